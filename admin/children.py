@@ -11,7 +11,7 @@ from core.clock import monotonic
 from core.environment import child_environment
 from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
-from core.processes import Process
+from core.processes import ProcessKind
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
 LOG_CHECK_SECONDS = 30.0
@@ -23,11 +23,11 @@ STOP_SECONDS_MAX = 8.0
 Say = Callable[[str], None]
 
 
-class Child:
+class ChildProcess:
     """One `parley` command that is to run for as long as we do."""
 
     def __init__(
-        self, process: Process, arguments: Sequence[str], home: Path, env: Mapping[str, str], say: Say
+        self, process: ProcessKind, arguments: Sequence[str], home: Path, env: Mapping[str, str], say: Say
     ) -> None:
         self.name = name = process.name
         self.log = home / "logs" / f"{name}.log"

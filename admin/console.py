@@ -25,11 +25,11 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from admin.findings import Books, read_books, read_noisy
+from admin.findings import ComparisonOverview, read_comparisons, read_noisy
 from admin.operators import OperatorSessions, operator_code_on_record
 from admin.status import read_status
 from admin.usage.routes import UsageRoutes
-from billing.api import MEANING, Compared, Reconciliation, RefusalPage, SoughtRefusals, find_refusals
+from billing.api import MEANING, Comparison, Reconciliation, RefusalPage, RefusalSearch, find_refusals
 from core import http, service
 from core.addresses import address_of
 from core.clock import now_ms
@@ -38,18 +38,18 @@ from core.errors import Refused
 from core.hosts import is_loopback
 from core.http import listen
 from core.local_urls import console_url
-from core.metrics import CONSOLE_PLACE, serving_metrics_beside
+from core.metrics import CONSOLE_PLACE, serving_metrics_async
 from core.names import checked_name
 from core.redis import Client
 from core.settings import Settings
-from core.stores import stores
+from core.stores import open_stores
 from core.telemetry import logger
-from core.terminal import say
+from core.terminal import print_line
 from engine.api import Explained, explain_request
 from server.api import (
+    CallRates,
     ErrorCode,
     LimitedCalls,
-    Rates,
     SecurityHeaders,
     guarded,
     origin_allowed,
@@ -73,10 +73,10 @@ class Console:
         self._redis = redis
         self._db = db
         self._sessions = OperatorSessions(settings, redis, db)
-        self.rates = Rates(settings)
+        self.rates = CallRates(settings)
         self._usage = UsageRoutes(settings, db, self.rates)
         self._comparing = asyncio.Lock()
-        self._compared: tuple[float, Sequence[Compared]] = (-math.inf, [])
+        self._compared: tuple[float, Sequence[Comparison]] = (-math.inf, [])
 
     def app(self) -> ASGIApp:
         """The ASGI application, without the security headers."""
@@ -139,7 +139,7 @@ class Console:
         async def read() -> RefusalPage:
             since_ms, tenant = now_ms() - HOUR_MS, _named("tenant", request.query_params.get("tenant"))
             until_ms = since_ms + 2 * HOUR_MS
-            sought = SoughtRefusals(since_ms=since_ms, until_ms=until_ms, tenant=tenant, limit=REFUSALS_MAX)
+            sought = RefusalSearch(since_ms=since_ms, until_ms=until_ms, tenant=tenant, limit=REFUSALS_MAX)
             return await find_refusals(self._db, sought)
 
         return await self._shown(request, read)
@@ -166,10 +166,10 @@ class Console:
         checks = {check.value: meaning for check, meaning in MEANING.items()}
         return {"checks": checks, "compared": [each.facts() for each in await self._compare()]}
 
-    async def _books(self) -> Books:
-        return await read_books(self._db, await self._compare())
+    async def _books(self) -> ComparisonOverview:
+        return await read_comparisons(self._db, await self._compare())
 
-    async def _compare(self) -> Sequence[Compared]:
+    async def _compare(self) -> Sequence[Comparison]:
         async with self._comparing:
             at, compared = self._compared
             if time.monotonic() - at > COMPARED_SECONDS:
@@ -207,7 +207,7 @@ def _error(status: int, message: str) -> Response:
 
 @contextlib.asynccontextmanager
 async def _opened(settings: Settings) -> AsyncGenerator[Console]:
-    async with stores(settings) as (db, redis):
+    async with open_stores(settings) as (db, redis):
         await require_schema(db)
         yield Console(settings, redis, db)
 
@@ -218,10 +218,10 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     host, port = settings.console_host, settings.console_endpoint_port
     if is_loopback(host) and not is_loopback(settings.host):
         log.warning("the console listens on this machine only", host=host, setting="PARLEY_CONSOLE_HOST")
-    metrics = serving_metrics_beside(settings, CONSOLE_PLACE, str)
+    metrics = serving_metrics_async(settings, CONSOLE_PLACE, str)
     with contextlib.closing(listen(host, port, "PARLEY_CONSOLE_PORT")) as listener:
         async with _opened(settings) as console, metrics:
-            app, entrance = SecurityHeaders(console.app(), settings.tls), http.Entrance(settings, host)
+            app, entrance = SecurityHeaders(console.app(), settings.tls), http.UpgradeGate(settings, host)
             await http.serve(app, listener, stop, entrance, ws="none")
 
 
@@ -243,6 +243,6 @@ def command(link: bool, name: str, url: str | None) -> None:
     """
     settings = Settings()
     if link:
-        say(_link(settings, checked_name("--for", name) if name else "", url))
+        print_line(_link(settings, checked_name("--for", name) if name else "", url))
     else:
         service.run(settings, "console", serve)

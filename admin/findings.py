@@ -7,10 +7,10 @@ import msgspec
 from billing.api import (
     MEANING,
     Check,
-    Compared,
+    Comparison,
+    ComparisonState,
     NoisyFinding,
-    State,
-    in_force,
+    is_throttling,
     list_findings,
     tenant_names,
 )
@@ -46,7 +46,7 @@ class Disagreement(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Books(msgspec.Struct, frozen=True):
+class ComparisonOverview(msgspec.Struct, frozen=True):
     """All comparisons at a glance; of those that are not equal the first SHOWN_MAX, differences first."""
 
     checks: list[CheckSummary]
@@ -54,7 +54,7 @@ class Books(msgspec.Struct, frozen=True):
     disagreements_total: int
 
 
-class Noisy(msgspec.Struct, frozen=True):
+class NoisyTenant(msgspec.Struct, frozen=True):
     """A tenant who took more of a pool than its share while others waited, as of `updated_ms`.
 
     Shares are of the pool's work, in permille; waits the others' p95 until the first token, in ms, now and in
@@ -74,42 +74,42 @@ class Noisy(msgspec.Struct, frozen=True):
     slots_max: int | None
 
 
-async def read_noisy(db: Database) -> list[Noisy]:
+async def read_noisy(db: Database) -> list[NoisyTenant]:
     """The findings that are open, newest first."""
     found = (await list_findings(db))[:SHOWN_MAX]
     names = await tenant_names(db) if found else {}
     return [_noisy(each, names.get(each.tenant_id, each.tenant_id)) for each in found]
 
 
-async def read_books(db: Database, compared: Sequence[Compared]) -> Books:
+async def read_comparisons(db: Database, compared: Sequence[Comparison]) -> ComparisonOverview:
     """What was compared, with the names of the tenants that are concerned."""
-    concerned = any(each.state is not State.EQUAL for each in compared)
-    return books_of(compared, await tenant_names(db) if concerned else {})
+    concerned = any(each.state is not ComparisonState.EQUAL for each in compared)
+    return comparison_overview(compared, await tenant_names(db) if concerned else {})
 
 
-def books_of(compared: Sequence[Compared], names: Mapping[str, str]) -> Books:
+def comparison_overview(compared: Sequence[Comparison], names: Mapping[str, str]) -> ComparisonOverview:
     """Pure. `names`: of tenants, by id."""
-    found = [each for each in compared if each.state is not State.EQUAL]
-    found.sort(key=lambda each: (each.state is not State.DIFFERS, each.check, -each.age_ms))
-    return Books(
+    found = [each for each in compared if each.state is not ComparisonState.EQUAL]
+    found.sort(key=lambda each: (each.state is not ComparisonState.DIFFERS, each.check, -each.age_ms))
+    return ComparisonOverview(
         [_summary(check, own) for check in Check if (own := [c for c in compared if c.check is check])],
         [_disagreement(each, names.get(each.tenant_id, each.tenant_id)) for each in found[:SHOWN_MAX]],
         len(found),
     )
 
 
-def _summary(check: Check, compared: Sequence[Compared]) -> CheckSummary:
+def _summary(check: Check, compared: Sequence[Comparison]) -> CheckSummary:
     states = [each.state for each in compared]
     return CheckSummary(
         check.value,
         MEANING[check],
         len(states),
-        states.count(State.DIFFERS),
-        states.count(State.WAITING),
+        states.count(ComparisonState.DIFFERS),
+        states.count(ComparisonState.WAITING),
     )
 
 
-def _disagreement(compared: Compared, name: str) -> Disagreement:
+def _disagreement(compared: Comparison, name: str) -> Disagreement:
     return Disagreement(
         check=compared.check.value,
         subject=compared.subject,
@@ -123,8 +123,8 @@ def _disagreement(compared: Compared, name: str) -> Disagreement:
     )
 
 
-def _noisy(found: NoisyFinding, name: str) -> Noisy:
-    return Noisy(
+def _noisy(found: NoisyFinding, name: str) -> NoisyTenant:
+    return NoisyTenant(
         finding=found.id,
         tenant=found.tenant_id,
         name=name,
@@ -135,5 +135,5 @@ def _noisy(found: NoisyFinding, name: str) -> Noisy:
         fair_permille=found.fair_permille,
         others_wait_ms=found.others_wait_ms,
         before_wait_ms=found.baseline_wait_ms,
-        slots_max=found.slots_max if in_force(found) else None,
+        slots_max=found.slots_max if is_throttling(found) else None,
     )

@@ -15,24 +15,24 @@ from billing.api import (
     PLATFORM,
     BrowserSession,
     end_session,
-    note,
     open_operator_session,
     operator_of_session,
+    record_separately,
 )
 from core import one_time
 from core.actor import Author, process_user
 from core.addresses import address_of
-from core.buckets import Buckets, Rate
+from core.buckets import Rate, TokenBuckets
 from core.clock import now_ms
 from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.database import Database, require_schema
 from core.errors import StartupError
 from core.redis import Client
-from core.sealed import Sealed
+from core.sealed import SealedContent
 from core.settings import Settings
 from core.signed_text import Keyring
 from core.signins import FailedSignins
-from core.store_errors import database_away
+from core.store_errors import database_failure
 
 CODE_SECONDS = 3600
 SESSION_SECONDS = 12 * 3600
@@ -50,7 +50,7 @@ class OperatorLink(msgspec.Struct, frozen=True, array_like=True):
     opens_by_ms: int
 
 
-_links = Sealed(OperatorLink, PURPOSE, lambda link: link.opens_by_ms)
+_links = SealedContent(OperatorLink, PURPOSE, lambda link: link.opens_by_ms)
 
 
 def make_operator_code(keyring: Keyring, name: str = "") -> str:
@@ -65,9 +65,9 @@ async def operator_code_on_record(settings: Settings, name: str = "") -> str:
     db = Database(settings.database_endpoint)
     try:
         await require_schema(db)
-        await note(db, PLATFORM, "operator.link", name or process_user(), None)
+        await record_separately(db, PLATFORM, "operator.link", name or process_user(), None)
     except (SQLAlchemyError, OSError) as error:
-        raise StartupError(f"no link, since it cannot be recorded: {database_away(error)}") from error
+        raise StartupError(f"no link, since it cannot be recorded: {database_failure(error)}") from error
     finally:
         await db.close()
     return make_operator_code(settings.keyring, name)
@@ -79,7 +79,7 @@ async def use_operator_code(redis: Client, keyring: Keyring, code: str) -> str |
     link = _links.unseal(code, keyring, now)
     if link is None:
         return None
-    spent = await one_time.spend(redis, f"parley:operator:{link.id}", link.opens_by_ms - now)
+    spent = await one_time.use_once(redis, f"parley:operator:{link.id}", link.opens_by_ms - now)
     return link.name if spent else None
 
 
@@ -91,7 +91,7 @@ class OperatorSessions:
         self._redis = redis
         self._db = db
         self._failed = FailedSignins(settings.failed_signins_per_address_per_minute)
-        self._rows = Buckets(Rate.a_minute(REFUSED_ROWS_A_MINUTE))
+        self._rows = TokenBuckets(Rate.a_minute(REFUSED_ROWS_A_MINUTE))
 
     async def sign_in(self, request: Request, code: str, reply: Response) -> int | None:
         """A one-time code becomes a session and its cookie: None. Else the code is not good: 0, or who tries
@@ -112,7 +112,7 @@ class OperatorSessions:
         after_ms = self._failed.count(address, "operator")
         if not after_ms and not self._rows.take(""):
             author = Author(address, "api")
-            await note(self._db, PLATFORM, "operator.refuse", address, None, author)
+            await record_separately(self._db, PLATFORM, "operator.refuse", address, None, author)
         return after_ms
 
     async def who(self, request: Request) -> BrowserSession | None:

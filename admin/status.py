@@ -55,7 +55,7 @@ class TenantUsage(msgspec.Struct, frozen=True):
     owed_nano: str = "0"
 
 
-class Status(msgspec.Struct, frozen=True):
+class PoolStatus(msgspec.Struct, frozen=True):
     """One look at one pool, at `now_ms` (Redis time)."""
 
     now_ms: int
@@ -69,13 +69,13 @@ class Status(msgspec.Struct, frozen=True):
     usage: list[TenantUsage]
 
 
-async def read_status(settings: Settings, redis: Client, db: Database) -> Status:
+async def read_status(settings: Settings, redis: Client, db: Database) -> PoolStatus:
     """Read everything once."""
     queue = PoolQueue(redis, settings.pool, settings)
     now = await queue.now_ms()
     workers = await queue.workers()
     running = await _running(queue, workers)
-    return Status(
+    return PoolStatus(
         now_ms=now,
         pool=settings.pool,
         workers=[_worker(worker, now) for worker in workers],

@@ -14,7 +14,7 @@ import click
 import httpx
 from redis.exceptions import RedisError
 
-from admin.children import Child, rotate_logs
+from admin.children import ChildProcess, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
 from admin.operators import operator_code_on_record
 from billing.api import make_link_code
@@ -29,9 +29,9 @@ from core.metrics import CONSOLE_PLACE, GATEWAY_PLACE
 from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
 from core.redis import Client, connect
 from core.settings import Settings
-from core.store_errors import redis_away
-from core.tasks import end_tasks
-from core.terminal import say_dated, say_json, say_lines
+from core.store_errors import redis_failure
+from core.tasks import cancel_tasks
+from core.terminal import print_dated_line, print_json, print_lines
 from engine.api import prepare_model, register_model
 
 T = TypeVar("T")
@@ -62,10 +62,12 @@ def command(workers: int, model: str | None, host: str | None, port: int | None,
     settings = Settings()
     # Children find the same folder wherever they run.
     os.environ["PARLEY_HOME"] = str(settings.home)
-    service.run(settings, "up", lambda s, stop: Up(s, workers, model or s.model, as_json).run(stop))
+    service.run(
+        settings, "up", lambda s, stop: PlatformStart(s, workers, model or s.model, as_json).run(stop)
+    )
 
 
-class Up:
+class PlatformStart:
     """One start of the platform."""
 
     def __init__(self, settings: Settings, workers: int, model: str, as_json: bool) -> None:
@@ -106,7 +108,7 @@ class Up:
             try:
                 await asyncio.gather(*(child.stop() for child in children))
             finally:
-                await end_tasks(running)
+                await cancel_tasks(running)
 
     async def _until_stopped(self, demo: Demo, stop: asyncio.Event) -> None:
         await self._announce(demo, stop)
@@ -124,7 +126,7 @@ class Up:
         finally:
             await db.close()
 
-    def _children(self, model: str) -> list[Child]:
+    def _children(self, model: str) -> list[ChildProcess]:
         commands = {
             GATEWAY: ["gateway"],
             CONSOLE: ["console"],
@@ -140,7 +142,7 @@ class Up:
         keys = ",".join(key.hex() for key in self._settings.admission_keys)
         of_its_own = {BILLER: {"PARLEY_ADMISSION_KEY": keys}}
         return [
-            Child(process, arguments, home, env | of_its_own.get(process, {}), self._say)
+            ChildProcess(process, arguments, home, env | of_its_own.get(process, {}), self._say)
             for process, arguments in commands.items()
         ]
 
@@ -159,9 +161,9 @@ class Up:
         chat = f"{url}/#c={make_link_code(keyring, who.tenant, who.key, demo.user, now_ms())}"
         operator = f"{console}/#o={await operator_code_on_record(self._settings)}"
         if self._as_json:
-            say_json(asdict(up) | {"chat": chat, "operator": operator})
+            print_json(asdict(up) | {"chat": chat, "operator": operator})
             return
-        say_lines(
+        print_lines(
             f"\n  Parley is ready after {monotonic() - self._began:.0f} s.\n\n"
             f"  Chat      {chat}\n"
             f"  Console   {operator}\n"
@@ -209,14 +211,14 @@ class Up:
                 try:
                     await client.ping()
                 except (RedisError, OSError) as error:
-                    raise redis_away(error, self._settings) from error
+                    raise redis_failure(error, self._settings) from error
                 yield client
             finally:
                 await client.aclose()
         finally:
             try:
                 if keeping is not None:
-                    await end_tasks([keeping])
+                    await cancel_tasks([keeping])
             finally:
                 if valkey is not None:
                     await valkey.stop()
@@ -224,7 +226,7 @@ class Up:
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
         """One `parley up` a data folder."""
-        lock = file_lock.take(self._settings.home / UP_LOCK, LOCK_SECONDS_MAX)
+        lock = file_lock.acquire(self._settings.home / UP_LOCK, LOCK_SECONDS_MAX)
         if lock is None:
             raise StartupError(
                 f"another `parley up` runs on {self._settings.home}: stop it, or choose another PARLEY_HOME"
@@ -247,7 +249,7 @@ class Up:
         return self._settings.home / UP_FILE
 
     def _say(self, line: str) -> None:
-        say_dated(f"{monotonic() - self._began:6.1f} s", line)
+        print_dated_line(f"{monotonic() - self._began:6.1f} s", line)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:

@@ -1,12 +1,12 @@
 """The door of this package: what the engine, the server and the console may import from billing (besides
 billing.usage, which owns the usage event)."""
 
-from billing.audit.log import note, record
-from billing.booking.admissions import Admissions, Asked, asked_of, seal
+from billing.audit.log import record, record_separately
+from billing.booking.admissions import Admissions, SealedAdmission, seal, sealed_admission_of
 from billing.booking.installation_admissions import admissions_of
 from billing.booking.installation_marks import unsealed_until_ms
 from billing.dedicated_pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
-from billing.enforcement.limit_cache import LimitBook
+from billing.enforcement.limit_cache import LimitCache
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.limit_settings import (
     LIMITS_CHANGED,
@@ -18,46 +18,60 @@ from billing.enforcement.limit_settings import (
     set_budget,
     set_policy,
 )
-from billing.limits import UNLIMITED, Dimension, Limits, Mode, Scope
+from billing.limits import UNLIMITED, Dimension, Mode, RequestLimits, Scope
 from billing.money import UNITS, to_display, to_text
-from billing.noisy.findings import in_force, list_findings
-from billing.periods import Calendar, Period, Window, month_number, window_at, zone_named
+from billing.noisy.findings import is_throttling, list_findings
+from billing.periods import Calendar, Period, PeriodWindow, month_number, window_at, zone_named
 from billing.prices.book import offered_prices, pinned_prices
 from billing.prices.calendars import calendar_of
-from billing.prices.rating import Counts, Line, Meter, counts_of, rate
+from billing.prices.rating import Counts, Meter, PricedQuantity, counts_of, rate
 from billing.quota.bindings import Bindings
 from billing.quota.client import SETTLED_KEEP_MS, Quota
-from billing.quota.owned import Whose, open_of
+from billing.quota.owned import OwnerFilter, open_of
 from billing.quota.shadow_counts import count_shadowed
 from billing.quota.types import (
     Admission,
     AdmissionState,
     Admitted,
+    AllowanceExtension,
     Canceller,
-    Directory,
-    Extension,
+    DirectoryEntry,
     Hold,
+    LeastRemaining,
     LimitUse,
     MoneySum,
     PostedSums,
     Remaining,
     Settled,
-    Standing,
 )
-from billing.reconciliation.comparison import MEANING, Check, Compared, State
+from billing.reconciliation.comparison import MEANING, Check, Comparison, ComparisonState
 from billing.reconciliation.run import Reconciliation
-from billing.reports.usage_names import NAMED, Terms, named_id, names_of, on_record, usage_terms
+from billing.reports.usage_names import NAMED, UsageTerms, named_id, names_in_audit_log, names_of, usage_terms
 from billing.reports.usage_pages import UsageGroup, UsagePage, usage_page
-from billing.reports.usage_questions import BY_MAX, Bucket, Facet, Position, Question, check_question
-from billing.reports.usage_report import GroupBy, Usage, usage_in
-from billing.requests.explain import Booked, BookedLine, HeldBack, booked_of, held_back_of, tenants_with
+from billing.reports.usage_questions import (
+    BY_MAX,
+    Facet,
+    PagePosition,
+    UsageBucket,
+    UsageQuestion,
+    check_question,
+)
+from billing.reports.usage_report import GroupBy, UsageSums, usage_in
+from billing.requests.explain import (
+    BookedLine,
+    BookedRequest,
+    HeldBack,
+    booked_of,
+    held_back_of,
+    tenants_with,
+)
 from billing.requests.find import is_billed
-from billing.requests.held import Held, held_of, holders_of
+from billing.requests.held import HeldRequest, held_of, tenants_holding
 from billing.requests.refusal_stream import RefusalTally
 from billing.requests.refusal_views import (
-    FoundRefusals,
+    RefusalMatch,
     RefusalPage,
-    SoughtRefusals,
+    RefusalSearch,
     find_refusals,
     refusals_of,
 )
@@ -84,7 +98,13 @@ from billing.tenants.keys import (
     rotate_key,
 )
 from billing.tenants.pool_terms import TERMS_CHANGED, list_terms, set_terms
-from billing.tenants.session_ends import SESSION_ENDED, clear_sessions, end_session, note_use, tell_ended
+from billing.tenants.session_ends import (
+    SESSION_ENDED,
+    clear_sessions,
+    end_session,
+    publish_session_end,
+    touch_session,
+)
 from billing.tenants.sessions import (
     is_own_session,
     is_suspended_session,
@@ -145,67 +165,66 @@ __all__ = [
     "AdmissionState",
     "Admissions",
     "Admitted",
+    "AllowanceExtension",
     "ApiKey",
-    "Asked",
     "Bindings",
-    "Booked",
     "BookedLine",
+    "BookedRequest",
     "BrowserSession",
-    "Bucket",
     "Calendar",
     "Canceller",
     "Check",
-    "Compared",
+    "Comparison",
+    "ComparisonState",
     "ControlNews",
     "Counts",
     "Dimension",
-    "Directory",
-    "Extension",
+    "DirectoryEntry",
     "Facet",
-    "FoundRefusals",
     "GroupBy",
-    "Held",
     "HeldBack",
+    "HeldRequest",
     "Hold",
-    "LimitBook",
+    "LeastRemaining",
+    "LimitCache",
     "LimitUse",
-    "Limits",
-    "Line",
     "Meter",
     "Mode",
     "MoneySum",
     "NoisyFinding",
+    "OwnerFilter",
+    "PagePosition",
     "Period",
+    "PeriodWindow",
     "PinnedPrices",
     "PoolTerms",
-    "Position",
     "PostedSums",
     "PriceOffer",
+    "PricedQuantity",
     "Principal",
     "Project",
-    "Question",
     "Quota",
     "Reconciliation",
+    "RefusalMatch",
     "RefusalPage",
+    "RefusalSearch",
     "RefusalTally",
     "Remaining",
+    "RequestLimits",
     "Scope",
+    "SealedAdmission",
     "Settled",
     "SignInLink",
-    "SoughtRefusals",
-    "Standing",
-    "State",
     "Tenant",
-    "Terms",
-    "Usage",
+    "UsageBucket",
     "UsageEvent",
     "UsageGroup",
     "UsageOwner",
     "UsagePage",
-    "Whose",
-    "Window",
+    "UsageQuestion",
+    "UsageSums",
+    "UsageTerms",
     "admissions_of",
-    "asked_of",
     "authenticate_key",
     "booked_of",
     "calendar_of",
@@ -225,14 +244,13 @@ __all__ = [
     "held_back_of",
     "held_events_of",
     "held_of",
-    "holders_of",
-    "in_force",
     "is_billed",
     "is_own_session",
     "is_suspended_key",
     "is_suspended_secret",
     "is_suspended_session",
     "is_suspended_token",
+    "is_throttling",
     "key_for_link",
     "list_budgets",
     "list_findings",
@@ -243,11 +261,9 @@ __all__ = [
     "make_link_code",
     "month_number",
     "named_id",
+    "names_in_audit_log",
     "names_of",
-    "note",
-    "note_use",
     "offered_prices",
-    "on_record",
     "open_of",
     "open_operator_session",
     "open_session",
@@ -258,25 +274,29 @@ __all__ = [
     "principal_of_key",
     "principal_of_session",
     "principal_of_session_id",
+    "publish_session_end",
     "push_limits",
     "rate",
     "read_link_code",
     "record",
+    "record_separately",
     "refusals_of",
     "requests_of",
     "revoke_key",
     "rotate_key",
     "seal",
+    "sealed_admission_of",
     "sessions_of",
     "set_budget",
     "set_policy",
     "set_tenant",
     "set_terms",
-    "tell_ended",
     "tenant_names",
+    "tenants_holding",
     "tenants_with",
     "to_display",
     "to_text",
+    "touch_session",
     "unsealed_until_ms",
     "usage_in",
     "usage_page",

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at
+from billing.periods import FIRST_MS, LAST_MS, Period, PeriodWindow, window_at
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.tenants import PLATFORM
 
@@ -25,7 +25,7 @@ KEYS_KEPT = 50_000
 UNITS_MAX = 100_000_000_000  # sixty-thousandths of it stay below 2^53
 TOKENS_MAX = 1 << 33
 WALLET = "wallet"
-WALLET_WINDOW = Window(FIRST_MS, LAST_MS)
+WALLET_WINDOW = PeriodWindow(FIRST_MS, LAST_MS)
 
 
 class Dimension(StrEnum):
@@ -59,7 +59,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True)
-class Facts:
+class RequestFacts:
     """Whose request it is and for which model. `user` may be empty: no limit of users is then met."""
 
     tenant: str
@@ -107,7 +107,7 @@ class MoneyLimit:
     scope: Scope
     scope_id: str
     period: str
-    window: Window
+    window: PeriodWindow
     limit_nano: int
     hard: bool = True
     shadow: bool = False
@@ -133,7 +133,7 @@ class MoneyLimit:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """All that applies to one request. Empty: nothing does."""
 
     units: tuple[UnitLimit, ...] = ()
@@ -177,7 +177,7 @@ class Limits:
         return b"".join(msgspec.msgpack.encode(part) for part in (rates, concurrency, money))
 
 
-UNLIMITED = Limits()
+UNLIMITED = RequestLimits()
 
 
 @dataclass(frozen=True)
@@ -194,12 +194,12 @@ class TenantRows:
     wallet_until_ms: int | None = None
 
 
-def limits_of(rows: TenantRows, facts: Facts, now_ms: int) -> Limits:
+def limits_of(rows: TenantRows, facts: RequestFacts, now_ms: int) -> RequestLimits:
     """What applies to a request of these facts that is accepted at `now_ms`."""
-    return Limits(tuple(_units(rows.policies, facts)), tuple(_money(rows, facts, now_ms)))
+    return RequestLimits(tuple(_units(rows.policies, facts)), tuple(_money(rows, facts, now_ms)))
 
 
-def _units(policies: Iterable[QuotaPolicy], facts: Facts) -> Iterable[UnitLimit]:
+def _units(policies: Iterable[QuotaPolicy], facts: RequestFacts) -> Iterable[UnitLimit]:
     chosen: dict[tuple[str, str, str, str], QuotaPolicy] = {}
     for row in policies:
         if not fnmatchcase(facts.model, row.model_glob) or not _applies(row.scope, row.scope_id, facts):
@@ -225,7 +225,7 @@ def _rank(row: QuotaPolicy) -> tuple[bool, bool, int, str]:
     return row.scope_id != "", row.tenant_id != PLATFORM, row.created_ms, row.id
 
 
-def _money(rows: TenantRows, facts: Facts, now_ms: int) -> Iterable[MoneyLimit]:
+def _money(rows: TenantRows, facts: RequestFacts, now_ms: int) -> Iterable[MoneyLimit]:
     chosen: dict[tuple[str, str, str], Budget] = {}
     for row in rows.budgets:
         if not _applies(row.scope, row.scope_id, facts):
@@ -264,7 +264,7 @@ def wallet_limit(limit_nano: int, read_ms: int) -> MoneyLimit:
     return MoneyLimit(Scope.TENANT, "", WALLET, WALLET_WINDOW, limit_nano, revision=read_ms)
 
 
-def _applies(scope: str, scope_id: str, facts: Facts) -> bool:
+def _applies(scope: str, scope_id: str, facts: RequestFacts) -> bool:
     if scope == Scope.TENANT:
         return True
     own = facts.id_of(Scope(scope))

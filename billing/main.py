@@ -16,8 +16,8 @@ from core.database import Database, database_url, migrate
 from core.database_roles import password_statements, role_names, statements
 from core.errors import StartupError
 from core.settings import Settings
-from core.store_errors import database_away
-from core.terminal import say, say_lines
+from core.store_errors import database_failure
+from core.terminal import print_line, print_lines
 
 
 @click.command("biller")
@@ -56,14 +56,14 @@ def roles_command(folder: Path | None, url: str | None, at_once: bool) -> None:
     name = (make_url(url) if url else database_url(settings.database_endpoint)).database or "parley"
     of = {role: password_in(folder, role, url) for role in role_names()}
     if not at_once:
-        say_lines(";\n".join([*statements(name), ""]))
+        print_lines(";\n".join([*statements(name), ""]))
         made = f"run this as the tables' owner, and ALTER ROLE … PASSWORD with each {folder}/<role>.password"
     else:
         asyncio.run(_apply(settings, of))
-        say(f"{len(of)} roles have what core/tables.py declares")
+        print_line(f"{len(of)} roles have what core/tables.py declares")
         made = f"passwords are in {folder}/<role>.password"
     then = f"PARLEY_DATABASE_URL_FILE={folder}/parley_gateway.url, and so on" if url else "--url makes URLs"
-    say(f"next: {made}; each process comes in as its role: {then}", err=not at_once)
+    print_line(f"next: {made}; each process comes in as its role: {then}", err=not at_once)
 
 
 async def _apply(settings: Settings, passwords: Mapping[str, str]) -> None:
@@ -74,7 +74,7 @@ async def _apply(settings: Settings, passwords: Mapping[str, str]) -> None:
             for statement in (*statements(name), *password_statements(passwords)):
                 await connection.exec_driver_sql(statement)
     except (SQLAlchemyError, OSError) as error:
-        raise StartupError(f"roles not made: {database_away(error)}") from error
+        raise StartupError(f"roles not made: {database_failure(error)}") from error
     finally:
         await db.close()
 
@@ -87,5 +87,5 @@ def migrate_command() -> None:
     several processes at once.
     """
     for line in asyncio.run(migrate(Settings().database_endpoint)):
-        say(line)
-    say("The database schema is up to date.")
+        print_line(line)
+    print_line("The database schema is up to date.")

@@ -29,7 +29,7 @@ class Period(StrEnum):
     LIFETIME = "lifetime"
 
 
-class Window(NamedTuple):
+class PeriodWindow(NamedTuple):
     """From `start_ms` up to, not including, `end_ms`."""
 
     start_ms: int
@@ -39,7 +39,7 @@ class Window(NamedTuple):
 class ClosedMonth(NamedTuple):
     """As it was when it was closed."""
 
-    window: Window
+    window: PeriodWindow
     zone: ZoneInfo
 
 
@@ -63,9 +63,9 @@ class Calendar:
             number += 1
         return number
 
-    def window(self, number: int) -> Window:
+    def window(self, number: int) -> PeriodWindow:
         """A month. Raises ValueError outside the years 1970 to 9998."""
-        window = Window(self._start_ms(number), self._start_ms(number + 1))
+        window = PeriodWindow(self._start_ms(number), self._start_ms(number + 1))
         if window.end_ms <= FIRST_MS or window.start_ms >= LAST_MS:
             raise ValueError(OUTSIDE)
         return window
@@ -75,11 +75,11 @@ class Calendar:
         closed = self.closed.get(max(number, min(self.closed, default=number)))
         return closed.zone if closed else self.zone
 
-    def day_at(self, at_ms: int) -> Window:
+    def day_at(self, at_ms: int) -> PeriodWindow:
         """The day that an instant is in, as far as it is in the instant's month: days make up months."""
         month = self.month_at(at_ms)
         day, whole = window_at(Period.DAY, self.zone_of(month), at_ms), self.window(month)
-        return Window(max(day.start_ms, whole.start_ms), min(day.end_ms, whole.end_ms))
+        return PeriodWindow(max(day.start_ms, whole.start_ms), min(day.end_ms, whole.end_ms))
 
     def _start_ms(self, number: int) -> int:
         if number - 1 in self.closed:
@@ -108,14 +108,14 @@ def zone_named(name: str) -> ZoneInfo:
         raise ValueError(f"{name!r} is no time zone: use an IANA name like Europe/Berlin") from error
 
 
-def window_at(period: Period, zone: ZoneInfo, at_ms: int) -> Window:
+def window_at(period: Period, zone: ZoneInfo, at_ms: int) -> PeriodWindow:
     """The window that an instant is in. Weeks begin on Monday (ISO 8601).
 
     Raises ValueError outside the years 1970 to 9998."""
     if not FIRST_MS <= at_ms < LAST_MS:
         raise ValueError(OUTSIDE)
     if period is Period.LIFETIME:
-        return Window(FIRST_MS, LAST_MS)
+        return PeriodWindow(FIRST_MS, LAST_MS)
     today = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).date()
     first = _first_day(period, today)
     # The instant may lie before its date begins where midnight happens twice: then it is the day before's.
@@ -123,7 +123,7 @@ def window_at(period: Period, zone: ZoneInfo, at_ms: int) -> Window:
     if at_ms < start:
         first = _first_day(period, first - timedelta(days=1))
         start = _midnight_ms(first, zone)
-    return Window(start, _midnight_ms(_next_first(period, first), zone))
+    return PeriodWindow(start, _midnight_ms(_next_first(period, first), zone))
 
 
 def _first_day(period: Period, day: date) -> date:

@@ -23,20 +23,20 @@ from sqlalchemy import text
 from billing.api import UsageEvent, set_budget
 from chaos.figures.figures import json_option, progress
 from chaos.installation import postgres
-from chaos.installation.cluster import Cluster, Plan, running_cluster
+from chaos.installation.cluster import Installation, InstallationPlan, running_cluster
 from chaos.judge.bills import cost_of
 from chaos.judge.collect import gather, witnessed
 from chaos.judge.oracle import judge
-from chaos.observations import Facts
+from chaos.observations import Observations
 from chaos.workload import Crowd, Kind, questions
-from core.failpoints import Point, burnt
+from core.failpoints import Failpoint, fired_points
 from core.settings import Settings
 from core.telemetry import configure_logs
 
 KIND = Kind(characters=(20, 60), tokens=(24, 96), stops=False)
 SECONDS_MAX = 60.0
 ANSWERS_MIN = 12
-PASSES = {Point.BILLER_AFTER_READ: 2, Point.WORKER_BEFORE_EXTEND: 3, Point.WORKER_AFTER_EXTEND: 6}
+PASSES = {Failpoint.BILLER_AFTER_READ: 2, Failpoint.WORKER_BEFORE_EXTEND: 3, Failpoint.WORKER_AFTER_EXTEND: 6}
 PASS_MAX = 3
 BUDGET_NANO = 1_000_000 * 10**9
 # Small chunks, so that grants are asked for; few places in line, so that some requests are refused there.
@@ -61,13 +61,13 @@ class Round:
     wrong: list[str] = field(default_factory=list[str])
 
 
-async def run_round(points: Sequence[Point], seed: int, database_url: str | None) -> Round:
+async def run_round(points: Sequence[Failpoint], seed: int, database_url: str | None) -> Round:
     """One installation, in which a process dies at each of these points."""
     began = time.monotonic()
     chosen = random.Random(f"failpoints {seed}")
     armed = tuple(f"{point}:{PASSES.get(point, 1) + chosen.randrange(PASS_MAX)}" for point in points)
     settings = SETTINGS | ({"database_url": database_url} if database_url else {})
-    plan = Plan(workers=2, seed=seed, step_ms=5.0, settings=settings, failpoints=armed)
+    plan = InstallationPlan(workers=2, seed=seed, step_ms=5.0, settings=settings, failpoints=armed)
     async with running_cluster(plan) as cluster, witnessed(cluster) as events:
         tenant = cluster.tenant
         db, redis = cluster.database, cluster.redis
@@ -82,7 +82,7 @@ async def run_round(points: Sequence[Point], seed: int, database_url: str | None
             f"{len(crowd.answers)} answers have ended, {time.monotonic() - began:.1f} s after the beginning"
         )
         facts = await gather(cluster, crowd.answers, events, counters=crowd.counters)
-        reached = burnt(cluster.site.settings.home)
+        reached = fired_points(cluster.site.settings.home)
         found = Round(cluster.database.dialect, seed, sorted(reached), len(crowd.answers))
         found.wrong += [f"nobody died at {point}" for point in points if point not in reached]
         found.wrong += [f"{each.what.value}: {each.request} {each.detail}" for each in judge(facts)]
@@ -92,21 +92,21 @@ async def run_round(points: Sequence[Point], seed: int, database_url: str | None
     return found
 
 
-async def _until_all_died(cluster: Cluster, crowd: Crowd, points: Sequence[Point]) -> None:
+async def _until_all_died(cluster: Installation, crowd: Crowd, points: Sequence[Failpoint]) -> None:
     until = time.monotonic() + SECONDS_MAX
-    dead = set[Point]()
+    dead = set[Failpoint]()
     while time.monotonic() < until:
-        for point in sorted(burnt(cluster.site.settings.home) - dead):
+        for point in sorted(fired_points(cluster.site.settings.home) - dead):
             dead.add(point)
             progress(
                 f"{point}: a process died, {SECONDS_MAX - until + time.monotonic():.1f} s after the start"
             )
-        if burnt(cluster.site.settings.home) >= set(points) and len(crowd.answers) >= ANSWERS_MIN:
+        if fired_points(cluster.site.settings.home) >= set(points) and len(crowd.answers) >= ANSWERS_MIN:
             return
         await asyncio.sleep(0.1)
 
 
-async def _unproved(cluster: Cluster, facts: Facts) -> list[str]:
+async def _unproved(cluster: Installation, facts: Observations) -> list[str]:
     """Where the ledger is not what the events say; the judge has compared the books with each other."""
     async with cluster.database.engine.connect() as connection:
         revenue = "SELECT tenant_id, -SUM(amount_nano) FROM ledger_entry WHERE account LIKE 'revenue:%'"
@@ -156,7 +156,7 @@ def _fresh(folder: Path) -> Iterator[str]:
 @click.command("failpoints")
 @click.option("--rounds", default=1, show_default=True, type=click.IntRange(1), help="Installations.")
 @click.option("--database", default="sqlite", show_default=True, type=click.Choice(["sqlite", "postgres"]))
-@click.option("--point", "named", multiple=True, type=click.Choice([each.value for each in Point]))
+@click.option("--point", "named", multiple=True, type=click.Choice([each.value for each in Failpoint]))
 @click.option("--seed", type=int, help="Of questions and of the passes at which they die; printed.")
 @json_option
 def failpoints(rounds: int, database: str, named: tuple[str, ...], seed: int | None, as_json: bool) -> None:
@@ -165,7 +165,7 @@ def failpoints(rounds: int, database: str, named: tuple[str, ...], seed: int | N
     Each round is a fresh installation. Every request must be billed exactly once and the ledger be the sum of
     usage times price to the nano; the reconciliation (R1, R2, R4, R5, R7, R8) must find nothing.
     """
-    points = [Point(name) for name in named] or list(Point)
+    points = [Failpoint(name) for name in named] or list(Failpoint)
     seed = random.SystemRandom().getrandbits(31) if seed is None else seed
     configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")
     progress(f"seed {seed}")

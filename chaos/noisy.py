@@ -16,11 +16,11 @@ import uvloop
 
 from chaos.figures.figures import Figure, json_option, progress
 from chaos.figures.samples import percentile
-from chaos.installation.cluster import Cluster, Plan, Tenant, running_cluster
+from chaos.installation.cluster import Installation, InstallationPlan, InstalledTenant, running_cluster
 from chaos.judge import report
 from chaos.judge.collect import gather, witnessed
 from chaos.judge.oracle import judge
-from chaos.observations import Answered, Facts, Question
+from chaos.observations import Answered, Observations, WorkloadRequest
 from chaos.workload import Crowd, Kind, ask, questions
 from core.settings import Settings
 from core.telemetry import configure_logs
@@ -36,10 +36,10 @@ NOISY = Kind(characters=(20, 200), tokens=(20, 60), stops=False)
 
 
 @dataclass
-class Compared:
+class NoisyComparison:
     """The quiet tenant's seconds to the first text, by setting; `facts` of everybody's answers."""
 
-    facts: Facts
+    facts: Observations
     waits: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
 
     def figures(self) -> list[Figure]:
@@ -69,9 +69,9 @@ def noisy_neighbour(seed: int | None, flood: int, asks: int, as_json: bool) -> N
     seed = random.SystemRandom().getrandbits(31) if seed is None else seed
     configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")
     progress(f"seed {seed}")
-    plan = Plan(workers=1, seed=seed, settings={"worker_slots": SLOTS})
+    plan = InstallationPlan(workers=1, seed=seed, settings={"worker_slots": SLOTS})
     found = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(_compare(plan, flood, asks))
-    tally = report.Tally("noisy-neighbour", seed, {"flood": flood, "asks": asks})
+    tally = report.ReportTally("noisy-neighbour", seed, {"flood": flood, "asks": asks})
     tally.add(found.facts, judge(found.facts))
     rows = [row for row in tally.figures(None, None) if row.most is not None or row.name == "answers"]
     replay = f"python -m chaos run noisy-neighbour --seed {seed} --flood {flood} --asks {asks}"
@@ -79,7 +79,7 @@ def noisy_neighbour(seed: int | None, flood: int, asks: int, as_json: bool) -> N
     sys.exit(0 if tally.clean else 1)
 
 
-async def _compare(plan: Plan, flood: int, asks: int) -> Compared:
+async def _compare(plan: InstallationPlan, flood: int, asks: int) -> NoisyComparison:
     async with running_cluster(plan) as cluster, witnessed(cluster) as events:
         noisy = await cluster.another_tenant("noisy")
         quiet = questions(plan.seed, QUIET)
@@ -93,10 +93,12 @@ async def _compare(plan: Plan, flood: int, asks: int) -> Compared:
                 f"{setting}: {len(asked)} questions, p95 {1000 * percentile(waits[setting], 0.95):.0f} ms"
             )
             answers += asked + crowd.answers
-        return Compared(await gather(cluster, answers, events), waits)
+        return NoisyComparison(await gather(cluster, answers, events), waits)
 
 
-async def _setting(cluster: Cluster, crowd: Crowd, asks: list[Question], seed: int) -> list[Answered]:
+async def _setting(
+    cluster: Installation, crowd: Crowd, asks: list[WorkloadRequest], seed: int
+) -> list[Answered]:
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         if crowd.clients:
@@ -108,7 +110,9 @@ async def _setting(cluster: Cluster, crowd: Crowd, asks: list[Question], seed: i
             stop.set()
 
 
-async def _ask_all(cluster: Cluster, tenant: Tenant, asks: Iterator[Question]) -> list[Answered]:
+async def _ask_all(
+    cluster: Installation, tenant: InstalledTenant, asks: Iterator[WorkloadRequest]
+) -> list[Answered]:
     async with Client(cluster.balancer.url, tenant.key) as client:
         return [await ask(client, tenant.id, question, client.new_id()) for question in asks]
 

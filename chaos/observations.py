@@ -10,11 +10,11 @@ from enum import StrEnum
 
 import msgspec
 
-from billing.api import Compared, UsageEvent
+from billing.api import Comparison, UsageEvent
 from engine.api import Entry
 
 
-class Wrong(StrEnum):
+class WrongKind(StrEnum):
     """What can be wrong with a request. `lost`: it did not come to its end whole; `doubled`: its text or its
     log says something twice or something else."""
 
@@ -29,12 +29,12 @@ class Wrong(StrEnum):
 class Finding:
     """One thing that is wrong. `request` is empty where it is about the whole run."""
 
-    what: Wrong
+    what: WrongKind
     request: str
     detail: str
 
 
-class Question(msgspec.Struct, frozen=True):
+class WorkloadRequest(msgspec.Struct, frozen=True):
     """One request as a client sends it. `number` counts from 0 within a round. `poison`: it kills each worker
     that runs it, and is to end for that."""
 
@@ -63,7 +63,7 @@ class Answered:
     `silence`: the longest time between two pieces of its text, in seconds."""
 
     tenant: str
-    question: Question
+    question: WorkloadRequest
     id: str
     sent_at: float
     accepted_at: float | None = None
@@ -85,7 +85,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Strike:
+class DoneFault:
     """One fault that was done. `victim`: a worker, a connection; `held`: the request ids it worked on.
 
     `warm`: another worker was ready and had slots free for all of them."""
@@ -120,7 +120,7 @@ class Posted:
 
 
 @dataclass
-class Facts:
+class Observations:
     """All of one round. `logs`: the entries of each request's log by id; `events`: usage events as the pool
     published them, and `events_added` how many those were by the pool's own count;
     `leftovers`: what the queue still held when everything had ended;
@@ -130,23 +130,23 @@ class Facts:
 
     seed: int
     answers: list[Answered] = field(default_factory=list[Answered])
-    strikes: list[Strike] = field(default_factory=list[Strike])
+    strikes: list[DoneFault] = field(default_factory=list[DoneFault])
     logs: dict[str, Sequence[Entry]] = field(default_factory=dict[str, Sequence[Entry]])
     events: list[UsageEvent] = field(default_factory=list[UsageEvent])
     events_added: int = 0
     outages: list[Outage] = field(default_factory=list[Outage])
     posted: list[Posted] = field(default_factory=list[Posted])
     quarantined: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    settled: Mapping[str, "Sums"] = field(default_factory=dict[str, "Sums"])
+    settled: Mapping[str, "TenantSums"] = field(default_factory=dict[str, "TenantSums"])
     leftovers: list[str] = field(default_factory=list[str])
-    compared: list[Compared] = field(default_factory=list[Compared])
+    compared: list[Comparison] = field(default_factory=list[Comparison])
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
     memory_mib: float = 0.0
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
-class Sums:
+class TenantSums:
     """What a tenant's slot has counted: ended requests and their tokens and cost."""
 
     requests: int

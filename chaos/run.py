@@ -14,7 +14,7 @@ from chaos import scenarios
 from chaos.books.command import books
 from chaos.failpoints import failpoints
 from chaos.figures.figures import json_option, progress
-from chaos.installation.cluster import Engine, Plan
+from chaos.installation.cluster import EngineKind, InstallationPlan
 from chaos.judge import report
 from chaos.judge.oracle import judge
 from chaos.noisy import noisy_neighbour
@@ -23,7 +23,7 @@ from core.settings import Settings
 from core.telemetry import configure_logs
 
 PROGRESS_SECONDS = 5.0
-ENGINES = click.Choice([engine.value for engine in Engine])
+ENGINES = click.Choice([engine.value for engine in EngineKind])
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Run:
     """One run as it was asked for. `rate`: faults a second."""
 
     scenario: Scenario
-    plan: Plan
+    plan: InstallationPlan
     strikes: int
     rate: float
     per_round: int
@@ -44,11 +44,11 @@ class Run:
         plan = self.plan
         parts = [f"--seed {plan.seed} --kills {self.strikes} --workers {plan.workers} --rate {self.rate:g}"]
         parts.append(f"--engine {plan.engine} --gateways {plan.gateways} --round {self.per_round}")
-        parts += [f"--dtype {plan.dtype}"] * (plan.engine is Engine.VLLM)
+        parts += [f"--dtype {plan.dtype}"] * (plan.engine is EngineKind.VLLM)
         parts += ["--supervised"] * (not plan.forked)
         return f"python -m chaos run {self.scenario.name} {' '.join(parts)}"
 
-    async def tally(self) -> report.Tally:
+    async def tally(self) -> report.ReportTally:
         """All rounds; those that a state file knows are not run again."""
         arguments = {
             "engine": self.plan.engine.value,
@@ -56,7 +56,7 @@ class Run:
             "per_round": self.per_round,
             "forked": self.plan.forked,
         }
-        tally = report.Tally(self.scenario.name, self.plan.seed, arguments)
+        tally = report.ReportTally(self.scenario.name, self.plan.seed, arguments)
         if self.state is not None:
             tally = report.load(self.state, tally)
             progress(report.describe(tally))
@@ -66,7 +66,7 @@ class Run:
                 report.save(self.state, tally)
         return tally
 
-    async def _round(self, tally: report.Tally) -> None:
+    async def _round(self, tally: report.ReportTally) -> None:
         began = time.monotonic()
         before = tally.strikes
         due = [began + PROGRESS_SECONDS]
@@ -80,7 +80,7 @@ class Run:
         plan = scenarios.with_seed(self.plan, scenarios.round_seed(self.plan.seed, tally.rounds))
         strikes = min(self.per_round, self.strikes - tally.strikes)
         facts = await scenarios.run_round(self.scenario, plan, strikes, self.rate, told)
-        tally.add(facts, judge(facts, plan.engine is Engine.SCRIPTED))
+        tally.add(facts, judge(facts, plan.engine is EngineKind.SCRIPTED))
         bad = f", WRONG: {tally.wrong}" if not tally.clean else ""
         done = f"{tally.strikes} of {self.strikes} faults, {tally.answers} answers"
         progress(f"round {tally.rounds}: {done}{bad}")
@@ -117,14 +117,14 @@ def _command(scenario: Scenario) -> click.Command:
         state: Path | None,
         as_json: bool,
     ) -> None:
-        chosen = Engine(engine)
+        chosen = EngineKind(engine)
         if chosen not in scenario.engines:
             raise click.UsageError(f"{scenario.name} does not apply to the {engine} engine")
-        vllm = chosen is Engine.VLLM
+        vllm = chosen is EngineKind.VLLM
         seed = random.SystemRandom().getrandbits(31) if seed is None else seed
         forked = scenario.forked and not supervised and not vllm
         settings = scenario.settings | (scenarios.VLLM_SETTINGS if vllm else {})
-        plan = Plan(chosen, workers, gateways, forked, seed, dtype=dtype, settings=settings)
+        plan = InstallationPlan(chosen, workers, gateways, forked, seed, dtype=dtype, settings=settings)
         rate = rate or (scenario.vllm_per_second if vllm else scenario.per_second)
         asked = Run(scenario, plan, strikes, rate, per_round, state)
         configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")

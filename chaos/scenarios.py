@@ -20,10 +20,10 @@ from chaos.faults import (
     reload,
     stop_worker,
 )
-from chaos.faults.context import Scene
-from chaos.installation.cluster import Cluster, Engine, Plan, running_cluster
+from chaos.faults.context import FaultContext
+from chaos.installation.cluster import EngineKind, Installation, InstallationPlan, running_cluster
 from chaos.judge.collect import gather, witnessed
-from chaos.observations import Facts, Strike
+from chaos.observations import DoneFault, Observations
 from chaos.workload import Crowd, Kind, questions
 
 BUSY_SECONDS_MAX = 240.0  # until a worker has something in hand, or another one has started beside it
@@ -38,7 +38,7 @@ VLLM_KIND = Kind(characters=(20, 100), tokens=(60, 160), stops=False)
 VLLM_OPEN = 4
 VLLM_SETTINGS: dict[str, object] = {"worker_slots": VLLM_OPEN}
 
-Fault = Callable[[Scene, random.Random], Awaitable[Strike | None]]
+Fault = Callable[[FaultContext, random.Random], Awaitable[DoneFault | None]]
 Told = Callable[[int], None]
 
 
@@ -58,7 +58,7 @@ class Scenario:
     strikes: int
     forked: bool = True
     apart: bool = False
-    engines: frozenset[Engine] = frozenset(Engine)
+    engines: frozenset[EngineKind] = frozenset(EngineKind)
     open: int = 16
     clients: int = 4
     kind: Kind = field(default_factory=Kind)
@@ -87,7 +87,7 @@ ALL = (
         vllm_per_second=0.05,
         strikes=4,
         settings=SPREAD | NO_POISON,
-        engines=frozenset({Engine.VLLM}),
+        engines=frozenset({EngineKind.VLLM}),
         pause_p50_ms=500,
         pause_p99_ms=1500,
     ),
@@ -109,7 +109,7 @@ ALL = (
         vllm_per_second=0.5,
         strikes=4,
         settings=SPREAD | {"test_poison": poison.MARKER},
-        engines=frozenset({Engine.SCRIPTED}),
+        engines=frozenset({EngineKind.SCRIPTED}),
     ),
     Scenario(
         "kill-redis",
@@ -158,20 +158,22 @@ ALL = (
         vllm_per_second=0.2,
         strikes=8,
         settings=SPREAD | {"worker_max_model_len": oversize.CONTEXT, "redis_maxmemory_mib": 64},
-        engines=frozenset({Engine.SCRIPTED}),
+        engines=frozenset({EngineKind.SCRIPTED}),
     ),
 )
 
 
-async def run_round(scenario: Scenario, plan: Plan, strikes: int, per_second: float, told: Told) -> Facts:
+async def run_round(
+    scenario: Scenario, plan: InstallationPlan, strikes: int, per_second: float, told: Told
+) -> Observations:
     """One round with this many faults. `told` hears of each fault."""
     async with running_cluster(plan) as cluster, witnessed(cluster) as events:
         stop = asyncio.Event()
-        vllm = plan.engine is Engine.VLLM
+        vllm = plan.engine is EngineKind.VLLM
         kind = VLLM_KIND if vllm else scenario.kind
         crowd = _crowd(cluster, scenario.clients, VLLM_OPEN if vllm else scenario.open)
         async with asyncio.TaskGroup() as group:
-            scene = Scene(cluster, crowd, group, warm_only=not plan.forked)
+            scene = FaultContext(cluster, crowd, group, warm_only=not plan.forked)
             group.create_task(crowd.run(questions(plan.seed, kind), stop))
             began = time.monotonic()
             done = await _strike(scenario, scene, strikes, per_second, told)
@@ -182,17 +184,17 @@ async def run_round(scenario: Scenario, plan: Plan, strikes: int, per_second: fl
         return await gather(cluster, crowd.answers + scene.answers, events, **seen, **more)
 
 
-def _crowd(cluster: Cluster, clients: int, open_: int) -> Crowd:
+def _crowd(cluster: Installation, clients: int, open_: int) -> Crowd:
     tenant = cluster.tenant
     return Crowd(cluster.balancer.url, tenant.key, tenant.id, min(clients, open_), max(1, open_ // clients))
 
 
 async def _strike(
-    scenario: Scenario, scene: Scene, strikes: int, per_second: float, told: Told
-) -> list[Strike]:
+    scenario: Scenario, scene: FaultContext, strikes: int, per_second: float, told: Told
+) -> list[DoneFault]:
     """Faults at the moments of a Poisson process; one that finds nothing to hit is tried again soon."""
     chosen = random.Random(f"faults {scene.cluster.plan.seed}")
-    done: list[Strike] = []
+    done: list[DoneFault] = []
     due = time.monotonic() + WARM_SECONDS
     while len(done) < strikes:
         due += chosen.expovariate(per_second)
@@ -203,7 +205,7 @@ async def _strike(
     return done
 
 
-async def _hit(scenario: Scenario, scene: Scene, chosen: random.Random) -> Strike:
+async def _hit(scenario: Scenario, scene: FaultContext, chosen: random.Random) -> DoneFault:
     async with asyncio.timeout(BUSY_SECONDS_MAX):
         while (strike := await scenario.strike(scene, chosen)) is None:  # noqa: ASYNC110  (nothing says when)
             await asyncio.sleep(NOT_BUSY_SECONDS)
@@ -215,6 +217,6 @@ def round_seed(seed: int, number: int) -> int:
     return seed if number == 0 else random.Random(f"round {seed} {number}").getrandbits(31)
 
 
-def with_seed(plan: Plan, seed: int) -> Plan:
+def with_seed(plan: InstallationPlan, seed: int) -> InstallationPlan:
     """The same installation with another script."""
     return replace(plan, seed=seed)

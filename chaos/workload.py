@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from chaos.observations import Answered, Question, Seam
+from chaos.observations import Answered, Seam, WorkloadRequest
 from server.client import Answer, Client
 from server.client_answer import Ended, Event, ProtocolError, Reset, Status, Text
 
@@ -36,7 +36,7 @@ class Kind:
     stops: bool = True
 
 
-def questions(seed: int, kind: Kind) -> Iterator[Question]:
+def questions(seed: int, kind: Kind) -> Iterator[WorkloadRequest]:
     """For ever the same sequence for the same seed."""
     chosen = random.Random(f"questions {seed}")
     number = 0
@@ -45,12 +45,12 @@ def questions(seed: int, kind: Kind) -> Iterator[Question]:
         # The short one ends most answers; the others' beginnings come up now and then and are held back.
         stops = tuple("".join(chosen.choices(PRINTABLE, k=length)) for length in STOP_LENGTHS)
         stops = stops if kind.stops and chosen.random() < STOP_SHARE else ()
-        yield Question(number, f"{number} {content}", chosen.randint(*kind.tokens), stops)
+        yield WorkloadRequest(number, f"{number} {content}", chosen.randint(*kind.tokens), stops)
         number += 1
 
 
 @dataclass
-class Watched:
+class WatchedAnswer:
     """One answer while it is read."""
 
     fact: Answered
@@ -82,13 +82,13 @@ class Watched:
         self.moved.clear()
 
 
-async def ask(client: Client, tenant: str, question: Question, id: str) -> Answered:
+async def ask(client: Client, tenant: str, question: WorkloadRequest, id: str) -> Answered:
     """One question read to its end, however that is."""
-    watched = Watched(Answered(tenant, question, id, time.monotonic()))
+    watched = WatchedAnswer(Answered(tenant, question, id, time.monotonic()))
     return await _to_its_end(_sent(client, question, id), watched)
 
 
-async def _sent(client: Client, question: Question, id: str) -> Answer:
+async def _sent(client: Client, question: WorkloadRequest, id: str) -> Answer:
     """Accepted. Where the platform could not say (`internal`), sent again with the same id."""
     for attempt in range(SENDS_MAX):
         try:
@@ -100,7 +100,7 @@ async def _sent(client: Client, question: Question, id: str) -> Answer:
     raise AssertionError("the last attempt returned or raised")
 
 
-async def _to_its_end(opening: Coroutine[Any, Any, Answer], watched: Watched) -> Answered:
+async def _to_its_end(opening: Coroutine[Any, Any, Answer], watched: WatchedAnswer) -> Answered:
     answer: Answer | None = None
     try:
         async with asyncio.timeout(ANSWER_SECONDS_MAX):
@@ -121,12 +121,14 @@ async def _to_its_end(opening: Coroutine[Any, Any, Answer], watched: Watched) ->
     return replace(watched.fact, text=text, epoch=epoch, seams=tuple(watched.seams))
 
 
-async def reread(client: Client, tenant: str, id: str, question: Question) -> Answered:
+async def reread(client: Client, tenant: str, id: str, question: WorkloadRequest) -> Answered:
     """Somebody's answer read from its start, by attaching."""
-    return await _to_its_end(client.attach(id), Watched(Answered(tenant, question, id, time.monotonic())))
+    return await _to_its_end(
+        client.attach(id), WatchedAnswer(Answered(tenant, question, id, time.monotonic()))
+    )
 
 
-async def watch(answer: Answer, watched: Watched) -> None:
+async def watch(answer: Answer, watched: WatchedAnswer) -> None:
     """Read an answer to its end."""
     async for event in answer.events():
         watched.see(event, time.monotonic())
@@ -145,23 +147,23 @@ class Crowd:
     clients: int = 4
     at_once: int = 4
     answers: list[Answered] = field(default_factory=list[Answered])
-    open: dict[str, Question] = field(default_factory=dict[str, Question])
+    open: dict[str, WorkloadRequest] = field(default_factory=dict[str, WorkloadRequest])
     counters: Counter[str] = field(default_factory=Counter[str])
 
-    async def run(self, asks: Iterator[Question], stop: asyncio.Event) -> None:
+    async def run(self, asks: Iterator[WorkloadRequest], stop: asyncio.Event) -> None:
         """Until `stop`; what was asked by then is read to its end."""
         async with asyncio.TaskGroup() as group:
             for _ in range(self.clients):
                 group.create_task(self._client(asks, stop))
 
-    async def _client(self, asks: Iterator[Question], stop: asyncio.Event) -> None:
+    async def _client(self, asks: Iterator[WorkloadRequest], stop: asyncio.Event) -> None:
         async with Client(self.url, self.key, backoff_seconds=0.1) as client, asyncio.TaskGroup() as group:
             for _ in range(self.at_once):
                 group.create_task(self._one_after_the_other(client, asks, stop))
         self.counters.update(asdict(client.counters))
 
     async def _one_after_the_other(
-        self, client: Client, asks: Iterator[Question], stop: asyncio.Event
+        self, client: Client, asks: Iterator[WorkloadRequest], stop: asyncio.Event
     ) -> None:
         while not stop.is_set():
             question, id = next(asks), client.new_id()
@@ -173,7 +175,7 @@ class Crowd:
                 await asyncio.sleep(REFUSED_SECONDS)
 
 
-def _options(question: Question) -> dict[str, Any]:
+def _options(question: WorkloadRequest) -> dict[str, Any]:
     options: dict[str, Any] = {"max_tokens": question.max_tokens}
     if question.stop:
         options["stop"] = list(question.stop)

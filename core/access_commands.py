@@ -7,7 +7,7 @@ import click
 from core.access_folder import PUBLIC, REDIS_URLS, access_folder, password_in, url_option, write_whole
 from core.redis_acl import acl_lines, set_commands, users
 from core.settings import ADMISSION_PURPOSE, Settings
-from core.terminal import say, say_lines
+from core.terminal import print_line, print_lines
 
 
 @click.group("redis")
@@ -36,13 +36,15 @@ def acl_command(pools: tuple[str, ...], folder: Path | None, url: str | None, as
     of = users(settings.installation, pools or [settings.pool])
     lines = acl_lines(of, {name: password_in(folder, name, url) for name in of})
     if as_commands:
-        say_lines("\n".join(set_commands(lines)))
-        say(f"next: run these on every node of Redis; {_then(folder, url)}", err=True)
+        print_lines("\n".join(set_commands(lines)))
+        print_line(f"next: run these on every node of Redis; {_then(folder, url)}", err=True)
         return
     acl = folder / "users.acl"
     write_whole(acl, "\n".join(lines) + "\n", PUBLIC)
-    say(f"{acl} has {len(of)} users; their passwords lie beside it")
-    say(f"next: give it to every node of Redis (aclfile, then ACL LOAD or a restart); {_then(folder, url)}")
+    print_line(f"{acl} has {len(of)} users; their passwords lie beside it")
+    print_line(
+        f"next: give it to every node of Redis (aclfile, then ACL LOAD or a restart); {_then(folder, url)}"
+    )
 
 
 def _then(folder: Path, url: str | None) -> str:
@@ -59,4 +61,4 @@ def secrets_command() -> None:
 @secrets_command.command("admission")
 def admission_command() -> None:
     """Print PARLEY_ADMISSION_KEY, by which a biller knows what gateways admitted."""
-    say(",".join(key.hex() for key in Settings().keyring.keys(ADMISSION_PURPOSE)))
+    print_line(",".join(key.hex() for key in Settings().keyring.keys(ADMISSION_PURPOSE)))

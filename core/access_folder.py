@@ -23,7 +23,7 @@ def url_option(schemes: tuple[str, ...], like: str) -> Callable[..., str | None]
     repeated, as it may hold a password."""
 
     def checked(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
-        if url is not None and not is_place(url, schemes):
+        if url is not None and not is_server_url(url, schemes):
             known = ", ".join(f"{scheme}://" for scheme in schemes)
             raise click.BadParameter(f"that is no URL of such a server: it is like {like} (with {known})")
         return url
@@ -31,7 +31,7 @@ def url_option(schemes: tuple[str, ...], like: str) -> Callable[..., str | None]
     return checked
 
 
-def is_place(url: str, schemes: tuple[str, ...]) -> bool:
+def is_server_url(url: str, schemes: tuple[str, ...]) -> bool:
     """Whether the URL has one of these schemes and says where."""
     try:
         parts = urlsplit(url)

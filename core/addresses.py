@@ -12,7 +12,7 @@ from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from core.comma_list import listed
+from core.comma_list import split_list
 from core.errors import StartupError
 
 UNKNOWN = "unknown"
@@ -23,7 +23,7 @@ Networks = Sequence[IPv4Network | IPv6Network]
 
 
 @dataclass(frozen=True)
-class Seen:
+class CallerAddress:
     """Where a call comes from, as far as it can be believed. `secure`: it came over TLS."""
 
     address: str
@@ -33,7 +33,7 @@ class Seen:
 def networks(text: str, variable: str) -> Networks:
     """Addresses and networks, separated by commas. Raises StartupError naming the variable."""
     try:
-        return tuple(ip_network(name, strict=False) for name in listed(text))
+        return tuple(ip_network(name, strict=False) for name in split_list(text))
     except ValueError as error:
         raise StartupError(
             f"{variable}: {error}; list addresses or networks, as in 10.0.0.0/8,fd00::/8"
@@ -41,7 +41,7 @@ def networks(text: str, variable: str) -> Networks:
 
 
 @lru_cache(maxsize=4096)
-def counted(address: str) -> str:
+def rate_limit_address(address: str) -> str:
     """What limits by address count: an IPv4 address, or the /64 that one IPv6 customer has at least."""
     ip = _parsed(address)
     if ip is None:
@@ -51,11 +51,13 @@ def counted(address: str) -> str:
     return str(ip_network((int(ip), IPV6_PREFIX_COUNTED), strict=False))
 
 
-def caller(peer: str | None, secure: bool, headers: Iterable[tuple[bytes, bytes]], proxies: Networks) -> Seen:
+def caller(
+    peer: str | None, secure: bool, headers: Iterable[tuple[bytes, bytes]], proxies: Networks
+) -> CallerAddress:
     """Who calls: the peer of the socket, or whom a trusted proxy names."""
     peer = peer or UNKNOWN
     if not trusted(peer, proxies):
-        return Seen(_normal(peer), secure)
+        return CallerAddress(_normal(peer), secure)
     hops, schemes = list[str](), list[str]()
     for name, value in headers:
         if name == b"x-forwarded-for":
@@ -64,7 +66,7 @@ def caller(peer: str | None, secure: bool, headers: Iterable[tuple[bytes, bytes]
             schemes += value.decode("latin-1").split(",")
     if schemes and (scheme := schemes[-1].strip().lower()) in ("http", "https", "ws", "wss"):
         secure = scheme in ("https", "wss")
-    return Seen(_nearest_stranger(hops, peer, proxies), secure)
+    return CallerAddress(_nearest_stranger(hops, peer, proxies), secure)
 
 
 def trusted(address: str, proxies: Networks) -> bool:

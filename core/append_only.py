@@ -27,7 +27,7 @@ STATE = (
 
 
 @dataclass(frozen=True)
-class Changes:
+class AllowedUpdate:
     """The one kind of UPDATE that a table takes: columns, and what holds of them on SQLite and on Postgres.
     All others stay as they are."""
 
@@ -44,7 +44,7 @@ class Changes:
         return " AND ".join([*(same.format(name) for name in others), *self.postgresql])
 
 
-NOTHING = Changes((), ("0",), ("false",))
+NOTHING = AllowedUpdate((), ("0",), ("false",))
 _DIGITS = "[0-9a-f]" * 32
 # Erasing gives who was known by their name an id that says nothing.
 _RENAMED = (
@@ -67,8 +67,8 @@ _NOW_MS = ("(julianday('now') - 2440587.5) * 86400000", "extract(epoch FROM cloc
 # An upgrade wrote closed months without a zone; the first change of the tenant's says which it was.
 _ZONE = "(NEW.time_zone = OLD.time_zone OR OLD.time_zone = '')"
 
-APPEND_ONLY: Mapping[str, Changes] = {
-    "usage_event": Changes(
+APPEND_ONLY: Mapping[str, AllowedUpdate] = {
+    "usage_event": AllowedUpdate(
         ("user_id", "request_metadata", "words_proof"),
         (_RENAMED[0], _ERASED[0]),
         (_RENAMED[1], _ERASED[1]),
@@ -76,12 +76,12 @@ APPEND_ONLY: Mapping[str, Changes] = {
     "usage_line": NOTHING,
     "ledger_txn": NOTHING,
     "ledger_entry": NOTHING,
-    "charge": Changes(("user_id",), (_RENAMED[0],), (_RENAMED[1],)),
+    "charge": AllowedUpdate(("user_id",), (_RENAMED[0],), (_RENAMED[1],)),
     "wallet_use": NOTHING,
-    "period_close": Changes(("time_zone",), (_ZONE,), (_ZONE,)),
+    "period_close": AllowedUpdate(("time_zone",), (_ZONE,), (_ZONE,)),
     "audit_log": NOTHING,
     "audit_state": NOTHING,
-    "price_version": Changes(("withdrawn_ms",), (_WITHDRAWN + _NOW_MS[0],), (_WITHDRAWN + _NOW_MS[1],)),
+    "price_version": AllowedUpdate(("withdrawn_ms",), (_WITHDRAWN + _NOW_MS[0],), (_WITHDRAWN + _NOW_MS[1],)),
     "price": NOTHING,
     "price_tier": NOTHING,
     "gpu_price": NOTHING,
@@ -122,7 +122,7 @@ DROPPED_FIRST = (
 )
 
 
-def _of_sqlite(table: str, changes: Changes, columns: Sequence[str]) -> list[Trigger]:
+def _of_sqlite(table: str, changes: AllowedUpdate, columns: Sequence[str]) -> list[Trigger]:
     refused = f"BEGIN SELECT RAISE(ABORT, '{table}: {SAYS}'); END"
     where = "" if changes is NOTHING else f"WHEN NOT ({changes.holds('sqlite', columns)}) "
     return [
@@ -131,7 +131,7 @@ def _of_sqlite(table: str, changes: Changes, columns: Sequence[str]) -> list[Tri
     ]
 
 
-def _of_postgres(table: str, changes: Changes, columns: Sequence[str]) -> list[Trigger]:
+def _of_postgres(table: str, changes: AllowedUpdate, columns: Sequence[str]) -> list[Trigger]:
     refused = f"EXECUTE FUNCTION {FUNCTION}()"
     where = "" if changes is NOTHING else f"WHEN (NOT ({changes.holds('postgresql', columns)})) "
     return [

@@ -32,7 +32,7 @@ class Rate:
         return Rate(most / 60, max(1.0, most))
 
 
-class Buckets:
+class TokenBuckets:
     """A bucket a name."""
 
     def __init__(

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from core.actor import Author, acting_as, process_user
 from core.errors import StartupError
 from core.private_files import UMASK
-from core.safe_text import prose
-from core.terminal import never_fail_to_print, say, say_json
+from core.safe_text import printable_text
+from core.terminal import never_fail_to_print, print_json, print_line
 
 GROUP = "parley.commands"
 AUTHOR_CHARACTERS_MAX = 120
@@ -51,7 +51,7 @@ class Commands(click.Group):
         except click.ClickException as error:
             for name in ("message", "option_name", "ui_filename"):
                 if isinstance(said := getattr(error, name, None), str):
-                    setattr(error, name, prose(said))
+                    setattr(error, name, printable_text(said))
             raise
 
 
@@ -91,24 +91,24 @@ def in_one_line(command: click.Command) -> None:
             raise
         for each in error.errors(include_url=False, include_input=False):
             name = "_".join(str(part) for part in each["loc"]).upper()
-            say(f"parley: PARLEY_{name}: {each['msg']}", err=True)
+            print_line(f"parley: PARLEY_{name}: {each['msg']}", err=True)
         sys.exit(1)
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in STORES:
             raise
         from core.settings import Settings
-        from core.store_errors import away  # what a command that needs neither store does without
+        from core.store_errors import store_failure  # what a command that needs neither store does without
 
-        told = away(error, Settings())
+        told = store_failure(error, Settings())
         if told is None:
             raise
         _end_with(told)
 
 
 def _end_with(error: Exception) -> NoReturn:
-    say(f"parley: {error}", err=True)
+    print_line(f"parley: {error}", err=True)
     if "--json" in sys.argv:
-        say_json({"error": str(error)})
+        print_json({"error": str(error)})
     sys.exit(1)
 
 
@@ -123,10 +123,10 @@ def _hear_interrupts() -> None:
 def _warn_of_unknown_settings() -> None:
     """A variable that is misspelt would be ignored in silence, a secret's too."""
     if any(name.upper().startswith("PARLEY_") for name in os.environ):
-        from core.environment import unknown_said  # which a bare --help does without
+        from core.environment import unknown_settings_text  # which a bare --help does without
 
-        if said := unknown_said(os.environ):
-            say(f"parley: {said}", err=True)
+        if said := unknown_settings_text(os.environ):
+            print_line(f"parley: {said}", err=True)
 
 
 def _require_text(arguments: list[str]) -> None:

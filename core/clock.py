@@ -9,7 +9,7 @@ from typing import Protocol
 LOOK_SECONDS_MAX = 0.5
 
 
-class Times(Protocol):
+class TimeSource(Protocol):
     """What tells the time: the machine, or a test's loop."""
 
     def time_ns(self) -> int:
@@ -21,7 +21,7 @@ class Times(Protocol):
         ...
 
 
-_times: Times = time
+_times: TimeSource = time
 
 
 def now_ms() -> int:
@@ -35,7 +35,7 @@ def monotonic() -> float:
 
 
 @contextmanager
-def told_by(times: Times) -> Generator[None]:
+def clock_from(times: TimeSource) -> Generator[None]:
     """Within the block it is so late as `times` says: for tests whose loop's time is their own."""
     global _times
     before, _times = _times, times

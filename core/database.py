@@ -27,7 +27,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from core import file_lock
 from core.append_only_triggers import guard, unguard
 from core.errors import StartupError
-from core.store_errors import database_away
+from core.store_errors import database_failure
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -42,7 +42,7 @@ OUT_OF_TIME = ("57014", "SQLITE_INTERRUPT")
 NO_TABLES = "the database has no tables yet: start with `parley up`, or run `parley db migrate`"
 
 
-class Record(SQLModel):
+class TableBase(SQLModel):
     """The base of every table: its name is the class's in snake case."""
 
     @declared_attr.directive
@@ -197,7 +197,7 @@ async def migrate(endpoint: str) -> list[str]:
             return await _migrate_sqlite(endpoint, url)
         return await _migrate_postgres(endpoint)
     except (OSError, DBAPIError) as error:
-        raise StartupError(f"cannot migrate: {database_away(error, _shown(url))}") from error
+        raise StartupError(f"cannot migrate: {database_failure(error, _shown(url))}") from error
 
 
 async def _migrate_sqlite(endpoint: str, url: URL) -> list[str]:
@@ -206,7 +206,7 @@ async def _migrate_sqlite(endpoint: str, url: URL) -> list[str]:
     path = Path(url.database)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock_path = path.with_name(path.name + ".migrate.lock")
-    lock = await asyncio.to_thread(file_lock.take, lock_path, MIGRATION_SECONDS_MAX)
+    lock = await asyncio.to_thread(file_lock.acquire, lock_path, MIGRATION_SECONDS_MAX)
     if lock is None:
         raise StartupError(f"another process has been migrating {path} for {MIGRATION_SECONDS_MAX:.0f} s")
     try:
@@ -290,7 +290,7 @@ async def require_schema(db: Database) -> None:
             found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
     except (OSError, DBAPIError) as error:
         if not _lacks_the_table(error):
-            raise database_away(error, _shown(db.engine.url)) from error
+            raise database_failure(error, _shown(db.engine.url)) from error
         found = None
     if found is None:
         raise StartupError(NO_TABLES)

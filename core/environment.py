@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 
-from core.processes import OTEL_HEADERS, Process
+from core.processes import OTEL_HEADERS, ProcessKind
 from core.secret_files import SUFFIX, secret_names
 from core.settings import Settings
 
@@ -49,7 +49,7 @@ def unknown_settings(environment: Iterable[str]) -> list[str]:
     return sorted(name for name in ours if name.upper() not in known and not name.startswith(INJECTED))
 
 
-def unknown_said(environment: Iterable[str]) -> str:
+def unknown_settings_text(environment: Iterable[str]) -> str:
     """One line about those, with the setting that each may have been meant for, never a value; else empty."""
     unknown, known = unknown_settings(environment), sorted(setting_names())
     if not unknown:
@@ -63,7 +63,7 @@ def unknown_said(environment: Iterable[str]) -> str:
     return f"ignored, since no setting is called so: {', '.join(said)}{more}"
 
 
-def child_environment(base: Mapping[str, str], process: Process | None = None) -> dict[str, str]:
+def child_environment(base: Mapping[str, str], process: ProcessKind | None = None) -> dict[str, str]:
     """What of ours a child gets. None: one that is no process of the platform and gets no secret."""
     allowed = set(process.secrets) if process else set[str]()
     proxies = PROXIES if process else frozenset[str]()

@@ -28,9 +28,9 @@ def kind(error: BaseException) -> str:
     return " ".join([type(error).__name__, *_codes(error)])
 
 
-def named(error: BaseException) -> str:
+def error_summary(error: BaseException) -> str:
     """`kind`, and where it was raised."""
-    return f"{kind(error)} at {place(error)}"
+    return f"{kind(error)} at {raised_at(error)}"
 
 
 def origin(error: BaseException) -> str:
@@ -48,20 +48,20 @@ def reason(error: Exception) -> str:
     return os.strerror(error.errno) if error.errno else kind(error)
 
 
-def place(error: BaseException) -> str:
+def raised_at(error: BaseException) -> str:
     """File and line where our own code raised it, or called what did; `nowhere` for one never raised."""
     found = list(_places(_leaf(error).__traceback__)) or list(_places(error.__traceback__))
     ours = [place for place, own in found if own]
     return (ours or [place for place, _ in found] or ["nowhere"])[-1]
 
 
-def facts(error: BaseException) -> dict[str, str]:
+def error_facts(error: BaseException) -> dict[str, str]:
     """All that a log line says of an error: its type, its place, the calls that led there, what caused it."""
     calls = [place for place, _ in _places(_leaf(error).__traceback__)][-PLACES_MAX:]
-    causes = [named(cause) for cause in _causes(error)]
+    causes = [error_summary(cause) for cause in _causes(error)]
     return {
         "error": kind(error),
-        "at": place(error),
+        "at": raised_at(error),
         **({"calls": " > ".join(calls)} if len(calls) > 1 else {}),
         **({"cause": ", from ".join(causes)} if causes else {}),
     }

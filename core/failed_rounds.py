@@ -7,19 +7,19 @@ from typing import Protocol
 from redis.exceptions import RedisError, ResponseError
 from sqlalchemy.exc import SQLAlchemyError
 
-from core.error_facts import facts
-from core.redis import is_unwell
+from core.error_facts import error_facts
+from core.redis import is_refusing_everybody
 
 # A store that does not answer: whoever works for all waits for it, instead of blaming what it was asked for.
 AWAY = (RedisError, SQLAlchemyError, OSError)
 
 
-def is_away(error: Exception) -> bool:
+def is_store_down(error: Exception) -> bool:
     """A store does not answer, or refuses everybody for now; not what it was asked for is to blame."""
-    return isinstance(error, AWAY) and (not isinstance(error, ResponseError) or is_unwell(error))
+    return isinstance(error, AWAY) and (not isinstance(error, ResponseError) or is_refusing_everybody(error))
 
 
-class Says(Protocol):
+class WarningLog(Protocol):
     """A logger, or one that seldom says the same."""
 
     def warning(self, event: str, **facts: object) -> object:
@@ -28,9 +28,9 @@ class Says(Protocol):
 
 
 @contextmanager
-def survived(log: Says, event: str, **about: object) -> Generator[None]:
+def logged_failures(log: WarningLog, event: str, **about: object) -> Generator[None]:
     """What is raised within is logged by its type and place, and ends this round alone."""
     try:
         yield
     except Exception as error:  # noqa: BLE001
-        log.warning(event, **about, **facts(error))
+        log.warning(event, **about, **error_facts(error))

@@ -20,7 +20,7 @@ CONSENT_VALUE = "kill-this-process"
 FOLDER = "crashes"
 
 
-class Point(StrEnum):
+class Failpoint(StrEnum):
     """Where a process may die: between two steps of which the second repairs, or repeats, the first."""
 
     BILLER_AFTER_READ = "biller.after_read"
@@ -37,11 +37,11 @@ class Point(StrEnum):
     WORKER_AFTER_EXTEND = "worker.after_extend"
 
 
-_left: dict[Point, int] = {}
+_left: dict[Failpoint, int] = {}
 _folder = Path()
 
 
-def reached(point: Point) -> None:
+def reached(point: Failpoint) -> None:
     """Die here where that was asked for. Costs a look at an empty mapping otherwise."""
     if _left:
         _pass(point)
@@ -60,25 +60,25 @@ def arm(home: Path, environment: Mapping[str, str]) -> None:
     _left.update(_parsed(asked))
 
 
-def burnt(home: Path) -> set[Point]:
+def fired_points(home: Path) -> set[Failpoint]:
     """The points at which a process of this installation died."""
     folder = home / FOLDER
-    return {Point(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
+    return {Failpoint(path.name) for path in folder.iterdir()} if folder.is_dir() else set()
 
 
-def _parsed(asked: str) -> dict[Point, int]:
-    found: dict[Point, int] = {}
+def _parsed(asked: str) -> dict[Failpoint, int]:
+    found: dict[Failpoint, int] = {}
     for part in asked.split(","):
         name, _, count = part.strip().partition(":")
         try:
-            found[Point(name)] = int(count or 1)
+            found[Failpoint(name)] = int(count or 1)
         except ValueError as error:
-            known = ", ".join(point.value for point in Point)
+            known = ", ".join(point.value for point in Failpoint)
             raise StartupError(f"{POINTS}: {part!r} is not POINT or POINT:n with one of {known}") from error
     return found
 
 
-def _pass(point: Point) -> None:
+def _pass(point: Failpoint) -> None:
     left = _left.get(point, 0)
     if left:
         _left[point] = left - 1
@@ -86,7 +86,7 @@ def _pass(point: Point) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _first(point: Point) -> bool:
+def _first(point: Failpoint) -> bool:
     _folder.mkdir(mode=0o700, exist_ok=True)
     try:
         (_folder / point.value).touch(mode=0o600, exist_ok=False)

@@ -15,7 +15,7 @@ RETRY_SECONDS = 0.05
 EXIT_LOCKED = 75
 
 
-def take(path: Path, seconds_max: float) -> int | None:
+def acquire(path: Path, seconds_max: float) -> int | None:
     """An open file that holds the lock of `path`, None where another process kept it for `seconds_max`. A
     link is not followed: in a folder of all users it may be anybody's."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -52,7 +52,7 @@ def is_held(path: Path) -> bool:
 def main() -> None:
     """Become the named program while holding the lock; exit 75 where it could not be had."""
     file, seconds, *argv = sys.argv[1:]
-    descriptor = take(Path(file), float(seconds))
+    descriptor = acquire(Path(file), float(seconds))
     if descriptor is None:
         sys.stderr.write(f"{file} is locked by another process\n")
         sys.exit(EXIT_LOCKED)

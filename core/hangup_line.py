@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 
 
-class Line:
+class InterruptibleSocket:
     """What a thread speaks over, and another hangs up."""
 
     def __init__(self) -> None:

@@ -12,13 +12,13 @@ NONCE_BYTES, NUMBER_BYTES, TAG_BYTES = 16, 8, 8
 VEILED_BYTES = NONCE_BYTES + NUMBER_BYTES + TAG_BYTES
 
 
-def veil(number: int, purpose: bytes, keyring: Keyring) -> bytes:
+def hide_number(number: int, purpose: bytes, keyring: Keyring) -> bytes:
     """A number from 0 to 2^63, hidden: another text each time, of one length."""
     nonce, key = os.urandom(NONCE_BYTES), keyring.key(purpose)
     return nonce + _under(number.to_bytes(NUMBER_BYTES), nonce, key) + _tag(number, nonce, key)
 
 
-def unveil(data: bytes, purpose: bytes, keyring: Keyring) -> int | None:
+def reveal_number(data: bytes, purpose: bytes, keyring: Keyring) -> int | None:
     """The number; None where we did not hide it for this purpose."""
     if len(data) != VEILED_BYTES:
         return None

@@ -7,12 +7,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from core.hosts import Hosts
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 
 SHOWN_CHARACTERS_MAX = 100
 MISDIRECTED = "this name is not served here\n"
 
-_seldom = Seldom(logger(__name__))
+_seldom = RepeatedWarning(logger(__name__))
 
 
 def refused(headers: Iterable[tuple[bytes, bytes]]) -> None:

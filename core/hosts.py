@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from core.comma_list import listed
+from core.comma_list import split_list
 from core.errors import StartupError
 
 LOOPBACK = "localhost"
@@ -28,16 +28,16 @@ class Hosts:
     where the process listens. `origins`: PARLEY_PUBLIC_ORIGINS."""
 
     def __init__(self, names: str, bind: str, origins: str) -> None:
-        called = [name_of(each) for each in listed(names)]
+        called = [host_of(each) for each in split_list(names)]
         self._any = ALL in called or (not called and not is_loopback(bind))
-        own = [urlsplit(origin).hostname or "" for origin in listed(origins)]
+        own = [urlsplit(origin).hostname or "" for origin in split_list(origins)]
         self._names = {LOOPBACK, bind.lower(), *own, *called} - {""}
         self._ends = tuple(name[1:] for name in called if name.startswith("*."))
 
     def allow(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
         """Whether a request with these headers is for us. One without Host comes from no browser."""
         said = [value.decode("latin-1") for name, value in headers if name == b"host"]
-        return self._any or all(self._ours(name_of(host)) for host in said)
+        return self._any or all(self._ours(host_of(host)) for host in said)
 
     def _ours(self, name: str) -> bool:
         return (
@@ -54,12 +54,12 @@ def require_hosts(names: str, origins: str) -> None:
         ("PARLEY_ALLOWED_HOSTS", names, HOST, "chat.example.org,*.example.net"),
         ("PARLEY_PUBLIC_ORIGINS", origins, ORIGIN, "https://chat.example.org,http://localhost:3000"),
     ):
-        wrong = next((each for each in listed(text) if not form.fullmatch(each)), None)
+        wrong = next((each for each in split_list(text) if not form.fullmatch(each)), None)
         if wrong is not None:
             raise StartupError(f"{variable}: {wrong[:100]!r} is none; list them as in {example}")
 
 
-def name_of(host: str) -> str:
+def host_of(host: str) -> str:
     """A Host without its port."""
     if host.startswith("["):
         address, _, port = host[1:].partition("]")

@@ -12,11 +12,11 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from core.addresses import KnownCallers, caller, counted, trusted
+from core.addresses import KnownCallers, caller, rate_limit_address, trusted
 from core.errors import StartupError
 from core.host_check import AllowedHosts
 from core.settings import Settings
-from core.unidentified_sockets import Lobby
+from core.unidentified_sockets import UnprovenSockets
 
 BACKLOG = 2048
 HEAD_SECONDS_MAX = 10.0
@@ -36,7 +36,7 @@ class RefusedHeadError(Exception):
     """Ends the parsing of a request whose head was refused."""
 
 
-class Entrance:
+class UpgradeGate:
     """Who may connect and upgrade: asked before anything is kept for him. `proxies` are those whose word of
     a caller counts, `hosts` the names we are called by, `heads` the sockets that owe their first request."""
 
@@ -59,7 +59,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _header_bytes = 0
 
-    def __init__(self, entrance: Entrance, **options: Any) -> None:
+    def __init__(self, entrance: UpgradeGate, **options: Any) -> None:
         super().__init__(**options)
         self._entrance = entrance
 
@@ -68,7 +68,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         peer = self.client[0] if self.client else ""
         # Behind a trusted proxy the address is known with the head.
-        address = None if trusted(peer, self._entrance.proxies) else counted(peer)
+        address = None if trusted(peer, self._entrance.proxies) else rate_limit_address(peer)
         if self._entrance.heads.enter(self, address, transport.abort):
             self._wait_for_head()
         else:
@@ -150,22 +150,22 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def lobby(settings: Settings) -> Lobby:
+def lobby(settings: Settings) -> UnprovenSockets:
     """For sockets that have not shown who they are: never more than a quarter of what may be open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = settings.silent_sockets_max
     if files != resource.RLIM_INFINITY:
         most = min(most or files, max(1, files // 4))
-    return Lobby(settings.silent_sockets_per_address_max, most)
+    return UnprovenSockets(settings.silent_sockets_per_address_max, most)
 
 
-def open_as_many_as_may_be() -> None:
+def raise_file_limit() -> None:
     """Each socket is an open file, and the usual limit is for programs that have few."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """uvicorn without its signal handlers: it would take SIGTERM from us and raise it again at its end."""
 
     @contextlib.contextmanager
@@ -193,10 +193,10 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
 
 
 async def serve(
-    app: Any, listener: socket.socket, stop: asyncio.Event, entrance: Entrance, **options: Any
+    app: Any, listener: socket.socket, stop: asyncio.Event, entrance: UpgradeGate, **options: Any
 ) -> None:
     """Serve `app` on the socket until `stop`, then let open requests finish. See `configured`."""
-    server = _Server(configured(app, entrance, **options))
+    server = _UvicornServer(configured(app, entrance, **options))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -207,7 +207,7 @@ async def serve(
         await serving
 
 
-def configured(app: Any, entrance: Entrance, **options: Any) -> uvicorn.Config:
+def configured(app: Any, entrance: UpgradeGate, **options: Any) -> uvicorn.Config:
     """How uvicorn serves `app` here; `options` are uvicorn's."""
     return uvicorn.Config(
         KnownCallers(AllowedHosts(app, entrance.hosts), entrance.proxies),

@@ -11,7 +11,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from core import error_facts
-from core.safe_text import plain
+from core.safe_text import printable_line
 
 LINE_BYTES_MAX = 2048
 # How long a text may be, and how many entries a list may have: as tight as the line needs it.
@@ -32,10 +32,10 @@ def without_words(_logger: WrappedLogger, _method: str, event: EventDict) -> Eve
     if raised is True or (raised and not isinstance(raised, BaseException | tuple)):
         raised = sys.exc_info()
     error = raised[1] if isinstance(raised, tuple) else raised
-    return {**event, **error_facts.facts(error)} if isinstance(error, BaseException) else event
+    return {**event, **error_facts.error_facts(error)} if isinstance(error, BaseException) else event
 
 
-class Bounded:
+class BoundedRenderer:
     """The last processor: renders, and cuts values until the line is short enough."""
 
     def __init__(self, render: Processor) -> None:
@@ -65,7 +65,7 @@ def bounded(value: object, characters: int, entries: int) -> object:
     if isinstance(value, int):
         return int(value) if -(1 << 64) < value < 1 << 64 else "an integer of more than 64 bits"
     if isinstance(value, BaseException):
-        return error_facts.named(value)
+        return error_facts.error_summary(value)
     if isinstance(value, Mapping):
         kept = list(value.items())[:entries]
         return {
@@ -81,7 +81,7 @@ def _text(text: str, characters: int) -> str:
     text = text.strip("\n")
     if len(text) > characters:
         text = f"{text[:characters]}… ({len(text)} characters)"
-    return plain(text)
+    return printable_line(text)
 
 
 class Formatter(structlog.stdlib.ProcessorFormatter):
@@ -94,7 +94,7 @@ class Formatter(structlog.stdlib.ProcessorFormatter):
                 record = _of_a_library(record)
             return super().format(record)
         except Exception as error:  # noqa: BLE001  (a log line must not end what it tells of)
-            return f"{UNWRITABLE}: {error_facts.named(error)}"
+            return f"{UNWRITABLE}: {error_facts.error_summary(error)}"
 
 
 def _of_a_library(record: logging.LogRecord) -> logging.LogRecord:
@@ -114,4 +114,6 @@ def _of_a_library(record: logging.LogRecord) -> logging.LogRecord:
 def _argument(value: object) -> object:
     if value is None or isinstance(value, str | bool | int | float):
         return value
-    return error_facts.named(value) if isinstance(value, BaseException) else f"<{type(value).__name__}>"
+    return (
+        error_facts.error_summary(value) if isinstance(value, BaseException) else f"<{type(value).__name__}>"
+    )

@@ -10,7 +10,7 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.host_check import MISDIRECTED, refused
 from core.hosts import Hosts
 from core.settings import Settings
@@ -35,9 +35,9 @@ def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) 
         return
     at = (settings.metrics_host, settings.metrics_port + place)
     try:
-        server = _Server(at, _handler(missing, settings.hosts(at[0])))
+        server = _MetricsServer(at, _handler(missing, settings.hosts(at[0])))
     except (OSError, OverflowError) as error:
-        log.error("metrics not served", host=at[0], port=at[1], error=named(error))
+        log.error("metrics not served", host=at[0], port=at[1], error=error_summary(error))
         yield
         return
     thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
@@ -52,7 +52,7 @@ def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) 
 
 
 @contextlib.asynccontextmanager
-async def serving_metrics_beside(
+async def serving_metrics_async(
     settings: Settings, place: int, missing: Callable[[], str]
 ) -> AsyncGenerator[None]:
     """The same where `missing` asks this event loop, which must not wait for the thread's end."""
@@ -64,7 +64,7 @@ async def serving_metrics_beside(
         await asyncio.to_thread(serving.__exit__, None, None, None)
 
 
-class _Server(HTTPServer):
+class _MetricsServer(HTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """One line, where Python's own prints a traceback."""
         del request, client_address

@@ -61,7 +61,7 @@ def same_name(one: str, other: str) -> bool:
     return one == other or unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
 
 
-def mended(text: str, bytes_max: int = STORED_BYTES_MAX) -> str:
+def storable_name(text: str, bytes_max: int = STORED_BYTES_MAX) -> str:
     """The text itself where a database holds it, else one that stands for it and for no other text."""
     stored = MENDED + _escaped(text) if UNSTORABLE.search(text) else text
     if len(stored.encode()) <= bytes_max:

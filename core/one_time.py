@@ -11,7 +11,7 @@ from core.redis import Client, MultiplexedRedis
 CLOCKS_DIFFER_MS = 60_000
 
 
-async def spend(redis: Client, name: str, kept_ms: int) -> bool:
+async def use_once(redis: Client, name: str, kept_ms: int) -> bool:
     """Whether nobody has spent this before; it is spent from now on. `kept_ms`: how long it could still be
     shown. A call that is repeated, as the connection was lost, finds its own mark and is not refused."""
     mark, lasts_ms = secrets.token_bytes(8), max(1, kept_ms) + CLOCKS_DIFFER_MS

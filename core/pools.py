@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 from core.names import name_of
 from core.redis import Client
 from core.settings import Settings
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 
 T = TypeVar("T")
 POOLS_MAX = 256
 HOPS_MAX = 8  # that are followed from one pool to the next: who follows longer goes round in a circle
 SAID_SECONDS = 3_600.0
 
-crowded = Seldom(logger(__name__), SAID_SECONDS)
+crowded = RepeatedWarning(logger(__name__), SAID_SECONDS)
 
 
 async def announce_pool(redis: Client, settings: Settings, pool: str) -> None:

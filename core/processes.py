@@ -70,7 +70,7 @@ GATEWAY_HINTS, WORKER_WAKES = "P:gw:", "P:wk:"
 
 
 @dataclass(frozen=True)
-class Process:
+class ProcessKind:
     """One kind of process. `commands`: words, any number in one text. `pools`: it is bound to those it is
     made for, else it serves all. `secrets`: the settings, of those that are secret, that it needs."""
 
@@ -83,7 +83,7 @@ class Process:
     secrets: tuple[str, ...] = ()
 
 
-GATEWAY = Process(
+GATEWAY = ProcessKind(
     "gateway",
     reads=READY,
     writes=(*POOL, *QUOTAS, *SESSIONS, POOLS, REFUSED, OPEN_TENANTS, SIGN_IN_CODES),
@@ -97,7 +97,7 @@ GATEWAY = Process(
     ),
     secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
-WORKER = Process(
+WORKER = ProcessKind(
     "worker",
     reads=("P:reserves", "P:ready"),
     writes=(
@@ -114,7 +114,7 @@ WORKER = Process(
     pools=True,
     secrets=("redis_url", "otlp_endpoint"),
 )
-SUPERVISOR = Process(
+SUPERVISOR = ProcessKind(
     "supervisor",
     writes=(*POOL, *SETTLING, POOLS, OPEN_TENANTS),
     listens=(GATEWAY_HINTS, WORKER_WAKES),
@@ -122,7 +122,7 @@ SUPERVISOR = Process(
     pools=True,
     secrets=("redis_url", "worker_redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
-BILLER = Process(
+BILLER = ProcessKind(
     "biller",
     reads=("P:req:", POOLS, "P:workers"),
     writes=(
@@ -141,14 +141,14 @@ BILLER = Process(
         OTEL_HEADERS,
     ),
 )
-CONSOLE = Process(
+CONSOLE = ProcessKind(
     "console",
     reads=(*POOL, *QUOTAS, POOLS),
     writes=(OPERATOR_CODES, "P:sys"),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan"),
     secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
-OPERATOR = Process(
+OPERATOR = ProcessKind(
     "operator",
     writes=(
         *POOL,
@@ -170,6 +170,6 @@ OPERATOR = Process(
         *("smtp_password", "second_person_secret"),
     ),
 )
-MIGRATE = Process("migrate", secrets=("database_url",))
+MIGRATE = ProcessKind("migrate", secrets=("database_url",))
 
 PROCESSES = (GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, OPERATOR, MIGRATE)

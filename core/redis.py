@@ -111,7 +111,7 @@ class MultiplexedRedis(Redis):
 UNWELL = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN"})
 
 
-def is_unwell(error: ResponseError) -> bool:
+def is_refusing_everybody(error: ResponseError) -> bool:
     """The server refuses everybody for now, a full disk for example: the same call may work later. Else
     something is wrong with this call or its keys."""
     known = isinstance(error, ClusterError | OutOfMemoryError | ReadOnlyError)

@@ -8,19 +8,19 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from core.errors import StartupError
-from core.processes import CONNECT_COMMANDS, PROCESSES, Process
+from core.processes import CONNECT_COMMANDS, PROCESSES, ProcessKind
 
 PLAIN = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 REPLICA = "parley-replica"
 REPLICA_RULES = ("resetkeys", "resetchannels", "-@all", "+ping", "+psync", "+replconf")
 
 
-def user_name(process: Process, pool: str) -> str:
+def user_name(process: ProcessKind, pool: str) -> str:
     """One for each kind of process; of those that are bound to a pool, one for each pool."""
     return f"parley-{process.name}" + (f"-{pool}" if process.pools else "")
 
 
-def rules(process: Process, installation: str, pool: str) -> list[str]:
+def rules(process: ProcessKind, installation: str, pool: str) -> list[str]:
     """What the process may, all else it may not."""
 
     def patterns(kinds: Iterable[str]) -> list[str]:

@@ -17,12 +17,12 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 _FORMULA = re.compile(r"(^|;)(?=[\s\u200c\u200d]*[=+\-@＝＋－＠])")
 
 
-def plain(text: str) -> str:
+def printable_line(text: str) -> str:
     """One line, in which every control character, also a line break, stands as its escape: `\\x1b`."""
     return _IN_A_LINE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def prose(text: str) -> str:
+def printable_text(text: str) -> str:
     """A text of several lines, as a model writes it: line breaks and tabs stay, other controls are gone. May
     be applied to any piece of a text."""
     return _IN_PROSE.sub("", text)
@@ -30,7 +30,7 @@ def prose(text: str) -> str:
 
 def spreadsheet_cell(value: object) -> str:
     """A cell of a CSV file: numbers stay numbers, text that would be a formula begins with an apostrophe."""
-    text = plain("" if value is None else str(value))
+    text = printable_line("" if value is None else str(value))
     if _NUMBER.fullmatch(text):
         return text
     return _FORMULA.sub(r"\1'", text)

@@ -13,17 +13,17 @@ from typing import Any
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.redis import Client, MultiplexedRedis
 from core.shared_connection import Argument
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 
 KEEP_SECONDS = 1.0
 LOADED_TRIES = 20
 LOADED_RETRY_SECONDS = 0.1
 
 log = logger(__name__)
-missing = Seldom(log)
+missing = RepeatedWarning(log)
 
 _known: "dict[str, Script]" = {}  # every script of this process, by sha
 
@@ -116,5 +116,5 @@ async def keep_scripts(client: Client) -> None:
             if loaded := await load_scripts(client):
                 log.info("scripts loaded", scripts=loaded)
         except (RedisError, OSError) as error:
-            missing.warning("scripts not loaded", error=named(error))
+            missing.warning("scripts not loaded", error=error_summary(error))
         await asyncio.sleep(KEEP_SECONDS)

@@ -14,7 +14,7 @@ from core.signed_text import Keyring
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Sealed(Generic[T]):
+class SealedContent(Generic[T]):
     """One kind of such content. `ends`: by when it must be shown, Unix ms. `prefix` begins its text. Where
     the shape changes so does `purpose`, which has a key of its own."""
 

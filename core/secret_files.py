@@ -18,7 +18,7 @@ HANDED_ON = "PARLEY_SECRETS_FD"
 _handed: dict[str, str] = {}  # what this process got from itself, before it started anew
 
 
-class SecretFiles(PydanticBaseSettingsSource):
+class SecretFileSource(PydanticBaseSettingsSource):
     """What pydantic-settings asks for the fields that are secret."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
@@ -32,7 +32,7 @@ class SecretFiles(PydanticBaseSettingsSource):
         return {**_taken(), **read_files(names, os.environ)}
 
 
-def hand_on(secrets: Mapping[str, str]) -> tuple[str, str]:
+def pass_secrets_on(secrets: Mapping[str, str]) -> tuple[str, str]:
     """For a process that starts itself anew without its secrets in its environment: name and value of the
     variable by which its settings find them, once."""
     read, write = os.pipe()

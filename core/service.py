@@ -9,12 +9,12 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from core import crashes, failpoints, telemetry
-from core.error_facts import place
+from core.error_facts import raised_at
 from core.errors import StartupError
 from core.private_files import keep_private
 from core.settings import Settings
-from core.store_errors import away
-from core.terminal import say
+from core.store_errors import store_failure
+from core.terminal import print_line
 
 Main = Callable[[Settings, asyncio.Event], Awaitable[None]]
 
@@ -37,7 +37,7 @@ def run(settings: Settings, name: str, main: Main) -> None:
         line = why_it_ended(error, settings)
         if line is None:
             raise
-        say(f"parley {name}: {line}", err=True)
+        print_line(f"parley {name}: {line}", err=True)
         sys.exit(1)
 
 
@@ -49,8 +49,8 @@ def why_it_ended(error: Exception, settings: Settings) -> str | None:
         return next((line for line in told if line is not None), None)
     if isinstance(error, StartupError):
         return str(error)
-    told = away(error, settings)
-    return f"{told}, asked at {place(error)}" if told else None
+    told = store_failure(error, settings)
+    return f"{told}, asked at {raised_at(error)}" if told else None
 
 
 async def _watched(settings: Settings, main: Main) -> None:

@@ -26,12 +26,12 @@ from core.bounds import (
     SomeOrNone,
     Weight,
 )
-from core.comma_list import listed
+from core.comma_list import split_list
 from core.errors import StartupError
 from core.hosts import Hosts, require_hosts
-from core.secret_files import SecretFiles, secret_names
+from core.secret_files import SecretFileSource, secret_names
 from core.signed_text import SECRET_BYTES_MIN, Keyring, checked_secret
-from core.variables import Variables
+from core.variables import EnvironmentSource
 
 ADMISSION_PURPOSE = b"parley admission v1"
 
@@ -269,7 +269,7 @@ class Settings(BaseSettings):
         which a biller has in place of the secret that makes them, else of that secret."""
         if self.admission_key:
             try:
-                keys = [bytes.fromhex(each) for each in listed(self.admission_key.get_secret_value())]
+                keys = [bytes.fromhex(each) for each in split_list(self.admission_key.get_secret_value())]
             except ValueError:
                 keys = []
             if not keys or any(len(key) != SECRET_BYTES_MIN for key in keys):
@@ -326,4 +326,4 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """What pydantic-settings asks: arguments, then variables, then files that variables name."""
-        return init_settings, Variables(settings_cls), SecretFiles(settings_cls)
+        return init_settings, EnvironmentSource(settings_cls), SecretFileSource(settings_cls)

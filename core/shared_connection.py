@@ -17,7 +17,7 @@ from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as ReplyTimeout
 
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 
 Argument = str | bytes | int | float
 
@@ -35,8 +35,8 @@ class MultiplexedConnection:
         self._pool = pool
         self._reply_seconds = reply_seconds
         self._closed = False
-        self._opening: asyncio.Task[_Open] | None = None
-        self._open: _Open | None = None
+        self._opening: asyncio.Task[_OpenConnection] | None = None
+        self._open: _OpenConnection | None = None
 
     async def call(self, *command: Argument) -> Any:
         """The reply. Raises ResponseError for an error reply, ConnectionError or TimeoutError (redis-py's)
@@ -59,12 +59,12 @@ class MultiplexedConnection:
         self._closed = True
         try:
             if self._opening is not None:
-                await end_tasks([self._opening])
+                await cancel_tasks([self._opening])
         finally:
             if self._open is not None:
                 await self._open.aclose()
 
-    async def _opened(self) -> "_Open":
+    async def _opened(self) -> "_OpenConnection":
         if self._closed:
             raise ConnectionLost(CLOSED)
         if self._open is not None and not self._open.broken:
@@ -79,7 +79,7 @@ class MultiplexedConnection:
             raise ConnectionLost(CLOSED)
         return opening.result()
 
-    async def _connect(self) -> "_Open":
+    async def _connect(self) -> "_OpenConnection":
         if self._open is not None:
             await self._open.aclose()
         connection = self._pool.make_connection()
@@ -88,11 +88,11 @@ class MultiplexedConnection:
         except BaseException:  # also cancelled, with half of it open
             await connection.disconnect(nowait=True)
             raise
-        self._open = _Open(connection, self._reply_seconds)
+        self._open = _OpenConnection(connection, self._reply_seconds)
         return self._open
 
 
-class _Open:
+class _OpenConnection:
     """An established connection until it breaks."""
 
     def __init__(self, connection: AbstractConnection, reply_seconds: float) -> None:
@@ -125,7 +125,7 @@ class _Open:
         """Close what is still open of it; at once, but for its tasks, which end first."""
         self._break(ConnectionLost(CLOSED))
         try:
-            await end_tasks(self._tasks)
+            await cancel_tasks(self._tasks)
         finally:
             await self._connection.disconnect(nowait=True)
 
@@ -181,7 +181,7 @@ class _Open:
             _answer(each, kind(str(error)))
 
 
-def _seen(opening: asyncio.Task["_Open"]) -> None:
+def _seen(opening: asyncio.Task["_OpenConnection"]) -> None:
     """Why it failed is known, also where all who waited for it were cancelled."""
     if not opening.cancelled():
         opening.exception()

@@ -2,9 +2,9 @@
 what failing too often changes is the answer to the next failure, which says when to come again.
 """
 
-from core.addresses import counted
-from core.buckets import Buckets, Rate
-from core.telemetry import Seldom, logger, meter
+from core.addresses import rate_limit_address
+from core.buckets import Rate, TokenBuckets
+from core.telemetry import RepeatedWarning, logger, meter
 
 log = logger(__name__)
 _FAILED = meter("core").create_counter(
@@ -16,14 +16,14 @@ class FailedSignins:
     """One process's. `most` are answered as such a minute and address."""
 
     def __init__(self, most: float) -> None:
-        self._by_address = Buckets(Rate.a_minute(most))
-        self._floods = Seldom(log, 60.0)
+        self._by_address = TokenBuckets(Rate.a_minute(most))
+        self._floods = RepeatedWarning(log, 60.0)
 
     def count(self, address: str, shown: str) -> int:
         """One more, which showed a `hello`, a `bearer`, a `key`…: 0, or milliseconds to wait. The log has the
         address of each that is not refused; of a flood, one line a minute."""
         _FAILED.add(1, {"shown": shown})
-        after_ms = self._by_address.take(counted(address))
+        after_ms = self._by_address.take(rate_limit_address(address))
         if after_ms:
             self._floods.warning("sign-ins fail again and again", address=address, shown=shown)
         else:

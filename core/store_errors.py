@@ -48,7 +48,7 @@ DATABASE = {
 }
 
 
-def redis_away(error: BaseException, settings: Settings) -> StartupError:
+def redis_failure(error: BaseException, settings: Settings) -> StartupError:
     """To raise where Redis could not be asked, or refused."""
     todo = next((say for kind, say in REDIS if isinstance(error, kind)), "is it running (PARLEY_REDIS_URL)?")
     refused = isinstance(error, AuthenticationError | ResponseError | BusyLoadingError)
@@ -56,7 +56,7 @@ def redis_away(error: BaseException, settings: Settings) -> StartupError:
     return StartupError(f"Redis {what} at {settings.redis_shown}: {todo} ({origin(error)})")
 
 
-def database_away(error: BaseException, where: str = "") -> StartupError:
+def database_failure(error: BaseException, where: str = "") -> StartupError:
     """The same of the database. `where`: its URL without secrets."""
     orig = error.orig if isinstance(error, DBAPIError) else None
     codes = (getattr(orig, "sqlstate", None), getattr(orig, "sqlite_errorname", None))
@@ -68,10 +68,10 @@ def database_away(error: BaseException, where: str = "") -> StartupError:
     return StartupError(f"the database {what}{at}: {asks} ({origin(error)})")
 
 
-def away(error: BaseException, settings: Settings) -> StartupError | None:
+def store_failure(error: BaseException, settings: Settings) -> StartupError | None:
     """What is to be said of an error of either; None of any other."""
     if isinstance(error, RedisError):
-        return redis_away(error, settings)
+        return redis_failure(error, settings)
     if isinstance(error, SQLAlchemyError):
-        return database_away(error)
+        return database_failure(error)
     return None

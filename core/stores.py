@@ -9,7 +9,7 @@ from core.settings import Settings
 
 
 @asynccontextmanager
-async def stores(settings: Settings) -> AsyncGenerator[tuple[Database, Client]]:
+async def open_stores(settings: Settings) -> AsyncGenerator[tuple[Database, Client]]:
     """Both; each is closed also where the other cannot be opened or closed."""
     async with AsyncExitStack() as stack:
         db = Database(settings.database_endpoint)

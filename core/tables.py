@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from core.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, OPERATOR, SUPERVISOR, Process
+from core.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, OPERATOR, SUPERVISOR, ProcessKind
 
 TENANTS = "tenant plan pool_terms project tenant_user"
 KEYS = "api_key"
@@ -30,7 +30,7 @@ VERSION = "alembic_version"  # all look whether the schema is theirs
 
 
 @dataclass(frozen=True)
-class Tables:
+class TableNames:
     """Names, separated by blanks. What is written is read too."""
 
     reads: str = ""
@@ -38,18 +38,18 @@ class Tables:
 
 
 # A process that is missing here has no database. Who migrates owns the tables.
-TABLES: dict[Process, Tables] = {
-    GATEWAY: Tables(
+TABLES: dict[ProcessKind, TableNames] = {
+    GATEWAY: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {SUMS} installation_mark",
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
-    SUPERVISOR: Tables(reads=MODELS),
-    BILLER: Tables(reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}"),
-    CONSOLE: Tables(
+    SUPERVISOR: TableNames(reads=MODELS),
+    BILLER: TableNames(reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}"),
+    CONSOLE: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
         writes=f"{SESSIONS} {AUDIT} {RECONCILIATION}",
     ),
-    OPERATOR: Tables(writes=EVERYTHING),
+    OPERATOR: TableNames(writes=EVERYTHING),
 }
 
 assert MIGRATE not in TABLES

@@ -8,7 +8,7 @@ T = TypeVar("T")
 CANCEL_AGAIN_SECONDS = 0.2
 
 
-async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
+async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
     """Cancel, again where it was lost: redis-py swallows a cancellation while it connects.
 
     Cancelled itself, it ends them all the same: else a second cancellation would leave tasks that live on."""
@@ -28,7 +28,7 @@ async def end_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
         raise asyncio.CancelledError
 
 
-class Group(asyncio.TaskGroup):
+class EndingTaskGroup(asyncio.TaskGroup):
     """A TaskGroup whose end is certain: it cancels its tasks again where that was lost."""
 
     def __init__(self) -> None:

@@ -75,7 +75,7 @@ def configure_logs(settings: Settings, service: str) -> None:
     handler.setFormatter(
         log_lines.Formatter(
             foreign_pre_chain=shared,
-            processors=[log_lines.Formatter.remove_processors_meta, log_lines.Bounded(renderer)],
+            processors=[log_lines.Formatter.remove_processors_meta, log_lines.BoundedRenderer(renderer)],
         )
     )
     root = logging.getLogger()
@@ -95,7 +95,7 @@ def logger(name: str) -> FilteringBoundLogger:
     return structlog.get_logger(name)
 
 
-class Seldom:
+class RepeatedWarning:
     """Warnings of what is tried again and again: said the first time, then at most every few seconds, with
     how often it happened since."""
 

@@ -24,7 +24,7 @@ from rich.live import Live
 from rich.text import Text
 
 from core.errors import StartupError
-from core.safe_text import plain, prose, spreadsheet_cell
+from core.safe_text import printable_line, printable_text, spreadsheet_cell
 
 PIPED_COLUMNS = 1_000
 
@@ -36,38 +36,38 @@ class Styled(NamedTuple):
     style: str
 
 
-def say(text: str = "", *, err: bool = False, dim: bool = False, colour: str | None = None) -> None:
+def print_line(text: str = "", *, err: bool = False, dim: bool = False, colour: str | None = None) -> None:
     """One line on stdout, or with `err` on stderr; `dim` and `colour` show on a terminal only."""
-    line = plain(text)
+    line = printable_line(text)
     click.echo(
         click.style(line, dim=True) if dim else click.style(line, fg=colour) if colour else line, err=err
     )
 
 
-def say_lines(text: str, *, err: bool = False) -> None:
+def print_lines(text: str, *, err: bool = False) -> None:
     """Lines of our own making: what others chose in them is to be `plain` before."""
-    click.echo(prose(text), err=err)
+    click.echo(printable_text(text), err=err)
 
 
-def say_dated(when: str, line: str) -> None:
+def print_dated_line(when: str, line: str) -> None:
     """A line of a process' account on stderr, behind its time."""
-    click.echo(f"{click.style(plain(when), dim=True)}  {plain(line)}", err=True)
+    click.echo(f"{click.style(printable_line(when), dim=True)}  {printable_line(line)}", err=True)
 
 
-def say_json(value: Any) -> None:
+def print_json(value: Any) -> None:
     """One value as JSON on a line of stdout, exact."""
     click.echo(json.dumps(msgspec.to_builtins(value, enc_hook=str)))
 
 
 def stream(text: str) -> None:
     """A piece of what a model writes, on stdout."""
-    click.echo(prose(text), nl=False)
+    click.echo(printable_text(text), nl=False)
 
 
 def progress(line: str) -> None:
     """One line about what is under way, on stderr, over the one before; only on a terminal."""
     if sys.stderr.isatty():
-        click.echo(f"\r\033[K{plain(line)}", err=True, nl=False)
+        click.echo(f"\r\033[K{printable_line(line)}", err=True, nl=False)
 
 
 class Table:
@@ -86,7 +86,7 @@ class Table:
         for name in names:
             self._names.append(name)
             self._table.add_column(
-                Text(plain(name)),
+                Text(printable_line(name)),
                 justify="right" if right else "left",
                 overflow="fold",
                 no_wrap=whole,
@@ -121,8 +121,8 @@ class Table:
         """Give the columns these widths. Heads fold, at their `_` first."""
         for column, name, width in zip(self._table.columns, self._names, widths, strict=True):
             column.width = width
-            if cell_len(plain(name)) > width:
-                column.header = Text(plain(name).replace("_", " "))
+            if cell_len(printable_line(name)) > width:
+                column.header = Text(printable_line(name).replace("_", " "))
 
     def _record(self, row: tuple[str | Styled, ...], *, first: bool) -> RenderableType:
         facts = table.Table.grid(padding=(0, 2, 0, 0))
@@ -130,7 +130,7 @@ class Table:
         facts.add_column(overflow="fold")
         for name, cell in zip(self._names, map(_text, row), strict=True):
             if cell.plain:
-                facts.add_row(Text(plain(name), "bold"), cell)
+                facts.add_row(Text(printable_line(name), "bold"), cell)
         return facts if first else Group(Text(), facts)
 
 
@@ -153,7 +153,7 @@ def fitted(words: list[int], wanted: list[int], room: int) -> list[int]:
 Block = Table | str | Styled
 
 
-def show_blocks(*blocks: Block) -> None:
+def print_blocks(*blocks: Block) -> None:
     """Tables and lines on stdout, wide where it is no terminal, so that nothing is cut there."""
     console = Console(width=None if is_terminal() else PIPED_COLUMNS, highlight=False)
     console.print(_group(blocks, console.width))
@@ -169,13 +169,13 @@ def live(*, screen: bool) -> Generator[Callable[..., None]]:
 @contextmanager
 def working(text: str) -> Generator[None]:
     """Says on a terminal's stderr that something is under way, as long as it is."""
-    with Console(stderr=True, highlight=False).status(Text(plain(text))):
+    with Console(stderr=True, highlight=False).status(Text(printable_line(text))):
         yield
 
 
-def ask_unseen(what: str) -> str:
+def prompt_secret(what: str) -> str:
     """What is typed at the terminal, without showing it."""
-    return str(click.prompt(plain(what), hide_input=True, err=True))
+    return str(click.prompt(printable_line(what), hide_input=True, err=True))
 
 
 def is_terminal() -> bool:
@@ -219,11 +219,15 @@ def never_fail_to_print() -> None:
 
 def print_crash(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
     """For sys.excepthook: a traceback whose texts are prose."""
-    click.echo(prose("".join(traceback.format_exception(kind, error, where))), err=True, nl=False)
+    click.echo(printable_text("".join(traceback.format_exception(kind, error, where))), err=True, nl=False)
 
 
 def _text(cell: str | Styled) -> Text:
-    return Text(plain(cell.text), cell.style) if isinstance(cell, Styled) else Text(plain(cell))
+    return (
+        Text(printable_line(cell.text), cell.style)
+        if isinstance(cell, Styled)
+        else Text(printable_line(cell))
+    )
 
 
 def _group(blocks: Iterable[Block], columns: int | None = None) -> Group:

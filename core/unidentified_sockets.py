@@ -14,20 +14,20 @@ GRACE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class _Place:
+class _UnprovenSocket:
     address: str | None
     since: float
     put_out: Callable[[], None]
 
 
-class Lobby:
+class UnprovenSockets:
     """`per_address_max` and `most`: 0 is no limit."""
 
     def __init__(self, per_address_max: int, most: int, clock: Callable[[], float] = monotonic) -> None:
         self._per_address_max = per_address_max
         self._most = most
         self._clock = clock
-        self._places: dict[Hashable, _Place] = {}
+        self._places: dict[Hashable, _UnprovenSocket] = {}
         self._of_address = Counter[str]()
         self._silent: dict[Hashable, None] = {}  # the oldest first
         self._silent_of_address: dict[str, dict[Hashable, None]] = {}
@@ -53,7 +53,7 @@ class Lobby:
             place = self._places[oldest]
             self.left(oldest)
             place.put_out()
-        self._places[who] = _Place(address, self._clock(), put_out)
+        self._places[who] = _UnprovenSocket(address, self._clock(), put_out)
         self._silent[who] = None
         if address is not None:
             self._of_address[address] += 1

@@ -7,7 +7,7 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
 
-class Variables(PydanticBaseSettingsSource):
+class EnvironmentSource(PydanticBaseSettingsSource):
     """What pydantic-settings asks for every field. Its own source looks for lists and nested models in each,
     which settings of ours never are: that took four fifths of the time of reading them."""
 

@@ -1,12 +1,12 @@
 """The door of this package: what the server, the console and chaos may import from engine."""
 
 from engine.backends.environment import restarted_with as restarted_with_engine_environment
-from engine.grammar.response_format import checked as checked_format
-from engine.grammar.response_format import shape_of, uses_patterns
-from engine.journal.journal import Journal, journal_of
-from engine.journal.keeper import Keeper
-from engine.lifecycle.finish import EndFacts, Ending, end_payload, end_unclaimed, text_hash
-from engine.lifecycle.migration import Mover, MoveReason, MoveRefused
+from engine.grammar.response_format import checked_format as checked_format
+from engine.grammar.response_format import format_of, uses_patterns
+from engine.journal.journal import Journal, make_journal
+from engine.journal.keeper import JournalKeeper
+from engine.lifecycle.finish import EndFacts, RequestEnd, end_payload, end_unclaimed, text_hash
+from engine.lifecycle.migration import MigrationRefusalReason, MigrationRefused, Migrator
 from engine.lifecycle.reaper import Reaper
 from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
@@ -15,27 +15,27 @@ from engine.models.registry import resolve as resolve_model
 from engine.operations.explain import Explained
 from engine.operations.explain import explain as explain_request
 from engine.queue.client import PoolQueue
-from engine.queue.journaled_ends import End as JournaledEnd
-from engine.queue.migration_orders import Order, Orders
-from engine.queue.notifications import Hints, WorkerWakes
+from engine.queue.journaled_ends import JournaledEnd as JournaledEnd
+from engine.queue.migration_orders import MigrationOrder, MigrationOrders
+from engine.queue.notifications import HintChannel, WorkerWakes
 from engine.queue.request_log import DamagedLogError, LogReader, visible_text
 from engine.queue.types import (
     Append,
     AppendCode,
     Appended,
     Claim,
-    Claims,
+    ClaimOffer,
+    ClaimReply,
     Enqueue,
     Enqueued,
-    Expired,
+    ExpiredRequest,
     Hint,
-    Moved,
-    Offer,
+    MigratedTo,
     ReaderState,
+    ReaderView,
     Reaped,
     Renewed,
     TenantTerms,
-    View,
     WorkerView,
 )
 from engine.request import (
@@ -45,77 +45,77 @@ from engine.request import (
     EntryKind,
     PriorityClass,
     RequestInput,
+    RequestStatus,
     Sampling,
-    Status,
     input_decoder,
     input_encoder,
-    sealed,
+    seal_request,
 )
-from engine.trials.client import Trials
-from engine.worker.interrupted import Ask, Given, Interrupted
+from engine.trials.client import ShapeTrials
+from engine.worker.interrupted import InterruptedAnswer, InterruptedEngine, InterruptedPrompt
 
 __all__ = [
     "Append",
     "AppendCode",
     "Appended",
-    "Ask",
     "Claim",
-    "Claims",
+    "ClaimOffer",
+    "ClaimReply",
     "Control",
     "DamagedLogError",
     "EndFacts",
     "EndReason",
-    "Ending",
     "Enqueue",
     "Enqueued",
     "Entry",
     "EntryKind",
-    "Expired",
+    "ExpiredRequest",
     "Explained",
-    "Given",
     "Hint",
-    "Hints",
-    "Interrupted",
+    "HintChannel",
+    "InterruptedAnswer",
+    "InterruptedEngine",
+    "InterruptedPrompt",
     "Journal",
+    "JournalKeeper",
     "JournaledEnd",
-    "Keeper",
     "LogReader",
+    "MigratedTo",
+    "MigrationOrder",
+    "MigrationOrders",
+    "MigrationRefusalReason",
+    "MigrationRefused",
+    "Migrator",
     "ModelRecord",
-    "MoveReason",
-    "MoveRefused",
-    "Moved",
-    "Mover",
-    "Offer",
-    "Order",
-    "Orders",
     "PoolQueue",
     "PriorityClass",
     "ReaderState",
+    "ReaderView",
     "Reaped",
     "Reaper",
     "Renewed",
+    "RequestEnd",
     "RequestInput",
+    "RequestStatus",
     "Sampling",
-    "Status",
+    "ShapeTrials",
     "TenantTerms",
-    "Trials",
-    "View",
     "WorkerView",
     "WorkerWakes",
     "checked_format",
     "end_payload",
     "end_unclaimed",
     "explain_request",
+    "format_of",
     "input_decoder",
     "input_encoder",
-    "journal_of",
     "list_models",
+    "make_journal",
     "prepare_model",
     "register_model",
     "resolve_model",
     "restarted_with_engine_environment",
-    "sealed",
-    "shape_of",
+    "seal_request",
     "text_hash",
     "uses_patterns",
     "visible_text",

@@ -147,38 +147,40 @@ def _text(value: str | bytes | None) -> str:
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
-class Reserved(msgspec.Struct, frozen=True):
+class GpuReservation(msgspec.Struct, frozen=True):
     """A GPU that is this process's, while `lock` is open."""
 
     device: DeviceHealth
     lock: int
 
 
-class Assigned(msgspec.Struct, frozen=True):
+class GpuAssignment(msgspec.Struct, frozen=True):
     """A place's GPU, and what its worker's environment says so that it uses no other."""
 
     device: DeviceHealth
     environment: dict[str, str]
 
 
-def reserve(devices: list[DeviceHealth], visible: str | None, wanted: int, folder: Path) -> list[Reserved]:
+def reserve(
+    devices: list[DeviceHealth], visible: str | None, wanted: int, folder: Path
+) -> list[GpuReservation]:
     """The first `wanted` of the GPUs that may be used and that no other supervisor of this node has, whatever
     its pool or data folder. Locks in `folder`, which all of them share, die with their holder."""
-    taken: list[Reserved] = []
+    taken: list[GpuReservation] = []
     names = None if visible is None else {part.strip() for part in visible.split(",")}
     for device in devices:
         if len(taken) == wanted or not (names is None or names & {str(device.index), device.uuid}):
             continue
         try:
-            lock = file_lock.take(folder / f"parley-{device.uuid}.lock", 0)
+            lock = file_lock.acquire(folder / f"parley-{device.uuid}.lock", 0)
         except OSError:  # another user's
             continue
         if lock is not None:
-            taken.append(Reserved(device, lock))
+            taken.append(GpuReservation(device, lock))
     return taken
 
 
-def assign(index: int, visible: str | None, devices: list[DeviceHealth]) -> Assigned | None:
+def assign(index: int, visible: str | None, devices: list[DeviceHealth]) -> GpuAssignment | None:
     """Places take turns over the GPUs that CUDA_VISIBLE_DEVICES names (`visible`), else over all of them."""
     if visible is None:
         order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # the management library's numbering
@@ -187,4 +189,4 @@ def assign(index: int, visible: str | None, devices: list[DeviceHealth]) -> Assi
         by_name = {key: each for each in devices for key in (str(each.index), each.uuid)}
         names = [name for name in (part.strip() for part in visible.split(",")) if name in by_name]
         named = [(by_name[name], {"CUDA_VISIBLE_DEVICES": name}) for name in names]
-    return Assigned(*named[index % len(named)]) if named else None
+    return GpuAssignment(*named[index % len(named)]) if named else None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from core.telemetry import meter
-from engine.backends.base import EngineStats, Measured, StepOutput
+from engine.backends.base import EngineStats, StepMeasurement, StepOutput
 from engine.gpus import DeviceHealth
 
 _meter = meter("engine")
@@ -76,7 +76,7 @@ _places: Counter[str] = Counter()
 _devices: list[DeviceHealth] = []
 
 
-def stepped(batch: Sequence[StepOutput], cached: int, steps: Sequence[Measured]) -> None:
+def count_steps(batch: Sequence[StepOutput], cached: int, steps: Sequence[StepMeasurement]) -> None:
     """One step's outputs, its cached prompt tokens, and what the steps since the last call took."""
     sampled_tokens.add(sum(len(output.tokens) for output in batch))
     _cached_tokens.add(cached)
@@ -99,7 +99,7 @@ def show_worker(stats: EngineStats, held: int, margin: float, predicted_ms: int)
     )
 
 
-def show_places(states: Iterable[str], devices: Sequence[DeviceHealth]) -> None:
+def show_workers(states: Iterable[str], devices: Sequence[DeviceHealth]) -> None:
     """How the supervisor of this process sees its workers' places and GPUs."""
     _places.clear()
     _places.update(states)

@@ -20,25 +20,25 @@ from tokenizers import Tokenizer
 
 from core.cli import in_one_line
 from core.database import database_url, require_folder
-from core.error_facts import facts, kind
+from core.error_facts import error_facts, kind
 from core.errors import StartupError
 from core.metrics import serving_metrics
 from core.pools import announce_pool
 from core.redis import Client, connect
 from core.service import run
 from core.settings import Settings
-from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.tasks import cancel_tasks
+from core.telemetry import RepeatedWarning, logger
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import has_gpu, restarted_with
 from engine.backends.scripted import ScriptedEngine, poisoned, seeded
-from engine.journal.journal import journal_of
-from engine.journal.keeper import Keeper
+from engine.journal.journal import make_journal
+from engine.journal.keeper import JournalKeeper
 from engine.models.known import RECORD, record_of, registered
 from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.node import cpu_share
-from engine.node.reports import Fleet, OrderKind
+from engine.node.reports import PoolNodes, WorkerOrderKind
 from engine.node.supervised_worker import ENGINE_DEAD
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
@@ -47,14 +47,14 @@ from engine.scheduling.capacity import capacity_of
 from engine.scheduling.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
 from engine.trials.server import TrialDesk, can_try
 from engine.worker import self_test
-from engine.worker.claimed_request import Answer
+from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.continuation import ModelLimits
-from engine.worker.core import Workload
-from engine.worker.startup_phases import Phases
+from engine.worker.core import WorkerCore
+from engine.worker.startup_phases import StartupPhases
 from engine.worker.worker import Worker
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 ORDER_WAIT_SECONDS = 1.0
 ANNOUNCE_SECONDS = 10.0
@@ -134,7 +134,7 @@ async def _work(
     settings: Settings, stop: asyncio.Event, name: str, scripted: bool, announced: bool, supervised: bool
 ) -> int:
     """The exit code of one worker. Connections come after the engine's start, which forks."""
-    phases = Phases()
+    phases = StartupPhases()
     phases.ended("python")
     record = await model_of(settings)
     if announced:
@@ -150,26 +150,28 @@ async def _work(
     engine = _scripted(tokenizer) if scripted else _vllm(settings, record, length)
     phases.ended("imports")
     phases.ended("load", await engine.start())
-    cpu_share.take_part()  # what follows is measured, or serves
+    cpu_share.restore_cpu_share()  # what follows is measured, or serves
     await _prove(engine, settings, tokenizer, sizes, phases)
     gc.collect()
     gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path
     phases.log(name, record.name, engine.kv_tokens, tokens)
 
-    def open_answer(claim: Claim) -> Answer:
-        return Answer(claim, tokenizer, limits, settings.entry_bytes_max)
+    def open_answer(claim: Claim) -> ClaimedRequest:
+        return ClaimedRequest(claim, tokenizer, limits, settings.entry_bytes_max)
 
     capacity = capacity_of(settings, engine.kv_tokens)
     chunk = settings.chunk_tokens
-    workload = Workload(record.pool, record.fingerprint, capacity, open_answer, limits, chunk)
+    workload = WorkerCore(record.pool, record.fingerprint, capacity, open_answer, limits, chunk)
     redis = connect(settings)
-    journal = journal_of(settings, record.pool, name)
+    journal = make_journal(settings, record.pool, name)
     worker = Worker(settings, redis, engine, record, workload, name, journal)
-    beside = [asyncio.create_task(_obey(Fleet(PoolQueue(redis, record.pool, settings)), name, stop))]
+    beside = [asyncio.create_task(_obey(PoolNodes(PoolQueue(redis, record.pool, settings)), name, stop))]
     if journal is not None:
         beside.append(asyncio.create_task(journal.run()))
         if not supervised:
-            beside.append(asyncio.create_task(Keeper(PoolQueue(redis, record.pool, settings), journal).run()))
+            beside.append(
+                asyncio.create_task(JournalKeeper(PoolQueue(redis, record.pool, settings), journal).run())
+            )
     if not supervised:
         beside.append(asyncio.create_task(announce_alone(redis, settings)))
         if can_try():
@@ -179,18 +181,18 @@ async def _work(
             await worker.run(stop)
         return 0
     except EngineDeadError as error:
-        log.error("engine died", worker=name, **facts(error))
+        log.error("engine died", worker=name, **error_facts(error))
         await worker.abandon()
         return ENGINE_DEAD
     finally:
         try:
-            await end_tasks(beside)
+            await cancel_tasks(beside)
         finally:
             await redis.aclose()
 
 
 async def _prove(
-    engine: Engine, settings: Settings, tokenizer: Tokenizer, sizes: StepSizes | None, phases: Phases
+    engine: Engine, settings: Settings, tokenizer: Tokenizer, sizes: StepSizes | None, phases: StartupPhases
 ) -> None:
     """Before anything is claimed. Raises StartupError where the engine is not sound. `sizes`: what the next
     start's step size is chosen from."""
@@ -211,7 +213,7 @@ def _step_sizes(settings: Settings, record: ModelRecord) -> StepSizes:
     return StepSizes(settings.home, record.fingerprint, FIRST_ON_GPU if has_gpu() else FIRST_ON_CPU)
 
 
-async def _obey(fleet: Fleet, name: str, stop: asyncio.Event) -> None:
+async def _obey(fleet: PoolNodes, name: str, stop: asyncio.Event) -> None:
     """Drain where an operator says so (`parley workers drain`)."""
     while not stop.is_set():
         try:
@@ -219,7 +221,7 @@ async def _obey(fleet: Fleet, name: str, stop: asyncio.Event) -> None:
         except (RedisError, OSError):
             await asyncio.sleep(ORDER_WAIT_SECONDS)
             continue
-        if order is not None and order.kind is OrderKind.DRAIN:
+        if order is not None and order.kind is WorkerOrderKind.DRAIN:
             log.info("drain ordered", worker=name)
             stop.set()
 

@@ -4,14 +4,14 @@ from enum import IntFlag, StrEnum
 
 import msgspec
 
-from billing.api import Asked, seal
+from billing.api import SealedAdmission, seal
 from billing.usage import PinnedPrices, UsageOwner
 from core.signed_text import Keyring
 
 TOKEN_BYTES = 4  # of an id in a prompt
 
 
-class Status(StrEnum):
+class RequestStatus(StrEnum):
     """Where a request is. `moving` and `moved` name the pool in the record's `dest`."""
 
     QUEUED = "queued"
@@ -122,9 +122,9 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     salt: str = ""
 
 
-def sealed(request: RequestInput, tenant: str, id: str, keyring: Keyring) -> RequestInput:
+def seal_request(request: RequestInput, tenant: str, id: str, keyring: Keyring) -> RequestInput:
     """With the word of who admits it. Once it is complete."""
-    asked = Asked(
+    asked = SealedAdmission(
         tenant,
         id,
         request.model,

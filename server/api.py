@@ -1,7 +1,7 @@
 """The door of this package: what the console and `parley up` may import from the server."""
 
 from server.access.authentication import origin_allowed
-from server.access.rates import Rates
+from server.access.rates import CallRates
 from server.http.app import SecurityHeaders
 from server.http.call_limit import LimitedCalls
 from server.http.caller import bearer_of, not_a_key
@@ -11,10 +11,10 @@ from server.models.prompts import PromptRenderer
 from server.protocol.codes import ErrorCode, refusal, suspended
 
 __all__ = [
+    "CallRates",
     "ErrorCode",
     "LimitedCalls",
     "PromptRenderer",
-    "Rates",
     "SecurityHeaders",
     "bad_request",
     "bearer_of",

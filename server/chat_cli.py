@@ -21,7 +21,7 @@ from core.clock import now_ms
 from core.errors import StartupError
 from core.local_urls import UP_FILE
 from core.settings import Settings
-from core.terminal import say, say_json, stream, working
+from core.terminal import print_json, print_line, stream, working
 from server.client import Answer, Client, Ended, ProtocolError
 from server.limit_words import error_text
 
@@ -33,7 +33,7 @@ HELP = "/new starts a new chat, /quit or Ctrl-D leaves, Ctrl-C stops an answer."
 
 
 @dataclass(frozen=True)
-class Target:
+class ChatTarget:
     """Where to ask whom: the gateway, the key, the model (None: the gateway's default)."""
 
     url: str
@@ -68,7 +68,7 @@ def command(url: str | None, key: str | None, model: str | None, prompt: str | N
 class Terminal:
     """One chat on a terminal. Its methods block; the client runs on `loop`."""
 
-    def __init__(self, target: Target, loop: asyncio.AbstractEventLoop, as_json: bool) -> None:
+    def __init__(self, target: ChatTarget, loop: asyncio.AbstractEventLoop, as_json: bool) -> None:
         self._target = target
         self._loop = loop
         self._as_json = as_json
@@ -128,10 +128,10 @@ class Terminal:
             try:
                 return input("› ").strip()
             except EOFError:
-                say()
+                print_line()
                 return None
             except KeyboardInterrupt:
-                say()
+                print_line()
                 _note("Ctrl-D leaves.")
 
     def _talk_turn(self, prompt: str, conversation: str) -> None:
@@ -140,7 +140,7 @@ class Terminal:
         except ProtocolError as error:
             if error.code in ("closed", "unauthorized", "superseded", "forbidden"):
                 raise
-            say(error_text(error, now_ms()), err=True, colour="red")
+            print_line(error_text(error, now_ms()), err=True, colour="red")
 
     def _turn(self, prompt: str, conversation: str | None) -> Ended:
         """Ask, print the answer as it comes, and say what it cost."""
@@ -149,9 +149,9 @@ class Terminal:
         assert self._answer is not None
         if self._as_json:
             facts = {name: value for name, value in asdict(ended).items() if name != "trace"}
-            say_json({"id": self._answer.id, "text": self._answer.text} | facts)
+            print_json({"id": self._answer.id, "text": self._answer.text} | facts)
         else:
-            say()
+            print_line()
             _note(_facts(ended))
         return ended
 
@@ -167,7 +167,7 @@ class Terminal:
         printed = ""
         async for _ in answer.events():
             if not answer.text.startswith(printed):
-                say()
+                print_line()
                 _note(TAKEN_BACK)
                 printed = ""
             stream(answer.text[len(printed) :])
@@ -187,17 +187,17 @@ class Terminal:
 
 
 def _note(text: str) -> None:
-    say(text, err=True, dim=True)
+    print_line(text, err=True, dim=True)
 
 
-def _target(url: str | None, key: str | None, model: str | None) -> Target:
+def _target(url: str | None, key: str | None, model: str | None) -> ChatTarget:
     """What was given, completed by PARLEY_HOME/up.json."""
     if url and key:
-        return Target(url, key, model)
+        return ChatTarget(url, key, model)
     path = Settings().home / UP_FILE
     try:
         up = json.loads(path.read_text())
-        return Target(url or up["url"], key or up["key"], model)
+        return ChatTarget(url or up["url"], key or up["key"], model)
     except (OSError, ValueError, KeyError):
         raise StartupError(_how_to(path)) from None
 

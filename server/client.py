@@ -22,7 +22,7 @@ import msgspec
 from core.clock import now_ms
 from core.ids import uuid7
 from server.client_acks import Acks
-from server.client_answer import Counters, Event, Frame, ProtocolError, Reading
+from server.client_answer import Counters, Event, Frame, OpenAnswer, ProtocolError
 from server.client_answer import Ended as Ended
 from server.client_answer import Reset as Reset
 from server.client_answer import Standing as Standing
@@ -31,11 +31,11 @@ from server.client_answer import Text as Text
 from server.client_answer import TextTakenBack as TextTakenBack
 from server.client_answer import Trace as Trace
 from server.client_answer import Usage as Usage
-from server.client_connection import Closed, Encoding, Stopped
-from server.client_link import Link, Settings
+from server.client_connection import Encoding, GatewayClosed, Stopped
+from server.client_link import Link, LinkSettings
 from server.client_link import SignedOut as SignedOut
 from server.client_reader import Answer as Answer
-from server.client_readings import Readings
+from server.client_readings import OpenAnswers
 
 ACK_SECONDS = 0.2
 AUTH_RETRY_SECONDS_MIN, AUTH_RETRY_SECONDS_MAX = 0.25, 5.0
@@ -66,7 +66,7 @@ class Client:
     ) -> None:
         self._window = dict(window) if window else None
         self._caps = ["batch"] * batch + ["trace"] * trace
-        self._readings = Readings(trace)
+        self._readings = OpenAnswers(trace)
         self._answers: dict[str, Answer] = {}
         self._frame_bytes_max = FRAME_BYTES_MAX
         self._clock_offset_ms = 0
@@ -76,7 +76,7 @@ class Client:
         self._stopped: ProtocolError | None = None
         self._dirty, self._urgent = asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._link = Link(Settings(url, key, encoding, backoff_seconds), self.counters, self)
+        self._link = Link(LinkSettings(url, key, encoding, backoff_seconds), self.counters, self)
 
     @property
     def counters(self) -> Counters:
@@ -223,11 +223,11 @@ class Client:
 
     # What answers ask
 
-    async def detach(self, reading: Reading) -> None:
+    async def detach(self, reading: OpenAnswer) -> None:
         """Stop reading an answer."""
         await self._tell(self._readings.detach(reading))
 
-    async def apply(self, reading: Reading) -> Event:
+    async def apply(self, reading: OpenAnswer) -> Event:
         """Apply an answer's next frame, because its reader asked for it; acknowledge it soon."""
         event, frames = self._readings.apply(reading)
         self._acknowledge_soon()
@@ -293,7 +293,7 @@ class Client:
                 token = await self._link.token()
             except Stopped:
                 return
-            except Closed:
+            except GatewayClosed:
                 left = until - loop.time()
                 wait = min(AUTH_RETRY_SECONDS_MAX, max(AUTH_RETRY_SECONDS_MIN, left / 4))
                 await asyncio.sleep(wait * random.uniform(0.5, 1))

@@ -8,7 +8,7 @@ OTHER_BYTES = 64  # what a logged message without text counts
 
 
 @dataclass
-class _Open:
+class _OpenAck:
     o: int
     events: int = 0
     bytes: int = 0
@@ -25,7 +25,7 @@ class Acks:
         self._events = events
         self._bytes = bytes
         self._connection_bytes = connection_bytes
-        self._open: dict[int, _Open] = {}
+        self._open: dict[int, _OpenAck] = {}
 
     @property
     def pending(self) -> bool:
@@ -35,7 +35,7 @@ class Acks:
     def note(self, frame: Frame) -> None:
         """Note a frame that is applied now, or was before."""
         first, last = span(frame)
-        open = self._open.setdefault(frame["g"], _Open(last))
+        open = self._open.setdefault(frame["g"], _OpenAck(last))
         open.o = last
         open.events += last - first + 1
         open.bytes += len(frame["x"].encode()) if "x" in frame else OTHER_BYTES

@@ -144,7 +144,7 @@ class Standing(StrEnum):
 LOGGED_STANDINGS = frozenset({"queued", "running", "moved", "parked", "resumed"})
 
 
-class Order(StrEnum):
+class FrameOrder(StrEnum):
     """Where an arriving frame stands in the log."""
 
     NEXT = "next"
@@ -162,7 +162,7 @@ def is_logged(frame: Frame) -> bool:
     return frame["t"] != "event" or "o" in frame
 
 
-class Reading:
+class OpenAnswer:
     """One request: the text through offset `applied`, and the frames that arrived after it."""
 
     def __init__(self, id: str, message: Frame | None, traced: bool = False) -> None:
@@ -191,19 +191,19 @@ class Reading:
         """A frame is there to be applied."""
         return bool(self._frames)
 
-    def take(self, frame: Frame) -> Order:
+    def take(self, frame: Frame) -> FrameOrder:
         """Keep a frame that comes next in the log."""
         if not is_logged(frame):
             if frame["k"] in ("paused", "unpaused"):
                 self.paused = frame["k"] == "paused"  # at once: who is paused does not read
             self._frames.append(frame)
-            return Order.NEXT
+            return FrameOrder.NEXT
         first, last = span(frame)
         if frame["t"] not in ("snap", "retract") and first != self._arrived + 1:
-            return Order.STALE if last <= self._arrived else Order.GAP
+            return FrameOrder.STALE if last <= self._arrived else FrameOrder.GAP
         self._arrived = last
         self._frames.append(frame)
-        return Order.NEXT
+        return FrameOrder.NEXT
 
     def forget_arrived(self) -> None:
         """Drop what was not applied: reading goes on at `applied`, over another connection or cursor."""

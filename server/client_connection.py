@@ -54,7 +54,7 @@ class Stopped(Exception):  # noqa: N818  (a decision of the server)
         self.message = message
 
 
-class Closed(Exception):  # noqa: N818  (it happens)
+class GatewayClosed(Exception):  # noqa: N818  (it happens)
     """A connection is gone, or did not come to be. `wait_seconds`: the server asked to stay away so long."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Closed(Exception):  # noqa: N818  (it happens)
         return Stopped(STOPPED_AS.get(self.code, "closed"), reason)
 
 
-class Connection:
+class GatewaySocket:
     """An open socket."""
 
     def __init__(self, socket: ClientConnection, encoding: Encoding) -> None:
@@ -103,7 +103,7 @@ class Connection:
         except InvalidURI as error:
             raise Stopped("bad_request", str(error)) from error
         except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
-            raise Closed(ABNORMAL, str(error)) from error
+            raise GatewayClosed(ABNORMAL, str(error)) from error
         return cls(socket, encoding)
 
     async def tell(self, frame: Frame) -> None:
@@ -124,10 +124,10 @@ class Connection:
         except ConnectionClosed as closed:
             received = closed.rcvd
             code, reason = (received.code, received.reason) if received else (ABNORMAL, "")
-            raise Closed(code, reason, self._fault) from None
+            raise GatewayClosed(code, reason, self._fault) from None
         except TimeoutError:
             self._socket.transport.abort()  # a close handshake with a dead peer takes its whole timeout
-            raise Closed(ABNORMAL, "silence") from None
+            raise GatewayClosed(ABNORMAL, "silence") from None
         if frame.get("t") == "error" and "id" not in frame:
             self._fault = frame  # it says why the close that follows
         return frame
@@ -137,14 +137,14 @@ class Connection:
         await self._socket.close()
 
 
-def _refusal(refused: InvalidStatus) -> Stopped | Closed:
+def _refusal(refused: InvalidStatus) -> Stopped | GatewayClosed:
     """An HTTP answer of 4xx to the upgrade will be the same next time, but for 408 and 429."""
     status, body = refused.response.status_code, refused.response.body or b""
     said = body.decode(errors="replace").strip().splitlines()
     problem = f"the server refused the WebSocket with HTTP {status}" + (f": {said[0][:200]}" if said else "")
     if status in RETRYABLE_STATUS or status >= 500:
         after = refused.response.headers.get("Retry-After", "")
-        return Closed(
+        return GatewayClosed(
             ABNORMAL, problem, None, min(float(after), RETRY_AFTER_SECONDS_MAX) if after.isdecimal() else 0
         )
     return Stopped(REFUSED_AS.get(status, "bad_request"), problem)

@@ -12,7 +12,15 @@ from itertools import count
 from typing import Any, Protocol
 
 from server.client_answer import Counters
-from server.client_connection import SUPERSEDED, Closed, Connection, Encoding, Frame, Stopped, same_origin
+from server.client_connection import (
+    SUPERSEDED,
+    Encoding,
+    Frame,
+    GatewayClosed,
+    GatewaySocket,
+    Stopped,
+    same_origin,
+)
 
 BACKOFF_SECONDS_MAX = 20.0
 HEALTHY_SECONDS = 30.0  # a connection that lived this long starts the backoff anew
@@ -32,7 +40,7 @@ class SignedOut(Exception):  # noqa: N818  (a decision of the application)
         self.code = code
 
 
-class Owner(Protocol):
+class LinkOwner(Protocol):
     """Who uses the connection."""
 
     def hello(self, token: str) -> dict[str, Any]:
@@ -53,7 +61,7 @@ class Owner(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
+class LinkSettings:
     """How to connect."""
 
     url: str
@@ -71,7 +79,7 @@ class Settings:
 class _Opened:
     """A welcomed connection, and what was said for it."""
 
-    connection: Connection
+    connection: GatewaySocket
     hello: Frame
     welcome: Frame
 
@@ -79,11 +87,11 @@ class _Opened:
 class Link:
     """One connection that holds, and at a handover the one that will."""
 
-    def __init__(self, settings: Settings, counters: Counters, owner: Owner) -> None:
+    def __init__(self, settings: LinkSettings, counters: Counters, owner: LinkOwner) -> None:
         self._settings = settings
         self._counters = counters
         self._owner = owner
-        self._connection: Connection | None = None
+        self._connection: GatewaySocket | None = None
         self._attempt = 0
         self._stray_until = 0.0  # until then a 4003 may be our own doing: a hello was not welcomed
         self._closing: set[asyncio.Task[None]] = set()
@@ -99,7 +107,7 @@ class Link:
         while True:
             try:
                 opened = await self._hold(opened or await self._open(self._settings.socket_url))
-            except Closed as closed:
+            except GatewayClosed as closed:
                 opened = None
                 if not (closed.retryable or self._own_doing(closed)):
                     raise closed.stopped() from None
@@ -127,12 +135,12 @@ class Link:
             raise Stopped(signed_out.code, str(signed_out) or "signed out") from signed_out
         except Exception as error:  # the application's own: the network that it asks may come back
             _log.warning("no token for the gateway, trying again: %r", error)
-            raise Closed(1006, f"no token: {error}") from error
+            raise GatewayClosed(1006, f"no token: {error}") from error
 
     async def _open(self, url: str) -> _Opened:
         """Connect, say hello, wait for the welcome."""
         token = await self.token()
-        connection = await Connection.open(url, self._settings.encoding)
+        connection = await GatewaySocket.open(url, self._settings.encoding)
         stray_before = self._stray_until
         try:
             hello = self._owner.hello(token)
@@ -145,7 +153,7 @@ class Link:
             self._leave(connection)
             raise
 
-    async def _welcome(self, connection: Connection) -> Frame:
+    async def _welcome(self, connection: GatewaySocket) -> Frame:
         while True:
             frame = await connection.hear(WELCOME_SECONDS_MAX)
             if frame["t"] == "welcome":
@@ -203,7 +211,7 @@ class Link:
         for attempt in count():
             try:
                 return await self._open(url)
-            except (Closed, Stopped) as failed:
+            except (GatewayClosed, Stopped) as failed:
                 if isinstance(failed, Stopped) or not failed.retryable:
                     return None
             wait = self._jitter(attempt)
@@ -214,7 +222,7 @@ class Link:
                 return None
         return None  # never reached: the count has no end
 
-    def _own_doing(self, closed: Closed) -> bool:
+    def _own_doing(self, closed: GatewayClosed) -> bool:
         """Whether a late hello of ours superseded our connection. One such hello excuses one 4003."""
         if closed.code != SUPERSEDED or asyncio.get_running_loop().time() >= self._stray_until:
             return False
@@ -234,7 +242,7 @@ class Link:
             0, min(BACKOFF_SECONDS_MAX, self._settings.backoff_seconds * 2 ** min(attempt, 16))
         )
 
-    def _leave(self, connection: Connection) -> None:
+    def _leave(self, connection: GatewaySocket) -> None:
         """Close without waiting for the peer."""
         task = asyncio.create_task(connection.close())
         self._closing.add(task)

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from server.client_answer import Ended, Event, Reading, Reset, Standing, Text, TextTakenBack
+from server.client_answer import Ended, Event, OpenAnswer, Reset, Standing, Text, TextTakenBack
 
 
-class Session(Protocol):
+class AnswerSource(Protocol):
     """Who keeps the connection."""
 
-    async def apply(self, reading: Reading) -> Event:
+    async def apply(self, reading: OpenAnswer) -> Event:
         """Apply an answer's next frame, because its reader asked for it."""
         ...
 
@@ -18,7 +18,7 @@ class Session(Protocol):
         """Ask to stop a request."""
         ...
 
-    async def detach(self, reading: Reading) -> None:
+    async def detach(self, reading: OpenAnswer) -> None:
         """Stop reading an answer."""
         ...
 
@@ -28,7 +28,7 @@ class Answer:
 
     What is not read is not acknowledged: the server waits for a reader who is slow."""
 
-    def __init__(self, session: Session, reading: Reading) -> None:
+    def __init__(self, session: AnswerSource, reading: OpenAnswer) -> None:
         self._session = session
         self._reading = reading
         self._changed = asyncio.Event()

@@ -12,9 +12,9 @@ from server.client_answer import (
     Ended,
     Event,
     Frame,
-    Order,
+    FrameOrder,
+    OpenAnswer,
     ProtocolError,
-    Reading,
     Reset,
     is_logged,
     span,
@@ -25,27 +25,27 @@ RETRY_MS = 1000
 RETRIES_MAX = 5
 
 
-class Readings:
+class OpenAnswers:
     """Answers without an end, by id and by `g`. `traced`: events say where in the log they are from."""
 
     def __init__(self, traced: bool = False) -> None:
         self._traced = traced
         self.counters = Counters()
         self.acks = Acks(256, 32 * 1024, 128 * 1024)
-        self._open: dict[str, Reading] = {}
-        self._by_g: dict[int, Reading] = {}
+        self._open: dict[str, OpenAnswer] = {}
+        self._by_g: dict[int, OpenAnswer] = {}
         self._refusals: dict[str, int] = {}
 
-    def get(self, id: str) -> Reading | None:
+    def get(self, id: str) -> OpenAnswer | None:
         """An open answer."""
         return self._open.get(id)
 
-    def add(self, id: str, message: Frame | None) -> Reading:
+    def add(self, id: str, message: Frame | None) -> OpenAnswer:
         """A new answer: one to send, or one to read from its start."""
-        reading = self._open[id] = Reading(id, message, self._traced)
+        reading = self._open[id] = OpenAnswer(id, message, self._traced)
         return reading
 
-    def detach(self, reading: Reading) -> list[Frame]:
+    def detach(self, reading: OpenAnswer) -> list[Frame]:
         """Stop reading."""
         if self._open.get(reading.id) is not reading:
             return []
@@ -79,7 +79,7 @@ class Readings:
             out += self._resume(reading, by_id.get(reading.id), reading.id in asked)
         return out
 
-    def _resume(self, reading: Reading, found: Frame | None, asked: bool) -> list[Frame]:
+    def _resume(self, reading: OpenAnswer, found: Frame | None, asked: bool) -> list[Frame]:
         out: list[Frame] = []
         if found is not None and found["state"] == "gone":
             code = found.get("why", "not_resumable")
@@ -108,18 +108,18 @@ class Readings:
         if reading is None:
             return []  # late frames of a cursor that was moved
         match reading.take(frame):
-            case Order.NEXT:
+            case FrameOrder.NEXT:
                 reading.notify()
-            case Order.STALE:
+            case FrameOrder.STALE:
                 self.counters.stale += 1
                 if span(frame)[1] <= reading.applied:
                     self.acks.note(frame)
-            case Order.GAP:
+            case FrameOrder.GAP:
                 self.counters.gaps += 1
                 return self._attach(reading)
         return []
 
-    def apply(self, reading: Reading) -> tuple[Event, list[Frame]]:
+    def apply(self, reading: OpenAnswer) -> tuple[Event, list[Frame]]:
         """Apply an answer's next frame, because its reader asked for it."""
         frame, event = reading.apply()
         if event is None:
@@ -155,7 +155,7 @@ class Readings:
         reading = self._open.get(id)
         return self._attach(reading) if reading is not None and id in self._refusals else []
 
-    def fail(self, reading: Reading, error: Frame) -> None:
+    def fail(self, reading: OpenAnswer, error: Frame) -> None:
         """An answer will not end."""
         self._open.pop(reading.id, None)
         self._refusals.pop(reading.id, None)
@@ -167,19 +167,19 @@ class Readings:
         for reading in list(self._open.values()):
             self.fail(reading, error)
 
-    def _bind(self, reading: Reading, frame: Frame) -> None:
+    def _bind(self, reading: OpenAnswer, frame: Frame) -> None:
         self._by_g[frame["g"]] = reading
         self._refusals.pop(reading.id, None)
         reading.bind(frame)
 
-    def _attach(self, reading: Reading) -> list[Frame]:
+    def _attach(self, reading: OpenAnswer) -> list[Frame]:
         """Move the server's cursor to what is applied; frames of the old one are ignored until `attached`."""
         self._unbind(reading)
         reading.forget_arrived()
         attach: dict[str, Any] = {"t": "attach", "id": reading.id, "o": reading.applied}
         return [attach | ({"epoch": reading.epoch} if reading.epoch else {})]
 
-    def _unbind(self, reading: Reading) -> None:
+    def _unbind(self, reading: OpenAnswer) -> None:
         if reading.g is not None and self._by_g.get(reading.g) is reading:
             del self._by_g[reading.g]
             self.acks.drop(reading.g)

@@ -2,30 +2,30 @@
 
 from dataclasses import dataclass
 
-from billing.api import Bindings, LimitBook, Quota
+from billing.api import Bindings, LimitCache, Quota
 from core.clock import now_ms
 from core.database import Database
 from core.pools import ByPool
 from core.redis import Client
 from core.settings import Settings
-from engine.api import LogReader, Order, Orders, PoolQueue, Trials
+from engine.api import LogReader, MigrationOrder, MigrationOrders, PoolQueue, ShapeTrials
 from server.access.authentication import Authenticator
 from server.access.closed_users import ClosedUsers
-from server.access.rates import Rates
-from server.access.refusal_counts import Refusals
+from server.access.rates import CallRates
+from server.access.refusal_counts import RefusalNotes
 from server.access.used_sessions import UsedSessions
 from server.access.users import Users
-from server.conversations.recorder import Recorders
-from server.conversations.store import Conversations
-from server.models.answer_formats import Shapes
+from server.conversations.recorder import PoolRecorders
+from server.conversations.store import ConversationStore
+from server.models.answer_formats import AnswerFormats
 from server.models.catalogue import Catalogue
-from server.models.prompts import Prompts
-from server.pools.end_journals import Journals
-from server.pools.tenant_terms import Terms
+from server.models.prompts import PromptRenderers
+from server.pools.end_journals import EndJournals
+from server.pools.tenant_terms import TenantTermsSync
 
 
 @dataclass(frozen=True)
-class Edge:
+class GatewayContext:
     """The gateway's dependencies, made once at start. `gateway` is this process's name in the pools.
 
     `queues`, `logs` and `recorders` are by pool; `serve` keeps those of a pool that there is.
@@ -33,28 +33,28 @@ class Edge:
 
     settings: Settings
     gateway: str
-    rates: Rates
+    rates: CallRates
     db: Database
     redis: Client
     auth: Authenticator
     quota: Quota
-    limits: LimitBook
+    limits: LimitCache
     closed_users: ClosedUsers
     users: Users
     used_sessions: UsedSessions
-    prompts: Prompts
+    prompts: PromptRenderers
     catalogue: Catalogue
-    shapes: Shapes
-    conversations: Conversations
+    shapes: AnswerFormats
+    conversations: ConversationStore
     queues: ByPool[PoolQueue]
-    journals: Journals
+    journals: EndJournals
     logs: ByPool[LogReader]
-    recorders: Recorders
-    terms: Terms
-    orders: Orders
-    refusals: Refusals
+    recorders: PoolRecorders
+    terms: TenantTermsSync
+    orders: MigrationOrders
+    refusals: RefusalNotes
 
-    def is_ordered(self, pool: str, tenant: str, id: str, order: Order | None) -> bool:
+    def is_ordered(self, pool: str, tenant: str, id: str, order: MigrationOrder | None) -> bool:
         """Whether a request went from this pool by a good order: a worker may write that it did."""
         return order is not None and self.orders.good(tenant, id, pool, order, now_ms())
 
@@ -64,20 +64,20 @@ class Edge:
             each.keep(pool)
 
 
-def make_edge(
+def make_context(
     settings: Settings, gateway: str, db: Database, redis: Client, unsealed_until_ms: int = 0
-) -> Edge:
+) -> GatewayContext:
     """Wire a gateway. `unsealed_until_ms`: until when admissions may have no seal."""
-    rates = Rates(settings)
-    conversations, closed_users = Conversations(db), ClosedUsers(db)
+    rates = CallRates(settings)
+    conversations, closed_users = ConversationStore(db), ClosedUsers(db)
     bindings = Bindings(settings.keyring, settings.installation, unsealed_until_ms)
     quota = Quota(redis, settings, db, bindings)
-    orders = Orders(settings.keyring, settings.installation)
-    journals = Journals(settings, gateway)
+    orders = MigrationOrders(settings.keyring, settings.installation)
+    journals = EndJournals(settings, gateway)
     queues = ByPool(
         lambda pool: PoolQueue(redis, pool, settings, ended=journals.of_queue(pool)), settings.pool
     )
-    return Edge(
+    return GatewayContext(
         settings=settings,
         gateway=gateway,
         rates=rates,
@@ -85,19 +85,19 @@ def make_edge(
         redis=redis,
         auth=Authenticator(db, redis, settings),
         quota=quota,
-        limits=LimitBook(db),
+        limits=LimitCache(db),
         closed_users=closed_users,
         users=Users(db, settings.users_per_tenant_max),
         used_sessions=UsedSessions(db),
-        prompts=Prompts(settings, rates),
+        prompts=PromptRenderers(settings, rates),
         catalogue=Catalogue(db, settings),
-        shapes=Shapes(Trials(redis)),
+        shapes=AnswerFormats(ShapeTrials(redis)),
         conversations=conversations,
         queues=queues,
         journals=journals,
         logs=ByPool(lambda pool: LogReader(redis, pool), settings.pool),
-        recorders=Recorders(redis, settings, conversations, gateway),
-        terms=Terms(db, redis, queues, settings),
+        recorders=PoolRecorders(redis, settings, conversations, gateway),
+        terms=TenantTermsSync(db, redis, queues, settings),
         orders=orders,
-        refusals=Refusals(redis, settings),
+        refusals=RefusalNotes(redis, settings),
     )

@@ -12,12 +12,12 @@ from opentelemetry.metrics import CallbackOptions, Observation
 
 from core.errors import Refusal
 from core.telemetry import meter
-from server.session.effects import Measure, Measured
+from server.session.effects import Measure, MeasureKind
 
 _meter = meter("server")
 
 
-class Tally:
+class FrameCounts:
     """Counts of this process since its start; frames by the class of their message."""
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class Tally:
         self.bytes_out = 0
 
 
-class Watched(Protocol):
+class GatewayGauges(Protocol):
     """A gateway, as far as it is looked at when somebody asks for metrics."""
 
     def connections_open(self) -> int:
@@ -46,8 +46,8 @@ class Watched(Protocol):
         ...
 
 
-TALLY = Tally()
-WATCHED: WeakSet[Watched] = WeakSet()
+TALLY = FrameCounts()
+WATCHED: WeakSet[GatewayGauges] = WeakSet()
 
 
 def _frames_in(_: CallbackOptions) -> Iterable[Observation]:
@@ -133,11 +133,11 @@ def limit_refused(refused: Refusal, shadow: bool = False) -> None:
 def measure(measured: Measure) -> None:
     """Note what a session measured."""
     match measured.what:
-        case Measured.STALL_SECONDS:
+        case MeasureKind.STALL_SECONDS:
             _STALLS.record(measured.value)
-        case Measured.ACK_LAG_EVENTS:
+        case MeasureKind.ACK_LAG_EVENTS:
             _ACK_LAG.record(measured.value)
-        case Measured.REPLAYED_EVENTS:
+        case MeasureKind.REPLAYED_EVENTS:
             _REPLAYED.add(measured.value)
-        case Measured.GAPS_REPAIRED:
+        case MeasureKind.GAPS_REPAIRED:
             _GAPS.add(measured.value)

@@ -21,28 +21,28 @@ from core.addresses import address_of
 from core.clock import now_ms
 from core.database import require_schema
 from core.ids import uuid7
-from core.metrics import GATEWAY_PLACE, serving_metrics_beside
+from core.metrics import GATEWAY_PLACE, serving_metrics_async
 from core.scripts import keep_scripts
 from core.settings import Settings
-from core.store_errors import redis_away
-from core.stores import stores
-from core.tasks import end_tasks
+from core.store_errors import redis_failure
+from core.stores import open_stores
+from core.tasks import cancel_tasks
 from core.telemetry import logger
 from server.access.authentication import origin_allowed
 from server.connection.connection import Connection
 from server.connection.effect_handlers import Caller
-from server.connection.registry import Door
-from server.connection.upgrade_limits import GatewayEntrance
-from server.connection.websocket import WIRE, ParleyWebSocketProtocol, Wire
-from server.context import Edge, make_edge
+from server.connection.registry import ConnectionRegistry
+from server.connection.upgrade_limits import UpgradeLimits
+from server.connection.websocket import WIRE, ParleyWebSocketProtocol, SocketWriter
+from server.context import GatewayContext, make_context
 from server.conversations.purge import Purge
 from server.http.app import SecurityHeaders, routes
 from server.http.call_limit import LimitedCalls
 from server.http.guard import guarded
 from server.http.health import Health, missing_words
-from server.pool_services import Pools
+from server.pool_services import PoolServices
 from server.protocol.codec import Subprotocol, choose_subprotocol
-from server.reading.subscriptions import Hub
+from server.reading.subscriptions import Subscriptions
 
 log = logger(__name__)
 
@@ -64,13 +64,13 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`, then tell every client to go on elsewhere, and end."""
     settings.require_edge()
     _ = settings.proxies  # what cannot be read is told now
-    http.open_as_many_as_may_be()
+    http.raise_file_limit()
     with closing(http.listen(settings.host, settings.port, "PARLEY_PORT")) as listener:
-        async with stores(settings) as (db, redis):
+        async with open_stores(settings) as (db, redis):
             await require_schema(db)
             until = await unsealed_until_ms(db, settings, DIRECTORY_SEALED_SINCE)
-            edge = make_edge(settings, _gateway_name(settings), db, redis, until)
-            hub = Hub(edge)
+            edge = make_context(settings, _gateway_name(settings), db, redis, until)
+            hub = Subscriptions(edge)
             try:
                 await _start(hub, settings)
                 await _serve(edge, hub, listener, stop)
@@ -78,22 +78,27 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
                 await hub.close()
 
 
-async def _start(hub: Hub, settings: Settings) -> None:
+async def _start(hub: Subscriptions, settings: Settings) -> None:
     try:
         await hub.start()
     except (RedisError, OSError) as error:
-        raise redis_away(error, settings) from error
+        raise redis_failure(error, settings) from error
 
 
-async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Event) -> None:
-    door, health = Door(edge, hub), Health(edge)
-    app, entrance = front(edge, door, health), GatewayEntrance(edge.settings, edge.rates, door.hellos)
+async def _serve(
+    edge: GatewayContext, hub: Subscriptions, listener: http.Listener, stop: asyncio.Event
+) -> None:
+    door, health = ConnectionRegistry(edge, hub), Health(edge)
+    app, entrance = (
+        limited_application(edge, door, health),
+        UpgradeLimits(edge.settings, edge.rates, door.hellos),
+    )
     lacks = partial(missing_words, health, asyncio.get_running_loop())
-    metrics = serving_metrics_beside(edge.settings, GATEWAY_PLACE, lacks)
+    metrics = serving_metrics_async(edge.settings, GATEWAY_PLACE, lacks)
     # From here on nothing fails before the `try` below, which ends these.
     upkeep = [keep_scripts(edge.redis), Purge(edge.db, edge.recorders, edge.settings).run()]
     upkeep.append(edge.refusals.run())
-    background = [hub.run(), door.run(), edge.terms.run(), Pools(edge).run(), *upkeep]
+    background = [hub.run(), door.run(), edge.terms.run(), PoolServices(edge).run(), *upkeep]
     tasks = [asyncio.create_task(work) for work in background]
     closed = asyncio.Event()
     serving = asyncio.create_task(
@@ -113,7 +118,7 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
         try:
             await serving
         finally:
-            await end_tasks([stopping, *tasks])
+            await cancel_tasks([stopping, *tasks])
             await _end_work(door, hub)
             await edge.refusals.flush()
         for task in tasks:
@@ -121,16 +126,16 @@ async def _serve(edge: Edge, hub: Hub, listener: http.Listener, stop: asyncio.Ev
                 raise error
 
 
-async def _end_work(door: Door, hub: Hub) -> None:
+async def _end_work(door: ConnectionRegistry, hub: Subscriptions) -> None:
     """What went on after Redis and the database are closed would open them again, and leave them open."""
     if door.work:
         await asyncio.wait(door.work, timeout=WORK_SECONDS_MAX)
     if hub.work:  # the last that a connection does is to tell of its end
         await asyncio.wait(hub.work, timeout=WORK_SECONDS_MAX)
-    await end_tasks(door.work | hub.work)
+    await cancel_tasks(door.work | hub.work)
 
 
-def front(edge: Edge, door: Door, health: Health) -> ASGIApp:
+def limited_application(edge: GatewayContext, door: ConnectionRegistry, health: Health) -> ASGIApp:
     """What strangers meet: the application behind its limits."""
     limited = LimitedCalls(application(edge, door, health), edge.rates)
     return SecurityHeaders(limited, edge.settings.tls)
@@ -154,7 +159,7 @@ def _spare_collections() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def application(edge: Edge, door: Door, health: Health) -> ASGIApp:
+def application(edge: GatewayContext, door: ConnectionRegistry, health: Health) -> ASGIApp:
     """The gateway's ASGI application, without the security headers."""
 
     async def websocket(socket: WebSocket) -> None:
@@ -165,7 +170,7 @@ def application(edge: Edge, door: Door, health: Health) -> ASGIApp:
             await socket.send_denial_response(PlainTextResponse(text + "\n", status))
             return
         await socket.accept(subprotocol)
-        wire: Wire = socket.scope["extensions"][WIRE]
+        wire: SocketWriter = socket.scope["extensions"][WIRE]
         scheme, _, token = socket.headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
         caller = Caller(address_of(socket.scope), bearer)
@@ -177,7 +182,7 @@ def application(edge: Edge, door: Door, health: Health) -> ASGIApp:
 
 
 def _upgrade_problem(
-    socket: WebSocket, door: Door, subprotocol: Subprotocol | None
+    socket: WebSocket, door: ConnectionRegistry, subprotocol: Subprotocol | None
 ) -> tuple[int, str] | None:
     if subprotocol is None:
         return 400, f"offer one of the subprotocols {', '.join(Subprotocol)}"

@@ -5,10 +5,10 @@ import asyncio
 from redis.exceptions import RedisError
 
 from core.pools import known_pools
-from core.tasks import Group
+from core.tasks import EndingTaskGroup
 from core.telemetry import logger
-from engine.api import Keeper, Reaper
-from server.context import Edge
+from engine.api import JournalKeeper, Reaper
+from server.context import GatewayContext
 
 LOOK_SECONDS = 2.0
 REAP_SLOWER = 4
@@ -16,16 +16,16 @@ REAP_SLOWER = 4
 log = logger(__name__)
 
 
-class Pools:
+class PoolServices:
     """Runs, for each pool, what every gateway does for it beside its readers."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: GatewayContext) -> None:
         self._edge = edge
 
     async def run(self) -> None:
         """Record ended answers and reap, in all pools, for ever."""
         served = set[str]()
-        async with Group() as group:
+        async with EndingTaskGroup() as group:
             while True:
                 for pool in sorted({*self._edge.queues, *await self._known()} - served):
                     served.add(pool)
@@ -35,7 +35,7 @@ class Pools:
                     group.create_task(self._reaper(pool).run())
                     if journal := self._edge.journals.of(pool):
                         group.create_task(journal.run())
-                        group.create_task(Keeper(self._edge.queues[pool], journal).run())
+                        group.create_task(JournalKeeper(self._edge.queues[pool], journal).run())
                     self._edge.terms.pool_added()
                 await asyncio.sleep(LOOK_SECONDS)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from billing.api import BY_MAX, Bucket, Calendar, Facet, Window, month_number
+from billing.api import BY_MAX, Calendar, Facet, PeriodWindow, UsageBucket, month_number
 from core.errors import Refused
 from server.api import bad_request
 
@@ -29,13 +29,13 @@ TIME_PROBLEM = "write a time like 2026-10-01 or 2026-10-01T12:00:00Z (in a URL a
 
 
 @dataclass(frozen=True)
-class Asked:
+class UsageQuery:
     """A call's parameters. `where`: what is named by each fact, by its name or id. `same`: those that have to
     be the same on each page."""
 
     times: Mapping[str, str]
     by: tuple[Facet, ...] = ()
-    bucket: Bucket | None = None
+    bucket: UsageBucket | None = None
     where: Mapping[Facet, tuple[str, ...]] = field(default_factory=dict[Facet, tuple[str, ...]])
     rows_max: int = ROWS
     as_csv: bool = False
@@ -43,7 +43,7 @@ class Asked:
     same: tuple[tuple[str, str], ...] = ()
 
 
-def read_asked(parameters: Iterable[tuple[str, str]], facets: tuple[Facet, ...]) -> Asked:
+def read_query(parameters: Iterable[tuple[str, str]], facets: tuple[Facet, ...]) -> UsageQuery:
     """The parameters of a route that knows these facts. Raises Refused (bad_request)."""
     given: dict[str, list[str]] = {}
     for name, value in parameters:
@@ -52,10 +52,10 @@ def read_asked(parameters: Iterable[tuple[str, str]], facets: tuple[Facet, ...])
             raise bad_request(f"unknown parameter {name[:SHOWN_CHARACTERS_MAX]!a}: this takes {known}")
         given.setdefault(name, []).append(value)
     once = {name: _once(name, given[name]) for name in PARAMETERS if name in given}
-    return Asked(
+    return UsageQuery(
         times={name: once[name] for name in OF_TIME if name in once},
         by=_by(once.get("by", ""), facets),
-        bucket=_one_of("bucket", once["bucket"], Bucket) if "bucket" in once else None,
+        bucket=_one_of("bucket", once["bucket"], UsageBucket) if "bucket" in once else None,
         where={facet: _values(facet, given[facet]) for facet in facets if facet in given},
         rows_max=_rows(once.get("limit", str(ROWS))),
         as_csv=_is_csv(once.get("format", "json")),
@@ -77,7 +77,7 @@ def _by(text: str, facets: tuple[Facet, ...]) -> tuple[Facet, ...]:
     return tuple(Facet(name) for name in names)
 
 
-def _one_of(name: str, value: str, kind: type[Bucket]) -> Bucket:
+def _one_of(name: str, value: str, kind: type[UsageBucket]) -> UsageBucket:
     try:
         return kind(value)
     except ValueError:
@@ -115,7 +115,7 @@ def foreign_cursor() -> Refused:
     )
 
 
-def window_of(times: Mapping[str, str], calendar: Calendar, now: int) -> Window:
+def window_of(times: Mapping[str, str], calendar: Calendar, now: int) -> PeriodWindow:
     """The time that is asked for: a month, or from one time to another; by default the month that runs, up to
     now. Raises Refused (bad_request)."""
     if "month" in times:
@@ -127,10 +127,10 @@ def window_of(times: Mapping[str, str], calendar: Calendar, now: int) -> Window:
     start = calendar.window(calendar.month_at(now)).start_ms
     if "from" in times:
         start = _instant("from", times["from"], calendar.zone)
-    return Window(start, _instant("to", times["to"], calendar.zone) if "to" in times else now)
+    return PeriodWindow(start, _instant("to", times["to"], calendar.zone) if "to" in times else now)
 
 
-def _month(text: str, calendar: Calendar) -> Window:
+def _month(text: str, calendar: Calendar) -> PeriodWindow:
     match = MONTH.fullmatch(text)
     try:
         if match is None:

@@ -5,10 +5,10 @@ import hashlib
 
 import msgspec
 
-from admin.usage.asked import Asked, foreign_cursor
-from billing.api import Position, Principal, Question, Window
-from core.hidden_numbers import unveil, veil
-from core.sealed import Sealed
+from admin.usage.asked import UsageQuery, foreign_cursor
+from billing.api import PagePosition, PeriodWindow, Principal, UsageQuestion
+from core.hidden_numbers import hide_number, reveal_number
+from core.sealed import SealedContent
 from core.signed_text import Keyring
 
 LASTS_MS = 3_600_000
@@ -30,32 +30,32 @@ class UsageCursor(msgspec.Struct, frozen=True, array_like=True):
     ends_ms: int
 
     @property
-    def window(self) -> Window:
+    def window(self) -> PeriodWindow:
         """The time that the first page was of."""
-        return Window(self.start_ms, self.end_ms)
+        return PeriodWindow(self.start_ms, self.end_ms)
 
     @property
-    def position(self) -> Position:
+    def position(self) -> PagePosition:
         """Where the page ended."""
-        return Position(self.bucket_ms, self.group)
+        return PagePosition(self.bucket_ms, self.group)
 
 
-_cursors = Sealed(UsageCursor, b"parley usage cursor v2", lambda cursor: cursor.ends_ms)
+_cursors = SealedContent(UsageCursor, b"parley usage cursor v2", lambda cursor: cursor.ends_ms)
 
 
-def digest_of(route: str, principal: Principal, project: str | None, asked: Asked) -> bytes:
+def digest_of(route: str, principal: Principal, project: str | None, asked: UsageQuery) -> bytes:
     """What has to be the same on each page: who asks (the chain of a key's rotations), how far they see, and
     what for."""
     return _digest((route, principal.tenant, principal.owner_key, project, asked.same))
 
 
-def digest_of_buckets(question: Question) -> bytes:
+def digest_of_buckets(question: UsageQuestion) -> bytes:
     """They move where the tenant's time zone does."""
     return _digest([*question.buckets])
 
 
 def shape_of(
-    route: str, principal: Principal, project: str | None, asked: Asked, question: Question
+    route: str, principal: Principal, project: str | None, asked: UsageQuery, question: UsageQuestion
 ) -> bytes:
     """What is the same for questions that are told as one: times count by the day (UTC)."""
     days = [at // DAY_MS for at in question.window]
@@ -69,7 +69,7 @@ def _digest(facts: object) -> bytes:
 
 
 def pack_cursor(
-    digest: bytes, question: Question, as_of: int, end: Position, keyring: Keyring, now: int
+    digest: bytes, question: UsageQuestion, as_of: int, end: PagePosition, keyring: Keyring, now: int
 ) -> str:
     """The cursor of the page after this one."""
     cursor = UsageCursor(
@@ -77,7 +77,7 @@ def pack_cursor(
         buckets=digest_of_buckets(question),
         start_ms=question.window.start_ms,
         end_ms=question.window.end_ms,
-        as_of=veil(as_of, AS_OF, keyring),
+        as_of=hide_number(as_of, AS_OF, keyring),
         bucket_ms=end.bucket_ms,
         group=end.group,
         ends_ms=now + LASTS_MS,
@@ -97,7 +97,7 @@ def read_cursor(text: str, question: bytes, groups: int, keyring: Keyring, now: 
 
 def as_of_line(cursor: UsageCursor, keyring: Keyring) -> int:
     """The last line of the books that counts. Raises Refused (bad_request)."""
-    line = unveil(cursor.as_of, AS_OF, keyring)
+    line = reveal_number(cursor.as_of, AS_OF, keyring)
     if line is None:
         raise foreign_cursor()
     return line

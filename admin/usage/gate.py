@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from core.buckets import Buckets, Rate
+from core.buckets import Rate, TokenBuckets
 from core.errors import Refused
 from core.settings import Settings
 from server.api import ErrorCode, refusal
@@ -25,7 +25,7 @@ class UsageGate:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._reads = Buckets(Rate.a_minute(settings.usage_reads_per_tenant_per_minute))
+        self._reads = TokenBuckets(Rate.a_minute(settings.usage_reads_per_tenant_per_minute))
         self._running = Counter[str]()
 
     def read(self, tenant: str) -> None:
@@ -67,7 +67,7 @@ class _OfKey:
     further: int = 0
 
 
-class Recorded:
+class RecordedReads:
     """Reads that are in the audit log, by key. What is forgotten is recorded again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -13,26 +13,26 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from admin.usage.asked import Asked, foreign_cursor, read_asked, window_of
+from admin.usage.asked import UsageQuery, foreign_cursor, read_query, window_of
 from admin.usage.cursors import as_of_line, digest_of, digest_of_buckets, pack_cursor, read_cursor, shape_of
-from admin.usage.gate import Recorded, UsageGate
-from admin.usage.told import COSTS, USAGE, Names, Told, as_csv, as_objects, rfc3339
+from admin.usage.gate import RecordedReads, UsageGate
+from admin.usage.told import COSTS, USAGE, Names, UsageReply, as_csv, as_objects, rfc3339
 from billing.api import (
     TENANT_USAGE_SCOPE,
     USAGE_SCOPE,
     Facet,
-    Position,
+    PagePosition,
     Principal,
-    Question,
-    Terms,
     UsagePage,
+    UsageQuestion,
+    UsageTerms,
     authenticate_key,
     check_question,
     is_suspended_secret,
     named_id,
+    names_in_audit_log,
     names_of,
-    note,
-    on_record,
+    record_separately,
     usage_page,
     usage_terms,
 )
@@ -43,8 +43,8 @@ from core.database import Database, is_out_of_time
 from core.errors import Refused
 from core.settings import Settings
 from server.api import (
+    CallRates,
     ErrorCode,
-    Rates,
     bad_request,
     bearer_of,
     json_reply,
@@ -58,7 +58,7 @@ CURSOR_HEADER = "x-parley-cursor"
 
 
 @dataclass(frozen=True)
-class _Reader:
+class _UsageCaller:
     """Who asks. `project`: the only one that they see, None: all of the tenant."""
 
     principal: Principal
@@ -69,22 +69,22 @@ class _Reader:
 class _Read:
     """A page to be read: `digest` is of who asks what, `after` and `as_of` of the page before."""
 
-    question: Question
-    terms: Terms
+    question: UsageQuestion
+    terms: UsageTerms
     digest: bytes
-    after: Position | None = None
+    after: PagePosition | None = None
     as_of: int | None = None
 
 
 class UsageRoutes:
     """Over one database."""
 
-    def __init__(self, settings: Settings, db: Database, rates: Rates) -> None:
+    def __init__(self, settings: Settings, db: Database, rates: CallRates) -> None:
         self._settings = settings
         self._db = db
         self._rates = rates
         self._gate = UsageGate(settings)
-        self._recorded = Recorded()
+        self._recorded = RecordedReads()
 
     def routes(self) -> list[BaseRoute]:
         """Both."""
@@ -101,9 +101,9 @@ class UsageRoutes:
         """What was billed, by meters and kinds of lines too."""
         return await self._answer(request, COSTS)
 
-    async def _answer(self, request: Request, told: Told) -> Response:
+    async def _answer(self, request: Request, told: UsageReply) -> Response:
         reader = await self._reader(request)
-        asked = read_asked(request.query_params.multi_items(), told.facets)
+        asked = read_query(request.query_params.multi_items(), told.facets)
         self._gate.read(reader.principal.tenant)
         with self._gate.turn(reader.principal.tenant):
             read = await self._read(reader, told, asked)
@@ -119,7 +119,7 @@ class UsageRoutes:
             reply.headers[CURSOR_HEADER] = cursor
         return reply
 
-    async def _reader(self, request: Request) -> _Reader:
+    async def _reader(self, request: Request) -> _UsageCaller:
         """Raises Refused: unauthorized, account_suspended, forbidden, rate_limited."""
         token = bearer_of(request)
         if token is None:
@@ -134,12 +134,12 @@ class UsageRoutes:
         if principal.fixed_user:
             raise _forbidden("usage is for services to read: this key is one user's")
         if TENANT_USAGE_SCOPE in principal.scopes:
-            return _Reader(principal, None)
+            return _UsageCaller(principal, None)
         if USAGE_SCOPE in principal.scopes:
-            return _Reader(principal, principal.project)
+            return _UsageCaller(principal, principal.project)
         raise _forbidden("this key has no scope usage:read")
 
-    async def _read(self, reader: _Reader, told: Told, asked: Asked) -> _Read:
+    async def _read(self, reader: _UsageCaller, told: UsageReply, asked: UsageQuery) -> _Read:
         tenant, now = reader.principal.tenant, now_ms()
         terms = await usage_terms(self._db, tenant)
         digest = digest_of(told.route, reader.principal, reader.project, asked)
@@ -147,7 +147,7 @@ class UsageRoutes:
         calendar = terms.calendar
         window = cursor.window if cursor is not None else window_of(asked.times, calendar, now)
         where = {facet: await self._ids(reader, facet, named) for facet, named in asked.where.items()}
-        question = Question(
+        question = UsageQuestion(
             tenant,
             window,
             calendar,
@@ -168,7 +168,7 @@ class UsageRoutes:
         as_of = as_of_line(cursor, self._settings.keyring)
         return _Read(question, terms, digest, cursor.position, as_of)
 
-    async def _ids(self, reader: _Reader, facet: Facet, named: tuple[str, ...]) -> tuple[str, ...]:
+    async def _ids(self, reader: _UsageCaller, facet: Facet, named: tuple[str, ...]) -> tuple[str, ...]:
         """Whom the names of a parameter mean. Raises Refused (bad_request), in the same words for what nobody
         has, another tenant has, and another project's key may not know of."""
         found: list[str] = []
@@ -179,7 +179,7 @@ class UsageRoutes:
             found.append(id)
         return tuple(found)
 
-    async def _record(self, reader: _Reader, told: Told, asked: Asked, read: _Read) -> None:
+    async def _record(self, reader: _UsageCaller, told: UsageReply, asked: UsageQuery, read: _Read) -> None:
         """That it is read, before it is; a page after the first is of the same read. A key has so many
         rows an hour: the next one counts what had none."""
         principal, (start, end) = reader.principal, read.question.window
@@ -193,13 +193,15 @@ class UsageRoutes:
             "to": rfc3339(end),
             "by": list(asked.by),
             "bucket": asked.bucket,
-            "where": {facet.value: [on_record(facet, id) for id in ids] for facet, ids in where.items()},
+            "where": {
+                facet.value: [names_in_audit_log(facet, id) for id in ids] for facet, ids in where.items()
+            },
             "format": "csv" if asked.as_csv else "json",
             "project": reader.project,
             **self._recorded.beside(principal.owner_key),
         }
         author = Author(principal.key, "api")
-        await note(self._db, principal.tenant, "usage.read", principal.key, facts, author)
+        await record_separately(self._db, principal.tenant, "usage.read", principal.key, facts, author)
         self._recorded.add(principal.owner_key, shape)
 
     async def _page(self, read: _Read, rows_max: int) -> UsagePage:
@@ -212,7 +214,7 @@ class UsageRoutes:
             problem = f"this takes longer than {seconds:g} s: ask for a shorter time, or by less"
             raise Refused(refusal(ErrorCode.TOO_LARGE, problem)) from error
 
-    async def _names(self, question: Question, page: UsagePage) -> Names:
+    async def _names(self, question: UsageQuestion, page: UsagePage) -> Names:
         return {
             facet: await names_of(
                 self._db, question.tenant_id, facet, {row.group[place] for row in page.rows}
@@ -222,7 +224,7 @@ class UsageRoutes:
 
 
 def _reply(
-    told: Told, asked: Asked, read: _Read, page: UsagePage, names: Names, cursor: str | None
+    told: UsageReply, asked: UsageQuery, read: _Read, page: UsagePage, names: Names, cursor: str | None
 ) -> Response:
     """In a thread: a thousand rows take longer than others should wait."""
     question = read.question

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from billing.api import NAMED, Facet, Question, UsageGroup, to_text
+from billing.api import NAMED, Facet, UsageGroup, UsageQuestion, to_text
 from core.terminal import sheet_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -16,7 +16,7 @@ Names = Mapping[Facet, Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Told:
+class UsageReply:
     """What a route tells: by which facts, and which counts beside the amount."""
 
     route: str
@@ -24,8 +24,8 @@ class Told:
     counts: tuple[str, ...]
 
 
-USAGE = Told("usage", OF_WHOM, COUNTS)
-COSTS = Told("costs", (*OF_WHOM, Facet.METER, Facet.KIND), ())
+USAGE = UsageReply("usage", OF_WHOM, COUNTS)
+COSTS = UsageReply("costs", (*OF_WHOM, Facet.METER, Facet.KIND), ())
 
 
 def rfc3339(at_ms: int) -> str:
@@ -34,7 +34,9 @@ def rfc3339(at_ms: int) -> str:
     return at.isoformat(timespec="milliseconds" if at_ms % 1000 else "seconds").replace("+00:00", "Z")
 
 
-def as_objects(told: Told, question: Question, rows: list[UsageGroup], names: Names) -> list[dict[str, Any]]:
+def as_objects(
+    told: UsageReply, question: UsageQuestion, rows: list[UsageGroup], names: Names
+) -> list[dict[str, Any]]:
     """A JSON object a group. What is nobody's, or of no request, is null."""
     objects: list[dict[str, Any]] = []
     for row in rows:
@@ -46,7 +48,9 @@ def as_objects(told: Told, question: Question, rows: list[UsageGroup], names: Na
     return objects
 
 
-def as_csv(told: Told, question: Question, rows: list[UsageGroup], names: Names, currency: str) -> str:
+def as_csv(
+    told: UsageReply, question: UsageQuestion, rows: list[UsageGroup], names: Names, currency: str
+) -> str:
     """A line a group, behind one with the columns; no cell is a formula."""
     columns = ["from", "to"]
     for facet in question.by:
@@ -64,7 +68,7 @@ def _times(row: UsageGroup) -> dict[str, str]:
     return {"from": rfc3339(row.window.start_ms), "to": rfc3339(row.window.end_ms)}
 
 
-def _sums(told: Told, row: UsageGroup) -> dict[str, Any]:
+def _sums(told: UsageReply, row: UsageGroup) -> dict[str, Any]:
     amount = row.sums.amount_nano
     counts = {name: getattr(row.sums, name) for name in told.counts}
     return {**counts, "amount_nano": amount, "amount": to_text(amount)}

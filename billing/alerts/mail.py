@@ -13,7 +13,7 @@ from billing.alerts.mail_connection import MailConnection
 from billing.alerts.webhooks import NotDelivered
 from core.error_facts import kind
 from core.errors import bad_request
-from core.hangup_line import Line
+from core.hangup_line import InterruptibleSocket
 from core.settings import Settings
 
 ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+", re.ASCII)
@@ -42,7 +42,7 @@ async def send_mail(settings: Settings, address: str, subject: str, text: str, m
     message["Message-ID"] = f"<{message_id}@{sender.rpartition('@')[2] or 'parley'}>"
     message["Auto-Submitted"] = "auto-generated"
     message.set_content(text)
-    line = Line()
+    line = InterruptibleSocket()
     try:
         async with asyncio.timeout(SECONDS_MAX):
             await asyncio.to_thread(_send, settings, message, line)
@@ -58,7 +58,7 @@ async def send_mail(settings: Settings, address: str, subject: str, text: str, m
         line.hang_up()  # a thread outlives its waiter, and would send what is sent again
 
 
-def _send(settings: Settings, message: EmailMessage, line: Line) -> None:
+def _send(settings: Settings, message: EmailMessage, line: InterruptibleSocket) -> None:
     assert settings.smtp_host is not None
     context = ssl.create_default_context()
     tls = context if settings.smtp_security == "tls" else None

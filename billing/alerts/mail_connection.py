@@ -6,7 +6,7 @@ import socket
 import ssl
 from typing import Any
 
-from core.hangup_line import Line
+from core.hangup_line import InterruptibleSocket
 
 REPLY_LINES_MAX = 500  # of a whole connection; a long EHLO has 20
 
@@ -34,7 +34,12 @@ class MailConnection(smtplib.SMTP):
     """`tls`: encrypted from its start."""
 
     def __init__(
-        self, host: str, port: int, timeout: float, line: Line, tls: ssl.SSLContext | None = None
+        self,
+        host: str,
+        port: int,
+        timeout: float,
+        line: InterruptibleSocket,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         self._line, self._tls = line, tls
         super().__init__(host, port, timeout=timeout)

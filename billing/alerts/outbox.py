@@ -26,8 +26,8 @@ from billing.periods import Period
 from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from core.clock import now_ms
 from core.database import Database
-from core.error_facts import named
-from core.failed_rounds import survived
+from core.error_facts import error_summary
+from core.failed_rounds import logged_failures
 from core.settings import Settings
 from core.telemetry import logger
 
@@ -56,7 +56,7 @@ def next_attempt_ms(attempts: int, first_sent_ms: int, at_ms: int, chance: float
     return again if again <= first_sent_ms + GIVE_UP_MS else None
 
 
-class Sender:
+class OutboxSender:
     """One process's sender."""
 
     def __init__(self, db: Database, settings: Settings, claim_ms: int = CLAIM_MS) -> None:
@@ -70,7 +70,7 @@ class Sender:
         """Send what is due until `stop` is set. What is under way is finished."""
         while not stop.is_set():
             sent = 0
-            with survived(log, "outbox interrupted"):
+            with logged_failures(log, "outbox interrupted"):
                 sent = await self.send_due()
                 if sent < AT_ONCE:
                     await self._forget()
@@ -120,7 +120,9 @@ class Sender:
         except (DBAPIError, OSError):
             raise
         except Exception as error:  # noqa: BLE001  (one message must not stop the others, or posting)
-            log.error("alert cannot be sent", tenant=row.tenant_id, message=row.id, error=named(error))
+            log.error(
+                "alert cannot be sent", tenant=row.tenant_id, message=row.id, error=error_summary(error)
+            )
             await self._again(row, f"{type(error).__name__}")
 
     async def _send(self, client: httpx.AsyncClient, row: Outbox, target: AlertTarget) -> None:

@@ -10,24 +10,24 @@ from dataclasses import dataclass, field
 import msgspec
 
 from billing.booking.adjustments import Correction, correct
-from billing.booking.adjustments import planned as planned_correction
-from billing.booking.amount_bounds import Bounds
-from billing.enforcement.push_wallets import enforce
-from billing.enforcement.take_credit import take_out
-from billing.enforcement.wallet_watch import tell_gateways
+from billing.booking.adjustments import preview_correction as planned_correction
+from billing.booking.amount_bounds import AmountBounds
+from billing.enforcement.push_wallets import push_money_limits
+from billing.enforcement.take_credit import take_credit
+from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.ledger.grant_spending import GrantKind
 from billing.ledger.rows import LineRow
 from billing.prices.rating import Meter
 from billing.tables.wallets import WalletGrant
-from billing.wallets.undo import Taken, Undo, UndoKind, planned_undo
-from billing.wallets.wallets import NewGrant, Planned, grant
-from billing.wallets.wallets import planned as planned_grant
+from billing.wallets.undo import Undo, UndoKind, UndoResult, preview_undo
+from billing.wallets.wallets import GrantPreview, NewGrant, grant
+from billing.wallets.wallets import preview_grant as planned_grant
 from core.actor import current_author
 from core.database import Database
 from core.redis import Client
 
 
-class GrantMove(msgspec.Struct, frozen=True, tag="grant"):
+class GrantAction(msgspec.Struct, frozen=True, tag="grant"):
     """Money put into a wallet; as in NewGrant."""
 
     kind: GrantKind
@@ -45,7 +45,7 @@ class GrantMove(msgspec.Struct, frozen=True, tag="grant"):
         )
 
 
-class UndoMove(msgspec.Struct, frozen=True, tag="undo"):
+class UndoAction(msgspec.Struct, frozen=True, tag="undo"):
     """Money taken out of a wallet; as in Undo."""
 
     kind: UndoKind
@@ -59,7 +59,7 @@ class UndoMove(msgspec.Struct, frozen=True, tag="undo"):
         return Undo(self.kind, self.grant, self.amount_nano, self.key, self.reason, current_author().name)
 
 
-class CorrectMove(msgspec.Struct, frozen=True, tag="correct"):
+class CorrectionAction(msgspec.Struct, frozen=True, tag="correct"):
     """What a request used in truth, by meter; None: it is refunded whole."""
 
     request: str
@@ -73,33 +73,33 @@ class CorrectMove(msgspec.Struct, frozen=True, tag="correct"):
         return Correction(self.request, named, self.cause)
 
 
-Move = GrantMove | UndoMove | CorrectMove
+Move = GrantAction | UndoAction | CorrectionAction
 
 
 @dataclass(frozen=True)
-class Moved:
+class MoneyActionResult:
     """How much money a move moves, and what it does in detail. `done`: it was before, and does nothing."""
 
     nano: int
     done: bool = False
     lines: list[LineRow] = field(default_factory=list[LineRow])
-    taken: Taken | None = None
-    plan: Planned | None = None
+    taken: UndoResult | None = None
+    plan: GrantPreview | None = None
     granted: WalletGrant | None = None
 
 
-def named(move: Move) -> str:
+def action_kind(move: Move) -> str:
     """What kind of move it is, in one word."""
     match move:
-        case GrantMove():
+        case GrantAction():
             return "grant"
-        case UndoMove():
+        case UndoAction():
             return str(move.kind)
-        case CorrectMove():
+        case CorrectionAction():
             return "refund" if move.quantities is None else "correct"
 
 
-def in_words(kind: str) -> str:
+def action_text(kind: str) -> str:
     """A kind of move (`named`) as its command and people call it. Pure."""
     return "correction" if kind == "correct" else kind.replace("_", "-")
 
@@ -107,45 +107,47 @@ def in_words(kind: str) -> str:
 def about(move: Move) -> str:
     """What it is about, in a line of what people wrote. Pure."""
     match move:
-        case GrantMove():
+        case GrantAction():
             return f"{move.kind} grant {move.key} {move.note}".rstrip()
-        case UndoMove():
+        case UndoAction():
             return f"grant {move.grant}: {move.reason}" if move.grant else f"{move.key}: {move.reason}"
-        case CorrectMove():
+        case CorrectionAction():
             return f"request {move.request}: {move.cause}"
 
 
-async def planned(db: Database, tenant_id: str, move: Move) -> Moved:
+async def preview_action(db: Database, tenant_id: str, move: Move) -> MoneyActionResult:
     """What it would do now. Raises Refused as doing it does."""
     match move:
-        case GrantMove():
+        case GrantAction():
             found = await planned_grant(db, tenant_id, move.new())
-            return Moved(move.amount_nano, found.known is not None, plan=found)
-        case UndoMove():
-            taken = await planned_undo(db, tenant_id, move.undo())
-            return Moved(taken.amount_nano, taken.done, taken=taken)
-        case CorrectMove():
+            return MoneyActionResult(move.amount_nano, found.known is not None, plan=found)
+        case UndoAction():
+            taken = await preview_undo(db, tenant_id, move.undo())
+            return MoneyActionResult(taken.amount_nano, taken.done, taken=taken)
+        case CorrectionAction():
             lines = await planned_correction(db, tenant_id, move.correction())
             return _moved(lines)
 
 
-async def book(db: Database, redis: Client, tenant_id: str, move: Move, bounds: Bounds | None) -> Moved:
+async def book(
+    db: Database, redis: Client, tenant_id: str, move: Move, bounds: AmountBounds | None
+) -> MoneyActionResult:
     """Do it. `bounds`: on the money that it moves; None: two people decided."""
     match move:
-        case GrantMove():
+        case GrantAction():
             row, new = await grant(db, tenant_id, move.new())
-            await tell_gateways(db, redis, tenant_id)
-            return Moved(move.amount_nano, not new, granted=row)
-        case UndoMove():
-            if bounds is not None and not (found := await planned(db, tenant_id, move)).done:
+            await publish_wallet_changed(db, redis, tenant_id)
+            return MoneyActionResult(move.amount_nano, not new, granted=row)
+        case UndoAction():
+            if bounds is not None and not (found := await preview_action(db, tenant_id, move)).done:
                 bounds.check(found.nano)
-            taken = await take_out(db, redis, tenant_id, move.undo())
-            return Moved(taken.amount_nano, taken.done, taken=taken)
-        case CorrectMove():
+            taken = await take_credit(db, redis, tenant_id, move.undo())
+            return MoneyActionResult(taken.amount_nano, taken.done, taken=taken)
+        case CorrectionAction():
             lines = await correct(db, tenant_id, move.correction(), bounds)
-            await enforce(db, redis, tenant_id, move.request)
+            await push_money_limits(db, redis, tenant_id, move.request)
             return _moved(lines)
 
 
-def _moved(lines: list[LineRow]) -> Moved:
-    return Moved(abs(sum(line.amount_nano for line in lines)), not lines, lines)
+def _moved(lines: list[LineRow]) -> MoneyActionResult:
+    return MoneyActionResult(abs(sum(line.amount_nano for line in lines)), not lines, lines)

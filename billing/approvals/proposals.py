@@ -12,11 +12,17 @@ from sqlmodel import and_, col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.approvals.codes import code_hash, is_code_of, new_code
-from billing.approvals.money_actions import Move, Moved, about, book, named, planned
+from billing.approvals.money_actions import MoneyActionResult, Move, about, action_kind, book, preview_action
 from billing.approvals.recent import BY_TWO
-from billing.approvals.second_person import NotDelivered, Told, second_person, send_code, shown_second
+from billing.approvals.second_person import (
+    NotDelivered,
+    ProposalSummary,
+    second_person,
+    send_code,
+    shown_second,
+)
 from billing.audit.log import record
-from billing.booking.amount_bounds import Bounds
+from billing.booking.amount_bounds import AmountBounds
 from billing.money import to_display
 from billing.tables.approvals import Proposal
 from billing.tables.tenants import Tenant
@@ -52,7 +58,7 @@ async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, 
     row = Proposal(
         tenant_id=tenant.tenant_id,
         id=uuid7(now),
-        kind=named(move),
+        kind=action_kind(move),
         move=msgspec.json.encode(move, order="sorted").decode(),
         amount_nano=nano,
         author=author,
@@ -68,7 +74,7 @@ async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, 
         session.add(row)
         await record(session, row.tenant_id, "proposal.make", row.id, None, facts_of(row))
     try:
-        await send_code(settings, row, Told(tenant.name, about(move), code))
+        await send_code(settings, row, ProposalSummary(tenant.name, about(move), code))
     except NotDelivered as error:
         await _end(db, row, FAILED, f"its code was not delivered: {error}")
         raise bad_request(f"nothing is proposed, as its code could not be sent: {error}") from error
@@ -94,7 +100,7 @@ def about_of(row: Proposal) -> str:
 
 async def approve(
     db: Database, redis: Client, keyring: Keyring, id: str, code: str
-) -> tuple[Proposal, Moved]:
+) -> tuple[Proposal, MoneyActionResult]:
     """Book what was proposed, for who proposed it. Raises Refused where the code is not its, or what is
     proposed is no longer what would be booked; the code is used up then all the same.
 
@@ -104,7 +110,7 @@ async def approve(
     move = msgspec.json.decode(row.move.encode(), type=Move)
     try:
         with acting_as(Author(row.author, BY_TWO)):
-            found = await planned(db, row.tenant_id, move)
+            found = await preview_action(db, row.tenant_id, move)
             if found.done and again:
                 await book(db, redis, row.tenant_id, move, None)  # nothing more, but told to what enforces
                 await _end(db, row, BOOKED, "")
@@ -116,7 +122,7 @@ async def approve(
                     f"it would move {to_display(found.nano)} now, and {to_display(row.amount_nano)} was "
                     "proposed: propose it again"
                 )
-            moved = await book(db, redis, row.tenant_id, move, Bounds(row.amount_nano, row.amount_nano))
+            moved = await book(db, redis, row.tenant_id, move, AmountBounds(row.amount_nano, row.amount_nano))
     except Refused as refused:
         await _end(db, row, FAILED, refused.refusal.message)
         raise

@@ -18,7 +18,7 @@ CORRECTIONS = ("request.correct", "request.refund")
 MOVES = (*CORRECTIONS, "wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
 
 
-async def moved_lately(db: Database, tenant_id: str, author: str) -> int:
+async def recent_amounts(db: Database, tenant_id: str, author: str) -> int:
     """What they moved within 24 hours, of all tenants, and what anybody did of this one, in nano: what people
     are called is no proof of who they are."""
     statement = select(AuditLog.action, AuditLog.after).where(
@@ -28,10 +28,12 @@ async def moved_lately(db: Database, tenant_id: str, author: str) -> int:
         col(AuditLog.source) != BY_TWO,
     )
     async with db.session() as session:
-        return sum(moved_by(action, after) for action, after in (await session.exec(statement)).all())
+        return sum(
+            amount_of_audit_row(action, after) for action, after in (await session.exec(statement)).all()
+        )
 
 
-def moved_by(action: str, after: str) -> int:
+def amount_of_audit_row(action: str, after: str) -> int:
     """What one row of the audit log says was moved. Pure."""
     facts: Any = msgspec.json.decode(after)
     if action in CORRECTIONS:

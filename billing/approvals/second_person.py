@@ -10,19 +10,19 @@ from urllib.parse import urlsplit
 
 from billing.alerts.mail import checked_address, send_mail
 from billing.alerts.webhooks import NotDelivered, Webhook, checked_url, send_webhook, webhook_client
-from billing.approvals.money_actions import in_words
+from billing.approvals.money_actions import action_text
 from billing.money import to_display, to_text
 from billing.tables.approvals import Proposal
 from core.clock import now_ms
 from core.errors import StartupError
-from core.safe_text import plain
+from core.safe_text import printable_line
 from core.settings import Settings
 
 SECRET_CHARS_MIN = 16
 
 
 @dataclass(frozen=True)
-class Told:
+class ProposalSummary:
     """What the second person reads of a proposal beside its row."""
 
     tenant_name: str
@@ -54,7 +54,7 @@ def shown_second(second: str) -> str:
     return f"https://{urlsplit(second).hostname}/…" if "://" in second else second
 
 
-async def send_code(settings: Settings, proposal: Proposal, told: Told) -> None:
+async def send_code(settings: Settings, proposal: Proposal, told: ProposalSummary) -> None:
     """Hand it over. Raises NotDelivered."""
     if "://" not in proposal.second:
         subject, text = mail_of(proposal, told)
@@ -68,17 +68,16 @@ async def send_code(settings: Settings, proposal: Proposal, told: Told) -> None:
         await send_webhook(client, webhook, proposal.id, body, now_ms() // 1000)
 
 
-def mail_of(proposal: Proposal, told: Told) -> tuple[str, str]:
+def mail_of(proposal: Proposal, told: ProposalSummary) -> tuple[str, str]:
     """Subject and text. Pure."""
     until = datetime.fromtimestamp(proposal.expires_ms // 1000, UTC).isoformat()
-    what = (
-        f"{in_words(proposal.kind)} of {to_display(proposal.amount_nano)}, tenant {plain(told.tenant_name)}"
-    )
+    amount = to_display(proposal.amount_nano)
+    what = f"{action_text(proposal.kind)} of {amount}, tenant {printable_line(told.tenant_name)}"
     lines = [
-        f"{plain(proposal.author)} wants to move money and needs a second person: you.",
+        f"{printable_line(proposal.author)} wants to move money and needs a second person: you.",
         "",
         f"what:     {what}",
-        f"about:    {plain(told.about)}",
+        f"about:    {printable_line(told.about)}",
         f"tenant:   {proposal.tenant_id}",
         f"proposal: {proposal.id}",
         "",
@@ -92,21 +91,29 @@ def mail_of(proposal: Proposal, told: Told) -> tuple[str, str]:
     return f"Parley: approve a {what}?", "\n".join(lines) + "\n"
 
 
-def facts_of(proposal: Proposal, told: Told) -> dict[str, str | int]:
+def facts_of(proposal: Proposal, told: ProposalSummary) -> dict[str, str | int]:
     """The same for a webhook. Pure."""
     return {
         "type": "proposal.code",
         "id": proposal.id,
         "tenant": proposal.tenant_id,
-        "tenant_name": plain(told.tenant_name),
+        "tenant_name": printable_line(told.tenant_name),
         "kind": proposal.kind,
-        "about": plain(told.about),
+        "about": printable_line(told.about),
         "amount_nano": proposal.amount_nano,
         "amount_usd": to_text(proposal.amount_nano),
-        "author": plain(proposal.author),
+        "author": printable_line(proposal.author),
         "code": told.code,
         "expires_ms": proposal.expires_ms,
     }
 
 
-__all__ = ["NotDelivered", "Told", "facts_of", "mail_of", "second_person", "send_code", "shown_second"]
+__all__ = [
+    "NotDelivered",
+    "ProposalSummary",
+    "facts_of",
+    "mail_of",
+    "second_person",
+    "send_code",
+    "shown_second",
+]

@@ -13,7 +13,7 @@ from sqlalchemy import and_, tuple_
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.audit.states import OPAQUE, UNKNOWN, WATCHED, StatesDigest, Watched, table_and_key
+from billing.audit.states import OPAQUE, UNKNOWN, WATCHED, AuditedTable, StatesDigest, table_and_key
 from billing.tables.audit import AuditLog, AuditState
 from billing.tables.tenants import PLATFORM
 from core.database import Database
@@ -28,7 +28,7 @@ Facts = Mapping[str, Any]
 
 
 @dataclass
-class Compared:
+class StateComparison:
     """What of one owner's was compared: how many rows, and since when each has a state; what differs."""
 
     rows: int = 0
@@ -42,10 +42,10 @@ class Compared:
 
 async def compare_states(
     db: Database, tenant_id: str, tell: Callable[[str], None] = lambda words: None
-) -> Compared:
+) -> StateComparison:
     """All rows of a tenant, or with PLATFORM the platform's, with their last states, at one moment. `tell`:
     is told how far it is."""
-    found = Compared()
+    found = StateComparison()
     async with db.snapshot() as session:
         found.sealed_ms = await _sealed(session, tenant_id)
         found.add(await _covered(session, tenant_id))
@@ -54,7 +54,7 @@ async def compare_states(
         async for page in _states(session, tenant_id):
             states += len(page)
             tell(f"{states:,} states read")
-            found.add(broken(last, page))
+            found.add(state_breaks(last, page))
             *done, _ = last  # of the last one, the next page may tell more
             await _compare(session, found, {name: last.pop(name) for name in done})
         await _compare(session, found, last)
@@ -73,15 +73,15 @@ def differences(last: Mapping[str, Facts | None], rows: Mapping[str, Facts]) -> 
     for name in sorted({*last, *rows}):
         state, row = last.get(name), rows.get(name)
         if state is None and row is not None:
-            faults.append(f"{shown(name)} was added {PAST_THE_COMMANDS}")
+            faults.append(f"{thing_name_shown(name)} was added {PAST_THE_COMMANDS}")
         elif state is not None and row is None:
-            faults.append(f"{shown(name)} was removed {PAST_THE_COMMANDS}")
+            faults.append(f"{thing_name_shown(name)} was removed {PAST_THE_COMMANDS}")
         elif state is not None and row is not None and (told := _differing(name, state, row)):
-            faults.append(f"{shown(name)} was changed {PAST_THE_COMMANDS}: {told}")
+            faults.append(f"{thing_name_shown(name)} was changed {PAST_THE_COMMANDS}: {told}")
     return faults
 
 
-def broken(last: dict[str, Facts | None], page: Sequence[AuditState]) -> list[str]:
+def state_breaks(last: dict[str, Facts | None], page: Sequence[AuditState]) -> list[str]:
     """What states of things, in their order, say of what was changed between two of them. Leaves in `last`
     the last state of each. Pure but for that."""
     faults: list[str] = []
@@ -96,7 +96,7 @@ def broken(last: dict[str, Facts | None], page: Sequence[AuditState]) -> list[st
     return faults
 
 
-def shown(name: str) -> str:
+def thing_name_shown(name: str) -> str:
     """A thing as people are told of it. Pure."""
     table, key = table_and_key(name)
     watched = WATCHED.get(table)
@@ -115,7 +115,7 @@ def _differing(name: str, state: Facts, row: Facts) -> str:
     return ", ".join(words)
 
 
-def _default(watched: Watched | None, column: str, value: Any) -> Any:
+def _default(watched: AuditedTable | None, column: str, value: Any) -> Any:
     given = watched.table.model_fields.get(column) if watched is not None else None
     return value if given is None or given.is_required() else given.get_default(call_default_factory=True)
 
@@ -183,7 +183,7 @@ async def _states(session: AsyncSession, tenant_id: str) -> AsyncGenerator[Seque
         session.expunge_all()
 
 
-async def _compare(session: AsyncSession, found: Compared, last: Mapping[str, Facts | None]) -> None:
+async def _compare(session: AsyncSession, found: StateComparison, last: Mapping[str, Facts | None]) -> None:
     """Things with the rows that they name. Of tables that this version does not know, nothing is said."""
     by_table: dict[str, dict[str, Facts | None]] = {}
     for name, state in last.items():
@@ -196,7 +196,9 @@ async def _compare(session: AsyncSession, found: Compared, last: Mapping[str, Fa
         session.expunge_all()
 
 
-async def _rows(session: AsyncSession, watched: Watched, tenant_id: str) -> AsyncGenerator[dict[str, Facts]]:
+async def _rows(
+    session: AsyncSession, watched: AuditedTable, tenant_id: str
+) -> AsyncGenerator[dict[str, Facts]]:
     """A table's rows of one chain."""
     if watched.platform and tenant_id != PLATFORM:
         return
@@ -230,7 +232,7 @@ async def _unknown(session: AsyncSession, tenant_id: str, rows: Mapping[str, Fac
     return {name: row for name, row in rows.items() if name not in known}
 
 
-def _places(watched: Watched, things: Iterable[str]) -> list[Any]:
+def _places(watched: AuditedTable, things: Iterable[str]) -> list[Any]:
     """Conditions that find rows by their primary keys, by its index also in SQLite: one for all that differ
     in the last column alone."""
     *first, last = [getattr(watched.table, key) for key in watched.keys]
@@ -244,10 +246,10 @@ def _places(watched: Watched, things: Iterable[str]) -> list[Any]:
     ]
 
 
-async def _found(session: AsyncSession, watched: Watched, where: Any) -> Sequence[Any]:
+async def _found(session: AsyncSession, watched: AuditedTable, where: Any) -> Sequence[Any]:
     return (await session.exec(select(watched.table).where(where))).all()
 
 
-def _state(watched: Watched, row: Any) -> Facts:
+def _state(watched: AuditedTable, row: Any) -> Facts:
     """A row's columns as JSON has them."""
     return msgspec.json.decode(msgspec.json.encode(watched.state_of(row)))

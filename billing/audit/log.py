@@ -15,11 +15,11 @@ from sqlalchemy import update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.audit.states import Stated, states_hash, take_states, texts
+from billing.audit.states import StateChange, state_texts, states_hash, take_states
 from billing.tables.audit import AuditHead, AuditLog, AuditState
 from core.actor import Author, current_author
 from core.clock import now_ms
-from core.database import Database, Record, insert_ignore, insert_rows
+from core.database import Database, TableBase, insert_ignore, insert_rows
 
 VALUE_BYTES_MAX = 64 * 1024
 LISTED_MAX = 10_000
@@ -35,8 +35,8 @@ async def record(
     tenant_id: str,
     action: str,
     target: str,
-    before: Facts | Record | None,
-    after: Facts | Record | None,
+    before: Facts | TableBase | None,
+    after: Facts | TableBase | None,
     author: Author | None = None,
 ) -> None:
     """Add a row to a tenant's chain (PLATFORM: the platform's) in the caller's transaction. Where both values
@@ -77,7 +77,7 @@ async def record(
     await (await session.connection()).execute(moved.values(seq=row.seq, sha256=row.sha256))
 
 
-async def note(
+async def record_separately(
     db: Database, tenant_id: str, action: str, target: str, facts: Facts | None, author: Author | None = None
 ) -> None:
     """Add a row of what changed nothing in SQL, or was only read or let out: in a transaction of its own."""
@@ -108,10 +108,10 @@ _packed = msgspec.msgpack.Encoder().encode
 _COLUMNS = attrgetter(*sorted(set(AuditLog.model_fields) - {"sha256", "states_sha256"}))
 
 
-def _state_rows(row: AuditLog, states: Sequence[Stated]) -> list[AuditState]:
+def _state_rows(row: AuditLog, states: Sequence[StateChange]) -> list[AuditState]:
     rows: list[AuditState] = []
     for number, stated in enumerate(states):
-        state, was = texts(stated)
+        state, was = state_texts(stated)
         rows.append(
             AuditState(
                 tenant_id=row.tenant_id,
@@ -134,10 +134,10 @@ async def _lock_head(session: AsyncSession, tenant_id: str) -> AuditHead:
     return head
 
 
-def _facts(value: Facts | Record | None) -> Facts | None:
+def _facts(value: Facts | TableBase | None) -> Facts | None:
     if value is None:
         return None
-    facts = value.model_dump() if isinstance(value, Record) else value
+    facts = value.model_dump() if isinstance(value, TableBase) else value
     return {name: _without_secrets(name, each) for name, each in facts.items()}
 
 

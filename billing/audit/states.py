@@ -49,7 +49,7 @@ Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Watched:
+class AuditedTable:
     """A table whose rows are compared. `apart`: columns that move by themselves; `platform`: all rows are of
     the platform's chain; `opaque`: only rows whose ids say nothing of whom they are, and those that no change
     tells of are nothing wrong."""
@@ -75,45 +75,45 @@ class Watched:
 
     def thing_of(self, row: Any) -> str:
         """The name of a row among all things: its table and its primary key."""
-        return thing(self.name, [getattr(row, name) for name in self.keys])
+        return row_name(self.name, [getattr(row, name) for name in self.keys])
 
     def state_of(self, row: Any) -> dict[str, Any]:
         """What is compared of a row."""
-        return {name: kept(name, getattr(row, name)) for name in self.columns}
+        return {name: stored_value(name, getattr(row, name)) for name in self.columns}
 
 
-WATCHED: Mapping[str, Watched] = {
+WATCHED: Mapping[str, AuditedTable] = {
     each.name: each
     for each in (
-        Watched(Tenant),
-        Watched(Project),
-        Watched(TenantUser, apart=frozenset({"name"}), opaque=True),
-        Watched(ApiKey),
-        Watched(Plan),
-        Watched(PoolTerms, apart=frozenset({"updated_ms"})),
-        Watched(PriceBook),
-        Watched(PriceVersion),
-        Watched(Price),
-        Watched(PriceTier),
-        Watched(GpuPrice),
-        Watched(PeriodCommitment),
-        Watched(PeriodClose),
-        Watched(QuotaPolicy),
-        Watched(Budget),
-        Watched(Wallet, apart=frozenset({"posted_nano"})),
-        Watched(WalletGrant, apart=frozenset({"left_nano", "lapsed_nano"})),
-        Watched(AlertTarget),
-        Watched(CostCenter),
-        Watched(ProjectCostCenter),
-        Watched(Commitment),
-        Watched(PoolOwner, platform=True),
-        Watched(GpuCost, platform=True),
+        AuditedTable(Tenant),
+        AuditedTable(Project),
+        AuditedTable(TenantUser, apart=frozenset({"name"}), opaque=True),
+        AuditedTable(ApiKey),
+        AuditedTable(Plan),
+        AuditedTable(PoolTerms, apart=frozenset({"updated_ms"})),
+        AuditedTable(PriceBook),
+        AuditedTable(PriceVersion),
+        AuditedTable(Price),
+        AuditedTable(PriceTier),
+        AuditedTable(GpuPrice),
+        AuditedTable(PeriodCommitment),
+        AuditedTable(PeriodClose),
+        AuditedTable(QuotaPolicy),
+        AuditedTable(Budget),
+        AuditedTable(Wallet, apart=frozenset({"posted_nano"})),
+        AuditedTable(WalletGrant, apart=frozenset({"left_nano", "lapsed_nano"})),
+        AuditedTable(AlertTarget),
+        AuditedTable(CostCenter),
+        AuditedTable(ProjectCostCenter),
+        AuditedTable(Commitment),
+        AuditedTable(PoolOwner, platform=True),
+        AuditedTable(GpuCost, platform=True),
     )
 }
 _OF = {each.table: each for each in WATCHED.values()}
 
 
-class Stated(msgspec.Struct):
+class StateChange(msgspec.Struct):
     """A thing as a change left it. `state` None: it is gone; `was`: of what the change found other than it
     left it, what it was; None: the thing was not there. UNKNOWN: nobody looked."""
 
@@ -122,7 +122,7 @@ class Stated(msgspec.Struct):
     was: dict[str, Any] | str | None = UNKNOWN
 
 
-def thing(table: str, key: Sequence[Any]) -> str:
+def row_name(table: str, key: Sequence[Any]) -> str:
     """The name of a row. Pure."""
     return f"{table}:{msgspec.json.encode(list(key)).decode()}"
 
@@ -133,7 +133,7 @@ def table_and_key(name: str) -> tuple[str, list[Any]]:
     return table, msgspec.json.decode(key)
 
 
-def kept(name: str, value: Any) -> Any:
+def stored_value(name: str, value: Any) -> Any:
     """A column's value as a state keeps it. Pure."""
     named = name in HASHED or (name in OF_USERS and not OPAQUE.fullmatch(value))
     if named and value:
@@ -141,7 +141,7 @@ def kept(name: str, value: Any) -> Any:
     return value
 
 
-def texts(stated: Stated) -> tuple[str, str]:
+def state_texts(stated: StateChange) -> tuple[str, str]:
     """The JSON of a state and of what was before. Pure."""
     was = stated.was
     return _json(stated.state), was if isinstance(was, str) else _json(was)
@@ -172,9 +172,9 @@ class StatesDigest:
         return self._digest.hexdigest() if self.number else ""
 
 
-def take_states(session: AsyncSession, chain: str) -> list[Stated]:
+def take_states(session: AsyncSession, chain: str) -> list[StateChange]:
     """What was written in this session and is not recorded yet, of one chain, in the order of the things."""
-    waiting: dict[tuple[str, str], Stated] = session.info.get(WAITING, {})
+    waiting: dict[tuple[str, str], StateChange] = session.info.get(WAITING, {})
     mine = sorted(key for key in waiting if key[0] == chain)
     return [waiting.pop(key) for key in mine]
 
@@ -184,25 +184,25 @@ def is_watched(table: type[SQLModel]) -> bool:
     return table in _OF
 
 
-def restate(session: AsyncSession, row: Any) -> None:
+def record_again(session: AsyncSession, row: Any) -> None:
     """Have a row recorded with the next change that was written by a statement of its own."""
     watched = _watched(row)
     if watched is not None:
-        _wait(session.sync_session, watched, row, Stated(watched.thing_of(row), watched.state_of(row)))
+        _wait(session.sync_session, watched, row, StateChange(watched.thing_of(row), watched.state_of(row)))
 
 
 @event.listens_for(Session, "after_flush")
 def _collect(session: Session, _context: Any) -> None:
     for row in session.new:
         if (watched := _watched(row)) is not None:
-            _wait(session, watched, row, Stated(watched.thing_of(row), watched.state_of(row), None))
+            _wait(session, watched, row, StateChange(watched.thing_of(row), watched.state_of(row), None))
     for row in session.dirty:
         if (watched := _watched(row)) is not None and (was := _changed(watched, row)):
-            _wait(session, watched, row, Stated(watched.thing_of(row), watched.state_of(row), was))
+            _wait(session, watched, row, StateChange(watched.thing_of(row), watched.state_of(row), was))
     for row in session.deleted:
         if (watched := _watched(row)) is not None:
             was = watched.state_of(row) | _changed(watched, row)
-            _wait(session, watched, row, Stated(watched.thing_of(row), None, was))
+            _wait(session, watched, row, StateChange(watched.thing_of(row), None, was))
 
 
 @event.listens_for(Session, "after_rollback")
@@ -210,24 +210,24 @@ def _forget(session: Session) -> None:
     session.info.pop(WAITING, None)
 
 
-def _watched(row: Any) -> Watched | None:
+def _watched(row: Any) -> AuditedTable | None:
     watched = _OF.get(type(row))
     return None if watched is None or (watched.opaque and not OPAQUE.fullmatch(row.id)) else watched
 
 
-def _changed(watched: Watched, row: Any) -> dict[str, Any]:
+def _changed(watched: AuditedTable, row: Any) -> dict[str, Any]:
     """The columns that are another, with what they were; where that is not known they are left out."""
     found = inspect(row)
     was: dict[str, Any] = {}
     for name in watched.columns:
         old = found.attrs[name].history.deleted
-        if old and (value := kept(name, old[0])) != kept(name, getattr(row, name)):
+        if old and (value := stored_value(name, old[0])) != stored_value(name, getattr(row, name)):
             was[name] = value
     return was
 
 
-def _wait(session: Session, watched: Watched, row: Any, stated: Stated) -> None:
-    waiting: dict[tuple[str, str], Stated] = session.info.setdefault(WAITING, {})
+def _wait(session: Session, watched: AuditedTable, row: Any, stated: StateChange) -> None:
+    waiting: dict[tuple[str, str], StateChange] = session.info.setdefault(WAITING, {})
     key = (watched.chain_of(row), stated.thing)
     earlier = waiting.get(key)
     if earlier is not None:

@@ -1,7 +1,7 @@
 """Proves an audit chain: that no row of it was changed, removed, inserted, moved or cut off. Reads only.
 
 What the database alone cannot show: a chain that was made anew from some row on, head and all, or deleted as
-a whole. Whoever keeps what was read before (`Kept`) elsewhere sees that too.
+a whole. Whoever keeps what was read before (`VerifiedHeads`) elsewhere sees that too.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -23,7 +23,7 @@ PLATFORM_NAME = "(platform)"
 MISSING = "it is not the one that was read before"
 
 
-class Kept(msgspec.Struct, frozen=True):
+class VerifiedHeads(msgspec.Struct, frozen=True):
     """How far a tenant's two chains went when they were read, and the hashes there: a line of
     `parley audit verify --json`."""
 
@@ -52,7 +52,7 @@ async def verify_log(db: Database, tenant_id: str, after: int = 0, sha256: str =
         last = await session.get(AuditLog, (tenant_id, after)) if after else None
         if after and (last is None or last.sha256 != sha256):
             found.faults.append(f"change {after}: {MISSING}")
-        follower = Follower(after, sha256)
+        follower = ChainFollower(after, sha256)
         async for rows in _in_pages(session, head, after):
             for row in rows:
                 found.faults += [f"change {row.seq}: {fault}" for fault in follower.faults_of(row)]
@@ -65,7 +65,7 @@ async def verify_log(db: Database, tenant_id: str, after: int = 0, sha256: str =
 
 
 @dataclass
-class Follower:
+class ChainFollower:
     """Where one is in a chain. Pure."""
 
     seq: int = 0
@@ -119,7 +119,7 @@ async def _beyond(session: AsyncSession, head: AuditHead) -> list[str]:
     return [] if found is None else [f"change {found}: no writer put it behind the end of the chain"]
 
 
-async def verify_kept(db: Database, kept: Iterable[Kept]) -> dict[str, list[str]]:
+async def verify_against_earlier(db: Database, kept: Iterable[VerifiedHeads]) -> dict[str, list[str]]:
     """By tenant, what is wrong now with the chains up to where they were read before."""
     faults: dict[str, list[str]] = {}
     async with db.session() as session:

@@ -34,7 +34,7 @@ def users_in(row: AuditLog) -> set[str]:
     return found - {""}
 
 
-def shown(row: AuditLog, names: Mapping[str, str], erased: bool = False) -> AuditLog:
+def row_shown(row: AuditLog, names: Mapping[str, str], erased: bool = False) -> AuditLog:
     """The row with these names (by id) in place of ids, and ERASED in place of whom nobody knows. `erased`:
     its tenant is, and nothing that it was called by is shown."""
     facts = _each(row, lambda id: names.get(id, id if NOBODYS.match(id) else ERASED) if id else "")

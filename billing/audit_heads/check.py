@@ -8,7 +8,7 @@ from typing import Any
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.audit_heads.heads import Chain, Head, is_signed, read_line
+from billing.audit_heads.heads import Chain, ChainHead, is_signed, read_line
 from billing.tables.audit import AuditLog
 from billing.tables.ledger import LedgerTxn
 from core.database import Database
@@ -25,7 +25,7 @@ Hashes = Mapping[tuple[Chain, str, int], str]
 
 
 @dataclass
-class Checked:
+class CheckedHeads:
     """What was read: heads, lines that hold none, heads without a MAC, the newest one's time, and faults."""
 
     heads: int = 0
@@ -37,9 +37,9 @@ class Checked:
 
 async def check_heads(
     db: Database, lines: Iterable[str], installation: str, key: bytes | None, only: str | None = None
-) -> Checked:
+) -> CheckedHeads:
     """Heads of this installation, or of one owner, against the chains as they are."""
-    found = Checked()
+    found = CheckedHeads()
     source = iter(lines)
     told = TOLD_EVERY_LINES
     async with db.session() as session:
@@ -57,7 +57,7 @@ async def check_heads(
     return found
 
 
-def wrong(heads: Sequence[Head], hashes: Hashes) -> list[tuple[str, str]]:
+def wrong(heads: Sequence[ChainHead], hashes: Hashes) -> list[tuple[str, str]]:
     """Owners, and what is wrong with their chains: given heads, and the hashes there now. Pure."""
     faults: list[tuple[str, str]] = []
     for head in heads:
@@ -70,13 +70,13 @@ def wrong(heads: Sequence[Head], hashes: Hashes) -> list[tuple[str, str]]:
     return faults
 
 
-def _head(line: str, found: Checked) -> Head | None:
+def _head(line: str, found: CheckedHeads) -> ChainHead | None:
     head = read_line(line)
     found.unread += head is None
     return head
 
 
-def _note(found: Checked, heads: Sequence[Head], key: bytes | None) -> None:
+def _note(found: CheckedHeads, heads: Sequence[ChainHead], key: bytes | None) -> None:
     for head in heads:
         found.heads += 1
         if key is not None and not is_signed(head, key):
@@ -85,7 +85,7 @@ def _note(found: Checked, heads: Sequence[Head], key: bytes | None) -> None:
         found.latest = max(found.latest, head.time)
 
 
-async def _hashes(session: AsyncSession, heads: Sequence[Head]) -> dict[tuple[Chain, str, int], str]:
+async def _hashes(session: AsyncSession, heads: Sequence[ChainHead]) -> dict[tuple[Chain, str, int], str]:
     hashes: dict[tuple[Chain, str, int], str] = {}
     places: dict[tuple[Chain, str], list[int]] = {}
     for head in heads:

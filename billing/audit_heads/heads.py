@@ -21,7 +21,7 @@ class Chain(StrEnum):
     CHANGES = "changes"
 
 
-class Head(msgspec.Struct, frozen=True, omit_defaults=True):
+class ChainHead(msgspec.Struct, frozen=True, omit_defaults=True):
     """`tenant` empty: the platform. `mac`: HMAC-SHA256 of all else, empty where there was no key."""
 
     time: str
@@ -33,31 +33,31 @@ class Head(msgspec.Struct, frozen=True, omit_defaults=True):
     mac: str = ""
 
 
-_decoder = msgspec.json.Decoder(Head)
+_decoder = msgspec.json.Decoder(ChainHead)
 
 
-def signed(head: Head, key: bytes | None) -> Head:
+def signed(head: ChainHead, key: bytes | None) -> ChainHead:
     """The head with its MAC; without one where there is no key."""
     return msgspec.structs.replace(head, mac=mac_of(head, key) if key else "")
 
 
-def mac_of(head: Head, key: bytes) -> str:
+def mac_of(head: ChainHead, key: bytes) -> str:
     """What its MAC must be."""
     facts = (PURPOSE, head.time, head.installation, head.chain, head.tenant, head.sequence, head.sha256)
     return hmac.new(key, msgspec.msgpack.encode(facts), hashlib.sha256).hexdigest()
 
 
-def is_signed(head: Head, key: bytes) -> bool:
+def is_signed(head: ChainHead, key: bytes) -> bool:
     """Whether its MAC is this key's."""
     return hmac.compare_digest(head.mac.encode(), mac_of(head, key).encode())
 
 
-def line_of(head: Head) -> str:
+def line_of(head: ChainHead) -> str:
     """One line of ASCII JSON, without its end."""
     return msgspec.json.encode(head).decode()
 
 
-def read_line(line: str) -> Head | None:
+def read_line(line: str) -> ChainHead | None:
     """The head of a line, also behind what a log server puts before it; None: there is none, or one that no
     chain has."""
     at = line.find("{")

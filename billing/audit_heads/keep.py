@@ -8,17 +8,17 @@ from typing import Any
 from sqlmodel import col, select
 
 from billing import instruments
-from billing.audit_heads.heads import Chain, Head, iso, line_of, signed
-from billing.audit_heads.places import NotKept, Place, key_of, places_of
+from billing.audit_heads.heads import Chain, ChainHead, iso, line_of, signed
+from billing.audit_heads.places import HeadNotStored, HeadStore, head_stores_of, key_of
 from billing.tables.audit import AuditHead
 from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import PLATFORM
 from core.clock import now_ms
 from core.database import Database
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.failed_rounds import AWAY
 from core.settings import Settings
-from core.tasks import Group
+from core.tasks import EndingTaskGroup
 from core.telemetry import logger
 
 HEADS_AT_ONCE = 500
@@ -27,7 +27,7 @@ RETRY_SECONDS = 60.0
 log = logger(__name__)
 
 
-async def current_heads(db: Database, settings: Settings) -> AsyncGenerator[list[Head]]:
+async def current_heads(db: Database, settings: Settings) -> AsyncGenerator[list[ChainHead]]:
     """The heads of all chains as they are now, some at a time, signed where there is a key."""
     key = key_of(settings)
     of_books = (LedgerHead, LedgerHead.txn_seq)
@@ -38,7 +38,7 @@ async def current_heads(db: Database, settings: Settings) -> AsyncGenerator[list
         async for rows in _pages(db, table, seq):
             at = iso(now_ms())
             heads = [
-                Head(at, settings.installation, chain, tenant, sequence, sha256)
+                ChainHead(at, settings.installation, chain, tenant, sequence, sha256)
                 for tenant, sequence, sha256 in rows
                 if sequence
             ]
@@ -59,10 +59,10 @@ async def _pages(db: Database, table: Any, seq: Any) -> AsyncGenerator[Sequence[
         after = rows[-1][0]
 
 
-class Keeping:
+class HeadStoreProgress:
     """One place, and how far each chain is kept there by this process."""
 
-    def __init__(self, db: Database, settings: Settings, place: Place) -> None:
+    def __init__(self, db: Database, settings: Settings, place: HeadStore) -> None:
         self._db = db
         self._settings = settings
         self._kept: dict[tuple[str, str], int] = {}
@@ -84,14 +84,16 @@ class Keeping:
         return number
 
 
-async def keep_heads(db: Database, settings: Settings, stop: asyncio.Event) -> None:
+async def store_heads_forever(db: Database, settings: Settings, stop: asyncio.Event) -> None:
     """Keep heads at all places every PARLEY_AUDIT_HEADS_SECONDS; each place on its own."""
-    async with Group() as group:
-        for place in places_of(settings):
-            group.create_task(_keep_at(Keeping(db, settings, place), settings.audit_heads_seconds, stop))
+    async with EndingTaskGroup() as group:
+        for place in head_stores_of(settings):
+            group.create_task(
+                _keep_at(HeadStoreProgress(db, settings, place), settings.audit_heads_seconds, stop)
+            )
 
 
-async def _keep_at(keeping: Keeping, seconds: float, stop: asyncio.Event) -> None:
+async def _keep_at(keeping: HeadStoreProgress, seconds: float, stop: asyncio.Event) -> None:
     kind = keeping.place.kind
     last = time.monotonic()
     instruments.show_heads_age(keeping, kind, lambda: time.monotonic() - last)
@@ -100,10 +102,10 @@ async def _keep_at(keeping: Keeping, seconds: float, stop: asyncio.Event) -> Non
         try:
             instruments.heads_kept.add(await keeping.keep(), {"place": kind})
             last = time.monotonic()
-        except (NotKept, *AWAY) as error:
+        except (HeadNotStored, *AWAY) as error:
             wait = min(seconds, RETRY_SECONDS)
             instruments.heads_not_kept.add(1, {"place": kind})
-            why = str(error) if isinstance(error, NotKept) else named(error)
+            why = str(error) if isinstance(error, HeadNotStored) else error_summary(error)
             log.error("audit heads not kept", place=keeping.place.shown, why=why, again_seconds=wait)
         try:
             async with asyncio.timeout(wait):

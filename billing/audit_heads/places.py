@@ -17,11 +17,11 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 import httpx
 
-from billing.audit_heads.s3 import Store, put
-from core.comma_list import listed
+from billing.audit_heads.s3 import S3Bucket, put
+from core.comma_list import split_list
 from core.error_facts import kind, reason
 from core.errors import StartupError
-from core.hangup_line import Line
+from core.hangup_line import InterruptibleSocket
 from core.settings import Settings
 
 SECONDS_MAX = 10.0
@@ -35,11 +35,11 @@ KEY_BYTES_MIN = 32
 STORE = re.compile(r"(?i:https?)://[A-Za-z0-9._:\[\]-]+/*", re.ASCII)
 
 
-class NotKept(Exception):  # noqa: N818  (the message is what people are shown)
+class HeadNotStored(Exception):  # noqa: N818  (the message is what people are shown)
     """Why heads were not taken, in words that name no secret."""
 
 
-class Place(Protocol):
+class HeadStore(Protocol):
     """Somewhere that heads go. `kind`: of how many there are few; `shown`: for people."""
 
     kind: ClassVar[str]
@@ -55,7 +55,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True)
-class FilePlace:
+class FileHeadStore:
     """A file of mode 0600, synced after each write."""
 
     kind: ClassVar[str] = "file"
@@ -71,7 +71,7 @@ class FilePlace:
         try:
             await asyncio.to_thread(self._write, "".join(f"{line}\n" for line in lines).encode())
         except OSError as error:
-            raise NotKept(reason(error)) from error
+            raise HeadNotStored(reason(error)) from error
 
     def _write(self, data: bytes) -> None:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -79,11 +79,11 @@ class FilePlace:
         try:
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
-                raise NotKept("it is no file")
+                raise HeadNotStored("it is no file")
             if found.st_size and os.pread(file, 1, found.st_size - 1) != b"\n":
                 data = b"\n" + data
             if os.write(file, data) != len(data):
-                raise NotKept("not all was written: the disk is full?")
+                raise HeadNotStored("not all was written: the disk is full?")
             os.fsync(file)
         finally:
             os.close(file)
@@ -96,11 +96,11 @@ class FilePlace:
 
 
 @dataclass(frozen=True)
-class S3Place:
+class S3HeadStore:
     """A new object for each write, which nothing overwrites."""
 
     kind: ClassVar[str] = "s3"
-    store: Store
+    store: S3Bucket
     bucket: str
     prefix: str
 
@@ -118,15 +118,15 @@ class S3Place:
             async with asyncio.timeout(SECONDS_MAX), httpx.AsyncClient(trust_env=False) as client:
                 status = await put(client, self.store, self.bucket, name, body)
         except TimeoutError as error:
-            raise NotKept(f"no answer in {SECONDS_MAX:.0f} s") from error
+            raise HeadNotStored(f"no answer in {SECONDS_MAX:.0f} s") from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-            raise NotKept(kind(error)) from error
+            raise HeadNotStored(kind(error)) from error
         if not 200 <= status < 300:
-            raise NotKept(f"the store answered {status}")
+            raise HeadNotStored(f"the store answered {status}")
 
 
 @dataclass(frozen=True)
-class SyslogPlace:
+class SyslogHeadStore:
     """A log server that speaks RFC 5424: over TCP (RFC 6587, octets counted), TLS (RFC 5425) or UDP."""
 
     kind: ClassVar[str] = "syslog"
@@ -143,18 +143,18 @@ class SyslogPlace:
         """A message each. Nothing of it is answered: that it was taken means that it was sent."""
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = f"<{PRIORITY}>1 {stamp} {_host_name()} parley {os.getpid()} audit-head - "
-        over = Line()
+        over = InterruptibleSocket()
         try:
             async with asyncio.timeout(SYSLOG_SECONDS_MAX):
                 await asyncio.to_thread(self._send, [f"{before}{line}".encode() for line in lines], over)
         except TimeoutError as error:
-            raise NotKept(f"not sent in {SYSLOG_SECONDS_MAX:.0f} s") from error
+            raise HeadNotStored(f"not sent in {SYSLOG_SECONDS_MAX:.0f} s") from error
         except OSError as error:
-            raise NotKept(kind(error)) from error
+            raise HeadNotStored(kind(error)) from error
         finally:
             over.hang_up()
 
-    def _send(self, messages: Sequence[bytes], over: Line) -> None:
+    def _send(self, messages: Sequence[bytes], over: InterruptibleSocket) -> None:
         if self.scheme == "syslog+udp":
             family, *_, address = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_DGRAM)[0]
             with socket.socket(family, socket.SOCK_DGRAM) as sender:
@@ -174,14 +174,14 @@ class SyslogPlace:
                     stream.unwrap()
 
 
-def places_of(settings: Settings) -> list[Place]:
+def head_stores_of(settings: Settings) -> list[HeadStore]:
     """Those of PARLEY_AUDIT_HEADS. Raises StartupError where one is none."""
-    return [_place(text, settings) for text in listed(settings.audit_heads)]
+    return [_place(text, settings) for text in split_list(settings.audit_heads)]
 
 
 def files_of(settings: Settings) -> list[Path]:
     """Those of them that can be read here."""
-    return [place.path for place in places_of(settings) if isinstance(place, FilePlace)]
+    return [place.path for place in head_stores_of(settings) if isinstance(place, FileHeadStore)]
 
 
 def key_of(settings: Settings) -> bytes | None:
@@ -194,7 +194,7 @@ def key_of(settings: Settings) -> bytes | None:
     return key
 
 
-def _place(text: str, settings: Settings) -> Place:
+def _place(text: str, settings: Settings) -> HeadStore:
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -203,25 +203,25 @@ def _place(text: str, settings: Settings) -> Place:
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise StartupError(f"an address in {NAME} holds no user, password or question: it is {FORMS}")
     if parts.scheme == "file" and parts.netloc in ("", "localhost") and parts.path.strip("/"):
-        return FilePlace(Path(unquote(parts.path)))
+        return FileHeadStore(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.netloc:
         return _s3_place(parts, settings)
     if parts.scheme in PORTS and parts.hostname and port != 0 and parts.path in ("", "/"):
-        return SyslogPlace(parts.scheme, parts.hostname, port or PORTS[parts.scheme])
+        return SyslogHeadStore(parts.scheme, parts.hostname, port or PORTS[parts.scheme])
     raise _refused()
 
 
-def _s3_place(parts: SplitResult, settings: Settings) -> S3Place:
+def _s3_place(parts: SplitResult, settings: Settings) -> S3HeadStore:
     secret = settings.audit_s3_secret
     if not settings.audit_s3_key_id or secret is None:
         raise StartupError(f"s3:// in {NAME} needs PARLEY_AUDIT_S3_KEY_ID and PARLEY_AUDIT_S3_SECRET")
     url = settings.audit_s3_url or f"https://s3.{settings.audit_s3_region}.amazonaws.com"
     if not STORE.fullmatch(url) or not _is_address(url):
         raise StartupError("PARLEY_AUDIT_S3_URL is an address as https://s3.example.com, without a bucket")
-    store = Store(
+    store = S3Bucket(
         url.rstrip("/"), settings.audit_s3_region, settings.audit_s3_key_id, secret.get_secret_value()
     )
-    return S3Place(store, parts.netloc, parts.path.strip("/"))
+    return S3HeadStore(store, parts.netloc, parts.path.strip("/"))
 
 
 def _is_address(url: str) -> bool:

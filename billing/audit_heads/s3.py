@@ -14,7 +14,7 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 @dataclass(frozen=True)
-class Store:
+class S3Bucket:
     """Where the store is, and who writes. `url`: without a bucket, as https://s3.eu-central-1.amazonaws.com."""
 
     url: str
@@ -23,7 +23,9 @@ class Store:
     secret: str = field(repr=False)
 
 
-def headers_of(store: Store, path: str, body: bytes, at: datetime, more: Mapping[str, str]) -> dict[str, str]:
+def headers_of(
+    store: S3Bucket, path: str, body: bytes, at: datetime, more: Mapping[str, str]
+) -> dict[str, str]:
     """What a PUT of `body` to `path` (quoted, from the host on) is sent with."""
     digest = hashlib.sha256(body).hexdigest()
     stamp, day = at.strftime("%Y%m%dT%H%M%SZ"), at.strftime("%Y%m%d")
@@ -52,7 +54,7 @@ def path_of(bucket: str, name: str) -> str:
     return "/" + quote(f"{bucket}/{name}", safe="/-_.~")
 
 
-async def put(client: httpx.AsyncClient, store: Store, bucket: str, name: str, body: bytes) -> int:
+async def put(client: httpx.AsyncClient, store: S3Bucket, bucket: str, name: str, body: bytes) -> int:
     """Write an object; the HTTP status. Follows nothing that the store says."""
     path = path_of(bucket, name)
     headers = headers_of(store, path, body, datetime.now(UTC), {"content-type": "application/x-ndjson"})

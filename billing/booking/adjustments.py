@@ -13,12 +13,12 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.booking.amount_bounds import Bounds, check_tokens
+from billing.booking.amount_bounds import AmountBounds, check_tokens
 from billing.booking.write import lock_heads, write
-from billing.ledger.grant_rows import load_whole_purse, uses_of
-from billing.ledger.grant_spending import Purse
+from billing.ledger.grant_rows import load_whole_wallet, uses_of
+from billing.ledger.grant_spending import SpendableWallet
 from billing.ledger.rows import LineRow
-from billing.ledger.transactions import LineKind, Posting, TxnKind, entries_of, post, revive
+from billing.ledger.transactions import LineKind, Posting, TxnKind, entries_of, post, restore_lapsed_grants
 from billing.money import UNITS, round_half_even
 from billing.prices.book import ANY_MODEL
 from billing.prices.rating import Meter
@@ -44,7 +44,7 @@ class Correction:
     cause: str
 
 
-async def planned(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
+async def preview_correction(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
     """The lines that `correct` would book now. Raises Refused as it does."""
     _check(correction)
     async with db.snapshot() as session:
@@ -53,7 +53,7 @@ async def planned(db: Database, tenant_id: str, correction: Correction) -> list[
 
 
 async def correct(
-    db: Database, tenant_id: str, correction: Correction, bounds: Bounds | None = None
+    db: Database, tenant_id: str, correction: Correction, bounds: AmountBounds | None = None
 ) -> list[LineRow]:
     """Book the difference; the new lines, none where the books say so already. `bounds`: on the money that
     it moves.
@@ -93,7 +93,7 @@ async def _plan(session: AsyncSession, head: LedgerHead, correction: Correction,
 
 
 async def _correct(
-    db: Database, tenant_id: str, correction: Correction, bounds: Bounds | None
+    db: Database, tenant_id: str, correction: Correction, bounds: AmountBounds | None
 ) -> list[LineRow]:
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
@@ -103,12 +103,12 @@ async def _correct(
         if new:
             if bounds is not None:
                 bounds.check(sum(line.amount_nano for line in new))
-            purse = await load_whole_purse(session, tenant_id, now)
+            purse = await load_whole_wallet(session, tenant_id, now)
             used = await uses_of(session, tenant_id, request.request_id)
             prepaid = purse if purse is not None and lines[0].seq > purse.opened_line_seq else None
             cost_nano = sum(line.amount_nano for line in lines)
             name = f"adjust:{correction.request}:{correction.cause}"
-            posting = _post(head, name, request, new, Paid(prepaid, cost_nano, used), now)
+            posting = _post(head, name, request, new, PaidBefore(prepaid, cost_nano, used), now)
             session.expunge(request)
             await write(session, [posting], [request])
             action = "request.refund" if correction.quantities is None else "request.correct"
@@ -119,17 +119,17 @@ async def _correct(
 
 
 @dataclass(frozen=True)
-class Paid:
+class PaidBefore:
     """How a request was paid before its correction: `cost_nano` in all, `used` by grants of the purse. None:
     it is owed, as it was posted before the tenant had a wallet, or the tenant has none."""
 
-    purse: Purse | None
+    purse: SpendableWallet | None
     cost_nano: int
     used: Mapping[str, int]
 
 
 def _post(
-    head: LedgerHead, name: str, request: UsageRow, new: list[LineRow], paid: Paid, now: int
+    head: LedgerHead, name: str, request: UsageRow, new: list[LineRow], paid: PaidBefore, now: int
 ) -> Posting:
     """What is less goes back to where it was paid from, what is more is paid as new usage is. Pure."""
     charged: dict[tuple[str, str, str], int] = {}
@@ -144,7 +144,7 @@ def _post(
         moved = paid.purse.give_back(request.request_id, -difference, paid.cost_nano, paid.used)
     center = new[0].cost_center_id
     by_wallet = {(account, request.project_id, center): amount for account, amount in moved.items()}
-    before = revive(head, name, paid.purse, now)
+    before = restore_lapsed_grants(head, name, paid.purse, now)
     posting = post(before.head, TxnKind.ADJUST, name, new, entries_of(charged, by_wallet), now)
     posting.txns[:0], posting.entries[:0] = before.txns, before.entries
     posting.purse = paid.purse

@@ -18,10 +18,10 @@ from core.signed_text import Keyring, is_sealed, short_seal
 CLOCKS_DIFFER_MS_MAX = 5 * 60_000
 LATE_MS_MAX = 2 * 3_600_000
 
-__all__ = ["PURPOSE", "Admissions", "Asked", "seal"]
+__all__ = ["PURPOSE", "Admissions", "SealedAdmission", "seal"]
 
 
-class Asked(msgspec.Struct, frozen=True, array_like=True):
+class SealedAdmission(msgspec.Struct, frozen=True, array_like=True):
     """What is sealed, in this order: another one is another seal."""
 
     tenant: str
@@ -38,7 +38,7 @@ class Asked(msgspec.Struct, frozen=True, array_like=True):
 _encoder = msgspec.msgpack.Encoder()
 
 
-def seal(asked: Asked, keyring: Keyring) -> bytes:
+def seal(asked: SealedAdmission, keyring: Keyring) -> bytes:
     """What only a process with the signing secret, or the key for this purpose, can make."""
     return short_seal(_encoder.encode(asked), keyring.key(PURPOSE))
 
@@ -71,7 +71,7 @@ class Admissions:
             return f"it came over pool {pool}"
         if not event.seal:
             return "" if now_ms < self.unsealed_until_ms else "it has no admission"
-        good = is_sealed(_encoder.encode(asked_of(event)), event.seal, self.keys)
+        good = is_sealed(_encoder.encode(sealed_admission_of(event)), event.seal, self.keys)
         return "" if good else "its admission is of other facts, or sealed under another secret"
 
     def _untimely(self, event: UsageEvent, now_ms: int) -> str:
@@ -85,9 +85,9 @@ class Admissions:
         return ""
 
 
-def asked_of(event: UsageEvent) -> Asked:
+def sealed_admission_of(event: UsageEvent) -> SealedAdmission:
     """What an event says was asked for."""
-    return Asked(
+    return SealedAdmission(
         event.tenant,
         event.request,
         event.model,

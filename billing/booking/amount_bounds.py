@@ -15,14 +15,14 @@ CENT_NANO = NANO // 100
 
 
 @dataclass(frozen=True)
-class Bounds:
+class AmountBounds:
     """`unasked_nano`: what moves without a second look; `most_nano`: what one person moves at all."""
 
     unasked_nano: int
     most_nano: int
 
     @classmethod
-    def of(cls, settings: Settings) -> "Bounds":
+    def of(cls, settings: Settings) -> "AmountBounds":
         """An installation's."""
         return cls(
             settings.correction_unasked_cents_max * CENT_NANO, settings.correction_cents_max * CENT_NANO

@@ -13,11 +13,11 @@ import msgspec
 
 from billing.booking.admissions import Admissions
 from billing.ledger.proofs import words_proof
-from billing.ledger.rows import RequestRow
-from billing.prices.rating import Line, counts_of, rate
+from billing.ledger.rows import UsageEventRow
+from billing.prices.rating import PricedQuantity, counts_of, rate
 from billing.tables.tenants import UsageQuarantine
 from billing.usage import UsageEvent, UsageOwner, read_event
-from core.names import mended
+from core.names import storable_name
 from core.unreadable import Unreadable, read
 
 INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
@@ -46,8 +46,8 @@ class Assessed:
     facts of it that no database holds, and that stand in the row in another form."""
 
     data: bytes
-    row: RequestRow
-    lines: Sequence[Line]
+    row: UsageEventRow
+    lines: Sequence[PricedQuantity]
     mended: Sequence[str] = ()
 
     @property
@@ -57,7 +57,7 @@ class Assessed:
 
 
 @dataclass
-class Batch:
+class AssessedBatch:
     """A batch of events, assessed. `settlements`: every readable event, with the cost that counts.
     `line_seqs`: of the requests that are posted, the last line of what was used, by key; `revived`: as in
     Booked (billing/booking/write.py)."""
@@ -71,10 +71,10 @@ class Batch:
 
 def assess(
     pool: str, deliveries: Iterable[bytes], now_ms: int, admissions: Admissions | None = None
-) -> Batch:
+) -> AssessedBatch:
     """Decode, compare with what was admitted, re-rate with the pinned prices, and sort into what to post and
     what to hold. `admissions` None: a person decided that it was admitted."""
-    batch = Batch()
+    batch = AssessedBatch()
     first: dict[Key, Assessed] = {}
     for data in deliveries:
         found = _assess_one(pool, data, now_ms, batch, admissions)
@@ -99,7 +99,7 @@ def conflicts(
     ]
 
 
-def known(data: bytes) -> UsageEvent | None:
+def decode_event(data: bytes) -> UsageEvent | None:
     """An event, None where it cannot be read."""
     event = read_event(data)
     return None if isinstance(event, Unreadable) else event
@@ -107,11 +107,11 @@ def known(data: bytes) -> UsageEvent | None:
 
 def unstorable(pool: str, data: bytes, why: str, now_ms: int) -> UsageQuarantine:
     """The row of an event that the database does not take although nothing was found wrong with it."""
-    return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, known(data))
+    return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, decode_event(data))
 
 
 def _assess_one(
-    pool: str, data: bytes, now_ms: int, batch: Batch, admissions: Admissions | None
+    pool: str, data: bytes, now_ms: int, batch: AssessedBatch, admissions: Admissions | None
 ) -> Assessed | None:
     if len(data) > EVENT_BYTES_MAX:  # nobody admitted that; whoever lists what is held would read all of it
         detail = f"it has {len(data)} bytes, of which the first {KEPT_BYTES} are kept"
@@ -141,11 +141,11 @@ def _assess_one(
         batch.settlements.append(msgspec.structs.replace(event, cost_nano=0))
         return None
     batch.settlements.append(event)
-    fit, changed = storable(event)
+    fit, changed = repaired_event(event)
     return Assessed(data, _row(fit, data, now_ms), lines, changed)
 
 
-def storable(event: UsageEvent) -> tuple[UsageEvent, list[str]]:
+def repaired_event(event: UsageEvent) -> tuple[UsageEvent, list[str]]:
     """The event with every text in a form that a row can hold, and the names of those that were changed.
 
     What a client chooses is never a reason not to bill."""
@@ -162,7 +162,7 @@ def _mended(struct: Texts) -> tuple[Texts, list[str]]:
     changes = {
         name: fit
         for name, value in found.items()
-        if isinstance(value, str) and (fit := mended(value)) != value
+        if isinstance(value, str) and (fit := storable_name(value)) != value
     }
     return (msgspec.structs.replace(struct, **changes) if changes else struct), sorted(changes)
 
@@ -182,16 +182,16 @@ def _unstorable(event: UsageEvent) -> str:
         ("book", prices.book),
         ("currency", prices.currency),
     ):
-        if mended(text) != text:
+        if storable_name(text) != text:
             return f"{name} holds what no database can, or is too long"
     if max(event.claims, event.prices.version) >= SMALL_INTEGER_MAX:
         return "claims or the price version is out of range"
     return ""
 
 
-def _row(event: UsageEvent, data: bytes, now_ms: int) -> RequestRow:
+def _row(event: UsageEvent, data: bytes, now_ms: int) -> UsageEventRow:
     labels = _metadata(event.owner.metadata)
-    return RequestRow(
+    return UsageEventRow(
         tenant_id=event.tenant,
         request_id=event.request,
         pool=event.pool,
@@ -253,7 +253,7 @@ def _depth(value: object) -> int:
 
 def _conflicting(pool: str, found: Assessed, now_ms: int) -> UsageQuarantine:
     detail = "another event of this request was posted"
-    return _held(pool, found.data, now_ms, Quarantined.CONFLICTING, detail, known(found.data))
+    return _held(pool, found.data, now_ms, Quarantined.CONFLICTING, detail, decode_event(found.data))
 
 
 def _held(
@@ -261,8 +261,8 @@ def _held(
 ) -> UsageQuarantine:
     return UsageQuarantine(
         event_sha256=hashlib.sha256(data).hexdigest(),
-        tenant_id=mended(event.tenant) if event else "",
-        request_id=mended(event.request) if event else "",
+        tenant_id=storable_name(event.tenant) if event else "",
+        request_id=storable_name(event.request) if event else "",
         pool=pool,
         reason=reason.value,
         detail=detail.replace("\x00", ""),

@@ -10,7 +10,7 @@ from sqlmodel.sql.expression import SelectOfScalar
 
 from billing.booking.write import lock_heads, write
 from billing.ledger.proofs import charge_proof, event_proof, words_proof
-from billing.ledger.seals import SEALED_AT_ONCE, Pile, sealed_until
+from billing.ledger.seals import SEALED_AT_ONCE, ProofRun, sealed_until
 from billing.ledger.transactions import LineKind, TxnKind, post
 from billing.tables.ledger import LedgerHead, LedgerTxn, UsageLine
 from billing.tables.prices import Charge
@@ -105,10 +105,10 @@ def _within(lines: Sequence[UsageLine], txns: Sequence[LedgerTxn]) -> list[Usage
     return [line for line in lines if line.seq <= txns[bisect_right(starts, line.seq) - 1].last_line_seq]
 
 
-async def _piled(session: AsyncSession, tenant_id: str, lines: Sequence[UsageLine]) -> Pile:
+async def _piled(session: AsyncSession, tenant_id: str, lines: Sequence[UsageLine]) -> ProofRun:
     """The proofs of what these lines are of. What may be erased of it gets its own, so that a seal outlives
     that."""
-    pile = Pile()
+    pile = ProofRun()
     for first in range(0, len(lines), ROWS_AT_ONCE):
         part = lines[first : first + ROWS_AT_ONCE]
         ids = [line.request_id for line in part]

@@ -15,10 +15,10 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.budgets.thresholds import alert_on
-from billing.ledger.grant_rows import load_purses, save_purses
-from billing.ledger.rows import RequestRow, RollupRow
-from billing.ledger.transactions import AnyRequest, CostCenterOf, Posting, Priced, post_usage, rollups
-from billing.prices.rating import Line
+from billing.ledger.grant_rows import load_wallets, save_wallets
+from billing.ledger.rows import RollupRow, UsageEventRow
+from billing.ledger.transactions import AnyRequest, CostCenterOf, Posting, PricedUsage, post_usage, rollups
+from billing.prices.rating import PricedQuantity
 from billing.tables.ledger import (
     LedgerEntry,
     LedgerHead,
@@ -32,7 +32,7 @@ from core.database import insert_ignore, insert_of, insert_rows
 ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
 
 
-class Booked(NamedTuple):
+class BookedBatch(NamedTuple):
     """`line_seqs`: of each request, by tenant and request, the seq of its last line; `revived`: tenants whose
     ended grants paid, so that what their other money allows is more than was thought."""
 
@@ -41,23 +41,23 @@ class Booked(NamedTuple):
 
 
 async def book_usage(
-    session: AsyncSession, requests: Sequence[tuple[RequestRow, Sequence[Line]]], now_ms: int
-) -> Booked:
+    session: AsyncSession, requests: Sequence[tuple[UsageEventRow, Sequence[PricedQuantity]]], now_ms: int
+) -> BookedBatch:
     """Write lines, ledger and rollups of requests whose rows this transaction has just inserted."""
-    by_tenant: dict[str, list[Priced]] = {}
+    by_tenant: dict[str, list[PricedUsage]] = {}
     for row, lines in requests:
-        by_tenant.setdefault(row.tenant_id, []).append(Priced(row, lines))
+        by_tenant.setdefault(row.tenant_id, []).append(PricedUsage(row, lines))
     heads = await lock_heads(session, by_tenant)
     centers = await cost_centers_of(session, by_tenant)
     since_ms = min(row.accepted_ms for row, _ in requests)
-    purses = await load_purses(session, by_tenant, now_ms, since_ms)
+    purses = await load_wallets(session, by_tenant, now_ms, since_ms)
     postings = [
         post_usage(heads[tenant], by_tenant[tenant], centers, now_ms, purses.get(tenant))
         for tenant in sorted(by_tenant)
     ]
     await write(session, postings, [row for row, _ in requests])
     seqs = {(line.tenant_id, line.request_id): line.seq for posting in postings for line in posting.lines}
-    return Booked(seqs, {tenant for tenant, purse in purses.items() if purse.revived})
+    return BookedBatch(seqs, {tenant for tenant, purse in purses.items() if purse.revived})
 
 
 async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str, LedgerHead]:
@@ -96,7 +96,7 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
     await add_rollups(session, deltas)
     for posting in postings:
         await move_head(session, posting.head)
-    await save_purses(session, [(each.txns[-1].seq, each.purse) for each in postings if each.purse])
+    await save_wallets(session, [(each.txns[-1].seq, each.purse) for each in postings if each.purse])
     await alert_on(session, postings, requests)
 
 

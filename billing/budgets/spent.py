@@ -15,7 +15,7 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.ledger.transactions import BilledRequest, Posting
-from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at, zone_named
+from billing.periods import FIRST_MS, LAST_MS, Period, PeriodWindow, window_at, zone_named
 from billing.tables.ledger import UsageLine
 from billing.tables.limits import Budget
 from billing.tables.tenants import Tenant, UsageRow
@@ -31,19 +31,19 @@ SCOPES: Mapping[str, Any] = {
 }
 
 
-class Counted(NamedTuple):
+class SpendingScope(NamedTuple):
     """Whose spending: the tenant's (`scope_id` empty), or that of one project, key, user or model."""
 
     scope: str
     scope_id: str
 
 
-class Sum(NamedTuple):
+class BudgetSum(NamedTuple):
     """What is summed: whose spending, in which window."""
 
-    counted: Counted
+    counted: SpendingScope
     period: str
-    window: Window
+    window: PeriodWindow
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class TenantBudgets:
     tenant_id: str
     time_zone: str
     budgets: Sequence[Budget]
-    windows: dict[str, list[Window]] = field(default_factory=dict[str, list[Window]])
+    windows: dict[str, list[PeriodWindow]] = field(default_factory=dict[str, list[PeriodWindow]])
 
-    def window_of(self, period: str, at_ms: int) -> Window:
+    def window_of(self, period: str, at_ms: int) -> PeriodWindow:
         """The window of a budget's period that an instant is in."""
         known = self.windows.setdefault(period, [])
         for window in known:
@@ -64,21 +64,21 @@ class TenantBudgets:
         known.append(window_at(Period(period), zone_named(self.time_zone), at_ms))
         return known[-1]
 
-    def sums_of(self, request: BilledRequest) -> list[Sum]:
+    def sums_of(self, request: BilledRequest) -> list[BudgetSum]:
         """What a request counts in, by the budgets that there are. A request without a user counts in no
         user's budget; one that was accepted outside of the calendar in none."""
         if not FIRST_MS <= request.accepted_ms < LAST_MS:
             return []
-        found: dict[Sum, None] = {}
+        found: dict[BudgetSum, None] = {}
         for budget in self.budgets:
             own = scope_id_of(request, budget.scope)
             if own is None or budget.scope_id not in ("", own):
                 continue
             window = self.window_of(budget.period, request.accepted_ms)
-            found[Sum(Counted(budget.scope, own), budget.period, window)] = None
+            found[BudgetSum(SpendingScope(budget.scope, own), budget.period, window)] = None
         return list(found)
 
-    def budgets_on(self, counted: Counted, period: str) -> list[Budget]:
+    def budgets_on(self, counted: SpendingScope, period: str) -> list[Budget]:
         """The budgets that hold for it. One that names it stands in place of the one for each of its kind."""
         alike = [
             budget for budget in self.budgets if (budget.scope, budget.period) == (counted.scope, period)
@@ -120,7 +120,7 @@ async def open_budgets(session: AsyncSession, tenants: Iterable[str]) -> list[Te
     return [TenantBudgets(tenant, *each) for tenant, each in found.items()]
 
 
-Sums = dict[str, dict[Sum, int]]  # by tenant
+Sums = dict[str, dict[BudgetSum, int]]  # by tenant
 
 
 async def add_to_sums(
@@ -134,7 +134,7 @@ async def add_to_sums(
     The caller holds the heads of the tenants' books."""
     tenants = [of.tenant_id for of in budgets]
     first, last = _first_lines(postings), {each.head.tenant_id: each.head.line_seq for each in postings}
-    deltas = {of.tenant_id: deltas_of(of, postings, requests) for of in budgets}
+    deltas = {of.tenant_id: sum_changes(of, postings, requests) for of in budgets}
     marks = await _watermarks(session, tenants)
     behind = [tenant for tenant in tenants if marks.get(tenant) != first[tenant] - 1]
     if behind:
@@ -167,16 +167,16 @@ def _first_lines(postings: Sequence[Posting]) -> dict[str, int]:
     return first
 
 
-def deltas_of(
+def sum_changes(
     of: TenantBudgets, postings: Sequence[Posting], requests: Sequence[BilledRequest]
-) -> dict[Sum, int]:
+) -> dict[BudgetSum, int]:
     """What postings add to a tenant's sums. What is charged for no request (true-ups) adds nothing. Pure."""
     amounts: dict[str, int] = {}
     for posting in postings:
         if posting.head.tenant_id == of.tenant_id:
             for line in posting.lines:
                 amounts[line.request_id] = amounts.get(line.request_id, 0) + line.amount_nano
-    deltas: dict[Sum, int] = {}
+    deltas: dict[BudgetSum, int] = {}
     for request in requests:
         amount = amounts.get(request.request_id, 0) if request.tenant_id == of.tenant_id else 0
         if amount:
@@ -185,14 +185,16 @@ def deltas_of(
     return deltas
 
 
-async def sums_from_lines(session: AsyncSession, tenant_id: str, keys: Sequence[Sum]) -> dict[Sum, int]:
+async def sums_from_lines(
+    session: AsyncSession, tenant_id: str, keys: Sequence[BudgetSum]
+) -> dict[BudgetSum, int]:
     """These sums from the lines, corrections included: the truth of which the kept rows are a copy."""
-    groups: dict[tuple[str, str, Window], dict[str, Sum]] = {}
+    groups: dict[tuple[str, str, PeriodWindow], dict[str, BudgetSum]] = {}
     for key in keys:
         alike = groups.setdefault((key.counted.scope, key.period, key.window), {})
         alike[key.counted.scope_id] = key
     connection = await session.connection()
-    sums: dict[Sum, int] = {}
+    sums: dict[BudgetSum, int] = {}
     for (scope, _, window), ids in groups.items():
         statement = spent_by_owner(tenant_id, scope, window)
         if scope in SCOPES:
@@ -204,7 +206,7 @@ async def sums_from_lines(session: AsyncSession, tenant_id: str, keys: Sequence[
     return sums
 
 
-def spent_by_owner(tenant_id: str, scope: str, window: Window) -> Any:
+def spent_by_owner(tenant_id: str, scope: str, window: PeriodWindow) -> Any:
     """Rows of (id, nano-USD) of what each of a scope spent in a window; of the tenant, under its own id."""
     owner: Any = col(SCOPES.get(scope, UsageRow.tenant_id))
     return (
@@ -224,7 +226,7 @@ def spent_by_owner(tenant_id: str, scope: str, window: Window) -> Any:
     )
 
 
-def row_key(tenant_id: str, key: Sum) -> dict[str, Any]:
+def row_key(tenant_id: str, key: BudgetSum) -> dict[str, Any]:
     """The primary key of a sum's row."""
     return {
         "tenant_id": tenant_id,
@@ -243,7 +245,7 @@ async def _watermarks(session: AsyncSession, tenants: Sequence[str]) -> dict[str
     return {tenant: seq for tenant, seq in (await (await session.connection()).execute(statement)).all()}
 
 
-async def _read(session: AsyncSession, wanted: Mapping[str, Iterable[Sum]]) -> Sums:
+async def _read(session: AsyncSession, wanted: Mapping[str, Iterable[BudgetSum]]) -> Sums:
     by_row = {tuple(row_key(tenant, key).values()): key for tenant, keys in wanted.items() for key in keys}
     if not by_row:
         return {}

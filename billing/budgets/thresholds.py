@@ -10,8 +10,8 @@ from typing import Any
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.budgets.spent import Sum, TenantBudgets, add_to_sums, open_budgets
-from billing.ledger.grant_spending import Purse
+from billing.budgets.spent import BudgetSum, TenantBudgets, add_to_sums, open_budgets
+from billing.ledger.grant_spending import SpendableWallet
 from billing.ledger.transactions import AnyRequest, Posting
 from billing.money import to_text
 from billing.tables.limits import Budget
@@ -29,7 +29,7 @@ AlertKey = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Reached:
+class ReachedThreshold:
     """A threshold that was reached, and the facts that are told of it."""
 
     row: BudgetAlert
@@ -48,7 +48,7 @@ async def alert_on(
 ) -> None:
     """Bring budgets' sums to the end of these postings and alert on what they, and wallets, reached."""
     now_ms = postings[0].txns[0].posted_ms
-    reached: list[Reached] = []
+    reached: list[ReachedThreshold] = []
     budgets = await open_budgets(session, {posting.head.tenant_id for posting in postings})
     if budgets:
         billed = [request for request in requests if not isinstance(request, Charge)]
@@ -58,7 +58,7 @@ async def alert_on(
     for posting in postings:
         if posting.purse is not None and posting.purse.uses:
             reached += wallet_reached(posting.purse)
-    await tell(session, reached, now_ms)
+    await store_alerts(session, reached, now_ms)
 
 
 def limit_at(budget: Budget, now_ms: int) -> int:
@@ -68,9 +68,9 @@ def limit_at(budget: Budget, now_ms: int) -> int:
     return budget.limit_nano
 
 
-def budgets_reached(of: TenantBudgets, sums: Mapping[Sum, int], now_ms: int) -> list[Reached]:
+def budgets_reached(of: TenantBudgets, sums: Mapping[BudgetSum, int], now_ms: int) -> list[ReachedThreshold]:
     """The thresholds at or below these sums."""
-    found: list[Reached] = []
+    found: list[ReachedThreshold] = []
     for key, spent_nano in sums.items():
         for budget in of.budgets_on(key.counted, key.period):
             limit_nano = limit_at(budget, now_ms)
@@ -83,8 +83,8 @@ def budgets_reached(of: TenantBudgets, sums: Mapping[Sum, int], now_ms: int) -> 
 
 
 def _budget_reached(
-    budget: Budget, key: Sum, limit_nano: int, spent_nano: int, threshold: int, now_ms: int
-) -> Reached:
+    budget: Budget, key: BudgetSum, limit_nano: int, spent_nano: int, threshold: int, now_ms: int
+) -> ReachedThreshold:
     row = BudgetAlert(
         tenant_id=budget.tenant_id,
         scope=key.counted.scope,
@@ -111,14 +111,14 @@ def _budget_reached(
         **_money("limit", limit_nano),
         **_money("spent", spent_nano),
     }
-    return Reached(row, facts)
+    return ReachedThreshold(row, facts)
 
 
-def wallet_reached(purse: Purse) -> list[Reached]:
+def wallet_reached(purse: SpendableWallet) -> list[ReachedThreshold]:
     """The per cents of the last top-up that what is left has fallen to."""
     left_nano, top_up = purse.left_nano, purse.top_up
     return [
-        Reached(
+        ReachedThreshold(
             BudgetAlert(
                 tenant_id=purse.tenant_id,
                 scope=WALLET_SCOPE,
@@ -144,7 +144,7 @@ def wallet_reached(purse: Purse) -> list[Reached]:
     ]
 
 
-async def tell(session: AsyncSession, reached: Sequence[Reached], now_ms: int) -> None:
+async def store_alerts(session: AsyncSession, reached: Sequence[ReachedThreshold], now_ms: int) -> None:
     """Store what was not reached before, and a message of it for each of the tenant's targets."""
     if not reached:
         return

@@ -8,7 +8,7 @@ import click
 from billing.alerts import targets
 from billing.alerts.messages import summary
 from billing.alerts.user_names import with_names
-from billing.audit.log import note
+from billing.audit.log import record_separately
 from billing.budgets.thresholds import EMAIL, WALLET_SCOPE, WEBHOOK
 from billing.cli.run_command import (
     iso_time,
@@ -152,7 +152,7 @@ def retry_command(tenant: str | None, platform: bool, message: str | None, as_js
         owner = await _owner(db, tenant, platform)
         number = await targets.retry(db, owner, message)
         if number:
-            await note(db, owner, "alert.retry", message or owner, {"messages": number})
+            await record_separately(db, owner, "alert.retry", message or owner, {"messages": number})
         return number
 
     number = run_on_database(again)
@@ -172,7 +172,7 @@ def test_command(tenant: str | None, platform: bool, target: str, as_json: bool)
     async def send(db: Database) -> Outbox:
         owner = await _owner(db, tenant, platform)
         sent = await targets.send_test(db, owner, target)
-        await note(db, owner, "alert.test", target, {"message": sent.id})
+        await record_separately(db, owner, "alert.test", target, {"message": sent.id})
         return sent
 
     sent = run_on_database(send)

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from billing.approvals import proposals
-from billing.approvals.money_actions import Moved, in_words
+from billing.approvals.money_actions import MoneyActionResult, action_text
 from billing.approvals.second_person import shown_second
 from billing.cli.run_command import (
     iso_time,
@@ -24,7 +24,7 @@ from core.database import Database
 from core.errors import StartupError
 from core.redis import Client
 from core.settings import Settings
-from core.terminal import ask_unseen
+from core.terminal import prompt_secret
 
 _proposal = click.argument("proposal")
 
@@ -69,9 +69,9 @@ def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
 
     if code is None and not sys.stdin.isatty():
         raise StartupError("there is no terminal to ask for the code at: give --code")
-    typed = ask_unseen("Code") if code is None else code
+    typed = prompt_secret("Code") if code is None else code
 
-    async def book(db: Database, redis: Client) -> tuple[Proposal, Moved]:
+    async def book(db: Database, redis: Client) -> tuple[Proposal, MoneyActionResult]:
         return await proposals.approve(db, redis, keyring, proposal, typed)
 
     keyring = Settings().keyring
@@ -91,7 +91,7 @@ def reject_command(proposal: str, reason: str, as_json: bool) -> None:
 
 
 def _kind(row: Proposal, as_json: bool) -> str:
-    return row.kind if as_json else in_words(row.kind)
+    return row.kind if as_json else action_text(row.kind)
 
 
 def _facts(row: Proposal, tenant: str, as_json: bool) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import click
 from billing.booking.models import is_known_model
 from billing.money import from_text
 from billing.periods import LAST_MS
-from billing.tenants.keys import list_keys, no_key
+from billing.tenants.keys import key_not_found_text, list_keys
 from billing.tenants.tenancy import find_project
 from billing.tenants.users import user_named
 from core.database import Database
 from core.errors import StartupError
-from core.safe_text import plain
+from core.safe_text import printable_line
 
 DATE_CHARS = len("2026-10-01")
 DIGITS = re.compile(r"\d{1,16}", re.ASCII)
@@ -35,7 +35,7 @@ class _Tokens(click.ParamType[int]):
         if isinstance(value, int):
             return value
         if DIGITS.fullmatch(value) is None:
-            self.fail(f"{plain(str(value))!r} is no number of tokens: write it like 300", param, ctx)
+            self.fail(f"{printable_line(str(value))!r} is no number of tokens: write it like 300", param, ctx)
         return int(value)
 
 
@@ -51,7 +51,7 @@ class _Duration(click.ParamType[int]):
         ms = duration_ms(value)
         if ms is None:
             problem = "is no span of time: write it like 500ms, 2s, 15m, 24h or 7d"
-            self.fail(f"{plain(str(value))!r} {problem}", param, ctx)
+            self.fail(f"{printable_line(str(value))!r} {problem}", param, ctx)
         return ms
 
 
@@ -140,7 +140,7 @@ async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, must
         for key in await list_keys(db, tenant_id):
             if named in (key.id, key.prefix, f"pk_{key.prefix}"):
                 return key.id
-        raise StartupError(no_key(named, tenant_id))
+        raise StartupError(key_not_found_text(named, tenant_id))
     if named and scope == "user":
         user = await user_named(db, tenant_id, named)
         if user is None and must_exist:

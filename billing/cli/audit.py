@@ -10,10 +10,17 @@ import click
 import msgspec
 
 from billing.audit import view
-from billing.audit.compare import Compared, compare_states
+from billing.audit.compare import StateComparison, compare_states
 from billing.audit.log import LISTED_MAX, list_rows
-from billing.audit.verify import PLATFORM_NAME, Kept, VerifiedLog, owners, verify_kept, verify_log
-from billing.audit_heads.check import Checked
+from billing.audit.verify import (
+    PLATFORM_NAME,
+    VerifiedHeads,
+    VerifiedLog,
+    owners,
+    verify_against_earlier,
+    verify_log,
+)
+from billing.audit_heads.check import CheckedHeads
 from billing.cli.arguments import since_of
 from billing.cli.audit_heads import checked_heads, faults_of, head_command, tell_heads
 from billing.cli.run_command import (
@@ -24,7 +31,7 @@ from billing.cli.run_command import (
     tenant_named,
 )
 from billing.ledger.pricing_proof import pricing_faults
-from billing.ledger.verify import Verified, proving, verify_books
+from billing.ledger.verify import Verified, record_failure, verify_ledger
 from billing.money import to_display
 from billing.tables.audit import AuditLog
 from billing.tables.tenants import PLATFORM
@@ -36,14 +43,14 @@ from core.clock import now_ms
 from core.database import Database
 from core.error_facts import reason
 from core.errors import StartupError
-from core.terminal import progress, say
+from core.terminal import print_line, progress
 
 KEPT_BYTES_MAX = 64 << 20
 CHANGE_CHARACTERS_MAX = 120
 DELETED = "(deleted)"
 UNTOLD = frozenset({"id", "tenant_id", "created_ms", "secret_sha256"})
 
-Found = tuple[str, Verified, VerifiedLog, Compared]  # of one owner, by name
+Found = tuple[str, Verified, VerifiedLog, StateComparison]  # of one owner, by name
 
 
 @click.group("audit")
@@ -100,11 +107,13 @@ def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...
     elsewhere (`parley audit head`) show that, and what is said last is as of which head.
     """
 
-    checked: list[tuple[Path, Checked]] = []
+    checked: list[tuple[Path, CheckedHeads]] = []
 
     async def verify(db: Database) -> list[Found]:
         only = await _owner(db, tenant)
-        before = await verify_kept(db, [each for each in _read_kept(kept) if only in (None, each.tenant)])
+        before = await verify_against_earlier(
+            db, [each for each in _read_kept(kept) if only in (None, each.tenant)]
+        )
         checked.extend(await checked_heads(db, heads, only))
         for path, each in checked:
             for id, fault in faults_of(path, each):
@@ -116,7 +125,7 @@ def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...
     tell_heads(checked)
     wrong = faults_in(found)
     for id, fault in wrong:
-        say(f"{id or PLATFORM_NAME}: {fault}", err=True)
+        print_line(f"{id or PLATFORM_NAME}: {fault}", err=True)
     if wrong:
         sys.exit(1)
 
@@ -132,14 +141,14 @@ async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequen
     for id in sorted({*names, *before}) if only is None else [only]:
         name = names.get(id, id)
         progress(f"{name}: reading")
-        books, log, rows = await verify_books(db, id), VerifiedLog(id), Compared()
+        books, log, rows = await verify_ledger(db, id), VerifiedLog(id), StateComparison()
         for wrong_in in (wallet_faults, budget_faults, pricing_faults):
-            with proving(books.faults):
+            with record_failure(books.faults):
                 books.faults += await wrong_in(db, id)
-        with proving(log.faults):
+        with record_failure(log.faults):
             log = await verify_log(db, id)
         log.faults += before.get(id, ())
-        with proving(rows.faults):
+        with record_failure(rows.faults):
             rows = await compare_states(db, id, lambda words, name=name: progress(f"{name}: {words}"))
         found.append((names.get(id, DELETED), books, log, rows))
     progress("")
@@ -164,14 +173,16 @@ async def _owner(db: Database, name: str | None) -> str | None:
     return PLATFORM if name == PLATFORM_NAME else (await tenant_named(db, name)).tenant_id
 
 
-def _read_kept(path: Path | None) -> list[Kept]:
+def _read_kept(path: Path | None) -> list[VerifiedHeads]:
     if path is None:
         return []
     try:
         if path.stat().st_size > KEPT_BYTES_MAX:
             raise StartupError(f"{path} is larger than {KEPT_BYTES_MAX:,} bytes")
         return [
-            msgspec.json.decode(line, type=Kept) for line in path.read_bytes().splitlines() if line.strip()
+            msgspec.json.decode(line, type=VerifiedHeads)
+            for line in path.read_bytes().splitlines()
+            if line.strip()
         ]
     except (msgspec.MsgspecError, OSError) as error:
         raise StartupError(
@@ -179,11 +190,13 @@ def _read_kept(path: Path | None) -> list[Kept]:
         ) from error
 
 
-def _faults(books: Verified, log: VerifiedLog, rows: Compared) -> list[str]:
+def _faults(books: Verified, log: VerifiedLog, rows: StateComparison) -> list[str]:
     return [*books.faults, *log.faults, *rows.faults]
 
 
-def _facts(name: str, books: Verified, log: VerifiedLog, rows: Compared, as_json: bool) -> dict[str, Any]:
+def _facts(
+    name: str, books: Verified, log: VerifiedLog, rows: StateComparison, as_json: bool
+) -> dict[str, Any]:
     amount = books.amount_nano
     money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
     faults = _faults(books, log, rows)
@@ -229,7 +242,7 @@ async def _shown(db: Database, rows: Sequence[AuditLog]) -> list[AuditLog]:
         ids.setdefault(row.tenant_id, set()).update(view.users_in(row))
     names = {tenant: await known_users(db, tenant, found) for tenant, found in ids.items()}
     erased = await erased_tenants(db, ids)
-    return [view.shown(row, names[row.tenant_id], row.tenant_id in erased) for row in rows]
+    return [view.row_shown(row, names[row.tenant_id], row.tenant_id in erased) for row in rows]
 
 
 def _row_facts(row: AuditLog) -> dict[str, Any]:

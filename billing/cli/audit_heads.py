@@ -10,16 +10,16 @@ import click
 import msgspec
 
 from billing.audit.verify import owners
-from billing.audit_heads.check import Checked, check_heads
-from billing.audit_heads.heads import LINE_CHARACTERS_MAX, Head
-from billing.audit_heads.keep import Keeping, current_heads
-from billing.audit_heads.places import NotKept, Place, files_of, key_of, places_of
+from billing.audit_heads.check import CheckedHeads, check_heads
+from billing.audit_heads.heads import LINE_CHARACTERS_MAX, ChainHead
+from billing.audit_heads.keep import HeadStoreProgress, current_heads
+from billing.audit_heads.places import HeadNotStored, HeadStore, files_of, head_stores_of, key_of
 from billing.cli.run_command import json_option, run_on_database, show_table
 from core.database import Database
 from core.error_facts import reason
 from core.errors import StartupError
 from core.settings import Settings
-from core.terminal import say
+from core.terminal import print_line
 
 
 @click.command("head")
@@ -32,7 +32,7 @@ def head_command(as_json: bool) -> None:
     not take it.
     """
     settings = Settings()
-    places = places_of(settings)
+    places = head_stores_of(settings)
 
     async def read(db: Database) -> list[dict[str, Any]]:
         names = await owners(db)
@@ -43,31 +43,33 @@ def head_command(as_json: bool) -> None:
                 rows.append(facts if as_json else _line(head, names.get(head.tenant, head.tenant)))
         return rows
 
-    async def keep(db: Database) -> list[tuple[Place, str]]:
-        return await asyncio.gather(*(_kept(Keeping(db, settings, place)) for place in places))
+    async def keep(db: Database) -> list[tuple[HeadStore, str]]:
+        return await asyncio.gather(*(_kept(HeadStoreProgress(db, settings, place)) for place in places))
 
     show_table(run_on_database(read, settings), as_json, "there are no chains")
     failed = False
     for place, why in run_on_database(keep, settings) if places else []:
         failed = failed or bool(why)
-        say(f"{place.shown}: not kept: {why}" if why else f"kept in {place.shown}", err=True)
+        print_line(f"{place.shown}: not kept: {why}" if why else f"kept in {place.shown}", err=True)
     if failed:
         sys.exit(1)
 
 
-async def _kept(keeping: Keeping) -> tuple[Place, str]:
+async def _kept(keeping: HeadStoreProgress) -> tuple[HeadStore, str]:
     try:
         await keeping.keep()
-    except NotKept as error:
+    except HeadNotStored as error:
         return keeping.place, str(error)
     return keeping.place, ""
 
 
-def _line(head: Head, name: str) -> dict[str, Any]:
+def _line(head: ChainHead, name: str) -> dict[str, Any]:
     return {"tenant": name, "chain": head.chain.value, "sequence": head.sequence, "sha256": head.sha256}
 
 
-async def checked_heads(db: Database, files: Sequence[Path], only: str | None) -> list[tuple[Path, Checked]]:
+async def checked_heads(
+    db: Database, files: Sequence[Path], only: str | None
+) -> list[tuple[Path, CheckedHeads]]:
     """What files of heads say: these, else those that are configured and exist. Raises StartupError where one
     cannot be read."""
     settings = Settings()
@@ -76,7 +78,7 @@ async def checked_heads(db: Database, files: Sequence[Path], only: str | None) -
     return [(path, await check_heads(db, _lines(path), settings.installation, key, only)) for path in paths]
 
 
-def faults_of(path: Path, checked: Checked) -> list[tuple[str, str]]:
+def faults_of(path: Path, checked: CheckedHeads) -> list[tuple[str, str]]:
     """All that is wrong by a file, each with whose it is."""
     faults = [(tenant, f"{fault} in {path}") for tenant, fault in checked.faults]
     if checked.unsigned:
@@ -85,18 +87,18 @@ def faults_of(path: Path, checked: Checked) -> list[tuple[str, str]]:
     return faults
 
 
-def tell_heads(found: Sequence[tuple[Path, Checked]]) -> None:
+def tell_heads(found: Sequence[tuple[Path, CheckedHeads]]) -> None:
     """As of which heads the chains were compared."""
     for path, checked in found:
         if checked.latest:
-            say(f"as of the head of {checked.latest} kept in {path}: {checked.heads} heads", err=True)
+            print_line(f"as of the head of {checked.latest} kept in {path}: {checked.heads} heads", err=True)
         else:
-            say(f"there are no heads of this installation in {path}", err=True)
+            print_line(f"there are no heads of this installation in {path}", err=True)
         if checked.unread:
-            say(f"{checked.unread} lines of {path} hold no head, and were left out", err=True)
+            print_line(f"{checked.unread} lines of {path} hold no head, and were left out", err=True)
     if not found:
         told = "no heads were kept elsewhere (PARLEY_AUDIT_HEADS, --heads)"
-        say(f"{told}: a chain that was cut off with its head is not seen", err=True)
+        print_line(f"{told}: a chain that was cut off with its head is not seen", err=True)
 
 
 def _lines(path: Path) -> Generator[str]:

@@ -27,7 +27,7 @@ from billing.periods import LAST_MS, Period
 from billing.quota.client import Quota
 from billing.quota.types import MoneySum
 from billing.tables.limits import Budget
-from billing.wallets.budgets import EACH_MAX, Standing, check_budgets, standings
+from billing.wallets.budgets import EACH_MAX, BudgetStanding, budget_standings, check_budgets
 from core.actor import current_author
 from core.clock import now_ms
 from core.database import Database
@@ -223,7 +223,7 @@ def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json:
         shown = budget and await _newest(db, owner.tenant_id, budget)
         held = await _held(redis, owner.tenant_id)
         found: list[dict[str, Any]] = []
-        for row, stands in await standings(db, owner.tenant_id, now_ms(), each_max):
+        for row, stands in await budget_standings(db, owner.tenant_id, now_ms(), each_max):
             if shown in (None, row.id):
                 zone = ZoneInfo(owner.time_zone)
                 found += [_facts(row, as_json) | _standing(each, held, zone, as_json) for each in stands] or [
@@ -269,7 +269,7 @@ def _override(row: Budget, as_json: bool) -> dict[str, Any]:
 
 
 def _standing(
-    found: Standing, counts: Sequence[MoneySum] | None, zone: ZoneInfo, as_json: bool
+    found: BudgetStanding, counts: Sequence[MoneySum] | None, zone: ZoneInfo, as_json: bool
 ) -> dict[str, Any]:
     shadow = found.budget.mode == Mode.SHADOW
     whose = (found.counted.scope, found.counted.scope_id, found.budget.period, found.window.start_ms, shadow)

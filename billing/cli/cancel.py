@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from billing.audit.log import note
-from billing.quota.owned import Whose
+from billing.audit.log import record_separately
+from billing.quota.owned import OwnerFilter
 from core.actions import action
 from core.database import Database
 from core.redis import Client
@@ -32,10 +32,10 @@ def facts_of(cancelled: Cancelled | None) -> dict[str, Any]:
     return {"cancelled": cancelled.told} | ({"not_ended_yet": cancelled.left} if cancelled.left else {})
 
 
-async def cancel_requests(db: Database, redis: Client, whose: Whose) -> Cancelled:
+async def cancel_requests(db: Database, redis: Client, whose: OwnerFilter) -> Cancelled:
     """End all open requests of somebody, and write down that it was done."""
     cancelled = Cancelled(*await action("cancel_requests")(redis, Settings(), whose))
     of = {name: value for name in ("project", "key", "user") if (value := getattr(whose, name))}
     target = next(iter(of.values()), whose.tenant)
-    await note(db, whose.tenant, "request.cancel", target, {**of, **facts_of(cancelled)})
+    await record_separately(db, whose.tenant, "request.cancel", target, {**of, **facts_of(cancelled)})
     return cancelled

@@ -7,22 +7,22 @@ import click
 
 from billing.cli.months import month_name, month_window
 from billing.cli.run_command import json_option, run_on_database, show_table, tenant_named
-from billing.closing.period_close import closed_without
+from billing.closing.period_close import closing_gaps_of
 from billing.money import to_display
 from billing.prices.calendars import calendar_of
-from billing.reports.price_comparison import CompareBy, Difference, compare, month_of, total
+from billing.reports.price_comparison import CompareBy, PriceDifference, compare, month_of, total
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from core.terminal import say
+from core.terminal import print_line
 
 PARTS = ("volume_nano", "mix_nano", "price_nano", "tiers_nano", "corrections_nano")
 AMOUNTS = ("before_nano", "after_nano", "difference_nano", *PARTS)
 
 
-class Compared(NamedTuple):
+class MonthComparison(NamedTuple):
     """A tenant's two months, as `2026-10`, and what differs by group. `over`: the later one is. `lacks`:
     what the earlier and the later were closed without."""
 
@@ -31,7 +31,7 @@ class Compared(NamedTuple):
     after: str
     over: bool
     lacks: tuple[str, str]
-    differences: Mapping[str, Difference]
+    differences: Mapping[str, PriceDifference]
 
 
 @click.command("compare")
@@ -59,18 +59,18 @@ def compare_command(month: str | None, other: str | None, tenant: str | None, by
     parley usage compare --tenant acme --month 2026-10 --with 2026-09 --by model
     """
 
-    async def read(db: Database) -> list[Compared]:
+    async def read(db: Database) -> list[MonthComparison]:
         owners = [await tenant_named(db, tenant)] if tenant else await list_tenants(db)
         return [await _compared(db, owner, (month, other), CompareBy(by)) for owner in owners]
 
     found = run_on_database(read)
     for each in found[:1]:
         running = "" if each.over else ", which is not over"
-        say(f"{each.after}{running}, compared with {each.before}:", err=True)
+        print_line(f"{each.after}{running}, compared with {each.before}:", err=True)
     for each in found:
         for name, lacks in zip((each.before, each.after), each.lacks, strict=True):
             if lacks:
-                say(f"{each.tenant.name}: {name} was closed without: {lacks}", err=True)
+                print_line(f"{each.tenant.name}: {name} was closed without: {lacks}", err=True)
     rows = [
         _row(each, {by: group}, difference, as_json)
         for each in found
@@ -84,7 +84,7 @@ def compare_command(month: str | None, other: str | None, tenant: str | None, by
 
 async def _compared(
     db: Database, owner: Tenant, months: tuple[str | None, str | None], by: CompareBy
-) -> Compared:
+) -> MonthComparison:
     calendar, now = await calendar_of(db, owner), now_ms()
     later = month_window(months[0], calendar, now)
     try:
@@ -95,17 +95,21 @@ async def _compared(
         raise StartupError("--month and --with name the same month")
     before, after = [await month_of(db, owner.tenant_id, each) for each in (earlier, later)]
     names = month_name(earlier, calendar), month_name(later, calendar)
-    lacked = [await closed_without(db, owner.tenant_id, each) for each in (earlier, later)]
-    return Compared(owner, *names, later.end_ms <= now, (lacked[0], lacked[1]), compare(before, after, by))
+    lacked = [await closing_gaps_of(db, owner.tenant_id, each) for each in (earlier, later)]
+    return MonthComparison(
+        owner, *names, later.end_ms <= now, (lacked[0], lacked[1]), compare(before, after, by)
+    )
 
 
-def _row(each: Compared, group: dict[str, str], found: Difference, as_json: bool) -> dict[str, Any]:
+def _row(
+    each: MonthComparison, group: dict[str, str], found: PriceDifference, as_json: bool
+) -> dict[str, Any]:
     months = {"month": each.after, "with": each.before} if as_json else {}
     whose = each.tenant.tenant_id if as_json else each.tenant.name
     return {"tenant": whose, **months, **group, **_money(found, as_json)}
 
 
-def _money(found: Difference, as_json: bool) -> dict[str, Any]:
+def _money(found: PriceDifference, as_json: bool) -> dict[str, Any]:
     amounts = {name: getattr(found, name) for name in AMOUNTS}
     if as_json:
         return amounts

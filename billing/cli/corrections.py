@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from billing.approvals.money_actions import CorrectMove
-from billing.cli.money_actions import Ask, Outcome, run_move, say_unbooked
+from billing.approvals.money_actions import CorrectionAction
+from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_move, say_unbooked
 from billing.cli.run_command import show_table
 from billing.ledger.rows import LineRow
 from billing.money import to_display, to_text
-from core.terminal import say, say_json
+from core.terminal import print_json, print_line
 
 ALREADY = "the books say so already: nothing is changed"
 NOTHING: dict[str, Any] = {
@@ -16,19 +16,19 @@ NOTHING: dict[str, Any] = {
 }
 
 
-def book_correction(tenant: str, move: CorrectMove, ask: Ask) -> None:
+def book_correction(tenant: str, move: CorrectionAction, ask: MoneyActionOptions) -> None:
     """Book it, or only show it. Raises StartupError where it moves more than goes without --yes."""
     outcome = run_move(tenant, move, ask)
     lines = [_facts(line, outcome, ask) for line in outcome.moved.lines]
     if not lines and ask.as_json:
-        say_json(NOTHING)
+        print_json(NOTHING)
     show_table(lines, ask.as_json, ALREADY)
     if lines and not ask.as_json:
-        say(f"in all: {to_display(sum(line.amount_nano for line in outcome.moved.lines))}")
+        print_line(f"in all: {to_display(sum(line.amount_nano for line in outcome.moved.lines))}")
     say_unbooked(outcome, ask)
 
 
-def _facts(line: LineRow, outcome: Outcome, ask: Ask) -> dict[str, Any]:
+def _facts(line: LineRow, outcome: MoneyActionOutcome, ask: MoneyActionOptions) -> dict[str, Any]:
     nano = line.amount_nano
     amounts = {"amount": to_text(nano), "amount_nano": nano} if ask.as_json else {"amount": to_display(nano)}
     return {

@@ -7,10 +7,10 @@ from typing import Any
 import click
 from sqlmodel import col, select
 
-from billing.audit.log import note
+from billing.audit.log import record_separately
 from billing.cli.run_command import json_option, run_with_redis, show, tenant_named
 from billing.quota.client import Quota
-from billing.quota.owned import Whose, open_of
+from billing.quota.owned import OwnerFilter, open_of
 from billing.reconciliation.tenant_keys import look_at_streams
 from billing.tables.audit import AuditLog
 from billing.tables.limits import Budget, QuotaPolicy
@@ -20,14 +20,14 @@ from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey, TenantUser
 from billing.tables.wallets import BudgetAlert
 from billing.tenants import erasure, users
-from billing.tenants.tenancy import tell
+from billing.tenants.tenancy import publish_news
 from core.actions import action
 from core.database import Database
 from core.errors import StartupError
 from core.pools import announced_pools
 from core.redis import Client
 from core.settings import Settings
-from core.terminal import say_json
+from core.terminal import print_json
 
 _user = click.argument("user")
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
@@ -48,9 +48,9 @@ def export_user_command(tenant: str, user: str) -> None:
     async def export(db: Database, _redis: Client) -> None:
         owner = (await tenant_named(db, tenant)).tenant_id
         found = await _user_named(db, owner, user)
-        await note(db, owner, "user.export", found.id, None)
+        await record_separately(db, owner, "user.export", found.id, None)
         async for line in held_of(db, found):
-            say_json(line)
+            print_json(line)
 
     run_with_redis(export)
 
@@ -74,7 +74,7 @@ def erase_user_command(tenant: str, user: str, yes: bool, as_json: bool) -> None
             close = f"parley users close --tenant {quote(tenant)} --cancel -- {quote(user)}"
             raise StartupError(f"close the user first: {close}")
         _confirm(yes)
-        await _require_quiet(redis, settings, Whose(owner, user=found.id))
+        await _require_quiet(redis, settings, OwnerFilter(owner, user=found.id))
         id, gone = await erase_known(db, redis, settings, owner, found.id)
         return {"user": id, **_erased(*gone), **_backups(settings)}
 
@@ -97,10 +97,10 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
         if found.closed_ms is None:
             raise StartupError(f"close the tenant first: parley tenants close {quote(tenant)} --cancel")
         _confirm(yes)
-        await _require_quiet(redis, settings, Whose(found.tenant_id))
+        await _require_quiet(redis, settings, OwnerFilter(found.tenant_id))
         gone = await action("erase_texts")(db, redis, settings, found.tenant_id, None)
         count = await erasure.erase_tenant(db, found.tenant_id)
-        await tell(redis, found.tenant_id)
+        await publish_news(redis, found.tenant_id)
         return {"tenant": found.tenant_id, "users": count, **_erased(*gone), **_backups(settings)}
 
     show(run_with_redis(erase), as_json)
@@ -116,7 +116,7 @@ async def erase_known(
     await quota.forget_user(tenant, user)
     id = await erasure.erase_user(db, tenant, user)
     await quota.reseed(tenant)
-    await tell(redis, tenant)
+    await publish_news(redis, tenant)
     return id, gone
 
 
@@ -154,7 +154,7 @@ async def _user_named(db: Database, tenant: str, user: str) -> TenantUser:
     return found
 
 
-async def _require_quiet(redis: Client, settings: Settings, whose: Whose) -> None:
+async def _require_quiet(redis: Client, settings: Settings, whose: OwnerFilter) -> None:
     """What still runs, or is on its way into the books, would be booked with its labels after the erasing."""
     if left := len(await open_of(redis, whose)):
         raise StartupError(f"{left} requests of theirs are not over yet: close with --cancel, then try again")

@@ -17,7 +17,7 @@ from billing.cli.run_command import (
     with_user_name,
     with_user_names,
 )
-from billing.quota.owned import Whose
+from billing.quota.owned import OwnerFilter
 from billing.tables.tenants import ApiKey
 from billing.tenants import keys, tenancy
 from billing.tenants.keys import KeyState, key_state, successors
@@ -28,7 +28,7 @@ from core.errors import StartupError
 from core.local_urls import gateway_url
 from core.redis import Client
 from core.settings import Settings
-from core.terminal import say
+from core.terminal import print_line
 
 DAY_MS = 86_400_000
 
@@ -138,7 +138,7 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
 
     show_table(run_on_database(read), as_json, "there are no keys: see `parley keys create --help`")
     if shared:
-        say(
+        print_line(
             f"warning: browsers with tickets of {', '.join(shared)} that name no user are one, and see each "
             "other's chats; let tickets name users, and make keys without --shared",
             err=True,
@@ -176,15 +176,15 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
         owner = (await tenant_named(db, tenant)).tenant_id
         revoked = await keys.revoke_key(db, redis, owner, key)
         if revoked is None:
-            raise StartupError(keys.no_key(key, owner))
-        cancelled = await cancel_requests(db, redis, Whose(owner, key=revoked.id)) if cancel else None
+            raise StartupError(keys.key_not_found_text(key, owner))
+        cancelled = await cancel_requests(db, redis, OwnerFilter(owner, key=revoked.id)) if cancel else None
         return await with_user_name(db, owner, _key_facts(revoked), "user"), cancelled
 
     revoked, cancelled = run_with_redis(revoke)
     if as_json:
         show(revoked | facts_of(cancelled), as_json)
         return
-    say(f"{revoked['prefix']}_… is revoked.")
+    print_line(f"{revoked['prefix']}_… is revoked.")
     show(facts_of(cancelled), as_json)
 
 
@@ -212,7 +212,7 @@ def link_command(tenant: str, key: str, user: str, url: str | None, as_json: boo
     if as_json:
         show({"link": link}, as_json)
     else:
-        say(link)
+        print_line(link)
 
 
 def _key_facts(key: ApiKey) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from billing.cli.run_command import (
     with_user_names,
 )
 from billing.enforcement import limit_settings
-from billing.limits import Dimension, Limits, Mode, Scope, UnitLimit
+from billing.limits import Dimension, Mode, RequestLimits, Scope, UnitLimit
 from billing.quota.client import Quota
 from billing.quota.shadow_counts import shadow_refusals
 from billing.quota.types import LimitUse
@@ -175,7 +175,7 @@ def _is_of_one(row: QuotaPolicy) -> bool:
 
 
 async def _use(redis: Client, tenant: str, rows: Sequence[QuotaPolicy]) -> Sequence[LimitUse]:
-    limits = Limits(tuple(_limit(row) for row in rows))
+    limits = RequestLimits(tuple(_limit(row) for row in rows))
     return await Quota(redis, Settings()).use(tenant, limits, now_ms())
 
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import click
 
-from billing.approvals.money_actions import Move, Moved, book, planned
+from billing.approvals.money_actions import MoneyActionResult, Move, book, preview_action
 from billing.approvals.proposals import propose
-from billing.approvals.recent import moved_lately
+from billing.approvals.recent import recent_amounts
 from billing.approvals.second_person import shown_second
-from billing.booking.amount_bounds import Bounds
+from billing.booking.amount_bounds import AmountBounds
 from billing.cli.run_command import iso_time, run_with_redis, tenant_named
 from billing.money import to_display
 from billing.tables.approvals import Proposal
@@ -27,7 +27,7 @@ key_option = click.option("--key", required=True, help="Your name for this: said
 reason_option = click.option("--reason", required=True, help="Why; kept in the audit log.")
 
 
-class Ask(NamedTuple):
+class MoneyActionOptions(NamedTuple):
     """How a move is asked for."""
 
     dry_run: bool
@@ -35,10 +35,10 @@ class Ask(NamedTuple):
     as_json: bool
 
 
-class Outcome(NamedTuple):
+class MoneyActionOutcome(NamedTuple):
     """What a move does, or did; `proposal`: it waits for a second person."""
 
-    moved: Moved
+    moved: MoneyActionResult
     booked: bool
     proposal: Proposal | None = None
 
@@ -50,33 +50,39 @@ class Outcome(NamedTuple):
         return "booked" if self.booked else "not booked"
 
 
-def run_move(tenant: str, wanted: Move | Callable[[Tenant], Move], ask: Ask) -> Outcome:
+def run_move(
+    tenant: str, wanted: Move | Callable[[Tenant], Move], ask: MoneyActionOptions
+) -> MoneyActionOutcome:
     """Do it, only look, or propose it. Who calls shows the outcome, then `say_unbooked`."""
     settings = Settings()
-    bounds = Bounds.of(settings)
-    unasked = Bounds(bounds.unasked_nano, min(bounds.unasked_nano, bounds.most_nano))
+    bounds = AmountBounds.of(settings)
+    unasked = AmountBounds(bounds.unasked_nano, min(bounds.unasked_nano, bounds.most_nano))
 
-    async def run(db: Database, redis: Client) -> Outcome:
+    async def run(db: Database, redis: Client) -> MoneyActionOutcome:
         owner = await tenant_named(db, tenant)
         move = wanted(owner) if callable(wanted) else wanted
-        found = await planned(db, owner.tenant_id, move)
+        found = await preview_action(db, owner.tenant_id, move)
         if ask.dry_run or (found.nano > bounds.unasked_nano and not ask.yes and not found.done):
-            return Outcome(found, False)
+            return MoneyActionOutcome(found, False)
         who = current_author().name
-        if settings.second_person and needs_two(found, bounds, await moved_lately(db, owner.tenant_id, who)):
-            return Outcome(found, False, await propose(db, settings, owner, move, found.nano))
-        return Outcome(await book(db, redis, owner.tenant_id, move, bounds if ask.yes else unasked), True)
+        if settings.second_person and needs_two(
+            found, bounds, await recent_amounts(db, owner.tenant_id, who)
+        ):
+            return MoneyActionOutcome(found, False, await propose(db, settings, owner, move, found.nano))
+        return MoneyActionOutcome(
+            await book(db, redis, owner.tenant_id, move, bounds if ask.yes else unasked), True
+        )
 
     return run_with_redis(run)
 
 
-def needs_two(found: Moved, bounds: Bounds, lately_nano: int = 0) -> bool:
+def needs_two(found: MoneyActionResult, bounds: AmountBounds, lately_nano: int = 0) -> bool:
     """Whether one person may not do it alone, where so much was moved so of late. What was done
     before does nothing. Pure."""
     return not found.done and found.nano > 0 and found.nano + lately_nano > bounds.most_nano
 
 
-def say_unbooked(outcome: Outcome, ask: Ask) -> None:
+def say_unbooked(outcome: MoneyActionOutcome, ask: MoneyActionOptions) -> None:
     """Raises StartupError where it was proposed, or only looked at and nobody asked for that."""
     waiting = outcome.proposal
     if waiting is not None:

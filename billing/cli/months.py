@@ -2,7 +2,7 @@
 
 import re
 
-from billing.periods import Calendar, Window, month_number, month_text
+from billing.periods import Calendar, PeriodWindow, month_number, month_text
 from core.errors import StartupError
 
 MONTHS_MAX = 120
@@ -10,7 +10,7 @@ MONTH = re.compile(r"(\d{4})-(\d{1,2})", re.ASCII)
 HALF_MS = 14 * 86_400_000  # of the shortest month
 
 
-def month_window(text: str | None, calendar: Calendar, now: int) -> Window:
+def month_window(text: str | None, calendar: Calendar, now: int) -> PeriodWindow:
     """The month written as 2026-10; None: the last one that is over. Raises StartupError."""
     if text is None:
         return calendar.window(calendar.month_at(now) - 1)
@@ -28,7 +28,7 @@ def month_of(text: str) -> int:
     return month_number(int(match[1]), int(match[2]))
 
 
-def months_from(text: str | None, count: int, calendar: Calendar, now: int) -> Window:
+def months_from(text: str | None, count: int, calendar: Calendar, now: int) -> PeriodWindow:
     """`count` months from the one written on, by default the one that is. Raises StartupError."""
     running = calendar.window(calendar.month_at(now))
     first = running if text is None else month_window(text, calendar, now)
@@ -36,10 +36,10 @@ def months_from(text: str | None, count: int, calendar: Calendar, now: int) -> W
         last = calendar.window(calendar.month_at(first.start_ms) + count - 1)
     except ValueError as error:
         raise StartupError(f"{text!r} is no month for {count} months to begin with: {error}") from error
-    return Window(first.start_ms, last.end_ms)
+    return PeriodWindow(first.start_ms, last.end_ms)
 
 
-def months_in(window: Window, calendar: Calendar) -> int:
+def months_in(window: PeriodWindow, calendar: Calendar) -> int:
     """How many months a window is of. Its ends are those of months when it was made: in another zone they
     may be some hours off."""
     if window.end_ms <= window.start_ms:
@@ -47,11 +47,11 @@ def months_in(window: Window, calendar: Calendar) -> int:
     return calendar.month_at(window.end_ms - HALF_MS) - calendar.month_at(window.start_ms + HALF_MS) + 1
 
 
-def month_name(window: Window, calendar: Calendar) -> str:
+def month_name(window: PeriodWindow, calendar: Calendar) -> str:
     """`2026-10`: the month, or the first of several."""
     return month_text(calendar.month_at(window.start_ms + HALF_MS))
 
 
-def last_month_name(window: Window, calendar: Calendar) -> str:
+def last_month_name(window: PeriodWindow, calendar: Calendar) -> str:
     """The last of several months."""
     return month_text(calendar.month_at(window.end_ms - HALF_MS))

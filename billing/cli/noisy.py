@@ -5,11 +5,11 @@ from typing import Any
 import click
 
 from billing.cli.run_command import iso_time, json_option, run_on_database, run_with_redis, show, show_table
-from billing.noisy.findings import accept, dismiss, find_finding, in_force, list_findings
+from billing.noisy.findings import accept, dismiss, find_finding, is_throttling, list_findings
 from billing.tables.noisy import NoisyFinding
 from billing.tenants.tenancy import tenant_names
 from core.database import Database
-from core.terminal import say
+from core.terminal import print_line
 
 _finding = click.argument("finding")
 _reason = click.option("--reason", required=True, help="Why; kept with the finding and in the audit log.")
@@ -48,8 +48,8 @@ def show_command(finding: str, as_json: bool) -> None:
     found = run_on_database(lambda db: find_finding(db, finding))
     show(_facts(found), as_json)
     if not as_json and found.closed_ms is None:
-        say()
-        say(_advice(found))
+        print_line()
+        print_line(_advice(found))
 
 
 @noisy_command.command("accept")
@@ -96,7 +96,7 @@ def _row(found: NoisyFinding, names: dict[str, str], as_json: bool) -> dict[str,
         "fair": f"{found.fair_permille / 10:.0f} %",
         "others_wait_ms": found.others_wait_ms,
         "before_ms": found.baseline_wait_ms,
-        "slots_max": found.slots_max if in_force(found) else None,
+        "slots_max": found.slots_max if is_throttling(found) else None,
     }
 
 
@@ -115,7 +115,7 @@ def _facts(found: NoisyFinding) -> dict[str, Any]:
         "used_tokens": found.used_tokens,
         "others_wait_ms": found.others_wait_ms,
         "baseline_wait_ms": found.baseline_wait_ms,
-        "throttled": in_force(found),
+        "throttled": is_throttling(found),
         "slots_max": found.slots_max,
         "throttled_at": iso_time(found.throttled_ms),
         "lifted_at": iso_time(found.lifted_ms),

@@ -24,7 +24,7 @@ from billing.tenants import tenancy
 from core.database import Database
 from core.errors import StartupError
 from core.redis import Client
-from core.terminal import say
+from core.terminal import print_line
 
 _plan = click.argument("plan")
 
@@ -87,7 +87,7 @@ def show_command(plan: str, as_json: bool) -> None:
         show({**_facts(found), "limits": limits}, as_json)
         return
     show(_facts(found), as_json)
-    say()
+    print_line()
     show_table(limits, as_json, "no limits: see `parley plans set-limit --help`")
 
 

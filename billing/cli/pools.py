@@ -20,7 +20,7 @@ from billing.dedicated_pools.commitments import (
 from billing.dedicated_pools.owners import assign_pool, owners_of, release_pool
 from billing.dedicated_pools.reports import PoolUse, pool_usage, whole_hours
 from billing.money import to_display
-from billing.periods import HOUR_MS, UTC_ZONE, Calendar, Window
+from billing.periods import HOUR_MS, UTC_ZONE, Calendar, PeriodWindow
 from billing.prices.book import ANY_MODEL, gpu_price, pinned_prices
 from billing.prices.calendars import calendar_of
 from billing.tables.dedicated_pools import Commitment, GpuCost
@@ -29,7 +29,7 @@ from billing.tenants.tenancy import find_project, tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, StartupError
-from core.terminal import say
+from core.terminal import print_line
 
 DAYS_MAX = 366 * 5
 
@@ -141,10 +141,10 @@ def usage_command(tenant: str | None, month: str | None, region: str, as_json: b
     Whole hours; the one that runs is not over and not billed. --json: GPU-seconds and nano-USD.
     """
 
-    async def read(db: Database) -> tuple[Window, list[dict[str, Any]]]:
+    async def read(db: Database) -> tuple[PeriodWindow, list[dict[str, Any]]]:
         owner = await tenant_named(db, tenant) if tenant else None
         now = now_ms()
-        window = Window(now - 24 * HOUR_MS, now)
+        window = PeriodWindow(now - 24 * HOUR_MS, now)
         if month:
             calendar = await calendar_of(db, owner) if owner else Calendar(UTC_ZONE)
             window = month_window(month, calendar, now)
@@ -154,7 +154,7 @@ def usage_command(tenant: str | None, month: str | None, region: str, as_json: b
         return window, [(_in_units if as_json else _in_words)(each, names) for each in uses]
 
     window, rows = run_on_database(read)
-    say(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+    print_line(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
     show_table(rows, as_json, "no GPU was ready, and none was committed to")
 
 

@@ -7,7 +7,7 @@ import click
 from billing.cli.arguments import TAKEN_BACK, end_state, nano_of
 from billing.cli.months import MONTHS_MAX, last_month_name, month_name, months_from, months_in
 from billing.cli.run_command import json_option, run_on_database, show, show_table, tenant_named
-from billing.closing.commitment_trials import would_bill
+from billing.closing.commitment_trials import commitment_charge_so_far
 from billing.closing.period_commitments import (
     NOTICE_MONTHS,
     NOTICE_MONTHS_MAX,
@@ -18,10 +18,10 @@ from billing.closing.period_commitments import (
     until_ms,
 )
 from billing.money import to_display
-from billing.periods import Calendar, Window
+from billing.periods import Calendar, PeriodWindow
 from billing.prices.calendars import calendar_of
 from billing.prices.rating import Meter
-from billing.prices.true_up import Committed
+from billing.prices.true_up import CommittedInPeriod
 from billing.prices.written_tiers import TIERED
 from billing.tables.prices import PeriodCommitment
 from core.clock import now_ms
@@ -86,7 +86,7 @@ def commit_command(
         billed = {
             "months": months,
             **_money("total", months * row.committed_nano, as_json),
-            **_money("this_month", await would_bill(db, owner, new, now), as_json),
+            **_money("this_month", await commitment_charge_so_far(db, owner, new, now), as_json),
             "state": "not made: a dry run",
         }
         return {**_facts(row, calendar, as_json), "id": "", **billed}
@@ -94,9 +94,11 @@ def commit_command(
     show(run_on_database(add), as_json)
 
 
-def _committed(amount: str, meter: str | None, model: str, units: int, overage: str | None) -> Committed:
+def _committed(
+    amount: str, meter: str | None, model: str, units: int, overage: str | None
+) -> CommittedInPeriod:
     times = 1_000_000 if meter == Meter.REQUEST else 1
-    return Committed(
+    return CommittedInPeriod(
         committed_nano=nano_of(amount),
         model=model,
         meter=Meter(meter) if meter else None,
@@ -140,7 +142,7 @@ def end_commitment_command(
         owner = await tenant_named(db, tenant)
         calendar = await calendar_of(db, owner)
         row, before = await end_commitment(db, owner, commitment, reason, mistake, dry_run)
-        spared = months_in(Window(until_ms(row), before), calendar) * row.committed_nano
+        spared = months_in(PeriodWindow(until_ms(row), before), calendar) * row.committed_nano
         state = end_state(mistake, dry_run)
         return {**_facts(row, calendar, as_json), **_money("not_billed", spared, as_json), "state": state}
 
@@ -149,12 +151,14 @@ def end_commitment_command(
 
 def _facts(row: PeriodCommitment, calendar: Calendar, as_json: bool) -> dict[str, Any]:
     """`as_json`: amounts in nano."""
-    until, agreed = until_ms(row), Window(row.start_ms, row.end_ms)
+    until, agreed = until_ms(row), PeriodWindow(row.start_ms, row.end_ms)
     nothing = None if as_json else TAKEN_BACK
     return {
         "id": row.id,
         "from": month_name(agreed, calendar),
-        "to": last_month_name(Window(row.start_ms, until), calendar) if until > row.start_ms else nothing,
+        "to": last_month_name(PeriodWindow(row.start_ms, until), calendar)
+        if until > row.start_ms
+        else nothing,
         "agreed_to": last_month_name(agreed, calendar),
         "notice_months": row.notice_months,
         **_money("amount", row.committed_nano, as_json),

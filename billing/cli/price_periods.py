@@ -15,8 +15,8 @@ from billing.cli.run_command import (
     tenant_named,
 )
 from billing.cli.wallets import say_owed
-from billing.closing.period_close import Asked, Closing, ForPeriod, close_period, closes_of
-from billing.closing.period_lacks import in_words
+from billing.closing.period_close import CloseOptions, PeriodClosing, PeriodTrueUp, close_period, closes_of
+from billing.closing.period_lacks import gaps_text
 from billing.money import to_display
 from billing.periods import Calendar
 from billing.prices.calendars import calendar_of
@@ -28,7 +28,7 @@ from core.database import Database
 from core.pools import announced_pools
 from core.redis import Client
 from core.settings import Settings
-from core.terminal import say
+from core.terminal import print_line
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 
@@ -50,12 +50,12 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
     it is of.
     """
 
-    async def close(db: Database, redis: Client) -> tuple[Closing, Calendar, int]:
+    async def close(db: Database, redis: Client) -> tuple[PeriodClosing, Calendar, int]:
         owner = await tenant_named(db, tenant)
         calendar = await calendar_of(db, owner)
         window = month_window(month, calendar, now_ms())
         found = await under_way(redis, await _pools(redis), owner.tenant_id, window.end_ms)
-        asked = Asked(found, dry_run, force)
+        asked = CloseOptions(found, dry_run, force)
         closing = await close_period(db, owner, month_name(window, calendar), window, asked)
         return closing, calendar, await owed_by(db, owner.tenant_id)
 
@@ -64,10 +64,12 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
     show_table(rows, as_json, "nothing but flat prices: there is nothing to true up")
     if closing.lacks is not None:
         what = "closed without" if closing.closed_ms else "not whole"
-        say(f"{closing.month}: {what}: {in_words(closing.lacks)}", err=True)
+        print_line(f"{closing.month}: {what}: {gaps_text(closing.lacks)}", err=True)
     if not as_json:
         state = f"closed {iso_time(closing.closed_ms)}" if closing.closed_ms else "not closed: a dry run"
-        say(f"{closing.month}: trued up by {to_display(closing.amount_nano)} in all, {state}", err=True)
+        print_line(
+            f"{closing.month}: trued up by {to_display(closing.amount_nano)} in all, {state}", err=True
+        )
         say_owed(owed_nano)
 
 
@@ -97,7 +99,7 @@ def periods_command(tenant: str, as_json: bool) -> None:
 
 def _period(close: PeriodClose, as_json: bool) -> dict[str, Any]:
     trued_up = close.amount_nano if as_json else to_display(close.amount_nano)
-    lacks = close.lacks if as_json or close.lacks is None else in_words(close.lacks)
+    lacks = close.lacks if as_json or close.lacks is None else gaps_text(close.lacks)
     return {
         "month": close.month,
         "from": iso_time(close.start_ms),
@@ -109,7 +111,7 @@ def _period(close: PeriodClose, as_json: bool) -> dict[str, Any]:
     }
 
 
-def _facts(each: ForPeriod, calendar: Calendar, as_json: bool) -> dict[str, Any]:
+def _facts(each: PeriodTrueUp, calendar: Calendar, as_json: bool) -> dict[str, Any]:
     found, key = each.true_up, each.true_up.key
     facts: dict[str, Any] = {
         "of_month": month_name(each.period, calendar),

@@ -21,10 +21,10 @@ from billing.cli.run_command import (
     show_table,
     tenant_named,
 )
-from billing.closing.what_if import Compared, what_if
+from billing.closing.what_if import WhatIfResult, what_if
 from billing.money import UNITS, round_half_even, to_display, to_text
-from billing.periods import UTC_ZONE, Calendar, Window
-from billing.prices.book import NewVersion, add_version, list_books, pinned_prices
+from billing.periods import UTC_ZONE, Calendar, PeriodWindow
+from billing.prices.book import NewVersion, add_version, list_price_books, pinned_prices
 from billing.prices.calendars import calendar_of
 from billing.prices.files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
 from billing.prices.tiers import TierPrices
@@ -32,13 +32,13 @@ from billing.prices.versions import Contents, contents_of
 from billing.prices.withdrawals import NOTICE_MS
 from billing.prices.written_tiers import HOUR_SECONDS, TierKey
 from billing.tables.tenants import PLATFORM, PriceBook, PriceVersion
-from billing.tenants.tenancy import PRICES_CHANGED, tell, tenant_names
+from billing.tenants.tenancy import PRICES_CHANGED, publish_news, tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.error_facts import reason
 from core.errors import StartupError
 from core.redis import Client
-from core.terminal import progress, say
+from core.terminal import print_line, progress
 
 FILE_BYTES_MAX = 1 << 20
 EPOCH = datetime.fromtimestamp(0, UTC)
@@ -133,7 +133,7 @@ def import_command(
 
     async def add_and_tell(db: Database, redis: Client) -> tuple[PriceVersion, bool]:
         done = await add(db)
-        await tell(redis, PLATFORM, PRICES_CHANGED)
+        await publish_news(redis, PLATFORM, PRICES_CHANGED)
         return done
 
     version, made = run_with_redis(add_and_tell) if at_once else run_on_database(add)
@@ -176,7 +176,7 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
 
     names: dict[str, str] = {}
 
-    async def compare(db: Database) -> tuple[Window, list[Compared]]:
+    async def compare(db: Database) -> tuple[PeriodWindow, list[WhatIfResult]]:
         names.update(await tenant_names(db))
         owner = await tenant_named(db, tenant) if tenant else None
         calendar = await calendar_of(db, owner) if owner else Calendar(UTC_ZONE)
@@ -185,11 +185,11 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
         return window, await what_if(db, prices, window, owner.tenant_id if owner else None, told, tiers)
 
     window, compared = run_on_database(compare)
-    total = Compared("", "total")
+    total = WhatIfResult("", "total")
     for each in compared:
         for name in SUMS:
             setattr(total, name, getattr(total, name) + getattr(each, name))
-    say(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+    print_line(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
     lines = (*compared, total)
     show_table([_in_nano(each) if as_json else _in_words(each, names) for each in lines], as_json, "")
 
@@ -244,7 +244,7 @@ async def _paid(db: Database, name: str, model: str, only: str | None) -> dict[s
 async def _books(db: Database, only: str | None) -> list[dict[str, Any]]:
     """A fact sheet for each model of each version."""
     sheets: list[dict[str, Any]] = []
-    found = [entry for entry in await list_books(db) if only in (None, entry[0].id)]
+    found = [entry for entry in await list_price_books(db) if only in (None, entry[0].id)]
     if only is not None and not found:
         raise StartupError(f"there is no price book {only!r}: see `parley prices show`")
     async with db.session() as session:
@@ -292,11 +292,11 @@ def _tiers(model: str, tiers: Mapping[TierKey, TierPrices]) -> str:
     return ", ".join(f"{key[1]} {tiers[key].mode}" for key in sorted(tiers) if key[0] == model)
 
 
-def _in_nano(compared: Compared) -> dict[str, Any]:
+def _in_nano(compared: WhatIfResult) -> dict[str, Any]:
     return {**asdict(compared), "change_nano": compared.would_nano - compared.was_nano}
 
 
-def _in_words(compared: Compared, names: Mapping[str, str]) -> dict[str, Any]:
+def _in_words(compared: WhatIfResult, names: Mapping[str, str]) -> dict[str, Any]:
     change = compared.would_nano - compared.was_nano
     percent = 100 * change / compared.was_nano if compared.was_nano else 0.0
     return {

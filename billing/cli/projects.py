@@ -15,7 +15,7 @@ from billing.cli.run_command import (
     show_table,
     tenant_named,
 )
-from billing.quota.owned import Whose
+from billing.quota.owned import OwnerFilter
 from billing.tables.ledger import CostCenter
 from billing.tables.tenants import Project
 from billing.tenants import cost_centers, tenancy
@@ -81,7 +81,7 @@ def _close(tenant: str, project: str, closed: bool, cancel: bool = False) -> tup
                 f"there is no project {project!r}: see `parley projects list --tenant {owner}`"
             )
         changed = await tenancy.close_project(db, redis, owner, found.id, closed)
-        whose = Whose(owner, project=found.id)
+        whose = OwnerFilter(owner, project=found.id)
         return changed, await cancel_requests(db, redis, whose) if cancel else None
 
     return run_with_redis(change)

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from billing.booking.amount_bounds import Bounds
+from billing.booking.amount_bounds import AmountBounds
 from billing.cli.run_command import iso_time, json_option, run_on_database, show, show_table
 from billing.posting import quarantine
 from billing.quota.client import Quota
@@ -47,7 +47,7 @@ def list_command(resolved: bool, as_json: bool) -> None:
 @json_option
 def accept_command(event: str, reason: str, as_json: bool) -> None:
     """Let EVENT count: bill its request, or book the difference to what was billed."""
-    bounds = Bounds.of(Settings())
+    bounds = AmountBounds.of(Settings())
     done = _decided(lambda db, quota: quarantine.accept(db, event, reason, quota, bounds))
     show({"event": event, "done": done}, as_json)
 

@@ -7,16 +7,20 @@ from collections.abc import Mapping, Sequence
 import click
 
 from billing.cli.run_command import json_option, run_on_database, show_table, tenant_named
-from billing.reconciliation.comparison import MEANING, Check, Compared, State
-from billing.reconciliation.rebuild_rollups import mend_rollups
+from billing.reconciliation.comparison import MEANING, Check, Comparison, ComparisonState
+from billing.reconciliation.rebuild_rollups import rebuild_wrong_rollups
 from billing.reconciliation.run import EVERYTHING, Reconciliation
 from billing.tenants.tenancy import tenant_names
 from core.database import Database
 from core.redis import connect
 from core.settings import Settings
-from core.terminal import Styled, Table, live, show_blocks
+from core.terminal import Styled, Table, live, print_blocks
 
-COLOURS = {State.EQUAL: "green", State.DIFFERS: "bold red", State.WAITING: "yellow"}
+COLOURS = {
+    ComparisonState.EQUAL: "green",
+    ComparisonState.DIFFERS: "bold red",
+    ComparisonState.WAITING: "yellow",
+}
 WATCH_SECONDS = 5.0
 
 
@@ -67,20 +71,20 @@ def reconcile_command(
 
     names: dict[str, str] = {}
 
-    async def look(db: Database) -> list[Compared]:
+    async def look(db: Database) -> list[Comparison]:
         redis = connect(settings)
         try:
             names.update(await tenant_names(db))
             owner = await tenant_named(db, tenant) if tenant else None
             reconciliation = Reconciliation(db, redis, settings)
             if repair and owner is not None:
-                await mend_rollups(db, owner.tenant_id)
+                await rebuild_wrong_rollups(db, owner.tenant_id)
                 return await reconciliation.repair(owner.tenant_id)
             return await reconciliation.run(chosen, owner.tenant_id if owner else None, whole)
         finally:
             await redis.aclose()
 
-    async def look_on(db: Database) -> list[Compared]:
+    async def look_on(db: Database) -> list[Comparison]:
         with live(screen=False) as update:
             while True:
                 compared = await look(db)
@@ -97,12 +101,12 @@ def reconcile_command(
     if as_json:
         show_table([each.facts() for each in compared], True, "")
     else:
-        show_blocks(board(compared, everything, names))
-    if any(each.state is State.DIFFERS for each in compared):
+        print_blocks(board(compared, everything, names))
+    if any(each.state is ComparisonState.DIFFERS for each in compared):
         sys.exit(1)
 
 
-def board(compared: Sequence[Compared], everything: bool, names: Mapping[str, str]) -> Table:
+def board(compared: Sequence[Comparison], everything: bool, names: Mapping[str, str]) -> Table:
     """A line a check, and one for each comparison that differs or waits. `names`: of tenants, by id."""
     table = Table()
     table.columns("check", "what", "tenant")
@@ -113,12 +117,12 @@ def board(compared: Sequence[Compared], everything: bool, names: Mapping[str, st
         if own:
             table.row(check.value, MEANING[check], "", "", "", "", "", _overall(own), _count(own))
         for each in own:
-            if everything or each.state is not State.EQUAL:
+            if everything or each.state is not ComparisonState.EQUAL:
                 table.row("", *_cells(each, names))
     return table
 
 
-def _cells(compared: Compared, names: Mapping[str, str]) -> tuple[str | Styled, ...]:
+def _cells(compared: Comparison, names: Mapping[str, str]) -> tuple[str | Styled, ...]:
     numbers = [compared.expected, compared.actual, compared.difference]
     shown = map(compared.in_words, numbers)
     age = f"{compared.age_ms // 1000} s" if compared.age_ms else ""
@@ -127,15 +131,19 @@ def _cells(compared: Compared, names: Mapping[str, str]) -> tuple[str | Styled, 
     return (compared.subject, name, *shown, age, _coloured(compared.state), detail)
 
 
-def _overall(compared: Sequence[Compared]) -> Styled:
+def _overall(compared: Sequence[Comparison]) -> Styled:
     states = {each.state for each in compared}
-    worst = next(state for state in (State.DIFFERS, State.WAITING, State.EQUAL) if state in states)
+    worst = next(
+        state
+        for state in (ComparisonState.DIFFERS, ComparisonState.WAITING, ComparisonState.EQUAL)
+        if state in states
+    )
     return _coloured(worst)
 
 
-def _count(compared: Sequence[Compared]) -> str:
+def _count(compared: Sequence[Comparison]) -> str:
     return f"{len(compared)} compared"
 
 
-def _coloured(state: State) -> Styled:
+def _coloured(state: ComparisonState) -> Styled:
     return Styled(state.value, COLOURS[state])

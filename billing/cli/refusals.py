@@ -8,9 +8,9 @@ from billing.cli.arguments import scope_id_of, since_of
 from billing.cli.run_command import iso_time, run_on_database, show_table, tenant_named
 from billing.requests.refusal_views import (
     LOOKED_MAX,
-    FoundRefusals,
+    RefusalMatch,
     RefusalPage,
-    SoughtRefusals,
+    RefusalSearch,
     find_refusals,
     refusal_cursor_of,
 )
@@ -19,7 +19,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.names import checked_name
-from core.terminal import say, say_json
+from core.terminal import print_json, print_line
 
 DAY_MS = 86_400_000
 OF_ENDED_ONES = ("project", "model", "pool", "reason", "over_ms", "cost_over")
@@ -33,22 +33,22 @@ def find_refused(asked: dict[str, Any], as_json: bool) -> None:
             raise StartupError(f"refusals are not counted by --{option}: use --tenant, --user, --key, --code")
 
     async def find(db: Database) -> RefusalPage:
-        given = await asked_of(db, asked, ("user", "key"), ("code",))
+        given = await search_of(db, asked, ("user", "key"), ("code",))
         after = refusal_cursor_of(asked["after"]) if asked["after"] else None
-        return await find_refusals(db, SoughtRefusals(**given, after=after, limit=asked["limit"]))
+        return await find_refusals(db, RefusalSearch(**given, after=after, limit=asked["limit"]))
 
     page = run_on_database(find)
     show_table(
         [_facts(each) if as_json else _row(each) for each in page.found], as_json, "nothing was refused"
     )
     if page.next is not None and as_json:
-        say_json({"next": page.next.text()})
+        print_json({"next": page.next.text()})
     elif page.next is not None:
         looked = "" if len(page.found) == asked["limit"] else f"{LOOKED_MAX:,} rows were looked at; "
-        say(f"{looked}there may be more: --after {page.next.text()}", err=True)
+        print_line(f"{looked}there may be more: --after {page.next.text()}", err=True)
 
 
-async def asked_of(
+async def search_of(
     db: Database, asked: dict[str, Any], scopes: Sequence[str], texts: Sequence[str]
 ) -> dict[str, Any]:
     """Times, the tenant, and what of it is named, by ids. Raises StartupError for what the tenant has not."""
@@ -81,7 +81,7 @@ async def _id_of(db: Database, tenant: str, scope: str, named: str) -> str:
     return await scope_id_of(db, tenant, scope, named)
 
 
-def _row(found: FoundRefusals) -> dict[str, Any]:
+def _row(found: RefusalMatch) -> dict[str, Any]:
     return {
         "minute": iso_time(found.minute_ms),
         "tenant": found.tenant_name or "(others)",
@@ -94,6 +94,6 @@ def _row(found: FoundRefusals) -> dict[str, Any]:
     }
 
 
-def _facts(found: FoundRefusals) -> dict[str, Any]:
+def _facts(found: RefusalMatch) -> dict[str, Any]:
     facts = {name: getattr(found, name) for name in found.__struct_fields__}
     return {"minute": iso_time(found.minute_ms), **facts}

@@ -5,21 +5,21 @@ from typing import Any
 import click
 
 from billing.cli.arguments import DURATION, nano_of
-from billing.cli.refusals import asked_of, find_refused
+from billing.cli.refusals import find_refused, search_of
 from billing.cli.run_command import iso_time, json_option, run_on_database, show_table
 from billing.money import to_display
 from billing.requests.find import (
     FOUND_MAX,
     REASONS,
     SCANNED_MAX,
-    FoundRequest,
-    Page,
-    Sought,
+    RequestMatch,
+    RequestPage,
+    RequestSearch,
     cursor_of,
     find_requests,
 )
 from core.database import Database
-from core.terminal import say, say_json
+from core.terminal import print_json, print_line
 
 
 @click.command("find")
@@ -57,22 +57,22 @@ def find_command(as_json: bool, **asked: Any) -> None:
         find_refused(asked, as_json)
         return
 
-    async def find(db: Database) -> Page:
+    async def find(db: Database) -> RequestPage:
         return await find_requests(db, await _sought(db, asked))
 
     page = run_on_database(find)
     if as_json:
         for each in page.found:
-            say_json(_facts(each))
+            print_json(_facts(each))
     else:
         show_table([_row(each) for each in page.found], False, "no request fits")
     _say_more(page, asked["limit"], as_json)
 
 
-async def _sought(db: Database, asked: dict[str, Any]) -> Sought:
+async def _sought(db: Database, asked: dict[str, Any]) -> RequestSearch:
     """What is asked for, by ids. Raises StartupError for what the tenant has not."""
-    given = await asked_of(db, asked, ("user", "project", "key"), ("model", "pool", "reason", "code"))
-    return Sought(
+    given = await search_of(db, asked, ("user", "project", "key"), ("model", "pool", "reason", "code"))
+    return RequestSearch(
         **given,
         over_ms=asked["over_ms"],
         cost_over_nano=nano_of(asked["cost_over"]) if asked["cost_over"] else None,
@@ -81,17 +81,17 @@ async def _sought(db: Database, asked: dict[str, Any]) -> Sought:
     )
 
 
-def _say_more(page: Page, limit: int, as_json: bool) -> None:
+def _say_more(page: RequestPage, limit: int, as_json: bool) -> None:
     if page.next is None:
         return
     if as_json:
-        say_json({"next": page.next.text()})
+        print_json({"next": page.next.text()})
         return
     looked = "" if len(page.found) == limit else f"{SCANNED_MAX:,} requests were looked at; "
-    say(f"{looked}there may be more: --after {page.next.text()}", err=True)
+    print_line(f"{looked}there may be more: --after {page.next.text()}", err=True)
 
 
-def _row(found: FoundRequest) -> dict[str, Any]:
+def _row(found: RequestMatch) -> dict[str, Any]:
     first = found.first_token_after_ms
     return {
         "ended": iso_time(found.ended_ms),
@@ -109,6 +109,6 @@ def _row(found: FoundRequest) -> dict[str, Any]:
     }
 
 
-def _facts(found: FoundRequest) -> dict[str, Any]:
+def _facts(found: RequestMatch) -> dict[str, Any]:
     times = {"ended": iso_time(found.ended_ms), "accepted": iso_time(found.accepted_ms)}
     return {**{name: getattr(found, name) for name in found.__struct_fields__}, **times}

@@ -16,8 +16,8 @@ from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.redis import Client, connect
 from core.settings import Settings
-from core.store_errors import redis_away
-from core.terminal import Table, say, say_json, show_blocks
+from core.store_errors import redis_failure
+from core.terminal import Table, print_blocks, print_json, print_line
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ def run_on_database(
     except Refused as refused:
         raise StartupError(refused.refusal.message) from refused
     except RedisError as error:
-        why = redis_away(error, settings)
+        why = redis_failure(error, settings)
         raise StartupError(f"what is in the database may be changed already, but {why}") from error
 
 
@@ -118,11 +118,11 @@ def iso_time(unix_ms: int | None) -> str | None:
 def show(facts: dict[str, Any], as_json: bool) -> None:
     """One thing: a line a fact, those that are empty left out; or a JSON object."""
     if as_json:
-        say_json(facts)
+        print_json(facts)
         return
     for name, value in facts.items():
         if value not in (None, ""):
-            say(f"{name:<14} {_text(value)}")
+            print_line(f"{name:<14} {_text(value)}")
 
 
 def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
@@ -132,10 +132,10 @@ def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> Non
     """
     if as_json:
         for facts in rows:
-            say_json(facts)
+            print_json(facts)
         return
     if not rows:
-        say(empty)
+        print_line(empty)
         return
     table = Table()
     names = [name for name in rows[0] if any(facts[name] not in (None, "") for facts in rows)]
@@ -145,7 +145,7 @@ def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> Non
         table.columns(name, right=right, whole=any(UUID.fullmatch(str(value)) for value in values))
     for facts in rows:
         table.row(*("" if facts[name] is None else _text(facts[name]) for name in names))
-    show_blocks(table)
+    print_blocks(table)
 
 
 def _is_number(value: Any) -> bool:

@@ -21,7 +21,7 @@ from billing.tenants.users import user_named, user_names
 from core.database import Database
 from core.errors import StartupError
 from core.redis import Client
-from core.terminal import say
+from core.terminal import print_line
 
 
 @click.group("sessions")
@@ -74,7 +74,7 @@ def revoke_command(tenant: str | None, operators: bool, session: str | None, use
     ended = run_with_redis(end)
     if ended == 0:
         raise StartupError(f"nobody is signed in by that: see `parley sessions list {whose}`")
-    say(f"signed out: {ended}")
+    print_line(f"signed out: {ended}")
 
 
 def _require_one(tenant: str | None, operators: bool) -> None:

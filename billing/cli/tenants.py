@@ -17,9 +17,9 @@ from billing.cli.run_command import (
     show_table,
     tenant_named,
 )
-from billing.enforcement.limit_settings import announce
+from billing.enforcement.limit_settings import publish_limits_changed
 from billing.money import to_display
-from billing.quota.owned import Whose
+from billing.quota.owned import OwnerFilter
 from billing.tables.tenants import PoolTerms, Tenant
 from billing.tenants import tenancy
 from billing.tenants.pool_terms import find_terms, set_terms
@@ -127,8 +127,8 @@ def set_command(
     async def change(db: Database, redis: Client) -> Tenant:
         tenant_id = (await tenant_named(db, tenant)).tenant_id
         changed = await tenancy.set_tenant(db, tenant_id, **facts)
-        await tenancy.tell(redis, tenant_id)
-        await announce(redis, tenant_id)  # budgets begin anew by its time zone
+        await tenancy.publish_news(redis, tenant_id)
+        await publish_limits_changed(redis, tenant_id)  # budgets begin anew by its time zone
         return changed
 
     show(_tenant_facts(run_with_redis(change)), as_json)
@@ -160,7 +160,7 @@ def _close(tenant: str, closed: bool, cancel: bool = False) -> tuple[Tenant, Can
     async def change(db: Database, redis: Client) -> tuple[Tenant, Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
         changed = await tenancy.close_tenant(db, redis, owner, closed)
-        return changed, await cancel_requests(db, redis, Whose(owner)) if cancel else None
+        return changed, await cancel_requests(db, redis, OwnerFilter(owner)) if cancel else None
 
     return run_with_redis(change)
 

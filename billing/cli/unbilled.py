@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from billing.booking.assess import known
+from billing.booking.assess import decode_event
 from billing.cli.run_command import iso_time, json_option, run_on_database, show_table
 from billing.money import to_display
 from billing.posting.quarantine import held_events
-from billing.reconciliation.unbilled import PoolHour, Share, pool_hours, share_of
+from billing.reconciliation.unbilled import EndedPoolHour, UnbilledShare, pool_hours, share_of
 from billing.tables.tenants import UsageQuarantine
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, UsageEvent, ended_stream
 from core.clock import now_ms
@@ -17,7 +17,7 @@ from core.database import Database
 from core.pools import known_pools
 from core.redis import Client, connect
 from core.settings import Settings
-from core.terminal import say
+from core.terminal import print_line
 
 WAITED_MS = 60_000
 WAITING_MAX = 1_000
@@ -39,7 +39,7 @@ def unbilled_command(pool: str | None, as_json: bool) -> None:
     day's output tokens; above PARLEY_UNBILLED_SHARE_MAX operators are told.
     """
 
-    async def read(db: Database) -> tuple[list[dict[str, Any]], list[Share]]:
+    async def read(db: Database) -> tuple[list[dict[str, Any]], list[UnbilledShare]]:
         settings, now = Settings(), now_ms()
         redis = connect(settings)
         try:
@@ -58,7 +58,7 @@ def unbilled_command(pool: str | None, as_json: bool) -> None:
     for each in shares:
         if each.output or each.unbilled:
             part = f"{100 * each.part:.3f} % ({each.unbilled:,} of {each.output:,} output tokens)"
-            say(f"pool {each.pool}, last day: {part} unbilled", err=True)
+            print_line(f"pool {each.pool}, last day: {part} unbilled", err=True)
 
 
 async def waiting(redis: Client, pool: str, now: int) -> list[UsageEvent]:
@@ -74,7 +74,7 @@ async def waiting(redis: Client, pool: str, now: int) -> list[UsageEvent]:
     if pending:
         start = (await client.xpending(key, ENDED_GROUP_BILLER))["min"].decode()
     entries = await client.xrange(key, min=start, max=str(now - WAITED_MS), count=WAITING_MAX)
-    events = [known(fields.get(ENDED_FIELD.encode(), b"")) for _, fields in entries]
+    events = [decode_event(fields.get(ENDED_FIELD.encode(), b"")) for _, fields in entries]
     return [event for event in events if event is not None]
 
 
@@ -82,7 +82,7 @@ def _held(held: Iterable[UsageQuarantine], pools: set[str], as_json: bool) -> li
     rows: list[dict[str, Any]] = []
     for each in held:
         if each.pool in pools:
-            event = known(each.event)
+            event = decode_event(each.event)
             unknown = {
                 "state": "held",
                 "pool": each.pool,
@@ -111,7 +111,7 @@ def _row(state: str, pool: str, event: UsageEvent, as_json: bool) -> dict[str, A
     }
 
 
-def _lost(hour: PoolHour, as_json: bool) -> dict[str, Any]:
+def _lost(hour: EndedPoolHour, as_json: bool) -> dict[str, Any]:
     return {
         "state": "lost",
         "pool": hour.pool,

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from billing.approvals.money_actions import CorrectMove
-from billing.audit.log import note
+from billing.approvals.money_actions import CorrectionAction
+from billing.audit.log import record_separately
 from billing.booking import rollups
 from billing.cli.arguments import WHOLE_TOKENS, instant_of
 from billing.cli.compare import compare_command
 from billing.cli.corrections import book_correction
-from billing.cli.money_actions import Ask
+from billing.cli.money_actions import MoneyActionOptions
 from billing.cli.months import month_name, month_of, month_window
 from billing.cli.run_command import (
     iso_time,
@@ -25,13 +25,13 @@ from billing.cli.run_command import (
 )
 from billing.cli.unbilled import unbilled_command
 from billing.cli.wallets import say_owed
-from billing.closing.period_close import closed_without
+from billing.closing.period_close import closing_gaps_of
 from billing.money import to_display, to_text
-from billing.periods import LAST_MS, Calendar, Window, month_text
+from billing.periods import LAST_MS, Calendar, PeriodWindow, month_text
 from billing.prices.calendars import calendar_of
 from billing.prices.rating import Meter
 from billing.reports.focus import COLUMNS, account_of, charges, focus_row
-from billing.reports.usage_report import GroupBy, Usage, usage_as_of, usage_in
+from billing.reports.usage_report import GroupBy, UsageSums, usage_as_of, usage_in
 from billing.tables.tenants import Tenant
 from billing.tenants.cost_centers import list_cost_centers
 from billing.tenants.keys import list_keys
@@ -41,7 +41,7 @@ from billing.wallets.owed import owed_by
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from core.terminal import progress, say, sheet
+from core.terminal import print_line, progress, sheet
 
 DAYS_MAX = 400
 
@@ -80,7 +80,7 @@ def show_command(
     if month and (start or end):
         raise StartupError("give --month, or --from and --to")
 
-    async def read(db: Database) -> tuple[Window, list[Usage], Mapping[str, str], int]:
+    async def read(db: Database) -> tuple[PeriodWindow, list[UsageSums], Mapping[str, str], int]:
         owner = await tenant_named(db, tenant)
         owed_nano = await owed_by(db, owner.tenant_id)
         names = await _names(db, owner.tenant_id, GroupBy(by))
@@ -107,7 +107,7 @@ def show_command(
         _print_csv(by, found, names)
         return
     if not as_json:
-        say(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
+        print_line(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
         found = [each for each in found if by != GroupBy.DAY or int(each.group) <= now_ms()]
     rows = [_row(by, usage, as_json, names) for usage in found]
     show_table(rows, as_json, "nothing was used in this time")
@@ -135,7 +135,7 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
         await _say_lacks(db, owner, period)
         account = await account_of(db, owner, issuer)
         facts = {"month": month_name(period, calendar), "issuer": issuer}
-        await note(db, owner.tenant_id, "usage.export", owner.tenant_id, facts)
+        await record_separately(db, owner.tenant_id, "usage.export", owner.tenant_id, facts)
         written = 0
         with sheet(out) as write:
             write(COLUMNS)
@@ -150,7 +150,7 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
 
     written = run_on_database(export)
     if out:
-        say(f"{written:,} rows in {out}", err=True)
+        print_line(f"{written:,} rows in {out}", err=True)
 
 
 _of_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
@@ -202,7 +202,9 @@ def correct_command(
         Meter.OUTPUT: output_tokens,
     }
     wanted = {meter.value: quantity for meter, quantity in given.items() if quantity is not None}
-    book_correction(tenant, CorrectMove(request_id, wanted, cause), Ask(dry_run, yes, as_json))
+    book_correction(
+        tenant, CorrectionAction(request_id, wanted, cause), MoneyActionOptions(dry_run, yes, as_json)
+    )
 
 
 @usage_command.command("refund")
@@ -221,7 +223,9 @@ def refund_command(tenant: str, request_id: str, cause: str, dry_run: bool, yes:
 
     Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see `parley approvals list`.
     """
-    book_correction(tenant, CorrectMove(request_id, None, cause), Ask(dry_run, yes, as_json))
+    book_correction(
+        tenant, CorrectionAction(request_id, None, cause), MoneyActionOptions(dry_run, yes, as_json)
+    )
 
 
 @usage_command.command("rebuild")
@@ -247,23 +251,23 @@ def rebuild_command(tenant: str | None, as_json: bool) -> None:
     show({"tenants": len(done), "lines": sum(done.values())}, as_json)
 
 
-def _window(month: str | None, start: str | None, end: str | None, calendar: Calendar) -> Window:
+def _window(month: str | None, start: str | None, end: str | None, calendar: Calendar) -> PeriodWindow:
     """The time asked for. Raises StartupError."""
     now = now_ms()
     if start is None and end is None:
         return month_window(month or month_text(calendar.month_at(now)), calendar, now)
     if start is None:
         raise StartupError("--to needs --from")
-    window = Window(_instant(start, calendar), _instant(end, calendar) if end else now)
+    window = PeriodWindow(_instant(start, calendar), _instant(end, calendar) if end else now)
     if not 0 <= window.start_ms < window.end_ms <= LAST_MS:
         raise StartupError("--from must be before --to")
     return window
 
 
-async def _say_lacks(db: Database, owner: Tenant, window: Window) -> None:
+async def _say_lacks(db: Database, owner: Tenant, window: PeriodWindow) -> None:
     """Of a month that was closed by force: what is shown of it is not whole."""
-    if lacks := await closed_without(db, owner.tenant_id, window):
-        say(f"the month was closed without: {lacks}", err=True)
+    if lacks := await closing_gaps_of(db, owner.tenant_id, window):
+        print_line(f"the month was closed without: {lacks}", err=True)
 
 
 def _instant(text: str, calendar: Calendar) -> int:
@@ -275,7 +279,7 @@ def _instant(text: str, calendar: Calendar) -> int:
     return instant_of(text, zone)
 
 
-def _group(by: str, usage: Usage, names: Mapping[str, str]) -> str:
+def _group(by: str, usage: UsageSums, names: Mapping[str, str]) -> str:
     """A day as its time, a user by name, of whom the id is nothing to anybody; all else by id."""
     if by == GroupBy.USER:
         return names.get(usage.group, usage.group)
@@ -295,7 +299,7 @@ async def _names(db: Database, tenant_id: str, by: GroupBy) -> Mapping[str, str]
     return {}
 
 
-def _row(by: str, usage: Usage, as_json: bool, names: Mapping[str, str]) -> dict[str, Any]:
+def _row(by: str, usage: UsageSums, as_json: bool, names: Mapping[str, str]) -> dict[str, Any]:
     facts = asdict(usage)
     facts.pop("group")
     amount = facts.pop("amount_nano")
@@ -304,8 +308,8 @@ def _row(by: str, usage: Usage, as_json: bool, names: Mapping[str, str]) -> dict
     return {by: group if as_json else names.get(group, group), **facts, **money}
 
 
-def _print_csv(by: str, found: list[Usage], whose: Mapping[str, str]) -> None:
-    names = [name for name in asdict(Usage("")) if name not in ("group", "amount_nano")]
+def _print_csv(by: str, found: list[UsageSums], whose: Mapping[str, str]) -> None:
+    names = [name for name in asdict(UsageSums("")) if name not in ("group", "amount_nano")]
     with sheet(None) as write:
         write([by, *names, "amount_usd"])
         for usage in found:

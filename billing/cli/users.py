@@ -15,7 +15,7 @@ from billing.cli.run_command import (
     show_table,
     tenant_named,
 )
-from billing.quota.owned import Whose
+from billing.quota.owned import OwnerFilter
 from billing.tables.tenants import TenantUser
 from billing.tenants import users
 from core.database import Database
@@ -94,7 +94,7 @@ def _close(tenant: str, user: str, closed: bool, cancel: bool = False) -> tuple[
     async def change(db: Database, redis: Client) -> tuple[TenantUser, Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
         account = await users.close_user(db, redis, owner, user, closed)
-        whose = Whose(owner, user=account.id)
+        whose = OwnerFilter(owner, user=account.id)
         return account, await cancel_requests(db, redis, whose) if cancel else None
 
     return run_with_redis(change)

@@ -2,11 +2,11 @@
 
 import click
 
-from billing.approvals.money_actions import UndoMove
+from billing.approvals.money_actions import UndoAction
 from billing.cli.arguments import nano_of
 from billing.cli.money_actions import (
-    Ask,
-    Outcome,
+    MoneyActionOptions,
+    MoneyActionOutcome,
     dry_run_option,
     key_option,
     reason_option,
@@ -37,7 +37,7 @@ def void_command(tenant: str, grant: str, reason: str, dry_run: bool, yes: bool,
     Money that running answers hold is not taken. What moves more than $1.00 (or what is set) is only
     shown without --yes.
     """
-    _undo(tenant, UndoMove(UndoKind.VOID, reason, grant), Ask(dry_run, yes, as_json))
+    _undo(tenant, UndoAction(UndoKind.VOID, reason, grant), MoneyActionOptions(dry_run, yes, as_json))
 
 
 @click.command("claw-back")
@@ -57,8 +57,8 @@ def claw_back_command(
 
     Money that running answers hold is not taken.
     """
-    move = UndoMove(UndoKind.CLAW_BACK, reason, grant, nano_of(amount), key)
-    _undo(tenant, move, Ask(dry_run, yes, as_json))
+    move = UndoAction(UndoKind.CLAW_BACK, reason, grant, nano_of(amount), key)
+    _undo(tenant, move, MoneyActionOptions(dry_run, yes, as_json))
 
 
 @click.command("pay-out")
@@ -77,17 +77,17 @@ def pay_out_command(
 
     Money that running answers hold is not taken.
     """
-    move = UndoMove(UndoKind.PAY_OUT, reason, "", nano_of(amount), key)
-    _undo(tenant, move, Ask(dry_run, yes, as_json))
+    move = UndoAction(UndoKind.PAY_OUT, reason, "", nano_of(amount), key)
+    _undo(tenant, move, MoneyActionOptions(dry_run, yes, as_json))
 
 
-def _undo(tenant: str, move: UndoMove, ask: Ask) -> None:
+def _undo(tenant: str, move: UndoAction, ask: MoneyActionOptions) -> None:
     outcome = run_move(tenant, move, ask)
     show_table(_facts(outcome, ask.as_json), ask.as_json, "nothing is taken")
     say_unbooked(outcome, ask)
 
 
-def _facts(outcome: Outcome, as_json: bool) -> list[dict[str, int | str]]:
+def _facts(outcome: MoneyActionOutcome, as_json: bool) -> list[dict[str, int | str]]:
     state = "taken" if outcome.booked else outcome.state
     if outcome.moved.done:
         state = "was taken before: nothing is changed"

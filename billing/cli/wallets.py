@@ -5,9 +5,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from billing.approvals.money_actions import GrantMove
+from billing.approvals.money_actions import GrantAction
 from billing.cli.arguments import instant_of, nano_of
-from billing.cli.money_actions import Ask, Outcome, run_move, say_unbooked
+from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_move, say_unbooked
 from billing.cli.run_command import (
     iso_time,
     json_option,
@@ -18,18 +18,18 @@ from billing.cli.run_command import (
     tenant_named,
 )
 from billing.cli.wallet_undo import claw_back_command, pay_out_command, void_command
-from billing.enforcement.wallet_watch import expire_all, tell_gateways
+from billing.enforcement.wallet_watch import expire_all, publish_wallet_changed
 from billing.ledger.grant_spending import GrantKind
 from billing.money import to_display
 from billing.tables.tenants import Tenant
 from billing.wallets import wallets
-from billing.wallets.owed import Owed, OwedTerm, owed_by, owed_by_each, owing, set_owed_term
-from billing.wallets.statements import GrantLeft, Movement, grants_as_of, statement
+from billing.wallets.owed import Owed, OwedTerm, owed_by, owed_by_each, owing_requests, set_owed_term
+from billing.wallets.statements import GrantLeft, WalletMovement, grants_as_of, statement
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.redis import Client
-from core.terminal import say
+from core.terminal import print_line
 
 
 @click.group("wallets")
@@ -83,11 +83,11 @@ def grant_command(
     """
     amount_nano = nano_of(amount)
 
-    def move(owner: Tenant) -> GrantMove:
+    def move(owner: Tenant) -> GrantAction:
         ends_ms = instant_of(expires, ZoneInfo(owner.time_zone)) if expires else None
-        return GrantMove(GrantKind(kind), amount_nano, key, priority, ends_ms, note)
+        return GrantAction(GrantKind(kind), amount_nano, key, priority, ends_ms, note)
 
-    ask = Ask(dry_run, True, as_json)
+    ask = MoneyActionOptions(dry_run, True, as_json)
     outcome = run_move(tenant, move, ask)
     row, plan = outcome.moved.granted, outcome.moved.plan
     if row is not None:
@@ -99,7 +99,9 @@ def grant_command(
     say_unbooked(outcome, ask)
 
 
-def _planned(planned: wallets.Planned, amount_nano: int, outcome: Outcome, as_json: bool) -> dict[str, Any]:
+def _planned(
+    planned: wallets.GrantPreview, amount_nano: int, outcome: MoneyActionOutcome, as_json: bool
+) -> dict[str, Any]:
     nothing = "nothing: a dry run" if outcome.proposal is None else outcome.state
     return {
         **_money("amount", amount_nano, as_json),
@@ -142,7 +144,7 @@ def list_command(as_json: bool) -> None:
 def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_json: bool) -> None:
     """What is left of each grant and when it ends; or the history of the wallet."""
 
-    async def read(db: Database) -> tuple[list[GrantLeft], list[Movement], int]:
+    async def read(db: Database) -> tuple[list[GrantLeft], list[WalletMovement], int]:
         owner = await tenant_named(db, tenant)
         at_ms = instant_of(as_of, ZoneInfo(owner.time_zone)) if as_of else now_ms()
         owed_nano = await owed_by(db, owner.tenant_id)
@@ -158,7 +160,7 @@ def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_js
         show_table(rows, as_json, "the tenant is postpaid: it has no grant")
     if not as_json and not history:
         left = sum(each.left_nano for each in grants if not each.expired)
-        say(f"left in all: {to_display(left)}")
+        print_line(f"left in all: {to_display(left)}")
     if not as_json:
         say_owed(owed_nano)
 
@@ -182,7 +184,7 @@ def owed_command(tenant: str, term: str | None, as_json: bool) -> None:
         if term is not None and not await set_owed_term(db, owner.tenant_id, OwedTerm(term)):
             raise StartupError(NO_WALLET)
         async with db.session() as session:
-            return await owing(session, owner.tenant_id)
+            return await owing_requests(session, owner.tenant_id)
 
     owed = run_on_database(read)
     rows = [
@@ -201,7 +203,7 @@ def owed_command(tenant: str, term: str | None, as_json: bool) -> None:
 def say_owed(owed_nano: int) -> None:
     """The line of what is owed, where money is shown; none where nothing is."""
     if owed_nano:
-        say(f"owed beyond the wallet: {to_display(owed_nano)} (see `parley wallets owed --help`)")
+        print_line(f"owed beyond the wallet: {to_display(owed_nano)} (see `parley wallets owed --help`)")
 
 
 @wallets_command.command("expire")
@@ -215,7 +217,7 @@ def expire_command(tenant: str | None, as_json: bool) -> None:
             return await expire_all(db, redis, now_ms())
         owner = await tenant_named(db, tenant)
         ended = await wallets.expire(db, owner.tenant_id, now_ms())
-        await tell_gateways(db, redis, owner.tenant_id)
+        await publish_wallet_changed(db, redis, owner.tenant_id)
         return len(ended)
 
     show({"expired": run_with_redis(expire)}, as_json)
@@ -265,7 +267,7 @@ def _taken(nano: int, as_json: bool) -> dict[str, int | str]:
     return _money("taken_back", nano, as_json) if as_json or nano else {"taken_back": ""}
 
 
-def _movement(found: Movement, as_json: bool) -> dict[str, Any]:
+def _movement(found: WalletMovement, as_json: bool) -> dict[str, Any]:
     return {
         "time": iso_time(found.posted_ms),
         "kind": found.kind,

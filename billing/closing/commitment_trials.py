@@ -7,7 +7,7 @@ from billing.tables.tenants import Tenant
 from core.database import Database
 
 
-async def would_bill(db: Database, tenant: Tenant, new: NewCommitment, now: int) -> int:
+async def commitment_charge_so_far(db: Database, tenant: Tenant, new: NewCommitment, now: int) -> int:
     """What it would add to the running month as that is so far; 0 where it begins later."""
     calendar = await calendar_of(db, tenant)
     month = calendar.window(calendar.month_at(now))

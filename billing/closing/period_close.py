@@ -16,13 +16,13 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.booking.write import lock_heads, move_head, write
 from billing.closing.period_commitments import ZONES_APART_MS, commitments_in, first_owed_ms
-from billing.closing.period_lacks import in_words, lacks_of, to_do
+from billing.closing.period_lacks import gaps_text, how_to_close_gaps, period_gaps
 from billing.ledger.proofs import charge_proof
 from billing.ledger.rows import LineRow
 from billing.ledger.transactions import LineKind, TxnKind, entries_of, post
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
-from billing.prices.true_up import Committed, Key, Sums, TrueUp, true_up
+from billing.prices.true_up import CommittedInPeriod, PeriodSums, TrueUp, TrueUpKey, true_up
 from billing.prices.versions import version_prices
 from billing.quota.under_way import UnderWay
 from billing.reports.period_sums import TRUE_UP, late_periods, sums_in, versions_in
@@ -35,21 +35,21 @@ from core.errors import bad_request
 
 
 @dataclass(frozen=True)
-class ForPeriod:
+class PeriodTrueUp:
     """A true-up and the period that it is for, which is not the closed one where usage came late."""
 
-    period: Window
+    period: PeriodWindow
     true_up: TrueUp
 
 
 @dataclass
-class Closing:
+class PeriodClosing:
     """A closed month, or with `closed_ms` None what closing it would book. `lacks`: what it was closed
     without, or lacks now; None: nothing."""
 
     month: str
-    period: Window
-    results: list[ForPeriod] = field(default_factory=list[ForPeriod])
+    period: PeriodWindow
+    results: list[PeriodTrueUp] = field(default_factory=list[PeriodTrueUp])
     closed_ms: int | None = None
     booked_now: bool = False
     lacks: dict[str, Any] | None = None
@@ -62,7 +62,7 @@ class Closing:
 
 
 @dataclass(frozen=True)
-class Asked:
+class CloseOptions:
     """How to close. `found`: what Redis has under way of the tenant. `dry_run`: change nothing, and show a
     month that is not over as it is so far; `force`: close also what is not whole."""
 
@@ -71,7 +71,9 @@ class Asked:
     force: bool = False
 
 
-async def close_period(db: Database, tenant: Tenant, month: str, window: Window, asked: Asked) -> Closing:
+async def close_period(
+    db: Database, tenant: Tenant, month: str, window: PeriodWindow, asked: CloseOptions
+) -> PeriodClosing:
     """Close a month, `window` in the tenant's zone. One that is closed stays as it is and is shown.
 
     Raises Refused for a month that is not over, not the next, or not whole."""
@@ -95,32 +97,32 @@ async def _closing(
     session: AsyncSession,
     tenant_id: str,
     month: str,
-    window: Window,
+    window: PeriodWindow,
     found: UnderWay,
     force: bool = True,
-) -> Closing:
+) -> PeriodClosing:
     closes = await closes_of(session, tenant_id)
     closed = next((each for each in closes if each.month == month), None)
     if closed is not None:
         return await _as_booked(session, closed)
-    closing = Closing(month, await _next_period(session, tenant_id, closes, month, window))
-    lacks = await lacks_of(session, tenant_id, closing.period, found)
+    closing = PeriodClosing(month, await _next_period(session, tenant_id, closes, month, window))
+    lacks = await period_gaps(session, tenant_id, closing.period, found)
     closing.lacks = lacks.facts() if lacks else None
     if closing.lacks is not None and not force:
         raise bad_request(
-            f"{month} is not whole: {in_words(closing.lacks)}. What to do: {to_do(lacks)}. --force closes it "
-            "without them, which it says for good: they go to the next month"
+            f"{month} is not whole: {gaps_text(closing.lacks)}. What to do: {how_to_close_gaps(lacks)}. "
+            "--force closes it without them, which it says for good: they go to the next month"
         )
     late = await late_periods(session, tenant_id, closes, closes[-1].line_seq if closes else 0)
-    for period in (*(Window(each.start_ms, each.end_ms) for each in late), closing.period):
+    for period in (*(PeriodWindow(each.start_ms, each.end_ms) for each in late), closing.period):
         _, results = await true_ups_in(session, tenant_id, period)
-        closing.results += [ForPeriod(period, each) for each in results]
+        closing.results += [PeriodTrueUp(period, each) for each in results]
     return closing
 
 
 async def true_ups_in(
-    session: AsyncSession, tenant_id: str, period: Window, tried: Sequence[Committed] = ()
-) -> tuple[dict[Key, Sums], list[TrueUp]]:
+    session: AsyncSession, tenant_id: str, period: PeriodWindow, tried: Sequence[CommittedInPeriod] = ()
+) -> tuple[dict[TrueUpKey, PeriodSums], list[TrueUp]]:
     """What the lines of a period say, and what is to be made of it; with commitments that are only tried.
 
     Raises Refused for what no book can hold."""
@@ -135,8 +137,8 @@ async def true_ups_in(
 
 
 async def _next_period(
-    session: AsyncSession, tenant_id: str, closes: Sequence[PeriodClose], month: str, window: Window
-) -> Window:
+    session: AsyncSession, tenant_id: str, closes: Sequence[PeriodClose], month: str, window: PeriodWindow
+) -> PeriodWindow:
     """From the end of the last closed month on (its zone may have been another) to the end of this one."""
     if closes:
         start = closes[-1].end_ms
@@ -151,10 +153,10 @@ async def _next_period(
         raise bad_request(
             "an earlier month is open: months are closed one after the other, the first one first"
         )
-    return Window(start, window.end_ms)
+    return PeriodWindow(start, window.end_ms)
 
 
-async def _book(session: AsyncSession, head: LedgerHead, closing: Closing, now: int) -> None:
+async def _book(session: AsyncSession, head: LedgerHead, closing: PeriodClosing, now: int) -> None:
     charges, lines = _rows(closing, head, now)
     await insert_rows(session, charges)
     if lines:
@@ -185,7 +187,7 @@ async def _book(session: AsyncSession, head: LedgerHead, closing: Closing, now: 
     await record(session, head.tenant_id, "period.close", closing.month, None, says)
 
 
-def _rows(closing: Closing, head: LedgerHead, now: int) -> tuple[list[Charge], list[LineRow]]:
+def _rows(closing: PeriodClosing, head: LedgerHead, now: int) -> tuple[list[Charge], list[LineRow]]:
     """A charge for each period and model, with its lines. They end with the month that is closed. Pure."""
     charges: dict[str, Charge] = {}
     numbers: dict[str, int] = {}
@@ -220,7 +222,7 @@ def _rows(closing: Closing, head: LedgerHead, now: int) -> tuple[list[Charge], l
     return list(charges.values()), lines
 
 
-def _charge(id: str, tenant_id: str, each: ForPeriod, now: int) -> Charge:
+def _charge(id: str, tenant_id: str, each: PeriodTrueUp, now: int) -> Charge:
     return Charge(
         tenant_id=tenant_id,
         id=id,
@@ -238,15 +240,15 @@ async def closes_of(session: AsyncSession, tenant_id: str) -> Sequence[PeriodClo
     return (await session.exec(statement.order_by(col(PeriodClose.start_ms)))).all()
 
 
-async def closed_without(db: Database, tenant_id: str, window: Window) -> str:
+async def closing_gaps_of(db: Database, tenant_id: str, window: PeriodWindow) -> str:
     """What a month was closed without, for whoever is shown it; empty where it lacks nothing, or is open."""
     async with db.session() as session:
         closes = await closes_of(session, tenant_id)
-    lacks = next((each.lacks for each in closes if Window(each.start_ms, each.end_ms) == window), None)
-    return in_words(lacks) if lacks else ""
+    lacks = next((each.lacks for each in closes if PeriodWindow(each.start_ms, each.end_ms) == window), None)
+    return gaps_text(lacks) if lacks else ""
 
 
-async def _as_booked(session: AsyncSession, close: PeriodClose) -> Closing:
+async def _as_booked(session: AsyncSession, close: PeriodClose) -> PeriodClosing:
     """What closing it booked."""
     named = f"true_up:{close.start_ms}:"
     statement = (
@@ -255,10 +257,12 @@ async def _as_booked(session: AsyncSession, close: PeriodClose) -> Closing:
         .where(col(UsageLine.request_id) == col(Charge.id), col(Charge.id).startswith(named, autoescape=True))
         .order_by(col(UsageLine.seq))
     )
-    closing = Closing(close.month, Window(close.start_ms, close.end_ms), closed_ms=close.closed_ms)
+    closing = PeriodClosing(
+        close.month, PeriodWindow(close.start_ms, close.end_ms), closed_ms=close.closed_ms
+    )
     closing.lacks = close.lacks
     for line, charge in (await session.exec(statement)).all():
-        key = Key(charge.model, Meter(line.meter), line.price_book_id, line.price_version)
+        key = TrueUpKey(charge.model, Meter(line.meter), line.price_book_id, line.price_version)
         each = TrueUp(key, 0, 0, line.amount_nano, "booked")
-        closing.results.append(ForPeriod(Window(charge.start_ms, charge.end_ms), each))
+        closing.results.append(PeriodTrueUp(PeriodWindow(charge.start_ms, charge.end_ms), each))
     return closing

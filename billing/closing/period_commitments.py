@@ -11,11 +11,11 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.booking.write import lock_heads
-from billing.periods import AHEAD_MS_MAX, HOUR_MS, Calendar, Window
+from billing.periods import AHEAD_MS_MAX, HOUR_MS, Calendar, PeriodWindow
 from billing.prices.calendars import calendar_in
 from billing.prices.rating import Meter
 from billing.prices.tiers import QUANTITY_MAX
-from billing.prices.true_up import Committed
+from billing.prices.true_up import CommittedInPeriod
 from billing.prices.written_tiers import PRICE_NANO_MAX, TIERED
 from billing.tables.prices import PeriodClose, PeriodCommitment
 from billing.tables.tenants import PriceBook, Tenant
@@ -38,13 +38,15 @@ class NewCommitment:
     """A commitment to be, in all months of `months`, which begins and ends with one. `far_ahead`: it may
     begin in years."""
 
-    terms: Committed
-    months: Window
+    terms: CommittedInPeriod
+    months: PeriodWindow
     notice_months: int = NOTICE_MONTHS
     far_ahead: bool = False
 
 
-async def commitments_in(session: AsyncSession, tenant_id: str, period: Window) -> list[Committed]:
+async def commitments_in(
+    session: AsyncSession, tenant_id: str, period: PeriodWindow
+) -> list[CommittedInPeriod]:
     """Those that hold in the middle of a period, and so in all of it: they begin and end with months."""
     middle = (period.start_ms + period.end_ms) // 2
     statement = select(PeriodCommitment).where(
@@ -56,10 +58,10 @@ async def commitments_in(session: AsyncSession, tenant_id: str, period: Window) 
     return [as_committed(row) for row in (await session.exec(statement)).all()]
 
 
-def as_committed(row: PeriodCommitment) -> Committed:
+def as_committed(row: PeriodCommitment) -> CommittedInPeriod:
     """The row as true-ups use it. Pure."""
     meter = Meter(row.meter) if row.meter else None
-    return Committed(row.committed_nano, row.model, meter, row.units, row.overage_nano)
+    return CommittedInPeriod(row.committed_nano, row.model, meter, row.units, row.overage_nano)
 
 
 def until_ms(row: PeriodCommitment) -> int:
@@ -99,7 +101,7 @@ async def commit(
     return row
 
 
-def _check(committed: Committed) -> None:
+def _check(committed: CommittedInPeriod) -> None:
     if not 0 < committed.committed_nano <= PRICE_NANO_MAX:
         raise bad_request("an amount to commit to is above zero and at most 9,000,000 USD")
     if committed.overage_nano is not None and not 0 <= committed.overage_nano <= PRICE_NANO_MAX:

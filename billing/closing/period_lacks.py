@@ -9,8 +9,8 @@ import msgspec
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.periods import Window
-from billing.quota.under_way import Ended, UnderWay
+from billing.periods import PeriodWindow
+from billing.quota.under_way import EndedRequest, UnderWay
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import read_event
 from core.unreadable import Unreadable
@@ -20,7 +20,7 @@ HELD_MAX = 10_000  # that are looked at; of more it is said that there are
 HELD_AT_ONCE = 50  # a worker that was taken over may have made each of them a MiB
 
 
-class Lack(msgspec.Struct, frozen=True):
+class PeriodGap(msgspec.Struct, frozen=True):
     """Requests of one pool by what became of them: still open, ended and not delivered, held back."""
 
     pool: str
@@ -30,11 +30,11 @@ class Lack(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Lacks:
+class PeriodGaps:
     """What a month lacks by pool. `away`: Redis could not be asked; `more`: there is more than was
     counted."""
 
-    pools: Sequence[Lack] = ()
+    pools: Sequence[PeriodGap] = ()
     away: bool = False
     more: bool = False
 
@@ -47,7 +47,7 @@ class Lacks:
         return {"pools": pools, "redis_away": self.away, "more": self.more}
 
 
-def in_words(facts: dict[str, Any]) -> str:
+def gaps_text(facts: dict[str, Any]) -> str:
     """Facts of Lacks as people read them. Pure."""
     said: list[str] = []
     for each in facts["pools"]:
@@ -66,13 +66,15 @@ TO_DO = {
 }
 
 
-def to_do(lacks: Lacks) -> str:
+def how_to_close_gaps(lacks: PeriodGaps) -> str:
     """What makes a month whole. Pure."""
     said = [what for name, what in TO_DO.items() if any(getattr(each, name) for each in lacks.pools)]
     return "; ".join([*said, *(["start Redis"] if lacks.away else [])]) or "try again in a while"
 
 
-async def lacks_of(session: AsyncSession, tenant_id: str, period: Window, found: UnderWay) -> Lacks:
+async def period_gaps(
+    session: AsyncSession, tenant_id: str, period: PeriodWindow, found: UnderWay
+) -> PeriodGaps:
     """What the books of this moment lack of a period. `found`: as Redis had it before."""
     undelivered = await _not_in_books(session, tenant_id, found.ended)
     held, more = await _held(session, tenant_id, period)
@@ -82,11 +84,13 @@ async def lacks_of(session: AsyncSession, tenant_id: str, period: Window, found:
         "held": Counter(held),
     }
     pools = sorted({pool for each in counts.values() for pool in each})
-    found_of = [Lack(pool, **{name: each[pool] for name, each in counts.items()}) for pool in pools]
-    return Lacks(found_of, found.away, found.more or more)
+    found_of = [PeriodGap(pool, **{name: each[pool] for name, each in counts.items()}) for pool in pools]
+    return PeriodGaps(found_of, found.away, found.more or more)
 
 
-async def _not_in_books(session: AsyncSession, tenant_id: str, ended: Sequence[Ended]) -> list[Ended]:
+async def _not_in_books(
+    session: AsyncSession, tenant_id: str, ended: Sequence[EndedRequest]
+) -> list[EndedRequest]:
     """Those that nobody has booked, nor held back; each once."""
     by_request = {each.request: each for each in ended}
     for ids in _parts(list(by_request)):
@@ -103,7 +107,7 @@ async def _not_in_books(session: AsyncSession, tenant_id: str, ended: Sequence[E
     return list(by_hash.values())
 
 
-async def _held(session: AsyncSession, tenant_id: str, period: Window) -> tuple[list[str], bool]:
+async def _held(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> tuple[list[str], bool]:
     """The pools of events of a period that nobody has decided on, and whether there are more."""
     held = UsageQuarantine
     of_it = (
@@ -123,7 +127,7 @@ async def _held(session: AsyncSession, tenant_id: str, period: Window) -> tuple[
     return pools, True
 
 
-def _is_of(data: bytes, created_ms: int, period: Window) -> bool:
+def _is_of(data: bytes, created_ms: int, period: PeriodWindow) -> bool:
     """Whether a held event was accepted, or ended, in a period. What cannot be read is of the time when it
     came. Pure."""
     event = read_event(data)

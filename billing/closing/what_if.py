@@ -12,12 +12,12 @@ from sqlmodel import col, select
 
 from billing.closing.period_close import true_ups_in
 from billing.closing.period_commitments import commitments_in
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.prices.book import ANY_MODEL
 from billing.prices.files import FlatPrices
-from billing.prices.rating import Counts, Line, Meter, rate
+from billing.prices.rating import Counts, Meter, PricedQuantity, rate
 from billing.prices.tiers import TierPrices
-from billing.prices.true_up import Key, Sums, Versions, true_up
+from billing.prices.true_up import PeriodSums, TrueUpKey, Versions, true_up
 from billing.prices.versions import as_version
 from billing.prices.written_tiers import TierKey
 from billing.tables.tenants import UsageRow
@@ -33,7 +33,7 @@ Progress = Callable[[int], None]
 
 
 @dataclass
-class Compared:
+class WhatIfResult:
     """One tenant's usage of one model. `would_nano` counts what has a new price; `unpriced` requests have
     none and stay as they are. `true_up` of both: the part of them that is booked at the period's end."""
 
@@ -54,25 +54,25 @@ class _Tally:
         self.quantities = dict.fromkeys(Meter, 0)
         self.amounts = dict.fromkeys(Meter, 0)
 
-    def add(self, lines: Iterable[Line]) -> None:
+    def add(self, lines: Iterable[PricedQuantity]) -> None:
         """A request's."""
         for line in lines:
             self.quantities[line.meter] += line.quantity
             self.amounts[line.meter] += line.amount_nano
 
 
-Found = dict[tuple[str, str], Compared]  # by tenant and model
+Found = dict[tuple[str, str], WhatIfResult]  # by tenant and model
 Tallies = dict[tuple[str, str], _Tally]
 
 
 async def what_if(
     db: Database,
     prices: Mapping[str, FlatPrices],
-    window: Window,
+    window: PeriodWindow,
     tenant_id: str | None = None,
     told: Progress | None = None,
     tiers: Mapping[TierKey, TierPrices] | None = None,
-) -> list[Compared]:
+) -> list[WhatIfResult]:
     """Usage that ended in the window, of one tenant or (for operators) of all; the greatest change first."""
     found, tallies = await _replay(db, prices, window, tenant_id, told or (lambda _: None))
     versions: Versions = {NEW: as_version(0, dict(prices), dict(tiers or {}))}
@@ -82,7 +82,11 @@ async def what_if(
 
 
 async def _replay(
-    db: Database, prices: Mapping[str, FlatPrices], window: Window, tenant_id: str | None, told: Progress
+    db: Database,
+    prices: Mapping[str, FlatPrices],
+    window: PeriodWindow,
+    tenant_id: str | None,
+    told: Progress,
 ) -> tuple[Found, Tallies]:
     """Every request under the flat prices."""
     found: Found = {}
@@ -90,7 +94,7 @@ async def _replay(
     new = {model: _pinned(each) for model, each in prices.items()}
     done = 0
     async for tenant, model, *counts, was_nano in _usage(db, window, tenant_id):
-        compared = found.setdefault((tenant, model), Compared(tenant, model))
+        compared = found.setdefault((tenant, model), WhatIfResult(tenant, model))
         pinned = new.get(model) or new.get(ANY_MODEL)
         compared.requests += 1
         compared.was_nano += was_nano
@@ -108,7 +112,7 @@ async def _replay(
 
 
 async def _add_true_ups(
-    db: Database, tenant: str, window: Window, found: Found, tallies: Tallies, versions: Versions
+    db: Database, tenant: str, window: PeriodWindow, found: Found, tallies: Tallies, versions: Versions
 ) -> None:
     """What tiers and commitments make of one tenant's sums, under the prices that were and the new."""
     async with db.snapshot() as session:
@@ -128,21 +132,21 @@ async def _add_true_ups(
         compared.would_nano += each.difference_nano
 
 
-def _of(found: Found, tenant: str, model: str) -> Compared:
+def _of(found: Found, tenant: str, model: str) -> WhatIfResult:
     name = model or MINIMUM
-    return found.setdefault((tenant, name), Compared(tenant, name))
+    return found.setdefault((tenant, name), WhatIfResult(tenant, name))
 
 
-def _sums_of(model: str, tally: _Tally) -> dict[Key, Sums]:
+def _sums_of(model: str, tally: _Tally) -> dict[TrueUpKey, PeriodSums]:
     return {
-        Key(model, meter, *NEW): Sums(quantity, tally.amounts[meter], tally.amounts[meter])
+        TrueUpKey(model, meter, *NEW): PeriodSums(quantity, tally.amounts[meter], tally.amounts[meter])
         for meter, quantity in tally.quantities.items()
         if quantity
     }
 
 
 async def _usage(
-    db: Database, window: Window, tenant_id: str | None
+    db: Database, window: PeriodWindow, tenant_id: str | None
 ) -> AsyncGenerator[tuple[str, str, int, int, int, int, int]]:
     """(tenant, model, the counts, cost) of each request, in pages by key: nothing large is held."""
     counts = (UsageRow.input_uncached, UsageRow.input_cached, UsageRow.output_text, UsageRow.output_reasoning)

@@ -8,7 +8,7 @@ pools in the order of their names.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from billing.dedicated_pools.hours import PoolHour
+from billing.dedicated_pools.hours import GpuHour
 from billing.money import UNITS, round_half_even
 from billing.periods import HOUR_MS
 from billing.prices.rating import Meter
@@ -57,22 +57,23 @@ class _Cover:
     of: Commitment
     left: int
 
-    def fits(self, use: PoolHour) -> bool:
+    def fits(self, use: GpuHour) -> bool:
         """It is for such GPUs."""
         return self.of.pool in ("", use.pool) and self.of.gpu_type in (ANY_GPU, use.gpu_type)
 
 
-def holds_at(commitment: Commitment, hour_ms: int) -> bool:
+def covers_hour(commitment: Commitment, hour_ms: int) -> bool:
     """Whether it is paid for the hour."""
     return commitment.start_ms <= hour_ms < commitment.until_ms
 
 
 def charge_hour(
-    uses: Iterable[PoolHour], commitments: Sequence[Commitment], hour_ms: int, price_of: PriceOf
+    uses: Iterable[GpuHour], commitments: Sequence[Commitment], hour_ms: int, price_of: PriceOf
 ) -> list[HourCharge]:
     """What an hour costs one tenant. Raises UnpricedError where nobody said what a GPU costs."""
     held = sorted(
-        (each for each in commitments if holds_at(each, hour_ms)), key=lambda each: (not each.pool, each.id)
+        (each for each in commitments if covers_hour(each, hour_ms)),
+        key=lambda each: (not each.pool, each.id),
     )
     covers = [_Cover(each, each.gpus * HOUR_SECONDS) for each in held]
     charges = [_reserved(each) for each in held]
@@ -97,7 +98,7 @@ def _reserved(commitment: Commitment) -> HourCharge:
     )
 
 
-def _lines(use: PoolHour, covers: Sequence[_Cover], price_of: PriceOf) -> Iterable[HourLine]:
+def _lines(use: GpuHour, covers: Sequence[_Cover], price_of: PriceOf) -> Iterable[HourLine]:
     left = use.ready_seconds
     for cover in covers:
         covered = min(left, cover.left)

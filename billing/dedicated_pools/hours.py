@@ -20,7 +20,7 @@ def ready_key(pool: str) -> str:
 
 
 @dataclass(frozen=True)
-class Interval:
+class ReadyInterval:
     """A worker's ready time within one hour; `busy_ms` of it with requests. `device` is what is counted once,
     `gpus` how many GPUs it is."""
 
@@ -40,11 +40,11 @@ class Interval:
         return self.from_ms - self.from_ms % HOUR_MS
 
 
-def parse(pool: str, field: bytes, value: bytes) -> Interval:
+def parse(pool: str, field: bytes, value: bytes) -> ReadyInterval:
     """An entry of the hash. Raises ValueError for one that no row can hold."""
     start, _, worker = field.decode().partition(" ")
     to, busy, gpus, state, device, gpu_type = value.decode().split(" ", 5)
-    found = Interval(pool, worker, int(start), int(to), int(busy), int(gpus), state, device, gpu_type)
+    found = ReadyInterval(pool, worker, int(start), int(to), int(busy), int(gpus), state, device, gpu_type)
     if not found.from_ms <= found.to_ms <= found.hour_ms + HOUR_MS:
         raise ValueError("the interval does not lie in one hour")
     if not 0 <= found.busy_ms <= found.to_ms - found.from_ms or not 0 <= found.gpus <= GPUS_MAX:
@@ -53,7 +53,7 @@ def parse(pool: str, field: bytes, value: bytes) -> Interval:
 
 
 @dataclass(frozen=True)
-class Owned:
+class PoolOwnership:
     """Whose a pool is from a time on; tenant empty: nobody's."""
 
     from_ms: int
@@ -62,7 +62,7 @@ class Owned:
 
 
 @dataclass(frozen=True, order=True)
-class PoolHour:
+class GpuHour:
     """GPU-milliseconds of one pool, owner and type of GPU in an hour."""
 
     pool: str
@@ -83,7 +83,7 @@ class PoolHour:
         return min(self.busy_ms // 1000, self.ready_seconds)
 
 
-def hours_of(intervals: Iterable[Interval], owners: dict[str, list[Owned]]) -> list[PoolHour]:
+def hours_of(intervals: Iterable[ReadyInterval], owners: dict[str, list[PoolOwnership]]) -> list[GpuHour]:
     """What the intervals of one hour, of all pools, add up to. A device counts once at any instant, whoever
     reports it: for the interval that began first. Ordered."""
     sums: dict[tuple[str, str, str, str], list[int]] = {}
@@ -97,17 +97,17 @@ def hours_of(intervals: Iterable[Interval], owners: dict[str, list[Owned]]) -> l
             total = sums.setdefault(key, [0, 0])
             total[0] += ready * each.gpus
             total[1] += each.busy_ms * ready // (each.to_ms - each.from_ms) * each.gpus
-    return sorted(PoolHour(*key, ready, busy) for key, (ready, busy) in sums.items())
+    return sorted(GpuHour(*key, ready, busy) for key, (ready, busy) in sums.items())
 
 
-def _order(each: Interval) -> tuple[int, str, str, int, int]:
+def _order(each: ReadyInterval) -> tuple[int, str, str, int, int]:
     return each.from_ms, each.pool, each.worker, -each.to_ms, -each.busy_ms
 
 
-NOBODY = Owned(0, "")
+NOBODY = PoolOwnership(0, "")
 
 
-def _owned_parts(start: int, end: int, owners: list[Owned]) -> list[tuple[int, int, Owned]]:
+def _owned_parts(start: int, end: int, owners: list[PoolOwnership]) -> list[tuple[int, int, PoolOwnership]]:
     """(from, to, owner) without empty parts. `owners` in the order of their times."""
     ordered = [NOBODY, *owners]
     ends = [owner.from_ms for owner in ordered[1:]] + [end]

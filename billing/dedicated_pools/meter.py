@@ -6,7 +6,7 @@ from billing.dedicated_pools.posting import post_hours
 from billing.dedicated_pools.store import take
 from core.clock import now_ms
 from core.database import Database
-from core.failed_rounds import survived
+from core.failed_rounds import logged_failures
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
@@ -30,7 +30,7 @@ class PoolMeter:
         """Until `stop`. What fails is tried again: nothing is lost, Redis and SQL hold what was not done."""
         rounds = 0
         while not stop.is_set():
-            with survived(log, "pools not metered"):
+            with logged_failures(log, "pools not metered"):
                 await self.take()
                 if rounds % round(POST_SECONDS / TAKE_SECONDS) == 0:
                     await post_hours(self._db, now_ms())

@@ -6,7 +6,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.dedicated_pools.hours import Owned
+from billing.dedicated_pools.hours import PoolOwnership
 from billing.tables.dedicated_pools import PoolOwner
 from billing.tables.tenants import PLATFORM
 from core.clock import now_ms
@@ -23,7 +23,7 @@ async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str =
         last = await _last(session, pool)
         if last is not None and last.tenant_id not in (SHARED, tenant_id):
             raise bad_request(f"the pool {pool!r} is another tenant's: release it first")
-        return await _own(session, last, pool, Owned(now_ms(), tenant_id, project_id))
+        return await _own(session, last, pool, PoolOwnership(now_ms(), tenant_id, project_id))
 
 
 async def release_pool(db: Database, pool: str) -> PoolOwner:
@@ -32,10 +32,10 @@ async def release_pool(db: Database, pool: str) -> PoolOwner:
         last = await _last(session, pool)
         if last is None or last.tenant_id == SHARED:
             raise bad_request(f"the pool {pool!r} is nobody's")
-        return await _own(session, last, pool, Owned(now_ms(), SHARED))
+        return await _own(session, last, pool, PoolOwnership(now_ms(), SHARED))
 
 
-async def _own(session: AsyncSession, last: PoolOwner | None, pool: str, owned: Owned) -> PoolOwner:
+async def _own(session: AsyncSession, last: PoolOwner | None, pool: str, owned: PoolOwnership) -> PoolOwner:
     if last is not None and (last.tenant_id, last.project_id) == (owned.tenant_id, owned.project_id):
         return last
     row = PoolOwner(
@@ -62,11 +62,11 @@ async def owner_of(session: AsyncSession, pool: str) -> str:
     return SHARED if last is None else last.tenant_id
 
 
-async def owners_of(session: AsyncSession) -> dict[str, list[Owned]]:
+async def owners_of(session: AsyncSession) -> dict[str, list[PoolOwnership]]:
     """The owners of all pools, each pool's in their order. For operators and for metering."""
     order = (col(PoolOwner.pool), col(PoolOwner.from_ms))
     rows: Sequence[PoolOwner] = (await session.exec(select(PoolOwner).order_by(*order))).all()
-    found: dict[str, list[Owned]] = {}
+    found: dict[str, list[PoolOwnership]] = {}
     for row in rows:
-        found.setdefault(row.pool, []).append(Owned(row.from_ms, row.tenant_id, row.project_id))
+        found.setdefault(row.pool, []).append(PoolOwnership(row.from_ms, row.tenant_id, row.project_id))
     return found

@@ -19,9 +19,9 @@ from billing.dedicated_pools.commitment_rates import (
     HourLine,
     UnpricedError,
     charge_hour,
-    holds_at,
+    covers_hour,
 )
-from billing.dedicated_pools.hours import PoolHour, hours_of
+from billing.dedicated_pools.hours import GpuHour, hours_of
 from billing.dedicated_pools.owners import owners_of
 from billing.dedicated_pools.store import interval_of
 from billing.ledger.proofs import charge_proof
@@ -93,7 +93,7 @@ async def post_hour(db: Database, hour: int, now: int) -> None:
     async with db.transaction() as session:
         uses, _ = await _uses(session, hour)
         agreed = select(Commitment).where(col(Commitment.start_ms) <= hour, col(Commitment.end_ms) > hour)
-        commitments = [each for each in (await session.exec(agreed)).all() if holds_at(each, hour)]
+        commitments = [each for each in (await session.exec(agreed)).all() if covers_hour(each, hour)]
         tenants = {use.tenant_id for use in uses if use.tenant_id} | {each.tenant_id for each in commitments}
         heads = await lock_heads(session, tenants | await _charged_before(session, hour))
         uses, intervals = await _uses(
@@ -122,7 +122,7 @@ async def post_hour(db: Database, hour: int, now: int) -> None:
             await _count(session, intervals)
 
 
-async def _uses(session: AsyncSession, hour: int) -> tuple[list[PoolHour], Sequence[PoolInterval]]:
+async def _uses(session: AsyncSession, hour: int) -> tuple[list[GpuHour], Sequence[PoolInterval]]:
     """What pools did in an hour by what is stored now, and the rows that say so."""
     statement = select(PoolInterval).where(col(PoolInterval.hour_ms) == hour)
     rows = (await session.exec(statement.execution_options(populate_existing=True))).all()

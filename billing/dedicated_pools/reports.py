@@ -13,11 +13,11 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.dedicated_pools.commitments import cost_at, gpu_costs
-from billing.dedicated_pools.hours import Interval, PoolHour, hours_of
+from billing.dedicated_pools.hours import GpuHour, ReadyInterval, hours_of
 from billing.dedicated_pools.owners import owners_of
 from billing.dedicated_pools.store import interval_of
 from billing.money import round_half_even
-from billing.periods import HOUR_MS, Window
+from billing.periods import HOUR_MS, PeriodWindow
 from billing.prices.rating import Meter
 from billing.prices.written_tiers import HOUR_SECONDS
 from billing.tables.dedicated_pools import GpuCost, PoolInterval
@@ -72,7 +72,7 @@ class PoolUse:
         return round_half_even((self.gpu_nano + self.tokens_nano - self.cost_nano) * HOUR_SECONDS, self.ready)
 
 
-async def pool_seconds(db: Database, pool: str, window: Window) -> PoolSeconds:
+async def pool_seconds(db: Database, pool: str, window: PeriodWindow) -> PoolSeconds:
     """A pool's GPU-seconds in whole hours. For operators."""
     async with db.snapshot() as session:
         hours = [each for _, each in await _hours(session, window) if each.pool == pool]
@@ -90,7 +90,7 @@ async def pool_seconds(db: Database, pool: str, window: Window) -> PoolSeconds:
 
 
 async def pool_usage(
-    db: Database, window: Window, tenant_id: str | None = None, region: str = ""
+    db: Database, window: PeriodWindow, tenant_id: str | None = None, region: str = ""
 ) -> list[PoolUse]:
     """All pools, or those of one tenant, in their order."""
     async with db.snapshot() as session:
@@ -125,7 +125,7 @@ def _of(found: dict[tuple[str, str, str], PoolUse], pool: str, tenant: str, gpu_
     return found.setdefault((pool, tenant, gpu_type), PoolUse(pool, tenant, gpu_type))
 
 
-def _add_hour(use: PoolUse, each: PoolHour, hour: int, costs: Sequence[GpuCost], region: str) -> None:
+def _add_hour(use: PoolUse, each: GpuHour, hour: int, costs: Sequence[GpuCost], region: str) -> None:
     use.ready += each.ready_seconds
     use.busy += each.busy_seconds
     cost = cost_at(costs, each.gpu_type, hour + HOUR_MS - 1, region)
@@ -157,19 +157,19 @@ def _add_tokens(
         (own or rows)[0].tokens_nano += amount_nano
 
 
-async def _hours(session: AsyncSession, window: Window) -> list[tuple[int, PoolHour]]:
+async def _hours(session: AsyncSession, window: PeriodWindow) -> list[tuple[int, GpuHour]]:
     """(hour, what pools did in it). Of all pools, since a device counts once wherever it is."""
     statement = select(PoolInterval).where(
         col(PoolInterval.hour_ms) >= window.start_ms, col(PoolInterval.hour_ms) < window.end_ms
     )
-    by_hour: dict[int, list[Interval]] = {}
+    by_hour: dict[int, list[ReadyInterval]] = {}
     for row in (await session.exec(statement)).all():
         by_hour.setdefault(row.hour_ms, []).append(interval_of(row))
     owners = await owners_of(session)
     return [(hour, each) for hour in sorted(by_hour) for each in hours_of(by_hour[hour], owners)]
 
 
-async def _lines(session: AsyncSession, window: Window, tenant_id: str | None) -> list[_Line]:
+async def _lines(session: AsyncSession, window: PeriodWindow, tenant_id: str | None) -> list[_Line]:
     """Sums of the lines of pools and commitments."""
     group: list[Any] = [Charge.tenant_id, Charge.pool, Charge.model, UsageLine.meter, UsageLine.price_nano]
     same = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (col(Charge.id) == col(UsageLine.request_id))
@@ -191,7 +191,9 @@ async def _lines(session: AsyncSession, window: Window, tenant_id: str | None) -
     ]
 
 
-async def _tokens(session: AsyncSession, window: Window, tenant_id: str | None) -> list[tuple[str, str, int]]:
+async def _tokens(
+    session: AsyncSession, window: PeriodWindow, tenant_id: str | None
+) -> list[tuple[str, str, int]]:
     """(pool, tenant, what its requests there cost), of requests only."""
     statement: Any = (
         columns(RollupHour.pool, RollupHour.tenant_id, func.sum(RollupHour.amount_nano))  # type: ignore[call-overload]
@@ -205,6 +207,6 @@ async def _tokens(session: AsyncSession, window: Window, tenant_id: str | None) 
     return [(pool, tenant, int(amount)) for pool, tenant, amount in rows]
 
 
-def whole_hours(window: Window) -> Window:
+def whole_hours(window: PeriodWindow) -> PeriodWindow:
     """The hours that a window touches."""
-    return Window(window.start_ms - window.start_ms % HOUR_MS, -(-window.end_ms // HOUR_MS) * HOUR_MS)
+    return PeriodWindow(window.start_ms - window.start_ms % HOUR_MS, -(-window.end_ms // HOUR_MS) * HOUR_MS)

@@ -7,16 +7,16 @@ from typing import Any
 
 from sqlalchemy.dialects import postgresql, sqlite
 
-from billing.dedicated_pools.hours import READY_GAP_MS_MAX, Interval, parse, ready_key
+from billing.dedicated_pools.hours import READY_GAP_MS_MAX, ReadyInterval, parse, ready_key
 from billing.tables.dedicated_pools import PoolInterval
 from core.database import Database
 from core.redis import Client
 from core.scripts import Script
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
 
 log = logger(__name__)
-wrong = Seldom(log)
+wrong = RepeatedWarning(log)
 
 TAKEN = Script(Path(__file__).parent / "lua" / "taken.lua")
 INTERVALS_AT_ONCE = 500
@@ -39,8 +39,8 @@ async def take(db: Database, redis: Client, pool: str) -> int:
             return taken
 
 
-def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[Interval, bytes, bytes]]:
-    found: list[tuple[Interval, bytes, bytes]] = []
+def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[ReadyInterval, bytes, bytes]]:
+    found: list[tuple[ReadyInterval, bytes, bytes]] = []
     for name, value in entries:
         interval = read("ready time", lambda field: parse(pool, *field), (name, value))
         if isinstance(interval, Unreadable):  # it stays, and holds up no other
@@ -50,7 +50,7 @@ def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[I
     return found
 
 
-async def store(db: Database, intervals: Sequence[Interval]) -> None:
+async def store(db: Database, intervals: Sequence[ReadyInterval]) -> None:
     """Add intervals, or extend those that are there. One that became longer is not in the books yet."""
     if not intervals:
         return
@@ -69,7 +69,7 @@ async def store(db: Database, intervals: Sequence[Interval]) -> None:
         await connection.execute(statement, [_row(each) for each in ordered])
 
 
-def _row(each: Interval) -> dict[str, Any]:
+def _row(each: ReadyInterval) -> dict[str, Any]:
     names = (
         "pool",
         "worker",
@@ -85,7 +85,7 @@ def _row(each: Interval) -> dict[str, Any]:
     return {**{name: getattr(each, name) for name in names}, "counted": False}
 
 
-def interval_of(row: PoolInterval) -> Interval:
+def interval_of(row: PoolInterval) -> ReadyInterval:
     """The row as deciding code has it."""
     names = ("pool", "worker", "from_ms", "to_ms", "busy_ms", "gpus", "state", "device", "gpu_type")
-    return Interval(**{name: getattr(row, name) for name in names})
+    return ReadyInterval(**{name: getattr(row, name) for name in names})

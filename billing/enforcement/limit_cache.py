@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, or_, select
 
-from billing.limits import Facts, Limits, TenantRows, limits_of
+from billing.limits import RequestFacts, RequestLimits, TenantRows, limits_of
 from billing.periods import zone_named
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.tenants import PLATFORM, Tenant
 from billing.wallets.wallets import wallet_state
 from core.database import Database
 from core.errors import Refusal, Refused
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 KEPT_MS = 5_000
 TENANTS_MAX = 10_000
@@ -29,11 +29,11 @@ RETRY_MS = 1_000
 
 
 @dataclass
-class _Kept:
+class _CachedLimits:
     rows: TenantRows
     read_ms: int
     good: bool = True
-    limits: dict[Facts, Limits] = field(default_factory=dict[Facts, Limits])
+    limits: dict[RequestFacts, RequestLimits] = field(default_factory=dict[RequestFacts, RequestLimits])
 
     def holds(self, now_ms: int) -> bool:
         """Whether these rows need not be read anew yet: when a grant ends the wallet falls."""
@@ -41,20 +41,20 @@ class _Kept:
         return self.good and 0 <= now_ms - self.read_ms < KEPT_MS and (ends is None or now_ms < ends)
 
 
-class LimitBook:
+class LimitCache:
     """One process's knowledge of limits. `changed` drops it; at most KEPT_MS pass without a look."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _CachedLimits] = OrderedDict()
         self._reading: dict[str, asyncio.Task[TenantRows]] = {}
 
     async def limits_for(
         self, tenant: str, project: str, key: str, user: str, model: str, now_ms: int
-    ) -> Limits:
+    ) -> RequestLimits:
         """What applies to a request accepted now. Raises Refused `overloaded` where that cannot be known."""
         rows = await self.rows(tenant, now_ms)
-        facts = Facts(tenant, project, key, user, model)
+        facts = RequestFacts(tenant, project, key, user, model)
         kept = self._kept[tenant].limits
         limits = kept.get(facts)
         if limits is None or any(now_ms >= each.window.end_ms for each in limits.money):
@@ -77,7 +77,7 @@ class LimitBook:
                     Refusal("overloaded", "limits cannot be read now", retry=True, after_ms=RETRY_MS)
                 ) from error
             return kept.rows
-        self._kept[tenant] = _Kept(rows, now_ms)
+        self._kept[tenant] = _CachedLimits(rows, now_ms)
         self._kept.move_to_end(tenant)
         if len(self._kept) > TENANTS_MAX:
             self._kept.popitem(last=False)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from billing.enforcement.limit_cache import read_rows
-from billing.limits import Facts, MoneyLimit, TenantRows, limits_of
+from billing.limits import MoneyLimit, RequestFacts, TenantRows, limits_of
 from billing.quota.money import MoneyCounts
 from core.clock import now_ms
 from core.database import Database
@@ -23,7 +23,7 @@ async def push_limits(db: Database, redis: Client, tenant_id: str) -> None:
         return
     arguments: list[int] = []
     for each in current:
-        limit = limit_now(rows, each, now)
+        limit = current_limit(rows, each, now)
         if limit is None:
             arguments += [0, 0, 0, 0, now]
         else:
@@ -33,12 +33,12 @@ async def push_limits(db: Database, redis: Client, tenant_id: str) -> None:
     await _LIMITS(redis, [f"{{t:{tenant_id}}}{each.key}" for each in current], arguments)
 
 
-def limit_now(rows: TenantRows, counted: MoneyLimit, now: int) -> MoneyLimit | None:
+def current_limit(rows: TenantRows, counted: MoneyLimit, now: int) -> MoneyLimit | None:
     """The limit that the rows put on what is counted; None: there is none any more. Pure."""
     ids = {"project": "", "key": "", "user": "", "model": "", counted.scope.value: counted.scope_id}
     ids.pop("tenant", None)
     whose = (counted.scope, counted.scope_id, counted.period, counted.shadow)
-    for limit in limits_of(rows, Facts(rows.tenant, **ids), now).money:
+    for limit in limits_of(rows, RequestFacts(rows.tenant, **ids), now).money:
         if (limit.scope, limit.scope_id, limit.period, limit.shadow) == whose:
             return limit
     return None

@@ -80,7 +80,7 @@ async def set_policy(
     )
     same = {"plan_id", "scope", "scope_id", "model_glob", "dimension", "mode"}
     await _replace(db, row, same, now)
-    await announce(redis, tenant_id)
+    await publish_limits_changed(redis, tenant_id)
     return row
 
 
@@ -88,7 +88,7 @@ async def end_policy(db: Database, redis: Client, tenant_id: str, policy_id: str
     """End a policy; None: there is no such open one. What it counted is not forgotten."""
     ended = await _end(db, QuotaPolicy, tenant_id, policy_id)
     if ended is not None:
-        await announce(redis, tenant_id)
+        await publish_limits_changed(redis, tenant_id)
     return ended
 
 
@@ -200,7 +200,7 @@ async def list_budgets(db: Database, tenant_id: str, *, ended: bool = False) -> 
         return (await session.exec(statement.order_by(col(Budget.id)))).all()
 
 
-async def announce(redis: Client, tenant_id: str) -> None:
+async def publish_limits_changed(redis: Client, tenant_id: str) -> None:
     """Tell every gateway that a tenant's limits, or with PLATFORM a plan's, are not what they were."""
     await redis.publish(
         CONTROL_CHANNEL, msgspec.json.encode(ControlNews(kind=LIMITS_CHANGED, tenant=tenant_id))
@@ -210,7 +210,7 @@ async def announce(redis: Client, tenant_id: str) -> None:
 async def _money_changed(db: Database, redis: Client, tenant_id: str) -> None:
     """First the answers that run, then the gateways."""
     await push_limits(db, redis, tenant_id)
-    await announce(redis, tenant_id)
+    await publish_limits_changed(redis, tenant_id)
 
 
 async def _replace(db: Database, row: Row, same: set[str], now: int) -> None:

@@ -11,10 +11,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, func, select
 
 from billing.audit.log import record
-from billing.enforcement.limit_settings import announce
+from billing.enforcement.limit_settings import publish_limits_changed
 from billing.tables.tenants import PLATFORM, Plan, PoolTerms, PriceBook, Tenant
 from billing.tenants.pool_terms import TERMS_CHANGED, check_terms
-from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_priority, tell
+from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_priority, publish_news
 from core.clock import now_ms
 from core.database import Database, id_first
 from core.errors import bad_request
@@ -26,14 +26,14 @@ PLANS_MAX = 1_000
 
 
 @dataclass(frozen=True)
-class Standing:
+class PlanAssignment:
     """What a tenant pays by, and how urgent its requests may be."""
 
     price_book_id: str = DEFAULT_PRICE_BOOK
     priority_max: str = PRIORITIES[0]
 
 
-def moved(now: Standing, old: Plan | None, new: Plan | None) -> Standing:
+def assignment_under_plan(now: PlanAssignment, old: Plan | None, new: Plan | None) -> PlanAssignment:
     """A tenant's standing under another plan. Pure.
 
     What differs from its old plan, or without one from everybody's, is its own and stays."""
@@ -47,8 +47,8 @@ def moved(now: Standing, old: Plan | None, new: Plan | None) -> Standing:
     )
 
 
-def _standing(plan: Plan | None) -> Standing:
-    return Standing() if plan is None else Standing(plan.price_book_id, plan.priority_max)
+def _standing(plan: Plan | None) -> PlanAssignment:
+    return PlanAssignment() if plan is None else PlanAssignment(plan.price_book_id, plan.priority_max)
 
 
 async def create_plan(
@@ -141,11 +141,13 @@ async def assign_plan(db: Database, redis: Client, tenant_id: str, plan_id: str 
             raise bad_request(f"the plan {new.name!r} has ended: it is given to nobody any more")
         old = await session.get(Plan, tenant.plan_id) if tenant.plan_id else None
         if (old and old.id) != (new and new.id):
-            standing = moved(Standing(tenant.price_book_id, tenant.priority_max), old, new)
+            standing = assignment_under_plan(
+                PlanAssignment(tenant.price_book_id, tenant.priority_max), old, new
+            )
             tenant.price_book_id, tenant.priority_max = standing.price_book_id, standing.priority_max
             tenant.plan_id, tenant.plan_since_ms = plan_id or None, now_ms()
         await record(session, tenant_id, "tenant.assign_plan", tenant_id, before, tenant)
-    await announce(redis, tenant_id)
-    await tell(redis, tenant_id, TERMS_CHANGED)
-    await tell(redis, tenant_id)
+    await publish_limits_changed(redis, tenant_id)
+    await publish_news(redis, tenant_id, TERMS_CHANGED)
+    await publish_news(redis, tenant_id)
     return tenant

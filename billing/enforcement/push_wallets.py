@@ -1,7 +1,7 @@
 """What is booked outside of the biller reaches what enforces limits, in the same operation: the counts in
 Redis, the answers that run, and the gateways. Said again, it changes nothing."""
 
-from billing.enforcement.wallet_watch import tell_gateways
+from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import WALLET, MoneyLimit, Scope
 from billing.quota.money import MoneyCounts
 from billing.tables.tenants import UsageRow
@@ -10,7 +10,7 @@ from core.errors import bad_request
 from core.redis import Client
 
 
-async def enforce(db: Database, redis: Client, tenant_id: str, request_id: str) -> None:
+async def push_money_limits(db: Database, redis: Client, tenant_id: str, request_id: str) -> None:
     """After lines of a request were booked. Only what it counts in is read anew, so that a tenant with
     thousands of budgets is told as quickly."""
     async with db.session() as session:
@@ -21,7 +21,7 @@ async def enforce(db: Database, redis: Client, tenant_id: str, request_id: str) 
             await MoneyCounts(redis).reseed(db, tenant_id, lambda limit: counts_in(limit, billed))
         except TimeoutError as error:
             raise bad_request(f"it is booked, but Redis was not told ({error}): say it again") from error
-    await tell_gateways(db, redis, tenant_id)
+    await publish_wallet_changed(db, redis, tenant_id)
 
 
 def counts_in(limit: MoneyLimit, request: UsageRow) -> bool:

@@ -4,10 +4,10 @@ answers that run, or was used by some whose lines are not booked yet, is not tak
 from pathlib import Path
 
 from billing.enforcement.limit_push import push_limits
-from billing.enforcement.wallet_watch import tell_gateways
+from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import wallet_limit
 from billing.money import to_display
-from billing.wallets.undo import Taken, Undo, planned_undo, take
+from billing.wallets.undo import Undo, UndoResult, book_undo, preview_undo
 from core.database import Database
 from core.errors import bad_request
 from core.redis import Client
@@ -20,17 +20,17 @@ _LUA = Path(__file__).parents[1] / "quota" / "lua"
 _TAKE = Script(_LUA / "take.lua", [_LUA / "prelude" / f"{part}.lua" for part in ("base", "money")])
 
 
-async def take_out(db: Database, redis: Client, tenant_id: str, undo: Undo) -> Taken:
+async def take_credit(db: Database, redis: Client, tenant_id: str, undo: Undo) -> UndoResult:
     """Take it, and tell what enforces. Raises Refused where it cannot be, and then nothing is changed."""
-    planned = await planned_undo(db, tenant_id, undo)
+    planned = await preview_undo(db, tenant_id, undo)
     if not planned.done:
         await push_limits(db, redis, tenant_id)
     try:
         if not planned.done:
             await _take_in_redis(redis, tenant_id, planned.amount_nano)
-        return await take(db, tenant_id, undo)
+        return await book_undo(db, tenant_id, undo)
     finally:
-        await tell_gateways(db, redis, tenant_id)
+        await publish_wallet_changed(db, redis, tenant_id)
 
 
 async def _take_in_redis(redis: Client, tenant_id: str, amount_nano: int) -> None:

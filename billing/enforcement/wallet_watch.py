@@ -3,25 +3,25 @@
 import asyncio
 
 from billing.enforcement.limit_push import push_limits
-from billing.enforcement.limit_settings import announce
+from billing.enforcement.limit_settings import publish_limits_changed
 from billing.wallets.wallets import expire, tenants_with_expired
 from core.clock import now_ms
 from core.database import Database
-from core.error_facts import facts
-from core.failed_rounds import is_away, survived
+from core.error_facts import error_facts
+from core.failed_rounds import is_store_down, logged_failures
 from core.redis import Client
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 
 log = logger(__name__)
-broken = Seldom(log)
+broken = RepeatedWarning(log)
 
 LOOK_SECONDS = 0.5
 
 
-async def tell_gateways(db: Database, redis: Client, tenant_id: str) -> None:
+async def publish_wallet_changed(db: Database, redis: Client, tenant_id: str) -> None:
     """After a wallet was changed: gateways read its limit anew, and answers that run get it."""
     await push_limits(db, redis, tenant_id)
-    await announce(redis, tenant_id)
+    await publish_limits_changed(redis, tenant_id)
 
 
 async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
@@ -30,11 +30,11 @@ async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
     for tenant_id in await tenants_with_expired(db, at_ms):
         try:
             grants = await expire(db, tenant_id, at_ms)
-            await tell_gateways(db, redis, tenant_id)
+            await publish_wallet_changed(db, redis, tenant_id)
         except Exception as error:
-            if is_away(error):
+            if is_store_down(error):
                 raise
-            broken.warning("a wallet's grants not ended", tenant=tenant_id, **facts(error))
+            broken.warning("a wallet's grants not ended", tenant=tenant_id, **error_facts(error))
             continue
         for row, unused_nano in grants:
             log.info("grant expired", tenant=tenant_id, grant=row.id, unused_nano=unused_nano)
@@ -45,7 +45,7 @@ async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
 async def watch_wallets(db: Database, redis: Client, stop: asyncio.Event) -> None:
     """Look every LOOK_SECONDS until `stop` is set."""
     while not stop.is_set():
-        with survived(log, "wallets not looked at"):
+        with logged_failures(log, "wallets not looked at"):
             await expire_all(db, redis, now_ms())
         try:
             async with asyncio.timeout(LOOK_SECONDS):

@@ -24,7 +24,7 @@ Key = tuple[Any, ...]  # hour and WHO
 Rollups = Mapping[Key, Sequence[int]]  # in the order of SUMS
 
 
-async def beyond_head(db: Database, tenant_id: str, most: int) -> list[str]:
+async def rows_beyond_head(db: Database, tenant_id: str, most: int) -> list[str]:
     """Rows of the books outside of them, which no writer leaves there. All of one state of the books."""
     faults: list[str] = []
     async with db.snapshot() as session:

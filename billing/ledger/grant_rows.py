@@ -7,7 +7,7 @@ from sqlalchemy import bindparam, delete, or_, select, update
 from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.ledger.grant_spending import Grant, Purse, TopUp
+from billing.ledger.grant_spending import Grant, SpendableWallet, TopUp
 from billing.ledger.rows import UseRow
 from billing.tables.wallets import Wallet, WalletGrant, WalletOwed, WalletUse
 from core.database import insert_of, insert_rows
@@ -30,9 +30,9 @@ _GRANT: tuple[Any, ...] = (
 )
 
 
-async def load_purses(
+async def load_wallets(
     session: AsyncSession, tenants: Iterable[str], now_ms: int, since_ms: int | None = None
-) -> dict[str, Purse]:
+) -> dict[str, SpendableWallet]:
     """The purses of those of these tenants that are prepaid, with the grants that can be spent now, or for
     requests from `since_ms` on. The caller holds the heads of their books."""
     connection = await session.connection()
@@ -55,7 +55,7 @@ async def load_purses(
     return {wallet[0]: _purse(wallet, grants.get(wallet[0], []), now_ms) for wallet in wallets}
 
 
-async def load_whole_purse(session: AsyncSession, tenant_id: str, now_ms: int) -> Purse | None:
+async def load_whole_wallet(session: AsyncSession, tenant_id: str, now_ms: int) -> SpendableWallet | None:
     """A prepaid tenant's purse with all grants that there ever were, for what goes back to them."""
     connection = await session.connection()
     wallet = (await connection.execute(select(*_WALLET).where(col(Wallet.tenant_id) == tenant_id))).first()
@@ -66,10 +66,10 @@ async def load_whole_purse(session: AsyncSession, tenant_id: str, now_ms: int) -
     return _purse(wallet, [Grant(*facts) for facts in found], now_ms)
 
 
-def _purse(wallet: Sequence[Any], grants: Sequence[Grant], now_ms: int) -> Purse:
+def _purse(wallet: Sequence[Any], grants: Sequence[Grant], now_ms: int) -> SpendableWallet:
     tenant_id, opened_line_seq, top_up_grant_id, top_up_nano, low_percents = wallet
     top_up = TopUp(top_up_grant_id, top_up_nano)
-    return Purse(tenant_id, opened_line_seq, top_up, low_percents, grants, now_ms)
+    return SpendableWallet(tenant_id, opened_line_seq, top_up, low_percents, grants, now_ms)
 
 
 async def uses_of(session: AsyncSession, tenant_id: str, request_id: str) -> dict[str, int]:
@@ -83,7 +83,7 @@ async def uses_of(session: AsyncSession, tenant_id: str, request_id: str) -> dic
     return used
 
 
-async def save_purses(session: AsyncSession, spent: Sequence[tuple[int, Purse]]) -> None:
+async def save_wallets(session: AsyncSession, spent: Sequence[tuple[int, SpendableWallet]]) -> None:
     """Write what transactions, by their seq, did with their purses."""
     uses = [
         UseRow(

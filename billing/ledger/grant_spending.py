@@ -47,7 +47,7 @@ def account_of(kind: str, grant_id: str) -> str:
     return f"{WALLET}{kind}:{grant_id}"
 
 
-class Use(NamedTuple):
+class GrantUse(NamedTuple):
     """What one transaction took from a grant for a request; below zero: gave back."""
 
     request_id: str
@@ -77,7 +77,7 @@ def spending_order(grants: Iterable[Grant]) -> list[Grant]:
 
 
 @dataclass
-class Purse:
+class SpendableWallet:
     """A wallet in one transaction at `now_ms`: its grants with what is left, and what the transaction did.
 
     `top_up`, `low_percents` as in the table Wallet. `revived`: what came back from breakage, by account;
@@ -89,7 +89,7 @@ class Purse:
     low_percents: Sequence[int]
     grants: Sequence[Grant]
     now_ms: int
-    uses: list[Use] = field(default_factory=list[Use])
+    uses: list[GrantUse] = field(default_factory=list[GrantUse])
     cost_nano: int = 0
     revived: dict[str, int] = field(default_factory=dict[str, int])
     owed: dict[str, int] = field(default_factory=dict[str, int])
@@ -169,4 +169,4 @@ class Purse:
     def _move(self, grant: Grant, request_id: str, amount_nano: int, moved: dict[str, int]) -> None:
         grant.left_nano -= amount_nano
         moved[grant.account] = moved.get(grant.account, 0) + amount_nano
-        self.uses.append(Use(request_id, grant.id, amount_nano))
+        self.uses.append(GrantUse(request_id, grant.id, amount_nano))

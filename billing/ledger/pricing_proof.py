@@ -14,7 +14,7 @@ import msgspec
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.audit.states import thing
+from billing.audit.states import row_name
 from billing.prices.book import ANY_MODEL, PARENTS_MAX
 from billing.tables.audit import AuditLog, AuditState
 from billing.tables.tenants import PLATFORM, Price, PriceBook, PriceVersion, UsageRow
@@ -28,7 +28,7 @@ ADMITTED_MS_MAX = 60_000  # after it was accepted, wherever it was claimed later
 Version = tuple[str, int]  # book, number
 
 
-class Asked(NamedTuple):
+class PricingCheck(NamedTuple):
     """What is looked at of a request."""
 
     request_id: str
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
     price_version: int
 
 
-class Begun(NamedTuple):
+class VersionStart(NamedTuple):
     """A version that was not withdrawn: from when on, and the models that it has prices for."""
 
     from_ms: int
@@ -50,19 +50,19 @@ class Begun(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BookOf:
+class TenantPriceBook:
     """A book that a tenant may be priced by, its versions in the order in which they begin."""
 
     parent: str | None
-    versions: Sequence[Begun]
+    versions: Sequence[VersionStart]
 
 
 @dataclass
-class Pricing:
+class PricingHistory:
     """What priced a tenant's requests, over time. `paid_by`: from when on it paid by which book; what lies
     before is not known. Pure."""
 
-    books: Mapping[str, BookOf]
+    books: Mapping[str, TenantPriceBook]
     paid_by: Sequence[tuple[int, str]]
     _moments: list[int] = field(init=False)
     _known: dict[tuple[int, str, str], Version | None] = field(init=False, default_factory=dict[Any, Any])
@@ -105,17 +105,17 @@ async def pricing_faults(db: Database, tenant_id: str, most: int = FAULTS_MAX) -
     """Requests of a tenant that another version priced than one that was in force."""
     faults: list[str] = []
     async with db.snapshot() as session:
-        pricing = Pricing(await _books(session, tenant_id), await _paid_by(session, tenant_id))
+        pricing = PricingHistory(await _books(session, tenant_id), await _paid_by(session, tenant_id))
         async for page in _requests(session, tenant_id):
             for row in page:
                 if len(faults) == most:
                     return faults
-                if fault := priced_wrong(pricing, row):
+                if fault := pricing_fault(pricing, row):
                     faults.append(f"request {row.request_id}: {fault}")
     return faults
 
 
-def priced_wrong(pricing: Pricing, row: Asked) -> str:
+def pricing_fault(pricing: PricingHistory, row: PricingCheck) -> str:
     """Why a request's price is none of its time, empty where all is well. Pure.
 
     What was admitted without prices was given those of its time, or, where there were none, of the time when
@@ -134,7 +134,7 @@ def priced_wrong(pricing: Pricing, row: Asked) -> str:
     return f"priced by version {version[1]} of {version[0]!r}, which was not in force when it was admitted"
 
 
-async def _books(session: AsyncSession, tenant_id: str) -> dict[str, BookOf]:
+async def _books(session: AsyncSession, tenant_id: str) -> dict[str, TenantPriceBook]:
     """Those that a tenant may be priced by."""
     visible = col(PriceBook.tenant_id).in_((PLATFORM, tenant_id))
     books = (await session.exec(select(PriceBook.id, PriceBook.parent_id).where(visible))).all()
@@ -143,14 +143,14 @@ async def _books(session: AsyncSession, tenant_id: str) -> dict[str, BookOf]:
     prices = select(Price.book_id, Price.version, Price.model).where(col(Price.book_id).in_(of_books))
     for id, number, model in (await session.exec(prices)).all():
         models.setdefault((id, number), set()).add(model)
-    begun: dict[str, list[Begun]] = {id: [] for id in of_books}
+    begun: dict[str, list[VersionStart]] = {id: [] for id in of_books}
     kept = col(PriceVersion.withdrawn_ms).is_(None)
     statement = select(PriceVersion).where(col(PriceVersion.book_id).in_(of_books), kept)
     order = (col(PriceVersion.valid_from_ms), col(PriceVersion.version))
     for each in (await session.exec(statement.order_by(*order))).all():
         of = frozenset(models.get((each.book_id, each.version), ()))
-        begun[each.book_id].append(Begun(each.valid_from_ms, each.version, of))
-    return {id: BookOf(parent, begun[id]) for id, parent in books}
+        begun[each.book_id].append(VersionStart(each.valid_from_ms, each.version, of))
+    return {id: TenantPriceBook(parent, begun[id]) for id, parent in books}
 
 
 async def _paid_by(session: AsyncSession, tenant_id: str) -> list[tuple[int, str]]:
@@ -163,7 +163,7 @@ async def _paid_by(session: AsyncSession, tenant_id: str) -> list[tuple[int, str
             & (col(AuditState.seq) == col(AuditLog.seq)),
         )
         .where(col(AuditLog.tenant_id) == tenant_id)
-        .where(col(AuditState.thing) == thing("tenant", [tenant_id]))
+        .where(col(AuditState.thing) == row_name("tenant", [tenant_id]))
         .order_by(col(AuditLog.seq))
     )
     found: list[tuple[int, str]] = []
@@ -175,9 +175,9 @@ async def _paid_by(session: AsyncSession, tenant_id: str) -> list[tuple[int, str
     return found
 
 
-async def _requests(session: AsyncSession, tenant_id: str) -> AsyncGenerator[list[Asked]]:
+async def _requests(session: AsyncSession, tenant_id: str) -> AsyncGenerator[list[PricingCheck]]:
     """A tenant's requests, in pages."""
-    columns: list[Any] = [getattr(UsageRow, name) for name in Asked._fields]
+    columns: list[Any] = [getattr(UsageRow, name) for name in PricingCheck._fields]
     after = ""
     while True:
         id = col(UsageRow.request_id)
@@ -185,5 +185,5 @@ async def _requests(session: AsyncSession, tenant_id: str) -> AsyncGenerator[lis
         page = (await session.exec(statement.order_by(id).limit(REQUESTS_AT_ONCE))).all()
         if not page:
             return
-        yield [Asked(*row) for row in page]
+        yield [PricingCheck(*row) for row in page]
         after = page[-1][0]

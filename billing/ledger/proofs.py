@@ -69,7 +69,7 @@ CHARGE_FACTS = (
 )
 
 
-class Event(Protocol):
+class ErasableWords(Protocol):
     """What of a row of usage_event may be erased."""
 
     @property
@@ -109,13 +109,13 @@ def _words_sha256(kind: str, key: str, user_id: str, labels: Mapping[str, Any]) 
     return hashlib.sha256(_words([key, user, labels]).encode()).hexdigest()
 
 
-def event_proof(event: Event) -> str:
+def event_proof(event: ErasableWords) -> str:
     """The proof of a request: SHA-256 over all its facts, then a byte for each, which names what was changed.
     Erasing does not change it."""
     return _proof(_event_values(event))
 
 
-def _event_values(event: Event) -> tuple[Any, ...]:
+def _event_values(event: ErasableWords) -> tuple[Any, ...]:
     kept = event.words_proof[:KEPT_OF_WORDS]
     return (*_event_facts(event), "" if kept[:1] == LABELS_AND_USER else event.user_id, kept)
 
@@ -135,7 +135,7 @@ def _proof(values: tuple[Any, ...]) -> str:
     return hashlib.sha256(_packed(values)).hexdigest() + checks.hex()
 
 
-def changed_in_event(event: Event, proof: str) -> list[str]:
+def changed_in_event(event: ErasableWords, proof: str) -> list[str]:
     """The names of the facts of a request that are not what its proof says; empty where all are."""
     found = _changed(EVENT_FACTS, _event_values(event), proof)
     return sorted({*found, *_changed_words(event)})
@@ -146,12 +146,12 @@ def changed_in_charge(charge: object, proof: str) -> list[str]:
     return _changed(CHARGE_FACTS, _charge_values(charge), proof)
 
 
-def erased(event: Event) -> bool:
+def erased(event: ErasableWords) -> bool:
     """Whether its words are gone, as far as the row says."""
     return len(event.words_proof) == KEPT_OF_WORDS
 
 
-def _changed_words(event: Event) -> list[str]:
+def _changed_words(event: ErasableWords) -> list[str]:
     """Labels and a user's name against their own hash."""
     proof = event.words_proof
     if len(proof) == WHOLE:

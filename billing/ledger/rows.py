@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 
-class RequestRow(msgspec.Struct):
+class UsageEventRow(msgspec.Struct):
     """A row of usage_event."""
 
     tenant_id: str

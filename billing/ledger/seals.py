@@ -15,7 +15,7 @@ NOT_SEALED = "what was booked before is not what this seal was written over"
 
 
 @dataclass
-class Pile:
+class ProofRun:
     """Proofs in the order of their lines, and the last of these lines."""
 
     count: int = 0
@@ -39,7 +39,7 @@ def sealed_until(name: str) -> int:
 
 
 @dataclass
-class Seals:
+class LedgerSeals:
     """What stands for the requests and charges of a tenant's books, while they are read in order. `whole`:
     from the first row. `proved_from_ms`: when the first transaction was booked whose lines prove what they
     are of; `sealed`, `unsealed`: how many others there are with a seal, the last one of `sealed_ms`, and
@@ -50,7 +50,7 @@ class Seals:
     proved_from_txn: int = 0
     sealed: int = 0
     sealed_ms: int = 0
-    _piles: deque[Pile] = field(default_factory=deque[Pile])
+    _piles: deque[ProofRun] = field(default_factory=deque[ProofRun])
 
     @property
     def unsealed(self) -> int:
@@ -60,7 +60,7 @@ class Seals:
     def add(self, line_seq: int, proof: str) -> None:
         """What version 1 booked, as it is now."""
         if not self._piles or self._piles[-1].count == SEALED_AT_ONCE:
-            self._piles.append(Pile())
+            self._piles.append(ProofRun())
         self._piles[-1].add(line_seq, proof)
 
     def after(self, txn: AnyTxn) -> list[str]:
@@ -69,7 +69,7 @@ class Seals:
             self.proved_from_txn, self.proved_from_ms = txn.seq, txn.posted_ms
         if txn.kind != TxnKind.SEAL.value:
             return []
-        pile = self._piles.popleft() if self._piles else Pile()
+        pile = self._piles.popleft() if self._piles else ProofRun()
         self.sealed, self.sealed_ms = self.sealed + pile.count, txn.posted_ms
         # Who began to read in the middle cannot say what the first of them covers.
         return [NOT_SEALED] if self.whole and txn.idempotency_key != pile.name() else []

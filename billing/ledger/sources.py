@@ -14,7 +14,7 @@ from billing.ledger.proofs import (
     erased,
     event_proof,
 )
-from billing.ledger.seals import Seals
+from billing.ledger.seals import LedgerSeals
 from billing.ledger.transactions import MEASURES, AnyTxn, LineKind
 from billing.tables.audit import AuditLog
 from billing.tables.ledger import UsageLine
@@ -72,7 +72,7 @@ async def _erasures(session: AsyncSession, tenant_id: str) -> frozenset[str]:
     return frozenset((await session.exec(done)).all())
 
 
-def source_faults(txn: AnyTxn, lines: Sequence[UsageLine], sources: Sources, seals: Seals) -> list[str]:
+def source_faults(txn: AnyTxn, lines: Sequence[UsageLine], sources: Sources, seals: LedgerSeals) -> list[str]:
     """What a transaction's lines are of that is not what was booked. What it has no proofs of goes to
     `seals`."""
     faults: list[str] = []
@@ -89,7 +89,7 @@ def source_faults(txn: AnyTxn, lines: Sequence[UsageLine], sources: Sources, sea
 
 
 def _event_faults(
-    txn: AnyTxn, line: UsageLine, used: Sequence[UsageLine], sources: Sources, seals: Seals
+    txn: AnyTxn, line: UsageLine, used: Sequence[UsageLine], sources: Sources, seals: LedgerSeals
 ) -> list[str]:
     of, event = f"request {line.request_id}", sources.events.get(line.request_id)
     proved = txn.hash_version > 1
@@ -127,7 +127,7 @@ def _against_lines(event: Any, used: Sequence[UsageLine], month_ends: Collection
     ]
 
 
-def _charge_faults(txn: AnyTxn, line: UsageLine, sources: Sources, seals: Seals) -> list[str]:
+def _charge_faults(txn: AnyTxn, line: UsageLine, sources: Sources, seals: LedgerSeals) -> list[str]:
     charge = sources.charges.get(line.request_id)
     if txn.hash_version == 1:
         seals.add(line.seq, "" if charge is None else charge_proof(charge))

@@ -13,11 +13,11 @@ from operator import attrgetter
 
 import msgspec
 
-from billing.ledger.grant_spending import Purse
+from billing.ledger.grant_spending import SpendableWallet
 from billing.ledger.proofs import event_proof
-from billing.ledger.rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow
+from billing.ledger.rows import EntryRow, LineRow, RollupRow, TxnRow, UsageEventRow
 from billing.periods import HOUR_MS
-from billing.prices.rating import Line, Meter
+from billing.prices.rating import Meter, PricedQuantity
 from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
@@ -56,11 +56,11 @@ class TxnKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Priced:
+class PricedUsage:
     """A posted request with its priced lines."""
 
-    row: RequestRow
-    lines: Sequence[Line]
+    row: UsageEventRow
+    lines: Sequence[PricedQuantity]
 
 
 @dataclass
@@ -71,15 +71,15 @@ class Posting:
     lines: list[LineRow]
     txns: list[TxnRow] = field(default_factory=list[TxnRow])
     entries: list[EntryRow] = field(default_factory=list[EntryRow])
-    purse: Purse | None = None
+    purse: SpendableWallet | None = None
 
 
 def post_usage(
     head: LedgerHead,
-    requests: Sequence[Priced],
+    requests: Sequence[PricedUsage],
     cost_center_of: CostCenterOf,
     now_ms: int,
-    purse: Purse | None = None,
+    purse: SpendableWallet | None = None,
 ) -> Posting:
     """The books of one tenant after these requests, which are new. The head given is not changed; a prepaid
     tenant's purse is."""
@@ -101,14 +101,14 @@ def post_usage(
                 paid[key] = paid.get(key, 0) + amount
         lines += new
     name = f"usage:{requests[0].row.request_id}"
-    before = revive(head, name, purse, now_ms)
+    before = restore_lapsed_grants(head, name, purse, now_ms)
     posting = post(before.head, TxnKind.USAGE, name, lines, entries_of(charged, paid), now_ms)
     posting.txns[:0], posting.entries[:0] = before.txns, before.entries
     posting.purse = purse
     return posting
 
 
-def revive(head: LedgerHead, name: str, purse: Purse | None, now_ms: int) -> Posting:
+def restore_lapsed_grants(head: LedgerHead, name: str, purse: SpendableWallet | None, now_ms: int) -> Posting:
     """Back from breakage what grants have to pay after their end, for the transaction of this name that
     follows; none where there is nothing."""
     revived = sorted(purse.revived.items()) if purse is not None else []
@@ -120,13 +120,13 @@ def revive(head: LedgerHead, name: str, purse: Purse | None, now_ms: int) -> Pos
 
 
 def usage_lines(
-    request: Priced, cost_center: str, first_seq: int, times_ms: tuple[int, int]
+    request: PricedUsage, cost_center: str, first_seq: int, times_ms: tuple[int, int]
 ) -> list[LineRow]:
     """Line 0 is the request itself, whether or not a price is on it; then what it used. `times_ms`: when it
     counts, and now."""
     per_request = [line for line in request.lines if line.meter is Meter.REQUEST]
     used = [line for line in request.lines if line.meter is not Meter.REQUEST]
-    ordered = [*(per_request or [Line(Meter.REQUEST, 0, 0, 0)]), *used]
+    ordered = [*(per_request or [PricedQuantity(Meter.REQUEST, 0, 0, 0)]), *used]
     return [
         LineRow(
             tenant_id=request.row.tenant_id,
@@ -216,7 +216,7 @@ def post(
     return Posting(after, lines, [txn], rows)
 
 
-BilledRequest = RequestRow | UsageRow
+BilledRequest = UsageEventRow | UsageRow
 AnyRequest = BilledRequest | Charge
 AnyTxn = TxnRow | LedgerTxn
 AnyEntry = EntryRow | LedgerEntry

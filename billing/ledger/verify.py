@@ -10,14 +10,14 @@ from operator import attrgetter
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.ledger.derived import beyond_head, forged_events, rollup_faults
-from billing.ledger.seals import Seals
+from billing.ledger.derived import forged_events, rollup_faults, rows_beyond_head
+from billing.ledger.seals import LedgerSeals
 from billing.ledger.sources import Sources, source_faults, sources_of
 from billing.ledger.transactions import REVENUE, TxnKind, chain_hash
 from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
 from core.database import Database
-from core.error_facts import named
-from core.failed_rounds import is_away
+from core.error_facts import error_summary
+from core.failed_rounds import is_store_down
 
 TXNS_AT_ONCE = 200
 FAULTS_MAX = 100
@@ -35,7 +35,7 @@ class Verified:
     amount_nano: int = 0
     sha256: str = ""
     faults: list[str] = field(default_factory=list[str])
-    seals: Seals = field(default_factory=Seals)
+    seals: LedgerSeals = field(default_factory=LedgerSeals)
 
     def fault(self, text: str) -> None:
         """Note a finding."""
@@ -43,36 +43,36 @@ class Verified:
             self.faults.append(text)
 
 
-async def verify_books(db: Database, tenant_id: str) -> Verified:
+async def verify_ledger(db: Database, tenant_id: str) -> Verified:
     """Read a tenant's books from their first row to the last, and what is made from them."""
     found = Verified(tenant_id)
-    with proving(found.faults):
+    with record_failure(found.faults):
         async with db.session() as session:
             head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
             await follow_chain(session, head, found, 0, "")
-    with proving(found.faults):
-        for fault in await beside_faults(db, tenant_id):
+    with record_failure(found.faults):
+        for fault in await derived_faults(db, tenant_id):
             found.fault(fault)
     return found
 
 
 @contextmanager
-def proving(faults: list[str]) -> Generator[None]:
+def record_failure(faults: list[str]) -> Generator[None]:
     """What somebody put into the database that nobody can read is a fault, and ends nothing but this part."""
     try:
         yield
     except Exception as error:
-        if is_away(error):
+        if is_store_down(error):
             raise
         faults.append(
-            f"what stands there cannot be read, and what is behind it is not proved: {named(error)}"
+            f"what stands there cannot be read, and what is behind it is not proved: {error_summary(error)}"
         )
 
 
-async def beside_faults(db: Database, tenant_id: str) -> list[str]:
+async def derived_faults(db: Database, tenant_id: str) -> list[str]:
     """What is wrong beside the chain: rows that nobody booked, and rollups that are not their lines' sums."""
     return [
-        *await beyond_head(db, tenant_id, FAULTS_MAX),
+        *await rows_beyond_head(db, tenant_id, FAULTS_MAX),
         *await forged_events(db, tenant_id, FAULTS_MAX),
         *await rollup_faults(db, tenant_id, FAULTS_MAX),
     ]
@@ -95,7 +95,7 @@ async def follow_chain(
     )
     if (last.seq, last.sha256) != (after, sha256):
         found.fault(f"transaction {after} is not the one that was read before")
-    found.seals = Seals(not after)
+    found.seals = LedgerSeals(not after)
     async for txns, entries, lines, sources in _in_pages(session, head, last.seq):
         for txn in txns:
             own_entries = [entry for entry in entries if entry.txn_seq == txn.seq]

@@ -44,7 +44,7 @@ class Rules:
 
 
 @dataclass
-class Use:
+class TenantLoad:
     """What one tenant did in a pool in some time. `work`: tokens as the queue weighs them; `slot_ms`,
     `token_ms`: how long requests, and their tokens, were in the workers' memory; `waits`: by the place of its
     edge in WAIT_EDGES_MS, how many requests waited up to that long for their first token."""
@@ -56,7 +56,7 @@ class Use:
     token_ms: int = 0
     waits: Counter[int] = field(default_factory=Counter[int])
 
-    def add(self, other: "Use") -> None:
+    def add(self, other: "TenantLoad") -> None:
         """Count another one in."""
         self.requests += other.requests
         self.tokens += other.tokens
@@ -66,7 +66,7 @@ class Use:
         self.waits.update(other.waits)
 
 
-Span = Mapping[str, Use]  # by tenant
+Span = Mapping[str, TenantLoad]  # by tenant
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Noise:
     tenant: str
     share: float
     fair: float
-    used: Use
+    used: TenantLoad
     slots: float
     tokens_in_flight: float
     pool_slots: float
@@ -87,7 +87,7 @@ class Noise:
     hot: bool
 
 
-class State(StrEnum):
+class FindingState(StrEnum):
     """Of a finding. ACCEPTED: an operator throttles the tenant until it is calm."""
 
     OPEN = "open"
@@ -97,7 +97,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFindings:
     """What is known of a tenant in a pool from before: its open finding, and how often it came back.
 
     `relapses`: findings that became calm within the last `Rules.relapse_ms`."""
@@ -110,7 +110,7 @@ class Known:
     dismissed_ms: int | None = None
 
 
-class Step(StrEnum):
+class FindingStep(StrEnum):
     """What is to be done about a tenant in a pool."""
 
     NOTHING = "nothing"
@@ -120,30 +120,35 @@ class Step(StrEnum):
 
 
 def decide(
-    tenant: str, spans: Sequence[Span], weights: Mapping[str, float], known: Known, now_ms: int, rules: Rules
-) -> tuple[Step, Noise | None]:
+    tenant: str,
+    spans: Sequence[Span],
+    weights: Mapping[str, float],
+    known: KnownFindings,
+    now_ms: int,
+    rules: Rules,
+) -> tuple[FindingStep, Noise | None]:
     """What is to be done, and what was seen last. `spans`: oldest first, the last one ended at `now_ms`.
 
     Opened when it was hot at the end of each of the last `hot_spans` spans; closed when it was calm at the
     end of the last `calm_spans`, twice as many for each relapse, so it does not open and close in turns."""
     if known.open_since_ms is None:
         if known.dismissed_ms is not None and now_ms - known.dismissed_ms < rules.dismissed_ms:
-            return Step.NOTHING, None
+            return FindingStep.NOTHING, None
         seen = [observe(tenant, spans, weights, rules, back) for back in range(rules.hot_spans)]
-        return (Step.OPEN if all(noise.hot for noise in seen) else Step.NOTHING), seen[0]
+        return (FindingStep.OPEN if all(noise.hot for noise in seen) else FindingStep.NOTHING), seen[0]
     needed = rules.calm_spans * 2 ** min(known.relapses, rules.relapses_max)
     since = known.throttled_since_ms or known.open_since_ms  # the later: who throttles has a finding
     latest = observe(tenant, spans, weights, rules, 0, known.baseline_wait_ms)
     if now_ms - since < needed * rules.span_ms or len(spans) < needed:
-        return Step.KEEP, latest
+        return FindingStep.KEEP, latest
     for back in range(needed):
         noise = observe(tenant, spans, weights, rules, back, known.baseline_wait_ms)
         if not _is_calm(noise, known, rules):
-            return Step.KEEP, latest
-    return Step.CLOSE, latest
+            return FindingStep.KEEP, latest
+    return FindingStep.CLOSE, latest
 
 
-def _is_calm(noise: Noise, known: Known, rules: Rules) -> bool:
+def _is_calm(noise: Noise, known: KnownFindings, rules: Rules) -> bool:
     """Under a throttle a tenant that is at its cap, and waits there, still wants more: it only cannot. Nobody
     is held back for others who are not there."""
     if noise.others_requests < rules.requests_min:
@@ -182,7 +187,7 @@ def observe(
     waits = _waits(window, victims)
     wait = _p95(waits, rules.requests_min)
     baseline = baseline_ms if baseline_ms is not None else _baseline(spans[:first], victims, rules)
-    used = window.get(tenant, Use())
+    used = window.get(tenant, TenantLoad())
     much = shares.get(tenant, 0.0) >= _much(fair.get(tenant, 1.0), rules)
     slow = (wait is not None and baseline is not None) and (
         wait >= max(rules.wait_ms_min, rules.wait_multiple * baseline)
@@ -248,11 +253,11 @@ def _baseline(spans: Sequence[Span], tenants: set[str], rules: Rules) -> int | N
     return sorted(found)[len(found) // 2] if len(found) >= rules.baseline_windows_min else None
 
 
-def _sum(spans: Iterable[Span]) -> dict[str, Use]:
-    total: dict[str, Use] = {}
+def _sum(spans: Iterable[Span]) -> dict[str, TenantLoad]:
+    total: dict[str, TenantLoad] = {}
     for span in spans:
         for tenant, use in span.items():
-            total.setdefault(tenant, Use()).add(use)
+            total.setdefault(tenant, TenantLoad()).add(use)
     return total
 
 

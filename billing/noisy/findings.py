@@ -13,12 +13,12 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.budgets.thresholds import message
-from billing.noisy.detect import Known, Noise, Rules, State, own_pool, throttle_slots
+from billing.noisy.detect import FindingState, KnownFindings, Noise, Rules, own_pool, throttle_slots
 from billing.tables.noisy import NoisyFinding
 from billing.tables.tenants import PLATFORM
 from billing.tables.wallets import AlertTarget
 from billing.tenants.pool_terms import TERMS_CHANGED
-from billing.tenants.tenancy import tell
+from billing.tenants.tenancy import publish_news
 from core.actor import Author
 from core.clock import now_ms
 from core.database import Database, insert_rows
@@ -31,19 +31,19 @@ LISTED_MAX = 1_000
 
 
 @dataclass(frozen=True)
-class Past:
+class FindingHistory:
     """What is known of a tenant in a pool; `finding` is the open one."""
 
-    known: Known = field(default_factory=Known)
+    known: KnownFindings = field(default_factory=KnownFindings)
     finding: NoisyFinding | None = None
 
 
-def in_force(finding: NoisyFinding) -> bool:
+def is_throttling(finding: NoisyFinding) -> bool:
     """Whether its throttle holds."""
     return finding.throttled_ms is not None and finding.lifted_ms is None
 
 
-async def find_past(db: Database, rules: Rules, now: int) -> Mapping[tuple[str, str], Past]:
+async def find_histories(db: Database, rules: Rules, now: int) -> Mapping[tuple[str, str], FindingHistory]:
     """By tenant and pool, what still matters of the findings so far."""
     since = now - max(rules.relapse_ms, rules.dismissed_ms)
     statement = select(NoisyFinding).where(
@@ -53,20 +53,20 @@ async def find_past(db: Database, rules: Rules, now: int) -> Mapping[tuple[str, 
     async with db.session() as session:
         for finding in (await session.exec(statement.order_by(col(NoisyFinding.opened_ms)))).all():
             by_place.setdefault((finding.tenant_id, finding.pool), []).append(finding)
-    return {place: past_of(findings, rules, now) for place, findings in by_place.items()}
+    return {place: history_of(findings, rules, now) for place, findings in by_place.items()}
 
 
-def past_of(findings: Sequence[NoisyFinding], rules: Rules, now: int) -> Past:
+def history_of(findings: Sequence[NoisyFinding], rules: Rules, now: int) -> FindingHistory:
     """What a tenant's findings in a pool, oldest first, say together. Pure."""
     still = next((finding for finding in findings if finding.closed_ms is None), None)
-    dismissed = [finding.closed_ms for finding in findings if finding.state == State.DISMISSED]
+    dismissed = [finding.closed_ms for finding in findings if finding.state == FindingState.DISMISSED]
     calm = [
         finding
         for finding in findings
-        if finding.state == State.CALM and now - (finding.closed_ms or 0) < rules.relapse_ms
+        if finding.state == FindingState.CALM and now - (finding.closed_ms or 0) < rules.relapse_ms
     ]
-    throttle = still if still is not None and in_force(still) else None
-    known = Known(
+    throttle = still if still is not None and is_throttling(still) else None
+    known = KnownFindings(
         open_since_ms=still.opened_ms if still else None,
         baseline_wait_ms=still.baseline_wait_ms if still else None,
         throttled_since_ms=throttle.throttled_ms if throttle else None,
@@ -74,11 +74,11 @@ def past_of(findings: Sequence[NoisyFinding], rules: Rules, now: int) -> Past:
         relapses=len(calm),
         dismissed_ms=dismissed[-1] if dismissed else None,
     )
-    return Past(known, still)
+    return FindingHistory(known, still)
 
 
 @dataclass(frozen=True)
-class Place:
+class ThrottleBounds:
     """Where something was seen, and what bounds a throttle there."""
 
     pool: str
@@ -86,7 +86,9 @@ class Place:
     worker_slots: int
 
 
-async def open_finding(db: Database, place: Place, noise: Noise, throttle: bool, now: int) -> NoisyFinding:
+async def open_finding(
+    db: Database, place: ThrottleBounds, noise: Noise, throttle: bool, now: int
+) -> NoisyFinding:
     """Write what was seen, with the throttle (in force where `throttle`) and the proposal of a pool of its
     own. Raises IntegrityError where another one is open."""
     finding = NoisyFinding(
@@ -106,7 +108,9 @@ async def open_finding(db: Database, place: Place, noise: Noise, throttle: bool,
     return finding
 
 
-async def update_finding(db: Database, finding: NoisyFinding, place: Place, noise: Noise, now: int) -> None:
+async def update_finding(
+    db: Database, finding: NoisyFinding, place: ThrottleBounds, noise: Noise, now: int
+) -> None:
     """Bring the numbers up to date: of the shares and waits the newest, of the proposal the greatest."""
     async with db.transaction() as session:
         row = await _open_row(session, finding)
@@ -125,7 +129,7 @@ async def close_finding(db: Database, finding: NoisyFinding, now: int, reason: s
     async with db.transaction() as session:
         row = await _open_row(session, finding)
         if row is not None:
-            row.state, row.closed_ms, row.updated_ms, row.reason = State.CALM.value, now, now, reason
+            row.state, row.closed_ms, row.updated_ms, row.reason = FindingState.CALM.value, now, now, reason
             await _lift(session, row, now, WATCH)
 
 
@@ -162,12 +166,12 @@ async def accept(db: Database, redis: Client, finding_id: str, reason: str) -> N
     async with db.transaction() as session:
         row = await _to_decide(session, await find_finding(db, finding_id))
         before = row.model_dump(include={"state", "reason", "throttled_ms", "lifted_ms", "slots_max"})
-        row.state, row.reason, row.updated_ms = State.ACCEPTED.value, reason, now
-        if not in_force(row):
+        row.state, row.reason, row.updated_ms = FindingState.ACCEPTED.value, reason, now
+        if not is_throttling(row):
             row.throttled_ms, row.lifted_ms = now, None
             await _alert(session, row, "noisy.throttled", now)
         await record(session, row.tenant_id, "noisy.accept", row.id, before, _said(row))
-    await tell(redis, row.tenant_id, TERMS_CHANGED)
+    await publish_news(redis, row.tenant_id, TERMS_CHANGED)
     return row
 
 
@@ -178,10 +182,10 @@ async def dismiss(db: Database, redis: Client, finding_id: str, reason: str) -> 
     async with db.transaction() as session:
         row = await _to_decide(session, await find_finding(db, finding_id))
         before = row.model_dump(include={"state", "reason", "throttled_ms", "lifted_ms", "slots_max"})
-        row.state, row.closed_ms, row.updated_ms, row.reason = State.DISMISSED.value, now, now, reason
+        row.state, row.closed_ms, row.updated_ms, row.reason = FindingState.DISMISSED.value, now, now, reason
         await _lift(session, row, now, None)
         await record(session, row.tenant_id, "noisy.dismiss", row.id, before, _said(row))
-    await tell(redis, row.tenant_id, TERMS_CHANGED)
+    await publish_news(redis, row.tenant_id, TERMS_CHANGED)
     return row
 
 
@@ -200,7 +204,7 @@ async def _open_row(session: AsyncSession, finding: NoisyFinding) -> NoisyFindin
 
 async def _lift(session: AsyncSession, row: NoisyFinding, now: int, author: Author | None) -> None:
     """`author`: whose doing is recorded here; None: the caller records it."""
-    held = in_force(row)
+    held = is_throttling(row)
     if held:
         row.lifted_ms = now
         await _alert(session, row, "noisy.lifted", now)
@@ -231,7 +235,7 @@ def _said(row: NoisyFinding) -> dict[str, Any]:
     return row.model_dump(include={"pool", "state", "reason", "throttled_ms", "lifted_ms", "slots_max"})
 
 
-def _seen(noise: Noise, place: Place, now: int) -> dict[str, Any]:
+def _seen(noise: Noise, place: ThrottleBounds, now: int) -> dict[str, Any]:
     return {
         "updated_ms": now,
         "share_permille": round(1_000 * noise.share),

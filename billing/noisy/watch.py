@@ -16,23 +16,32 @@ from sqlalchemy import select as sql_select
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlmodel import col, func, select
 
-from billing.noisy.detect import WAIT_EDGES_MS, Noise, Rules, State, Step, Use, decide, suspects
+from billing.noisy.detect import (
+    WAIT_EDGES_MS,
+    FindingState,
+    FindingStep,
+    Noise,
+    Rules,
+    TenantLoad,
+    decide,
+    suspects,
+)
 from billing.noisy.findings import (
-    Past,
-    Place,
+    FindingHistory,
+    ThrottleBounds,
     close_finding,
-    find_past,
-    in_force,
+    find_histories,
+    is_throttling,
     lift_throttle,
     open_finding,
     update_finding,
 )
 from billing.tables.tenants import UsageRow
 from billing.tenants.pool_terms import TERMS_CHANGED, find_terms, list_terms
-from billing.tenants.tenancy import tell
+from billing.tenants.tenancy import publish_news
 from core.clock import now_ms
 from core.database import Database
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.redis import Client
 from core.settings import Settings
 from core.telemetry import logger
@@ -44,7 +53,7 @@ GROUPS_MAX = 200_000
 
 log = logger(__name__)
 
-Spans = dict[str, dict[int, dict[str, Use]]]  # pool -> start of the span -> tenant
+Spans = dict[str, dict[int, dict[str, TenantLoad]]]  # pool -> start of the span -> tenant
 Where = tuple[str, str]  # tenant and pool
 
 
@@ -67,7 +76,7 @@ class NoisyWatch:
             try:
                 await self.step(now_ms())
             except (RedisError, SQLAlchemyError, OSError) as error:
-                log.warning("noisy neighbours not looked for", error=named(error))
+                log.warning("noisy neighbours not looked for", error=error_summary(error))
             try:
                 async with asyncio.timeout(seconds):
                     await stop.wait()
@@ -82,8 +91,8 @@ class NoisyWatch:
             await self._read(until)
         if not await self._leads():
             return
-        if await self._switch(await find_past(self._db, self._rules, now), now):
-            await self._look(await find_past(self._db, self._rules, now), until, now)
+        if await self._switch(await find_histories(self._db, self._rules, now), now):
+            await self._look(await find_histories(self._db, self._rules, now), until, now)
 
     async def _leads(self) -> bool:
         """Whether this watch decides: the first one, for as long as it goes on."""
@@ -117,20 +126,20 @@ class NoisyWatch:
             if not own:
                 del self._spans[pool]
 
-    async def _switch(self, past: Mapping[Where, Past], now: int) -> bool:
+    async def _switch(self, past: Mapping[Where, FindingHistory], now: int) -> bool:
         """End what the setting does not allow; whether anything is to be looked for."""
         mode = self._settings.noisy_neighbours
         for finding in [each.finding for each in past.values() if each.finding is not None]:
             if mode == "off":
                 await close_finding(self._db, finding, now, "switched off")
-            elif mode == "propose" and finding.state == State.OPEN and in_force(finding):
+            elif mode == "propose" and finding.state == FindingState.OPEN and is_throttling(finding):
                 await lift_throttle(self._db, finding, now)
             else:
                 continue
-            await tell(self._redis, finding.tenant_id, TERMS_CHANGED)
+            await publish_news(self._redis, finding.tenant_id, TERMS_CHANGED)
         return mode != "off"
 
-    async def _look(self, past: Mapping[Where, Past], until: int, now: int) -> None:
+    async def _look(self, past: Mapping[Where, FindingHistory], until: int, now: int) -> None:
         """Decide on everybody who took much, or whose finding is open."""
         span, rules = self._rules.span_ms, self._rules
         weights = {terms.tenant_id: terms.weight for terms in await list_terms(self._db)}
@@ -139,31 +148,31 @@ class NoisyWatch:
             spans = [known.get(at, {}) for at in range(until - rules.spans_kept * span, until, span)]
             still = {tenant for (tenant, at), each in past.items() if at == pool and each.finding}
             for tenant in sorted({*suspects(spans, weights, rules), *still}):
-                before = past.get((tenant, pool), Past())
+                before = past.get((tenant, pool), FindingHistory())
                 step, noise = decide(tenant, spans, weights, before.known, until, rules)
                 if noise is not None:
                     await self._do(step, pool, noise, before, now)
                 await asyncio.sleep(0)
 
-    async def _do(self, step: Step, pool: str, noise: Noise, past: Past, now: int) -> None:
+    async def _do(self, step: FindingStep, pool: str, noise: Noise, past: FindingHistory, now: int) -> None:
         reserve = (await find_terms(self._db, noise.tenant)).reserve_tokens
-        place = Place(pool, reserve, self._settings.worker_slots)
-        if step is Step.OPEN:
+        place = ThrottleBounds(pool, reserve, self._settings.worker_slots)
+        if step is FindingStep.OPEN:
             throttle = self._settings.noisy_neighbours == "throttle"
             try:
                 await open_finding(self._db, place, noise, throttle, now)
             except IntegrityError:
                 return  # another watch was first
             log.warning("noisy neighbour", tenant=noise.tenant, pool=pool, throttled=throttle)
-        elif step is Step.KEEP and past.finding is not None:
+        elif step is FindingStep.KEEP and past.finding is not None:
             await update_finding(self._db, past.finding, place, noise, now)
             return
-        elif step is Step.CLOSE and past.finding is not None:
+        elif step is FindingStep.CLOSE and past.finding is not None:
             await close_finding(self._db, past.finding, now, "calm")
             log.info("noisy neighbour is calm", tenant=noise.tenant, pool=pool)
         else:
             return
-        await tell(self._redis, noise.tenant, TERMS_CHANGED)
+        await publish_news(self._redis, noise.tenant, TERMS_CHANGED)
 
 
 async def read_spans(db: Database, start: int, end: int, settings: Settings, span: int) -> Spans:
@@ -202,13 +211,13 @@ async def read_spans(db: Database, start: int, end: int, settings: Settings, spa
         groups: list[Any] = list(await connection.execute(statement))
     for pool, at, tenant, *facts in groups:
         own = spans.setdefault(pool, {}).setdefault(int(at) * span, {})
-        own.setdefault(tenant, Use()).add(_use(facts, settings))
+        own.setdefault(tenant, TenantLoad()).add(_use(facts, settings))
     return spans
 
 
-def _use(sums: Sequence[Any], settings: Settings) -> Use:
+def _use(sums: Sequence[Any], settings: Settings) -> TenantLoad:
     """A group as numbers of Python: Postgres sums to decimals."""
     place, requests, tokens, fresh, answered, slot_ms, token_ms = (int(each) for each in sums)
     work = settings.fair_prompt_weight * fresh + settings.fair_output_weight * answered
     waits = Counter({place: requests}) if place >= 0 else Counter[int]()
-    return Use(requests, tokens, round(work), slot_ms, token_ms, waits)
+    return TenantLoad(requests, tokens, round(work), slot_ms, token_ms, waits)

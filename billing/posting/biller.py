@@ -17,16 +17,16 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing import instruments
-from billing.alerts.outbox import Sender
-from billing.audit_heads.keep import keep_heads
-from billing.audit_heads.places import key_of, places_of
+from billing.alerts.outbox import OutboxSender
+from billing.audit_heads.keep import store_heads_forever
+from billing.audit_heads.places import head_stores_of, key_of
 from billing.booking.admissions import Admissions
-from billing.booking.assess import Assessed, Batch, Key, assess, conflicts, unstorable
+from billing.booking.assess import Assessed, AssessedBatch, Key, assess, conflicts, unstorable
 from billing.booking.installation_admissions import admissions_of
 from billing.booking.sealing import seal_all
 from billing.booking.write import book_usage
 from billing.dedicated_pools.meter import PoolMeter
-from billing.enforcement.wallet_watch import tell_gateways, watch_wallets
+from billing.enforcement.wallet_watch import publish_wallet_changed, watch_wallets
 from billing.ledger.transactions import LineKind
 from billing.noisy.watch import NoisyWatch
 from billing.posting.erased_people import unsay
@@ -38,17 +38,17 @@ from billing.tables.ledger import UsageLine
 from billing.tables.tenants import UsageRow
 from billing.usage import UsageEvent
 from core.clock import now_ms
-from core.comma_list import listed
+from core.comma_list import split_list
 from core.database import Database, insert_ignore, require_schema
-from core.error_facts import facts, named
-from core.failed_rounds import AWAY, survived
-from core.failpoints import Point, reached
+from core.error_facts import error_facts, error_summary
+from core.failed_rounds import AWAY, logged_failures
+from core.failpoints import Failpoint, reached
 from core.metrics import BILLER_PLACE, serving_metrics
 from core.pools import known_pools
-from core.redis import Client, is_unwell
+from core.redis import Client, is_refusing_everybody
 from core.settings import Settings
-from core.stores import stores
-from core.tasks import Group
+from core.stores import open_stores
+from core.tasks import EndingTaskGroup
 from core.telemetry import logger
 
 log = logger(__name__)
@@ -87,7 +87,7 @@ class Biller:
         """Serve every pool, those that come up meanwhile too, until `stop` is set; a batch under way is
         finished."""
         served = set[str]()
-        async with Group() as group:
+        async with EndingTaskGroup() as group:
             while not stop.is_set():
                 for pool in sorted((self._pools | await self._known()) - served):
                     served.add(pool)
@@ -104,18 +104,18 @@ class Biller:
     async def _serve(self, stream: EndedStream, stop: asyncio.Event) -> None:
         """A failure leaves its batch pending: it is read again once Redis and SQL answer."""
         while not stop.is_set():
-            with survived(log, "billing interrupted", pool=stream.pool):
+            with logged_failures(log, "billing interrupted", pool=stream.pool):
                 try:
                     await stream.ensure_groups()
                     await self._follow(stream, stop)
                 except AWAY as error:
-                    log.warning("billing interrupted", pool=stream.pool, error=named(error))
+                    log.warning("billing interrupted", pool=stream.pool, error=error_summary(error))
             await _wait(stop, RETRY_SECONDS)
 
     async def _follow(self, stream: EndedStream, stop: asyncio.Event) -> None:
         while batch := await stream.own_pending():  # of the batch that failed before
             await self._handle(stream, batch)
-        claims, trims, forgets = _Every(CLAIM_SECONDS), _Every(TRIM_SECONDS), _Every(FORGET_SECONDS)
+        claims, trims, forgets = _Interval(CLAIM_SECONDS), _Interval(TRIM_SECONDS), _Interval(FORGET_SECONDS)
         while not stop.is_set():
             if claims.due():
                 while batch := await stream.claim():
@@ -129,26 +129,28 @@ class Biller:
     async def _handle(self, stream: EndedStream, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:
             return
-        reached(Point.BILLER_AFTER_READ)
+        reached(Failpoint.BILLER_AFTER_READ)
         events = [each.data for each in deliveries]
         for batch, posted in await post_in_parts(self._db, stream.pool, events, self._admissions):
-            reached(Point.BILLER_AFTER_COMMIT)
+            reached(Failpoint.BILLER_AFTER_COMMIT)
             await self._settle(batch)
             for tenant in sorted(batch.revived):
-                await tell_gateways(self._db, self._redis, tenant)
+                await publish_wallet_changed(self._db, self._redis, tenant)
             _report(stream.pool, batch, posted)
-        reached(Point.BILLER_AFTER_SETTLE)
+        reached(Failpoint.BILLER_AFTER_SETTLE)
         await stream.acknowledge(deliveries)
-        reached(Point.BILLER_AFTER_ACKNOWLEDGE)
+        reached(Failpoint.BILLER_AFTER_ACKNOWLEDGE)
 
-    async def _settle(self, batch: Batch) -> None:
+    async def _settle(self, batch: AssessedBatch) -> None:
         """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
         ended = [(event, batch.line_seqs.get((event.tenant, event.request))) for event in batch.settlements]
         for (event, _), outcome in zip(ended, await self._settle_each(ended), strict=True):
-            if isinstance(outcome, ResponseError) and is_unwell(outcome):
+            if isinstance(outcome, ResponseError) and is_refusing_everybody(outcome):
                 raise outcome
             if isinstance(outcome, Exception):
-                log.error("not settled", tenant=event.tenant, request=event.request, error=named(outcome))
+                log.error(
+                    "not settled", tenant=event.tenant, request=event.request, error=error_summary(outcome)
+                )
 
     async def _settle_each(self, ended: Sequence[tuple[UsageEvent, int | None]]) -> Sequence[object]:
         """In one round trip; where one of them makes that fail, one by one."""
@@ -162,17 +164,17 @@ class Biller:
 
 async def post_in_parts(
     db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
-) -> list[tuple[Batch, list[Assessed]]]:
+) -> list[tuple[AssessedBatch, list[Assessed]]]:
     """Write a batch in one transaction. Where the database refuses the data itself, or nobody knew that there
     is such data, in halves, down to the event that is not taken, which is held."""
     try:
         return [await post(db, pool, deliveries, admissions)]
     except Exception as error:
-        if isinstance(error, AWAY) and not (isinstance(error, DBAPIError) and refuses_the_data(error)):
+        if isinstance(error, AWAY) and not (isinstance(error, DBAPIError) and is_data_error(error)):
             raise
         if len(deliveries) == 1:
             now = now_ms()
-            batch = Batch(held=[unstorable(pool, deliveries[0], named(error), now)])
+            batch = AssessedBatch(held=[unstorable(pool, deliveries[0], error_summary(error), now)])
             async with db.transaction() as session:
                 await unsay(session, (), batch.held)
                 await insert_ignore(session, batch.held)
@@ -182,7 +184,7 @@ async def post_in_parts(
     return first + await post_in_parts(db, pool, deliveries[half:], admissions)
 
 
-def refuses_the_data(error: DBAPIError) -> bool:
+def is_data_error(error: DBAPIError) -> bool:
     """Whether the same rows would be refused again, however well the database is. Pure."""
     cause = getattr(error.orig, "__cause__", None)
     state = str(getattr(error.orig, "sqlstate", "") or "")
@@ -195,7 +197,7 @@ def refuses_the_data(error: DBAPIError) -> bool:
 
 async def post(
     db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
-) -> tuple[Batch, list[Assessed]]:
+) -> tuple[AssessedBatch, list[Assessed]]:
     """Write a batch in one transaction; what it held, and the part that was not posted before. `admissions`
     None: what it says was admitted is not looked at."""
     now = now_ms()
@@ -216,7 +218,7 @@ async def post(
             booked = await book_usage(session, [(each.row, each.lines) for each in posted], now)
             batch.line_seqs |= booked.line_seqs
             batch.revived |= booked.revived
-        reached(Point.BILLER_BEFORE_COMMIT)
+        reached(Failpoint.BILLER_BEFORE_COMMIT)
     return batch, posted
 
 
@@ -254,7 +256,7 @@ async def _posted_sha256(session: AsyncSession, repeated: Sequence[Assessed]) ->
     return found
 
 
-def _report(pool: str, batch: Batch, posted: Sequence[Assessed]) -> None:
+def _report(pool: str, batch: AssessedBatch, posted: Sequence[Assessed]) -> None:
     repeated = len(batch.good) - len(posted)
     instruments.events_posted.add(len(posted))
     instruments.events_repeated.add(repeated)
@@ -290,7 +292,7 @@ def _report(pool: str, batch: Batch, posted: Sequence[Assessed]) -> None:
     )
 
 
-class _Every:
+class _Interval:
     """Due at once, and again `seconds` after it was last found due."""
 
     def __init__(self, seconds: float) -> None:
@@ -319,29 +321,29 @@ async def _beside(run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> No
         try:
             return await run()
         except Exception as error:  # noqa: BLE001
-            log.error("a task beside billing failed", **facts(error))
+            log.error("a task beside billing failed", **error_facts(error))
             await _wait(stop, BESIDE_RETRY_SECONDS)
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """The process `parley biller`. Raises StartupError where the database is not migrated, or a setting is of
     no use."""
-    _ = places_of(settings), key_of(settings)
-    async with stores(settings) as (db, redis):
+    _ = head_stores_of(settings), key_of(settings)
+    async with open_stores(settings) as (db, redis):
         await require_schema(db)
-        pools = listed(settings.pool)
+        pools = split_list(settings.pool)
         biller = Biller(db, redis, settings, pools, admissions=await admissions_of(db, settings))
         log.info("biller ready", pools=pools)
         with serving_metrics(settings, BILLER_PLACE, lambda: ""):
-            async with Group() as group:
+            async with EndingTaskGroup() as group:
                 for run in (
                     lambda: reconciliation.watch(db, redis, settings, stop),
                     lambda: NoisyWatch(db, redis, settings).run(stop),
-                    lambda: Sender(db, settings).run(stop),
+                    lambda: OutboxSender(db, settings).run(stop),
                     lambda: watch_wallets(db, redis, stop),
                     lambda: PoolMeter(db, redis, settings).run(stop),
                     lambda: seal_all(db),
-                    lambda: keep_heads(db, settings, stop),
+                    lambda: store_heads_forever(db, settings, stop),
                     lambda: RefusalCounter(db, redis, settings).run(stop),
                 ):
                     group.create_task(_beside(run, stop))

@@ -10,18 +10,18 @@ import msgspec
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.booking.assess import Assessed, known
+from billing.booking.assess import Assessed, decode_event
 from billing.ledger.proofs import OPAQUE_USER, words_proof
-from billing.ledger.rows import RequestRow
+from billing.ledger.rows import UsageEventRow
 from billing.tables.tenants import Tenant, TenantUser, UsageQuarantine
-from billing.tenants.erasure import no_erasing
+from billing.tenants.erasure import lock_out_erasure
 from billing.tenants.tenancy import NOBODYS
 from billing.usage import NOTHING_SAID, UsageEvent, encode
 
 Who = tuple[str, str]  # tenant, user
 
 
-class Gone(msgspec.Struct, frozen=True):
+class ErasedOwners(msgspec.Struct, frozen=True):
     """Of some tenants and users those who are erased. `nameless`: whose id is none that says
     nothing, and whom nobody knows any more where users were erased, each by the id that was their name."""
 
@@ -43,7 +43,7 @@ async def unsay(session: AsyncSession, good: Sequence[Assessed], held: Sequence[
     """Take the words of who is erased out of what is about to be written, in its transaction. Whoever erases
     them meanwhile waits for it, or is waited for."""
     rows = [each.row for each in good if each.row.words_proof]
-    events = [(each, event) for each in held if (event := known(each.event)) and _says(event)]
+    events = [(each, event) for each in held if (event := decode_event(each.event)) and _says(event)]
     wanted = {(row.tenant_id, row.user_id) for row in rows} | {_of(event) for _, event in events}
     if not wanted:
         return
@@ -56,7 +56,7 @@ async def unsay(session: AsyncSession, good: Sequence[Assessed], held: Sequence[
             each.event = encode(msgspec.structs.replace(event, owner=owner))
 
 
-def _unsay_row(row: RequestRow, gone: Gone) -> None:
+def _unsay_row(row: UsageEventRow, gone: ErasedOwners) -> None:
     who = (row.tenant_id, row.user_id)
     if gone.has(who):
         row.user_id, row.request_metadata = gone.id_of(who), {}
@@ -72,9 +72,9 @@ def _says(event: UsageEvent) -> bool:
     return event.owner.metadata != NOTHING_SAID or bool(user and not OPAQUE_USER.fullmatch(user))
 
 
-async def _gone(session: AsyncSession, wanted: Collection[Who]) -> Gone:
+async def _gone(session: AsyncSession, wanted: Collection[Who]) -> ErasedOwners:
     tenants, users = sorted({who[0] for who in wanted}), sorted({who[1] for who in wanted if who[1]})
-    await no_erasing(session, tenants)
+    await lock_out_erasure(session, tenants)
     own = (col(TenantUser.tenant_id).in_(tenants), col(TenantUser.id).in_(users))
     names = (
         await session.exec(select(TenantUser.tenant_id, TenantUser.id, TenantUser.name).where(*own))
@@ -82,7 +82,7 @@ async def _gone(session: AsyncSession, wanted: Collection[Who]) -> Gone:
     erased = select(Tenant.tenant_id).where(
         col(Tenant.tenant_id).in_(tenants), col(Tenant.name).endswith(NOBODYS, autoescape=True)
     )
-    return Gone(
+    return ErasedOwners(
         frozenset((await session.exec(erased)).all()),
         frozenset((tenant, id) for tenant, id, name in names if name is None),
         await _nameless(session, wanted, {(tenant, id) for tenant, id, _ in names}),

@@ -7,9 +7,9 @@ from sqlmodel import col, select
 
 from billing.audit.log import record
 from billing.booking.adjustments import Correction, correct
-from billing.booking.amount_bounds import Bounds, check_tokens
+from billing.booking.amount_bounds import AmountBounds, check_tokens
 from billing.booking.assess import INTEGER_MAX, Quarantined
-from billing.enforcement.push_wallets import enforce
+from billing.enforcement.push_wallets import push_money_limits
 from billing.posting.biller import post
 from billing.prices.book import pinned_prices
 from billing.prices.rating import Meter, counts_of, rate
@@ -38,7 +38,11 @@ async def held_events(db: Database, resolved: bool = False) -> Sequence[UsageQua
 
 
 async def accept(
-    db: Database, event_sha256: str, reason: str, quota: Quota | None = None, bounds: Bounds | None = None
+    db: Database,
+    event_sha256: str,
+    reason: str,
+    quota: Quota | None = None,
+    bounds: AmountBounds | None = None,
 ) -> str:
     """Let a held event count, by its own prices; what was done. Again: nothing more is booked.
 
@@ -63,7 +67,7 @@ async def accept(
             )
         if quota is not None:
             await quota.settle(priced, batch.line_seqs[event.tenant, event.request])
-            await enforce(db, quota.redis, event.tenant, event.request)
+            await push_money_limits(db, quota.redis, event.tenant, event.request)
         done = "billed"
     else:
         quantities = {
@@ -75,7 +79,7 @@ async def accept(
         cause = f"event {event_sha256[:16]}"
         lines = await correct(db, event.tenant, Correction(event.request, quantities, cause), bounds)
         if quota is not None:
-            await enforce(db, quota.redis, event.tenant, event.request)
+            await push_money_limits(db, quota.redis, event.tenant, event.request)
         done = f"corrected by {len(lines)} lines" if lines else "the books said so already"
     await _resolve(db, held, "quarantine.accept", f"accepted ({done}): {reason}")
     return done

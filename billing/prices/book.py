@@ -18,7 +18,7 @@ from billing.periods import AHEAD_MS_MAX, LAST_MS
 from billing.prices.files import FlatPrices
 from billing.prices.tiers import TierPrices
 from billing.prices.versions import contents_of, number_at, tier_row
-from billing.prices.withdrawals import locked_book, may_be_withdrawn, withdraw
+from billing.prices.withdrawals import lock_book, withdraw, withdrawable_version
 from billing.prices.written_tiers import TierKey
 from billing.tables.prices import GpuPrice
 from billing.tables.tenants import PLATFORM, Price, PriceBook, PriceVersion, Tenant
@@ -165,7 +165,7 @@ async def _add_version(session: AsyncSession, new: NewVersion) -> tuple[PriceVer
     earliest = now + (new.lead_ms if _in_force(versions, now) else 0)
     same = await _same(session, new, versions, earliest)
     if new.replaces is not None:
-        replaced = await may_be_withdrawn(session, book.id, new.replaces, now, again=same is not None)
+        replaced = await withdrawable_version(session, book.id, new.replaces, now, again=same is not None)
         if replaced is not None and replaced != same:
             await withdraw(session, replaced, new.reason, now)
     if same is not None:
@@ -241,7 +241,7 @@ async def _add_contents(session: AsyncSession, version: PriceVersion, new: NewVe
 
 async def _book_for(session: AsyncSession, new: NewVersion, now: int) -> PriceBook:
     """The book, made where there is none."""
-    book = await locked_book(session, new.book)
+    book = await lock_book(session, new.book)
     if book is None:
         await _check_parents(session, new)
         book = PriceBook(
@@ -281,7 +281,7 @@ async def versions_of(session: AsyncSession, book_id: str) -> Sequence[PriceVers
     return (await session.exec(statement.order_by(col(PriceVersion.version)))).all()
 
 
-async def list_books(db: Database) -> list[tuple[PriceBook, list[PriceVersion]]]:
+async def list_price_books(db: Database) -> list[tuple[PriceBook, list[PriceVersion]]]:
     """All books with their versions, oldest first. For operators."""
     async with db.session() as session:
         books = (await session.exec(select(PriceBook).order_by(col(PriceBook.id)))).all()

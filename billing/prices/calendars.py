@@ -3,7 +3,7 @@
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.periods import Calendar, ClosedMonth, Window, zone_named
+from billing.periods import Calendar, ClosedMonth, PeriodWindow, zone_named
 from billing.tables.prices import PeriodClose
 from billing.tables.tenants import Tenant
 from core.database import Database
@@ -23,5 +23,5 @@ async def calendar_in(session: AsyncSession, tenant: Tenant) -> Calendar:
     for row in rows:
         zone = zone_named(row.time_zone or tenant.time_zone)
         number = Calendar(zone).month_at((row.start_ms + row.end_ms) // 2)
-        closed[number] = ClosedMonth(Window(row.start_ms, row.end_ms), zone)
+        closed[number] = ClosedMonth(PeriodWindow(row.start_ms, row.end_ms), zone)
     return Calendar(zone_named(tenant.time_zone), closed)

@@ -46,7 +46,7 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Line:
+class PricedQuantity:
     """One priced quantity. `price_nano` is for 1,000,000 units, `amount_nano` what this quantity costs."""
 
     meter: Meter
@@ -55,7 +55,7 @@ class Line:
     amount_nano: int
 
 
-def rate(counts: Counts, prices: PinnedPrices) -> tuple[list[Line], int]:
+def rate(counts: Counts, prices: PinnedPrices) -> tuple[list[PricedQuantity], int]:
     """The lines of what was used, without empty ones, and their sum in nano-USD."""
     priced = (
         (Meter.INPUT, counts.input_uncached, prices.input_nano),
@@ -67,7 +67,7 @@ def rate(counts: Counts, prices: PinnedPrices) -> tuple[list[Line], int]:
     if min(price for _, _, price in priced) < 0:
         raise ValueError("a price is negative")
     lines = [
-        Line(meter, quantity, price, round_half_even(quantity * price, UNITS))
+        PricedQuantity(meter, quantity, price, round_half_even(quantity * price, UNITS))
         for meter, quantity, price in priced
         if quantity
     ]

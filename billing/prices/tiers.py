@@ -90,10 +90,10 @@ def cost_of(quantity: int, prices: TierPrices, flat_nano: int) -> int:
         case TierMode.PACKAGE:
             size = prices.tiers[0].up_to or 1
             amount = -(-quantity // size) * prices.tiers[0].price_nano
-    return in_bounds(amount)
+    return checked_amount(amount)
 
 
-def in_bounds(amount_nano: int) -> int:
+def checked_amount(amount_nano: int) -> int:
     """The amount. Raises ValueError for one that no book should hold."""
     if abs(amount_nano) > AMOUNT_NANO_MAX:
         raise ValueError(f"an amount of {amount_nano} nano is more than the books hold")

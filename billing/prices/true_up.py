@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from billing.money import UNITS, round_half_even
 from billing.prices.rating import Meter
-from billing.prices.tiers import TierMode, TierPrices, cost_of, in_bounds
+from billing.prices.tiers import TierMode, TierPrices, checked_amount, cost_of
 from billing.prices.written_tiers import TIERED, TierKey
 
 ANY_MODEL = "*"
 FLAT = TierPrices(TierMode.FLAT)
 
 
-class Key(NamedTuple):
+class TrueUpKey(NamedTuple):
     """What is summed: a model and meter under one price version. Book empty: the fee of a commitment, or with
     MINIMUM what lacked to a spending commitment."""
 
@@ -33,19 +33,19 @@ class Key(NamedTuple):
     version: int = 0
 
 
-LACKING = Key("", Meter.MINIMUM)
+LACKING = TrueUpKey("", Meter.MINIMUM)
 
 
 @dataclass(frozen=True)
-class Sums:
+class PeriodSums:
     """What a period's lines say under one key. `posted_nano`: in all; `flat_nano`: without true-ups."""
 
     quantity: int = 0
     flat_nano: int = 0
     posted_nano: int = 0
 
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(
+    def __add__(self, other: "PeriodSums") -> "PeriodSums":
+        return PeriodSums(
             self.quantity + other.quantity,
             self.flat_nano + other.flat_nano,
             self.posted_nano + other.posted_nano,
@@ -69,7 +69,7 @@ Versions = Mapping[tuple[str, int], VersionPrices]
 
 
 @dataclass(frozen=True)
-class Committed:
+class CommittedInPeriod:
     """What a tenant committed to in a period. Without a meter: to spend `committed_nano` in all. Else to
     `units` of the model (`*`: of any) and meter for `committed_nano`."""
 
@@ -85,7 +85,7 @@ class TrueUp:
     """What one key costs in a period, what its lines say so far, and what decided it. `flat_nano`: what its
     lines say without true-ups."""
 
-    key: Key
+    key: TrueUpKey
     quantity: int
     posted_nano: int
     cost_nano: int
@@ -99,14 +99,14 @@ class TrueUp:
 
 
 def true_up(
-    sums: Mapping[Key, Sums], versions: Versions, commitments: Sequence[Committed] = ()
+    sums: Mapping[TrueUpKey, PeriodSums], versions: Versions, commitments: Sequence[CommittedInPeriod] = ()
 ) -> list[TrueUp]:
     """All keys that something but the flat price decides on, in order; also where nothing is to be booked.
 
     Raises ValueError for what no book can hold."""
     used = _with_reasoning(sums)
     covering = _Covering(commitments)
-    groups: dict[tuple[str, Meter], list[Key]] = {}
+    groups: dict[tuple[str, Meter], list[TrueUpKey]] = {}
     for key in sorted(used):
         if key.book:
             groups.setdefault((key.model, key.meter), []).append(key)
@@ -118,25 +118,25 @@ def true_up(
     return [*found, *lacking]
 
 
-def _with_reasoning(sums: Mapping[Key, Sums]) -> dict[Key, Sums]:
-    merged: dict[Key, Sums] = {}
+def _with_reasoning(sums: Mapping[TrueUpKey, PeriodSums]) -> dict[TrueUpKey, PeriodSums]:
+    merged: dict[TrueUpKey, PeriodSums] = {}
     for key, each in sums.items():
         of = key._replace(meter=Meter.OUTPUT) if key.meter is Meter.REASONING else key
-        merged[of] = merged.get(of, Sums()) + each
+        merged[of] = merged.get(of, PeriodSums()) + each
     return merged
 
 
 class _Covering:
     """Hands out committed units, each once."""
 
-    def __init__(self, commitments: Iterable[Committed]) -> None:
-        self.fees: dict[Key, int] = {}
+    def __init__(self, commitments: Iterable[CommittedInPeriod]) -> None:
+        self.fees: dict[TrueUpKey, int] = {}
         self._left: dict[tuple[str, Meter], int] = {}
         self._overage: dict[tuple[str, Meter], int | None] = {}
         for each in commitments:
             if each.meter is None:
                 continue
-            key = Key(each.model, each.meter)
+            key = TrueUpKey(each.model, each.meter)
             self.fees[key] = self.fees.get(key, 0) + each.committed_nano
             self._left[each.model, each.meter] = self._left.get((each.model, each.meter), 0) + each.units
             self._overage[each.model, each.meter] = each.overage_nano
@@ -161,7 +161,7 @@ class _Covering:
 
 
 def _of_meter(
-    keys: Sequence[Key], used: Mapping[Key, Sums], versions: Versions, covering: _Covering
+    keys: Sequence[TrueUpKey], used: Mapping[TrueUpKey, PeriodSums], versions: Versions, covering: _Covering
 ) -> list[TrueUp]:
     """One model and meter, version by version, the oldest first."""
     ordered = sorted(keys, key=lambda key: (_version(versions, key).valid_from_ms, key))
@@ -188,7 +188,7 @@ def _of_meter(
 
 
 def _cost(
-    key: Key, each: Sums, prices: VersionPrices, tiers: TierPrices, covering: _Covering
+    key: TrueUpKey, each: PeriodSums, prices: VersionPrices, tiers: TierPrices, covering: _Covering
 ) -> tuple[int, str]:
     """What the units beyond commitments cost, and what decided that."""
     rest = covering.take(key.model, key.meter, each.quantity)
@@ -198,27 +198,31 @@ def _cost(
         if flat is None:
             raise ValueError(f"version {key.version} of {key.book!r} has no price for {key.model!r}")
         if overage is not None or tiers.mode is TierMode.FLAT:
-            return in_bounds(round_half_even(rest * flat, UNITS)), "commitment"
+            return checked_amount(round_half_even(rest * flat, UNITS)), "commitment"
     return cost_of(rest, tiers, each.flat_nano), tiers.mode.value
 
 
-def _version(versions: Versions, key: Key) -> VersionPrices:
+def _version(versions: Versions, key: TrueUpKey) -> VersionPrices:
     return versions.get((key.book, key.version), VersionPrices(0))
 
 
-def _fees(used: Mapping[Key, Sums], fees: Mapping[Key, int]) -> list[TrueUp]:
+def _fees(used: Mapping[TrueUpKey, PeriodSums], fees: Mapping[TrueUpKey, int]) -> list[TrueUp]:
     """What commitments to units cost, used or not; those that were given up are given back."""
     booked = {key for key, each in used.items() if not key.book and key.meter in TIERED and each.posted_nano}
     return [
-        TrueUp(key, 0, used.get(key, Sums()).posted_nano, in_bounds(fees.get(key, 0)), "commitment")
+        TrueUp(
+            key, 0, used.get(key, PeriodSums()).posted_nano, checked_amount(fees.get(key, 0)), "commitment"
+        )
         for key in sorted(booked | set(fees))
     ]
 
 
-def _lacking(used: Mapping[Key, Sums], found: Sequence[TrueUp], committed_nano: int) -> list[TrueUp]:
+def _lacking(
+    used: Mapping[TrueUpKey, PeriodSums], found: Sequence[TrueUp], committed_nano: int
+) -> list[TrueUp]:
     """What lacks to what the tenant committed to spend."""
-    posted = used.get(LACKING, Sums()).posted_nano
+    posted = used.get(LACKING, PeriodSums()).posted_nano
     spent = sum(each.posted_nano for key, each in used.items() if key != LACKING)
     spent += sum(each.difference_nano for each in found)
-    lacks = in_bounds(max(0, committed_nano - spent))
+    lacks = checked_amount(max(0, committed_nano - spent))
     return [TrueUp(LACKING, 0, posted, lacks, "minimum")] if committed_nano or posted else []

@@ -33,9 +33,9 @@ async def withdraw_version(
     Raises Refused where there is none, it has begun or begins within a minute, or is withdrawn already."""
     now = now_ms()
     async with db.transaction() as session:
-        if await locked_book(session, book_id) is None:
+        if await lock_book(session, book_id) is None:
             raise bad_request(f"there is no price book {book_id!r}: see `parley prices show`")
-        version = await may_be_withdrawn(session, book_id, number, now)
+        version = await withdrawable_version(session, book_id, number, now)
         assert version is not None
         others = number_at(version.book_id, version.tenant_id, version.valid_from_ms, but=number)
         instead = (await session.exec(select(others))).one()
@@ -45,13 +45,13 @@ async def withdraw_version(
     return Withdrawn(version, instead)
 
 
-async def locked_book(session: AsyncSession, book_id: str) -> PriceBook | None:
+async def lock_book(session: AsyncSession, book_id: str) -> PriceBook | None:
     """The book, held until the transaction ends, so that what is read of its versions stays so."""
     statement = select(PriceBook).where(col(PriceBook.id) == book_id).with_for_update()
     return (await session.exec(statement)).first()
 
 
-async def may_be_withdrawn(
+async def withdrawable_version(
     session: AsyncSession, book_id: str, number: int, now: int, again: bool = False
 ) -> PriceVersion | None:
     """The version. Raises Refused; but of one that is withdrawn already, `again`: None."""

@@ -6,16 +6,16 @@ from urllib.parse import unquote
 
 import msgspec
 
-from billing.limits import WALLET, Dimension, Limits, MoneyLimit
+from billing.limits import WALLET, Dimension, MoneyLimit, RequestLimits
 from billing.quota.bindings import prices_of
-from billing.quota.types import Admission, AdmissionState, Admitted, Remaining, Standing
+from billing.quota.types import Admission, AdmissionState, Admitted, LeastRemaining, Remaining
 from billing.usage import PinnedPrices
 from core.errors import Refusal
 
 FOUR = b"\x94"  # the head of an array of four in msgpack
 
 
-def packed(limits: Limits, prices: PinnedPrices) -> bytes:
+def packed(limits: RequestLimits, prices: PinnedPrices) -> bytes:
     """The limits and prices as admit.lua reads them. Input is held at the dearer of its two prices."""
     dearer = max(prices.input_nano, prices.cached_input_nano)
     of_prices = msgspec.msgpack.encode((dearer, prices.output_nano, prices.request_nano))
@@ -35,12 +35,12 @@ def admitted_of(a: Admission, reply: Sequence[Any], now_ms: int) -> Admitted:
         cancelled=bool(cancelled),
         granted=granted,
         state=AdmissionState(state.decode()),
-        standing=standing_of(a.limits, left) if left else Standing(),
+        standing=least_remaining_of(a.limits, left) if left else LeastRemaining(),
         shadowed=[refusal_of(a.limits, answer, now_ms) for answer in shadowed],
     )
 
 
-def refusal_of(limits: Limits, answer: Sequence[Any], now_ms: int) -> Refusal:
+def refusal_of(limits: RequestLimits, answer: Sequence[Any], now_ms: int) -> Refusal:
     """A refusal as admit.lua says it."""
     kind, number, limit, remaining, spent, held, after = answer
     if kind == b"money":
@@ -82,16 +82,16 @@ def money_refusal(scope: str, period: str, sums: tuple[int, int, int, int], ends
 
 def refusal_of_key(key: str, sums: tuple[int, int, int, int], ends_ms: int) -> Refusal:
     """A refusal by the count of money that this key names."""
-    _, scope, _, period, _ = parts_of(key)
+    _, scope, _, period, _ = split_limit_key(key)
     return money_refusal(scope, period, sums, None if period in (WALLET, "lifetime") else ends_ms)
 
 
-def parts_of(key: str) -> list[str]:
+def split_limit_key(key: str) -> list[str]:
     """What a key of a limit was made of: kind, scope, its id, then what is counted."""
     return [unquote(part) for part in key.split(":")]
 
 
-def standing_of(limits: Limits, left: Sequence[int]) -> Standing:
+def least_remaining_of(limits: RequestLimits, left: Sequence[int]) -> LeastRemaining:
     """The least that is left, of what admit.lua says is left of each limit."""
     rates = limits.rates
     requests: list[Remaining] = []
@@ -106,7 +106,7 @@ def standing_of(limits: Limits, left: Sequence[int]) -> Standing:
         for at, each in enumerate(limits.money)
         if each.hard and not each.shadow
     ]
-    return Standing(_least(requests), _least(tokens), _least(money))
+    return LeastRemaining(_least(requests), _least(tokens), _least(money))
 
 
 def _least(found: Sequence[Remaining]) -> Remaining | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from billing.quota.types import Admission, AdmissionState, Directory
+from billing.quota.types import Admission, AdmissionState, DirectoryEntry
 from billing.usage import PinnedPrices
 from core.signed_text import Keyring, is_sealed, short_seal
 
@@ -79,10 +79,10 @@ def prices_of(packed: bytes) -> PinnedPrices:
     return msgspec.msgpack.decode(packed, type=PinnedPrices)
 
 
-def directory_of(tenant: str, id: str, record: Record) -> Directory:
+def directory_of(tenant: str, id: str, record: Record) -> DirectoryEntry:
     """What a record says. Raises ValueError or KeyError where none of ours wrote it."""
     cost = record.get(b"cost")
-    return Directory(
+    return DirectoryEntry(
         tenant=tenant,
         id=id,
         body_hash=record[b"hash"].decode(),

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import msgspec
 from sqlalchemy.exc import DBAPIError
 
-from billing.limits import TOKENS_MAX, Limits, MoneyLimit
+from billing.limits import TOKENS_MAX, MoneyLimit, RequestLimits
 from billing.quota.answers import (
     admitted_of,
     packed,
@@ -25,13 +25,13 @@ from billing.quota.answers import (
 )
 from billing.quota.bindings import SEAL, Bindings, Record, directory_of, record_of, record_replied
 from billing.quota.money import MoneyCounts
-from billing.quota.redis_keys import live_key, mark_key, open_key, posted_key, rq_key, tag
+from billing.quota.redis_keys import mark_key, open_key, open_requests_key, posted_key, rq_key, tag
 from billing.quota.types import (
     Admission,
     Admitted,
+    AllowanceExtension,
     Canceller,
-    Directory,
-    Extension,
+    DirectoryEntry,
     Hold,
     LimitUse,
     MoneySum,
@@ -42,17 +42,17 @@ from billing.quota.usage import use_of
 from billing.usage import UsageEvent
 from core.clock import now_ms
 from core.database import Database
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.errors import Refusal
 from core.redis import Client
 from core.scripts import Script
 from core.settings import Settings
 from core.shared_connection import Argument
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
 
 log = logger(__name__)
-away, forged = Seldom(log), Seldom(log)
+away, forged = RepeatedWarning(log), RepeatedWarning(log)
 
 UNLIMITED_TOKENS = 1 << 30
 CONCURRENCY_GRACE_MS = 60_000
@@ -137,7 +137,7 @@ class Quota:
             rq_key(a.tenant, a.id),
             mark_key(a.tenant, a.id),
             open_key(a.tenant),
-            live_key(a.tenant),
+            open_requests_key(a.tenant),
             *of_limits,
         ]
         record = record_of(a)
@@ -194,7 +194,7 @@ class Quota:
             await client.zadd(OPEN_TENANTS, {tenant: now_ms()})
             self._said_open[tenant] = now
 
-    async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> Extension:
+    async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> AllowanceExtension:
         """Ask that `to_tokens` output tokens in all may be appended. Asking again changes nothing.
 
         Fewer may be granted where money runs short; only where none is left is more refused."""
@@ -202,15 +202,15 @@ class Quota:
         reply = await _EXTEND(self.redis, [rq_key(tenant, id)], arguments)
         match reply:
             case [b"granted", n]:
-                return Extension(n)
+                return AllowanceExtension(n)
             case [b"wait", n, after_ms]:
-                return Extension(n, wait_ms=after_ms)
+                return AllowanceExtension(n, wait_ms=after_ms)
             case [b"refused", n, key, limit, left, spent, held, ends_ms]:
                 refusal = refusal_of_key(key.decode(), (limit, left, spent, held), ends_ms)
-                return Extension(n, refusal=refusal)
+                return AllowanceExtension(n, refusal=refusal)
             case [b"unknown", _]:
                 # Redis lost the admission, and with it whose money it is. The answer goes on.
-                return Extension(to_tokens)
+                return AllowanceExtension(to_tokens)
             case _:
                 raise AssertionError(f"extend answered {reply!r}")
 
@@ -249,7 +249,7 @@ class Quota:
 
     async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
         """Undo an admission that the queue refused; True where there was an open one."""
-        keys = [rq_key(tenant, id), open_key(tenant), live_key(tenant)]
+        keys = [rq_key(tenant, id), open_key(tenant), open_requests_key(tenant)]
         return bool(await _RELEASE(self.redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
 
     async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
@@ -277,7 +277,7 @@ class Quota:
         record = await self._record(tenant, id)
         return SEAL not in record or self._is_ours(tenant, id, record)
 
-    async def directory(self, tenant: str, id: str) -> Directory | None:
+    async def directory(self, tenant: str, id: str) -> DirectoryEntry | None:
         """What is known of a request, None for an id that this tenant never had admitted or long ago."""
         record = await self._record(tenant, id)
         return self._believed(tenant, id, record) if record.get(b"state") != b"released" else None
@@ -286,14 +286,16 @@ class Quota:
         client: Any = self.redis
         return await client.hgetall(rq_key(tenant, id))
 
-    def _believed(self, tenant: str, id: str, record: Record) -> Directory | None:
+    def _believed(self, tenant: str, id: str, record: Record) -> DirectoryEntry | None:
         """What a record says, None where it is none of ours: that is as good as unknown."""
         if not record or not self._is_ours(tenant, id, record):
             return None
         try:
             return directory_of(tenant, id, record)
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
-            forged.warning("a directory record cannot be read", tenant=tenant, id=id, error=named(error))
+            forged.warning(
+                "a directory record cannot be read", tenant=tenant, id=id, error=error_summary(error)
+            )
             return None
 
     def _is_ours(self, tenant: str, id: str, record: Record) -> bool:
@@ -302,7 +304,7 @@ class Quota:
         forged.warning("a directory record has no good seal", tenant=tenant, id=id)
         return False
 
-    async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> Directory | None:
+    async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> DirectoryEntry | None:
         """For a cancel: the record of a known request; None after marking an unknown id for 60 s.
 
         The mark cancels only a request that is the canceller's."""
@@ -311,7 +313,7 @@ class Quota:
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
         return self._believed(tenant, id, fields)
 
-    async def use(self, tenant: str, limits: Limits, now_ms: int = 0) -> Sequence[LimitUse]:
+    async def use(self, tenant: str, limits: RequestLimits, now_ms: int = 0) -> Sequence[LimitUse]:
         """How much of each of these limits is used. Changes nothing."""
         return await use_of(self.redis, tag(tenant), limits, now_ms or int(time.time() * 1000))
 
@@ -348,7 +350,9 @@ class Quota:
         at most."""
         client: Any = self.redis
         most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
-        ids = await client.zrange(live_key(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX)
+        ids = await client.zrange(
+            open_requests_key(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX
+        )
         pipeline = client.pipeline(transaction=False)
         for id in ids:
             pipeline.hmget(rq_key(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from billing.limits import MoneyLimit, Scope
-from billing.periods import Window
-from billing.quota.answers import parts_of, window_member
-from billing.quota.spent_by_books import spent
+from billing.periods import PeriodWindow
+from billing.quota.answers import split_limit_key, window_member
+from billing.quota.spent_by_books import posted_of_limit
 from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.database import Database
@@ -62,14 +62,14 @@ class MoneyCounts:
         """Delete a user's counts."""
         client: Any = self._redis
         for name in await client.zrange(f"{{t:{tenant}}}moneys", 0, -1):
-            if parts_of(name.decode())[1:3] == [Scope.USER, user]:
+            if split_limit_key(name.decode())[1:3] == [Scope.USER, user]:
                 await client.delete(f"{{t:{tenant}}}{name.decode()}")
                 await client.zrem(f"{{t:{tenant}}}moneys", name)
 
     async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:
         """Again while lines are booked between the look at the books and the writing."""
         for _ in range(SEED_TRIES):
-            read = [(limit, *(await spent(db, tenant, limit))) for limit in limits]
+            read = [(limit, *(await posted_of_limit(db, tenant, limit))) for limit in limits]
             if await self.put(tenant, read, anew=anew):
                 return
         raise TimeoutError("lines are booked faster than the books can be read")
@@ -103,8 +103,8 @@ class MoneyCounts:
 
 def _named(key: str, window_end_ms: int) -> MoneyLimit:
     """What a key counts, without a limit."""
-    kind, scope, scope_id, period, start = parts_of(key)
-    window = Window(int(start), window_end_ms)
+    kind, scope, scope_id, period, start = split_limit_key(key)
+    window = PeriodWindow(int(start), window_end_ms)
     return MoneyLimit(Scope(scope), scope_id, period, window, 0, hard=False, shadow=kind.endswith("~"))
 
 

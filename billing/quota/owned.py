@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from typing import Any
 
-from billing.quota.redis_keys import live_key, rq_key
+from billing.quota.redis_keys import open_requests_key, rq_key
 from core.redis import Client
 
 AT_ONCE = 1_000
 
 
 @dataclass(frozen=True)
-class Whose:
+class OwnerFilter:
     """Of the tenant those requests that all of these made; empty: any. A user of several projects is one, a
     rotated key and its successor are two."""
 
@@ -25,10 +25,10 @@ class Whose:
         return all(wanted in ("", found) for wanted, found in pairs)
 
 
-async def open_of(redis: Client, whose: Whose) -> list[tuple[str, str]]:
+async def open_of(redis: Client, whose: OwnerFilter) -> list[tuple[str, str]]:
     """The id and pool of each request that is admitted and not settled, oldest first."""
     client: Any = redis
-    ids = [id.decode() for id in await client.zrange(live_key(whose.tenant), 0, -1)]
+    ids = [id.decode() for id in await client.zrange(open_requests_key(whose.tenant), 0, -1)]
     found: list[tuple[str, str]] = []
     for first in range(0, len(ids), AT_ONCE):
         part = ids[first : first + AT_ONCE]

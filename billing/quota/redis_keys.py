@@ -26,6 +26,6 @@ def open_key(tenant: str) -> str:
     return f"{{t:{tenant}}}conc"
 
 
-def live_key(tenant: str) -> str:
+def open_requests_key(tenant: str) -> str:
     """The open requests of a tenant, by admission."""
     return f"{{t:{tenant}}}live"

@@ -1,6 +1,6 @@
 """What the books say was spent, for Redis to count on from there."""
 
-from billing.budgets.spent import Counted
+from billing.budgets.spent import SpendingScope
 from billing.limits import WALLET, MoneyLimit
 from billing.wallets import budgets
 from billing.wallets.wallets import wallet_state
@@ -8,11 +8,11 @@ from core.clock import now_ms
 from core.database import Database
 
 
-async def spent(db: Database, tenant_id: str, limit: MoneyLimit) -> tuple[int, int]:
+async def posted_of_limit(db: Database, tenant_id: str, limit: MoneyLimit) -> tuple[int, int]:
     """What is spent of a limit, in nano-USD, and the last line of the tenant's books that is in it."""
     if limit.period == WALLET:
         wallet = await wallet_state(db, tenant_id, now_ms())
         return (wallet.posted_nano, wallet.line_seq) if wallet is not None else (0, 0)
-    counted = Counted(limit.scope.value, limit.scope_id)
-    found = await budgets.spent(db, tenant_id, counted, limit.period, limit.window)
+    counted = SpendingScope(limit.scope.value, limit.scope_id)
+    found = await budgets.budget_spending(db, tenant_id, counted, limit.period, limit.window)
     return found.nano, found.line_seq

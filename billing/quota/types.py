@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
-from billing.limits import UNLIMITED, Limits
+from billing.limits import UNLIMITED, RequestLimits
 from billing.usage import PinnedPrices
 from core.errors import Refusal
 
@@ -40,7 +40,7 @@ class Admission:
     deadline_ms: int
     prices: PinnedPrices
     now_ms: int = 0
-    limits: Limits = UNLIMITED
+    limits: RequestLimits = UNLIMITED
     key: str = ""
     next_prices: PinnedPrices | None = None
     next_from_ms: int = 0
@@ -56,7 +56,7 @@ class Remaining:
 
 
 @dataclass(frozen=True)
-class Standing:
+class LeastRemaining:
     """Of the enforced limits that applied to a request, those with the least left; None: there is none."""
 
     requests: Remaining | None = None
@@ -102,12 +102,12 @@ class Admitted:
     cancelled: bool
     granted: int
     state: AdmissionState
-    standing: Standing = Standing()
+    standing: LeastRemaining = LeastRemaining()
     shadowed: Sequence[Refusal] = ()
 
 
 @dataclass(frozen=True)
-class Directory:
+class DirectoryEntry:
     """What the tenant's slot knows of a request: its binding, owner (project, key, user) and state."""
 
     tenant: str
@@ -130,7 +130,7 @@ class Directory:
 
 
 @dataclass(frozen=True)
-class Extension:
+class AllowanceExtension:
     """The answer to `extend`: at most `granted` output tokens may be appended so far.
 
     `wait_ms`: other holds are open, ask again after it. `refusal`: no more will be granted."""

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from redis.exceptions import RedisError, ResponseError
 
-from billing.quota.owned import Whose, open_of
-from billing.quota.redis_keys import live_key
+from billing.quota.owned import OwnerFilter, open_of
+from billing.quota.redis_keys import open_requests_key
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream, read_event
 from core.redis import Client
 from core.unreadable import Unreadable
@@ -22,7 +22,7 @@ ENTRIES_AT_ONCE = 500
 ENTRIES_MAX = 200_000  # of all pools; of more it is said that there are
 
 
-class Ended(NamedTuple):
+class EndedRequest(NamedTuple):
     """The end of a request, by its event."""
 
     request: str
@@ -37,7 +37,7 @@ class UnderWay:
     be asked; `more`: there is more than was looked at."""
 
     open: list[str] = field(default_factory=list[str])
-    ended: list[Ended] = field(default_factory=list[Ended])
+    ended: list[EndedRequest] = field(default_factory=list[EndedRequest])
     away: bool = False
     more: bool = False
 
@@ -46,7 +46,7 @@ async def under_way(redis: Client, pools: Iterable[str], tenant_id: str, before_
     """Of a tenant, in these pools and in those that its open requests are in."""
     try:
         runs = await _open(redis, tenant_id, before_ms)
-        ended: list[Ended] = []
+        ended: list[EndedRequest] = []
         seen = 0
         for pool in sorted({*pools, *(pool for pool in runs if pool)}):
             async for data in _unacknowledged(redis, pool):
@@ -58,7 +58,7 @@ async def under_way(redis: Client, pools: Iterable[str], tenant_id: str, before_
                     continue
                 if min(event.accepted_ms, event.ended_ms) < before_ms:
                     sha256 = hashlib.sha256(data).hexdigest()
-                    ended.append(Ended(event.request, pool, event.accepted_ms, sha256))
+                    ended.append(EndedRequest(event.request, pool, event.accepted_ms, sha256))
         return UnderWay(runs, ended)
     except (RedisError, OSError):
         return UnderWay(away=True)
@@ -67,9 +67,9 @@ async def under_way(redis: Client, pools: Iterable[str], tenant_id: str, before_
 async def _open(redis: Client, tenant_id: str, before_ms: int) -> list[str]:
     """The pool of each request that was admitted before a time and is not settled."""
     client: Any = redis
-    early = await client.zrangebyscore(live_key(tenant_id), "-inf", f"({before_ms}")
+    early = await client.zrangebyscore(open_requests_key(tenant_id), "-inf", f"({before_ms}")
     ids = {id.decode() for id in early}
-    return [pool for id, pool in await open_of(redis, Whose(tenant_id)) if id in ids]
+    return [pool for id, pool in await open_of(redis, OwnerFilter(tenant_id)) if id in ids]
 
 
 async def _unacknowledged(redis: Client, pool: str) -> AsyncGenerator[bytes]:

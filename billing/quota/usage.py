@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from billing.limits import WALLET, Dimension, Limits, MoneyLimit, UnitLimit
+from billing.limits import WALLET, Dimension, MoneyLimit, RequestLimits, UnitLimit
 from billing.quota.types import LimitUse
 from core.redis import Client
 
@@ -11,7 +11,7 @@ UNIT = 60_000
 MONEY_FIELDS = ("seed", "posted", "unbooked", "held")
 
 
-async def use_of(redis: Client, tag: str, limits: Limits, now_ms: int) -> list[LimitUse]:
+async def use_of(redis: Client, tag: str, limits: RequestLimits, now_ms: int) -> list[LimitUse]:
     """In the order of the limits: rates and concurrency, then money."""
     client: Any = redis
     pipeline = client.pipeline(transaction=False)

@@ -11,8 +11,15 @@ from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.verify import verify_log
-from billing.ledger.verify import Verified, beside_faults, follow_chain
-from billing.reconciliation.comparison import BookSums, Check, Compared, chain, lines_and_revenue, receivable
+from billing.ledger.verify import Verified, derived_faults, follow_chain
+from billing.reconciliation.comparison import (
+    BookSums,
+    Check,
+    Comparison,
+    audit_chain_comparison,
+    lines_and_revenue,
+    receivable,
+)
 from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
 from billing.tables.reconciliation import ReconMark
 from billing.tables.wallets import Wallet
@@ -25,9 +32,9 @@ LEDGER = "ledger"
 AUDIT = "audit"
 
 
-async def compare_books(
+async def compare_ledger(
     db: Database, tenant_id: str, now_ms: int, whole: bool = False
-) -> tuple[list[Compared], BookSums]:
+) -> tuple[list[Comparison], BookSums]:
     """The comparisons, and the sums of the books up to their head. `whole`: from the first row.
 
     How far they were found whole is kept; nothing is kept of books in which anything is wrong."""
@@ -40,7 +47,7 @@ async def compare_books(
         await follow_chain(session, head, found, mark.seq, mark.sha256)
     compared = [*lines_and_revenue(tenant_id, sums), receivable(tenant_id, sums)]
     faults = found.faults
-    compared.append(chain(tenant_id, LEDGER, len(faults), faults[0] if faults else ""))
+    compared.append(audit_chain_comparison(tenant_id, LEDGER, len(faults), faults[0] if faults else ""))
     if not any(each.difference for each in compared) and head.txn_seq > mark.seq:
         await _keep(db, _mark_at(head, sums, now_ms))
     return compared, sums
@@ -86,7 +93,7 @@ async def _sums_between(session: AsyncSession, mark: ReconMark, head: LedgerHead
     return sums
 
 
-async def compare_audit(db: Database, tenant_id: str, now_ms: int, whole: bool = False) -> Compared:
+async def compare_audit(db: Database, tenant_id: str, now_ms: int, whole: bool = False) -> Comparison:
     """R7 of the record of what administrators did. PLATFORM: what belongs to no tenant."""
     async with db.session() as session:
         mark = await _mark(session, tenant_id, AUDIT, whole)
@@ -97,23 +104,24 @@ async def compare_audit(db: Database, tenant_id: str, now_ms: int, whole: bool =
         kept.verified_ms = now_ms
         await _keep(db, kept)
     faults = found.faults
-    return chain(tenant_id, AUDIT, len(faults), faults[0] if faults else "")
+    return audit_chain_comparison(tenant_id, AUDIT, len(faults), faults[0] if faults else "")
 
 
-async def compare_derived(db: Database, tenant_id: str, whole: bool = False) -> list[Compared]:
+async def compare_derived(db: Database, tenant_id: str, whole: bool = False) -> list[Comparison]:
     """R7 of what is kept beside the books: wallets, budgets' sums, and, where `whole`, rollups by their keys
     and rows that nobody booked. Not `whole`: what takes little."""
-    beside = await beside_faults(db, tenant_id) if whole else []
+    beside = await derived_faults(db, tenant_id) if whole else []
     wallet = await wallet_faults(db, tenant_id, whole)
     budgets = await budget_faults(db, tenant_id, whole)
     faults_of = {"wallet": wallet, "budgets": budgets, **({"rollups": beside} if whole else {})}
     compared = [
-        chain(tenant_id, name, len(faults), faults[0] if faults else "") for name, faults in faults_of.items()
+        audit_chain_comparison(tenant_id, name, len(faults), faults[0] if faults else "")
+        for name, faults in faults_of.items()
     ]
     return compared if (found := await compare_owed(db, tenant_id)) is None else [*compared, found]
 
 
-async def compare_owed(db: Database, tenant_id: str) -> Compared | None:
+async def compare_owed(db: Database, tenant_id: str) -> Comparison | None:
     """R2 of what requests owe beyond the wallet; None: the tenant is postpaid."""
     async with db.snapshot() as session:
         wallet = await session.get(Wallet, tenant_id)
@@ -121,7 +129,7 @@ async def compare_owed(db: Database, tenant_id: str) -> Compared | None:
             return None
         unpaid_nano = wallet.posted_nano - await used_of(session, tenant_id)
         owed_nano = await owed_of(session, tenant_id)
-    return Compared(Check.R2, tenant_id, "owed beyond the wallet", "nano", unpaid_nano, owed_nano)
+    return Comparison(Check.R2, tenant_id, "owed beyond the wallet", "nano", unpaid_nano, owed_nano)
 
 
 async def _mark(session: AsyncSession, tenant_id: str, chain_name: str, whole: bool) -> ReconMark:

@@ -43,7 +43,7 @@ MEANING = {
 }
 
 
-class State(StrEnum):
+class ComparisonState(StrEnum):
     """What a comparison found. `waiting`: it cannot be said yet, and why; no alarm."""
 
     EQUAL = "equal"
@@ -52,7 +52,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """One comparison. `tenant_id` empty: of a pool, named by `subject`. `unit`: nano, tokens, requests, ms,
     faults or holds. `waiting`: why it cannot be said now. `age_ms`: since when it differs or waits."""
 
@@ -77,11 +77,11 @@ class Compared:
         return self.subject.endswith(UNCOMPARED)
 
     @property
-    def state(self) -> State:
+    def state(self) -> ComparisonState:
         """A difference while something is under way is none yet."""
         if self.waiting:
-            return State.WAITING
-        return State.DIFFERS if self.difference else State.EQUAL
+            return ComparisonState.WAITING
+        return ComparisonState.DIFFERS if self.difference else ComparisonState.EQUAL
 
     def in_words(self, number: int) -> str:
         """One of its numbers with the unit, for people."""
@@ -102,7 +102,7 @@ class Compared:
             "detail": self.waiting or self.detail,
         }
 
-    def aged(self, age_ms: int) -> "Compared":
+    def aged(self, age_ms: int) -> "Comparison":
         """The same, with how long it has been so."""
         return replace(self, age_ms=max(0, age_ms))
 
@@ -134,7 +134,7 @@ class BookSums(msgspec.Struct):
         return sum(self.quantities.get(f"{LineKind.USAGE}:{meter}", 0) for meter in meters)
 
 
-def lines_and_revenue(tenant_id: str, sums: BookSums) -> list[Compared]:
+def lines_and_revenue(tenant_id: str, sums: BookSums) -> list[Comparison]:
     """R1 by meter: what the lines charge, and what the ledger earned by it."""
     lines: dict[str, int] = {}
     for name, nano in sums.amounts.items():
@@ -147,12 +147,12 @@ def lines_and_revenue(tenant_id: str, sums: BookSums) -> list[Compared]:
             meter = account.removeprefix(REVENUE)
             revenue[meter] = revenue.get(meter, 0) - nano
     return [
-        Compared(Check.R1, tenant_id, meter, "nano", lines.get(meter, 0), revenue.get(meter, 0))
+        Comparison(Check.R1, tenant_id, meter, "nano", lines.get(meter, 0), revenue.get(meter, 0))
         for meter in sorted({*lines, *revenue})
     ]
 
 
-def receivable(tenant_id: str, sums: BookSums) -> Compared:
+def receivable(tenant_id: str, sums: BookSums) -> Comparison:
     """R2: what was charged (usage, adjustments, true-ups, pools) less what wallets paid of it, and what the
     ledger says is owed. What is paid at a commitment's start is owed before it is charged. No invoice has
     taken any of it yet."""
@@ -164,12 +164,12 @@ def receivable(tenant_id: str, sums: BookSums) -> Compared:
             paid += nano
         if account == RECEIVABLE:
             owed += nano
-    return Compared(Check.R2, tenant_id, "receivable", "nano", sums.charged() - paid, owed)
+    return Comparison(Check.R2, tenant_id, "receivable", "nano", sums.charged() - paid, owed)
 
 
-def chain(tenant_id: str, subject: str, faults: int, first_fault: str) -> Compared:
+def audit_chain_comparison(tenant_id: str, subject: str, faults: int, first_fault: str) -> Comparison:
     """R7: no fault is expected."""
-    return Compared(Check.R7, tenant_id, subject, "faults", 0, faults, first_fault)
+    return Comparison(Check.R7, tenant_id, subject, "faults", 0, faults, first_fault)
 
 
 def _added(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from sqlalchemy import delete
 from sqlmodel import col, select
 
 from billing import instruments
-from billing.reconciliation.comparison import Check, Compared, State
+from billing.reconciliation.comparison import Check, Comparison, ComparisonState
 from billing.tables.reconciliation import ReconMark
 from core.database import Database, upsert
 from core.telemetry import logger
@@ -17,9 +17,11 @@ WAITING = "waiting"  # the chain under which ReconMark keeps since when (`verifi
 WAITS_MAX_MS = 3_600_000
 
 
-async def alarm_waiting(db: Database, compared: Sequence[Compared], now: int) -> list[str]:
+async def alarm_waiting(db: Database, compared: Sequence[Comparison], now: int) -> list[str]:
     """The tenants whose R4 each look found waiting for longer than WAITS_MAX_MS: logged and counted."""
-    waiting = {each.tenant_id for each in compared if (each.check, each.state) == (Check.R4, State.WAITING)}
+    waiting = {
+        each.tenant_id for each in compared if (each.check, each.state) == (Check.R4, ComparisonState.WAITING)
+    }
     async with db.transaction() as session:
         marks = await session.exec(select(ReconMark).where(col(ReconMark.chain) == WAITING))
         since = {mark.tenant_id: mark.verified_ms for mark in marks}

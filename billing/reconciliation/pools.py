@@ -7,14 +7,14 @@ import msgspec
 from sqlmodel import col, select
 
 from billing.dedicated_pools.reports import pool_seconds
-from billing.periods import HOUR_MS, Window
-from billing.reconciliation.comparison import Check, Compared
+from billing.periods import HOUR_MS, PeriodWindow
+from billing.reconciliation.comparison import Check, Comparison
 from billing.tables.dedicated_pools import PoolInterval
 from billing.tables.reconciliation import EngineHour
 from billing.tables.tenants import PLATFORM
 from billing.usage import EngineCounts, engine_hours
 from core.database import Database, upsert
-from core.names import mended
+from core.names import storable_name
 from core.redis import Client
 from core.unreadable import Unreadable, read
 
@@ -50,7 +50,7 @@ def _row(pool: str, field: bytes, value: bytes, now_ms: int) -> dict[str, Any]:
     worker, _, hour = field.decode().rpartition(":")
     counts, hour_ms = msgspec.msgpack.decode(value, type=EngineCounts), int(hour)
     facts = {name: getattr(counts, name) for name in COUNTS}
-    if mended(worker) != worker or not all(
+    if storable_name(worker) != worker or not all(
         0 <= number < INTEGER_MAX for number in (hour_ms, *facts.values())
     ):
         raise ValueError("no row holds this")
@@ -58,7 +58,7 @@ def _row(pool: str, field: bytes, value: bytes, now_ms: int) -> dict[str, Any]:
     return {**names, **facts, "updated_ms": max(now_ms, hour_ms)}
 
 
-async def compare_engines(db: Database, pool: str, now_ms: int) -> list[Compared]:
+async def compare_engines(db: Database, pool: str, now_ms: int) -> list[Comparison]:
     """R5 for each worker and hour of the last day."""
     statement = (
         select(EngineHour)
@@ -71,13 +71,13 @@ async def compare_engines(db: Database, pool: str, now_ms: int) -> list[Compared
     return [compared for row in found for compared in engine_hour(row)]
 
 
-async def compare_pool_time(db: Database, pool: str, now_ms: int) -> list[Compared]:
+async def compare_pool_time(db: Database, pool: str, now_ms: int) -> list[Comparison]:
     """R6 of the last day, up to the last hour that is in the books: metered, and billed, idle or free."""
     end_ms = (now_ms - BOOKED_AFTER_MS) // HOUR_MS * HOUR_MS
-    found = await pool_seconds(db, pool, Window(end_ms - LOOKED_AT_MS, end_ms))
+    found = await pool_seconds(db, pool, PeriodWindow(end_ms - LOOKED_AT_MS, end_ms))
     detail = f"billed {found.billed}, idle {found.idle}, free {found.free}"
     became = found.billed + found.idle + found.free
-    return [Compared(Check.R6, PLATFORM, pool, "GPU-seconds", found.ready, became, detail)]
+    return [Comparison(Check.R6, PLATFORM, pool, "GPU-seconds", found.ready, became, detail)]
 
 
 async def metered_pools(db: Database) -> set[str]:
@@ -86,7 +86,7 @@ async def metered_pools(db: Database) -> set[str]:
         return set((await session.exec(select(PoolInterval.pool).distinct())).all())
 
 
-def engine_hour(row: EngineHour) -> list[Compared]:
+def engine_hour(row: EngineHour) -> list[Comparison]:
     """R5 of one worker's hour: prompts and sampled tokens. What an engine counted of a generation that was
     aborted, and never handed over, is no difference. Pure."""
     seen = row.output_taken + row.output_dropped + row.output_test
@@ -100,6 +100,6 @@ def engine_hour(row: EngineHour) -> list[Compared]:
     ]
 
 
-def _of_engine(subject: str, engine: int, seen: int, unseen_max: int, detail: str) -> Compared:
+def _of_engine(subject: str, engine: int, seen: int, unseen_max: int, detail: str) -> Comparison:
     aborted = min(max(0, engine - seen), unseen_max)
-    return Compared(Check.R5, PLATFORM, subject, "tokens", engine, seen + aborted, detail)
+    return Comparison(Check.R5, PLATFORM, subject, "tokens", engine, seen + aborted, detail)

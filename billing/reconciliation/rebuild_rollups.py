@@ -2,8 +2,8 @@
 
 from billing.audit.log import record
 from billing.booking.rollups import rebuild
-from billing.ledger.derived import beyond_head, forged_events, rollup_faults
-from billing.reconciliation.books import compare_books
+from billing.ledger.derived import forged_events, rollup_faults, rows_beyond_head
+from billing.reconciliation.books import compare_ledger
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
@@ -11,7 +11,7 @@ from core.errors import bad_request
 NAMED_MAX = 100
 
 
-async def mend_rollups(db: Database, tenant_id: str) -> int:
+async def rebuild_wrong_rollups(db: Database, tenant_id: str) -> int:
     """Make a tenant's rollups again where any is not the sum of its lines; how many were wrong, NAMED_MAX at
     most.
 
@@ -19,8 +19,8 @@ async def mend_rollups(db: Database, tenant_id: str) -> int:
     wrong = await rollup_faults(db, tenant_id, NAMED_MAX)
     if not wrong:
         return 0
-    compared, _ = await compare_books(db, tenant_id, now_ms(), whole=True)
-    beside = [*await beyond_head(db, tenant_id, 1), *await forged_events(db, tenant_id, 1)]
+    compared, _ = await compare_ledger(db, tenant_id, now_ms(), whole=True)
+    beside = [*await rows_beyond_head(db, tenant_id, 1), *await forged_events(db, tenant_id, 1)]
     if beside or any(each.difference for each in compared):
         raise bad_request("the books themselves are wrong: see `parley audit verify`")
     lines = await rebuild(db, tenant_id)

@@ -18,15 +18,15 @@ from sqlmodel import col, select
 from billing import instruments
 from billing.ledger.transactions import TxnKind
 from billing.quota.redis_keys import posted_key
-from billing.reconciliation.comparison import Check, Compared, State
-from billing.reconciliation.repair_pauses import healed_marks, healed_times, keep_healed, paused_until_ms
+from billing.reconciliation.comparison import Check, Comparison, ComparisonState
+from billing.reconciliation.repair_pauses import paused_until_ms, rebuild_count, rebuild_marks, store_rebuild
 from billing.tables.ledger import LedgerTxn
 from billing.tables.reconciliation import ReconMark
 from core.clock import now_ms
 from core.database import Database, upsert
-from core.error_facts import facts, named
+from core.error_facts import error_facts, error_summary
 from core.errors import Refused
-from core.failed_rounds import is_away
+from core.failed_rounds import is_store_down
 from core.redis import Client
 from core.scripts import Script
 from core.telemetry import logger
@@ -44,13 +44,13 @@ _FOLDER = Path(__file__).parent.parent / "quota" / "lua"
 _SINCE = Script(_FOLDER / "since.lua", [_FOLDER / "prelude" / "base.lua"])
 
 
-class Repairs(Protocol):
+class SumsRebuilder(Protocol):
     """What counts a tenant's slot anew from the books. Raises Refused while usage is on its way."""
 
-    async def repair(self, tenant_id: str, cause: str = "") -> list[Compared]: ...
+    async def repair(self, tenant_id: str, cause: str = "") -> list[Comparison]: ...
 
 
-class Memory(NamedTuple):
+class SumsOrigin(NamedTuple):
     """Where a tenant's sums are. `name` tells it from every other; `began_ms`: when the first request was
     counted there, 0 where that is not known."""
 
@@ -63,11 +63,13 @@ class Memory(NamedTuple):
         return self.name.partition(" ")[0]
 
 
-def has_lost(compared: Sequence[Compared], agreed: str, memory: Memory, booked_ms: int | None) -> bool:
+def has_lost_sums(
+    compared: Sequence[Comparison], agreed: str, memory: SumsOrigin, booked_ms: int | None
+) -> bool:
     """Whether Redis lost what it had of a tenant: its R4 differs, and it is not the memory that `agreed` with
     the books, or has no sums at all. `agreed` empty: none did since that is kept; then a memory that began
     after the books had a request, `booked_ms`, lost that one. Pure."""
-    differing = [each for each in compared if each.state is State.DIFFERS]
+    differing = [each for each in compared if each.state is ComparisonState.DIFFERS]
     if not differing:
         return False
     totals = [each for each in compared if each.subject in ("cost", "input", "output", "requests")]
@@ -80,11 +82,13 @@ def has_lost(compared: Sequence[Compared], agreed: str, memory: Memory, booked_m
     return booked_ms is not None and memory.began_ms > booked_ms + CLOCKS_DIFFER_MS
 
 
-async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence[Compared]) -> list[Compared]:
+async def rebuild_lost_sums(
+    db: Database, redis: Client, repairs: SumsRebuilder, compared: Sequence[Comparison]
+) -> list[Comparison]:
     """Of all that was compared, R4 of those tenants that were healed, as it is now."""
     of_tenant = _by_tenant(compared)
-    agreed, healed_before = await _agreed(db), await healed_marks(db)
-    healed: list[Compared] = []
+    agreed, healed_before = await _agreed(db), await rebuild_marks(db)
+    healed: list[Comparison] = []
     agreeing: dict[str, str] = {}
     until = time.monotonic() + ROUND_SECONDS_MAX
     for tenant_id, found in sorted(of_tenant.items()):
@@ -93,38 +97,38 @@ async def heal(db: Database, redis: Client, repairs: Repairs, compared: Sequence
             continue
         mark = agreed.get(tenant_id, "")
         # Only there does it decide: books of who agrees, or has a mark, are not read.
-        is_asked = not mark and any(each.state is State.DIFFERS for each in found)
+        is_asked = not mark and any(each.state is ComparisonState.DIFFERS for each in found)
         booked_ms = await _first_booked_ms(db, tenant_id) if is_asked else None
-        if has_lost(found, mark, memory, booked_ms):
+        if has_lost_sums(found, mark, memory, booked_ms):
             if _is_paused(healed_before.get(tenant_id), tenant_id, memory):
                 continue
             try:
                 found = await _repaired(repairs, tenant_id, found, until)
             except Exception as error:
-                if is_away(error):
+                if is_store_down(error):
                     raise
-                log.error("not counted anew", tenant=tenant_id, **facts(error))
+                log.error("not counted anew", tenant=tenant_id, **error_facts(error))
                 continue
             healed += found
             if found:
-                times = healed_times(healed_before.get(tenant_id), memory.server, now_ms()) + 1
-                await keep_healed(db, tenant_id, memory.server, times, now_ms())
-        if found and all(each.state is State.EQUAL for each in found):
+                times = rebuild_count(healed_before.get(tenant_id), memory.server, now_ms()) + 1
+                await store_rebuild(db, tenant_id, memory.server, times, now_ms())
+        if found and all(each.state is ComparisonState.EQUAL for each in found):
             agreeing[tenant_id] = memory.name
     await _keep(db, {who: what for who, what in agreeing.items() if agreed.get(who) != what})
     return healed
 
 
-def _by_tenant(compared: Sequence[Compared]) -> dict[str, list[Compared]]:
+def _by_tenant(compared: Sequence[Comparison]) -> dict[str, list[Comparison]]:
     """R4 alone."""
-    of_tenant: dict[str, list[Compared]] = {}
+    of_tenant: dict[str, list[Comparison]] = {}
     for each in compared:
         if each.check is Check.R4:
             of_tenant.setdefault(each.tenant_id, []).append(each)
     return of_tenant
 
 
-def _is_paused(mark: ReconMark | None, tenant_id: str, memory: Memory) -> bool:
+def _is_paused(mark: ReconMark | None, tenant_id: str, memory: SumsOrigin) -> bool:
     until_ms = paused_until_ms(mark, memory.server, now_ms())
     if until_ms:
         instruments.healing_paused.add(1)
@@ -134,8 +138,8 @@ def _is_paused(mark: ReconMark | None, tenant_id: str, memory: Memory) -> bool:
 
 
 async def _repaired(
-    repairs: Repairs, tenant_id: str, before: Sequence[Compared], until: float
-) -> list[Compared]:
+    repairs: SumsRebuilder, tenant_id: str, before: Sequence[Comparison], until: float
+) -> list[Comparison]:
     """R4 after the repair; none where it is refused all the time: the next look tries again."""
     why = ""
     while not why or time.monotonic() < until:
@@ -160,17 +164,17 @@ async def _repaired(
     return []
 
 
-async def _memory(redis: Client, tenant_id: str) -> Memory | None:
+async def _memory(redis: Client, tenant_id: str) -> SumsOrigin | None:
     """The one that has a tenant's sums; None where its keys are broken."""
     try:
         run_id, since, began = await _SINCE(redis, [posted_key(tenant_id)], [0])
     except ResponseError as error:
-        log.error("sums cannot be read", tenant=tenant_id, error=named(error))
+        log.error("sums cannot be read", tenant=tenant_id, error=error_summary(error))
         return None
     if not all(TIME.fullmatch(each or b"0") for each in (since, began)):
         log.error("sums cannot be read", tenant=tenant_id, error="what a worker wrote is no time")
         return None
-    return Memory(f"{run_id.decode()} {since.decode()}", int(began or 0))
+    return SumsOrigin(f"{run_id.decode()} {since.decode()}", int(began or 0))
 
 
 async def _first_booked_ms(db: Database, tenant_id: str) -> int | None:

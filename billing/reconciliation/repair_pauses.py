@@ -17,7 +17,7 @@ LONGEST_MS = 24 * 3_600_000
 FORGOTTEN_MS = 2 * LONGEST_MS
 
 
-def healed_times(mark: ReconMark | None, server: str, now: int) -> int:
+def rebuild_count(mark: ReconMark | None, server: str, now: int) -> int:
     """How often sums on this server were healed, as far as that counts still. Pure."""
     if mark is None or mark.sha256 != server or now - mark.verified_ms > FORGOTTEN_MS:
         return 0
@@ -26,21 +26,21 @@ def healed_times(mark: ReconMark | None, server: str, now: int) -> int:
 
 def paused_until_ms(mark: ReconMark | None, server: str, now: int) -> int:
     """From when on they may be healed again; 0: now. Pure."""
-    times = healed_times(mark, server, now)
+    times = rebuild_count(mark, server, now)
     if mark is None or not times:
         return 0
     until = mark.verified_ms + min(LONGEST_MS, FIRST_MS << min(times - 1, 20))
     return until if until > now else 0
 
 
-async def healed_marks(db: Database) -> Mapping[str, ReconMark]:
+async def rebuild_marks(db: Database) -> Mapping[str, ReconMark]:
     """By tenant."""
     async with db.session() as session:
         marks = await session.exec(select(ReconMark).where(col(ReconMark.chain) == HEALED))
         return {mark.tenant_id: mark for mark in marks}
 
 
-async def keep_healed(db: Database, tenant_id: str, server: str, times: int, now: int) -> None:
+async def store_rebuild(db: Database, tenant_id: str, server: str, times: int, now: int) -> None:
     """It was healed for the `times`th time."""
     row = {"tenant_id": tenant_id, "chain": HEALED, "seq": times, "line_seq": 0, "sha256": server}
     async with db.transaction() as session:

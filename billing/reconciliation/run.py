@@ -19,8 +19,8 @@ from billing import instruments
 from billing.audit.log import record
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
-from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_books, compare_derived
-from billing.reconciliation.comparison import UNCOMPARED, Check, Compared, State
+from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_derived, compare_ledger
+from billing.reconciliation.comparison import UNCOMPARED, Check, Comparison, ComparisonState
 from billing.reconciliation.long_waits import alarm_waiting
 from billing.reconciliation.pools import (
     compare_engines,
@@ -28,9 +28,9 @@ from billing.reconciliation.pools import (
     metered_pools,
     store_engine_hours,
 )
-from billing.reconciliation.redis_repair import heal
+from billing.reconciliation.redis_repair import rebuild_lost_sums
 from billing.reconciliation.tenant_keys import (
-    Streams,
+    EndedStreams,
     compare_budgets,
     compare_holds,
     look_at_streams,
@@ -39,16 +39,16 @@ from billing.reconciliation.tenant_keys import (
     slot_sums,
 )
 from billing.reconciliation.unbilled import compare_ended, store_ended_hours
-from billing.reconciliation.unbilled_alarm import raise_alarm
+from billing.reconciliation.unbilled_alarm import alarm_unbilled
 from billing.tables.reconciliation import EndedHour, EngineHour, ReconItem
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
-from core.error_facts import facts, kind, named
+from core.error_facts import error_facts, error_summary, kind
 from core.errors import bad_request
-from core.failed_rounds import is_away
-from core.names import mended
+from core.failed_rounds import is_store_down
+from core.names import storable_name
 from core.pools import known_pools
 from core.redis import Client
 from core.settings import Settings
@@ -80,12 +80,12 @@ class Reconciliation:
 
     async def run(
         self, checks: Collection[Check] = EVERYTHING, tenant_id: str | None = None, whole: bool = False
-    ) -> list[Compared]:
+    ) -> list[Comparison]:
         """The comparisons of one tenant, or of all and of the pools, with since when each differs.
 
         `whole`: read the books from their first row, not from where they were last found whole."""
         tenants = [tenant_id] if tenant_id else [each.tenant_id for each in await list_tenants(self._db)]
-        compared: list[Compared] = []
+        compared: list[Comparison] = []
         if of_tenant := OF_A_TENANT & set(checks):
             for each in tenants:
                 compared += await _or_why_not(self._of_tenant(each, checks, whole), each, "", of_tenant)
@@ -95,9 +95,9 @@ class Reconciliation:
             for pool in sorted(await self.pools() | await metered_pools(self._db)):
                 of_pool = OF_A_POOL & set(checks)
                 compared += await _or_why_not(self._of_pool(pool, checks), PLATFORM, pool, of_pool)
-        return await remember(self._db, compared, checks, tenant_id, now_ms())
+        return await store_differences(self._db, compared, checks, tenant_id, now_ms())
 
-    async def repair(self, tenant_id: str, cause: str = "") -> list[Compared]:
+    async def repair(self, tenant_id: str, cause: str = "") -> list[Comparison]:
         """Make what Redis has posted of a tenant what the books say, after it lost data; R4 then.
         `cause`: for the audit log, where nobody asked for it.
 
@@ -109,7 +109,7 @@ class Reconciliation:
             before = await self._streams()
             if before.unread:  # before all of the books are read for nothing
                 raise refused
-            compared, sums = await compare_books(self._db, tenant_id, now_ms(), whole=True)
+            compared, sums = await compare_ledger(self._db, tenant_id, now_ms(), whole=True)
             if any(each.difference for each in compared):
                 raise bad_request("the books themselves are wrong: see R1, R2 and R7")
             after = await self._streams()
@@ -130,8 +130,8 @@ class Reconciliation:
             await record(session, tenant_id, "reconciliation.repair", tenant_id, lacked, done)
         return await self.run({Check.R4}, tenant_id)
 
-    async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Compared]:
-        compared: list[Compared] = []
+    async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Comparison]:
+        compared: list[Comparison] = []
         if Check.R5 in checks:
             if self._stores:
                 await store_engine_hours(self._db, self._redis, pool, now_ms())
@@ -144,7 +144,7 @@ class Reconciliation:
             compared += await compare_pool_time(self._db, pool, now_ms())
         return compared
 
-    async def _of_tenant(self, tenant_id: str, checks: Collection[Check], whole: bool) -> list[Compared]:
+    async def _of_tenant(self, tenant_id: str, checks: Collection[Check], whole: bool) -> list[Comparison]:
         books = await self._settled_books(tenant_id, whole)
         if Check.R8 in checks:
             streams = await self._streams()
@@ -153,21 +153,21 @@ class Reconciliation:
             books.append(holds)
         return [each for each in books if each.check in checks]
 
-    async def _settled_books(self, tenant_id: str, whole: bool) -> list[Compared]:
+    async def _settled_books(self, tenant_id: str, whole: bool) -> list[Comparison]:
         """The books and, beside them, the slot: looked at again while they differ and something moves."""
         compared, found = await self._books_and_slot(tenant_id, whole)
         for _ in range(LOOKS_MAX - 1):
-            if all(each.state is not State.WAITING for each in found):
+            if all(each.state is not ComparisonState.WAITING for each in found):
                 break
             await asyncio.sleep(LOOK_SECONDS)
             _, found = await self._books_and_slot(tenant_id, whole=False)
         return [*compared, *found, await compare_audit(self._db, tenant_id, now_ms(), whole)]
 
-    async def _books_and_slot(self, tenant_id: str, whole: bool) -> tuple[list[Compared], list[Compared]]:
+    async def _books_and_slot(self, tenant_id: str, whole: bool) -> tuple[list[Comparison], list[Comparison]]:
         """What only the books say, and what is compared with them: that waits while anything is under way."""
         now = now_ms()
         before, slot_before = await self._streams(), await slot_sums(self._redis, tenant_id)
-        compared, sums = await compare_books(self._db, tenant_id, now, whole)
+        compared, sums = await compare_ledger(self._db, tenant_id, now, whole)
         budgets = await compare_budgets(self._db, self._quota, tenant_id, now)
         compared += await compare_derived(self._db, tenant_id, whole)
         slot, after = await slot_sums(self._redis, tenant_id), await self._streams()
@@ -177,7 +177,7 @@ class Reconciliation:
         found = [*posted_sums(tenant_id, sums, slot), *budgets]
         return compared, [replace(each, waiting=waiting if each.difference else "") for each in found]
 
-    async def _streams(self) -> Streams:
+    async def _streams(self) -> EndedStreams:
         return await look_at_streams(self._redis, await self.pools())
 
     async def pools(self) -> set[str]:
@@ -186,23 +186,25 @@ class Reconciliation:
 
 
 async def _or_why_not(
-    comparing: Awaitable[list[Compared]], tenant_id: str, pool: str, checks: Collection[Check]
-) -> list[Compared]:
+    comparing: Awaitable[list[Comparison]], tenant_id: str, pool: str, checks: Collection[Check]
+) -> list[Comparison]:
     """What was compared; where it cannot be, as what somebody wrote is none, that, as a difference: one owner
     keeps no other from being compared."""
     try:
         return await comparing
     except Exception as error:
-        if is_away(error):
+        if is_store_down(error):
             raise
-        log.error("books cannot be compared", tenant=tenant_id or PLATFORM, pool=pool, **facts(error))
+        log.error("books cannot be compared", tenant=tenant_id or PLATFORM, pool=pool, **error_facts(error))
         subject = f"{pool} {UNCOMPARED}".strip()
-        return [Compared(check, tenant_id, subject, "faults", 0, 1, kind(error)) for check in sorted(checks)]
+        return [
+            Comparison(check, tenant_id, subject, "faults", 0, 1, kind(error)) for check in sorted(checks)
+        ]
 
 
-async def remember(
-    db: Database, compared: Sequence[Compared], checks: Collection[Check], tenant_id: str | None, now: int
-) -> list[Compared]:
+async def store_differences(
+    db: Database, compared: Sequence[Comparison], checks: Collection[Check], tenant_id: str | None, now: int
+) -> list[Comparison]:
     """Keep what differs, resolve what no longer does, and say how long each has differed. What waits stays as
     it was. Of all tenants, or of one."""
     async with db.transaction() as session:
@@ -216,12 +218,12 @@ async def remember(
             if key in items:  # seen first by two at once: the older one counts
                 item.resolved_ms = now
             items.setdefault(key, item)
-        aged: list[Compared] = []
+        aged: list[Comparison] = []
         for each in compared:
             item = items.pop((each.tenant_id, each.check.value, each.subject), None)
-            if each.state is State.DIFFERS:
+            if each.state is ComparisonState.DIFFERS:
                 session.add(item := _seen(item, each, now))
-            elif item is not None and each.state is State.EQUAL:
+            elif item is not None and each.state is ComparisonState.EQUAL:
                 item.resolved_ms = now
             aged.append(each.aged(now - item.first_seen_ms) if item and not item.resolved_ms else each)
         unknown = {(each.tenant_id, each.check.value) for each in compared if each.is_uncompared}
@@ -240,7 +242,7 @@ async def forget_old(db: Database, now: int) -> None:
             await connection.execute(delete(hours).where(col(hours.hour_ms) < now - KEPT_MS))
 
 
-def _seen(item: ReconItem | None, compared: Compared, now: int) -> ReconItem:
+def _seen(item: ReconItem | None, compared: Comparison, now: int) -> ReconItem:
     item = item or ReconItem(
         tenant_id=compared.tenant_id,
         check_id=compared.check.value,
@@ -251,7 +253,10 @@ def _seen(item: ReconItem | None, compared: Compared, now: int) -> ReconItem:
         actual=0,
         difference=0,
     )
-    item.last_seen_ms, item.detail = now, mended(compared.detail)  # a worker may have written it, and numbers
+    item.last_seen_ms, item.detail = (
+        now,
+        storable_name(compared.detail),
+    )  # a worker may have written it, and numbers
     item.expected, item.actual = _storable(compared.expected), _storable(compared.actual)
     item.difference = _storable(compared.difference)
     return item
@@ -271,12 +276,12 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
             if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
                 compared = await reconciliation.run()
                 report(compared)
-                await raise_alarm(db, await reconciliation.pools(), settings.unbilled_share_max, now_ms())
+                await alarm_unbilled(db, await reconciliation.pools(), settings.unbilled_share_max, now_ms())
                 await alarm_waiting(db, compared, now_ms())
                 await forget_old(db, now_ms())
-                await heal(db, redis, reconciliation, compared)
+                await rebuild_lost_sums(db, redis, reconciliation, compared)
         except (RedisError, SQLAlchemyError, OSError) as error:
-            log.warning("reconciliation interrupted", error=named(error))
+            log.warning("reconciliation interrupted", error=error_summary(error))
         try:
             async with asyncio.timeout(EVERY_SECONDS):
                 await stop.wait()
@@ -284,17 +289,17 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
             pass
 
 
-def report(compared: Sequence[Compared]) -> None:
+def report(compared: Sequence[Comparison]) -> None:
     """Metrics by check, and a line in the log for each difference."""
     differing = {check.value: 0 for check in Check}
     differences = dict(differing)
     for each in compared:
-        if each.state is State.DIFFERS:
+        if each.state is ComparisonState.DIFFERS:
             differing[each.check.value] += 1
             differences[each.check.value] += abs(each.difference)
     instruments.show_differences(differing, differences)
     for each in compared:
-        if each.state is State.DIFFERS:
+        if each.state is ComparisonState.DIFFERS:
             log.error(
                 "books differ",
                 check=each.check.value,

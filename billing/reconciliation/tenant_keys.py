@@ -12,18 +12,18 @@ from typing import Any, NamedTuple
 from redis.exceptions import ResponseError
 from sqlmodel import col, select
 
-from billing.budgets.spent import Counted
+from billing.budgets.spent import SpendingScope
 from billing.ledger.transactions import LineKind
 from billing.limits import WALLET
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
 from billing.quota.client import CONCURRENCY_GRACE_MS, Quota
 from billing.quota.redis_keys import posted_key
-from billing.quota.types import AdmissionState, Directory
-from billing.reconciliation.comparison import BookSums, Check, Compared
+from billing.quota.types import AdmissionState, DirectoryEntry
+from billing.reconciliation.comparison import BookSums, Check, Comparison
 from billing.tables.tenants import UsageRow
 from billing.usage import ENDED_GROUP_BILLER, ended_stream
-from billing.wallets.budgets import spent
+from billing.wallets.budgets import budget_spending
 from billing.wallets.wallets import wallet_state
 from core.database import Database
 from core.redis import Client
@@ -36,7 +36,7 @@ ENQUEUE_SECONDS_MAX = 90  # between admission and the queue; the sweep looks aft
 
 
 @dataclass(frozen=True)
-class Streams:
+class EndedStreams:
     """The `ended` streams at one moment: `last_ids` tells two moments apart, `unread`: entries not yet
     acknowledged by the biller, `oldest_ms`: when the oldest of them was written."""
 
@@ -53,7 +53,7 @@ class Streams:
         )
 
 
-async def look_at_streams(redis: Client, pools: Iterable[str]) -> Streams:
+async def look_at_streams(redis: Client, pools: Iterable[str]) -> EndedStreams:
     """How far the biller is in the streams of these pools."""
     last_ids: list[str] = []
     unread, oldest = 0, list[int]()
@@ -62,7 +62,7 @@ async def look_at_streams(redis: Client, pools: Iterable[str]) -> Streams:
         last_ids.append(last_id)
         unread += waiting
         oldest += [since_ms] if waiting else []
-    return Streams(tuple(last_ids), unread, min(oldest, default=0))
+    return EndedStreams(tuple(last_ids), unread, min(oldest, default=0))
 
 
 async def _look(redis: Client, key: str) -> tuple[str, int, int]:
@@ -98,7 +98,7 @@ async def slot_sums(redis: Client, tenant_id: str) -> dict[str, int]:
     return dict(each for each in found if not isinstance(each, Unreadable) and abs(each[1]) <= SUM_MAX)
 
 
-class SlotField(NamedTuple):
+class TenantSum(NamedTuple):
     """One of a slot's sums, and what the books say that it is. `subject`, `unit`: as in a comparison."""
 
     field: str
@@ -107,28 +107,28 @@ class SlotField(NamedTuple):
     wanted: int
 
 
-def slot_fields(sums: BookSums) -> list[SlotField]:
+def slot_fields(sums: BookSums) -> list[TenantSum]:
     """A slot counts what was posted as it was used, without corrections. Pure."""
     return [
-        SlotField("cost_nano", "cost", "nano", sums.charged(LineKind.USAGE)),
-        SlotField("input", "input", "tokens", sums.used(Meter.INPUT, Meter.CACHED_INPUT)),
-        SlotField("output", "output", "tokens", sums.used(Meter.OUTPUT, Meter.REASONING)),
-        SlotField("requests", "requests", "requests", sums.requests),
+        TenantSum("cost_nano", "cost", "nano", sums.charged(LineKind.USAGE)),
+        TenantSum("input", "input", "tokens", sums.used(Meter.INPUT, Meter.CACHED_INPUT)),
+        TenantSum("output", "output", "tokens", sums.used(Meter.OUTPUT, Meter.REASONING)),
+        TenantSum("requests", "requests", "requests", sums.requests),
     ]
 
 
-def posted_sums(tenant_id: str, sums: BookSums, slot: dict[str, int]) -> list[Compared]:
+def posted_sums(tenant_id: str, sums: BookSums, slot: dict[str, int]) -> list[Comparison]:
     """R4: the slot's sums beside those of the books. Pure."""
     return [
-        Compared(Check.R4, tenant_id, each.subject, each.unit, each.wanted, slot.get(each.field, 0))
+        Comparison(Check.R4, tenant_id, each.subject, each.unit, each.wanted, slot.get(each.field, 0))
         for each in slot_fields(sums)
     ]
 
 
-async def compare_budgets(db: Database, quota: Quota, tenant_id: str, now_ms: int) -> list[Compared]:
+async def compare_budgets(db: Database, quota: Quota, tenant_id: str, now_ms: int) -> list[Comparison]:
     """R4 of every budget window, and of the wallet, that Redis counts: what it has posted, and what the books
     say was spent. One that was not read from the books yet counts nothing."""
-    compared: list[Compared] = []
+    compared: list[Comparison] = []
     for each in await quota.budget_sums(tenant_id):
         if each.seed_seq is None:
             continue
@@ -136,19 +136,19 @@ async def compare_budgets(db: Database, quota: Quota, tenant_id: str, now_ms: in
             state = await wallet_state(db, tenant_id, now_ms)
             wanted = state.posted_nano if state else 0
         else:
-            window = Window(each.window_start_ms, each.window_end_ms)
-            counted = Counted(each.scope, each.scope_id)
-            wanted = (await spent(db, tenant_id, counted, each.period, window)).nano
+            window = PeriodWindow(each.window_start_ms, each.window_end_ms)
+            counted = SpendingScope(each.scope, each.scope_id)
+            wanted = (await budget_spending(db, tenant_id, counted, each.period, window)).nano
         name = f"{each.period} of {each.scope} {each.scope_id}".rstrip()
         name += f" from {each.window_start_ms}" if each.period != WALLET else ""
         name += " (shadow)" if each.shadow else ""
-        compared.append(Compared(Check.R4, tenant_id, name, "nano", wanted, each.posted_nano))
+        compared.append(Comparison(Check.R4, tenant_id, name, "nano", wanted, each.posted_nano))
     return compared
 
 
 async def compare_holds(
     db: Database, redis: Client, quota: Quota, tenant_id: str, now_ms: int, drained: bool
-) -> Compared:
+) -> Comparison:
     """R8: open admissions whose lease is over, that never reached a queue, or that were billed already.
 
     One that closes meanwhile is none: what looks stuck is looked at twice."""
@@ -164,10 +164,10 @@ async def compare_holds(
         if suspect and await client.zscore(key, id) is not None:
             stuck.append(id)
     detail = f"the first: {stuck[0]}" if stuck else ""
-    return Compared(Check.R8, tenant_id, "holds", "holds", 0, len(stuck), detail)
+    return Comparison(Check.R8, tenant_id, "holds", "holds", 0, len(stuck), detail)
 
 
-def is_stuck(found: Directory | None, in_pool: bool, now_ms: int) -> bool:
+def is_stuck(found: DirectoryEntry | None, in_pool: bool, now_ms: int) -> bool:
     """Whether what is still counted as open should be closed: nobody knows it, its lease is over, or no queue
     got it in time. Pure."""
     if found is None or found.state is not AdmissionState.OPEN:
@@ -176,7 +176,7 @@ def is_stuck(found: Directory | None, in_pool: bool, now_ms: int) -> bool:
     return found.deadline_ms + CONCURRENCY_GRACE_MS < now_ms or (late and not in_pool)
 
 
-async def _in_pool(client: Any, found: Directory) -> bool:
+async def _in_pool(client: Any, found: DirectoryEntry) -> bool:
     """Whether the pool has the request and it has not ended there."""
     status = await client.hget(f"{{p:{found.pool}}}req:{found.tenant}:{found.id}", "status")
     return status is not None and status != b"ended"

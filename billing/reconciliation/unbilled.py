@@ -13,15 +13,15 @@ from sqlalchemy import update
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.booking.assess import Quarantined, known
+from billing.booking.assess import Quarantined, decode_event
 from billing.periods import HOUR_MS
-from billing.reconciliation.comparison import Check, Compared
+from billing.reconciliation.comparison import Check, Comparison
 from billing.reconciliation.pools import FIELDS_MAX
 from billing.tables.reconciliation import EndedHour
 from billing.tables.tenants import PLATFORM, UsageQuarantine, UsageRow
 from billing.usage import EndedCounts, UsageEvent, ended_hours
 from core.database import Database, upsert
-from core.names import mended
+from core.names import storable_name
 from core.redis import Client
 from core.unreadable import Unreadable, read
 
@@ -36,7 +36,7 @@ COUNTS = EndedCounts.__struct_fields__
 
 
 @dataclass(frozen=True)
-class PoolHour:
+class EndedPoolHour:
     """What ended in a pool's hour by who ended it, what of it is billed, and what is held for a decision, or
     was decided not to count."""
 
@@ -59,7 +59,7 @@ class PoolHour:
         """The same in tokens; billed requests of commands hide none of them, as they seldom have any."""
         return max(0, self.output - self.billed_output - self.held_output)
 
-    def compared(self, waiting: str = "") -> list[Compared]:
+    def compared(self, waiting: str = "") -> list[Comparison]:
         """As R5 says it."""
         name = f"{self.pool} {self.hour_ms // HOUR_MS} ended"
         held = f"{self.held_requests} held" if self.held_requests else ""
@@ -68,7 +68,7 @@ class PoolHour:
             ("tokens", self.output, self.lost_output),
         )
         return [
-            Compared(
+            Comparison(
                 Check.R5, PLATFORM, f"{name} {unit}", unit, all_, all_ - lost, held, waiting if lost else ""
             )
             for unit, all_, lost in pairs
@@ -76,7 +76,7 @@ class PoolHour:
 
 
 @dataclass(frozen=True)
-class Share:
+class UnbilledShare:
     """Of a pool's last day: output tokens that ended, and those that are lost, or held and not decided on."""
 
     pool: str
@@ -139,13 +139,17 @@ def _row(pool: str, field: bytes, value: bytes, now_ms: int) -> dict[str, Any]:
     counts, hour_ms = msgspec.msgpack.decode(value, type=EndedCounts), int(hour)
     facts = {name: getattr(counts, name) for name in COUNTS}
     is_hour = hour_ms % HOUR_MS == 0 and now_ms - LOOKED_AT_MS <= hour_ms <= now_ms + HOUR_MS
-    if not is_hour or mended(writer) != writer or not all(0 <= each < COUNT_MAX for each in facts.values()):
+    if (
+        not is_hour
+        or storable_name(writer) != writer
+        or not all(0 <= each < COUNT_MAX for each in facts.values())
+    ):
         raise ValueError("no process ended this")
     names = {"tenant_id": PLATFORM, "pool": pool, "writer": writer, "hour_ms": hour_ms}
     return {**names, **facts, "updated_ms": now_ms}
 
 
-async def pool_hours(db: Database, pool: str, now_ms: int) -> list[PoolHour]:
+async def pool_hours(db: Database, pool: str, now_ms: int) -> list[EndedPoolHour]:
     """The pool's hours of the last week that were not found whole yet, newest first, some days at most."""
     counted = (
         select(col(EndedHour.hour_ms), func.sum(col(EndedHour.requests)), func.sum(col(EndedHour.output)))
@@ -159,7 +163,7 @@ async def pool_hours(db: Database, pool: str, now_ms: int) -> list[PoolHour]:
         rows = [(int(hour), int(n), int(output)) for hour, n, output in (await session.exec(counted)).all()]
         since = min((hour for hour, _, _ in rows), default=now_ms)
         held = await _held(session, pool, since)
-        found: list[PoolHour] = []
+        found: list[EndedPoolHour] = []
         for hour, requests, output in rows:
             billed = (
                 select(
@@ -172,13 +176,13 @@ async def pool_hours(db: Database, pool: str, now_ms: int) -> list[PoolHour]:
             n, billed_output = (await session.exec(billed)).one()
             own = [event for event in held if hour <= event.ended_ms < hour + HOUR_MS]
             sums = (int(n), int(billed_output), len(own), _output(own))
-            found.append(PoolHour(pool, hour, requests, output, *sums))
+            found.append(EndedPoolHour(pool, hour, requests, output, *sums))
     return found
 
 
 async def compare_ended(
     db: Database, pool: str, now_ms: int, waiting: str, keeps: bool = True
-) -> list[Compared]:
+) -> list[Comparison]:
     """R5's other side. `waiting`: why what is missing may be on its way. Hours that are over and whole are
     not looked at again, where `keeps`."""
     found = await pool_hours(db, pool, now_ms)
@@ -194,7 +198,7 @@ async def compare_ended(
     return [compared for each in found for compared in each.compared(waiting)]
 
 
-async def share_of(db: Database, pool: str, now_ms: int) -> Share:
+async def share_of(db: Database, pool: str, now_ms: int) -> UnbilledShare:
     """What of the last day's output is not billed and is not on its way."""
     start = now_ms - DAY_MS
     all_ = select(func.coalesce(func.sum(col(EndedHour.output)), 0)).where(
@@ -205,7 +209,7 @@ async def share_of(db: Database, pool: str, now_ms: int) -> Share:
         held = await _held(session, pool, start, undecided=True)
     lost = [each for each in await pool_hours(db, pool, now_ms) if each.hour_ms >= start]
     unbilled = _output(held) + sum(each.lost_output for each in lost)
-    return Share(pool, output, unbilled, len(held) + sum(each.lost_requests for each in lost))
+    return UnbilledShare(pool, output, unbilled, len(held) + sum(each.lost_requests for each in lost))
 
 
 async def _held(session: Any, pool: str, since_ms: int, undecided: bool = False) -> Sequence[UsageEvent]:
@@ -222,7 +226,7 @@ async def _held(session: Any, pool: str, since_ms: int, undecided: bool = False)
         for row in rows
         if row.reason == Quarantined.CONFLICTING or not row.resolution.startswith("accepted (billed)")
     ]
-    return [event for row in kept if (event := known(row.event)) is not None]
+    return [event for row in kept if (event := decode_event(row.event)) is not None]
 
 
 def _output(events: Iterable[UsageEvent]) -> int:

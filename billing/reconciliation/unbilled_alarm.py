@@ -6,7 +6,7 @@ from sqlmodel import col, select
 
 from billing import instruments
 from billing.budgets.thresholds import message
-from billing.reconciliation.unbilled import DAY_MS, Share, share_of
+from billing.reconciliation.unbilled import DAY_MS, UnbilledShare, share_of
 from billing.tables.tenants import PLATFORM
 from billing.tables.wallets import AlertTarget
 from core.database import Database, insert_ignore
@@ -15,17 +15,19 @@ from core.telemetry import logger
 log = logger(__name__)
 
 
-def above(shares: Iterable[Share], share_max: float) -> list[Share]:
+def over_share(shares: Iterable[UnbilledShare], share_max: float) -> list[UnbilledShare]:
     """Those that are beyond what is allowed. Pure."""
     return [each for each in shares if each.part > share_max]
 
 
-async def raise_alarm(db: Database, pools: Iterable[str], share_max: float, now_ms: int) -> Sequence[Share]:
+async def alarm_unbilled(
+    db: Database, pools: Iterable[str], share_max: float, now_ms: int
+) -> Sequence[UnbilledShare]:
     """Show every pool's share; those beyond `share_max` are logged, and told to the operators' targets, each
     once a day."""
     shares = [await share_of(db, pool, now_ms) for pool in sorted(pools)]
     instruments.show_unbilled(max((each.part for each in shares), default=0.0))
-    beyond = above(shares, share_max)
+    beyond = over_share(shares, share_max)
     for each in beyond:
         log.error(
             "too much is unbilled: `parley usage unbilled` lists it",
@@ -38,7 +40,7 @@ async def raise_alarm(db: Database, pools: Iterable[str], share_max: float, now_
     return beyond
 
 
-async def _tell(db: Database, share: Share, now_ms: int) -> None:
+async def _tell(db: Database, share: UnbilledShare, now_ms: int) -> None:
     targets = select(AlertTarget).where(
         col(AlertTarget.tenant_id) == PLATFORM, col(AlertTarget.ended_ms).is_(None)
     )

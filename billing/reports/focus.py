@@ -18,7 +18,7 @@ from sqlmodel import col, func
 
 from billing.ledger.transactions import LineKind
 from billing.money import to_text
-from billing.periods import HOUR_MS, Window
+from billing.periods import HOUR_MS, PeriodWindow
 from billing.prices.rating import Meter
 from billing.tables.ledger import CostCenter, UsageLine
 from billing.tables.prices import Charge as OtherCharge
@@ -104,7 +104,7 @@ NOTHING_USED = (
 
 
 @dataclass(frozen=True)
-class Charge:
+class FocusCharge:
     """Lines of one hour with the same price, meter and owner, added up. The hour is that of their billing
     period; `start_ms` to `end_ms` what they are for, which of a true-up is a month, and of usage that came
     after its month was closed an hour of that."""
@@ -139,7 +139,7 @@ class Account:
     users: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str]:
+def focus_row(charge: FocusCharge, account: Account, period: PeriodWindow) -> dict[str, str]:
     """A charge as a row with all COLUMNS; empty is null. `period` is the billing period that holds it."""
     meter, cost = Meter(charge.meter), to_text(charge.amount_nano)
     unit = UNITS.get(meter, "Tokens")
@@ -205,7 +205,7 @@ def focus_row(charge: Charge, account: Account, period: Window) -> dict[str, str
     return {column: row[column] for column in COLUMNS}
 
 
-def _pricing(charge: Charge, meter: Meter, true_up: bool) -> str:
+def _pricing(charge: FocusCharge, meter: Meter, true_up: bool) -> str:
     if true_up:
         return "Other"
     committed = meter is Meter.RESERVED_GPU_SECOND or (meter is Meter.GPU_SECOND and not charge.price_nano)
@@ -224,7 +224,7 @@ def exact_text(finest: int) -> str:
     return ("-" if finest < 0 else "") + (f"{whole}.{digits}" if digits else str(whole))
 
 
-async def charges(db: Database, tenant_id: str, period: Window) -> AsyncGenerator[Charge]:
+async def charges(db: Database, tenant_id: str, period: PeriodWindow) -> AsyncGenerator[FocusCharge]:
     """A tenant's charges in a period, hour by hour. Lines that cost nothing because they count nothing are
     left out."""
     hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
@@ -274,7 +274,7 @@ async def charges(db: Database, tenant_id: str, period: Window) -> AsyncGenerato
         async for page in rows.partitions(ROWS_AT_ONCE):
             for row in page:
                 *facts, quantity, amount = tuple(row)
-                yield Charge(*facts, quantity=int(quantity), amount_nano=int(amount))
+                yield FocusCharge(*facts, quantity=int(quantity), amount_nano=int(amount))
 
 
 def _whose(name: str) -> Any:

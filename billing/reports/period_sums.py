@@ -12,9 +12,9 @@ from sqlalchemy import literal, select
 from sqlmodel import col, func
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.periods import HOUR_MS, Window
+from billing.periods import HOUR_MS, PeriodWindow
 from billing.prices.rating import Meter
-from billing.prices.true_up import Key, Sums
+from billing.prices.true_up import PeriodSums, TrueUpKey
 from billing.tables.ledger import UsageLine
 from billing.tables.prices import Charge, PeriodClose
 from billing.tables.tenants import UsageRow
@@ -23,25 +23,29 @@ TRUE_UP = "true_up"  # the kind of a Charge
 OF_POOLS = (Meter.GPU_SECOND.value, Meter.RESERVED_GPU_SECOND.value)
 
 
-async def sums_in(session: AsyncSession, tenant_id: str, period: Window, by_model: bool) -> dict[Key, Sums]:
+async def sums_in(
+    session: AsyncSession, tenant_id: str, period: PeriodWindow, by_model: bool
+) -> dict[TrueUpKey, PeriodSums]:
     """All that the lines of a period say. Not `by_model`: all models as one, without a look at requests."""
-    found: dict[Key, Sums] = {}
+    found: dict[TrueUpKey, PeriodSums] = {}
     rows = [
         *await _of_requests(session, tenant_id, period, by_model),
         *await _of_pools(session, tenant_id, period),
         *await _of_true_ups(session, tenant_id, period),
     ]
     for flat, model, meter, book, version, quantity, amount in rows:
-        key = Key(model, Meter(meter), book, version)
-        each = Sums(int(quantity), int(amount) if flat else 0, int(amount))
-        found[key] = found.get(key, Sums()) + each
+        key = TrueUpKey(model, Meter(meter), book, version)
+        each = PeriodSums(int(quantity), int(amount) if flat else 0, int(amount))
+        found[key] = found.get(key, PeriodSums()) + each
     return found
 
 
 _OF_LINE = (UsageLine.meter, UsageLine.price_book_id, UsageLine.price_version)
 
 
-async def _of_requests(session: AsyncSession, tenant_id: str, period: Window, by_model: bool) -> list[Any]:
+async def _of_requests(
+    session: AsyncSession, tenant_id: str, period: PeriodWindow, by_model: bool
+) -> list[Any]:
     model: Any = UsageRow.model if by_model else literal("")
     group: list[Any] = [model, *_OF_LINE] if by_model else [*_OF_LINE]
     statement: Any = select(literal(True), model, *_OF_LINE, *_sums()).select_from(UsageLine)  # type: ignore[call-overload]
@@ -51,12 +55,12 @@ async def _of_requests(session: AsyncSession, tenant_id: str, period: Window, by
     return list((await (await session.connection()).execute(statement.group_by(*group))).all())
 
 
-async def _of_pools(session: AsyncSession, tenant_id: str, period: Window) -> list[Any]:
+async def _of_pools(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> list[Any]:
     """What dedicated pools and commitments to GPUs cost."""
     return await _of_charges(session, tenant_id, True, _hours_of(period))
 
 
-async def _of_true_ups(session: AsyncSession, tenant_id: str, period: Window) -> list[Any]:
+async def _of_true_ups(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> list[Any]:
     """What earlier true-ups booked for the period, whenever that was."""
     where = (col(Charge.kind) == TRUE_UP, col(Charge.start_ms) == period.start_ms)
     return await _of_charges(session, tenant_id, False, where)
@@ -85,19 +89,19 @@ _OF_CHARGE: Any = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (
 )
 
 
-def _requests_of(tenant_id: str, period: Window) -> tuple[Any, ...]:
+def _requests_of(tenant_id: str, period: PeriodWindow) -> tuple[Any, ...]:
     """Those that ended in a period, wherever their lines count: late ones count in a later month."""
     ended = col(UsageRow.ended_ms)
     return col(UsageRow.tenant_id) == tenant_id, ended >= period.start_ms, ended < period.end_ms
 
 
-def _hours_of(period: Window) -> tuple[Any, ...]:
+def _hours_of(period: PeriodWindow) -> tuple[Any, ...]:
     """Charges for hours that ended in a period."""
     ended = col(Charge.end_ms) - 1
     return col(Charge.kind) != TRUE_UP, ended >= period.start_ms, ended < period.end_ms
 
 
-async def versions_in(session: AsyncSession, tenant_id: str, period: Window) -> set[tuple[str, int]]:
+async def versions_in(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> set[tuple[str, int]]:
     """The price versions (book, number) of what a period's requests used."""
     statement = (
         select(col(UsageLine.price_book_id), col(UsageLine.price_version))
@@ -120,7 +124,7 @@ async def late_periods(
     ordered = sorted(closes, key=lambda close: close.start_ms)
     if not ordered:
         return []
-    closed = Window(ordered[0].start_ms, ordered[-1].end_ms)
+    closed = PeriodWindow(ordered[0].start_ms, ordered[-1].end_ms)
     hours: set[int] = set()
     for ended, table, same, where in (
         (col(UsageRow.ended_ms), UsageRow, _OF_REQUEST, _requests_of(tenant_id, closed)),

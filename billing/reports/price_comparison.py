@@ -27,7 +27,7 @@ from sqlmodel import col, func
 
 from billing.ledger.transactions import LineKind
 from billing.money import round_half_even
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
 from billing.reports.period_sums import OF_POOLS
 from billing.reports.usage_report import of_owner, with_owners
@@ -43,7 +43,7 @@ class CompareBy(StrEnum):
     METER = "meter"
 
 
-class Cell(NamedTuple):
+class PriceCell(NamedTuple):
     """What is compared: a model's meter."""
 
     model: str
@@ -51,7 +51,7 @@ class Cell(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Sums:
+class CellSums:
     """What a month says of a cell. `used_nano`: what `quantity` was billed for as it was used."""
 
     quantity: int = 0
@@ -59,8 +59,8 @@ class Sums:
     tiers_nano: int = 0
     corrections_nano: int = 0
 
-    def __add__(self, other: "Sums") -> "Sums":
-        return Sums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+    def __add__(self, other: "CellSums") -> "CellSums":
+        return CellSums(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
 
     @property
     def amount_nano(self) -> int:
@@ -68,11 +68,11 @@ class Sums:
         return self.used_nano + self.tiers_nano + self.corrections_nano
 
 
-Month = Mapping[Cell, Sums]
+Month = Mapping[PriceCell, CellSums]
 
 
 @dataclass(frozen=True)
-class Difference:
+class PriceDifference:
     """Of one group, what two months cost, and the parts of the difference."""
 
     before_nano: int = 0
@@ -83,8 +83,10 @@ class Difference:
     tiers_nano: int = 0
     corrections_nano: int = 0
 
-    def __add__(self, other: "Difference") -> "Difference":
-        return Difference(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+    def __add__(self, other: "PriceDifference") -> "PriceDifference":
+        return PriceDifference(
+            *(getattr(self, each.name) + getattr(other, each.name) for each in fields(self))
+        )
 
     @property
     def difference_nano(self) -> int:
@@ -92,18 +94,20 @@ class Difference:
         return self.after_nano - self.before_nano
 
 
-def compare(before: Month, after: Month, by: CompareBy = CompareBy.TOTAL) -> dict[str, Difference]:
+def compare(before: Month, after: Month, by: CompareBy = CompareBy.TOTAL) -> dict[str, PriceDifference]:
     """The differences by group, the largest first; those of groups add up to that of all."""
     growth = {unit: (_units(before, unit), _units(after, unit)) for unit in UNIT_OF.values()}
-    found: dict[str, Difference] = {}
+    found: dict[str, PriceDifference] = {}
     for cell in sorted({*before, *after}):
         group = "total" if by is CompareBy.TOTAL else str(getattr(cell, by.value))
-        of_cell = _split(before.get(cell, Sums()), after.get(cell, Sums()), growth[UNIT_OF[cell.meter]])
-        found[group] = found.get(group, Difference()) + of_cell
+        of_cell = _split(
+            before.get(cell, CellSums()), after.get(cell, CellSums()), growth[UNIT_OF[cell.meter]]
+        )
+        found[group] = found.get(group, PriceDifference()) + of_cell
     return dict(sorted(found.items(), key=lambda each: (-abs(each[1].difference_nano), each[0])))
 
 
-def _split(before: Sums, after: Sums, units: tuple[int, int]) -> Difference:
+def _split(before: CellSums, after: CellSums, units: tuple[int, int]) -> PriceDifference:
     """One cell's; `units`: of its unit in all cells, before and after."""
     grown = after.used_nano
     if units[0] > 0:
@@ -111,7 +115,7 @@ def _split(before: Sums, after: Sums, units: tuple[int, int]) -> Difference:
     at_old_price = after.used_nano
     if before.quantity > 0:
         at_old_price = round_half_even(before.used_nano * after.quantity, before.quantity)
-    return Difference(
+    return PriceDifference(
         before_nano=before.amount_nano,
         after_nano=after.amount_nano,
         volume_nano=grown - before.used_nano,
@@ -135,28 +139,28 @@ def _units(month: Month, unit: str) -> int:
     return sum(sums.quantity for cell, sums in month.items() if UNIT_OF[cell.meter] == unit)
 
 
-def total(differences: Iterable[Difference]) -> Difference:
+def total(differences: Iterable[PriceDifference]) -> PriceDifference:
     """All of them as one."""
-    return sum(differences, Difference())
+    return sum(differences, PriceDifference())
 
 
-def sums_of(rows: Iterable[Sequence[Any]]) -> dict[Cell, Sums]:
+def sums_of(rows: Iterable[Sequence[Any]]) -> dict[PriceCell, CellSums]:
     """Rows of (model, meter, kind, quantity, amount) as a month; Postgres's sums are decimals."""
-    found: dict[Cell, Sums] = {}
+    found: dict[PriceCell, CellSums] = {}
     for model, meter, kind, quantity, amount in rows:
-        cell, nano = Cell(str(model), str(meter)), int(amount or 0)
+        cell, nano = PriceCell(str(model), str(meter)), int(amount or 0)
         match LineKind(str(kind)):
             case LineKind.ADJUST:
-                each = Sums(corrections_nano=nano)
+                each = CellSums(corrections_nano=nano)
             case LineKind.TRUE_UP if cell.meter not in OF_POOLS:
-                each = Sums(tiers_nano=nano)
+                each = CellSums(tiers_nano=nano)
             case LineKind.USAGE | LineKind.TRUE_UP:
-                each = Sums(int(quantity or 0), nano)
-        found[cell] = found.get(cell, Sums()) + each
+                each = CellSums(int(quantity or 0), nano)
+        found[cell] = found.get(cell, CellSums()) + each
     return found
 
 
-async def month_of(db: Database, tenant_id: str, window: Window) -> dict[Cell, Sums]:
+async def month_of(db: Database, tenant_id: str, window: PeriodWindow) -> dict[PriceCell, CellSums]:
     """What a tenant's lines say of a month."""
     group = (of_owner("model"), col(UsageLine.meter), col(UsageLine.kind))
     statement = (

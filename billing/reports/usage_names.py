@@ -24,14 +24,14 @@ NAMED = frozenset({Facet.PROJECT, Facet.COST_CENTER, Facet.USER, Facet.KEY})
 UNKNOWN = "(unknown)"
 
 
-class Terms(NamedTuple):
+class UsageTerms(NamedTuple):
     """A tenant's days and months, and what it pays in."""
 
     calendar: Calendar
     currency: str
 
 
-async def usage_terms(db: Database, tenant_id: str) -> Terms:
+async def usage_terms(db: Database, tenant_id: str) -> UsageTerms:
     """A tenant's."""
     statement = (
         select(Tenant, PriceBook.currency)
@@ -40,7 +40,7 @@ async def usage_terms(db: Database, tenant_id: str) -> Terms:
     )
     async with db.session() as session:
         tenant, currency = (await session.exec(statement)).one()
-        return Terms(await calendar_in(session, tenant), currency)
+        return UsageTerms(await calendar_in(session, tenant), currency)
 
 
 async def names_of(db: Database, tenant_id: str, facet: Facet, ids: Collection[str]) -> dict[str, str]:
@@ -98,7 +98,7 @@ async def named_id(db: Database, tenant_id: str, project: str | None, facet: Fac
             return named
 
 
-def on_record(facet: Facet, id: str) -> str:
+def names_in_audit_log(facet: Facet, id: str) -> str:
     """What the audit log, which nothing is ever taken out of, keeps of whom somebody asked about: of a user
     the id, and no name of one who is not known, or not any more. Pure."""
     return UNKNOWN if facet is Facet.USER and id and not OPAQUE_USER.fullmatch(id) else id

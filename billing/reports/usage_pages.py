@@ -14,16 +14,16 @@ from sqlalchemy import BigInteger, literal_column, or_, select, text, tuple_, un
 from sqlmodel import col, func
 
 from billing.ledger.transactions import MEASURES
-from billing.periods import HOUR_MS, Window
+from billing.periods import HOUR_MS, PeriodWindow
 from billing.reports.usage_questions import (
-    Bucket,
     Facet,
-    Position,
-    Question,
+    PagePosition,
+    UsageBucket,
+    UsageQuestion,
     bucket_window,
     split_hours,
 )
-from billing.reports.usage_report import SUMS, Usage, of_owner, with_owners
+from billing.reports.usage_report import SUMS, UsageSums, of_owner, with_owners
 from billing.tables.ledger import LedgerHead, RollupHour, UsageLine
 from billing.tables.tenants import UsageRow
 from core.database import Database
@@ -55,9 +55,9 @@ OF_LINES: dict[Facet, Any] = {
 class UsageGroup:
     """One group's sums in a bucket, or in all the time asked for."""
 
-    window: Window
+    window: PeriodWindow
     group: tuple[str, ...]
-    sums: Usage
+    sums: UsageSums
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,15 @@ class UsagePage:
 
     rows: list[UsageGroup]
     as_of: int
-    end: Position | None
+    end: PagePosition | None
 
 
 async def usage_page(
     db: Database,
-    question: Question,
+    question: UsageQuestion,
     rows_max: int,
     seconds_max: float,
-    after: Position | None = None,
+    after: PagePosition | None = None,
     as_of: int | None = None,
 ) -> UsagePage:
     """The next groups. Groups with nothing but zeros are left out. Raises DBAPIError (`is_out_of_time`) where
@@ -89,18 +89,18 @@ async def usage_page(
         found = (await connection.execute(statement)).all()
     rows = [_group(question, row) for row in found[:rows_max]]
     last = found[rows_max - 1] if len(found) > rows_max else None
-    end = None if last is None else Position(int(last[0]), tuple(last[1 : 1 + len(question.by)]))
+    end = None if last is None else PagePosition(int(last[0]), tuple(last[1 : 1 + len(question.by)]))
     return UsagePage(rows, until, end)
 
 
-def _group(question: Question, row: Sequence[Any]) -> UsageGroup:
+def _group(question: UsageQuestion, row: Sequence[Any]) -> UsageGroup:
     group = tuple(row[1 : 1 + len(question.by)])
-    usage = Usage("")
+    usage = UsageSums("")
     usage.add(row[1 + len(question.by) :])
     return UsageGroup(bucket_window(question, int(row[0])), group, usage)
 
 
-def _statement(question: Question, after: Position | None, until: int, rolled: int) -> Any:
+def _statement(question: UsageQuestion, after: PagePosition | None, until: int, rolled: int) -> Any:
     parts = _parts(question, after, until, rolled)
     parts = (union_all(*parts) if len(parts) > 1 else parts[0]).subquery("parts")
     order = [parts.c.bucket, *(parts.c[f"group{number}"] for number in range(len(question.by)))]
@@ -112,7 +112,7 @@ def _statement(question: Question, after: Position | None, until: int, rolled: i
     return statement.order_by(*order)
 
 
-def _parts(question: Question, after: Position | None, until: int, rolled: int) -> list[Any]:
+def _parts(question: UsageQuestion, after: PagePosition | None, until: int, rolled: int) -> list[Any]:
     """What is added up: of hours and of lines."""
     start, end = question.window
     if after is not None and question.bucket is not None:
@@ -125,7 +125,7 @@ def _parts(question: Question, after: Position | None, until: int, rolled: int) 
     hour = col(RollupHour.hour_ms)
     hours = (hour >= start, hour < end, *_none_of("rollup_hour.hour_ms", split))
     parts = [_of_hours(question, after, *hours)]
-    edges = [_overlap(Window(each, each + HOUR_MS), Window(start, end)) for each in split]
+    edges = [_overlap(PeriodWindow(each, each + HOUR_MS), PeriodWindow(start, end)) for each in split]
     edges = [edge for edge in edges if edge.start_ms < edge.end_ms]
     if edges:
         parts.append(_of_lines(question, after, 1, _in_one_of("usage_line.ended_ms", edges), seq <= until))
@@ -141,16 +141,16 @@ def _none_of(at: str, hours: Sequence[int]) -> list[Any]:
     return [text(f"{at} NOT IN ({', '.join(str(int(hour)) for hour in hours)})")] if hours else []
 
 
-def _in_one_of(at: str, windows: Sequence[Window]) -> Any:
+def _in_one_of(at: str, windows: Sequence[PeriodWindow]) -> Any:
     pieces = (f"({at} >= {int(each.start_ms)} AND {at} < {int(each.end_ms)})" for each in windows)
     return text(f"({' OR '.join(pieces)})")
 
 
-def _overlap(one: Window, other: Window) -> Window:
-    return Window(max(one.start_ms, other.start_ms), min(one.end_ms, other.end_ms))
+def _overlap(one: PeriodWindow, other: PeriodWindow) -> PeriodWindow:
+    return PeriodWindow(max(one.start_ms, other.start_ms), min(one.end_ms, other.end_ms))
 
 
-def _of_hours(question: Question, after: Position | None, *where: Any) -> Any:
+def _of_hours(question: UsageQuestion, after: PagePosition | None, *where: Any) -> Any:
     columns = [OF_HOURS[each] for each in question.by]
     sums = [func.sum(getattr(RollupHour, name)).label(name) for name in SUMS]
     groups = _groups(question, "rollup_hour.hour_ms", "rollup_hour.hour_ms", columns)
@@ -159,7 +159,7 @@ def _of_hours(question: Question, after: Position | None, *where: Any) -> Any:
     return statement.group_by(*groups)
 
 
-def _of_lines(question: Question, after: Position | None, sign: int, *where: Any) -> Any:
+def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *where: Any) -> Any:
     columns = [OF_LINES[each] for each in question.by]
     groups = _groups(question, "usage_line.ended_ms", LINE_HOUR, columns)
     first_line = col(UsageLine.number) == 0
@@ -178,14 +178,14 @@ def _of_lines(question: Question, after: Position | None, sign: int, *where: Any
     return statement.group_by(*groups)
 
 
-def _groups(question: Question, at: str, hour: str, columns: Sequence[Any]) -> list[Any]:
+def _groups(question: UsageQuestion, at: str, hour: str, columns: Sequence[Any]) -> list[Any]:
     """The bucket and what else is grouped by. `at`, `hour`: our own SQL for a row's time and its hour."""
     match question.bucket:
         case None:
             bucket = _tree(at, [0])
-        case Bucket.HOUR:
+        case UsageBucket.HOUR:
             bucket = hour
-        case Bucket.DAY | Bucket.MONTH:
+        case UsageBucket.DAY | UsageBucket.MONTH:
             bucket = _tree(at, [*question.buckets])
     named = [literal_column(bucket, BigInteger).label("bucket")]
     return [*named, *(column.label(f"group{number}") for number, column in enumerate(columns))]
@@ -201,7 +201,7 @@ def _tree(at: str, starts: Sequence[int]) -> str:
     return f"CASE WHEN {at} < {int(starts[middle])} THEN {before} ELSE {from_there} END"
 
 
-def _chosen(question: Question, after: Position | None, columns: dict[Facet, Any]) -> list[Any]:
+def _chosen(question: UsageQuestion, after: PagePosition | None, columns: dict[Facet, Any]) -> list[Any]:
     chosen = [columns[facet].in_(values) for facet, values in question.where.items()]
     if question.project is not None:
         chosen.append(columns[Facet.PROJECT] == question.project)

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlmodel import col, func
 
 from billing.ledger.transactions import MEASURES
-from billing.periods import HOUR_MS, Calendar, Window
+from billing.periods import HOUR_MS, Calendar, PeriodWindow
 from billing.tables.ledger import RollupHour, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
@@ -59,7 +59,7 @@ SUMS = (
 
 
 @dataclass
-class Usage:
+class UsageSums:
     """Sums of one group. `group`: an id, a model, or a day as the Unix ms of its start; empty: nobody's."""
 
     group: str
@@ -78,40 +78,40 @@ class Usage:
 
 
 async def usage_in(
-    db: Database, tenant_id: str, window: Window, by: GroupBy, days_of: Calendar | ZoneInfo
-) -> list[Usage]:
+    db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy, days_of: Calendar | ZoneInfo
+) -> list[UsageSums]:
     """The sums of each group in a window, the most expensive first; days in their order, those that tenants'
     months have or those of a zone."""
     if by is GroupBy.DAY:
         calendar = days_of if isinstance(days_of, Calendar) else Calendar(days_of)
         return await _by_day(db, tenant_id, window, calendar)
-    groups: dict[str, Usage] = {}
+    groups: dict[str, UsageSums] = {}
     for group, *sums in await _sums(db, tenant_id, window, by):
-        groups.setdefault(group, Usage(group)).add(sums)
+        groups.setdefault(group, UsageSums(group)).add(sums)
     return sorted(groups.values(), key=lambda usage: (-usage.amount_nano, usage.group))
 
 
 async def usage_as_of(
-    db: Database, tenant_id: str, window: Window, by: GroupBy, known_ms: int
-) -> list[Usage]:
+    db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy, known_ms: int
+) -> list[UsageSums]:
     """The same as the books said at an earlier time: without what came late or was corrected after it. Read
     from the lines; not by day."""
-    groups: dict[str, Usage] = {}
+    groups: dict[str, UsageSums] = {}
     for group, *sums in await _of_lines(db, tenant_id, window, by, known_ms):
-        groups.setdefault(group, Usage(group)).add(sums)
+        groups.setdefault(group, UsageSums(group)).add(sums)
     return sorted(groups.values(), key=lambda usage: (-usage.amount_nano, usage.group))
 
 
-async def _by_day(db: Database, tenant_id: str, window: Window, calendar: Calendar) -> list[Usage]:
+async def _by_day(db: Database, tenant_id: str, window: PeriodWindow, calendar: Calendar) -> list[UsageSums]:
     """Hours are read once and added up to days here: there are at most some thousand."""
     hours = await _of_hours(db, tenant_id, _whole_hours(window), col(RollupHour.hour_ms))
     by_hour = {int(hour): sums for hour, *sums in hours}
-    days: list[Usage] = []
+    days: list[UsageSums] = []
     at = window.start_ms
     while at < window.end_ms:
         day = calendar.day_at(at)
-        inside = Window(max(day.start_ms, window.start_ms), min(day.end_ms, window.end_ms))
-        usage = Usage(str(day.start_ms))
+        inside = PeriodWindow(max(day.start_ms, window.start_ms), min(day.end_ms, window.end_ms))
+        usage = UsageSums(str(day.start_ms))
         whole = _whole_hours(inside)
         for hour in range(whole.start_ms, whole.end_ms, HOUR_MS):
             usage.add(by_hour.get(hour, (0,) * len(SUMS)))
@@ -123,7 +123,7 @@ async def _by_day(db: Database, tenant_id: str, window: Window, calendar: Calend
     return days
 
 
-async def _sums(db: Database, tenant_id: str, window: Window, by: GroupBy) -> list[Sequence[Any]]:
+async def _sums(db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy) -> list[Sequence[Any]]:
     """Rows of (group, *SUMS): of the whole hours, and of the lines at the edges."""
     group: Any = getattr(RollupHour, COLUMNS[by][0]) if by in COLUMNS else func.coalesce("", "")
     rows = await _of_hours(db, tenant_id, _whole_hours(window), group)
@@ -132,22 +132,22 @@ async def _sums(db: Database, tenant_id: str, window: Window, by: GroupBy) -> li
     return rows
 
 
-def _whole_hours(window: Window) -> Window:
+def _whole_hours(window: PeriodWindow) -> PeriodWindow:
     """The whole hours inside a window; empty where it holds none."""
     first = -(-window.start_ms // HOUR_MS) * HOUR_MS
-    return Window(first, max(first, window.end_ms // HOUR_MS * HOUR_MS))
+    return PeriodWindow(first, max(first, window.end_ms // HOUR_MS * HOUR_MS))
 
 
-def _edges(window: Window) -> list[Window]:
+def _edges(window: PeriodWindow) -> list[PeriodWindow]:
     """What of a window is not in its whole hours."""
     whole = _whole_hours(window)
     if whole.start_ms == whole.end_ms:
         return [window]
-    edges = (Window(window.start_ms, whole.start_ms), Window(whole.end_ms, window.end_ms))
+    edges = (PeriodWindow(window.start_ms, whole.start_ms), PeriodWindow(whole.end_ms, window.end_ms))
     return [edge for edge in edges if edge.start_ms < edge.end_ms]
 
 
-async def _of_hours(db: Database, tenant_id: str, hours: Window, group: Any) -> list[Sequence[Any]]:
+async def _of_hours(db: Database, tenant_id: str, hours: PeriodWindow, group: Any) -> list[Sequence[Any]]:
     sums = [func.sum(getattr(RollupHour, name)) for name in SUMS]
     statement = select(group, *sums).where(
         col(RollupHour.tenant_id) == tenant_id,
@@ -159,7 +159,7 @@ async def _of_hours(db: Database, tenant_id: str, hours: Window, group: Any) -> 
 
 
 async def _of_lines(
-    db: Database, tenant_id: str, window: Window, by: GroupBy, known_ms: int | None = None
+    db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy, known_ms: int | None = None
 ) -> list[Sequence[Any]]:
     group: Any = COLUMNS[by][1] if by in COLUMNS else func.coalesce("", "")
     first_line = col(UsageLine.number) == 0

@@ -27,7 +27,7 @@ TENANTS_MAX = 10
 HELD_BACK_MAX = 100
 
 
-class Step(msgspec.Struct, frozen=True):
+class RequestMoment(msgspec.Struct, frozen=True):
     """A moment in a request's life. `after_ms`: since the one before."""
 
     name: str
@@ -92,7 +92,7 @@ class HeldBack(msgspec.Struct, frozen=True):
     resolution: str
 
 
-class Booked(msgspec.Struct, frozen=True):
+class BookedRequest(msgspec.Struct, frozen=True):
     """All that the books know of one request. `cost_nano` was billed at its end, `amount_nano` is what its
     lines come to by now; `owed_nano`: what of that no grant paid; None: the tenant is not prepaid."""
 
@@ -118,7 +118,7 @@ class Booked(msgspec.Struct, frozen=True):
     paid: list[PaidBy]
     owed_nano: int | None
     months: list[BilledMonth]
-    steps: list[Step]
+    steps: list[RequestMoment]
 
 
 async def tenants_with(db: Database, request_id: str) -> Sequence[str]:
@@ -134,7 +134,7 @@ async def tenants_with(db: Database, request_id: str) -> Sequence[str]:
         return (await session.exec(statement)).all()
 
 
-async def booked_of(db: Database, tenant_id: str, request_id: str) -> Booked | None:
+async def booked_of(db: Database, tenant_id: str, request_id: str) -> BookedRequest | None:
     """What was billed for a request, None where nothing was."""
     async with db.snapshot() as session:
         row = await session.get(UsageRow, (tenant_id, request_id))
@@ -148,7 +148,7 @@ async def booked_of(db: Database, tenant_id: str, request_id: str) -> Booked | N
         months = await _months(session, tenant_id, lines)
     amount = sum(line.amount_nano for line in lines)
     names = await user_names(db, tenant_id, [row.user_id])
-    return Booked(
+    return BookedRequest(
         project=row.project_id,
         key=row.key_id,
         user=names.get(row.user_id, row.user_id),
@@ -197,7 +197,7 @@ async def held_back_of(db: Database, tenant_id: str, request_id: str) -> list[He
     ]
 
 
-def steps_of(row: Any, lines: Sequence[BookedLine]) -> list[Step]:
+def steps_of(row: Any, lines: Sequence[BookedLine]) -> list[RequestMoment]:
     """Its time line, as far as it came; each step after the one before it. Pure."""
     times = [
         ("accepted", row.accepted_ms),
@@ -210,7 +210,7 @@ def steps_of(row: Any, lines: Sequence[BookedLine]) -> list[Step]:
     times += [("corrected", at) for at in sorted(corrected)]
     reached = [(name, at) for name, at in times if at]
     before = [at for _, at in reached[:1]] + [at for _, at in reached[:-1]]
-    return [Step(name, at, at - last) for (name, at), last in zip(reached, before, strict=True)]
+    return [RequestMoment(name, at, at - last) for (name, at), last in zip(reached, before, strict=True)]
 
 
 def why_in_force(version: int, in_force: int | None) -> str:

@@ -38,7 +38,7 @@ _COLUMNS = (
 )
 
 
-class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RequestCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The last request that was looked at."""
 
     ended_ms: Annotated[int, msgspec.Meta(ge=0, le=LAST_MS)]
@@ -50,7 +50,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
         return packed(self)
 
 
-class Sought(msgspec.Struct, frozen=True, kw_only=True):
+class RequestSearch(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for; a request ended in [since_ms, until_ms). `tenant`, `project`, `key` and `user` are
     ids; the last three are of that tenant. None: whatever it is. `over_ms`: it took longer from when it was
     accepted to its end; `cost_over_nano`: it cost more when it was billed."""
@@ -67,11 +67,11 @@ class Sought(msgspec.Struct, frozen=True, kw_only=True):
     code: str | None = None
     over_ms: int | None = None
     cost_over_nano: int | None = None
-    after: Cursor | None = None
+    after: RequestCursor | None = None
     limit: int = 50
 
 
-class FoundRequest(msgspec.Struct, frozen=True):
+class RequestMatch(msgspec.Struct, frozen=True):
     """One that fits. `user` as people are shown it; `corrected_nano`: what corrections added since, or took
     off; `first_token_after_ms` None: it had none."""
 
@@ -100,11 +100,11 @@ class FoundRequest(msgspec.Struct, frozen=True):
     claims: int
 
 
-class Page(msgspec.Struct, frozen=True):
+class RequestPage(msgspec.Struct, frozen=True):
     """Those found, the last to end first. `next`: where to go on, None where all were looked at."""
 
-    found: list[FoundRequest]
-    next: Cursor | None
+    found: list[RequestMatch]
+    next: RequestCursor | None
 
 
 def packed(cursor: msgspec.Struct) -> str:
@@ -121,12 +121,12 @@ def unpacked(text: str, kind: type[Kind]) -> Kind:
         raise bad_request("this is no place to go on from: take the `next` of the page before") from error
 
 
-def cursor_of(text: str) -> Cursor:
+def cursor_of(text: str) -> RequestCursor:
     """What an earlier page said. Raises Refused where it is none."""
-    return unpacked(text, Cursor)
+    return unpacked(text, RequestCursor)
 
 
-async def find_requests(db: Database, sought: Sought) -> Page:
+async def find_requests(db: Database, sought: RequestSearch) -> RequestPage:
     """One page. It is read in few statements, none of which looks at more than SCANNED_MAX requests."""
     assert 0 < sought.limit <= FOUND_MAX, "a page is bounded"
     assert sought.tenant is not None or not (sought.user or sought.project or sought.key), (
@@ -142,7 +142,7 @@ async def find_requests(db: Database, sought: Sought) -> Page:
         corrected = await _corrected(session, rows)
         named = await _tenant_names(session, rows)
     users = await _user_names(db, rows)
-    return Page([_found(row, named, users, corrected) for row in rows], onward)
+    return RequestPage([_found(row, named, users, corrected) for row in rows], onward)
 
 
 async def is_billed(db: Database, tenant_id: str, request_id: str) -> bool:
@@ -151,7 +151,7 @@ async def is_billed(db: Database, tenant_id: str, request_id: str) -> bool:
         return await session.get(UsageRow, (tenant_id, request_id)) is not None
 
 
-def _scanned(sought: Sought, *columns: Any) -> Any:
+def _scanned(sought: RequestSearch, *columns: Any) -> Any:
     """The requests of the window, those of one tenant or user by their index."""
     ended, tenant, id = col(UsageRow.ended_ms), col(UsageRow.tenant_id), col(UsageRow.request_id)
     statement: Any = select(*columns).where(ended >= sought.since_ms, ended < sought.until_ms)
@@ -165,7 +165,7 @@ def _scanned(sought: Sought, *columns: Any) -> Any:
     return statement.order_by(ended.desc(), tenant.desc(), id.desc())
 
 
-def _fits(sought: Sought, of: Any) -> list[ColumnElement[bool]]:
+def _fits(sought: RequestSearch, of: Any) -> list[ColumnElement[bool]]:
     """What no index knows."""
     equal = {
         "project_id": sought.project,
@@ -183,7 +183,7 @@ def _fits(sought: Sought, of: Any) -> list[ColumnElement[bool]]:
     return fits
 
 
-async def _rows(session: AsyncSession, sought: Sought) -> Sequence[Any]:
+async def _rows(session: AsyncSession, sought: RequestSearch) -> Sequence[Any]:
     """One more than the page holds, where there is one."""
     columns = [getattr(UsageRow, name) for name in _COLUMNS]
     scanned = _scanned(sought, *columns)
@@ -195,11 +195,11 @@ async def _rows(session: AsyncSession, sought: Sought) -> Sequence[Any]:
     return (await session.exec(statement.limit(sought.limit + 1))).all()
 
 
-async def _bound(session: AsyncSession, sought: Sought) -> Cursor | None:
+async def _bound(session: AsyncSession, sought: RequestSearch) -> RequestCursor | None:
     """The last request that a statement looked at, None where it looked at all there are."""
     columns = (UsageRow.ended_ms, UsageRow.tenant_id, UsageRow.request_id)
     last = (await session.exec(_scanned(sought, *columns).offset(SCANNED_MAX - 1).limit(1))).first()
-    return Cursor(*last) if last is not None else None
+    return RequestCursor(*last) if last is not None else None
 
 
 async def _corrected(session: AsyncSession, rows: Sequence[Any]) -> dict[tuple[str, str], int]:
@@ -237,13 +237,13 @@ def _by_tenant(rows: Sequence[Any], name: str) -> dict[str, list[str]]:
     return {tenant: sorted(values) for tenant, values in found.items()}
 
 
-def _cursor(row: Any) -> Cursor:
-    return Cursor(row.ended_ms, row.tenant_id, row.request_id)
+def _cursor(row: Any) -> RequestCursor:
+    return RequestCursor(row.ended_ms, row.tenant_id, row.request_id)
 
 
-def _found(row: Any, tenants: Any, users: Any, corrected: Any) -> FoundRequest:
+def _found(row: Any, tenants: Any, users: Any, corrected: Any) -> RequestMatch:
     first = row.first_token_ms
-    return FoundRequest(
+    return RequestMatch(
         id=row.request_id,
         tenant=row.tenant_id,
         tenant_name=tenants.get(row.tenant_id, row.tenant_id),

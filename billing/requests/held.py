@@ -26,7 +26,7 @@ class CountedIn(msgspec.Struct, frozen=True):
     shadow: bool
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldRequest(msgspec.Struct, frozen=True):
     """What Redis says of an admitted request. `state`: open, ended, or released: the queue did not take it.
     `granted`: output tokens that it may have so far (it asks for more as it comes near); `held_nano`: money
     that it holds of each of its budgets and the wallet."""
@@ -48,7 +48,7 @@ class Held(msgspec.Struct, frozen=True):
     counted_in: list[CountedIn]
 
 
-async def holders_of(redis: Client, tenants: Sequence[str], request_id: str) -> list[str]:
+async def tenants_holding(redis: Client, tenants: Sequence[str], request_id: str) -> list[str]:
     """Those of the tenants whose slot knows a request of this id. For operators."""
     client: Any = redis
     found = list[str]()
@@ -61,17 +61,17 @@ async def holders_of(redis: Client, tenants: Sequence[str], request_id: str) -> 
     return found
 
 
-async def held_of(redis: Client, tenant_id: str, request_id: str) -> Held | Unreadable | None:
+async def held_of(redis: Client, tenant_id: str, request_id: str) -> HeldRequest | Unreadable | None:
     """None where Redis knows nothing of it: it was never admitted, or ended some time ago."""
     client: Any = redis
     record: dict[bytes, bytes] = await client.hgetall(rq_key(tenant_id, request_id))
     return read("a directory record", _held, record) if record else None
 
 
-def _held(record: dict[bytes, bytes]) -> Held:
+def _held(record: dict[bytes, bytes]) -> HeldRequest:
     prices = prices_of(record[b"prices"])
     state = record[b"state"].decode()
-    return Held(
+    return HeldRequest(
         state=state,
         pool=record[b"pool"].decode(),
         project=record[b"project"].decode(),

@@ -10,13 +10,13 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.requests import refusal_stream as stream
-from billing.requests.refusal_counts import Count, Counts, Refused, bounded, summed, total
-from billing.requests.refusal_stream import Row
+from billing.requests.refusal_counts import Counts, RefusalCount, RefusalKey, bounded, summed, total
+from billing.requests.refusal_stream import RefusalRow
 from billing.tables.refusals import RefusalMark, RefusalMinute
 from billing.tables.tenants import Tenant, TenantUser
 from core.clock import now_ms
 from core.database import Database, insert_ignore, upsert
-from core.failed_rounds import survived
+from core.failed_rounds import logged_failures
 from core.redis import Client
 from core.settings import Settings
 from core.telemetry import logger
@@ -41,7 +41,7 @@ class RefusalCounter:
     async def run(self, stop: asyncio.Event) -> None:
         """Count, and delete what is old, until `stop` is set."""
         while not stop.is_set():
-            with survived(log, "refusals not counted"):
+            with logged_failures(log, "refusals not counted"):
                 while await self.step(now_ms()):
                     pass
                 await self.clear(now_ms())
@@ -59,7 +59,7 @@ class RefusalCounter:
         entries = await stream.entries_after(self._redis, self._name, last)
         if not entries:
             return 0
-        rows = list[Row]()
+        rows = list[RefusalRow]()
         for _, data in entries:
             said = stream.rows_of(data)
             if isinstance(said, Unreadable):
@@ -98,17 +98,17 @@ class RefusalCounter:
         return True
 
 
-async def _believed(session: AsyncSession, rows: Sequence[Row], now: int) -> Counts:
+async def _believed(session: AsyncSession, rows: Sequence[RefusalRow], now: int) -> Counts:
     """What they say, of tenants and users that there are."""
     named = sorted({row.tenant for row in rows})
     tenants = (await session.exec(select(Tenant.tenant_id).where(col(Tenant.tenant_id).in_(named)))).all()
     users = set[tuple[str, str]]()
-    for tenant, ids in stream.unsaid_users(rows).items():
+    for tenant, ids in stream.unchecked_users(rows).items():
         known = select(TenantUser.id).where(
             col(TenantUser.tenant_id) == tenant, col(TenantUser.id).in_(sorted(ids))
         )
         users |= {(tenant, id) for id in (await session.exec(known)).all()}
-    return stream.believed(rows, set(tenants), users, now)
+    return stream.storable_counts(rows, set(tenants), users, now)
 
 
 async def _write(session: AsyncSession, new: Counts) -> None:
@@ -120,7 +120,7 @@ async def _write(session: AsyncSession, new: Counts) -> None:
             col(RefusalMinute.tenant_id) == tenant, col(RefusalMinute.minute_ms) == minute
         )
         for row in (await session.exec(statement)).all():
-            known[_of(row)] = Count(row.number, row.why, tuple(row.last_ids))
+            known[_of(row)] = RefusalCount(row.number, row.why, tuple(row.last_ids))
     after = bounded(summed(known, new))
     for of in sorted(known.keys() - after.keys()):
         await session.exec(delete(RefusalMinute).where(*_is(of)))
@@ -128,11 +128,11 @@ async def _write(session: AsyncSession, new: Counts) -> None:
     await upsert(session, [_row(of, after[of]) for of in changed], RefusalMinute)
 
 
-def _of(row: RefusalMinute) -> Refused:
-    return Refused(row.tenant_id, row.minute_ms, row.key_id, row.user_id, row.code)
+def _of(row: RefusalMinute) -> RefusalKey:
+    return RefusalKey(row.tenant_id, row.minute_ms, row.key_id, row.user_id, row.code)
 
 
-def _is(of: Refused) -> list[Any]:
+def _is(of: RefusalKey) -> list[Any]:
     columns = (
         *(RefusalMinute.tenant_id, RefusalMinute.minute_ms, RefusalMinute.key_id),
         *(RefusalMinute.user_id, RefusalMinute.code),
@@ -140,7 +140,7 @@ def _is(of: Refused) -> list[Any]:
     return [col(column) == value for column, value in zip(columns, of, strict=True)]
 
 
-def _row(of: Refused, count: Count) -> dict[str, Any]:
+def _row(of: RefusalKey, count: RefusalCount) -> dict[str, Any]:
     return {
         "tenant_id": of.tenant,
         "minute_ms": of.minute_ms,

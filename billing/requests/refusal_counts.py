@@ -19,7 +19,7 @@ OTHER_CODE = "other"
 EVERYBODY = ""  # the tenant of what is counted for no tenant by itself
 
 
-class Refused(NamedTuple):
+class RefusalKey(NamedTuple):
     """Who was refused, when, and by which code."""
 
     tenant: str
@@ -33,12 +33,12 @@ class Refused(NamedTuple):
         """Whether it says whose, or is the row of the others."""
         return self.key != OTHERS
 
-    def others(self) -> "Refused":
+    def others(self) -> "RefusalKey":
         """The row of the others, of the same minute and code."""
         return self._replace(key=OTHERS, user=OTHERS)
 
 
-class Count(msgspec.Struct, frozen=True):
+class RefusalCount(msgspec.Struct, frozen=True):
     """How often; `why`: what the last one met (scope and dimension of a limit); `ids`: the last requests,
     the newest last."""
 
@@ -47,20 +47,20 @@ class Count(msgspec.Struct, frozen=True):
     ids: tuple[str, ...] = ()
 
 
-Counts = dict[Refused, Count]
+Counts = dict[RefusalKey, RefusalCount]
 
 
-def add(counts: Counts, of: Refused, more: Count) -> None:
+def add(counts: Counts, of: RefusalKey, more: RefusalCount) -> None:
     """One row more, or more of one; `more` is newer than what is there."""
     known = counts.get(of)
     if known is None:
-        counts[of] = Count(more.number, more.why, more.ids[-IDS_KEPT:])
+        counts[of] = RefusalCount(more.number, more.why, more.ids[-IDS_KEPT:])
     else:
         ids = (*known.ids, *more.ids)[-IDS_KEPT:]
-        counts[of] = Count(known.number + more.number, more.why or known.why, ids)
+        counts[of] = RefusalCount(known.number + more.number, more.why or known.why, ids)
 
 
-def summed(*each: Mapping[Refused, Count]) -> Counts:
+def summed(*each: Mapping[RefusalKey, RefusalCount]) -> Counts:
     """Several counts as one, the older first."""
     counts: Counts = {}
     for one in each:
@@ -69,10 +69,10 @@ def summed(*each: Mapping[Refused, Count]) -> Counts:
     return counts
 
 
-def bounded(counts: Mapping[Refused, Count], named_max: int = NAMED_MAX) -> Counts:
+def bounded(counts: Mapping[RefusalKey, RefusalCount], named_max: int = NAMED_MAX) -> Counts:
     """The same, where each tenant's minute has `named_max` rows that say whose, those of most refusals, and
     CODES_MAX and one for the others."""
-    minutes: dict[tuple[str, int], list[tuple[Refused, Count]]] = defaultdict(list)
+    minutes: dict[tuple[str, int], list[tuple[RefusalKey, RefusalCount]]] = defaultdict(list)
     for of, count in counts.items():
         minutes[of.tenant, of.minute_ms].append((of, count))
     found: Counts = {}
@@ -81,7 +81,7 @@ def bounded(counts: Mapping[Refused, Count], named_max: int = NAMED_MAX) -> Coun
     return found
 
 
-def _minute(rows: Iterable[tuple[Refused, Count]], named_max: int, found: Counts) -> None:
+def _minute(rows: Iterable[tuple[RefusalKey, RefusalCount]], named_max: int, found: Counts) -> None:
     named = sorted((row for row in rows if row[0].named), key=lambda row: (-row[1].number, row[0]))
     found.update(named[:named_max])
     others: Counts = {}
@@ -93,7 +93,7 @@ def _minute(rows: Iterable[tuple[Refused, Count]], named_max: int, found: Counts
         add(found, of._replace(code=OTHER_CODE), count)
 
 
-def squeezed(counts: Mapping[Refused, Count], rows_max: int) -> Counts:
+def summed_to_fit(counts: Mapping[RefusalKey, RefusalCount], rows_max: int) -> Counts:
     """The same in `rows_max` rows at most, in steps: fewer that say whose, then none, then no tenants by
     themselves, then one minute, then one row."""
     found = dict(counts)
@@ -116,6 +116,6 @@ def squeezed(counts: Mapping[Refused, Count], rows_max: int) -> Counts:
     return found
 
 
-def total(counts: Mapping[Refused, Count]) -> int:
+def total(counts: Mapping[RefusalKey, RefusalCount]) -> int:
     """All of them."""
     return sum(each.number for each in counts.values())

@@ -17,12 +17,12 @@ from billing.requests.refusal_counts import (
     EVERYBODY,
     MINUTE_MS,
     OTHERS,
-    Count,
     Counts,
-    Refused,
+    RefusalCount,
+    RefusalKey,
     add,
-    squeezed,
     summed,
+    summed_to_fit,
 )
 from core.ids import uuid7_ms
 from core.redis import Client
@@ -43,7 +43,7 @@ Word = Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX, pattern=r"^[^\x00]*$"
 Code = Annotated[str, Meta(pattern=r"^[a-z_]{1,40}$")]
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True):
+class RefusalRow(msgspec.Struct, frozen=True, array_like=True):
     """One count on the stream."""
 
     tenant: Word
@@ -56,7 +56,7 @@ class Row(msgspec.Struct, frozen=True, array_like=True):
     ids: Annotated[list[Annotated[str, Meta(max_length=36)]], Meta(max_length=10)] = []
 
 
-Rows = Annotated[list[Row], Meta(max_length=ROWS_MAX)]
+Rows = Annotated[list[RefusalRow], Meta(max_length=ROWS_MAX)]
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Rows)
@@ -67,9 +67,11 @@ def stream_key(installation: str) -> str:
     return f"{installation}:refused"
 
 
-def encode(counts: Mapping[Refused, Count]) -> bytes:
+def encode(counts: Mapping[RefusalKey, RefusalCount]) -> bytes:
     """One entry's."""
-    return _encoder.encode([Row(*of, each.number, each.why, list(each.ids)) for of, each in counts.items()])
+    return _encoder.encode(
+        [RefusalRow(*of, each.number, each.why, list(each.ids)) for of, each in counts.items()]
+    )
 
 
 class RefusalTally:
@@ -89,17 +91,17 @@ class RefusalTally:
         """One more. `whose`: tenant, key, user."""
         tenant, key, user = whose
         user = user if len(user) <= WORD_CHARACTERS_MAX else ""
-        of = Refused(tenant, now_ms - now_ms % MINUTE_MS, key, user, code)
-        add(self._counts, of, Count(1, why if WHY.fullmatch(why) else "", (id,) if id else ()))
+        of = RefusalKey(tenant, now_ms - now_ms % MINUTE_MS, key, user, code)
+        add(self._counts, of, RefusalCount(1, why if WHY.fullmatch(why) else "", (id,) if id else ()))
         if len(self._counts) >= 2 * ROWS_MAX:
-            self._counts = squeezed(self._counts, ROWS_MAX)
+            self._counts = summed_to_fit(self._counts, ROWS_MAX)
 
     async def tell(self) -> None:
         """Write one entry, where there is something to tell and the stream is not full. What is not told
         stays; where it is not known whether it was, it is told again."""
         if not self._counts:
             return
-        counts, self._counts = squeezed(self._counts, ROWS_MAX), {}
+        counts, self._counts = summed_to_fit(self._counts, ROWS_MAX), {}
         told = False
         try:
             if await self._redis.xlen(self._key) < ENTRIES_MAX:
@@ -107,7 +109,7 @@ class RefusalTally:
                 told = True
         finally:
             if not told:
-                self._counts = squeezed(summed(counts, self._counts), ROWS_MAX)
+                self._counts = summed_to_fit(summed(counts, self._counts), ROWS_MAX)
 
 
 async def entries_after(redis: Client, installation: str, last: tuple[int, int]) -> list[tuple[Any, bytes]]:
@@ -137,15 +139,15 @@ def parsed(id: Any) -> tuple[int, int]:
     return int(milliseconds), int(sequence)
 
 
-def rows_of(data: bytes) -> list[Row] | Unreadable:
+def rows_of(data: bytes) -> list[RefusalRow] | Unreadable:
     """What an entry says, as far as it can be read."""
     if len(data) > ENTRY_BYTES_MAX:
         return Unreadable("refusals", "too long")
     return read("refusals", _decoder.decode, data)
 
 
-def believed(
-    rows: Iterable[Row], tenants: Collection[str], users: Collection[tuple[str, str]], now_ms: int
+def storable_counts(
+    rows: Iterable[RefusalRow], tenants: Collection[str], users: Collection[tuple[str, str]], now_ms: int
 ) -> Counts:
     """Counts that can be stored: of tenants that there are and of users that say nothing or are known, of a
     minute about now. Nothing is lost: what cannot be is counted as nobody's. Pure."""
@@ -161,12 +163,12 @@ def believed(
         else:
             key = row.key
         ids = tuple(id for id in row.ids if uuid7_ms(id) is not None) if known else ()
-        of = Refused(row.tenant if known else EVERYBODY, minute, key, user, row.code)
-        add(counts, of, Count(row.number, row.why, ids))
+        of = RefusalKey(row.tenant if known else EVERYBODY, minute, key, user, row.code)
+        add(counts, of, RefusalCount(row.number, row.why, ids))
     return counts
 
 
-def unsaid_users(rows: Iterable[Row]) -> dict[str, set[str]]:
+def unchecked_users(rows: Iterable[RefusalRow]) -> dict[str, set[str]]:
     """Users by tenant whose ids may be names: they have to be looked up."""
     found: dict[str, set[str]] = {}
     for row in rows:

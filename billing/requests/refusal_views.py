@@ -36,7 +36,7 @@ class RefusalCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
         return packed(self)
 
 
-class SoughtRefusals(msgspec.Struct, frozen=True, kw_only=True):
+class RefusalSearch(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for, of the minutes in [since_ms, until_ms); ids, None: whatever it is."""
 
     since_ms: int
@@ -49,7 +49,7 @@ class SoughtRefusals(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class FoundRefusals(msgspec.Struct, frozen=True):
+class RefusalMatch(msgspec.Struct, frozen=True):
     """One minute's of one key, user and code. `others`: of all that have no row of their own; then key and
     user are empty, and `tenant` too where not even that is told apart."""
 
@@ -69,7 +69,7 @@ class FoundRefusals(msgspec.Struct, frozen=True):
 class RefusalPage(msgspec.Struct, frozen=True):
     """Those found, the last minute first. `next`: where to go on, None where all were looked at."""
 
-    found: list[FoundRefusals]
+    found: list[RefusalMatch]
     next: RefusalCursor | None
 
 
@@ -78,7 +78,7 @@ def refusal_cursor_of(text: str) -> RefusalCursor:
     return unpacked(text, RefusalCursor)
 
 
-async def find_refusals(db: Database, sought: SoughtRefusals) -> RefusalPage:
+async def find_refusals(db: Database, sought: RefusalSearch) -> RefusalPage:
     """One page, from one statement that reads LOOKED_MAX rows at most."""
     assert 0 < sought.limit <= FOUND_MAX, "a page is bounded"
     async with db.session() as session:
@@ -92,20 +92,18 @@ async def find_refusals(db: Database, sought: SoughtRefusals) -> RefusalPage:
     return RefusalPage(await _shown(db, fits[: sought.limit]), onward)
 
 
-async def refusals_of(db: Database, id: str, tenant: str | None) -> list[FoundRefusals]:
+async def refusals_of(db: Database, id: str, tenant: str | None) -> list[RefusalMatch]:
     """The minutes in which this request was refused, as far as it is one of the last of its row."""
     made_ms = uuid7_ms(id)
     if made_ms is None:
         return []
-    sought = SoughtRefusals(
-        since_ms=made_ms - MADE_BEFORE_MS, until_ms=made_ms + SENT_AFTER_MS, tenant=tenant
-    )
+    sought = RefusalSearch(since_ms=made_ms - MADE_BEFORE_MS, until_ms=made_ms + SENT_AFTER_MS, tenant=tenant)
     async with db.session() as session:
         looked = (await session.exec(_scanned(sought).limit(LOOKED_MAX))).all()
     return await _shown(db, [row for row in looked if id in row.last_ids])
 
 
-def _scanned(sought: SoughtRefusals) -> Any:
+def _scanned(sought: RefusalSearch) -> Any:
     names = ("minute_ms", "tenant_id", "key_id", "user_id", "code")
     order = [col(getattr(RefusalMinute, name)) for name in names]
     minute, tenant = order[0], order[1]
@@ -118,7 +116,7 @@ def _scanned(sought: SoughtRefusals) -> Any:
     return statement.order_by(*(each.desc() for each in order))
 
 
-def _fits(sought: SoughtRefusals, row: RefusalMinute) -> bool:
+def _fits(sought: RefusalSearch, row: RefusalMinute) -> bool:
     """The rows of others are of nobody in particular."""
     wanted = ((sought.user, row.user_id), (sought.key, row.key_id), (sought.code, row.code))
     return all(value is None or value == is_ for value, is_ in wanted)
@@ -128,7 +126,7 @@ def _cursor(row: RefusalMinute) -> RefusalCursor:
     return RefusalCursor(row.minute_ms, row.tenant_id, row.key_id, row.user_id, row.code)
 
 
-async def _shown(db: Database, rows: Sequence[RefusalMinute]) -> list[FoundRefusals]:
+async def _shown(db: Database, rows: Sequence[RefusalMinute]) -> list[RefusalMatch]:
     ids = sorted({row.tenant_id for row in rows})
     async with db.session() as session:
         named = select(Tenant.tenant_id, Tenant.name).where(col(Tenant.tenant_id).in_(ids))
@@ -140,9 +138,9 @@ async def _shown(db: Database, rows: Sequence[RefusalMinute]) -> list[FoundRefus
     return [_found(row, tenants, users[row.tenant_id]) for row in rows]
 
 
-def _found(row: RefusalMinute, tenants: dict[str, str], users: dict[str, str]) -> FoundRefusals:
+def _found(row: RefusalMinute, tenants: dict[str, str], users: dict[str, str]) -> RefusalMatch:
     others = row.key_id == OTHERS
-    return FoundRefusals(
+    return RefusalMatch(
         minute_ms=row.minute_ms,
         tenant=row.tenant_id,
         tenant_name="" if row.tenant_id == EVERYBODY else tenants.get(row.tenant_id, row.tenant_id),

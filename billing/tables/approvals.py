@@ -3,10 +3,10 @@
 from sqlalchemy import BigInteger, CheckConstraint, Text
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class Proposal(Record, table=True):
+class Proposal(TableBase, table=True):
     """A move (`move`: its JSON) that one person asked for and a second one must approve, with the code that
     was sent to `second` alone; of it only `code_sha256` is kept, over the code and the whole proposal.
 

@@ -3,10 +3,10 @@
 from sqlalchemy import BigInteger, Index, Text
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class AuditHead(Record, table=True):
+class AuditHead(TableBase, table=True):
     """The end of a tenant's audit chain. Its row is the lock that every writer of the chain takes.
 
     `tenant_id` PLATFORM: of what belongs to no tenant."""
@@ -16,7 +16,7 @@ class AuditHead(Record, table=True):
     sha256: str = ""
 
 
-class AuditLog(Record, table=True):
+class AuditLog(TableBase, table=True):
     """One change by an administrator. `seq` counts a chain's rows from 1 without a gap. `before` and `after`
     are JSON without secrets; `states_sha256` covers its rows of AuditState, empty where there are none;
     `sha256` covers the row and the one before it."""
@@ -37,7 +37,7 @@ class AuditLog(Record, table=True):
     sha256: str
 
 
-class AuditState(Record, table=True):
+class AuditState(TableBase, table=True):
     """How a change left a row of a table (`thing`). `state`: JSON of its columns, `null` where it is gone;
     `was`: of those that the change made another, what they were, `null` where there was no row, and empty
     where nobody looked."""

@@ -4,10 +4,10 @@ the GPUs cost us. Times are Redis' time in Unix ms."""
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class PoolInterval(Record, table=True):
+class PoolInterval(TableBase, table=True):
     """A time within one hour in which a worker was ready, without a gap, and `busy_ms` of it with requests.
 
     `device`: what is counted once whoever reports it, a GPU's uuid for example. `to_ms` is the last heartbeat
@@ -35,7 +35,7 @@ class PoolInterval(Record, table=True):
     counted: bool = False
 
 
-class PoolOwner(Record, table=True):
+class PoolOwner(TableBase, table=True):
     """Whose a pool is from a time on; `tenant_id` empty: nobody's, it is shared again."""
 
     pool: str = Field(primary_key=True)
@@ -45,7 +45,7 @@ class PoolOwner(Record, table=True):
     created_ms: int = Field(sa_type=BigInteger)
 
 
-class Commitment(Record, table=True):
+class Commitment(TableBase, table=True):
     """GPUs that a tenant pays for whether it uses them or not, in whole hours. `pool` empty: in any pool of
     its own with GPUs of this type. Rates are nano-USD per GPU-hour; `overage_nano` None: what is used beyond
     costs what the book says. `payment`: upfront or monthly. It holds from `start_ms` to `end_ms` as agreed;
@@ -79,7 +79,7 @@ class Commitment(Record, table=True):
         return self.end_ms if self.ends_ms is None else min(self.end_ms, self.ends_ms)
 
 
-class GpuCost(Record, table=True):
+class GpuCost(TableBase, table=True):
     """What a GPU-hour costs the platform from a time on. Region empty: in all that have no row."""
 
     __table_args__ = (CheckConstraint("hour_nano >= 0", name="ck_gpu_cost_hour"),)

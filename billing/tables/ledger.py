@@ -4,10 +4,10 @@ but for the head of a tenant's ledger, and the rollups, which can be made again 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class CostCenter(Record, table=True):
+class CostCenter(TableBase, table=True):
     """Who pays inside a tenant. `code` is the tenant's own."""
 
     __table_args__ = (
@@ -23,7 +23,7 @@ class CostCenter(Record, table=True):
     closed_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class ProjectCostCenter(Record, table=True):
+class ProjectCostCenter(TableBase, table=True):
     """The cost center of a project from a time on, so that a move never changes what was charged before."""
 
     __table_args__ = (
@@ -45,7 +45,7 @@ class ProjectCostCenter(Record, table=True):
     cost_center_id: str
 
 
-class UsageLine(Record, table=True):
+class UsageLine(TableBase, table=True):
     """One priced quantity. `seq` counts a tenant's lines from 1 without a gap; `number` those of a request:
     line 0 stands for the request itself, whatever it used. `amount_nano` may be negative in an adjustment.
     `ended_ms`: the moment in which it counts, which is when its request ended, or, where the month of that
@@ -77,7 +77,7 @@ class UsageLine(Record, table=True):
     proof: str = ""
 
 
-class RollupHour(Record, table=True):
+class RollupHour(TableBase, table=True):
     """Sums of a tenant's lines by hour (UTC, of the request's end) and whom they are charged to."""
 
     tenant_id: str = Field(primary_key=True)
@@ -97,7 +97,7 @@ class RollupHour(Record, table=True):
     amount_nano: int = Field(sa_type=BigInteger)
 
 
-class LedgerHead(Record, table=True):
+class LedgerHead(TableBase, table=True):
     """The end of a tenant's books. Its row is the lock that every writer of them takes. `rolled_seq`: the
     last line that is in the rollups; `closed_ms`: the end of the last closed month."""
 
@@ -113,7 +113,7 @@ class LedgerHead(Record, table=True):
         return max(ended_ms, self.closed_ms)
 
 
-class LedgerTxn(Record, table=True):
+class LedgerTxn(TableBase, table=True):
     """One balanced transaction. `sha256` covers it, its entries, its lines and the transaction before it.
 
     `idempotency_key` is what made it: the same cause never books twice. `hash_version` 1: of a version of
@@ -133,7 +133,7 @@ class LedgerTxn(Record, table=True):
     hash_version: int = 1
 
 
-class LedgerEntry(Record, table=True):
+class LedgerEntry(TableBase, table=True):
     """A debit (above zero) or credit (below) of one account. The entries of a transaction sum to zero."""
 
     __table_args__ = (

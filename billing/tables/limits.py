@@ -4,10 +4,10 @@ edit ends one row and adds another, so that what held at any time stays known.""
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Index
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class QuotaPolicy(Record, table=True):
+class QuotaPolicy(TableBase, table=True):
     """A limit on a rate or on concurrency, for one scope. `tenant_id` PLATFORM: a plan's, named by `plan_id`.
 
     `scope`: tenant, project, key, user or model; `scope_id` empty: each of that kind has the limit for
@@ -36,7 +36,7 @@ class QuotaPolicy(Record, table=True):
     ended_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class Budget(Record, table=True):
+class Budget(TableBase, table=True):
     """A limit on money, for one scope and window. A request counts in the window in which it was accepted.
 
     `scope`, `scope_id` as in QuotaPolicy. `period`: day, week, month (in the tenant's time zone) or lifetime.

@@ -5,12 +5,12 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, Index, text
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 _OPEN = text("closed_ms IS NULL")
 
 
-class NoisyFinding(Record, table=True):
+class NoisyFinding(TableBase, table=True):
     """One tenant's noise in one pool, from when it was seen until it was calm, or decided on.
 
     `state`: open, calm, accepted or dismissed. Shares are of the pool's tokens, in permille; waits are the

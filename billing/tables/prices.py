@@ -7,10 +7,10 @@ from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, 
 from sqlmodel import Field
 
 from billing.tables.tenants import PLATFORM
-from core.database import Record
+from core.database import TableBase
 
 
-class PriceTier(Record, table=True):
+class PriceTier(TableBase, table=True):
     """What a period's quantity of one meter costs in all, in one version of a book. `mode`: graduated, volume
     or package; `tiers` as billing/prices/tiers.py reads them; at least `minimum_nano` where the meter was
     used."""
@@ -34,7 +34,7 @@ class PriceTier(Record, table=True):
     minimum_nano: int = Field(default=0, sa_type=BigInteger)
 
 
-class GpuPrice(Record, table=True):
+class GpuPrice(TableBase, table=True):
     """What a GPU of a dedicated pool costs in one version of a book, in nano-USD for 1,000,000 seconds. Type
     `*`: all not named."""
 
@@ -54,7 +54,7 @@ class GpuPrice(Record, table=True):
     second_nano: int = Field(sa_type=BigInteger)
 
 
-class PeriodCommitment(Record, table=True):
+class PeriodCommitment(TableBase, table=True):
     """What a tenant committed to for each month in a time. `model` and `meter` empty: to spend
     `committed_nano` at least. Else to `units` of the meter for `committed_nano`; what is used beyond costs
     `overage_nano` for 1,000,000, or, where that is None, what the book says. It holds from
@@ -82,7 +82,7 @@ class PeriodCommitment(Record, table=True):
     ends_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class PeriodClose(Record, table=True):
+class PeriodClose(TableBase, table=True):
     """A closed month of a tenant, which stays what it was: its window and zone, and its lines, which are
     those up to `line_seq` that ended in it. What comes later is of the first open month, and is trued up with
     that. `time_zone`: in which its days began. `lacks`: what was under way when it was closed all the same
@@ -101,7 +101,7 @@ class PeriodClose(Record, table=True):
     time_zone: str = ""
 
 
-class Charge(Record, table=True):
+class Charge(TableBase, table=True):
     """What lines are about that are of no request: `id` stands in their `request_id`. `kind`: true_up, pool
     or commitment; `source`: the pool's name or the commitment's id. The period is the one that the charge is
     for; its lines may be in a later one."""

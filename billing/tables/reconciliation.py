@@ -6,10 +6,10 @@ from sqlalchemy import JSON, BigInteger, CheckConstraint, Index
 from sqlmodel import Field
 
 from billing.tables.tenants import PLATFORM
-from core.database import Record
+from core.database import TableBase
 
 
-class ReconItem(Record, table=True):
+class ReconItem(TableBase, table=True):
     """Two books that were found to differ, from when to when. `tenant_id` PLATFORM: of a pool.
 
     `check_id`: R1 to R8; `subject`: what was compared within the check; `expected` and `actual` as they were
@@ -29,7 +29,7 @@ class ReconItem(Record, table=True):
     detail: str = ""
 
 
-class ReconMark(Record, table=True):
+class ReconMark(TableBase, table=True):
     """How far one of a tenant's hash chains (`ledger`, `audit`) was read and found whole, so that the next
     look reads only what came later. `sums`: of the books up to there (compared.BookSums)."""
 
@@ -42,7 +42,7 @@ class ReconMark(Record, table=True):
     verified_ms: int = Field(default=0, sa_type=BigInteger)
 
 
-class EngineHour(Record, table=True):
+class EngineHour(TableBase, table=True):
     """What one worker's engine counted in one hour (UTC), beside what became of it: see EngineCounts."""
 
     __table_args__ = (CheckConstraint("updated_ms >= hour_ms", name="ck_engine_hour_updated"),)
@@ -64,7 +64,7 @@ class EngineHour(Record, table=True):
     updated_ms: int = Field(sa_type=BigInteger)
 
 
-class EndedHour(Record, table=True):
+class EndedHour(TableBase, table=True):
     """What one process wrote the ends of in one hour (UTC): see EndedCounts. `agreed_ms`: when the pool's
     hour was found whole in the books after it was over, and need not be looked at again."""
 

@@ -3,10 +3,10 @@
 from sqlalchemy import JSON, BigInteger, Index
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class RefusalMinute(Record, table=True):
+class RefusalMinute(TableBase, table=True):
     """How often sends of a key and user were refused by a code in one minute. Key and user `*`: all others of
     that minute; tenant PLATFORM: those of tenants that are not told apart. `why`: scope and dimension that
     the last one met; `last_ids`: the last of their requests. Deleted after a while."""
@@ -23,7 +23,7 @@ class RefusalMinute(Record, table=True):
     last_ids: list[str] = Field(sa_type=JSON)
 
 
-class RefusalMark(Record, table=True):
+class RefusalMark(TableBase, table=True):
     """The last entry of the stream that is counted. Its row is the lock of whoever counts."""
 
     installation: str = Field(primary_key=True)

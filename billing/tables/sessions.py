@@ -3,10 +3,10 @@
 from sqlalchemy import BigInteger, Index, UniqueConstraint
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class BrowserSession(Record, table=True):
+class BrowserSession(TableBase, table=True):
     """A browser that somebody signed in, until it signs out. Of what its cookie holds only the SHA-256 is
     kept. `tenant_id` PLATFORM: an operator's at the console, with no key, and `user_id` is the operator's
     name. `own_user`: the user was made for this session, and ends with it; `used`: something was sent in it.

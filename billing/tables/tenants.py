@@ -8,12 +8,12 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that any tenant may be priced by
 
 
-class Tenant(Record, table=True):
+class Tenant(TableBase, table=True):
     """A customer. `tenant_id` is its own id, so that one filter serves every table. `time_zone`: the IANA
     name of the zone in which its days, weeks and months begin. `regex`: answers may follow patterns.
     `plan_since_ms`: when it was last given a plan, or none. `shows_costs`: its users are told what requests
@@ -39,7 +39,7 @@ class Tenant(Record, table=True):
     regex: bool = True
 
 
-class Plan(Record, table=True):
+class Plan(TableBase, table=True):
     """What tenants may buy: prices, priority, a place in the pools (as in PoolTerms; `weight` None: the plan
     says nothing of pools), and limits, which are rows of quota_policy that name the plan. Never changed but
     for its limits and its end: another offer is another plan."""
@@ -64,7 +64,7 @@ class Plan(Record, table=True):
     ended_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class PoolTerms(Record, table=True):
+class PoolTerms(TableBase, table=True):
     """A tenant's place in every pool. `weight`: its share against other tenants with waiting work; caps on
     running requests and on KV tokens in flight, None: no cap; `reserve_tokens`: KV tokens that others leave
     free for it."""
@@ -83,7 +83,7 @@ class PoolTerms(Record, table=True):
     updated_ms: int = Field(default=0, sa_type=BigInteger)
 
 
-class Project(Record, table=True):
+class Project(TableBase, table=True):
     """A tenant's unit of charging and of ownership."""
 
     __table_args__ = (
@@ -98,7 +98,7 @@ class Project(Record, table=True):
     closed_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class TenantUser(Record, table=True):
+class TenantUser(TableBase, table=True):
     """A user of a tenant: the one place where their name stands. `id` is what all else knows them by; of one
     who is older than this table it is the name they had. `name` None: erased."""
 
@@ -115,7 +115,7 @@ class TenantUser(Record, table=True):
     erased_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class ApiKey(Record, table=True):
+class ApiKey(TableBase, table=True):
     """A key. Of its secret only the SHA-256 is kept. `user_id` empty: a service key; `shared`: its tickets
     need not name a user. `owner_key`: the first key of its chain of rotations, whose name stands for all of
     them where something is the key's own; empty where an older version made the key: itself."""
@@ -147,7 +147,7 @@ class ApiKey(Record, table=True):
     rotated_from: str | None = None
 
 
-class PriceBook(Record, table=True):
+class PriceBook(TableBase, table=True):
     """A list of prices with versions, the platform's or made for one tenant. What it has no price for is
     looked up in its parent. Books are never deleted."""
 
@@ -159,7 +159,7 @@ class PriceBook(Record, table=True):
     created_ms: int = Field(sa_type=BigInteger)
 
 
-class PriceVersion(Record, table=True):
+class PriceVersion(TableBase, table=True):
     """One version of a book, in force from `valid_from_ms` until the next one is. Never changed; one that was
     withdrawn, well before it began, is as if it were not."""
 
@@ -176,7 +176,7 @@ class PriceVersion(Record, table=True):
     withdrawn_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class Price(Record, table=True):
+class Price(TableBase, table=True):
     """A model's flat prices in one version, in nano-USD per 1,000,000 units. Model `*`: all not named."""
 
     __table_args__ = (
@@ -201,7 +201,7 @@ class Price(Record, table=True):
     request_nano: int = Field(default=0, sa_type=BigInteger)
 
 
-class UsageRow(Record, table=True):
+class UsageRow(TableBase, table=True):
     """One ended request, posted once: the primary key is what makes a second delivery harmless.
     `words_proof`: of what may be erased of it (billing/ledger/proofs.py)."""
 
@@ -249,7 +249,7 @@ class UsageRow(Record, table=True):
     words_proof: str = ""
 
 
-class UsageQuarantine(Record, table=True):
+class UsageQuarantine(TableBase, table=True):
     """An event that was not posted as it came, kept whole until a person decides, and after. Never billed by
     itself."""
 
@@ -271,7 +271,7 @@ SEALED_SINCE = "sealed_since"
 DIRECTORY_SEALED_SINCE = "directory_sealed_since"
 
 
-class InstallationMark(Record, table=True):
+class InstallationMark(TableBase, table=True):
     """A moment in an installation's life. `sealed_since`: the upgrade from when on gateways seal what they
     admit; `directory_sealed_since`: the same of where a request is and whose. 0 where nothing was ever
     admitted without."""

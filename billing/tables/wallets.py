@@ -5,10 +5,10 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class Wallet(Record, table=True):
+class Wallet(TableBase, table=True):
     """A prepaid tenant. Its requests that are posted after `opened_line_seq` are paid from its grants.
 
     `posted_nano`: what these requests cost so far, corrections included, whether a grant paid it or not.
@@ -30,7 +30,7 @@ class Wallet(Record, table=True):
     owed_term: str = "next_grant"
 
 
-class WalletGrant(Record, table=True):
+class WalletGrant(TableBase, table=True):
     """Money put into a wallet. `kind`: paid or promo. Of several, the lowest `priority` is spent first, then
     what expires first, then the oldest.
 
@@ -76,7 +76,7 @@ class WalletGrant(Record, table=True):
     created_ms: int = Field(sa_type=BigInteger)
 
 
-class WalletUse(Record, table=True):
+class WalletUse(TableBase, table=True):
     """What a transaction took from a grant for a request; below zero: gave back by a correction. Rows are
     added, never changed. What a request cost beyond its rows is owed (WalletOwed)."""
 
@@ -87,7 +87,7 @@ class WalletUse(Record, table=True):
     amount_nano: int = Field(sa_type=BigInteger)
 
 
-class WalletOwed(Record, table=True):
+class WalletOwed(TableBase, table=True):
     """What a request from after the wallet was opened cost beyond what grants paid of it. Follows from lines
     and uses; kept so that the next grant need not look for it."""
 
@@ -96,7 +96,7 @@ class WalletOwed(Record, table=True):
     owed_nano: int = Field(sa_type=BigInteger)
 
 
-class BudgetSpent(Record, table=True):
+class BudgetSpent(TableBase, table=True):
     """What was spent by one project, key, user or model, or the tenant (`scope_id` empty), in one window of
     the times of acceptance. Follows from the lines; kept so that posting need not sum them."""
 
@@ -109,14 +109,14 @@ class BudgetSpent(Record, table=True):
     spent_nano: int = Field(sa_type=BigInteger)
 
 
-class BudgetWatermark(Record, table=True):
+class BudgetWatermark(TableBase, table=True):
     """The last line of a tenant that is in its rows of BudgetSpent."""
 
     tenant_id: str = Field(primary_key=True)
     line_seq: int = Field(sa_type=BigInteger)
 
 
-class BudgetAlert(Record, table=True):
+class BudgetAlert(TableBase, table=True):
     """A threshold (per cents) of a limit that was reached: each once for what is counted, a window and a
     limit, so that an edit or the end of an override never alerts twice. `scope` wallet: what is left fell to
     a per cent of the last top-up, the grant `scope_id`."""
@@ -133,7 +133,7 @@ class BudgetAlert(Record, table=True):
     created_ms: int = Field(sa_type=BigInteger)
 
 
-class AlertTarget(Record, table=True):
+class AlertTarget(TableBase, table=True):
     """Where a tenant's alerts go; `tenant_id` PLATFORM: what the operators are told. `kind`: webhook
     (`address` is a URL, messages are signed with `secret`) or email."""
 
@@ -149,7 +149,7 @@ class AlertTarget(Record, table=True):
     ended_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class Outbox(Record, table=True):
+class Outbox(TableBase, table=True):
     """A message that must be sent at least once, written in the transaction that is its cause.
 
     `state`: waiting, sent or failed. A sender has the row until `claimed_until_ms`. `idempotency_key` goes

@@ -14,7 +14,7 @@ from sqlmodel import SQLModel, col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.audit.states import is_watched, restate
+from billing.audit.states import is_watched, record_again
 from billing.ledger.proofs import KEPT_OF_WORDS, OPAQUE_USER
 from billing.tables.approvals import Proposal
 from billing.tables.ledger import CostCenter, RollupHour
@@ -111,7 +111,7 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
     return len(users)
 
 
-async def no_erasing(session: AsyncSession, tenants: Iterable[str]) -> None:
+async def lock_out_erasure(session: AsyncSession, tenants: Iterable[str]) -> None:
     """Nobody of these tenants is erased until this transaction ends: what it writes of them is erased after.
 
     (On SQLite there is one writer. A row's lock would want the right to write it, which billers lack.)"""
@@ -267,7 +267,7 @@ async def _set(
         page = _column(table, "id").in_(ids[at : at + REQUESTS_AT_ONCE])
         rows = select(table).where(_column(table, "tenant_id") == tenant, page)
         for row in (await session.exec(rows.execution_options(populate_existing=True))).all():
-            restate(session, row)
+            record_again(session, row)
 
 
 def _column(table: type[SQLModel], name: str) -> Any:

@@ -19,7 +19,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser
-from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, tell
+from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, publish_news
 from billing.tenants.users import USERS_MAX, name_user
 from core.clock import now_ms
 from core.database import Database
@@ -184,7 +184,7 @@ async def rotate_key(
         session.add(new)
         await record(session, tenant_id, "key.rotate", old.id, None, {**new.model_dump(), "until": limit})
     if redis is not None:
-        await tell(redis, tenant_id)
+        await publish_news(redis, tenant_id)
     return new, secret
 
 
@@ -197,11 +197,11 @@ async def revoke_key(db: Database, redis: Client, tenant_id: str, key_id: str) -
         before = key.model_dump()
         key.revoked_ms = now_ms() if key.revoked_ms is None else key.revoked_ms
         await record(session, tenant_id, "key.revoke", key.id, before, key)
-    await tell(redis, tenant_id, KEY_REVOKED, key.id)
+    await publish_news(redis, tenant_id, KEY_REVOKED, key.id)
     return key
 
 
-def no_key(named: str, tenant_id: str) -> str:
+def key_not_found_text(named: str, tenant_id: str) -> str:
     """What is said where a command names no key. A secret given in its place is not repeated."""
     if SECRET.fullmatch(named):
         return f"that is a key's secret: name the key by its id or prefix, as {_listed(tenant_id)} shows it"
@@ -221,7 +221,7 @@ async def key_for_link(
     async with db.transaction() as session:
         key = await _key(session, tenant_id, key_id)
         if key is None:
-            raise bad_request(no_key(key_id, tenant_id))
+            raise bad_request(key_not_found_text(key_id, tenant_id))
         if not key.user_id and not user:
             raise bad_request(f"pk_{key.prefix} is a service key: name whom the link is for with --user")
         whom = (await name_user(session, tenant_id, user, now, users_max)).id if user else key.user_id

@@ -13,7 +13,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.tables.noisy import NoisyFinding
 from billing.tables.tenants import Plan, PoolTerms, Tenant
-from billing.tenants.tenancy import tell
+from billing.tenants.tenancy import publish_news
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
@@ -51,7 +51,7 @@ async def list_terms(db: Database) -> Sequence[PoolTerms]:
         for finding in (await session.exec(held_back)).all():
             throttles.setdefault(finding.tenant_id, []).append(finding)
     return [
-        throttled(base_terms(id, own.get(id), moved.get(id), plans), throttles.get(id, []))
+        throttled_terms(base_terms(id, own.get(id), moved.get(id), plans), throttles.get(id, []))
         for id in sorted({*own, *moved, *throttles})
     ]
 
@@ -76,7 +76,7 @@ def base_terms(
     )
 
 
-def throttled(terms: PoolTerms, findings: Sequence[NoisyFinding]) -> PoolTerms:
+def throttled_terms(terms: PoolTerms, findings: Sequence[NoisyFinding]) -> PoolTerms:
     """The terms under the throttles that are in force: the lowest cap holds. Pure; another row than the one
     given."""
     caps = [finding for finding in findings if finding.throttled_ms is not None and finding.lifted_ms is None]
@@ -102,7 +102,7 @@ async def set_terms(db: Database, redis: Client, terms: PoolTerms) -> None:
         await session.merge(terms)
         after = terms.model_dump(exclude={"updated_ms"})
         await record(session, terms.tenant_id, "terms.set", terms.tenant_id, before, after)
-    await tell(redis, terms.tenant_id, TERMS_CHANGED)
+    await publish_news(redis, terms.tenant_id, TERMS_CHANGED)
 
 
 async def _base_terms(session: AsyncSession, tenant_id: str) -> PoolTerms:

@@ -18,7 +18,7 @@ from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import PLATFORM, ApiKey, TenantUser
 from billing.tenants.keys import Principal
-from billing.tenants.tenancy import tell
+from billing.tenants.tenancy import publish_news
 from core.actor import Author
 from core.clock import now_ms
 from core.database import Database
@@ -38,7 +38,7 @@ def own_sessions(principal: Principal, now: int) -> Any:
     )
 
 
-async def make_room(
+async def end_oldest_sessions(
     session: AsyncSession, principal: Principal, user_max: int, key_max: int, now: int
 ) -> Sequence[str]:
     """End so many sessions that there is room for one more of this user, and of this key, in the caller's
@@ -73,14 +73,14 @@ async def end_session(
             return False
         await _record_end(session, row, author)
     if tenant_id != PLATFORM:
-        await tell_ended(redis, tenant_id, [session_id])
+        await publish_session_end(redis, tenant_id, [session_id])
     return True
 
 
-async def tell_ended(redis: Client, tenant_id: str, sessions: Sequence[str]) -> None:
+async def publish_session_end(redis: Client, tenant_id: str, sessions: Sequence[str]) -> None:
     """The news for their open connections."""
     for session in sessions:
-        await tell(redis, tenant_id, SESSION_ENDED, session)
+        await publish_news(redis, tenant_id, SESSION_ENDED, session)
 
 
 async def clear_sessions(db: Database, now: int, most: int = ENDED_AT_ONCE) -> int:
@@ -95,7 +95,7 @@ async def clear_sessions(db: Database, now: int, most: int = ENDED_AT_ONCE) -> i
     return len(rows)
 
 
-async def note_use(db: Database, tenant_id: str, session_id: str) -> bool:
+async def touch_session(db: Database, tenant_id: str, session_id: str) -> bool:
     """Something is about to be sent in a session. False: it has ended."""
     noted = update(BrowserSession).where(
         col(BrowserSession.tenant_id) == tenant_id,

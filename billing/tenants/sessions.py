@@ -24,7 +24,7 @@ from billing.tenants.keys import (
     is_suspended_grant,
     principal_of_grant,
 )
-from billing.tenants.session_ends import make_room, own_sessions
+from billing.tenants.session_ends import end_oldest_sessions, own_sessions
 from billing.tenants.users import add_user
 from core.actor import Author
 from core.clock import now_ms
@@ -54,7 +54,7 @@ async def open_session(
     row, token = _draft(principal.tenant, principal.key, principal.user, now, ends_ms, address, agent)
     most = (settings.sessions_per_user_max, settings.sessions_per_key_max)
     async with db.transaction() as session:
-        ended = await make_room(session, principal, *most, now)
+        ended = await end_oldest_sessions(session, principal, *most, now)
         if not principal.user:
             name = UNNAMED_USER.format(session=row.id)
             user = await add_user(session, principal.tenant, name, now, settings.users_per_tenant_max)

@@ -8,7 +8,7 @@ import secrets
 
 import msgspec
 
-from core.sealed import Sealed
+from core.sealed import SealedContent
 from core.signed_text import Keyring
 
 PURPOSE = b"parley sign-in v2"
@@ -26,7 +26,7 @@ class SignInLink(msgspec.Struct, frozen=True, array_like=True):
     opens_by_ms: int
 
 
-_links = Sealed(SignInLink, PURPOSE, lambda link: link.opens_by_ms)
+_links = SealedContent(SignInLink, PURPOSE, lambda link: link.opens_by_ms)
 
 
 def make_link_code(keyring: Keyring, tenant: str, key: str, user: str, now_ms: int) -> str:

@@ -41,7 +41,7 @@ class ControlNews(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str = ""
 
 
-async def tell(redis: Client, tenant_id: str, kind: str = ACCESS_CHANGED, key: str = "") -> None:
+async def publish_news(redis: Client, tenant_id: str, kind: str = ACCESS_CHANGED, key: str = "") -> None:
     """Publish news. ACCESS_CHANGED: some of the tenant's keys or users may come in no more, or less long."""
     await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(ControlNews(kind, tenant_id, key)))
 
@@ -140,7 +140,7 @@ async def close_tenant(db: Database, redis: Client, tenant_id: str, closed: bool
         if tenant is None:
             raise bad_request(f"there is no tenant {tenant_id!r}")
         await close_row(session, tenant_id, tenant_id, tenant, closed)
-    await tell(redis, tenant_id)
+    await publish_news(redis, tenant_id)
     return tenant
 
 
@@ -193,7 +193,7 @@ async def close_project(
         if project is None:
             raise bad_request(f"there is no project {project_id!r}")
         await close_row(session, tenant_id, project_id, project, closed)
-    await tell(redis, tenant_id)
+    await publish_news(redis, tenant_id)
     return project
 
 

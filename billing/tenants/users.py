@@ -11,7 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.tables.tenants import TenantUser
-from billing.tenants.tenancy import close_row, lock_tenant, tell
+from billing.tenants.tenancy import close_row, lock_tenant, publish_news
 from core.clock import now_ms
 from core.database import Database, insert_ignore
 from core.errors import bad_request
@@ -156,7 +156,7 @@ async def close_user(
                 raise bad_request(f"there is no user {user!r}: {known}")
             row = TenantUser(tenant_id=tenant_id, id=opaque_id(now_ms()), name=name, created_ms=now_ms())
         await close_row(session, tenant_id, row.id, row, closed)
-    await tell(redis, tenant_id)
+    await publish_news(redis, tenant_id)
     return row
 
 

@@ -11,16 +11,16 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.booking.write import lock_heads
 from billing.budgets.spent import (
-    Counted,
-    Sum,
+    BudgetSum,
+    SpendingScope,
     TenantBudgets,
     open_budgets,
     row_key,
     spent_by_owner,
     sums_from_lines,
 )
-from billing.budgets.thresholds import budgets_reached, limit_at, tell
-from billing.periods import Period, Window, window_at, zone_named
+from billing.budgets.thresholds import budgets_reached, limit_at, store_alerts
+from billing.periods import Period, PeriodWindow, window_at, zone_named
 from billing.tables.ledger import LedgerHead
 from billing.tables.limits import Budget
 from billing.tables.tenants import Tenant
@@ -32,7 +32,7 @@ PROVEN_MAX = 1_000
 EACH_MAX = 20  # of those that have a budget each, how many are shown
 
 
-class Spent(NamedTuple):
+class BudgetSpending(NamedTuple):
     """An amount, and the last line of the tenant's books that is in it."""
 
     nano: int
@@ -40,13 +40,13 @@ class Spent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Standing:
+class BudgetStanding:
     """Where a budget stands. `counted`: whose spending; `exhausted_ms`: when the limit is reached at the pace
     of the window so far; None: not in this window."""
 
     budget: Budget
-    counted: Counted
-    window: Window
+    counted: SpendingScope
+    window: PeriodWindow
     limit_nano: int
     spent_nano: int
     exhausted_ms: int | None
@@ -62,11 +62,13 @@ class Standing:
         return self.spent_nano * 100 // self.limit_nano if self.limit_nano else 100
 
 
-async def spent(db: Database, tenant_id: str, counted: Counted, period: str, window: Window) -> Spent:
+async def budget_spending(
+    db: Database, tenant_id: str, counted: SpendingScope, period: str, window: PeriodWindow
+) -> BudgetSpending:
     """What was spent in a window of the times of acceptance, corrections included. One snapshot of the books.
 
     Quick where a budget counts the same; else it is summed from the window's lines."""
-    kept = row_key(tenant_id, Sum(counted, period, window))
+    kept = row_key(tenant_id, BudgetSum(counted, period, window))
     of_row = [col(getattr(BudgetSpent, name)) == value for name, value in kept.items()]
     head = select(col(LedgerHead.line_seq)).where(col(LedgerHead.tenant_id) == tenant_id).scalar_subquery()
     mark = select(col(BudgetWatermark.line_seq)).where(col(BudgetWatermark.tenant_id) == tenant_id)
@@ -82,18 +84,18 @@ async def spent(db: Database, tenant_id: str, counted: Counted, period: str, win
         nano, line_seq, last = found
         if nano is None or line_seq != last:
             nano, last = (await connection.execute(select(total, head))).one()
-    return Spent(int(nano), int(last or 0))
+    return BudgetSpending(int(nano), int(last or 0))
 
 
-async def standings(
+async def budget_standings(
     db: Database, tenant_id: str, at_ms: int, each_max: int = 1
-) -> list[tuple[Budget, list[Standing]]]:
+) -> list[tuple[Budget, list[BudgetStanding]]]:
     """Where each open budget stands in its window now. One for each of a kind: those who spent the most, at
     most `each_max`."""
     async with db.session() as session:
         tenant = await session.get(Tenant, tenant_id)
         assert tenant is not None
-        found: list[tuple[Budget, list[Standing]]] = []
+        found: list[tuple[Budget, list[BudgetStanding]]] = []
         for of in await open_budgets(session, [tenant_id]):
             for budget in of.budgets:
                 window = window_at(Period(budget.period), zone_named(of.time_zone), at_ms)
@@ -104,13 +106,13 @@ async def standings(
                     (
                         budget,
                         [
-                            Standing(
+                            BudgetStanding(
                                 budget,
                                 counted,
                                 window,
                                 limit_nano,
                                 nano,
-                                exhausted_at(limit_nano, nano, Window(began_ms, window.end_ms), at_ms),
+                                exhausted_at(limit_nano, nano, PeriodWindow(began_ms, window.end_ms), at_ms),
                             )
                             for counted, nano in amounts
                         ],
@@ -120,21 +122,21 @@ async def standings(
 
 
 async def _amounts(
-    session: AsyncSession, of: TenantBudgets, budget: Budget, window: Window, each_max: int
-) -> list[tuple[Counted, int]]:
+    session: AsyncSession, of: TenantBudgets, budget: Budget, window: PeriodWindow, each_max: int
+) -> list[tuple[SpendingScope, int]]:
     statement = spent_by_owner(of.tenant_id, budget.scope, window)
     owner, amount = statement.selected_columns
     if budget.scope == "tenant" or budget.scope_id:
-        key = Sum(Counted(budget.scope, budget.scope_id), budget.period, window)
+        key = BudgetSum(SpendingScope(budget.scope, budget.scope_id), budget.period, window)
         return [(key.counted, (await sums_from_lines(session, of.tenant_id, [key]))[key])]
     statement = statement.where(owner != "").order_by(amount.desc(), owner)
     connection = await session.connection()
     rows: Sequence[Any] = (await connection.execute(statement.limit(each_max + len(of.budgets)))).all()
-    counted = [(Counted(budget.scope, name), int(nano)) for name, nano in rows]
+    counted = [(SpendingScope(budget.scope, name), int(nano)) for name, nano in rows]
     return [each for each in counted if budget in of.budgets_on(each[0], budget.period)][:each_max]
 
 
-def exhausted_at(limit_nano: int, spent_nano: int, window: Window, at_ms: int) -> int | None:
+def exhausted_at(limit_nano: int, spent_nano: int, window: PeriodWindow, at_ms: int) -> int | None:
     """When a limit is reached at the pace of the window so far (Unix ms); None: not before its end. Pure."""
     if spent_nano >= limit_nano:
         return at_ms
@@ -148,16 +150,16 @@ async def check_budgets(db: Database, tenant_id: str) -> None:
     """Alert on what the tenant's budgets have reached in their windows now: after one was set, when nothing
     may be posted any more."""
     at_ms = now_ms()
-    found = await standings(db, tenant_id, at_ms, EACH_MAX)
+    found = await budget_standings(db, tenant_id, at_ms, EACH_MAX)
     sums = {
-        Sum(each.counted, each.budget.period, each.window): each.spent_nano
+        BudgetSum(each.counted, each.budget.period, each.window): each.spent_nano
         for _, stands in found
         for each in stands
     }
     async with db.transaction() as session:
         await lock_heads(session, [tenant_id])
         for of in await open_budgets(session, [tenant_id]):
-            await tell(session, budgets_reached(of, sums, at_ms), at_ms)
+            await store_alerts(session, budgets_reached(of, sums, at_ms), at_ms)
 
 
 async def budget_faults(db: Database, tenant_id: str, whole: bool = True) -> list[str]:
@@ -175,8 +177,10 @@ async def budget_faults(db: Database, tenant_id: str, whole: bool = True) -> lis
         newest_first = of_rows.order_by(col(BudgetSpent.window_start_ms).desc()).limit(PROVEN_MAX)
         rows = (await session.exec(newest_first)).all()
         kept = {
-            Sum(
-                Counted(row.scope, row.scope_id), row.period, Window(row.window_start_ms, row.window_end_ms)
+            BudgetSum(
+                SpendingScope(row.scope, row.scope_id),
+                row.period,
+                PeriodWindow(row.window_start_ms, row.window_end_ms),
             ): row.spent_nano
             for row in rows
         }

@@ -74,7 +74,7 @@ async def owed_by_each(db: Database, tenants: Iterable[str]) -> dict[str, int]:
         return {name: int(nano) for name, nano in (await connection.execute(statement)).all()}
 
 
-async def owing(session: AsyncSession, tenant_id: str, limit: int = LISTED_MAX) -> list[Owed]:
+async def owing_requests(session: AsyncSession, tenant_id: str, limit: int = LISTED_MAX) -> list[Owed]:
     """The requests that owe, the oldest first."""
     statement = (
         select(
@@ -102,7 +102,7 @@ async def owing(session: AsyncSession, tenant_id: str, limit: int = LISTED_MAX) 
     return [Owed(*row) for row in (await (await session.connection()).execute(statement)).all()]
 
 
-def paid_of(owing: Sequence[Owed], left_nano: int) -> list[tuple[Owed, int]]:
+def allot_payment(owing: Sequence[Owed], left_nano: int) -> list[tuple[Owed, int]]:
     """Which of what is owed so much money pays, and how much of each, in their order. Pure."""
     paid: list[tuple[Owed, int]] = []
     for each in owing:
@@ -117,7 +117,7 @@ def paid_of(owing: Sequence[Owed], left_nano: int) -> list[tuple[Owed, int]]:
 async def pay_owed(session: AsyncSession, head: LedgerHead, grant: WalletGrant, now: int) -> int:
     """Have a grant pay what the tenant's requests owe, oldest first, AT_ONCE of them at most; how much it
     paid. The caller holds the head of the books."""
-    paid = paid_of(await owing(session, head.tenant_id, AT_ONCE), grant.left_nano)
+    paid = allot_payment(await owing_requests(session, head.tenant_id, AT_ONCE), grant.left_nano)
     if not paid:
         return 0
     by_whom: dict[tuple[str, str], int] = {}

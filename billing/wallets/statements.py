@@ -18,7 +18,7 @@ LISTED_MAX = 10_000
 
 
 @dataclass(frozen=True)
-class Movement:
+class WalletMovement:
     """One transaction that moved a wallet. `amount_nano`: above zero, money came in; `balance_nano`: what the
     wallet held after it, expired grants that were not yet booked included."""
 
@@ -41,7 +41,7 @@ class GrantLeft:
 
 async def statement(
     db: Database, tenant_id: str, as_of_ms: int, last: int = LISTED_MAX
-) -> Sequence[Movement]:
+) -> Sequence[WalletMovement]:
     """The last movements of a wallet that were booked up to a time, oldest first."""
     async with db.session() as session:
         balance = -sum((await _balances(session, tenant_id, as_of_ms)).values())
@@ -54,9 +54,9 @@ async def statement(
             .limit(min(last, LISTED_MAX))
         )
         found: Sequence[Any] = (await (await session.connection()).execute(rows)).all()
-    movements: list[Movement] = []
+    movements: list[WalletMovement] = []
     for seq, posted_ms, kind, cause, debited in found:
-        movements.append(Movement(seq, posted_ms, kind, cause, -int(debited), balance))
+        movements.append(WalletMovement(seq, posted_ms, kind, cause, -int(debited), balance))
         balance += int(debited)
     return movements[::-1]
 

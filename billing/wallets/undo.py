@@ -13,8 +13,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.booking.write import lock_heads, write
-from billing.budgets.thresholds import tell, wallet_reached
-from billing.ledger.grant_rows import load_purses
+from billing.budgets.thresholds import store_alerts, wallet_reached
+from billing.ledger.grant_rows import load_wallets
 from billing.ledger.grant_spending import WALLET, WALLET_END, GrantKind, account_of
 from billing.ledger.transactions import TxnKind, post
 from billing.limits import LIMIT_NANO_MAX
@@ -59,7 +59,7 @@ class Undo:
 
 
 @dataclass(frozen=True)
-class Taken:
+class UndoResult:
     """How much is taken from which grants. `done`: that was so before, and nothing more is."""
 
     parts: Sequence[tuple[WalletGrant, int]]
@@ -71,14 +71,14 @@ class Taken:
         return sum(amount for _, amount in self.parts)
 
 
-async def planned_undo(db: Database, tenant_id: str, undo: Undo) -> Taken:
+async def preview_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
     """What `take` would do now. Raises Refused as it does."""
     _check(undo)
     async with db.snapshot() as session:
         return await _plan(session, tenant_id, undo, now_ms())
 
 
-async def take(db: Database, tenant_id: str, undo: Undo) -> Taken:
+async def book_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
     """Book it. The caller has seen to it that nothing in Redis holds the money
     (billing/enforcement/take_credit.py).
 
@@ -101,8 +101,8 @@ async def take(db: Database, tenant_id: str, undo: Undo) -> Taken:
             grant.left_nano -= amount
             grant.taken_nano += amount
         await session.flush()
-        purses = await load_purses(session, [tenant_id], now)
-        await tell(session, wallet_reached(purses[tenant_id]), now)
+        purses = await load_wallets(session, [tenant_id], now)
+        await store_alerts(session, wallet_reached(purses[tenant_id]), now)
         grants = {grant.id: amount for grant, amount in taken.parts}
         facts = {"reason": undo.reason, "key": undo.key, "amount_nano": taken.amount_nano, "grants": grants}
         target = taken.parts[0][0].id if undo.grant else tenant_id
@@ -114,23 +114,23 @@ def _goes_to(undo: Undo, grant: WalletGrant) -> str:
     return PAID_OUT if undo.kind is UndoKind.PAY_OUT else SOURCES[GrantKind(grant.kind)]
 
 
-async def _plan(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> Taken:
+async def _plan(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> UndoResult:
     if undo.kind is UndoKind.PAY_OUT:
         return await _before(session, tenant_id, undo) or await _plan_pay_out(session, tenant_id, undo, now)
     grant = await _grant_named(session, tenant_id, undo.grant)
     if grant is None:
         raise bad_request(f"there is no grant {undo.grant!r}: see `parley wallets show --tenant {tenant_id}`")
     if undo.kind is UndoKind.CLAW_BACK:
-        return await _before(session, tenant_id, undo) or Taken([(grant, _left_for(undo, grant, now))])
+        return await _before(session, tenant_id, undo) or UndoResult([(grant, _left_for(undo, grant, now))])
     if grant.taken_nano == grant.amount_nano:
-        return Taken([(grant, grant.amount_nano)], done=True)
+        return UndoResult([(grant, grant.amount_nano)], done=True)
     ended = grant.expires_ms is not None and grant.expires_ms <= now
     if ended or grant.left_nano != grant.amount_nano:
         raise bad_request(
             f"{to_display(grant.left_nano)} is left of the grant's {to_display(grant.amount_nano)}: only one "
             "that nothing was paid from can be voided; claw back what is left (`parley wallets claw-back`)"
         )
-    return Taken([(grant, grant.amount_nano)])
+    return UndoResult([(grant, grant.amount_nano)])
 
 
 def _left_for(undo: Undo, grant: WalletGrant, now: int) -> int:
@@ -144,7 +144,7 @@ def _left_for(undo: Undo, grant: WalletGrant, now: int) -> int:
     return undo.amount_nano
 
 
-async def _plan_pay_out(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> Taken:
+async def _plan_pay_out(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> UndoResult:
     """From paid grants only, what is spent last first: promo money is nobody's to be paid."""
     statement = (
         select(WalletGrant)
@@ -167,10 +167,10 @@ async def _plan_pay_out(session: AsyncSession, tenant_id: str, undo: Undo, now: 
     if missing:
         left = to_display(sum(grant.left_nano for grant in grants))
         raise bad_request(f"{left} of paid money is left: no more than that can be paid out")
-    return Taken(parts)
+    return UndoResult(parts)
 
 
-async def _before(session: AsyncSession, tenant_id: str, undo: Undo) -> Taken | None:
+async def _before(session: AsyncSession, tenant_id: str, undo: Undo) -> UndoResult | None:
     """What was taken under this key; None: nothing. Raises Refused where that was something else."""
     statement = (
         select(col(LedgerEntry.account), func.sum(LedgerEntry.amount_nano))
@@ -195,7 +195,7 @@ async def _before(session: AsyncSession, tenant_id: str, undo: Undo) -> Taken | 
         grant = await _grant_named(session, tenant_id, account.rpartition(":")[2])
         assert grant is not None, "INV-32: an account of a wallet is a grant's"
         parts.append((grant, amount))
-    taken = Taken(parts, done=True)
+    taken = UndoResult(parts, done=True)
     other = undo.grant and undo.grant not in (parts[0][0].id, parts[0][0].idempotency_key)
     if other or taken.amount_nano != undo.amount_nano:
         raise bad_request(f"the key {undo.key!r} was that of another one")

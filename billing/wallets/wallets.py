@@ -13,8 +13,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.booking.write import lock_heads, write
-from billing.budgets.thresholds import tell, wallet_reached
-from billing.ledger.grant_rows import load_purses
+from billing.budgets.thresholds import store_alerts, wallet_reached
+from billing.ledger.grant_rows import load_wallets
 from billing.ledger.grant_spending import GrantKind, account_of
 from billing.ledger.transactions import BREAKAGE, TxnKind, post
 from billing.limits import LIMIT_NANO_MAX
@@ -129,7 +129,7 @@ async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGran
 
 
 @dataclass(frozen=True)
-class Planned:
+class GrantPreview:
     """What a grant would do: `known`, it was made before and does nothing; else how much of it pays what is
     owed, and what it leaves to spend."""
 
@@ -138,18 +138,18 @@ class Planned:
     left_nano: int
 
 
-async def planned(db: Database, tenant_id: str, new: NewGrant) -> Planned:
+async def preview_grant(db: Database, tenant_id: str, new: NewGrant) -> GrantPreview:
     """What `grant` would do now. Raises Refused as it does."""
     _check(new)
     async with db.snapshot() as session:
         known = await _with_key(session, tenant_id, new)
         if known is not None:
-            return Planned(known, 0, 0)
+            return GrantPreview(known, 0, 0)
         await _check_room(session, tenant_id, new, now_ms())
         wallet = await session.get(Wallet, tenant_id)
         pays = wallet is not None and wallet.owed_term == OwedTerm.NEXT_GRANT
         paid = min(new.amount_nano, await owed_of(session, tenant_id)) if pays else 0
-        return Planned(None, paid, new.amount_nano - paid)
+        return GrantPreview(None, paid, new.amount_nano - paid)
 
 
 async def _add(session: AsyncSession, head: LedgerHead, new: NewGrant, now: int) -> WalletGrant:
@@ -209,8 +209,8 @@ async def expire(db: Database, tenant_id: str, at_ms: int) -> list[tuple[WalletG
             head = posting.head
             ended.append((row, unused))
         if ended:
-            purses = await load_purses(session, [tenant_id], at_ms)
-            await tell(session, wallet_reached(purses[tenant_id]), at_ms)
+            purses = await load_wallets(session, [tenant_id], at_ms)
+            await store_alerts(session, wallet_reached(purses[tenant_id]), at_ms)
     return ended
 
 

@@ -17,20 +17,20 @@ import msgspec
 from sqlalchemy import text
 
 from billing.api import (
-    Bucket,
     Calendar,
     Counts,
     Facet,
     GroupBy,
+    PeriodWindow,
     PinnedPrices,
-    Question,
+    UsageBucket,
     UsageEvent,
     UsageOwner,
-    Window,
-    asked_of,
+    UsageQuestion,
     create_tenant,
     rate,
     seal,
+    sealed_admission_of,
     usage_in,
     usage_page,
 )
@@ -51,14 +51,14 @@ PRICES = PinnedPrices(
     book="default", version=1, input_nano=100_000_000, cached_input_nano=25_000_000, output_nano=400_000_000
 )
 HOUR_MS = 3_600_000
-MONTH = Window(1_788_220_800_000, 1_790_812_800_000)  # September 2026, UTC
+MONTH = PeriodWindow(1_788_220_800_000, 1_790_812_800_000)  # September 2026, UTC
 POST_SECONDS_MAX = 600.0
 VIEWS = 7
 VIEW_MS_MAX, PAGE_MS_MAX = 300, 500
 GROUPINGS = (GroupBy.NOTHING, GroupBy.PROJECT, GroupBy.MODEL, GroupBy.KEY, GroupBy.USER, GroupBy.DAY)
-PAGES: tuple[tuple[tuple[Facet, ...], Bucket | None], ...] = (
+PAGES: tuple[tuple[tuple[Facet, ...], UsageBucket | None], ...] = (
     ((Facet.MODEL,), None),
-    ((Facet.PROJECT, Facet.MODEL), Bucket.DAY),
+    ((Facet.PROJECT, Facet.MODEL), UsageBucket.DAY),
     ((Facet.USER, Facet.KEY), None),
 )
 PAGE_ROWS = 1000
@@ -157,7 +157,7 @@ def event_of(number: int) -> UsageEvent:
         asked_input=counts.input_uncached + counts.input_cached,
         asked_output=counts.output_text,
     )
-    return msgspec.structs.replace(event, seal=seal(asked_of(event), Keyring(SECRET.encode())))
+    return msgspec.structs.replace(event, seal=seal(sealed_admission_of(event), Keyring(SECRET.encode())))
 
 
 @click.command("month-view")
@@ -205,9 +205,9 @@ def _month(by: GroupBy, took: Sequence[float]) -> Figure:
     return Figure(f"month by {by.value}, median of {VIEWS}", median, "ms", most=VIEW_MS_MAX)
 
 
-async def _page(database: Database, tenant: str, by: tuple[Facet, ...], bucket: Bucket | None) -> Figure:
+async def _page(database: Database, tenant: str, by: tuple[Facet, ...], bucket: UsageBucket | None) -> Figure:
     took: list[float] = []
-    question = Question(tenant, MONTH, Calendar(ZoneInfo("Europe/Berlin")), by, bucket)
+    question = UsageQuestion(tenant, MONTH, Calendar(ZoneInfo("Europe/Berlin")), by, bucket)
     for _ in range(VIEWS):
         began = time.monotonic()
         await usage_page(database, question, PAGE_ROWS, PAGE_SECONDS_MAX)
@@ -215,7 +215,7 @@ async def _page(database: Database, tenant: str, by: tuple[Facet, ...], bucket: 
     return _read(by, bucket, took)
 
 
-def _read(by: tuple[Facet, ...], bucket: Bucket | None, took: Sequence[float]) -> Figure:
+def _read(by: tuple[Facet, ...], bucket: UsageBucket | None, took: Sequence[float]) -> Figure:
     """Milliseconds of each page."""
     what = " and ".join([*by, *([bucket] if bucket else [])])
     name = f"usage API, page of {PAGE_ROWS} by {what}, median of {VIEWS}"

@@ -21,7 +21,7 @@ LONG_HEAD_START_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Setting:
+class CrowdSetting:
     """`crowd` requests are kept open, of `crowd_tokens` (least, most) each; probing begins when `busy` of
     them get tokens. `first`: numbers the prompts, so that no cache helps."""
 
@@ -33,7 +33,7 @@ class Setting:
     first: int
 
 
-class Prompts:
+class DistinctPrompts:
     """Prompts that no two askers share."""
 
     def __init__(self, first: int) -> None:
@@ -46,13 +46,13 @@ class Prompts:
 
 
 @dataclass
-class _Crowd:
+class _OpenRequests:
     ask: Ask
-    setting: Setting
+    setting: CrowdSetting
     answering: int = 0
     busy: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def caller(self, numbers: random.Random, prompts: Prompts) -> None:
+    async def caller(self, numbers: random.Random, prompts: DistinctPrompts) -> None:
         """One question after the other."""
         while True:
             started = False
@@ -68,10 +68,10 @@ class _Crowd:
             self.busy.set()
 
 
-async def probed(crowd: Ask, probe: Ask, setting: Setting) -> list[Sample]:
+async def probed(crowd: Ask, probe: Ask, setting: CrowdSetting) -> list[Sample]:
     """The probes' samples. What the crowd has open at the end is given up."""
-    numbers, prompts = random.Random(setting.first), Prompts(setting.first)
-    async with _crowding(_Crowd(crowd, setting), numbers, prompts):
+    numbers, prompts = random.Random(setting.first), DistinctPrompts(setting.first)
+    async with _crowding(_OpenRequests(crowd, setting), numbers, prompts):
         samples: list[Sample] = []
         for _ in range(setting.probes):
             await asyncio.sleep(numbers.uniform(*PAUSE_SECONDS))
@@ -80,7 +80,9 @@ async def probed(crowd: Ask, probe: Ask, setting: Setting) -> list[Sample]:
 
 
 @asynccontextmanager
-async def _crowding(crowd: _Crowd, numbers: random.Random, prompts: Prompts) -> AsyncGenerator[None]:
+async def _crowding(
+    crowd: _OpenRequests, numbers: random.Random, prompts: DistinctPrompts
+) -> AsyncGenerator[None]:
     """A crowd that keeps its engine as busy as its setting says."""
     callers = [asyncio.create_task(crowd.caller(numbers, prompts)) for _ in range(crowd.setting.crowd)]
     try:

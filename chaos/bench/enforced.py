@@ -9,8 +9,8 @@ import uvloop
 
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
-from chaos.installation.clerk import Clerk, running_clerk
-from chaos.installation.cluster import Plan, running_cluster
+from chaos.installation.clerk import OrderRunner, running_clerk
+from chaos.installation.cluster import InstallationPlan, running_cluster
 from core.settings import Settings
 from core.telemetry import configure_logs
 from server.client import Client
@@ -45,7 +45,7 @@ async def _measured(rounds: int) -> tuple[list[float], list[float], list[float]]
     accepted: list[float] = []
     commands: list[float] = []
     async with (
-        running_cluster(Plan(workers=1, gateways=2, step_ms=1.0)) as cluster,
+        running_cluster(InstallationPlan(workers=1, gateways=2, step_ms=1.0)) as cluster,
         running_clerk(cluster.site.environment()) as clerk,
         Client(cluster.gateways[0].url, cluster.tenant.key) as one,
         Client(cluster.gateways[1].url, cluster.tenant.key) as other,
@@ -65,7 +65,7 @@ async def _measured(rounds: int) -> tuple[list[float], list[float], list[float]]
     return refused, accepted, commands
 
 
-async def _corrected(clerk: Clerk, tenant: str, request: str, tokens: int, number: int) -> float:
+async def _corrected(clerk: OrderRunner, tenant: str, request: str, tokens: int, number: int) -> float:
     began = time.monotonic()
     of = ("--tenant", tenant, "--output", str(tokens), "--cause", f"round {number}")
     await clerk.parley("usage", "correct", request, *of)

@@ -19,12 +19,12 @@ from billing.api import create_key, create_project, create_tenant
 from billing.usage import UsageEvent
 from chaos.bench.load import Ask
 from chaos.bench.targets import EngineArguments
-from chaos.bench.wire import Wire
-from chaos.installation.testbed import Ground, Running, answers, ground
+from chaos.bench.wire import BenchSocket
+from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, ground
 from core.database import Database
 from core.redis import Client, connect
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import PoolQueue, prepare_model, register_model
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -38,30 +38,30 @@ BATCHED_TOKENS = 256
 MODEL = "smollm2"
 
 
-class Engine(StrEnum):
+class BenchEngine(StrEnum):
     """What the worker runs."""
 
     SCRIPTED = "scripted"
     VLLM = "vllm"
 
 
-def engine_option(default: Engine) -> Callable[[Command], Command]:
+def engine_option(default: BenchEngine) -> Callable[[Command], Command]:
     """The option --engine of the benchmarks that run with both."""
     return click.option(
         "--engine",
-        type=click.Choice([each.value for each in Engine]),
+        type=click.Choice([each.value for each in BenchEngine]),
         default=default.value,
         show_default=True,
-        callback=lambda _context, _option, value: Engine(value),
+        callback=lambda _context, _option, value: BenchEngine(value),
         help="What workers run. The scripted one has no raw AsyncLLM to compare with.",
     )
 
 
 @dataclass
-class Wires:
+class TenantSockets:
     """One tenant's sockets; each request goes over the one with the fewest."""
 
-    wires: list[Wire]
+    wires: list[BenchSocket]
     priority: str
 
     def ask(self, prompt: str, max_tokens: int) -> AsyncIterator[int]:
@@ -71,14 +71,14 @@ class Wires:
 
 
 @dataclass
-class Bed:
+class BenchInstallation:
     """A running installation."""
 
-    site: Ground
+    site: SessionTestbed
     redis: Client
     queue: PoolQueue
-    gateway: Running
-    worker: Running
+    gateway: RunningProcess
+    worker: RunningProcess
     stack: AsyncExitStack
     keys: dict[str, str] = field(default_factory=dict[str, str])
     tenants: dict[str, str] = field(default_factory=dict[str, str])
@@ -87,11 +87,11 @@ class Bed:
         """Ask as this tenant, which is made where it is new; so many requests fit its sockets."""
         if tenant not in self.keys:
             await self._make(tenant)
-        wires: list[Wire] = []
+        wires: list[BenchSocket] = []
         for _ in range(-(-at_once // REQUESTS_PER_WIRE)):
-            wires.append(await Wire.open(self.gateway.url, self.keys[tenant]))
+            wires.append(await BenchSocket.open(self.gateway.url, self.keys[tenant]))
             self.stack.push_async_callback(wires[-1].close)
-        return Wires(wires, priority).ask
+        return TenantSockets(wires, priority).ask
 
     async def _make(self, tenant: str) -> None:
         database = Database(self.site.settings.database_endpoint)
@@ -144,8 +144,8 @@ def arguments(folder: Path, slots: int, max_model_len: int = 2048, **changes: An
 
 @asynccontextmanager
 async def running_bed(
-    engine: Engine, slots: int, max_model_len: int = 2048, step_ms: float = 20.0, **settings: object
-) -> AsyncGenerator[Bed]:
+    engine: BenchEngine, slots: int, max_model_len: int = 2048, step_ms: float = 20.0, **settings: object
+) -> AsyncGenerator[BenchInstallation]:
     """A fresh installation that answers; removed at the end."""
     given: dict[str, Any] = {
         "worker_slots": slots,
@@ -155,11 +155,11 @@ async def running_bed(
         "log_keep_seconds": 300,
         **settings,
     }
-    if engine is Engine.VLLM:
+    if engine is BenchEngine.VLLM:
         given |= {"model": MODEL, "worker_max_model_len": max_model_len}
     async with AsyncExitStack() as stack:
         site = await stack.enter_async_context(ground(**given))
-        if engine is Engine.VLLM:
+        if engine is BenchEngine.VLLM:
             await register(site)
         else:
             given |= {"test_backend": "scripted", "test_step_ms": step_ms}
@@ -168,12 +168,12 @@ async def running_bed(
         gateway = await site.gateway(**given)
         worker = await site.start(["-m", "core.cli", "worker"], **given)
         await answers(gateway, "/readyz", READY_SECONDS_MAX)
-        yield Bed(
+        yield BenchInstallation(
             site, redis, PoolQueue(redis, site.settings.pool, site.settings), gateway, worker, site.stack
         )
 
 
-async def register(site: Ground) -> None:
+async def register(site: SessionTestbed) -> None:
     """The built-in model, for this installation."""
     database = Database(site.settings.database_endpoint)
     try:
@@ -183,7 +183,7 @@ async def register(site: Ground) -> None:
 
 
 @dataclass
-class Watched:
+class WorkerSamples:
     """What the worker said of itself, a second apart, while something was measured."""
 
     running: list[int] = field(default_factory=list[int])
@@ -192,7 +192,7 @@ class Watched:
 
 
 @asynccontextmanager
-async def watching(bed: Bed, into: Watched) -> AsyncGenerator[None]:
+async def watching(bed: BenchInstallation, into: WorkerSamples) -> AsyncGenerator[None]:
     """Look at the worker every second until the block ends."""
 
     async def look() -> None:
@@ -207,4 +207,4 @@ async def watching(bed: Bed, into: Watched) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        await end_tasks([task])
+        await cancel_tasks([task])

@@ -13,10 +13,10 @@ import click
 import uvloop
 
 from chaos.bench import fairness_live
-from chaos.bench.engine_testbed import Engine, engine_option
+from chaos.bench.engine_testbed import BenchEngine, engine_option
 from chaos.bench.queue import FINGERPRINT, PROMPT_TOKENS, lines, request_of
 from chaos.figures.figures import Figure, json_option, progress, show
-from engine.api import Append, Claim, Entry, EntryKind, Offer, PoolQueue, TenantTerms
+from engine.api import Append, Claim, ClaimOffer, Entry, EntryKind, PoolQueue, TenantTerms
 
 JAIN_LEAST = 0.99
 WEIGHTS = (1.0, 2.0, 4.0)
@@ -30,7 +30,7 @@ OUTPUT_WEIGHT = 2
 
 
 @dataclass
-class Answer:
+class BenchAnswer:
     """A running request and how far it is."""
 
     claim: Claim
@@ -40,12 +40,12 @@ class Answer:
 
 
 @dataclass
-class Worker:
+class FairnessWorker:
     """Claims while it has slots, and appends a token to each of its answers at every step."""
 
     name: str
     queue: PoolQueue
-    answers: list[Answer] = field(default_factory=list[Answer])
+    answers: list[BenchAnswer] = field(default_factory=list[BenchAnswer])
     calls: int = 0
 
     async def step(self, rng: random.Random, service: dict[str, float]) -> list[Claim]:
@@ -53,10 +53,10 @@ class Worker:
         await self.queue.renew(self.name, 0, {})
         if len(self.answers) < SLOTS:
             self.calls += 1
-            offer = Offer(FINGERPRINT, SLOTS - len(self.answers), 1_000_000, 1_000_000)
+            offer = ClaimOffer(FINGERPRINT, SLOTS - len(self.answers), 1_000_000, 1_000_000)
             for claim in (await self.queue.claim(self.name, self.calls, offer)).claims:
                 service[claim.tenant] += PROMPT_TOKENS
-                self.answers.append(Answer(claim, rng.randint(1, OUTPUT_TOKENS_MAX), o=claim.o))
+                self.answers.append(BenchAnswer(claim, rng.randint(1, OUTPUT_TOKENS_MAX), o=claim.o))
         await self.queue.append(self.name, [_token(answer) for answer in self.answers])
         for answer in self.answers:
             answer.n += 1
@@ -70,14 +70,14 @@ class Worker:
 @click.option("--seconds", default=60, show_default=True, help="Of the scripted workers' own time.")
 @click.option("--workers", default=2, show_default=True, help="Scripted ones; with vLLM it is one.")
 @click.option("--seed", default=1, show_default=True)
-@engine_option(Engine.SCRIPTED)
+@engine_option(BenchEngine.SCRIPTED)
 @json_option
-def fairness(seconds: int, workers: int, seed: int, engine: Engine, as_json: bool) -> None:
+def fairness(seconds: int, workers: int, seed: int, engine: BenchEngine, as_json: bool) -> None:
     """How evenly tenants of weights 1, 2 and 4 are served.
 
     All three have a backlog all the time. Aim: Jain's index of service by weight >= 0.99.
     """
-    if engine is Engine.VLLM:
+    if engine is BenchEngine.VLLM:
         service = asyncio.run(fairness_live.served(engine, WEIGHTS, seconds, LIVE_SLOTS))
     else:
         service = uvloop.run(_serve(seconds, workers, random.Random(seed)))
@@ -106,7 +106,7 @@ async def _serve(seconds: int, count: int, rng: random.Random) -> dict[str, floa
     now = [START_MS]
     async with lines() as (redis, settings):
         queue = PoolQueue(redis, "bench", settings, lambda: now[0])
-        workers = [Worker(f"worker{at}", queue) for at in range(count)]
+        workers = [FairnessWorker(f"worker{at}", queue) for at in range(count)]
         for worker in workers:
             await queue.register(worker.name, FINGERPRINT, {"kv_tokens": 1_000_000})
         for weight in WEIGHTS:
@@ -123,7 +123,7 @@ async def _serve(seconds: int, count: int, rng: random.Random) -> dict[str, floa
     return service
 
 
-def _token(answer: Answer) -> Append:
+def _token(answer: BenchAnswer) -> Append:
     """The next token; the last one with the end."""
     last = answer.n + 1 == answer.length
     end = Entry(o=answer.o + 1, k=EntryKind.END, i=answer.length, v=b'{"reason":"length"}')

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.bench import load
-from chaos.bench.engine_testbed import Bed, Engine, running_bed
+from chaos.bench.engine_testbed import BenchEngine, BenchInstallation, running_bed
 from chaos.bench.load import Ask
 from chaos.figures.figures import progress
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import TenantTerms
 
 PROMPT_TOKENS = 40  # about what load.prompt renders to
@@ -22,7 +22,7 @@ SETTLE_SECONDS = 5.0
 
 
 @dataclass
-class Tenant:
+class LoadedTenant:
     """Keeps a backlog, and counts what it is served."""
 
     weight: float
@@ -41,7 +41,7 @@ class Tenant:
                 began = True
 
 
-async def served(engine: Engine, weights: Sequence[float], seconds: int, slots: int) -> dict[str, float]:
+async def served(engine: BenchEngine, weights: Sequence[float], seconds: int, slots: int) -> dict[str, float]:
     """Weighted tokens by tenant, over so many seconds after all have a backlog."""
     async with running_bed(engine, slots) as here:
         tenants = [await _tenant(here, weight) for weight in weights]
@@ -61,11 +61,11 @@ async def served(engine: Engine, weights: Sequence[float], seconds: int, slots: 
                 for each, was in zip(tenants, before, strict=True)
             }
         finally:
-            await end_tasks(callers)
+            await cancel_tasks(callers)
 
 
-async def _tenant(here: Bed, weight: float) -> Tenant:
+async def _tenant(here: BenchInstallation, weight: float) -> LoadedTenant:
     name = f"weight{weight:g}"
     ask = await here.asker(name, BACKLOG)
     await here.queue.set_tenant(here.tenants[name], TenantTerms(weight=weight))
-    return Tenant(weight, ask)
+    return LoadedTenant(weight, ask)

@@ -11,8 +11,15 @@ from dataclasses import dataclass, field, replace
 import click
 
 from chaos.bench import engine_testbed
-from chaos.bench.crowd import Setting, probed
-from chaos.bench.engine_testbed import Bed, Engine, Watched, engine_option, running_bed, watching
+from chaos.bench.crowd import CrowdSetting, probed
+from chaos.bench.engine_testbed import (
+    BenchEngine,
+    BenchInstallation,
+    WorkerSamples,
+    engine_option,
+    running_bed,
+    watching,
+)
 from chaos.bench.load import Ask
 from chaos.bench.targets import Raw
 from chaos.figures.figures import Figure, json_option, progress, show
@@ -32,11 +39,11 @@ PARLEY_IDLE, PARLEY_FULL, RAW_IDLE, RAW_FULL = (
 
 
 @dataclass
-class Found:
+class InteractiveSamples:
     """Samples by setting, and what the worker said meanwhile."""
 
     samples: dict[str, list[Sample]] = field(default_factory=dict[str, list[Sample]])
-    watched: Watched = field(default_factory=Watched)
+    watched: WorkerSamples = field(default_factory=WorkerSamples)
     streams: int = 0
     to_claim_ms: list[int] = field(default_factory=list[int])
     in_engine_ms: list[int] = field(default_factory=list[int])
@@ -83,23 +90,23 @@ class Found:
 @click.option("--slots", default=32, show_default=True, help="Of the worker, and sequences of raw AsyncLLM.")
 @click.option("--rounds", default=3, show_default=True, help="Of each setting, in turns.")
 @click.option("--probes", default=15, show_default=True, help="Questions of each round.")
-@engine_option(Engine.VLLM)
+@engine_option(BenchEngine.VLLM)
 @json_option
-def interactive(slots: int, rounds: int, probes: int, engine: Engine, as_json: bool) -> None:
+def interactive(slots: int, rounds: int, probes: int, engine: BenchEngine, as_json: bool) -> None:
     """First token of interactive work on a worker full of bulk.
 
     Aim: at most 1.15 times what raw AsyncLLM takes beside as many decoding streams (medians).
     """
-    setting = Setting(2 * slots, slots, BULK_TOKENS, probes, PROBE_TOKENS, first=0)
+    setting = CrowdSetting(2 * slots, slots, BULK_TOKENS, probes, PROBE_TOKENS, first=0)
     found = asyncio.run(_measure(engine, slots, rounds, setting))
     show("interactive", found.figures(), as_json, {"slots": slots, "engine": engine.value, "rounds": rounds})
 
 
-async def _measure(engine: Engine, slots: int, rounds: int, setting: Setting) -> Found:
-    found = Found()
+async def _measure(engine: BenchEngine, slots: int, rounds: int, setting: CrowdSetting) -> InteractiveSamples:
+    found = InteractiveSamples()
     async with AsyncExitStack() as stack:
         raw: Raw | None = None
-        if engine is Engine.VLLM:
+        if engine is BenchEngine.VLLM:
             raw = await Raw.start(engine_testbed.arguments(await engine_testbed.model_folder(), slots))
             stack.push_async_callback(raw.stop)
         here = await stack.enter_async_context(running_bed(engine, slots))
@@ -122,7 +129,7 @@ async def _measure(engine: Engine, slots: int, rounds: int, setting: Setting) ->
     return found
 
 
-async def _idle(found: Found, raw: Raw | None, person: Ask, setting: Setting) -> None:
+async def _idle(found: InteractiveSamples, raw: Raw | None, person: Ask, setting: CrowdSetting) -> None:
     """Each alone; the first questions only warm up."""
     alone = replace(setting, crowd=0)
     warm = replace(alone, probes=3, first=8000)
@@ -133,7 +140,9 @@ async def _idle(found: Found, raw: Raw | None, person: Ask, setting: Setting) ->
         found.add(RAW_IDLE, await raw.probed(replace(alone, first=4000)))
 
 
-async def _full(found: Found, here: Bed, crowd: Ask, person: Ask, setting: Setting) -> None:
+async def _full(
+    found: InteractiveSamples, here: BenchInstallation, crowd: Ask, person: Ask, setting: CrowdSetting
+) -> None:
     async with watching(here, found.watched):
         found.add(PARLEY_FULL, await probed(crowd, person, setting))
     await here.idle()

@@ -13,13 +13,13 @@ import uvloop
 
 from billing.api import PinnedPrices, UsageEvent, UsageOwner
 from billing.usage import encode
-from chaos.bench.queue import FINGERPRINT, FLUSH_REQUESTS, Line, lines
+from chaos.bench.queue import FINGERPRINT, FLUSH_REQUESTS, WaitingPool, lines
 from chaos.figures.figures import Figure, json_option, show
 from chaos.figures.samples import percentile
 from core.clock import now_ms
 from core.settings import Settings
-from core.tasks import end_tasks
-from engine.api import Append, Claim, Entry, EntryKind, Journal, PoolQueue, journal_of
+from core.tasks import cancel_tasks
+from engine.api import Append, Claim, Entry, EntryKind, Journal, PoolQueue, make_journal
 
 ROUNDS = 6
 
@@ -37,7 +37,7 @@ async def _measure(flushes: int) -> list[Figure]:
     cpu: dict[bool, list[float]] = {True: [], False: []}
     took: dict[bool, list[float]] = {True: [], False: []}
     async with lines() as (redis, settings):
-        line = Line(redis, settings)
+        line = WaitingPool(redis, settings)
         for number in range(2 * ROUNDS):
             kept = bool(number % 2)
             await line.fill(10, flushes * FLUSH_REQUESTS)
@@ -60,10 +60,10 @@ async def _measure(flushes: int) -> list[Figure]:
 
 
 async def _round(
-    line: Line, settings: Settings, claims: list[Claim], kept: bool
+    line: WaitingPool, settings: Settings, claims: list[Claim], kept: bool
 ) -> tuple[float, list[float]]:
     """Processor seconds of this process, and milliseconds of each flush, until all is written."""
-    own = journal_of(settings, "bench", f"w{time.monotonic_ns()}") if kept else None
+    own = make_journal(settings, "bench", f"w{time.monotonic_ns()}") if kept else None
     queue = PoolQueue(line.queue.redis, "bench", settings, ended=own.add if own else None)
     items = [_end(claim) for claim in claims]
     times: list[float] = []
@@ -73,7 +73,7 @@ async def _round(
         began = time.perf_counter()
         await queue.append("worker", items[first : first + FLUSH_REQUESTS])
         times.append(1000 * (time.perf_counter() - began))
-    await end_tasks([running])
+    await cancel_tasks([running])
     return time.process_time() - before, times
 
 

@@ -21,7 +21,7 @@ from core.database import Database
 from core.ids import uuid7
 from core.redis import connect
 from core.settings import Settings
-from server.context import make_edge
+from server.context import make_context
 
 Check = Callable[[], Awaitable[Any]]
 
@@ -29,7 +29,7 @@ Check = Callable[[], Awaitable[Any]]
 async def measure(settings: Settings) -> None:
     """Until stdin ends: `ticket 220` makes what so many checks need, `check 10` makes ten of them."""
     db, redis = Database(settings.database_endpoint), connect(settings)
-    edge = make_edge(settings, "bench", db, redis)
+    edge = make_context(settings, "bench", db, redis)
     try:
         tenant = await create_tenant(db, f"bench {uuid7(now_ms())}")
         project = await create_project(db, tenant.tenant_id, "web")

@@ -20,7 +20,7 @@ from chaos.bench.mask_shapes import generated_format
 from chaos.figures.figures import Figure, json_option, show
 from core.settings import Settings
 from engine.api import checked_format
-from engine.grammar.response_format import Shape, shape_of
+from engine.grammar.response_format import Shape, format_of
 from engine.trials.host import CPU_SECONDS_MAX, bound
 
 AIM_SECONDS = 0.02
@@ -77,7 +77,7 @@ def measured(trial: Any, raw: dict[str, Any], seed: int) -> tuple[str, dict[str,
         packed = checked_format(raw)
     except (ValueError, TypeError):
         return "refused before the trial", {}
-    shape = shape_of(packed) if packed else Shape(object=True)
+    shape = format_of(packed) if packed else Shape(object=True)
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -114,9 +114,9 @@ def _walked(trial: Any, shape: Shape, seed: int) -> dict[str, Any]:
 
 
 def _trial(folder: Path) -> Any:
-    from engine.trials.trial import Trial  # torch: only where it is measured
+    from engine.trials.trial import ShapeTrial  # torch: only where it is measured
 
-    return Trial(folder)
+    return ShapeTrial(folder)
 
 
 def _provisioned() -> Path:

@@ -12,8 +12,15 @@ from dataclasses import dataclass, field, replace
 import click
 
 from chaos.bench import engine_testbed
-from chaos.bench.crowd import Setting, probed
-from chaos.bench.engine_testbed import Bed, Engine, Watched, engine_option, running_bed, watching
+from chaos.bench.crowd import CrowdSetting, probed
+from chaos.bench.engine_testbed import (
+    BenchEngine,
+    BenchInstallation,
+    WorkerSamples,
+    engine_option,
+    running_bed,
+    watching,
+)
 from chaos.bench.load import Ask
 from chaos.bench.targets import Raw
 from chaos.figures.figures import Figure, json_option, progress, show
@@ -28,12 +35,12 @@ IDLE, FULL, FLOOD = "idle", "full, no backlog", "under the flood"
 
 
 @dataclass
-class Met:
+class NoisySamples:
     """One setting's samples, how long the quiet one's requests were in line, and what the worker said."""
 
     samples: list[Sample] = field(default_factory=list[Sample])
     in_line_ms: list[int] = field(default_factory=list[int])
-    watched: Watched = field(default_factory=Watched)
+    watched: WorkerSamples = field(default_factory=WorkerSamples)
 
     def ttft_ms(self, part: float) -> float:
         """A percentile of the time to the first token."""
@@ -58,22 +65,22 @@ class Met:
 @click.option("--rounds", default=3, show_default=True, help="Of each setting, in turns.")
 @click.option("--probes", default=20, show_default=True, help="Questions of the quiet tenant in each round.")
 @click.option("--raw-probes", default=4, show_default=True, help="Under the flood of raw AsyncLLM.")
-@engine_option(Engine.VLLM)
+@engine_option(BenchEngine.VLLM)
 @json_option
 def noisy(
-    slots: int, flood: int, rounds: int, probes: int, raw_probes: int, engine: Engine, as_json: bool
+    slots: int, flood: int, rounds: int, probes: int, raw_probes: int, engine: BenchEngine, as_json: bool
 ) -> None:
     """First token of a quiet tenant under another one's flood.
 
     Aim: p95 at most 1.2 times that on an equally full worker without a backlog.
     """
-    setting = Setting(slots + TO_KEEP_FULL, slots, NOISY_TOKENS, probes, PROBE_TOKENS, first=0)
+    setting = CrowdSetting(slots + TO_KEEP_FULL, slots, NOISY_TOKENS, probes, PROBE_TOKENS, first=0)
     found, fifo = asyncio.run(_measure(engine, setting, flood, rounds, raw_probes))
     facts = {"slots": slots, "flood": flood, "engine": engine.value, "rounds": rounds}
     show("noisy", _figures(found, fifo), as_json, facts)
 
 
-def _figures(found: Mapping[str, Met], fifo: Met | None) -> list[Figure]:
+def _figures(found: Mapping[str, NoisySamples], fifo: NoisySamples | None) -> list[Figure]:
     """Of all settings, and of raw AsyncLLM where it was asked."""
     figures = [row for name, met in found.items() for row in met.figures(name)]
     idle, full, under = (found[name].ttft_ms(0.95) for name in (IDLE, FULL, FLOOD))
@@ -93,14 +100,14 @@ def _figures(found: Mapping[str, Met], fifo: Met | None) -> list[Figure]:
     return figures
 
 
-def _of(fifo: Met, ours: Met) -> float:
+def _of(fifo: NoisySamples, ours: NoisySamples) -> float:
     return fifo.ttft_ms(0.5) / ours.ttft_ms(0.5)
 
 
 async def _measure(
-    engine: Engine, setting: Setting, flood: int, rounds: int, raw_probes: int
-) -> tuple[dict[str, Met], Met | None]:
-    found = {name: Met() for name in (IDLE, FULL, FLOOD)}
+    engine: BenchEngine, setting: CrowdSetting, flood: int, rounds: int, raw_probes: int
+) -> tuple[dict[str, NoisySamples], NoisySamples | None]:
+    found = {name: NoisySamples() for name in (IDLE, FULL, FLOOD)}
     async with running_bed(engine, setting.busy) as here:
         quiet = await here.asker("quiet")
         crowd = await here.asker("noisy", flood)
@@ -111,12 +118,19 @@ async def _measure(
             for name, open_ in both if number % 2 else reversed(both):
                 first = 10_000 * number + 5000 * (name == FLOOD)
                 await _ask(here, crowd, quiet, replace(setting, crowd=open_, first=first), name, found)
-    if engine is Engine.SCRIPTED:
+    if engine is BenchEngine.SCRIPTED:
         return found, None
     return found, await _first_come(replace(setting, crowd=flood, probes=raw_probes))
 
 
-async def _ask(here: Bed, crowd: Ask, quiet: Ask, setting: Setting, name: str, found: dict[str, Met]) -> None:
+async def _ask(
+    here: BenchInstallation,
+    crowd: Ask,
+    quiet: Ask,
+    setting: CrowdSetting,
+    name: str,
+    found: dict[str, NoisySamples],
+) -> None:
     met = found[name]
     async with watching(here, met.watched):
         met.samples += await probed(crowd, quiet, setting)
@@ -126,9 +140,9 @@ async def _ask(here: Bed, crowd: Ask, quiet: Ask, setting: Setting, name: str, f
     progress(f"{name}: p95 {met.ttft_ms(0.95):.0f} ms of {len(met.samples)}")
 
 
-async def _first_come(setting: Setting) -> Met:
+async def _first_come(setting: CrowdSetting) -> NoisySamples:
     """The same flood into vLLM's own queue."""
     async with AsyncExitStack() as stack:
         raw = await Raw.start(engine_testbed.arguments(await engine_testbed.model_folder(), setting.busy))
         stack.push_async_callback(raw.stop)
-        return Met(await raw.probed(setting))
+        return NoisySamples(await raw.probed(setting))

@@ -26,12 +26,12 @@ from core.ids import uuid7
 from core.redis import Client, connect
 from core.scripts import Script
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import (
     Append,
     Claim,
+    ClaimOffer,
     Enqueue,
-    Offer,
     PoolQueue,
     PriorityClass,
     RequestInput,
@@ -66,7 +66,7 @@ INPUT = input_encoder.encode(
 
 
 @dataclass(frozen=True)
-class Cost:
+class CallCost:
     """Milliseconds: of each call from begin to end, which on a busy machine holds the time others had the
     core; and by call the processor time of the server's main thread, for all that was called meanwhile."""
 
@@ -77,14 +77,14 @@ class Cost:
 class Costs(NamedTuple):
     """Of each kind of call."""
 
-    sixteen: Cost
-    one: Cost
-    nothing_fits: Cost
-    flush: Cost
-    put: Cost
+    sixteen: CallCost
+    one: CallCost
+    nothing_fits: CallCost
+    flush: CallCost
+    put: CallCost
 
 
-class Line:
+class WaitingPool:
     """A pool with waiting requests, and one worker of it."""
 
     def __init__(self, redis: Client, settings: Settings) -> None:
@@ -118,10 +118,12 @@ class Line:
         await self.queue.register("worker", FINGERPRINT, {"kv_tokens": 10_000_000})
         self._calls += 1
         return (
-            await self.queue.claim("worker", self._calls, Offer(FINGERPRINT, slots, kv_tokens, 10_000_000))
+            await self.queue.claim(
+                "worker", self._calls, ClaimOffer(FINGERPRINT, slots, kv_tokens, 10_000_000)
+            )
         ).claims
 
-    async def timed(self, script: Script, calls: Iterable[Any]) -> Cost:
+    async def timed(self, script: Script, calls: Iterable[Any]) -> CallCost:
         """What the server spent on `script` while these are awaited."""
         await self._redis.config_set("slowlog-max-len", 100_000)
         await self._redis.config_set("slowlog-log-slower-than", 0)
@@ -133,7 +135,7 @@ class Line:
         await self._redis.config_set("slowlog-log-slower-than", -1)
         found: list[dict[str, Any]] = await self._redis.slowlog_get(100_000)
         durations = [entry["duration"] / 1000 for entry in found if script.sha.encode() in entry["command"]]
-        return Cost(durations, cpu * 1000 / len(durations))
+        return CallCost(durations, cpu * 1000 / len(durations))
 
     async def _cpu_seconds(self) -> float:
         info = await self._redis.info("cpu")
@@ -175,9 +177,9 @@ def queue(tenants: int, requests: int, calls: int, as_json: bool) -> None:
 async def _measure(tenants: int, requests: int, calls: int) -> list[Figure]:
     found: list[Figure] = []
     async with lines() as redis:
-        found += await _idle(Line(redis[0], redis[1]), min(calls, WAKES_MAX))
+        found += await _idle(WaitingPool(redis[0], redis[1]), min(calls, WAKES_MAX))
         for count, waiting in ((min(tenants, 10), 1_000), (tenants, requests)):
-            line = Line(redis[0], redis[1])
+            line = WaitingPool(redis[0], redis[1])
             await redis[0].flushall()
             began = time.monotonic()
             await line.fill(count, waiting)
@@ -187,13 +189,13 @@ async def _measure(tenants: int, requests: int, calls: int) -> list[Figure]:
     return found
 
 
-async def _idle(line: Line, times: int) -> list[Figure]:
+async def _idle(line: WaitingPool, times: int) -> list[Figure]:
     """From before the enqueue to the claim in the hands of a worker that waits as workers do."""
     claimed: asyncio.Queue[float] = asyncio.Queue()
 
     async def worker() -> None:
         for call in count(1):
-            if (await line.queue.claim("idle", call, Offer(FINGERPRINT, 1, 10_000, 10_000))).claims:
+            if (await line.queue.claim("idle", call, ClaimOffer(FINGERPRINT, 1, 10_000, 10_000))).claims:
                 claimed.put_nowait(time.perf_counter())
             else:
                 await line.queue.wait_for_work()
@@ -208,7 +210,7 @@ async def _idle(line: Line, times: int) -> list[Figure]:
             await line.enqueue(0, number)
             took.append(1000 * (await claimed.get() - began))
     finally:
-        await end_tasks([working])
+        await cancel_tasks([working])
     return _wakes(took)
 
 
@@ -220,7 +222,7 @@ def _wakes(took: Sequence[float]) -> list[Figure]:
     ]
 
 
-async def _costs(line: Line, where: str, calls: int, waiting: int) -> list[Figure]:
+async def _costs(line: WaitingPool, where: str, calls: int, waiting: int) -> list[Figure]:
     nothing_fits = await line.timed(lua_scripts.CLAIM, (line.claim(16, kv_tokens=1) for _ in range(calls)))
     claims = await line.claim(16) + await line.claim(16)
     flush = await line.timed(lua_scripts.APPEND, _flushes(line, claims[:FLUSH_REQUESTS], calls))
@@ -241,7 +243,7 @@ def _of_scripts(where: str, costs: Costs) -> list[Figure]:
     ]
 
 
-def _flushes(line: Line, claims: Sequence[Claim], calls: int) -> Iterable[Any]:
+def _flushes(line: WaitingPool, claims: Sequence[Claim], calls: int) -> Iterable[Any]:
     """Appends of a token to each of these, one after the other."""
     for n in range(calls):
         yield line.queue.append("worker", [_token(claim, n) for claim in claims])
@@ -260,7 +262,7 @@ def _token(claim: Claim, n: int) -> Append:
     )
 
 
-def _figures(name: str, cost: Cost, most: float | None) -> list[Figure]:
+def _figures(name: str, cost: CallCost, most: float | None) -> list[Figure]:
     return [
         Figure(f"{name}: p50", percentile(cost.durations, 0.5), "ms"),
         Figure(f"{name}: p99", percentile(cost.durations, 0.99), "ms", most=most),

@@ -21,7 +21,7 @@ from billing.api import (
     Admitted,
     Counts,
     Dimension,
-    LimitBook,
+    LimitCache,
     MoneySum,
     PinnedPrices,
     Quota,
@@ -41,7 +41,7 @@ from core.embedded import EmbeddedValkey, ensure_home
 from core.ids import uuid7
 from core.redis import Client, connect
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 
 PRICES = PinnedPrices(
     book="default", version=1, input_nano=100_000_000, cached_input_nano=25_000_000, output_nano=400_000_000
@@ -57,13 +57,13 @@ WARM = 200
 
 
 @dataclass(frozen=True)
-class Slot:
+class BenchTenant:
     """A tenant, and how it is reached."""
 
     redis: Client
     db: Database
     quota: Quota
-    book: LimitBook
+    book: LimitCache
     tenant: str
 
     async def admission(self, user: str) -> Admission:
@@ -109,7 +109,7 @@ async def _measure(seconds: int, per_second: int, streams: int) -> list[Figure]:
         return await _cost(slot, seconds, per_second) + await _shared(slot, streams)
 
 
-async def _cost(slot: Slot, seconds: int, per_second: int) -> list[Figure]:
+async def _cost(slot: BenchTenant, seconds: int, per_second: int) -> list[Figure]:
     """Requests begin at even times, whether those before are settled or not."""
     for scope in SCOPES:
         for dimension, limit in (
@@ -171,7 +171,9 @@ def _beside(free: Sequence[tuple[float, float]], floor: list[float], server_us: 
     ]
 
 
-async def _requests(slot: Slot, total: int, per_second: int) -> tuple[list[tuple[float, float]], float]:
+async def _requests(
+    slot: BenchTenant, total: int, per_second: int
+) -> tuple[list[tuple[float, float]], float]:
     """Milliseconds of each reservation and settlement, and the seconds that all took."""
     took: list[tuple[float, float]] = []
 
@@ -196,7 +198,7 @@ def _percentiles(name: str, took: list[float]) -> list[Figure]:
     return [Figure(f"{name}: p{p:.0f}", round(percentile(took, p / 100), 3), "ms") for p in (50.0, 99.0)]
 
 
-async def _one(slot: Slot, number: int) -> tuple[float, float]:
+async def _one(slot: BenchTenant, number: int) -> tuple[float, float]:
     """Milliseconds of the reservation and of the settlement."""
     admission = await slot.admission(f"u{number % 100}")
     began = time.perf_counter()
@@ -229,10 +231,10 @@ def _ended(admission: Admission, output: int) -> UsageEvent:
     )
 
 
-async def _shared(slot: Slot, streams: int) -> list[Figure]:
+async def _shared(slot: BenchTenant, streams: int) -> list[Figure]:
     """Streams of another tenant that only the budget ends."""
     tenant = (await create_tenant(slot.db, "shared")).tenant_id
-    shared = Slot(slot.redis, slot.db, slot.quota, LimitBook(slot.db), tenant)
+    shared = BenchTenant(slot.redis, slot.db, slot.quota, LimitCache(slot.db), tenant)
     chunk_nano = rate(Counts(output_text=CHUNK), PRICES)[1]
     limit = CHUNKS_OF_EACH * streams * chunk_nano
     await set_budget(slot.db, slot.redis, tenant, scope=Scope.TENANT, period="month", limit_nano=limit)
@@ -243,7 +245,7 @@ async def _shared(slot: Slot, streams: int) -> list[Figure]:
         async with asyncio.TaskGroup() as group:
             running = [group.create_task(_stream(shared, number)) for number in range(streams)]
     finally:
-        await end_tasks([sampling])
+        await cancel_tasks([sampling])
     ended = [task.result() for task in running]
     (left,) = await slot.quota.budget_sums(tenant)
     return _kept(left, limit, ended, overshoots, streams)
@@ -264,7 +266,7 @@ def _kept(
     ]
 
 
-async def _sample(slot: Slot, limit: int, overshoots: list[int]) -> None:
+async def _sample(slot: BenchTenant, limit: int, overshoots: list[int]) -> None:
     while True:
         sums = await slot.quota.budget_sums(slot.tenant)
         overshoots += [each.posted_nano + each.unbooked_nano + each.held_nano - limit for each in sums]
@@ -273,7 +275,7 @@ async def _sample(slot: Slot, limit: int, overshoots: list[int]) -> None:
         await asyncio.sleep(SAMPLE_SECONDS)
 
 
-async def _stream(slot: Slot, number: int) -> int:
+async def _stream(slot: BenchTenant, number: int) -> int:
     """What it cost until the budget ended it. It asks as a worker does: a chunk ahead, and again when others'
     holds may come back."""
     admission = await slot.admission(f"u{number}")
@@ -293,7 +295,7 @@ async def _stream(slot: Slot, number: int) -> int:
 
 
 @asynccontextmanager
-async def slots() -> AsyncGenerator[Slot]:
+async def slots() -> AsyncGenerator[BenchTenant]:
     """A tenant in a Valkey and a database of its own, removed at the end."""
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         url = f"sqlite+aiosqlite:///{Path(folder) / 'parley.db'}"
@@ -305,7 +307,7 @@ async def slots() -> AsyncGenerator[Slot]:
         db, redis = Database(url), connect(settings)
         try:
             tenant = (await create_tenant(db, "bench")).tenant_id
-            yield Slot(redis, db, Quota(redis, settings, db), LimitBook(db), tenant)
+            yield BenchTenant(redis, db, Quota(redis, settings, db), LimitCache(db), tenant)
         finally:
             await redis.aclose()
             await db.close()

@@ -52,7 +52,7 @@ async def obey(engine: RawEngine, command: str, **what: Any) -> list[Sample]:
     """`load`: a round of it (load.run); `probed` and `beside_prefill`: as in beside.py."""
     match command:
         case "probed":
-            return await crowd.probed(engine.ask, engine.ask, crowd.Setting(**what))
+            return await crowd.probed(engine.ask, engine.ask, crowd.CrowdSetting(**what))
         case "beside_prefill":
             return list(await crowd.beside_prefill(engine.ask, **what))
         case _:

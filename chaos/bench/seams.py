@@ -19,9 +19,9 @@ from chaos.bench.prompts import PROMPTS
 from chaos.figures.figures import Figure, json_option, progress, show
 from core.settings import Settings
 from engine.api import (
-    Ask,
-    Given,
-    Interrupted,
+    InterruptedAnswer,
+    InterruptedEngine,
+    InterruptedPrompt,
     Sampling,
     checked_format,
     prepare_model,
@@ -78,7 +78,7 @@ HAN = {"type": "regex", "pattern": "^[\u4e00-\u9fff\U0001f300-\U0001f5ff]{12}$"}
 
 
 @dataclass
-class Row:
+class SeamCase:
     """One kind of answers. `sampling` is that of the n-th prompt; `spans`: cuts are inside a stop string;
     `splits`: cuts are inside a character."""
 
@@ -89,7 +89,7 @@ class Row:
     splits: bool = False
 
 
-def rows(tokens: int) -> list[Row]:
+def rows(tokens: int) -> list[SeamCase]:
     """All of them, with answers of so many tokens at most."""
 
     def greedy(**options: Any) -> Callable[[int], Sampling]:
@@ -100,14 +100,16 @@ def rows(tokens: int) -> list[Row]:
         return Sampling(max_tokens=96, temperature=0.0, response_format=checked_format(shape))
 
     return [
-        Row("greedy", greedy()),
-        Row("seeded", lambda number: Sampling(max_tokens=tokens, temperature=1.0, top_p=0.95, seed=number)),
-        Row("penalties", greedy(presence_penalty=0.7, frequency_penalty=0.9, repetition_penalty=1.1)),
-        Row("logprobs", greedy(), checked=True),
-        Row("min_tokens = max_tokens", greedy(min_tokens=tokens)),
-        Row("stop strings across the seam", greedy(), spans=True),
-        Row("response_format", shaped),
-        Row(
+        SeamCase("greedy", greedy()),
+        SeamCase(
+            "seeded", lambda number: Sampling(max_tokens=tokens, temperature=1.0, top_p=0.95, seed=number)
+        ),
+        SeamCase("penalties", greedy(presence_penalty=0.7, frequency_penalty=0.9, repetition_penalty=1.1)),
+        SeamCase("logprobs", greedy(), checked=True),
+        SeamCase("min_tokens = max_tokens", greedy(min_tokens=tokens)),
+        SeamCase("stop strings across the seam", greedy(), spans=True),
+        SeamCase("response_format", shaped),
+        SeamCase(
             "UTF-8 split at the seam",
             lambda _: Sampling(max_tokens=96, temperature=0.0, response_format=checked_format(HAN)),
             splits=True,
@@ -119,7 +121,7 @@ def rows(tokens: int) -> list[Row]:
 class Result:
     """What a row found. `different`: the prompts whose continued answer is another one."""
 
-    row: Row
+    row: SeamCase
     compared: int
     cuts: int
     different: list[int]
@@ -166,7 +168,7 @@ def _figures(result: Result) -> list[Figure]:
 
 
 async def _run(
-    settings: Settings, model: str, chosen: Sequence[Row], prompts: int, seed: int
+    settings: Settings, model: str, chosen: Sequence[SeamCase], prompts: int, seed: int
 ) -> list[Result]:
     folder = await prepare_model(model, settings.home, progress)
     async with _engine(settings, folder) as engine:
@@ -177,17 +179,21 @@ async def _run(
 
 
 @asynccontextmanager
-async def _engine(settings: Settings, folder: Path) -> AsyncGenerator[Interrupted]:
-    engine = await Interrupted.start(settings, folder, MODEL_LEN)
+async def _engine(settings: Settings, folder: Path) -> AsyncGenerator[InterruptedEngine]:
+    engine = await InterruptedEngine.start(settings, folder, MODEL_LEN)
     try:
         yield engine
     finally:
         await engine.stop()
 
 
-async def _compare(engine: Interrupted, row: Row, prompts: Sequence[list[int]], rng: random.Random) -> Result:
+async def _compare(
+    engine: InterruptedEngine, row: SeamCase, prompts: Sequence[list[int]], rng: random.Random
+) -> Result:
     """Whole answers first, then the same with cuts inside them."""
-    whole = [Ask(prompt, row.sampling(at), (), row.checked) for at, prompt in enumerate(prompts)]
+    whole = [
+        InterruptedPrompt(prompt, row.sampling(at), (), row.checked) for at, prompt in enumerate(prompts)
+    ]
     answers = await engine.answers(whole)
     if row.spans:
         whole = [_with_stop(engine, *each, rng) for each in zip(whole, answers, strict=True)]
@@ -214,19 +220,27 @@ async def _compare(engine: Interrupted, row: Row, prompts: Sequence[list[int]], 
     )
 
 
-def _same(first: Given, second: Given) -> bool:
+def _same(first: InterruptedAnswer, second: InterruptedAnswer) -> bool:
     proper = first.reason in ("stop", "length")
     return proper and (first.ids, first.text, first.reason) == (second.ids, second.text, second.reason)
 
 
-def _with_stop(engine: Interrupted, ask: Ask, answer: Given, rng: random.Random) -> Ask:
+def _with_stop(
+    engine: InterruptedEngine, ask: InterruptedPrompt, answer: InterruptedAnswer, rng: random.Random
+) -> InterruptedPrompt:
     """The same with a stop string: the text of three tokens in a row in the answer."""
     at = rng.randrange(2, max(3, len(answer.ids) - 4))
     text = engine.tokenizer.decode(answer.ids[at : at + 3]).strip("\N{REPLACEMENT CHARACTER}") or "."
     return msgspec.structs.replace(ask, sampling=msgspec.structs.replace(ask.sampling, stop=(text[:64],)))
 
 
-def _cuts(engine: Interrupted, row: Row, ask: Ask, answer: Given, rng: random.Random) -> tuple[int, ...]:
+def _cuts(
+    engine: InterruptedEngine,
+    row: SeamCase,
+    ask: InterruptedPrompt,
+    answer: InterruptedAnswer,
+    rng: random.Random,
+) -> tuple[int, ...]:
     """Any tokens, the last one among them; where the row says so, inside a stop string or a character."""
     length = len(answer.ids)
     places = list(range(1, length + 1))

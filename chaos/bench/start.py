@@ -15,9 +15,9 @@ import time
 import click
 
 from chaos.bench import engine_testbed
-from chaos.bench.engine_testbed import Engine, engine_option
+from chaos.bench.engine_testbed import BenchEngine, engine_option
 from chaos.figures.figures import Figure, json_option, progress, show
-from chaos.installation.testbed import Ground, Running, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 
 START_SECONDS_MAX = 240.0
 IMPORTS = (
@@ -30,9 +30,9 @@ Starts = list[dict[str, int]]
 
 @click.command()
 @click.option("--starts", default=3, show_default=True, help="One after the other; medians are printed.")
-@engine_option(Engine.VLLM)
+@engine_option(BenchEngine.VLLM)
 @json_option
-def start(starts: int, engine: Engine, as_json: bool) -> None:
+def start(starts: int, engine: BenchEngine, as_json: bool) -> None:
     """What a worker's start takes, by phase.
 
     Imports, model load, memory profile, warm-up, self-test.
@@ -41,7 +41,7 @@ def start(starts: int, engine: Engine, as_json: bool) -> None:
     figures = [
         Figure(f"imports: {name}", _cpu_ms(code), "CPU ms")
         for name, code in IMPORTS
-        if engine is Engine.VLLM or "vllm" not in code
+        if engine is BenchEngine.VLLM or "vllm" not in code
     ]
     found = asyncio.run(_measure(engine, starts))
     for name in max(found, key=len):
@@ -50,11 +50,11 @@ def start(starts: int, engine: Engine, as_json: bool) -> None:
     show("start", figures, as_json, {"engine": engine.value, "starts": starts})
 
 
-async def _measure(engine: Engine, starts: int) -> Starts:
+async def _measure(engine: BenchEngine, starts: int) -> Starts:
     found: Starts = []
     async with ground(worker_threads=1) as site:
         settings: dict[str, object] = {"test_backend": "scripted"}
-        if engine is Engine.VLLM:
+        if engine is BenchEngine.VLLM:
             await engine_testbed.register(site)
             settings = {"model": engine_testbed.MODEL}
         for number in range(1, starts + 1):
@@ -63,7 +63,7 @@ async def _measure(engine: Engine, starts: int) -> Starts:
     return found
 
 
-async def _start(site: Ground, settings: dict[str, object]) -> dict[str, int]:
+async def _start(site: SessionTestbed, settings: dict[str, object]) -> dict[str, int]:
     running = await site.start(["-m", "core.cli", "worker"], worker_threads=1, **settings)
     try:
         line = await _started(running)
@@ -72,7 +72,7 @@ async def _start(site: Ground, settings: dict[str, object]) -> dict[str, int]:
     return {name: value for name, value in line.items() if name.endswith("_ms")}
 
 
-async def _started(running: Running) -> dict[str, int]:
+async def _started(running: RunningProcess) -> dict[str, int]:
     """The log's line. A RuntimeError where the worker ended before it."""
     deadline = time.monotonic() + START_SECONDS_MAX
     while running.alive and time.monotonic() < deadline:

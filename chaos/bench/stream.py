@@ -18,7 +18,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from chaos.bench.targets import EngineArguments, OpenAIServer, Parley, Raw, Target
+from chaos.bench.targets import BenchTarget, EngineArguments, OpenAIServer, Parley, Raw
 from chaos.figures.samples import Figures, figures, median
 from core.settings import Settings
 from engine.api import prepare_model
@@ -57,7 +57,7 @@ async def _measure(
     arguments = EngineArguments(folder, slots=max(levels), kv_mib=512, batched_tokens=256, max_model_len=2048)
     collected: dict[int, dict[str, list[Figures]]] = {}
     async with AsyncExitStack() as stack:
-        targets: list[Target] = []
+        targets: list[BenchTarget] = []
         for start in (
             Raw.start(arguments),
             OpenAIServer.start(arguments),

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 import httpx
 
 from chaos.bench import load
-from chaos.bench.crowd import Setting
-from chaos.bench.wire import Wire
+from chaos.bench.crowd import CrowdSetting
+from chaos.bench.wire import BenchSocket
 from chaos.figures.samples import Sample
 
 START_SECONDS_MAX = 240.0
@@ -29,7 +29,7 @@ PORTS = 10_000, 20_000  # tests take theirs from above these
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
 
-class Target(Protocol):
+class BenchTarget(Protocol):
     """A started target."""
 
     name: str
@@ -149,7 +149,7 @@ class Raw:
         what = {"concurrency": concurrency, "requests": requests, "max_tokens": max_tokens, "first": first}
         return await self.obey("load", **what)
 
-    async def probed(self, setting: Setting) -> list[Sample]:
+    async def probed(self, setting: CrowdSetting) -> list[Sample]:
         """Probes beside a crowd, inside the engine's process."""
         return await self.obey("probed", **asdict(setting))
 
@@ -227,7 +227,9 @@ class Parley:
 
     name = "Parley WebSocket"
 
-    def __init__(self, process: Any, home: tempfile.TemporaryDirectory[str], wires: list[Wire]) -> None:
+    def __init__(
+        self, process: Any, home: tempfile.TemporaryDirectory[str], wires: list[BenchSocket]
+    ) -> None:
         self._process = process
         self._home = home
         self._wires = wires
@@ -252,7 +254,7 @@ class Parley:
         async with httpx.AsyncClient() as client:
             await _ready(client, f"http://127.0.0.1:{port}/readyz", process)
         up = json.loads((Path(home.name) / "up.json").read_text())
-        return cls(process, home, [await Wire.open(up["url"], up["key"]) for _ in range(connections)])
+        return cls(process, home, [await BenchSocket.open(up["url"], up["key"]) for _ in range(connections)])
 
     def _ask(self, prompt: str, max_tokens: int) -> AsyncIterator[int]:
         return min(self._wires, key=lambda wire: wire.open_requests).ask(prompt, max_tokens)

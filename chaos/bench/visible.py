@@ -16,11 +16,11 @@ from pathlib import Path
 import click
 import uvloop
 
-from billing.api import GroupBy, Window, usage_in, zone_named
-from chaos.bench.wire import Wire
+from billing.api import GroupBy, PeriodWindow, usage_in, zone_named
+from chaos.bench.wire import BenchSocket
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.installation import postgres
-from chaos.installation.cluster import Cluster, Plan, running_cluster
+from chaos.installation.cluster import Installation, InstallationPlan, running_cluster
 from core.clock import now_ms
 from core.settings import Settings
 from core.telemetry import configure_logs
@@ -34,7 +34,7 @@ STEP_MS = 2.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class VisibleTimes:
     """What was found, in seconds from an answer's end to its usage being seen."""
 
     database: str
@@ -54,10 +54,10 @@ class Seen:
         ]
 
 
-async def measure(answers: int, per_second: float, database_url: str | None) -> Seen:
+async def measure(answers: int, per_second: float, database_url: str | None) -> VisibleTimes:
     """Ask at this rate and look at the usage all the time."""
     settings: dict[str, object] = {"database_url": database_url} if database_url else {}
-    plan = Plan(workers=1, seed=1, step_ms=STEP_MS, settings=settings | {"worker_slots": 64})
+    plan = InstallationPlan(workers=1, seed=1, step_ms=STEP_MS, settings=settings | {"worker_slots": 64})
     async with running_cluster(plan) as cluster:
         ended: list[float] = []
         seen: list[float] = []
@@ -67,15 +67,15 @@ async def measure(answers: int, per_second: float, database_url: str | None) -> 
         # The n-th that is seen is at least as old as the n-th that ended, whichever they are.
         waits = sorted(at - end for end, at in zip(sorted(ended), seen, strict=True))
         kind = cluster.database.dialect
-        return Seen(kind, answers, per_second, _rank(waits, 0.5), _rank(waits, 0.99), waits[-1])
+        return VisibleTimes(kind, answers, per_second, _rank(waits, 0.5), _rank(waits, 0.99), waits[-1])
 
 
 async def _ask(
-    cluster: Cluster, answers: int, per_second: float, ended: list[float], group: asyncio.TaskGroup
+    cluster: Installation, answers: int, per_second: float, ended: list[float], group: asyncio.TaskGroup
 ) -> None:
     chosen = random.Random(1)
     gateway, key = cluster.gateways[0].url, cluster.tenant.key
-    wires = [await Wire.open(gateway, key) for _ in range(WIRES)]
+    wires = [await BenchSocket.open(gateway, key) for _ in range(WIRES)]
     tasks: list[asyncio.Task[None]] = []
     due = time.monotonic()
     for number in range(answers):
@@ -88,15 +88,15 @@ async def _ask(
         await wire.close()
 
 
-async def _one(wire: Wire, question: str, ended: list[float]) -> None:
+async def _one(wire: BenchSocket, question: str, ended: list[float]) -> None:
     async for _ in wire.ask(question, TOKENS):
         pass
     ended.append(time.monotonic())
 
 
-async def _watch(cluster: Cluster, answers: int, ended: list[float], seen: list[float]) -> None:
+async def _watch(cluster: Installation, answers: int, ended: list[float], seen: list[float]) -> None:
     """Note for each request when it is in the sums."""
-    window = Window(now_ms() - 3_600_000, now_ms() + 3_600_000)
+    window = PeriodWindow(now_ms() - 3_600_000, now_ms() + 3_600_000)
     until = time.monotonic() + SEEN_SECONDS_MAX + answers
     while len(seen) < answers and time.monotonic() < until:
         usage = await usage_in(

@@ -18,7 +18,7 @@ Frame = dict[str, Any]
 ACK_EVERY_FRAMES = 16
 
 
-class Wire:
+class BenchSocket:
     """One WebSocket with up to 16 requests on it."""
 
     def __init__(self, socket: ClientConnection) -> None:
@@ -29,7 +29,7 @@ class Wire:
         self._task = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, url: str, key: str) -> "Wire":
+    async def open(cls, url: str, key: str) -> "BenchSocket":
         """Connect to http://… with an API key."""
         address = url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
         socket = await connect(address, subprotocols=[Subprotocol("parley.v1.json")], compression=None)

@@ -20,10 +20,10 @@ from redis.exceptions import RedisError
 from billing.api import UsageEvent
 from billing.usage import ENDED_FIELD, encode, ended_stream
 from chaos.books import rows
-from chaos.books.asking import Crowd
+from chaos.books.asking import Askers
 from chaos.books.customers import COVERED, CUSTOMERS, MODEL, OWN, SHARED, TIERED, flat, request_tiers, tiers
 from chaos.books.pricing import cost
-from chaos.books.stage import Stage
+from chaos.books.stage import BooksTestbed
 from chaos.books.terms import (
     ANY_MODEL,
     CACHED,
@@ -31,13 +31,13 @@ from chaos.books.terms import (
     METERS,
     OUTPUT,
     REQUEST,
+    ClientAnswer,
     Corrected,
     Prices,
-    Told,
 )
 from chaos.faults import kill_worker
-from chaos.faults.context import Scene
-from chaos.installation.cluster import Kept
+from chaos.faults.context import FaultContext
+from chaos.installation.cluster import RestartedProcess
 
 Act = Callable[[], Awaitable[bool]]
 BOOKED_SECONDS_MAX = 60.0
@@ -52,8 +52,8 @@ AOF_FOLDER = "appendonlydir"
 class Acts:
     """`done` counts what was done by its name; `events`: as the pool published them."""
 
-    stage: Stage
-    crowd: Crowd
+    stage: BooksTestbed
+    crowd: Askers
     events: list[UsageEvent]
     chosen: random.Random
     done: Counter[str] = field(default_factory=Counter[str])
@@ -76,7 +76,7 @@ class Acts:
                     return
                 await asyncio.sleep(max(0.0, left))
 
-    async def kills(self, scene: Scene, stop: asyncio.Event, per_second: float) -> None:
+    async def kills(self, scene: FaultContext, stop: asyncio.Event, per_second: float) -> None:
         """SIGKILL of a worker, a gateway or a biller, in turns."""
         kept = self.stage.cluster
         while per_second and not stop.is_set():
@@ -94,7 +94,7 @@ class Acts:
                         "kills of billers" if victims is kept.kept_billers else "kills of gateways"
                     ] += 1
 
-    def _kill(self, victim: Kept) -> None:
+    def _kill(self, victim: RestartedProcess) -> None:
         if victim.running.alive:
             os.kill(victim.running.process.pid, signal.SIGKILL)
 
@@ -147,14 +147,14 @@ class Acts:
         await self._ordered("refund", told, [], dict.fromkeys(METERS, 0))
         return True
 
-    async def _ordered(self, order: str, told: Told, flags: list[str], new: dict[str, int]) -> None:
+    async def _ordered(self, order: str, told: ClientAnswer, flags: list[str], new: dict[str, int]) -> None:
         cause = f"{order} {len(self.stage.history.facts)}"
         await self.stage.clerk.parley(
             "usage", order, told.id, "--tenant", told.tenant, "--cause", cause, *flags
         )
         self.stage.history.facts.append(Corrected(told.tenant, told.id, cause, new))
 
-    async def billed(self, again: bool) -> Told | None:
+    async def billed(self, again: bool) -> ClientAnswer | None:
         """An answer that is in the books; `again`: one that was corrected before."""
         told = [each for each in self.crowd.told if (each.id in self.touched) is again and each.output]
         if not told:

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from chaos.books.acts import DEAR, WITHDRAWN_AHEAD_MS, Act
 from chaos.books.customers import MODEL, OWN, SHARED, USD, flat
 from chaos.books.months import month_of, name_of
-from chaos.books.stage import Stage
-from chaos.books.terms import ANY_MODEL, INPUT, OUTPUT, Commitment, Moved, Version
+from chaos.books.stage import BooksTestbed
+from chaos.books.terms import ANY_MODEL, INPUT, OUTPUT, CostCenterChanged, MonthlyCommitment, Version
 
 MOVE_AHEAD_SECONDS = 8  # the command has to end before
 CENTERS = ("north", "south")
@@ -23,16 +23,16 @@ class Agreed:
     `next_month`: it begins only then."""
 
     name: str
-    terms: Commitment
+    terms: MonthlyCommitment
     notice: int | None = 0
     next_month: bool = False
 
 
 AGREED = (
-    Agreed("ada", Commitment(2 * USD + 3)),
-    Agreed("bob", Commitment(USD // 3), 1),
-    Agreed("dee", Commitment(USD // 5, INPUT, ANY_MODEL, 5_000), None),
-    Agreed("gus", Commitment(USD // 8, OUTPUT, MODEL, 700), next_month=True),
+    Agreed("ada", MonthlyCommitment(2 * USD + 3)),
+    Agreed("bob", MonthlyCommitment(USD // 3), 1),
+    Agreed("dee", MonthlyCommitment(USD // 5, INPUT, ANY_MODEL, 5_000), None),
+    Agreed("gus", MonthlyCommitment(USD // 8, OUTPUT, MODEL, 700), next_month=True),
 )
 
 
@@ -40,7 +40,7 @@ AGREED = (
 class Agreements:
     """`ids`: of commitments, as AGREED has them."""
 
-    stage: Stage
+    stage: BooksTestbed
     chosen: random.Random
     done: Counter[str] = field(default_factory=Counter[str])
     ids: list[str] = field(default_factory=list[str])
@@ -99,7 +99,7 @@ class Agreements:
         of = ("--tenant", asker.customer, asker.project, code, "--from", start)
         await self.stage.clerk.parley("projects", "move", *of)
         center = self.centers[asker.customer][code]
-        self.stage.history.moved.append(Moved(asker.tenant, asker.project, center, at * 1000))
+        self.stage.history.moved.append(CostCenterChanged(asker.tenant, asker.project, center, at * 1000))
         self._moved_at[asker.project] = at
         return True
 

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from chaos.books.terms import Told
+from chaos.books.terms import ClientAnswer
 from chaos.judge.allowed_losses import FORGOTTEN
-from chaos.observations import Answered, Question
+from chaos.observations import Answered, WorkloadRequest
 from chaos.workload import ask
 from server.client import Client
 
@@ -44,27 +44,27 @@ def wall_ms(monotonic: float) -> int:
     return round(time.time() * 1000 - (time.monotonic() - monotonic) * 1000)
 
 
-def questions(seed: int) -> Iterator[Question]:
+def questions(seed: int) -> Iterator[WorkloadRequest]:
     """For ever the same sequence for the same seed; no stop strings, so that a token is a character."""
     chosen = random.Random(f"books {seed}")
     number = 0
     while True:
         content = "".join(chosen.choices(LETTERS, k=chosen.randint(*CHARACTERS)))
-        yield Question(number, f"{number} {content}", chosen.randint(*TOKENS))
+        yield WorkloadRequest(number, f"{number} {content}", chosen.randint(*TOKENS))
         number += 1
 
 
 @dataclass
-class Crowd:
+class Askers:
     """`told`: every answer that was accepted, in the order they ended; `forgotten`: those that Redis lost
     while they ran; `lost`: those that came to no end otherwise; `refused`: by customer
     and code. Nobody begins while `gate` is shut."""
 
     url: str
     model: str
-    questions: Iterator[Question]
-    told: list[Told] = field(default_factory=list[Told])
-    forgotten: list[Told] = field(default_factory=list[Told])
+    questions: Iterator[WorkloadRequest]
+    told: list[ClientAnswer] = field(default_factory=list[ClientAnswer])
+    forgotten: list[ClientAnswer] = field(default_factory=list[ClientAnswer])
     lost: list[Answered] = field(default_factory=list[Answered])
     refused: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     open: dict[str, str] = field(default_factory=dict[str, str])
@@ -94,7 +94,7 @@ class Crowd:
     async def once(self, asker: Asker, tokens: int) -> Answered:
         """One more send by itself, read to its end."""
         async with Client(self.url, asker.secret, backoff_seconds=0.1) as client:
-            answer = await ask(client, asker.tenant, Question(0, ONCE, tokens), client.new_id())
+            answer = await ask(client, asker.tenant, WorkloadRequest(0, ONCE, tokens), client.new_id())
         self._note(asker, answer)
         return answer
 
@@ -143,8 +143,8 @@ class Crowd:
         else:
             self.lost.append(answer)
 
-    def _told(self, asker: Asker, answer: Answered, accepted_at: float, ended_at: float) -> Told:
-        return Told(
+    def _told(self, asker: Asker, answer: Answered, accepted_at: float, ended_at: float) -> ClientAnswer:
+        return ClientAnswer(
             tenant=asker.tenant,
             id=answer.id,
             project=asker.project,

@@ -15,7 +15,7 @@ Fault = tuple[int, str]  # nano too much (below zero: too little), and what
 
 
 @dataclass
-class Check:
+class SumCheck:
     """One comparison. `off`: how many of `compared` differ, by `off_nano` in all, whatever the sign."""
 
     name: str
@@ -38,8 +38,8 @@ def key_of(row: Row) -> Request:
     return row["tenant_id"], row["request_id"]
 
 
-def sums_of(name: str, wanted: Mapping[T, int], found: Mapping[T, int]) -> Check:
-    check = Check(name)
+def sums_of(name: str, wanted: Mapping[T, int], found: Mapping[T, int]) -> SumCheck:
+    check = SumCheck(name)
     for key in sorted(wanted.keys() | found.keys(), key=repr):
         off = found.get(key, 0) - wanted.get(key, 0)
         check.add([(off, f"{key}: {found.get(key, 0)}, expected {wanted.get(key, 0)}")] if off else [])

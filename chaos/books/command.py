@@ -17,8 +17,8 @@ from rich.table import Table
 from chaos.books import rows
 from chaos.books.acts import Act, Acts
 from chaos.books.agreements import Agreements
-from chaos.books.asking import Crowd, questions
-from chaos.books.checks import Check
+from chaos.books.asking import Askers, questions
+from chaos.books.checks import SumCheck
 from chaos.books.customers import MODEL
 from chaos.books.expected import booked_of
 from chaos.books.judge import judge, judge_refused
@@ -26,14 +26,14 @@ from chaos.books.mailbox import Mailbox, mail_server
 from chaos.books.months import month_of, name_of
 from chaos.books.probing import Probes
 from chaos.books.shown import TWO_DAYS_MS, shown
-from chaos.books.stage import Stage
-from chaos.books.terms import Closed, Fact
+from chaos.books.stage import BooksTestbed
+from chaos.books.terms import Fact, MonthClosed
 from chaos.books.withdrawals import CENTS_MAX, Moves
 from chaos.failpoints import databases
-from chaos.faults.context import Scene
+from chaos.faults.context import FaultContext
 from chaos.figures.figures import json_option, machine, progress
-from chaos.installation.clerk import Clerk, running_clerk
-from chaos.installation.cluster import Plan, running_cluster
+from chaos.installation.clerk import OrderRunner, running_clerk
+from chaos.installation.cluster import InstallationPlan, running_cluster
 from chaos.judge.collect import witnessed
 from chaos.workload import Crowd as AnyCrowd
 from core.settings import Settings
@@ -70,7 +70,7 @@ class Size:
 
 
 @dataclass
-class Found:
+class BooksResult:
     """What a run came to."""
 
     database: str
@@ -80,7 +80,7 @@ class Found:
     done: dict[str, int] = field(default_factory=dict[str, int])
     refused: dict[str, int] = field(default_factory=dict[str, int])
     reasons: dict[str, int] = field(default_factory=dict[str, int])
-    checks: list[Check] = field(default_factory=list[Check])
+    checks: list[SumCheck] = field(default_factory=list[SumCheck])
     seconds: float = 0.0
 
     @property
@@ -89,11 +89,11 @@ class Found:
         return sum(check.off for check in self.checks)
 
 
-async def run(size: Size, seed: int, database_url: str | None) -> Found:
+async def run(size: Size, seed: int, database_url: str | None) -> BooksResult:
     """One installation from its first customer to its last month."""
     began = time.monotonic()
     settings = SETTINGS | ({"database_url": database_url} if database_url else {})
-    plan = Plan(
+    plan = InstallationPlan(
         workers=3,
         gateways=2,
         billers=2,
@@ -109,22 +109,22 @@ async def run(size: Size, seed: int, database_url: str | None) -> Found:
         mail_server(Mailbox()) as mailbox,
         running_clerk(cluster.site.environment(**settings, **BOUNDS)) as clerk,
     ):
-        stage = Stage(cluster, clerk, random.Random(f"prices {seed}"))
+        stage = BooksTestbed(cluster, clerk, random.Random(f"prices {seed}"))
         await stage.make(size.seconds)
         progress(f"{len(stage.askers)} keys of {len(stage.ids)} customers, {time.monotonic() - began:.0f} s")
-        crowd = Crowd(cluster.balancer.url, MODEL, questions(seed))
+        crowd = Askers(cluster.balancer.url, MODEL, questions(seed))
         acts = Acts(stage, crowd, events, random.Random(f"acts {seed}"))
         moves = Moves(acts, mailbox, random.Random(f"moves {seed}"))
         agreements = Agreements(stage, random.Random(f"agreements {seed}"))
         await agreements.make()
         await _traffic(size, acts, [*moves.kinds, *agreements.kinds])
         refused = judge_refused(stage.history, crowd.refused)
-        probes = Probes(moves, Check("sends: refused a nano below, let in with it"))
+        probes = Probes(moves, SumCheck("sends: refused a nano below, let in with it"))
         await probes.all()
         facts = await _close_twice(acts)
         stage.history.facts = facts
         done = acts.done + moves.done + agreements.done
-        found = Found(cluster.database.dialect, seed, len(crowd.told), done=dict(done))
+        found = BooksResult(cluster.database.dialect, seed, len(crowd.told), done=dict(done))
         found.done["forgotten by Redis"] = len(crowd.forgotten)
         found.checks = [refused, probes.check, moves.answered]
         for (_, code), count in crowd.refused.items():
@@ -142,7 +142,7 @@ async def _traffic(size: Size, acts: Acts, more: list[Act]) -> None:
     stop = asyncio.Event()
     crowd.gate.set()
     async with asyncio.TaskGroup() as group:
-        scene = Scene(cluster, AnyCrowd(crowd.url, "", ""), group)
+        scene = FaultContext(cluster, AnyCrowd(crowd.url, "", ""), group)
         background = [
             group.create_task(acts.orders(more, stop, size.orders_per_second)),
             group.create_task(acts.kills(scene, stop, size.kills_per_second)),
@@ -166,7 +166,7 @@ async def _flushes(size: Size, acts: Acts, stop: asyncio.Event) -> None:
             await acts.flush(quiet=not size.flush_unread)
 
 
-async def _tell(size: Size, crowd: Crowd, stop: asyncio.Event) -> None:
+async def _tell(size: Size, crowd: Askers, stop: asyncio.Event) -> None:
     while not stop.is_set():
         await asyncio.sleep(10)
         progress(f"{len(crowd.told)} of {size.answers} answers")
@@ -190,23 +190,23 @@ async def _close_twice(acts: Acts) -> list[Fact]:
     return facts
 
 
-async def _close(stage: Stage, later: int) -> list[Closed]:
+async def _close(stage: BooksTestbed, later: int) -> list[MonthClosed]:
     """Close the running month of every customer, or the one after it, as if it were over."""
     now = time.time_ns() // 1_000_000
-    closed: list[Closed] = []
+    closed: list[MonthClosed] = []
     for customer in stage.history.customers.values():
         start, end = month_of(now, customer.zone)
         for _ in range(later):
             start, end = end, month_of(end, customer.zone)[1]
         of = ("--tenant", customer.name, "--month", name_of(start, customer.zone))
         await stage.clerk.parley("prices", "close-period", *of, later_ms=end + TWO_DAYS_MS - now)
-        closed.append(Closed(customer.id, start))
+        closed.append(MonthClosed(customer.id, start))
     return closed
 
 
-async def _judge(found: Found, stage: Stage, crowd: Crowd) -> None:
+async def _judge(found: BooksResult, stage: BooksTestbed, crowd: Askers) -> None:
     read = await rows.read(stage.cluster.database.engine)
-    lost = Check("answers: came to their end")
+    lost = SumCheck("answers: came to their end")
     for _ in crowd.told:
         lost.add([])
     for answer in crowd.lost:
@@ -219,22 +219,22 @@ async def _judge(found: Found, stage: Stage, crowd: Crowd) -> None:
     )
 
 
-async def _own_checks(clerk: Clerk) -> list[Check]:
+async def _own_checks(clerk: OrderRunner) -> list[SumCheck]:
     """R1 to R8 and `audit verify`, by their commands."""
     compared = await _reconciled(clerk)
-    checks: dict[str, Check] = {}
+    checks: dict[str, SumCheck] = {}
     for each in compared:
         off = each["state"] != "equal"
-        check = checks.setdefault(each["check"], Check(f"parley reconcile: {each['check']}"))
+        check = checks.setdefault(each["check"], SumCheck(f"parley reconcile: {each['check']}"))
         check.add([(0, json.dumps(each))] if off else [])
     verified = await clerk.run("audit", "verify", "--json")
-    audit = Check("parley audit verify", len(verified.objects))
+    audit = SumCheck("parley audit verify", len(verified.objects))
     if verified.code:
         audit.add((0, line) for line in verified.err.splitlines())
     return [*(checks[name] for name in sorted(checks)), audit]
 
 
-async def _reconciled(clerk: Clerk) -> list[dict[str, Any]]:
+async def _reconciled(clerk: OrderRunner) -> list[dict[str, Any]]:
     """Once nothing waits; what Redis lost a biller counts anew by itself, at its minute's look."""
     until = time.monotonic() + REST_SECONDS_MAX
     while True:
@@ -246,7 +246,7 @@ async def _reconciled(clerk: Clerk) -> list[dict[str, Any]]:
         await asyncio.sleep(2)
 
 
-def show(found: Found, as_json: bool) -> None:
+def show(found: BooksResult, as_json: bool) -> None:
     """A line a check, and what was found wrong."""
     if as_json:
         click.echo(json.dumps({**asdict(found), "off": found.off, "machine": machine()}))

@@ -4,7 +4,7 @@ commitments, wallets, other zones. Pure, and nothing of the product is in it."""
 import random
 from dataclasses import dataclass
 
-from chaos.books.terms import CACHED, INPUT, OUTPUT, REQUEST, UNITS, Commitment, Prices, Tiers
+from chaos.books.terms import CACHED, INPUT, OUTPUT, REQUEST, UNITS, MonthlyCommitment, Prices, Tiers
 
 SHARED, TIERED, COVERED, OWN = "shared", "tiered", "covered", "own"
 MODEL = "bytes"
@@ -12,35 +12,35 @@ USD = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CustomerPlan:
     """A customer to be made. `grants`: prepaid; `budget`: a hard one a month, in nano."""
 
     name: str
     zone: str
     book: str = SHARED
-    commitments: tuple[Commitment, ...] = ()
+    commitments: tuple[MonthlyCommitment, ...] = ()
     grants: tuple[tuple[str, int], ...] = ()  # kind, nano
     budget: int = 0
 
 
 CUSTOMERS = (
-    Wanted("ada", "UTC", budget=900 * USD),
-    Wanted("bob", "Pacific/Kiritimati"),
-    Wanted(
+    CustomerPlan("ada", "UTC", budget=900 * USD),
+    CustomerPlan("bob", "Pacific/Kiritimati"),
+    CustomerPlan(
         "cyd", "Europe/Berlin", OWN, grants=(("promo", 123_457), ("paid", 50 * USD), ("paid", 7 * USD + 3))
     ),
-    Wanted("dee", "Asia/Kolkata", TIERED),
-    Wanted("eve", "America/St_Johns", commitments=(Commitment(20 * USD + 1),)),
-    Wanted(
+    CustomerPlan("dee", "Asia/Kolkata", TIERED),
+    CustomerPlan("eve", "America/St_Johns", commitments=(MonthlyCommitment(20 * USD + 1),)),
+    CustomerPlan(
         "fay",
         "Pacific/Pago_Pago",
         COVERED,
         (
-            Commitment(3 * USD + 7, OUTPUT, MODEL, 1_500, 777_777_777),
-            Commitment(USD // 7, INPUT, "*", 9_001),
+            MonthlyCommitment(3 * USD + 7, OUTPUT, MODEL, 1_500, 777_777_777),
+            MonthlyCommitment(USD // 7, INPUT, "*", 9_001),
         ),
     ),
-    Wanted("gus", "America/New_York", grants=(("promo", 20_000), ("paid", 90_001))),
+    CustomerPlan("gus", "America/New_York", grants=(("promo", 20_000), ("paid", 90_001))),
 )
 
 

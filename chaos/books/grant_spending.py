@@ -11,11 +11,11 @@ what was paid, the newest first.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from chaos.books.terms import PAID, PAY_OUT, Granted, Request, Taken
+from chaos.books.terms import PAID, PAY_OUT, CreditTaken, Granted, Request
 
 
 @dataclass
-class Kept:
+class GrantBalance:
     """A grant and what is left of it. `number`: the how manieth it was; `lapsed`: what was left at its end,
     and was not wanted since."""
 
@@ -42,17 +42,17 @@ class Charged:
 
 
 @dataclass(frozen=True)
-class Ended:
+class GrantEnded:
     """The rest of a grant that is over."""
 
     key: str
 
 
 @dataclass
-class Purse:
+class ReplayedWallet:
     """A wallet while its moves are replayed. `paid` by request and grant; `asked_ms` of each request."""
 
-    grants: dict[str, Kept] = field(default_factory=dict[str, Kept])
+    grants: dict[str, GrantBalance] = field(default_factory=dict[str, GrantBalance])
     paid: dict[Request, dict[str, int]] = field(default_factory=dict[Request, dict[str, int]])
     cost: dict[Request, int] = field(default_factory=dict[Request, int])
     asked_ms: dict[Request, int] = field(default_factory=dict[Request, int])
@@ -72,12 +72,12 @@ class Purse:
         """One more, in the order of the books."""
         match move:
             case Granted():
-                self.grants[move.key] = Kept(move, len(self.grants), move.amount)
+                self.grants[move.key] = GrantBalance(move, len(self.grants), move.amount)
                 self._settle(self.grants[move.key])
-            case Ended():
+            case GrantEnded():
                 kept = self.grants[move.key]
                 kept.lapsed, kept.left = kept.lapsed + kept.left, 0
-            case Taken():
+            case CreditTaken():
                 self._take(move)
             case Charged():
                 self.asked_ms.setdefault(move.request, move.at_ms)
@@ -101,7 +101,7 @@ class Purse:
                 missing -= taken
                 own[key] = own.get(key, 0) + taken
 
-    def _take(self, move: Taken) -> None:
+    def _take(self, move: CreditTaken) -> None:
         """More than is left shows as a grant below nothing: it should have been refused."""
         if move.kind != PAY_OUT:
             self.grants[move.grant].left -= move.amount
@@ -114,7 +114,7 @@ class Purse:
             missing -= taken
         paid[0].left -= missing
 
-    def _settle(self, kept: Kept) -> None:
+    def _settle(self, kept: GrantBalance) -> None:
         for request in sorted(self.cost, key=lambda each: (self.asked_ms[each], each)):
             own = self.paid[request]
             taken = min(kept.left, self.cost[request] - sum(own.values()))
@@ -132,12 +132,12 @@ class Purse:
             rest -= back
 
 
-Move = Granted | Charged | Ended | Taken
+Move = Granted | Charged | GrantEnded | CreditTaken
 
 
-def replay(moves: Iterable[Move]) -> Purse:
+def replay(moves: Iterable[Move]) -> ReplayedWallet:
     """A wallet after all of its moves."""
-    purse = Purse()
+    purse = ReplayedWallet()
     for move in moves:
         purse.move(move)
     return purse

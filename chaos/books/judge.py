@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 
-from chaos.books.checks import Check, Fault, accounts, key_of, sums_of
-from chaos.books.expected import Bill, Expected, Under, expected_of
+from chaos.books.checks import Fault, SumCheck, accounts, key_of, sums_of
+from chaos.books.expected import ExpectedBill, ExpectedBooks, Under, expected_of
 from chaos.books.pricing import STAMP_MS
 from chaos.books.purse_checks import judge_orders, judge_wallets
 from chaos.books.rows import Rows
@@ -26,13 +26,13 @@ def under_of(rows: Rows) -> Under:
     return {key_of(each): (each["price_book_id"], each["price_version"]) for each in rows["usage_event"]}
 
 
-def expected_by(history: History, rows: Rows) -> Expected:
+def expected_by(history: History, rows: Rows) -> ExpectedBooks:
     """What the books should say, where they name versions and ends of requests."""
     ended = {key_of(each): int(each["ended_ms"]) for each in rows["usage_event"]}
     return expected_of(history, under_of(rows), ended)
 
 
-def judge(history: History, rows: Rows, cached: Callable[[int], int]) -> list[Check]:
+def judge(history: History, rows: Rows, cached: Callable[[int], int]) -> list[SumCheck]:
     """All checks. `cached`: how much of a prompt the engine found cached."""
     expected = expected_by(history, rows)
     return [
@@ -51,17 +51,17 @@ def judge(history: History, rows: Rows, cached: Callable[[int], int]) -> list[Ch
     ]
 
 
-def _each(name: str, expected: Expected, faults: Callable[[Bill], Iterator[Fault]]) -> Check:
-    check = Check(name)
+def _each(name: str, expected: ExpectedBooks, faults: Callable[[ExpectedBill], Iterator[Fault]]) -> SumCheck:
+    check = SumCheck(name)
     for bill in expected.bills.values():
         check.add(faults(bill))
     return check
 
 
-def _billed(rows: Rows) -> Callable[[Bill], Iterator[Fault]]:
+def _billed(rows: Rows) -> Callable[[ExpectedBill], Iterator[Fault]]:
     events = {key_of(each): each for each in rows["usage_event"]}
 
-    def faults(bill: Bill) -> Iterator[Fault]:
+    def faults(bill: ExpectedBill) -> Iterator[Fault]:
         told, row = bill.told, events.get(bill.told.key_of)
         if row is None:
             yield -told.cost, f"{told.id}: unbilled, told {told.cost} nano"
@@ -83,10 +83,10 @@ def _billed(rows: Rows) -> Callable[[Bill], Iterator[Fault]]:
     return faults
 
 
-def _counted(rows: Rows, cached: Callable[[int], int]) -> Callable[[Bill], Iterator[Fault]]:
+def _counted(rows: Rows, cached: Callable[[int], int]) -> Callable[[ExpectedBill], Iterator[Fault]]:
     claims = {key_of(each): int(each["claims"]) for each in rows["usage_event"]}
 
-    def faults(bill: Bill) -> Iterator[Fault]:
+    def faults(bill: ExpectedBill) -> Iterator[Fault]:
         told = bill.told
         if told.output != told.characters:
             yield 0, f"{told.id}: {told.output} tokens for {told.characters} characters"
@@ -100,7 +100,7 @@ def _counted(rows: Rows, cached: Callable[[int], int]) -> Callable[[Bill], Itera
     return faults
 
 
-def _priced(bill: Bill) -> Iterator[Fault]:
+def _priced(bill: ExpectedBill) -> Iterator[Fault]:
     if not bill.fits:
         yield bill.told.cost - bill.first_cost, f"{bill.told.id}: under a version that was not in force"
     elif bill.first_cost != bill.told.cost:
@@ -108,14 +108,14 @@ def _priced(bill: Bill) -> Iterator[Fault]:
         yield off, f"{bill.told.id}: told {bill.told.cost} nano, it costs {bill.first_cost}"
 
 
-def _lines(rows: Rows) -> Callable[[Bill], Iterator[Fault]]:
+def _lines(rows: Rows) -> Callable[[ExpectedBill], Iterator[Fault]]:
     sums: defaultdict[tuple[Request, str], list[int]] = defaultdict(lambda: [0, 0])
     for line in rows["usage_line"]:
         own = sums[key_of(line), line["meter"]]
         own[0] += int(line["quantity"])
         own[1] += int(line["amount_nano"])
 
-    def faults(bill: Bill) -> Iterator[Fault]:
+    def faults(bill: ExpectedBill) -> Iterator[Fault]:
         for meter in METERS:
             quantity, amount = sums[bill.told.key_of, meter]
             wanted = bill.quantities.get(meter, 0), bill.amounts[meter]
@@ -126,16 +126,16 @@ def _lines(rows: Rows) -> Callable[[Bill], Iterator[Fault]]:
     return faults
 
 
-def judge_strangers(expected: Expected, rows: Rows) -> Check:
+def judge_strangers(expected: ExpectedBooks, rows: Rows) -> SumCheck:
     """Nothing is booked that no client was accepted with."""
-    check = Check("events: somebody asked for them")
+    check = SumCheck("events: somebody asked for them")
     for row in rows["usage_event"]:
         known = key_of(row) in expected.bills
         check.add([] if known else [(int(row["cost_nano"]), f"{row['request_id']}: nobody asked")])
     return check
 
 
-def revenue(expected: Expected) -> dict[tuple[str, str], int]:
+def revenue(expected: ExpectedBooks) -> dict[tuple[str, str], int]:
     """What the ledger credits, by tenant and meter."""
     found: defaultdict[tuple[str, str], int] = defaultdict(int)
     for bill in expected.bills.values():
@@ -152,7 +152,7 @@ MEASURES = {INPUT: "input_uncached", CACHED: "input_cached", OUTPUT: "output_tex
 
 
 def rollups(
-    expected: Expected, rows: Rows
+    expected: ExpectedBooks, rows: Rows
 ) -> tuple[dict[tuple[object, ...], int], dict[tuple[object, ...], int]]:
     """Every number of every hour: as it should be, and as it is. Months' true-ups are in neither."""
     booked = {key_of(each) for each in rows["usage_event"]}
@@ -177,7 +177,7 @@ def rollups(
 
 
 def by_center(
-    expected: Expected, rows: Rows
+    expected: ExpectedBooks, rows: Rows
 ) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
     """What is charged to each cost center, by tenant: as it should be, and as the lines of requests are."""
     wanted: defaultdict[tuple[str, str], int] = defaultdict(int)
@@ -190,7 +190,7 @@ def by_center(
     return dict(wanted), dict(found)
 
 
-def true_ups(expected: Expected) -> dict[tuple[object, ...], int]:
+def true_ups(expected: ExpectedBooks) -> dict[tuple[object, ...], int]:
     """By tenant, month's beginning, model and meter."""
     return {
         (tenant, month, *line): nano
@@ -210,20 +210,20 @@ def _true_up_rows(rows: Rows) -> dict[tuple[object, ...], int]:
     return {key: nano for key, nano in found.items() if nano}
 
 
-def judge_held(rows: Rows) -> Check:
+def judge_held(rows: Rows) -> SumCheck:
     """Somebody decided on every event that was held."""
-    check = Check("quarantine: decided on")
+    check = SumCheck("quarantine: decided on")
     for row in rows["usage_quarantine"]:
         open_ = row["resolved_ms"] is None
         check.add([(0, f"{row['request_id']}: {row['reason']}, {row['detail']}")] if open_ else [])
     return check
 
 
-def judge_refused(history: History, refused: Mapping[tuple[str, str], int]) -> Check:
+def judge_refused(history: History, refused: Mapping[tuple[str, str], int]) -> SumCheck:
     """While Parley was at work, who pays afterwards was never refused for money, nor anybody for a budget.
 
     `refused`: how many sends, by customer and code."""
-    check = Check("sends: refused for money where it may lack")
+    check = SumCheck("sends: refused for money where it may lack")
     prepaid = {each.name for each in history.customers.values() if each.prepaid}
     for (name, code), count in sorted(refused.items()):
         wrong = code == "budget_exceeded" or (code == "insufficient_quota" and name not in prepaid)

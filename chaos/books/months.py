@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from chaos.books.pricing import amount
-from chaos.books.terms import ANY_MODEL, MINIMUM, Commitment, Tiers, Version
+from chaos.books.terms import ANY_MODEL, MINIMUM, MonthlyCommitment, Tiers, Version
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
@@ -68,7 +68,7 @@ def tiered(quantity: int, tiers: Tiers, charged: int) -> int:
             return charged
 
 
-def month_comes_to(used: Iterable[Used], commitments: Sequence[Commitment]) -> dict[Line, int]:
+def month_comes_to(used: Iterable[Used], commitments: Sequence[MonthlyCommitment]) -> dict[Line, int]:
     """What a month costs beyond what was charged with its requests, by model and meter: the true-up."""
     groups: dict[Line, list[Used]] = {}
     for each in used:
@@ -94,7 +94,7 @@ def month_comes_to(used: Iterable[Used], commitments: Sequence[Commitment]) -> d
     return {line: nano for line, nano in beyond.items() if nano}
 
 
-def _units(commitments: Iterable[Commitment]) -> dict[Line, int]:
+def _units(commitments: Iterable[MonthlyCommitment]) -> dict[Line, int]:
     left: dict[Line, int] = {}
     for each in commitments:
         if each.meter:
@@ -102,7 +102,7 @@ def _units(commitments: Iterable[Commitment]) -> dict[Line, int]:
     return left
 
 
-def _meter(group: Sequence[Used], covered: Sequence[Commitment], left: dict[Line, int]) -> int:
+def _meter(group: Sequence[Used], covered: Sequence[MonthlyCommitment], left: dict[Line, int]) -> int:
     """One model and meter, its versions the oldest first."""
     total, minimum = 0, 0
     for each in group:
@@ -119,7 +119,7 @@ def _meter(group: Sequence[Used], covered: Sequence[Commitment], left: dict[Line
     return total if covered else max(total, minimum)
 
 
-def _beyond(each: Used, rest: int, tiers: Tiers, covered: Sequence[Commitment]) -> int:
+def _beyond(each: Used, rest: int, tiers: Tiers, covered: Sequence[MonthlyCommitment]) -> int:
     """What is left of a quantity costs the overage where one was agreed; else what the book says."""
     own = sorted(covered, key=lambda one: one.model == ANY_MODEL)
     overage = next((one.overage for one in own if one.overage is not None), None)

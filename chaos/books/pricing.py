@@ -6,7 +6,7 @@ A line is quantity times price, rounded once, a tie to the even; a total is the 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
-from chaos.books.terms import METERS, UNITS, Customer, Prices, Quantities, Told, Version
+from chaos.books.terms import METERS, UNITS, ClientAnswer, Customer, Prices, Quantities, Version
 
 CLOCK_MS = 5  # between two processes' looks at one clock
 STAMP_MS = (
@@ -66,7 +66,7 @@ def version_at(
 
 
 def possible(
-    versions: Sequence[Version], customer: Customer, told: Told
+    versions: Sequence[Version], customer: Customer, told: ClientAnswer
 ) -> dict[tuple[str, int], tuple[Version, Prices]]:
     """The versions that a request may have been admitted under, by book and number.
 

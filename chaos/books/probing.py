@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 from chaos.books import rows
 from chaos.books.asking import Asker
-from chaos.books.checks import Check
+from chaos.books.checks import SumCheck
 from chaos.books.customers import CUSTOMERS, MODEL
 from chaos.books.expected import booked_of
-from chaos.books.grant_spending import Purse
+from chaos.books.grant_spending import ReplayedWallet
 from chaos.books.judge import expected_by
 from chaos.books.price_files import usd
 from chaos.books.pricing import least, steady_from, version_at
 from chaos.books.purse_checks import purse_of
-from chaos.books.stage import Stage
+from chaos.books.stage import BooksTestbed
 from chaos.books.terms import CLAW_BACK, PAY_OUT, History
 from chaos.books.withdrawals import MUCH, Moves
 
@@ -29,10 +29,10 @@ class Probes:
     """While nothing else asks, and nothing is killed."""
 
     moves: Moves
-    check: Check
+    check: SumCheck
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> BooksTestbed:
         """Whose money it is."""
         return self.moves.stage
 
@@ -102,7 +102,7 @@ class Probes:
         if not answer.refused:
             await self.moves.acts.booked({answer.id})
 
-    async def _purse(self, tenant: str) -> Purse:
+    async def _purse(self, tenant: str) -> ReplayedWallet:
         read = await self._rows()
         return purse_of(tenant, expected_by(await self._history(), read), read)
 

@@ -3,9 +3,9 @@ of the product is in it."""
 
 from collections import Counter, defaultdict
 
-from chaos.books.checks import Check, accounts, key_of, sums_of
-from chaos.books.expected import Expected
-from chaos.books.grant_spending import Charged, Ended, Move, Purse, replay
+from chaos.books.checks import SumCheck, accounts, key_of, sums_of
+from chaos.books.expected import ExpectedBooks
+from chaos.books.grant_spending import Charged, GrantEnded, Move, ReplayedWallet, replay
 from chaos.books.rows import Rows
 from chaos.books.terms import PAID, PAY_OUT, History
 
@@ -13,7 +13,7 @@ SOURCES = ("promo_expense", "stripe_clearing")
 ORDERED = {"grant", "void", "claw_back", "pay_out", "adjust"}
 
 
-def judge_wallets(history: History, expected: Expected, rows: Rows) -> list[Check]:
+def judge_wallets(history: History, expected: ExpectedBooks, rows: Rows) -> list[SumCheck]:
     """What is left of each grant, and what every tenant owes."""
     purses = {
         each.id: purse_of(each.id, expected, rows) for each in history.customers.values() if each.prepaid
@@ -49,7 +49,9 @@ def judge_wallets(history: History, expected: Expected, rows: Rows) -> list[Chec
     ]
 
 
-def sources(expected: Expected, rows: Rows) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
+def sources(
+    expected: ExpectedBooks, rows: Rows
+) -> tuple[dict[tuple[str, str], int], dict[tuple[str, str], int]]:
     """By tenant what customers paid in, what was given away, and what was paid back to them."""
     wanted: defaultdict[tuple[str, str], int] = defaultdict(int)
     for (tenant, _), granted in expected.grants.items():
@@ -65,9 +67,9 @@ def sources(expected: Expected, rows: Rows) -> tuple[dict[tuple[str, str], int],
     return dict(wanted), dict(found)
 
 
-def judge_orders(history: History, expected: Expected, rows: Rows) -> Check:
+def judge_orders(history: History, expected: ExpectedBooks, rows: Rows) -> SumCheck:
     """What was carried out is in the books once; what was refused, or nobody approved, is not."""
-    check = Check("orders: booked once, or not at all")
+    check = SumCheck("orders: booked once, or not at all")
     booked: Counter[tuple[str, str]] = Counter()
     for txn in rows["ledger_txn"]:
         if txn["kind"] in ORDERED:
@@ -84,11 +86,11 @@ def judge_orders(history: History, expected: Expected, rows: Rows) -> Check:
     return check
 
 
-def _beyond(expected: Expected, tenant: str) -> int:
+def _beyond(expected: ExpectedBooks, tenant: str) -> int:
     return sum(sum(month.values()) for (of, _), month in expected.true_ups.items() if of == tenant)
 
 
-def purse_of(tenant: str, expected: Expected, rows: Rows) -> Purse:
+def purse_of(tenant: str, expected: ExpectedBooks, rows: Rows) -> ReplayedWallet:
     """A wallet after its moves, in the order in which the books have them; amounts are the oracle's."""
     keys = {
         each["id"]: each["idempotency_key"] for each in rows["wallet_grant"] if each["tenant_id"] == tenant
@@ -111,7 +113,7 @@ def purse_of(tenant: str, expected: Expected, rows: Rows) -> Purse:
                     each for key, each in expected.taken.items() if key == (tenant, txn["idempotency_key"])
                 ]
             case "expire":
-                moves.append(Ended(keys[rest.rpartition(":")[0]]))
+                moves.append(GrantEnded(keys[rest.rpartition(":")[0]]))
             case "adjust":
                 id, _, cause = rest.partition(":")
                 moved = expected.by_cause.get(((tenant, id), cause), 0)

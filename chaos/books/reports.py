@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from chaos.books.expected import Expected, Move
+from chaos.books.expected import ExpectedBooks, Move
 from chaos.books.months import EPOCH, MILLISECOND
-from chaos.books.terms import CACHED, INPUT, OUTPUT, Told
+from chaos.books.terms import CACHED, INPUT, OUTPUT, ClientAnswer
 
 GROUPINGS = ("project", "cost_center", "user", "key", "model", "day", "total")
 SUMS = ("requests", "errors", "input_uncached", "input_cached", "output", "amount_nano")
@@ -15,7 +15,7 @@ Report = Mapping[str, Sums]
 
 
 def report(
-    expected: Expected, tenant: str, month: tuple[int, int], zone: str, by: str, users: Mapping[str, str]
+    expected: ExpectedBooks, tenant: str, month: tuple[int, int], zone: str, by: str, users: Mapping[str, str]
 ) -> Report:
     """The sums of each group that has any, by what the report calls it: an id, a model, a user's name (by
     `users`), the moment when a day begins; empty: nobody's, as true-ups are."""
@@ -32,7 +32,7 @@ def summed(parts: Iterable[tuple[str, Sums]]) -> Report:
 
 
 def _parts(
-    expected: Expected, tenant: str, month: tuple[int, int], name: Callable[[Move | str, int], str]
+    expected: ExpectedBooks, tenant: str, month: tuple[int, int], name: Callable[[Move | str, int], str]
 ) -> Iterator[tuple[str, Sums]]:
     for move in expected.moves:
         if move.bill.told.tenant == tenant and month[0] <= move.at_ms < month[1]:
@@ -57,7 +57,7 @@ def _namer(by: str, users: Mapping[str, str], zone: str) -> Callable[[Move | str
     return name
 
 
-def _of_told(told: Told, by: str, users: Mapping[str, str]) -> str:
+def _of_told(told: ClientAnswer, by: str, users: Mapping[str, str]) -> str:
     return users.get(told.user, told.user) if by == "user" else str(getattr(told, by))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from chaos.books.checks import Check, sums_of
-from chaos.books.expected import Expected
+from chaos.books.checks import SumCheck, sums_of
+from chaos.books.expected import ExpectedBooks
 from chaos.books.judge import expected_by
 from chaos.books.months import month_of, name_of
 from chaos.books.price_files import NANO
@@ -15,18 +15,21 @@ from chaos.books.purse_checks import purse_of
 from chaos.books.reports import GROUPINGS, SUMS, Report, instant, report, summed
 from chaos.books.rows import Rows
 from chaos.books.terms import Customer, History
-from chaos.installation.clerk import Clerk
+from chaos.installation.clerk import OrderRunner
 
 Month = tuple[int, int]
 TWO_DAYS_MS = 2 * 86_400_000
 
 
-async def shown(history: History, clerk: Clerk, read: Rows) -> list[Check]:
+async def shown(history: History, clerk: OrderRunner, read: Rows) -> list[SumCheck]:
     """Each report of each customer's two months, its wallet, and the difference of the months."""
     expected = expected_by(history, read)
     users = {each["id"]: each["name"] for each in read["tenant_user"]}
-    reports, exported = Check("shown: usage by each grouping"), Check("exported: FOCUS of each month")
-    compared, wallets = Check("shown: a month beside the other"), Check("shown: wallets and what they owe")
+    reports, exported = SumCheck("shown: usage by each grouping"), SumCheck("exported: FOCUS of each month")
+    compared, wallets = (
+        SumCheck("shown: a month beside the other"),
+        SumCheck("shown: wallets and what they owe"),
+    )
     for customer in history.customers.values():
         months = _months(customer)
         totals: list[int] = []
@@ -50,7 +53,7 @@ def _months(customer: Customer) -> list[Month]:
     return [first, month_of(first[1], customer.zone)]
 
 
-def _compare(check: Check, what: str, wanted: Report, found: Report) -> None:
+def _compare(check: SumCheck, what: str, wanted: Report, found: Report) -> None:
     nothing = (0,) * len(SUMS)
     for group in sorted(wanted.keys() | found.keys()):
         said, right = found.get(group, nothing), wanted.get(group, nothing)
@@ -58,7 +61,7 @@ def _compare(check: Check, what: str, wanted: Report, found: Report) -> None:
         check.add([(said[-1] - right[-1], off)] if said != right else [])
 
 
-async def _shown(clerk: Clerk, customer: Customer, month: Month, by: str) -> Report:
+async def _shown(clerk: OrderRunner, customer: Customer, month: Month, by: str) -> Report:
     of = ("--tenant", customer.name, "--month", name_of(month[0], customer.zone), "--by", by)
     rows = await clerk.parley("usage", "show", *of)
     return summed((_group(row, by), _sums(row)) for row in rows)
@@ -73,14 +76,14 @@ def _sums(row: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(value) for value in (*(row[name] for name in SUMS[:4]), output, row["amount_nano"]))
 
 
-async def _exported(clerk: Clerk, customer: Customer, month: Month) -> int:
+async def _exported(clerk: OrderRunner, customer: Customer, month: Month) -> int:
     of = ("--tenant", customer.name, "--month", name_of(month[0], customer.zone))
     sheet = csv.DictReader((await clerk.run("usage", "export", *of)).out.splitlines())
     return sum(int(Fraction(row["BilledCost"]) * NANO) for row in sheet)
 
 
 async def _months_compared(
-    check: Check, clerk: Clerk, customer: Customer, months: list[Month], totals: list[int]
+    check: SumCheck, clerk: OrderRunner, customer: Customer, months: list[Month], totals: list[int]
 ) -> None:
     first, second = (name_of(month[0], customer.zone) for month in months)
     later_ms = months[1][1] + TWO_DAYS_MS - time.time_ns() // 1_000_000
@@ -97,7 +100,9 @@ async def _months_compared(
     check.add([(off, f"{customer.name}: {said}, expected {right}")] if off else [])
 
 
-async def _wallet(check: Check, clerk: Clerk, customer: Customer, expected: Expected, read: Rows) -> None:
+async def _wallet(
+    check: SumCheck, clerk: OrderRunner, customer: Customer, expected: ExpectedBooks, read: Rows
+) -> None:
     """Of grants that are over, the biller books the rest when it comes to it."""
     purse = purse_of(customer.id, expected, read)
     grants = await clerk.parley("wallets", "show", "--tenant", customer.name)

@@ -18,15 +18,15 @@ from chaos.books.customers import (
     OWN,
     SHARED,
     TIERED,
-    Wanted,
+    CustomerPlan,
     flat,
     request_tiers,
     tiers,
 )
 from chaos.books.price_files import price_file, usd
-from chaos.books.terms import ANY_MODEL, Commitment, Customer, Granted, History, Tiers, Version
-from chaos.installation.clerk import Clerk
-from chaos.installation.cluster import Cluster
+from chaos.books.terms import ANY_MODEL, Customer, Granted, History, MonthlyCommitment, Tiers, Version
+from chaos.installation.clerk import OrderRunner
+from chaos.installation.cluster import Installation
 
 SOON_SECONDS = 30.0  # until then all books are made
 TURNS = 8
@@ -34,11 +34,11 @@ PRIORITIES = {"promo": 10, "paid": 50}
 
 
 @dataclass
-class Stage:
+class BooksTestbed:
     """What there is: `ids` of tenants by name; `history` is what the oracle judges by."""
 
-    cluster: Cluster
-    clerk: Clerk
+    cluster: Installation
+    clerk: OrderRunner
     chosen: random.Random
     history: History = field(default_factory=History)
     askers: list[Asker] = field(default_factory=list[Asker])
@@ -94,7 +94,7 @@ class Stage:
         self.history.versions.append(version)
         return version
 
-    async def _customer(self, wanted: Wanted) -> None:
+    async def _customer(self, wanted: CustomerPlan) -> None:
         id = self.ids[wanted.name]
         await self._own_book(wanted)
         of_tenant = ("--time-zone", wanted.zone, "--price-book", wanted.book, "--show-costs")
@@ -111,7 +111,7 @@ class Stage:
             limit = f"{usd(wanted.budget)} USD"
             await self.clerk.parley("budgets", "set", "--tenant", wanted.name, "--limit", limit)
 
-    async def _own_book(self, wanted: Wanted) -> None:
+    async def _own_book(self, wanted: CustomerPlan) -> None:
         if wanted.book == SHARED:
             return
         self.books[wanted.book] = (wanted.name, SHARED)
@@ -125,7 +125,7 @@ class Stage:
                 of_tiers = request_tiers(self.chosen, ANY_MODEL)
                 await self.price(book, {ANY_MODEL: flat(self.chosen)}, of_tiers)
 
-    async def commit(self, name: str, of: Commitment, *flags: str) -> str:
+    async def commit(self, name: str, of: MonthlyCommitment, *flags: str) -> str:
         """One more commitment of a customer; its id."""
         amount = ["--amount", f"{usd(of.amount)} USD", "--months", "3"]
         units = ["--model", of.model, "--meter", of.meter, "--units", str(of.units)] if of.meter else []

@@ -66,7 +66,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Commitment:
+class MonthlyCommitment:
     """What a tenant committed to in a month. Without a meter: to spend so much in all. Else to units for that
     amount; those beyond cost `overage` for 1,000,000, None: what the book says. It holds from its first month
     on, up to that which begins at `until_ms`."""
@@ -92,12 +92,12 @@ class Customer:
     name: str
     zone: str
     books: tuple[str, ...]
-    commitments: tuple[Commitment, ...] = ()
+    commitments: tuple[MonthlyCommitment, ...] = ()
     prepaid: bool = False
 
 
 @dataclass(frozen=True)
-class Told:
+class ClientAnswer:
     """An answer as its client saw it, and whose it was: sent, heard to be accepted, heard to have ended.
 
     `characters`: of its text, one for each token; `asked_input`: the tokens of its prompt, counted here."""
@@ -161,7 +161,7 @@ class Granted:
 
 
 @dataclass(frozen=True)
-class Taken:
+class CreditTaken:
     """Money that was taken out of a wallet: of the grant of this key, or paid out from what was paid, the
     newest first. `key`: its name in the books."""
 
@@ -173,7 +173,7 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Moved:
+class CostCenterChanged:
     """From then on a project is charged to this cost center."""
 
     tenant: str
@@ -183,14 +183,14 @@ class Moved:
 
 
 @dataclass(frozen=True)
-class Closed:
+class MonthClosed:
     """A month that was closed for a tenant, given by any of its moments."""
 
     tenant: str
     at_ms: int
 
 
-Fact = Told | Corrected | Granted | Taken | Closed
+Fact = ClientAnswer | Corrected | Granted | CreditTaken | MonthClosed
 
 
 @dataclass
@@ -202,7 +202,7 @@ class History:
     customers: dict[str, Customer] = field(default_factory=dict[str, Customer])
     versions: list[Version] = field(default_factory=list[Version])
     facts: list[Fact] = field(default_factory=list[Fact])
-    moved: list[Moved] = field(default_factory=list[Moved])
+    moved: list[CostCenterChanged] = field(default_factory=list[CostCenterChanged])
     unapproved: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def center_at(self, tenant: str, project: str, at_ms: int) -> str:

@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from chaos.books.acts import Act, Acts
-from chaos.books.checks import Check
+from chaos.books.checks import SumCheck
 from chaos.books.customers import CUSTOMERS, USD
 from chaos.books.mailbox import Mailbox
 from chaos.books.price_files import usd
-from chaos.books.stage import Stage
-from chaos.books.terms import CLAW_BACK, METERS, PAID, PAY_OUT, PROMO, VOID, Corrected, Granted, Taken
+from chaos.books.stage import BooksTestbed
+from chaos.books.terms import CLAW_BACK, METERS, PAID, PAY_OUT, PROMO, VOID, Corrected, CreditTaken, Granted
 from chaos.installation.clerk import Done
 
 CENTS_MAX = 5_000  # what one person moves alone
@@ -31,10 +31,12 @@ class Moves:
     mailbox: Mailbox
     chosen: random.Random
     done: Counter[str] = field(default_factory=Counter[str])
-    answered: Check = field(default_factory=lambda: Check("orders: carried out or refused as they should be"))
+    answered: SumCheck = field(
+        default_factory=lambda: SumCheck("orders: carried out or refused as they should be")
+    )
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> BooksTestbed:
         """Whose wallets they are."""
         return self.acts.stage
 
@@ -84,7 +86,7 @@ class Moves:
     ) -> bool:
         """One order to take money out. `right`: whether it has to be done; None: the wallet decides."""
         done = await self.stage.clerk.run(*self._taking(name, kind, key, nano, grant))
-        taken = Taken(self.stage.ids[name], kind, key, nano, grant)
+        taken = CreditTaken(self.stage.ids[name], kind, key, nano, grant)
         self._note(taken, done)
         off = right is not None and right != (not done.code)
         self.answered.add([(0, f"{kind} of {nano} nano, {name}: {done.err or done.out}")] if off else [])
@@ -95,7 +97,7 @@ class Moves:
         of += [] if kind == VOID else ["--amount", f"{usd(nano)} USD", "--key", key]
         return [*of, "--reason", "it was wrong", "--yes", "--json"]
 
-    def _note(self, taken: Taken, done: Done) -> None:
+    def _note(self, taken: CreditTaken, done: Done) -> None:
         if not done.code:
             self.stage.history.facts.append(taken)
             self.done[f"{taken.kind} carried out"] += 1
@@ -125,7 +127,7 @@ class Moves:
         key = self._key("out")
         proposal = await self._propose(*self._taking(name, PAY_OUT, key, nano, ""))
         if self._approved(await self._approve(proposal)):
-            self.stage.history.facts.append(Taken(self.stage.ids[name], PAY_OUT, key, nano))
+            self.stage.history.facts.append(CreditTaken(self.stage.ids[name], PAY_OUT, key, nano))
 
     async def _refund_of_two(self) -> bool:
         told = await self.acts.billed(again=False)

@@ -3,18 +3,18 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from chaos.installation.cluster import Cluster
+from chaos.installation.cluster import Installation
 from chaos.observations import Answered, Outage
 from chaos.workload import Crowd
 
 
 @dataclass
-class Scene:
+class FaultContext:
     """One round. `group` keeps what a fault starts and does not wait for; `answers` are those of readers
     that a fault brought, `memory_mib` the most that a gateway was seen to hold, `warm_only`: workers are hit
     only while others have room for what they hold."""
 
-    cluster: Cluster
+    cluster: Installation
     crowd: Crowd
     group: asyncio.TaskGroup
     answers: list[Answered] = field(default_factory=list[Answered])

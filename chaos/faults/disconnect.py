@@ -3,13 +3,13 @@
 import random
 import time
 
-from chaos.faults.context import Scene
-from chaos.observations import Strike
+from chaos.faults.context import FaultContext
+from chaos.observations import DoneFault
 
 KIND = "connection cut"
 
 
-async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
+async def strike(scene: FaultContext, chosen: random.Random) -> DoneFault | None:
     """Cut one; None where nobody is connected just now."""
     carried = scene.cluster.balancer.clients
     if not carried:
@@ -17,4 +17,4 @@ async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
     victim = chosen.choice(carried)
     name = "{}:{}".format(*victim.transport.get_extra_info("peername"))
     victim.transport.abort()
-    return Strike(time.monotonic(), KIND, name)
+    return DoneFault(time.monotonic(), KIND, name)

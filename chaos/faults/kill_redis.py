@@ -12,8 +12,8 @@ import signal
 import time
 from pathlib import Path
 
-from chaos.faults.context import Scene
-from chaos.observations import Outage, Strike
+from chaos.faults.context import FaultContext
+from chaos.observations import DoneFault, Outage
 
 KIND = "SIGKILL of Redis"
 LOSE_SECONDS_MAX = 1.0  # appendfsync everysec
@@ -23,7 +23,7 @@ LONG_SHARE = 0.25
 FOLDER = "appendonlydir"
 
 
-async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
+async def strike(scene: FaultContext, chosen: random.Random) -> DoneFault | None:
     """Kill it, and have it back without its tail; None where no answer is open."""
     lose, down = chosen.uniform(0.0, LOSE_SECONDS_MAX), _down_seconds(chosen)
     if not scene.crowd.open:
@@ -40,7 +40,7 @@ async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
     return await _restart(scene, lost_from, at, down)
 
 
-async def strike_without_data(scene: Scene, chosen: random.Random) -> Strike | None:
+async def strike_without_data(scene: FaultContext, chosen: random.Random) -> DoneFault | None:
     """Kill it, and have it back empty."""
     down = _down_seconds(chosen)
     if not scene.crowd.open:
@@ -54,12 +54,12 @@ def _down_seconds(chosen: random.Random) -> float:
     return chosen.uniform(*(LONG_SECONDS if chosen.random() < LONG_SHARE else SHORT_SECONDS))
 
 
-def _file(scene: Scene) -> Path:
+def _file(scene: FaultContext) -> Path:
     """Where Valkey appends what it is told."""
     return max((scene.cluster.site.valkey.folder / FOLDER).glob("*.incr.aof"))
 
 
-async def _kill(scene: Scene) -> float:
+async def _kill(scene: FaultContext) -> float:
     process = scene.cluster.site.valkey.process
     assert process is not None, "the installation runs"
     at = time.monotonic()
@@ -68,9 +68,9 @@ async def _kill(scene: Scene) -> float:
     return at
 
 
-async def _restart(scene: Scene, lost_from: float, at: float, down: float) -> Strike:
+async def _restart(scene: FaultContext, lost_from: float, at: float, down: float) -> DoneFault:
     held = frozenset(scene.crowd.open)
     await asyncio.sleep(down)
     await scene.cluster.site.valkey.start()
     scene.outages.append(Outage(lost_from, at, time.monotonic()))
-    return Strike(at, KIND, "redis", held)
+    return DoneFault(at, KIND, "redis", held)

@@ -4,14 +4,14 @@ import os
 import random
 import signal
 
-from chaos.faults.context import Scene
+from chaos.faults.context import FaultContext
 from chaos.faults.worker import strike_busy
-from chaos.observations import Strike
+from chaos.observations import DoneFault
 
 KIND = "SIGKILL of a worker"
 
 
-async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
+async def strike(scene: FaultContext, chosen: random.Random) -> DoneFault | None:
     """Kill one; None where there is none to kill just now."""
     return await strike_busy(scene, chosen, KIND, _kill, fatal=True)
 

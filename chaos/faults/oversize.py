@@ -8,9 +8,9 @@ import random
 import time
 from itertools import count
 
-from chaos.faults.context import Scene
+from chaos.faults.context import FaultContext
 from chaos.installation.measure import resident_bytes
-from chaos.observations import Question, Strike
+from chaos.observations import DoneFault, WorkloadRequest
 from chaos.workload import LETTERS, ask
 from server.client import Client
 
@@ -24,12 +24,12 @@ WORD = 64
 _numbers = count(1_000_000)
 
 
-async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
+async def strike(scene: FaultContext, chosen: random.Random) -> DoneFault | None:
     """Send them. They are answered, or refused, while others go on."""
     sizes = [chosen.randint(*(LARGE if at % 3 == 0 else TOO_LARGE)) for at in range(BURST)]
-    asks = [Question(next(_numbers), _text(chosen, size), TOKENS) for size in sizes]
+    asks = [WorkloadRequest(next(_numbers), _text(chosen, size), TOKENS) for size in sizes]
     scene.group.create_task(_ask_all(scene, asks))
-    return Strike(time.monotonic(), KIND, f"{sum(sizes)} characters")
+    return DoneFault(time.monotonic(), KIND, f"{sum(sizes)} characters")
 
 
 def _text(chosen: random.Random, size: int) -> str:
@@ -37,7 +37,7 @@ def _text(chosen: random.Random, size: int) -> str:
     return (word * (size // WORD + 1))[:size]
 
 
-async def _ask_all(scene: Scene, asks: list[Question]) -> None:
+async def _ask_all(scene: FaultContext, asks: list[WorkloadRequest]) -> None:
     crowd = scene.crowd
     async with Client(crowd.url, crowd.key, backoff_seconds=0.1) as client:
         asked = [ask(client, crowd.tenant, question, client.new_id()) for question in asks]

@@ -7,8 +7,8 @@ import random
 import time
 from itertools import count
 
-from chaos.faults.context import Scene
-from chaos.observations import Question, Strike
+from chaos.faults.context import FaultContext
+from chaos.observations import DoneFault, WorkloadRequest
 from chaos.workload import LETTERS, ask
 from server.client import Client
 
@@ -19,15 +19,15 @@ TOKENS = 100
 _numbers = count(2_000_000)
 
 
-async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
+async def strike(scene: FaultContext, chosen: random.Random) -> DoneFault | None:
     """Ask it, and wait for its end; None where nothing runs that it could harm."""
     if not scene.crowd.open:
         return None
     words = "".join(chosen.choices(LETTERS, k=chosen.randint(*CHARACTERS)))
-    question = Question(next(_numbers), f"{MARKER} {words}", TOKENS, poison=True)
+    question = WorkloadRequest(next(_numbers), f"{MARKER} {words}", TOKENS, poison=True)
     at, beside = time.monotonic(), frozenset(scene.crowd.open)
     crowd = scene.crowd
     async with Client(crowd.url, crowd.key, backoff_seconds=0.1) as client:
         id = client.new_id()
         scene.answers.append(await ask(client, crowd.tenant, question, id))
-    return Strike(at, KIND, id, beside)
+    return DoneFault(at, KIND, id, beside)

@@ -4,8 +4,8 @@ import asyncio
 import random
 import time
 
-from chaos.faults.context import Scene
-from chaos.observations import Answered, Question, Strike
+from chaos.faults.context import FaultContext
+from chaos.observations import Answered, DoneFault, WorkloadRequest
 from chaos.workload import reread
 from server.client import Client
 
@@ -13,7 +13,7 @@ KIND = "reload of all readers"
 READERS = 6
 
 
-async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
+async def strike(scene: FaultContext, chosen: random.Random) -> DoneFault | None:
     """Bring the readers; None where no answer is open. They read on after this."""
     found = dict(scene.crowd.open)
     if not found:
@@ -22,10 +22,10 @@ async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
     for _ in range(READERS):
         chosen.shuffle(order)
         scene.group.create_task(_read_all(scene, list(order)))
-    return Strike(time.monotonic(), KIND, f"{len(found)} answers", frozenset(found))
+    return DoneFault(time.monotonic(), KIND, f"{len(found)} answers", frozenset(found))
 
 
-async def _read_all(scene: Scene, asked: list[tuple[str, Question]]) -> None:
+async def _read_all(scene: FaultContext, asked: list[tuple[str, WorkloadRequest]]) -> None:
     crowd = scene.crowd
     async with Client(crowd.url, crowd.key, backoff_seconds=0.1) as client:
         reading = [reread(client, crowd.tenant, id, question) for id, question in asked]

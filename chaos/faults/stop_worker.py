@@ -10,9 +10,9 @@ import random
 import signal
 from contextlib import suppress
 
-from chaos.faults.context import Scene
+from chaos.faults.context import FaultContext
 from chaos.faults.worker import strike_busy
-from chaos.observations import Strike
+from chaos.observations import DoneFault
 
 KIND = "SIGSTOP of a worker"
 SHORT_SECONDS = (0.2, 2.0)
@@ -20,7 +20,7 @@ LONG_SECONDS = (3.5, 6.0)
 LONG_SHARE = 0.6
 
 
-async def strike(scene: Scene, chosen: random.Random) -> Strike | None:
+async def strike(scene: FaultContext, chosen: random.Random) -> DoneFault | None:
     """Stop one for a while; None where there is none to stop just now."""
     seconds = chosen.uniform(*(LONG_SECONDS if chosen.random() < LONG_SHARE else SHORT_SECONDS))
 

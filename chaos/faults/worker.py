@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import psutil
 
-from chaos.faults.context import Scene
-from chaos.observations import Strike
+from chaos.faults.context import FaultContext
+from chaos.observations import DoneFault
 from engine.api import WorkerView
 
 Blow = Callable[[int], Awaitable[bool]]
@@ -16,8 +16,8 @@ Blow = Callable[[int], Awaitable[bool]]
 
 
 async def strike_busy(
-    scene: Scene, chosen: random.Random, kind: str, blow: Blow, *, fatal: bool
-) -> Strike | None:
+    scene: FaultContext, chosen: random.Random, kind: str, blow: Blow, *, fatal: bool
+) -> DoneFault | None:
     """Hit one; None where no worker has anything in hand just now, or, in a scenario that waits for it, the
     others have no room for that. `fatal`: it is not hit again."""
     workers = [each for each in await scene.cluster.queue.workers() if each.alive]
@@ -37,7 +37,7 @@ async def strike_busy(
         hit = await blow(victim.info["pid"])
     except (ProcessLookupError, psutil.NoSuchProcess):  # it ended by itself
         return None
-    return Strike(at, kind, victim.worker, held, warm) if hit else None
+    return DoneFault(at, kind, victim.worker, held, warm) if hit else None
 
 
 def has_room(victim: WorkerView, living: list[WorkerView]) -> bool:

@@ -63,7 +63,7 @@ class Done:
 
 
 @dataclass
-class Clerk:
+class OrderRunner:
     """Takes one order after the other."""
 
     process: asyncio.subprocess.Process
@@ -92,7 +92,7 @@ class Clerk:
 
 
 @asynccontextmanager
-async def running_clerk(environment: Mapping[str, str]) -> AsyncGenerator[Clerk]:
+async def running_clerk(environment: Mapping[str, str]) -> AsyncGenerator[OrderRunner]:
     """A clerk with these variables; it ends with the block, and with this process."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "chaos.installation.clerk"),
@@ -102,7 +102,7 @@ async def running_clerk(environment: Mapping[str, str]) -> AsyncGenerator[Clerk]
         limit=REPLY_BYTES_MAX,
     )
     try:
-        yield Clerk(process, asyncio.Lock())
+        yield OrderRunner(process, asyncio.Lock())
     finally:
         assert process.stdin is not None
         process.stdin.close()

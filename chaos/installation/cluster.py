@@ -19,12 +19,12 @@ from billing.usage import ended_stream
 from chaos.installation import worker_keeper
 from chaos.installation.balancer import Balancer, running_balancer
 from chaos.installation.forked import forking
-from chaos.installation.testbed import Ground, Running, ground
-from chaos.observations import Posted, Sums
+from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
+from chaos.observations import Posted, TenantSums
 from core.database import Database
 from core.failpoints import CONSENT_VALUE
 from core.redis import Client, connect
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import LogReader, PoolQueue, prepare_model, register_model
 
 VLLM_MODEL = "smollm2"
@@ -34,7 +34,7 @@ EMPTY_AT_REST = ("run", "claims", "ids", "age", "act", "blocked", "in", "tok", "
 EMPTY_AT_REST_TOO = ("parked", "unread", "quarantine", "large")
 
 
-class Engine(StrEnum):
+class EngineKind(StrEnum):
     """What the workers run: a script whose every answer is known beforehand, or vLLM on this machine."""
 
     SCRIPTED = "scripted"
@@ -42,14 +42,14 @@ class Engine(StrEnum):
 
 
 @dataclass(frozen=True)
-class Plan:
+class InstallationPlan:
     """How large an installation, and how its workers run. `forked`: see worker_keeper.py; `dtype`: of vLLM.
 
     `settings` are fields of Settings, for every process. `failpoints`: where processes kill themselves
     (core/failpoints.py, `POINT:n`). With those, or `kept`, gateways and billers are started again when they
     end, as workers always are. `cached_percent`: of each prompt, as the scripted engine says."""
 
-    engine: Engine = Engine.SCRIPTED
+    engine: EngineKind = EngineKind.SCRIPTED
     workers: int = 4
     gateways: int = 1
     forked: bool = True
@@ -64,13 +64,13 @@ class Plan:
 
 
 @dataclass
-class Kept:
+class RestartedProcess:
     """A gateway or biller that is started again whenever it ends; `running` is the one that is now."""
 
-    site: Ground
+    site: SessionTestbed
     arguments: list[str]
     settings: dict[str, Any]
-    running: Running
+    running: RunningProcess
 
     async def keep(self) -> None:
         """For ever."""
@@ -80,7 +80,7 @@ class Kept:
 
 
 @dataclass
-class Tenant:
+class InstalledTenant:
     """Somebody who asks: a tenant and its key."""
 
     id: str
@@ -88,32 +88,32 @@ class Tenant:
 
 
 @dataclass
-class Cluster:
+class Installation:
     """A running installation. `tenant` is the first one; `another_tenant` makes more."""
 
-    plan: Plan
-    site: Ground
+    plan: InstallationPlan
+    site: SessionTestbed
     redis: Client
     queue: PoolQueue
     log: LogReader
     database: Database
     balancer: Balancer
-    gateways: list[Running]
-    tenants: list[Tenant]
-    kept_billers: list[Kept] = field(default_factory=list[Kept])
-    kept_gateways: list[Kept] = field(default_factory=list[Kept])
+    gateways: list[RunningProcess]
+    tenants: list[InstalledTenant]
+    kept_billers: list[RestartedProcess] = field(default_factory=list[RestartedProcess])
+    kept_gateways: list[RestartedProcess] = field(default_factory=list[RestartedProcess])
 
     @property
-    def tenant(self) -> Tenant:
+    def tenant(self) -> InstalledTenant:
         """The first tenant."""
         return self.tenants[0]
 
-    async def another_tenant(self, name: str) -> Tenant:
+    async def another_tenant(self, name: str) -> InstalledTenant:
         """One more, with a key."""
         row = await create_tenant(self.database, name)
         project = await create_project(self.database, row.tenant_id, "load")
         _, key = await create_key(self.database, row.tenant_id, project.id)
-        self.tenants.append(Tenant(row.tenant_id, key))
+        self.tenants.append(InstalledTenant(row.tenant_id, key))
         return self.tenants[-1]
 
     async def posted(self) -> list[Posted]:
@@ -147,14 +147,16 @@ class Cluster:
             return 0
         return int((await client.xinfo_stream(stream))["entries-added"])
 
-    async def settled(self) -> dict[str, Sums]:
+    async def settled(self) -> dict[str, TenantSums]:
         """What each tenant's slot has counted."""
         client: Any = self.redis
-        found: dict[str, Sums] = {}
+        found: dict[str, TenantSums] = {}
         for tenant in self.tenants:
             fields = await client.hgetall(f"{{t:{tenant.id}}}posted")
             sums = {name.decode(): int(value) for name, value in fields.items()}
-            found[tenant.id] = Sums(*(sums.get(n, 0) for n in ("requests", "input", "output", "cost_nano")))
+            found[tenant.id] = TenantSums(
+                *(sums.get(n, 0) for n in ("requests", "input", "output", "cost_nano"))
+            )
         return found
 
     async def leftovers(self) -> list[str]:
@@ -175,7 +177,7 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
+async def running_cluster(plan: InstallationPlan) -> AsyncGenerator[Installation]:
     """A fresh installation, ready to answer; it is removed at the end."""
     changed: dict[str, Any] = {"log_keep_seconds": 300, **plan.settings, **_engine_settings(plan)}
     async with AsyncExitStack() as stack:
@@ -183,7 +185,7 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
         site = await stack.enter_async_context(ground(**plan.settings))  # ours obeys them like the others
         database = Database(site.settings.database_endpoint)
         stack.push_async_callback(database.close)
-        if plan.engine is Engine.VLLM:
+        if plan.engine is EngineKind.VLLM:
             folder = await prepare_model(VLLM_MODEL, site.settings.home, lambda line: None)
             await register_model(database, folder, site.settings)
         redis = connect(site.settings)
@@ -201,34 +203,34 @@ async def running_cluster(plan: Plan) -> AsyncGenerator[Cluster]:
             starting = [group.create_task(site.gateway(**of_gateway)) for _ in range(plan.gateways)]
             await stack.enter_async_context(workers)
         gateways = [each.result() for each in starting]
-        kept_billers = [Kept(site, BILLER, of_biller, each) for each in billers]
+        kept_billers = [RestartedProcess(site, BILLER, of_biller, each) for each in billers]
         ports = [int(each.url.rpartition(":")[2]) for each in gateways]
         kept_gateways = [
-            Kept(site, GATEWAY, of_gateway | {"port": port}, each)
+            RestartedProcess(site, GATEWAY, of_gateway | {"port": port}, each)
             for port, each in zip(ports, gateways, strict=True)
         ]
         if plan.failpoints or plan.kept:
             keeping = [asyncio.create_task(each.keep()) for each in (*kept_billers, *kept_gateways)]
-            stack.push_async_callback(end_tasks, keeping)
+            stack.push_async_callback(cancel_tasks, keeping)
         balancer = await stack.enter_async_context(running_balancer([each.url for each in gateways]))
         async with asyncio.timeout(READY_SECONDS_MAX):
             while len(balancer.ready) < plan.gateways:  # noqa: ASYNC110  (the balancer asks at its own pace)
                 await asyncio.sleep(0.05)
         pool = site.settings.pool
         queue, log = PoolQueue(redis, pool, site.settings), LogReader(redis, pool)
-        first = Tenant(site.tenant, site.key)
+        first = InstalledTenant(site.tenant, site.key)
         kept = kept_billers, kept_gateways
-        yield Cluster(plan, site, redis, queue, log, database, balancer, gateways, [first], *kept)
+        yield Installation(plan, site, redis, queue, log, database, balancer, gateways, [first], *kept)
 
 
-def _armed(plan: Plan, process: str) -> dict[str, Any]:
+def _armed(plan: InstallationPlan, process: str) -> dict[str, Any]:
     """What makes a process of this name die at its failpoints."""
     points = [point for point in plan.failpoints if point.startswith(f"{process}.")]
     return {"failpoints": ",".join(points), "test_crashes": CONSENT_VALUE} if points else {}
 
 
-def _engine_settings(plan: Plan) -> dict[str, object]:
-    if plan.engine is Engine.VLLM:
+def _engine_settings(plan: InstallationPlan) -> dict[str, object]:
+    if plan.engine is EngineKind.VLLM:
         return {"model": VLLM_MODEL, "worker_dtype": plan.dtype}
     script = {"test_step_ms": plan.step_ms, "test_seed": plan.seed}
     return {"test_backend": "scripted", "test_cached_percent": plan.cached_percent, **script}

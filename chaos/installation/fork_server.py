@@ -46,10 +46,10 @@ def main(listening: int, address: str) -> None:
     assert len(os.listdir("/proc/self/task")) == 1, "a fork has one thread of its parent's"
     gc.collect()
     gc.freeze()
-    Nursery(socket.socket(fileno=listening), address).serve()
+    ForkServer(socket.socket(fileno=listening), address).serve()
 
 
-class Nursery:
+class ForkServer:
     """What was forked, and for whom."""
 
     def __init__(self, server: socket.socket, address: str) -> None:

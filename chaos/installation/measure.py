@@ -10,7 +10,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
-class Usage:
+class CpuUsage:
     """CPU seconds of a process, all its threads, at a moment of the monotonic clock."""
 
     at: float
@@ -18,7 +18,7 @@ class Usage:
     system_seconds: float
 
     @classmethod
-    def of(cls, pid: int) -> "Usage":
+    def of(cls, pid: int) -> "CpuUsage":
         """As it stands now."""
         # The name, second of the fields, may hold spaces; it ends at the last parenthesis.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -27,7 +27,7 @@ from tokenizers.pre_tokenizers import ByteLevel
 from billing.api import create_key, create_project, create_tenant
 from chaos.bench.targets import free_port
 from chaos.figures.figures import progress
-from chaos.installation.measure import Usage
+from chaos.installation.measure import CpuUsage
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.leash import LeashedProcess, spawn
@@ -59,7 +59,7 @@ TEMPLATE = (
 
 
 @dataclass
-class Running:
+class RunningProcess:
     """One of the platform's processes. `url` is a gateway's, without a path."""
 
     process: LeashedProcess
@@ -68,9 +68,9 @@ class Running:
     profiled: bool = False
 
     @property
-    def usage(self) -> Usage:
+    def usage(self) -> CpuUsage:
         """What it has used so far."""
-        return Usage.of(self.process.pid)
+        return CpuUsage.of(self.process.pid)
 
     @property
     def alive(self) -> bool:
@@ -94,7 +94,7 @@ class Running:
 
 
 @dataclass
-class Ground:
+class SessionTestbed:
     """One installation with one tenant; its processes are stopped with it."""
 
     settings: Settings
@@ -105,7 +105,7 @@ class Ground:
     valkey: EmbeddedValkey
     _started: int = field(default=0, init=False)
 
-    async def gateway(self, profile: tuple[str, Path] | None = None, **settings: object) -> Running:
+    async def gateway(self, profile: tuple[str, Path] | None = None, **settings: object) -> RunningProcess:
         """A gateway that answers its health check. `settings` are fields of Settings.
 
         `profile`: cpu or memory, and the file for it (chaos/bench/session/profiled.py)."""
@@ -117,12 +117,12 @@ class Ground:
         await answers(running, "/healthz")
         return running
 
-    async def start(self, arguments: Sequence[str], **settings: object) -> Running:
+    async def start(self, arguments: Sequence[str], **settings: object) -> RunningProcess:
         """A Python process with this installation's settings, and these on top."""
         self._started += 1
         log = self.settings.home / "logs" / f"{self._started}.log"
         process = await spawn([sys.executable, *arguments], self.environment(**settings), log)
-        running = Running(process, log)
+        running = RunningProcess(process, log)
         self.stack.push_async_callback(running.stop)
         return running
 
@@ -142,7 +142,7 @@ class Ground:
         return own | {f"PARLEY_{name.upper()}": str(value) for name, value in given.items()}
 
 
-async def answers(running: Running, path: str, seconds_max: float = START_SECONDS_MAX) -> None:
+async def answers(running: RunningProcess, path: str, seconds_max: float = START_SECONDS_MAX) -> None:
     """Wait until the gateway answers 200 on this path. A RuntimeError shows why it ended."""
     deadline = time.monotonic() + seconds_max
     async with httpx.AsyncClient() as client:
@@ -157,7 +157,7 @@ async def answers(running: Running, path: str, seconds_max: float = START_SECOND
 
 
 @asynccontextmanager
-async def ground(**settings: object) -> AsyncGenerator[Ground]:
+async def ground(**settings: object) -> AsyncGenerator[SessionTestbed]:
     """A fresh installation, removed at the end. File descriptors are raised to what the system allows."""
     _raise_descriptors()
     async with AsyncExitStack() as stack:
@@ -177,7 +177,7 @@ async def ground(**settings: object) -> AsyncGenerator[Ground]:
             _, key = await create_key(database, tenant.tenant_id, project.id)
         finally:
             await database.close()
-        made = Ground(own, tenant.tenant_id, key, record.fingerprint, stack, valkey)
+        made = SessionTestbed(own, tenant.tenant_id, key, record.fingerprint, stack, valkey)
         try:
             yield made
         except BaseException:

@@ -15,17 +15,17 @@ from redis.exceptions import RedisError
 
 from billing.api import Quota
 from chaos.installation.forked import Forked, spawn
-from chaos.installation.testbed import Ground
+from chaos.installation.testbed import SessionTestbed
 from core.leash import LeashedProcess
 from core.redis import Client
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import PoolQueue, Reaper
 
 RELEASE_RETRY_SECONDS = 0.05
 
 
 @asynccontextmanager
-async def supervised(site: Ground, workers: int, **settings: object) -> AsyncGenerator[None]:
+async def supervised(site: SessionTestbed, workers: int, **settings: object) -> AsyncGenerator[None]:
     """`parley supervisor` with this many workers."""
     running = await site.start(["-m", "core.cli", "supervisor", "--workers", str(workers)], **settings)
     try:
@@ -35,11 +35,13 @@ async def supervised(site: Ground, workers: int, **settings: object) -> AsyncGen
 
 
 @asynccontextmanager
-async def forked(site: Ground, redis: Client, workers: int, **settings: object) -> AsyncGenerator[None]:
+async def forked(
+    site: SessionTestbed, redis: Client, workers: int, **settings: object
+) -> AsyncGenerator[None]:
     """This many workers, and a reaper in this process."""
     queue = PoolQueue(redis, site.settings.pool, site.settings)
     reaper = Reaper(queue, Quota(redis, site.settings), site.settings.reap_interval_ms)
-    nest = _Nest(queue, site, settings)
+    nest = _WorkerKeeper(queue, site, settings)
     reaping = asyncio.create_task(reaper.run())
     try:
         for _ in range(workers):
@@ -47,13 +49,13 @@ async def forked(site: Ground, redis: Client, workers: int, **settings: object) 
         yield
     finally:
         await nest.end()
-        await end_tasks([reaping])
+        await cancel_tasks([reaping])
 
 
-class _Nest:
+class _WorkerKeeper:
     """Workers, each replaced when it ends."""
 
-    def __init__(self, queue: PoolQueue, site: Ground, settings: Mapping[str, object]) -> None:
+    def __init__(self, queue: PoolQueue, site: SessionTestbed, settings: Mapping[str, object]) -> None:
         self._queue = queue
         self._environment = site.environment(**settings)
         self._log = site.settings.home / "logs" / "workers.log"

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from billing.api import UsageEvent
 from chaos.judge.allowed_losses import end_was_lost, event_was_trimmed, forgotten
-from chaos.observations import Answered, Facts, Finding, Posted, Wrong
+from chaos.observations import Answered, Finding, Observations, Posted, WrongKind
 
 CONFLICTING = "conflicting"
 UNITS = 1_000_000  # prices are for so many tokens
@@ -27,7 +27,7 @@ class Bill:
     cost_nano: int
 
 
-def judge_bills(facts: Facts) -> Iterable[Finding]:
+def judge_bills(facts: Observations) -> Iterable[Finding]:
     """Everything that is wrong with what was billed."""
     events = _by_key(facts.events)
     rows: defaultdict[Key, list[Posted]] = defaultdict(list)
@@ -43,7 +43,7 @@ def judge_bills(facts: Facts) -> Iterable[Finding]:
             yield from judge_events(answers, events[key], facts)
         yield from judge_rows(answers, rows[key], facts)
     if unread:
-        yield Finding(Wrong.DOUBLE_BILLED, "", f"{unread} more usage events than requests ended")
+        yield Finding(WrongKind.DOUBLE_BILLED, "", f"{unread} more usage events than requests ended")
     billed = {key for key, found in [*events.items(), *rows.items()] if found}
     yield from judge_strangers({*_asked(facts)}, billed)
     yield from judge_sums(facts)
@@ -54,16 +54,16 @@ def judge_bills(facts: Facts) -> Iterable[Finding]:
 
 
 def judge_events(
-    answers: Sequence[Answered], events: Sequence[UsageEvent], facts: Facts
+    answers: Sequence[Answered], events: Sequence[UsageEvent], facts: Observations
 ) -> Iterable[Finding]:
     """One event (INV-6), or another where Redis lost its end; and it says what it must cost.
 
     `answers`: what each of its readers saw, the one who asked first."""
     first = answers[0]
     if not events and not forgotten(first, facts.outages):
-        yield Finding(Wrong.UNBILLED, first.id, "no usage event")
+        yield Finding(WrongKind.UNBILLED, first.id, "no usage event")
     if len(events) > 1 and not end_was_lost(first, facts.outages):
-        yield Finding(Wrong.DOUBLE_BILLED, first.id, f"{len(events)} usage events")
+        yield Finding(WrongKind.DOUBLE_BILLED, first.id, f"{len(events)} usage events")
     for event in events:
         if (cost := cost_of(event)) != event.cost_nano:
             what = _direction(event.cost_nano - cost)
@@ -71,13 +71,13 @@ def judge_events(
         yield from _beside_what_was_told(answers, bill_of(event), "published")
 
 
-def judge_rows(answers: Sequence[Answered], rows: Sequence[Posted], facts: Facts) -> Iterable[Finding]:
+def judge_rows(answers: Sequence[Answered], rows: Sequence[Posted], facts: Observations) -> Iterable[Finding]:
     """One row (INV-10), and it says what the client was told (INV-9)."""
     first = answers[0]
     if not rows and not forgotten(first, facts.outages):
-        yield Finding(Wrong.UNBILLED, first.id, "not posted")
+        yield Finding(WrongKind.UNBILLED, first.id, "not posted")
     if len(rows) > 1:
-        yield Finding(Wrong.DOUBLE_BILLED, first.id, f"posted {len(rows)} times")
+        yield Finding(WrongKind.DOUBLE_BILLED, first.id, f"posted {len(rows)} times")
     for row in rows:
         said = Bill(row.reason, row.input, row.output, row.cost_nano)
         yield from _beside_what_was_told(answers, said, "posted")
@@ -86,10 +86,12 @@ def judge_rows(answers: Sequence[Answered], rows: Sequence[Posted], facts: Facts
 def judge_strangers(asked: set[Key], billed: set[Key]) -> Iterable[Finding]:
     """Nothing is billed that nobody asked for, or that was refused."""
     for tenant, request in sorted(billed - asked):
-        yield Finding(Wrong.DOUBLE_BILLED, request, f"billed to {tenant}, and nobody was accepted with it")
+        yield Finding(
+            WrongKind.DOUBLE_BILLED, request, f"billed to {tenant}, and nobody was accepted with it"
+        )
 
 
-def judge_sums(facts: Facts) -> Iterable[Finding]:
+def judge_sums(facts: Observations) -> Iterable[Finding]:
     """The tenants' slots counted what clients were told, each request once.
 
     What Redis has forgotten is not in its sums; SQL has it."""
@@ -100,18 +102,18 @@ def judge_sums(facts: Facts) -> Iterable[Finding]:
         counted = (sums.requests, sums.input, sums.output, sums.cost_nano)
         least, most = _summed(lasting), _summed(told)
         if any(count < low for count, low in zip(counted, least, strict=True)):
-            yield Finding(Wrong.UNBILLED, "", f"the slot of {tenant} counted {counted} of {least}")
+            yield Finding(WrongKind.UNBILLED, "", f"the slot of {tenant} counted {counted} of {least}")
         if any(count > high for count, high in zip(counted, most, strict=True)):
-            yield Finding(Wrong.DOUBLE_BILLED, "", f"the slot of {tenant} counted {counted} for {most}")
+            yield Finding(WrongKind.DOUBLE_BILLED, "", f"the slot of {tenant} counted {counted} for {most}")
 
 
-def judge_quarantine(facts: Facts) -> Iterable[Finding]:
+def judge_quarantine(facts: Observations) -> Iterable[Finding]:
     """The biller posted everything that it was given, but for a second end of what it had posted."""
     twice = {each.id for each in facts.answers if end_was_lost(each, facts.outages)}
     for request, reason in facts.quarantined:
         if reason == CONFLICTING and request in twice:
             continue
-        yield Finding(Wrong.UNBILLED, request, f"quarantined: {reason}")
+        yield Finding(WrongKind.UNBILLED, request, f"quarantined: {reason}")
 
 
 def bill_of(event: UsageEvent) -> Bill:
@@ -136,7 +138,7 @@ def cost_of(event: UsageEvent) -> int:
     return sum(round(Fraction(count * price, UNITS)) for count, price in lines) + ran * prices.request_nano
 
 
-def _asked(facts: Facts) -> dict[Key, list[Answered]]:
+def _asked(facts: Observations) -> dict[Key, list[Answered]]:
     """What the readers of each accepted request saw; who asked it comes first."""
     asked: dict[Key, list[Answered]] = {}
     for answer in facts.answers:
@@ -160,8 +162,8 @@ def _beside_what_was_told(answers: Sequence[Answered], said: Bill, how: str) -> 
             yield Finding(_direction(1 if more else -1), answer.id, f"{how} {said}, told {told}")
 
 
-def _direction(difference: int) -> Wrong:
-    return Wrong.DOUBLE_BILLED if difference > 0 else Wrong.UNBILLED
+def _direction(difference: int) -> WrongKind:
+    return WrongKind.DOUBLE_BILLED if difference > 0 else WrongKind.UNBILLED
 
 
 def _summed(answers: list[Answered]) -> tuple[int, int, int, int]:

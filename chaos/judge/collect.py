@@ -9,12 +9,12 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from billing.api import Check, Compared, Reconciliation, State, UsageEvent
+from billing.api import Check, Comparison, ComparisonState, Reconciliation, UsageEvent
 from billing.usage import ENDED_FIELD, decode, ended_stream
-from chaos.installation.cluster import Cluster
+from chaos.installation.cluster import Installation
 from chaos.judge.allowed_losses import forgotten
-from chaos.observations import Answered, Facts, Outage
-from core.tasks import end_tasks
+from chaos.observations import Answered, Observations, Outage
+from core.tasks import cancel_tasks
 from engine.api import Entry
 
 READ_COUNT = 500
@@ -27,7 +27,7 @@ COUNTED = frozenset({Check.R4, Check.R5, Check.R8})
 
 
 @asynccontextmanager
-async def witnessed(cluster: Cluster) -> AsyncGenerator[list[UsageEvent]]:
+async def witnessed(cluster: Installation) -> AsyncGenerator[list[UsageEvent]]:
     """Every usage event that the pool publishes while the block runs. The biller trims the stream, so it is
     read along, not afterwards."""
     seen: list[UsageEvent] = []
@@ -35,12 +35,12 @@ async def witnessed(cluster: Cluster) -> AsyncGenerator[list[UsageEvent]]:
     try:
         yield seen
     finally:
-        await end_tasks([reading])
+        await cancel_tasks([reading])
 
 
 async def gather(
-    cluster: Cluster, answers: Sequence[Answered], events: Sequence[UsageEvent], **more: Any
-) -> Facts:
+    cluster: Installation, answers: Sequence[Answered], events: Sequence[UsageEvent], **more: Any
+) -> Observations:
     """Everything the oracle judges, once nothing moves any more or patience is over.
 
     `more`: fields of Facts that the caller knows."""
@@ -49,7 +49,7 @@ async def gather(
     await _come_to_rest(cluster, {answer.id for answer in billed})
     asked = {each.id: each.tenant for each in answers if not each.refused}
     logs = {id: await _log(cluster, tenant, id) for id, tenant in asked.items()}
-    return Facts(
+    return Observations(
         seed=cluster.plan.seed,
         answers=list(answers),
         logs={id: log for id, log in logs.items() if log},
@@ -64,19 +64,19 @@ async def gather(
     )
 
 
-async def _compared(cluster: Cluster, lossless: bool) -> list[Compared]:
+async def _compared(cluster: Installation, lossless: bool) -> list[Comparison]:
     """The books that do not agree at rest. A Redis that lost its last writes lacks what they counted."""
     reconciliation = Reconciliation(cluster.database, cluster.redis, cluster.site.settings)
     checks = BOOKS | (COUNTED if lossless else frozenset())
     until = time.monotonic() + REST_SECONDS_MAX
     compared = await reconciliation.run(checks, whole=True)
-    while any(each.state is State.WAITING for each in compared) and time.monotonic() < until:
+    while any(each.state is ComparisonState.WAITING for each in compared) and time.monotonic() < until:
         await asyncio.sleep(POLL_SECONDS)  # a dead biller's batch is read again some seconds later
         compared = await reconciliation.run(checks, whole=True)
-    return [each for each in compared if each.state is not State.EQUAL]
+    return [each for each in compared if each.state is not ComparisonState.EQUAL]
 
 
-async def _read_along(cluster: Cluster, seen: list[UsageEvent]) -> None:
+async def _read_along(cluster: Installation, seen: list[UsageEvent]) -> None:
     client: Any = cluster.redis
     stream, after = ended_stream(cluster.site.settings.pool), "0"
     while True:
@@ -98,7 +98,7 @@ def _entries(reply: Any) -> list[Any]:
     return [entries for _, entries in reply or []]
 
 
-async def _come_to_rest(cluster: Cluster, requests: set[str]) -> None:
+async def _come_to_rest(cluster: Installation, requests: set[str]) -> None:
     """Until all of these are billed and nothing is left."""
     until = time.monotonic() + REST_SECONDS_MAX
     while time.monotonic() < until:
@@ -107,7 +107,7 @@ async def _come_to_rest(cluster: Cluster, requests: set[str]) -> None:
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _log(cluster: Cluster, tenant: str, id: str) -> Sequence[Entry]:
+async def _log(cluster: Installation, tenant: str, id: str) -> Sequence[Entry]:
     entries: list[Entry] = []
     while page := await cluster.log.read(tenant, id, entries[-1].o if entries else 0, PAGE_ENTRIES):
         entries += page

@@ -14,7 +14,7 @@ import msgspec
 
 from chaos.judge.allowed_losses import ended_forgotten, forgotten, suffered
 from chaos.judge.bills import judge_bills
-from chaos.observations import Answered, Facts, Finding, Question, Wrong
+from chaos.observations import Answered, Finding, Observations, WorkloadRequest, WrongKind
 from engine.api import Entry, EntryKind, visible_text
 
 EOS, BEGIN = 256, 257  # the special tokens of the benchmarks' byte model, behind its 256 bytes
@@ -22,7 +22,7 @@ PLAIN = range(32, 127)  # what the scripted engine may say: the printable charac
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedAnswer:
     """What an answer of the scripted engine must be."""
 
     text: str
@@ -31,7 +31,7 @@ class Expected:
     output: int
 
 
-def expected(question: Question, seed: int) -> Expected:
+def expected(question: WorkloadRequest, seed: int) -> ExpectedAnswer:
     """The uninterrupted answer."""
     head = [BEGIN, *b"user\n", *question.content.encode(), EOS, *b"\n", BEGIN, *b"assistant\n"]
     check = zlib.crc32(struct.pack(f"<{len(head)}I", *head), seed)
@@ -42,11 +42,11 @@ def expected(question: Question, seed: int) -> Expected:
         said += chr(token)
         if found := [stop for stop in question.stop if said.endswith(stop)]:
             cut = max(len(stop) for stop in found)
-            return Expected(said[:-cut], "stop", len(head), len(said))
-    return Expected(said, "length", len(head), len(said))
+            return ExpectedAnswer(said[:-cut], "stop", len(head), len(said))
+    return ExpectedAnswer(said, "length", len(head), len(said))
 
 
-def judge(facts: Facts, scripted: bool = True) -> list[Finding]:
+def judge(facts: Observations, scripted: bool = True) -> list[Finding]:
     """All that is wrong. `scripted`: what answers must say is known beforehand."""
     found: list[Finding] = []
     for answer in (answer for answer in facts.answers if not answer.refused):
@@ -59,36 +59,38 @@ def judge(facts: Facts, scripted: bool = True) -> list[Finding]:
             found += judge_log(answer, log)
         found += judge_epoch(answer, suffered(answer, facts.outages))
     if wrong := facts.counters.get("mismatched", 0):
-        found.append(Finding(Wrong.DOUBLED, "", f"{wrong} answers did not have their hash at first reading"))
+        found.append(
+            Finding(WrongKind.DOUBLED, "", f"{wrong} answers did not have their hash at first reading")
+        )
     found += judge_bills(facts)
-    return found + [Finding(Wrong.LEFT, "", leftover) for leftover in facts.leftovers]
+    return found + [Finding(WrongKind.LEFT, "", leftover) for leftover in facts.leftovers]
 
 
 def judge_forgotten(answer: Answered, entries: Sequence[Entry] | None) -> Iterable[Finding]:
     """One that ended so is over: no log of it ends in another way."""
     if entries and entries[-1].k is EntryKind.END:
-        yield Finding(Wrong.DOUBLED, answer.id, f"ended {answer.code}, and its log has an end")
+        yield Finding(WrongKind.DOUBLED, answer.id, f"ended {answer.code}, and its log has an end")
 
 
-def judge_text(answer: Answered, right: Expected | None) -> Iterable[Finding]:
+def judge_text(answer: Answered, right: ExpectedAnswer | None) -> Iterable[Finding]:
     """What the client read, beside its hash and beside what it must be."""
     if answer.problem:
-        yield Finding(Wrong.LOST, answer.id, answer.problem)
+        yield Finding(WrongKind.LOST, answer.id, answer.problem)
         return
     if answer.question.poison:
         if (answer.reason, answer.code, answer.text) != ("error", "engine_lost", ""):
             detail = f"poison ended {answer.reason} {answer.code} with {len(answer.text)} characters"
-            yield Finding(Wrong.DOUBLED, answer.id, detail)
+            yield Finding(WrongKind.DOUBLED, answer.id, detail)
         return
     if answer.reason not in ("stop", "length"):
-        yield Finding(Wrong.LOST, answer.id, f"ended {answer.reason} {answer.code}")
+        yield Finding(WrongKind.LOST, answer.id, f"ended {answer.reason} {answer.code}")
         return
     if not answer.verified:
-        yield Finding(Wrong.DOUBLED, answer.id, "the text does not have its hash")
+        yield Finding(WrongKind.DOUBLED, answer.id, "the text does not have its hash")
     if right is None:
         return
     if answer.text != right.text:
-        what = Wrong.LOST if right.text.startswith(answer.text) else Wrong.DOUBLED
+        what = WrongKind.LOST if right.text.startswith(answer.text) else WrongKind.DOUBLED
         at = next((i for i, (a, b) in enumerate(zip(answer.text, right.text, strict=False)) if a != b), None)
         where = f"differs at {at}" if at is not None else "is cut or goes on"
         yield Finding(what, answer.id, f"text of {len(answer.text)} for {len(right.text)} characters {where}")
@@ -96,38 +98,42 @@ def judge_text(answer: Answered, right: Expected | None) -> Iterable[Finding]:
     told = (answer.reason, answer.input, answer.output)
     if told != (right.reason, right.input, right.output):
         detail = f"{told} for {(right.reason, right.input, right.output)}"
-        yield Finding(Wrong.DOUBLED, answer.id, f"reason or counts: {detail}")
+        yield Finding(WrongKind.DOUBLED, answer.id, f"reason or counts: {detail}")
 
 
 def judge_log(answer: Answered, entries: Sequence[Entry] | None) -> Iterable[Finding]:
     """Offsets dense from 1, text without a gap, one end and nothing behind it (INV-2, INV-5)."""
     if entries is None:
-        yield Finding(Wrong.LOST, answer.id, "there is no log")
+        yield Finding(WrongKind.LOST, answer.id, "there is no log")
         return
     if [entry.o for entry in entries] != list(range(1, len(entries) + 1)):
-        yield Finding(Wrong.LOST, answer.id, "the log's offsets are not dense")
+        yield Finding(WrongKind.LOST, answer.id, "the log's offsets are not dense")
     ends = [entry.o for entry in entries if entry.k is EntryKind.END]
     if ends != [len(entries)]:
-        yield Finding(Wrong.DOUBLED, answer.id, f"ends at {ends} in a log of {len(entries)} entries")
+        yield Finding(WrongKind.DOUBLED, answer.id, f"ends at {ends} in a log of {len(entries)} entries")
     position = 0
     for entry in entries:
         if entry.k is EntryKind.TEXT:
             if entry.p != position:
-                yield Finding(Wrong.DOUBLED, answer.id, f"entry {entry.o} is at {entry.p}, not {position}")
+                yield Finding(
+                    WrongKind.DOUBLED, answer.id, f"entry {entry.o} is at {entry.p}, not {position}"
+                )
             position = entry.p + len(entry.x)
     if answer.problem:
         return
     if visible_text(list(entries)) != answer.text:
-        yield Finding(Wrong.DOUBLED, answer.id, "the client's text is not the log's")
+        yield Finding(WrongKind.DOUBLED, answer.id, "the client's text is not the log's")
     told = (answer.reason, answer.input, answer.output, answer.cost_nano)
     if ends and (logged := _end_of(entries[ends[-1] - 1])) != told:
-        yield Finding(Wrong.DOUBLED, answer.id, f"the log's end says {logged}, the client was told {told}")
+        yield Finding(
+            WrongKind.DOUBLED, answer.id, f"the log's end says {logged}, the client was told {told}"
+        )
 
 
 def judge_epoch(answer: Answered, outages: int) -> Iterable[Finding]:
     """A log begins again only where Redis was gone while the request was open (INV-7)."""
     if answer.epoch - 1 > outages:
-        yield Finding(Wrong.DOUBLED, answer.id, f"epoch {answer.epoch} after {outages} outages")
+        yield Finding(WrongKind.DOUBLED, answer.id, f"epoch {answer.epoch} after {outages} outages")
 
 
 def _end_of(entry: Entry) -> tuple[str, int, int, int]:

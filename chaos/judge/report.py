@@ -13,16 +13,16 @@ import msgspec
 from chaos.figures.figures import Figure, show
 from chaos.figures.samples import percentile
 from chaos.judge.allowed_losses import FORGOTTEN
-from chaos.observations import Answered, Facts, Finding, Strike, Wrong
+from chaos.observations import Answered, DoneFault, Finding, Observations, WrongKind
 
 ENGINE_LOST = "engine_lost"
 FINDINGS_KEPT = 100
 FINDINGS_SHOWN = 20
 COUNTERS = "reconnects", "resumed", "resent", "gaps", "stale"
-WHOLE = Wrong.LOST, Wrong.DOUBLED, Wrong.UNBILLED, Wrong.DOUBLE_BILLED, Wrong.LEFT
+WHOLE = WrongKind.LOST, WrongKind.DOUBLED, WrongKind.UNBILLED, WrongKind.DOUBLE_BILLED, WrongKind.LEFT
 
 
-class Tally(msgspec.Struct):
+class ReportTally(msgspec.Struct):
     """The sum of all rounds so far. `pauses_ms`: from a fault to the next text of each answer it hit;
     `warm_pauses_ms` those of faults that left the others room. `forgotten`: answers that Redis forgot;
     `poisoned`: those that ended because they kill workers."""
@@ -49,7 +49,7 @@ class Tally(msgspec.Struct):
     memory_mib: float = 0.0
     first_ms: list[float] = msgspec.field(default_factory=list[float])
 
-    def add(self, facts: Facts, findings: Sequence[Finding]) -> None:
+    def add(self, facts: Observations, findings: Sequence[Finding]) -> None:
         """One more round."""
         where = f"round {self.rounds} (seed {facts.seed})"
         self.rounds += 1
@@ -129,7 +129,7 @@ class Tally(msgspec.Struct):
         return rows + [Figure(what.value, self.wrong.get(what.value, 0), "", most=0) for what in WHOLE]
 
 
-def pauses(answers: Sequence[Answered], strikes: Sequence[Strike]) -> list[tuple[float, bool]]:
+def pauses(answers: Sequence[Answered], strikes: Sequence[DoneFault]) -> list[tuple[float, bool]]:
     """Seconds from a strike to the next text that a reader got from another worker, and whether the others
     had room.
 
@@ -144,7 +144,7 @@ def pauses(answers: Sequence[Answered], strikes: Sequence[Strike]) -> list[tuple
     return found
 
 
-def print_report(tally: Tally, replay: str, figures: Sequence[Figure], as_json: bool) -> None:
+def print_report(tally: ReportTally, replay: str, figures: Sequence[Figure], as_json: bool) -> None:
     """On stdout."""
     facts = {"seed": tally.seed, "rounds": tally.rounds, "replay": replay, "findings": tally.findings}
     show(f"chaos {tally.scenario}, seed {tally.seed}", figures, as_json, facts)
@@ -156,24 +156,24 @@ def print_report(tally: Tally, replay: str, figures: Sequence[Figure], as_json: 
     click.echo("clean: nothing lost, doubled, unbilled or left behind" if tally.clean else "NOT CLEAN")
 
 
-def load(path: Path, fresh: Tally) -> Tally:
+def load(path: Path, fresh: ReportTally) -> ReportTally:
     """The tally to go on with: the file's, if it is of the same run."""
     if not path.exists():
         return fresh
-    kept = msgspec.json.decode(path.read_bytes(), type=Tally)
+    kept = msgspec.json.decode(path.read_bytes(), type=ReportTally)
     same = (kept.scenario, kept.seed, kept.arguments) == (fresh.scenario, fresh.seed, fresh.arguments)
     if not same:
         raise click.UsageError(f"{path} is the state of another run: {describe(kept)}")
     return kept
 
 
-def save(path: Path, tally: Tally) -> None:
+def save(path: Path, tally: ReportTally) -> None:
     """Whole or not at all."""
     draft = path.with_suffix(path.suffix + ".draft")
     draft.write_bytes(msgspec.json.encode(tally))
     draft.replace(path)
 
 
-def describe(tally: Tally) -> str:
+def describe(tally: ReportTally) -> str:
     """One line about how far it is."""
     return f"{tally.scenario} seed {tally.seed} {json.dumps(tally.arguments)}, {tally.strikes} faults so far"

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from click.testing import CliRunner, Result
 
-from billing.api import Counts, PinnedPrices, UsageEvent, UsageOwner, asked_of, rate, seal
+from billing.api import Counts, PinnedPrices, UsageEvent, UsageOwner, rate, seal, sealed_admission_of
 from billing.usage import encode
 from core.clock import now_ms
 from core.signed_text import Keyring
@@ -127,4 +127,4 @@ def _event(name: str, tenant: str, number: int, secret: str) -> UsageEvent:
         asked_input=counts.input_uncached + counts.input_cached,
         asked_output=counts.output_text,
     )
-    return msgspec.structs.replace(event, seal=seal(asked_of(event), Keyring(secret.encode())))
+    return msgspec.structs.replace(event, seal=seal(sealed_admission_of(event), Keyring(secret.encode())))

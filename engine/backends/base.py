@@ -60,7 +60,7 @@ class StepOutput(msgspec.Struct, frozen=True):
     logprobs: list[float] = []
 
 
-class Measured(msgspec.Struct, frozen=True):
+class StepMeasurement(msgspec.Struct, frozen=True):
     """What one step did: seconds it took, prompt tokens it computed, sequences it decoded."""
 
     seconds: float
@@ -136,7 +136,7 @@ class Engine(Protocol):
         """Load and progress."""
         ...
 
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[StepMeasurement]:
         """The steps since the last call, the latest 64 at most."""
         ...
 

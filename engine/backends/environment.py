@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from core.environment import child_environment, unknown_settings
-from core.secret_files import SUFFIX, hand_on, secret_names
+from core.secret_files import SUFFIX, pass_secrets_on, secret_names
 from core.settings import Settings
 from engine.models.known import RECORD
 
@@ -65,7 +65,7 @@ def restarted_with(settings: Settings) -> None:
     }  # its model, by who started it
     wanted = engine_environment(settings, child_environment(os.environ) | told, cpu)
     if any(os.environ.get(key) != value for key, value in wanted.items()) or _secrets_in(os.environ):
-        name, value = hand_on(settings.secrets())
+        name, value = pass_secrets_on(settings.secrets())
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**wanted, name: value})
 
 

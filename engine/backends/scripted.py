@@ -21,7 +21,7 @@ from engine.backends.base import (
     EngineStats,
     Finish,
     Generation,
-    Measured,
+    StepMeasurement,
     StepOutput,
 )
 
@@ -51,7 +51,7 @@ def poisoned(next_token: NextToken, marker: Sequence[int]) -> NextToken:
 
 
 @dataclass
-class _Running:
+class _ScriptedGeneration:
     generation: Generation
     context: list[int]
     sampled: int = 0
@@ -71,14 +71,14 @@ class ScriptedEngine:
     cached_percent: int = 0
 
     def __post_init__(self) -> None:
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _ScriptedGeneration] = {}
         self._work = asyncio.Event()
         self._going = asyncio.Event()
         self._going.set()
         self._dead = False
         self._steps = 0
         self._prompt_tokens = self._sampled_tokens = 0
-        self._measured: deque[Measured] = deque(maxlen=STEPS_MEASURED_MAX)
+        self._measured: deque[StepMeasurement] = deque(maxlen=STEPS_MEASURED_MAX)
         self._progress = time.monotonic()
 
     async def start(self) -> dict[str, float]:
@@ -91,7 +91,7 @@ class ScriptedEngine:
             raise EngineDeadError("the scripted engine was told to die")
         if not self._running:
             self._progress = time.monotonic()
-        self._running[generation.id] = _Running(generation, list(generation.prompt))
+        self._running[generation.id] = _ScriptedGeneration(generation, list(generation.prompt))
         self._work.set()
 
     async def steps(self) -> AsyncGenerator[list[StepOutput]]:
@@ -129,7 +129,7 @@ class ScriptedEngine:
         running, step_ms = len(self._running), self.step_seconds * 1000
         return EngineStats(running, 0, 0.0, self._steps, int(age * 1000), step_ms)
 
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[StepMeasurement]:
         """Every step takes what it was told to."""
         steps = list(self._measured)
         self._measured.clear()
@@ -159,9 +159,9 @@ class ScriptedEngine:
 
     def _measure(self) -> None:
         new = [len(running.context) for running in self._running.values() if not running.sampled]
-        self._measured.append(Measured(self.step_seconds, sum(new), len(self._running) - len(new)))
+        self._measured.append(StepMeasurement(self.step_seconds, sum(new), len(self._running) - len(new)))
 
-    def _sample(self, running: _Running) -> StepOutput:
+    def _sample(self, running: _ScriptedGeneration) -> StepOutput:
         generation = running.generation
         token = self.next_token(running.context)
         if running.sampled < generation.min_tokens and token in generation.stop_ids:
@@ -176,7 +176,7 @@ class ScriptedEngine:
             del self._running[generation.id]
         return StepOutput(generation.id, [token], finish, cached, [0.0] if generation.checked else [])
 
-    def _finish(self, running: _Running, token: int) -> Finish | None:
+    def _finish(self, running: _ScriptedGeneration, token: int) -> Finish | None:
         if token in running.generation.stop_ids:
             return Finish.STOP
         full = len(running.context) >= self.max_model_len

@@ -42,7 +42,7 @@ from engine.backends.base import (
     Finish,
     Generation,
     GenerationRefusedError,
-    Measured,
+    StepMeasurement,
     StepOutput,
 )
 from engine.backends.vllm_grammar import CONFIG as GRAMMARS
@@ -94,7 +94,7 @@ class VllmEngine:
         self._step_seconds = 0.0
         self._preemptions = 0
         self._prompt_tokens = self._sampled_tokens = 0
-        self._measured: deque[Measured] = deque(maxlen=STEPS_MEASURED_MAX)
+        self._measured: deque[StepMeasurement] = deque(maxlen=STEPS_MEASURED_MAX)
         self._progress = time.monotonic()
 
     async def start(self) -> dict[str, float]:
@@ -183,7 +183,7 @@ class VllmEngine:
             preemptions=self._preemptions,
         )
 
-    def measured(self) -> list[Measured]:
+    def measured(self) -> list[StepMeasurement]:
         """By the scheduler's count, and the time from one step to the next."""
         steps = list(self._measured)
         self._measured.clear()
@@ -243,7 +243,7 @@ class VllmEngine:
             self._sampled_tokens += iteration.num_generation_tokens
         if scheduler is not None and (step := scheduler.iteration_details) is not None:
             # Not by its own clock: with steps queued behind each other that sees only the wait for a result.
-            self._measured.append(Measured(took, step.num_ctx_tokens, step.num_generation_requests))
+            self._measured.append(StepMeasurement(took, step.num_ctx_tokens, step.num_generation_requests))
         self._stepped.set()
 
     def _collect(self) -> list[StepOutput]:

@@ -18,7 +18,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 from core.telemetry import logger
 from engine.backends.mask_budget import keep_within_budget
 from engine.backends.vllm_noise import TAIL
-from engine.grammar.response_format import shape_of
+from engine.grammar.response_format import format_of
 
 # What is not said here, vLLM would choose anew for each request, from whichever compiler takes it, but it
 # keeps only one. Whitespace would let a model that is lost in its answer go on with it for ever.
@@ -35,7 +35,7 @@ def structured_outputs(response_format: str | None) -> StructuredOutputsParams |
     """A checked shape in vLLM's words."""
     if response_format is None:
         return None
-    shape = shape_of(response_format)
+    shape = format_of(response_format)
     if shape.object:
         return StructuredOutputsParams(json_object=True)
     if shape.pattern is not None:

@@ -8,13 +8,13 @@ import click
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from billing.api import note
+from billing.api import record_separately
 from core.database import Database, require_schema
 from core.errors import StartupError
 from core.pools import announced_pools
 from core.redis import connect
 from core.settings import Settings
-from core.store_errors import database_away, redis_away
+from core.store_errors import database_failure, redis_failure
 from engine.operations.inspection import Inspection, RequestDetail
 from engine.queue.client import PoolQueue
 
@@ -25,7 +25,7 @@ pool_option = click.option("--pool", help="By default PARLEY_POOL.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
 
-class Pool:
+class PoolConnection:
     """One pool, for looking at and for giving orders."""
 
     def __init__(self, settings: Settings, queue: PoolQueue) -> None:
@@ -35,46 +35,48 @@ class Pool:
         self.inspection = Inspection(queue)
         self.fleet = self.inspection.fleet
 
-    def another(self, name: str) -> "Pool":
+    def another(self, name: str) -> "PoolConnection":
         """Another pool of the same installation."""
-        return Pool(self.settings, PoolQueue(self.queue.redis, name, self.settings))
+        return PoolConnection(self.settings, PoolQueue(self.queue.redis, name, self.settings))
 
 
-async def on_record(pool: "Pool", tenant: str, action: str, target: str, **facts: object) -> None:
+async def on_record(pool: "PoolConnection", tenant: str, action: str, target: str, **facts: object) -> None:
     """Write an order into the audit log, before it is given: there is none without its row.
 
     `tenant`: whose it concerns, PLATFORM: nobody's in particular. Raises StartupError where it cannot."""
     db = Database(pool.settings.database_endpoint)
     try:
         await require_schema(db)
-        await note(db, tenant, action, target, {"pool": pool.name, **facts})
+        await record_separately(db, tenant, action, target, {"pool": pool.name, **facts})
     except StartupError as error:
         raise StartupError(f"nothing is done, since it cannot be recorded: {error}") from error
     except (SQLAlchemyError, OSError) as error:
-        why = database_away(error)
+        why = database_failure(error)
         raise StartupError(f"nothing is done, since it cannot be recorded: {why}") from error
     finally:
         await db.close()
 
 
-def in_pool(name: str | None, action: Callable[[Pool], Awaitable[T]]) -> T:
+def in_pool(name: str | None, action: Callable[[PoolConnection], Awaitable[T]]) -> T:
     """Run `action` on the pool. What it cannot do is one line on stderr and exit code 1 (StartupError)."""
     settings = Settings()
 
     async def connected() -> T:
         redis = connect(settings)
         try:
-            return await action(Pool(settings, PoolQueue(redis, name or settings.pool, settings)))
+            return await action(PoolConnection(settings, PoolQueue(redis, name or settings.pool, settings)))
         finally:
             await redis.aclose()
 
     try:
         return asyncio.run(connected())
     except (RedisError, OSError) as error:
-        raise redis_away(error, settings) from error
+        raise redis_failure(error, settings) from error
 
 
-async def find_request(pool: Pool, id: str, tenant: str | None) -> tuple[Pool, RequestDetail]:
+async def find_request(
+    pool: PoolConnection, id: str, tenant: str | None
+) -> tuple[PoolConnection, RequestDetail]:
     """A request and its pool: this one, or another of the installation that knows it."""
     others = sorted(await announced_pools(pool.queue.redis, pool.settings) - {pool.name})
     for each in [pool, *map(pool.another, others)]:

@@ -5,12 +5,21 @@ from collections.abc import Iterator
 
 import click
 
-from billing.api import UNITS, Booked, BookedLine, FoundRefusals, Held, HeldBack, Meter, to_display
+from billing.api import (
+    UNITS,
+    BookedLine,
+    BookedRequest,
+    HeldBack,
+    HeldRequest,
+    Meter,
+    RefusalMatch,
+    to_display,
+)
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.redis import connect
 from core.settings import Settings
-from core.terminal import Block, Table, say_json, show_blocks
+from core.terminal import Block, Table, print_blocks, print_json
 from engine.cli.connection import json_option
 from engine.cli.formatting import NOTHING, duration, time_of_day
 from engine.operations.explain import Explained, explain
@@ -31,9 +40,9 @@ def explain_command(id: str, tenant: str | None, as_json: bool) -> None:
     """
     found = asyncio.run(_explained(Settings(), id, tenant))
     if as_json:
-        say_json(found)
+        print_json(found)
     else:
-        show_blocks(*_blocks(found))
+        print_blocks(*_blocks(found))
 
 
 async def _explained(settings: Settings, id: str, tenant: str | None) -> Explained:
@@ -78,7 +87,7 @@ def _sheet(facts: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> Table:
     return table
 
 
-def _billed(booked: Booked) -> Facts:
+def _billed(booked: BookedRequest) -> Facts:
     yield "whose", f"user {booked.user or NOTHING}, key {booked.key}, project {booked.project}"
     yield "model", f"{booked.model}, pool {booked.pool}"
     yield "end", f"{booked.reason} {booked.code}".strip()
@@ -115,7 +124,7 @@ def _billed(booked: Booked) -> Facts:
         yield "month", f"{each.month}: {_money(each.amount_nano, booked)}, {closed}"
 
 
-def _lines(booked: Booked) -> Table:
+def _lines(booked: BookedRequest) -> Table:
     table = Table()
     table.columns("line", right=True)
     table.columns("kind", "meter")
@@ -139,7 +148,7 @@ def price_text(line: BookedLine, currency: str) -> str:
     return f"{to_display(line.price_nano, currency)} a million"
 
 
-def _steps(booked: Booked) -> Table:
+def _steps(booked: BookedRequest) -> Table:
     table = Table()
     table.columns("step", "at")
     table.columns("after", right=True)
@@ -154,7 +163,7 @@ def _back(back: HeldBack) -> Facts:
     yield "decided", back.resolution or f"not yet: `parley quarantine accept {back.event_sha256} --reason …`"
 
 
-def _refused(refused: FoundRefusals) -> Facts:
+def _refused(refused: RefusalMatch) -> Facts:
     yield "minute", time_of_day(refused.minute_ms) or NOTHING
     yield "code", f"{refused.code} {refused.why}".strip()
     yield "whose", "others" if refused.others else f"user {refused.user or NOTHING}, key {refused.key}"
@@ -179,7 +188,7 @@ def _in_pool(found: RequestDetail) -> Facts:
         yield name, time_of_day(at) or NOTHING
 
 
-def _holds(held: Held) -> Facts:
+def _holds(held: HeldRequest) -> Facts:
     yield "admitted", time_of_day(held.admitted_ms) or NOTHING
     yield "prices", f"book {held.book}, version {held.version}"
     yield "tokens", f"{held.input_tokens} input, {held.granted} output granted so far"
@@ -189,5 +198,5 @@ def _holds(held: Held) -> Facts:
         yield "counts in", f"{each.kind} of {each.scope} {each.scope_id} {each.of}".rstrip() + shadow
 
 
-def _money(nano: int, booked: Booked) -> str:
+def _money(nano: int, booked: BookedRequest) -> str:
     return to_display(nano, booked.currency)

@@ -11,20 +11,20 @@ import msgspec
 from billing.api import PLATFORM
 from core.errors import StartupError
 from core.pools import announce_pool
-from core.terminal import say, say_json
-from engine.cli.connection import Pool, find_request, in_pool, json_option, on_record, tenant_option
-from engine.lifecycle.migration import Mover, MoveReason, MoveRefused
-from engine.operations.inspection import RequestRow
+from core.terminal import print_json, print_line
+from engine.cli.connection import PoolConnection, find_request, in_pool, json_option, on_record, tenant_option
+from engine.lifecycle.migration import MigrationRefusalReason, MigrationRefused, Migrator
+from engine.operations.inspection import InspectedRequest
 
 AT_ONCE_MAX = 16
 LISTED_MAX = 10_000
 PROGRESS_SECONDS = 1.0
 PAUSE_SECONDS = 0.2
 NEWCOMERS_SECONDS_MAX = 60.0
-GONE = (MoveReason.UNKNOWN, MoveReason.ENDED, MoveReason.ALREADY_MOVED)
+GONE = (MigrationRefusalReason.UNKNOWN, MigrationRefusalReason.ENDED, MigrationRefusalReason.ALREADY_MOVED)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class MigrationOutcome(msgspec.Struct, frozen=True):
     """What became of one request. `reason`: why it stayed, empty where it moved; `message`: in words."""
 
     id: str
@@ -37,26 +37,28 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Tally:
+class MigrationTally:
     """A move of many under way."""
 
     as_json: bool
     moved: int = 0
     left: int = 0
-    stayed: dict[tuple[str, str], Outcome] = field(default_factory=dict[tuple[str, str], Outcome])
+    stayed: dict[tuple[str, str], MigrationOutcome] = field(
+        default_factory=dict[tuple[str, str], MigrationOutcome]
+    )
     shown_at: float = 0.0
 
-    def count(self, outcome: Outcome) -> None:
+    def count(self, outcome: MigrationOutcome) -> None:
         """One more is done."""
         self.left -= 1
         self.moved += outcome.moved
         if not outcome.moved and outcome.reason not in GONE:
             self.stayed[outcome.tenant, outcome.id] = outcome
         if self.as_json:
-            say_json(outcome)
+            print_json(outcome)
         if time.monotonic() - self.shown_at > PROGRESS_SECONDS:
             self.shown_at = time.monotonic()
-            say(f"{self.moved} moved, {self.left} to go", err=True)
+            print_line(f"{self.moved} moved, {self.left} to go", err=True)
 
 
 @click.command()
@@ -86,21 +88,23 @@ def migrate(
             f"moved from pool {outcome.source} to {dest}" if outcome.moved else f"stays: {outcome.message}"
         )
         if as_json:
-            say_json(outcome)
+            print_json(outcome)
         else:
-            say(f"{outcome.id} {where}")
+            print_line(f"{outcome.id} {where}")
     if not all(outcome.moved for outcome in outcomes):
         raise SystemExit(1)
 
 
-async def _announce(pool: Pool, dest: str) -> None:
+async def _announce(pool: PoolConnection, dest: str) -> None:
     """A pool whose workers have no supervisor to say that there is it."""
     if any(worker.alive for worker in await pool.another(dest).queue.workers()):
         await announce_pool(pool.queue.redis, pool.settings, dest)
 
 
-async def _some(pool: Pool, ids: Iterable[str], dest: str, tenant: str | None) -> list[Outcome]:
-    mover, outcomes = _mover(pool), list[Outcome]()
+async def _some(
+    pool: PoolConnection, ids: Iterable[str], dest: str, tenant: str | None
+) -> list[MigrationOutcome]:
+    mover, outcomes = _mover(pool), list[MigrationOutcome]()
     await _announce(pool, dest)
     for id in ids:
         found, detail = await find_request(pool, id, tenant)
@@ -109,22 +113,22 @@ async def _some(pool: Pool, ids: Iterable[str], dest: str, tenant: str | None) -
     return outcomes
 
 
-def _mover(pool: Pool) -> Mover:
-    return Mover(pool.queue.redis, pool.settings, pool.settings.shared_keyring)
+def _mover(pool: PoolConnection) -> Migrator:
+    return Migrator(pool.queue.redis, pool.settings, pool.settings.shared_keyring)
 
 
-async def _move(mover: Mover, source: str, tenant: str, id: str, dest: str) -> Outcome:
+async def _move(mover: Migrator, source: str, tenant: str, id: str, dest: str) -> MigrationOutcome:
     try:
         await mover.move(source, tenant, id, dest)
-    except MoveRefused as refused:
-        return Outcome(id, tenant, source, dest, False, refused.reason.value, str(refused))
-    return Outcome(id, tenant, source, dest, True)
+    except MigrationRefused as refused:
+        return MigrationOutcome(id, tenant, source, dest, False, refused.reason.value, str(refused))
+    return MigrationOutcome(id, tenant, source, dest, True)
 
 
-async def _empty(pool: Pool, dest: str, tenant: str | None, as_json: bool) -> None:
+async def _empty(pool: PoolConnection, dest: str, tenant: str | None, as_json: bool) -> None:
     """Until a look at the pool finds nothing more to move."""
     await on_record(pool, tenant or PLATFORM, "request.migrate_all", pool.name, to=dest)
-    mover, tally = _mover(pool), Tally(as_json)
+    mover, tally = _mover(pool), MigrationTally(as_json)
     await _announce(pool, dest)
     began, give_up_at = await pool.queue.now_ms(), time.monotonic() + NEWCOMERS_SECONDS_MAX
     while rows := await _rest(pool, tenant, tally):
@@ -141,19 +145,21 @@ async def _empty(pool: Pool, dest: str, tenant: str | None, as_json: bool) -> No
         raise StartupError(f"{tally.moved} are moved, {stay}: {first.id}: {first.message}")
     if not as_json:
         whose = f" of tenant {tenant}" if tenant else ""
-        say(f"pool {pool.name} has no requests{whose} any more: {tally.moved} are moved to {dest}")
+        print_line(f"pool {pool.name} has no requests{whose} any more: {tally.moved} are moved to {dest}")
 
 
-async def _rest(pool: Pool, tenant: str | None, tally: Tally) -> list[RequestRow]:
+async def _rest(pool: PoolConnection, tenant: str | None, tally: MigrationTally) -> list[InspectedRequest]:
     rows = await pool.inspection.requests(tenant, None, LISTED_MAX)
     return [row for row in rows if (row.tenant, row.id) not in tally.stayed]
 
 
-async def _move_all(mover: Mover, source: str, rows: list[RequestRow], dest: str, tally: Tally) -> None:
+async def _move_all(
+    mover: Migrator, source: str, rows: list[InspectedRequest], dest: str, tally: MigrationTally
+) -> None:
     tally.left = len(rows)
     slots = asyncio.Semaphore(AT_ONCE_MAX)
 
-    async def one(row: RequestRow) -> None:
+    async def one(row: InspectedRequest) -> None:
         async with slots:
             tally.count(await _move(mover, source, row.tenant, row.id, dest))
 

@@ -11,8 +11,8 @@ from core.embedded import ensure_home
 from core.errors import StartupError
 from core.redis import connect
 from core.settings import Settings
-from core.store_errors import redis_away
-from core.terminal import Table, say, say_json, show_blocks
+from core.store_errors import redis_failure
+from core.terminal import Table, print_blocks, print_json, print_line
 from engine.models.provision import prepare, register
 from engine.models.registry import ModelRecord, list_models, resolve, route
 from engine.queue.client import PoolQueue
@@ -34,7 +34,7 @@ def add(model: str) -> None:
     owner/name@commit is that commit and no other.
     """
     record = asyncio.run(_add(Settings(), model))
-    say(f"{record.name} {record.version} is ready in {record.folder}")
+    print_line(f"{record.name} {record.version} is ready in {record.folder}")
 
 
 @command.command("list")
@@ -44,10 +44,10 @@ def list_command(as_json: bool) -> None:
     records = asyncio.run(_list(Settings()))
     if as_json:
         for record in records:
-            say_json(asdict(record))
+            print_json(asdict(record))
         return
     if not records:
-        say("No model yet: parley models add smollm2")
+        print_line("No model yet: parley models add smollm2")
         return
     table = Table(ruled=True)
     table.columns("name", "version", "fingerprint", "pool", "tokens at most", "folder")
@@ -55,7 +55,7 @@ def list_command(as_json: bool) -> None:
         fingerprint = record.fingerprint[:FINGERPRINT_CHARACTERS]
         facts = (record.name, record.version, fingerprint, record.pool, f"{record.max_model_len:,}")
         table.row(*facts, str(record.folder))
-    show_blocks(table)
+    print_blocks(table)
 
 
 @command.command("route")
@@ -68,7 +68,7 @@ def route_command(model: str, pool: str) -> None:
     `parley up` and `parley models add` route a model back to PARLEY_POOL.
     """
     before = asyncio.run(_route(Settings(), model, pool))
-    say(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))
+    print_line(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))
 
 
 async def _route(settings: Settings, model: str, pool: str) -> str:
@@ -84,7 +84,7 @@ async def _route(settings: Settings, model: str, pool: str) -> str:
         await route(db, model, pool)
         return record.pool
     except (RedisError, OSError) as error:
-        raise redis_away(error, settings) from error
+        raise redis_failure(error, settings) from error
     finally:
         await redis.aclose()
         await db.close()
@@ -93,7 +93,7 @@ async def _route(settings: Settings, model: str, pool: str) -> str:
 async def _add(settings: Settings, model: str) -> ModelRecord:
     await asyncio.to_thread(ensure_home, settings)
     await migrate(settings.database_endpoint)
-    folder = await prepare(model, settings.home, say, refresh=True)
+    folder = await prepare(model, settings.home, print_line, refresh=True)
     db = Database(settings.database_endpoint)
     try:
         return await register(db, folder, settings)

@@ -12,9 +12,9 @@ from billing.api import Quota
 from billing.door import find_command
 from core.errors import StartupError
 from core.pools import HOPS_MAX
-from core.terminal import Table, say, say_json, show_blocks
+from core.terminal import Table, print_blocks, print_json, print_line
 from engine.cli.connection import (
-    Pool,
+    PoolConnection,
     find_request,
     in_pool,
     json_option,
@@ -27,8 +27,8 @@ from engine.cli.formatting import NOTHING, duration, time_of_day, worker_table
 from engine.cli.migrate import migrate
 from engine.lifecycle.finish import end_unclaimed
 from engine.operations.cancel import cancel_where_it_is
-from engine.operations.inspection import RequestDetail, RequestRow, WorkerRow
-from engine.request import Control, EndReason, Status
+from engine.operations.inspection import InspectedRequest, RequestDetail, WorkerRow
+from engine.request import Control, EndReason, RequestStatus
 
 CANCEL_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
@@ -46,21 +46,21 @@ command.add_command(explain_command)
 
 @command.command("list")
 @click.option("--tenant", help="Only this tenant's (its id).")
-@click.option("--status", type=click.Choice([status.value for status in Status]))
+@click.option("--status", type=click.Choice([status.value for status in RequestStatus]))
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000))
 @pool_option
 @json_option
 def list_command(tenant: str | None, status: str | None, limit: int, pool: str | None, as_json: bool) -> None:
     """Requests that have not ended, the nearest deadline first; with `--status ended` the last that have."""
-    wanted = Status(status) if status else None
+    wanted = RequestStatus(status) if status else None
     rows, now = in_pool(pool, lambda found: _list(found, tenant, wanted, limit))
     if as_json:
         for row in rows:
-            say_json(row)
+            print_json(row)
     elif rows:
-        show_blocks(_table(rows, now))
+        print_blocks(_table(rows, now))
     else:
-        say("No request is open." if not (tenant or status) else "No request fits.")
+        print_line("No request is open." if not (tenant or status) else "No request fits.")
 
 
 @command.command()
@@ -72,12 +72,12 @@ def show(id: str, tenant: str | None, pool: str | None, as_json: bool) -> None:
     """Where the request ID is, how far it got, who reads it. One that has moved is shown where it is now."""
     found, worker, came_from = in_pool(pool, lambda each: _show(each, id, tenant))
     if as_json:
-        say_json({**_flat(found), "at": worker, "came_from": came_from})
+        print_json({**_flat(found), "at": worker, "came_from": came_from})
         return
     for name, value in _lines(found, came_from):
-        say(f"{name:15}{value}")
+        print_line(f"{name:15}{value}")
     if worker is not None:
-        show_blocks(worker_table([worker]))
+        print_blocks(worker_table([worker]))
 
 
 @command.command()
@@ -86,20 +86,22 @@ def show(id: str, tenant: str | None, pool: str | None, as_json: bool) -> None:
 @pool_option
 def cancel(id: str, tenant: str | None, pool: str | None) -> None:
     """End the request ID: its readers get `end` with reason `cancelled`, what was sampled is billed."""
-    say(in_pool(pool, lambda found: _cancel(found, id, tenant)))
+    print_line(in_pool(pool, lambda found: _cancel(found, id, tenant)))
 
 
 async def _list(
-    pool: Pool, tenant: str | None, status: Status | None, limit: int
-) -> tuple[list[RequestRow], int]:
+    pool: PoolConnection, tenant: str | None, status: RequestStatus | None, limit: int
+) -> tuple[list[InspectedRequest], int]:
     return await pool.inspection.requests(tenant, status, limit), await pool.queue.now_ms()
 
 
-async def _show(pool: Pool, id: str, tenant: str | None) -> tuple[RequestDetail, WorkerRow | None, list[str]]:
+async def _show(
+    pool: PoolConnection, id: str, tenant: str | None
+) -> tuple[RequestDetail, WorkerRow | None, list[str]]:
     """The request, its worker, and the pools that it came from as far as they still know."""
     pool, found = await find_request(pool, id, tenant)
     came_from = list[str]()
-    while found.row.status == Status.MOVED and len(came_from) < HOPS_MAX:
+    while found.row.status == RequestStatus.MOVED and len(came_from) < HOPS_MAX:
         there = pool.another(found.moved_to)
         detail = await there.inspection.request(found.row.tenant, id)
         if detail is None:
@@ -110,15 +112,15 @@ async def _show(pool: Pool, id: str, tenant: str | None) -> tuple[RequestDetail,
     return found, next((row for row in workers if row.worker == found.row.worker), None), came_from
 
 
-async def _cancel(pool: Pool, id: str, tenant: str | None) -> str:
+async def _cancel(pool: PoolConnection, id: str, tenant: str | None) -> str:
     """What became of it, in a line. Repeating it changes nothing."""
     pool, found = await find_request(pool, id, tenant)
     row = found.row
-    if row.status != Status.ENDED:
+    if row.status != RequestStatus.ENDED:
         await on_record(pool, row.tenant, "request.cancel", id, status=row.status)
     queue, status = await cancel_where_it_is(pool.queue, row.tenant, id)
     pool = pool.another(queue.pool)
-    if status is Status.ENDED:
+    if status is RequestStatus.ENDED:
         return f"{id} had ended before"
     quota = Quota(pool.queue.redis, pool.settings)
     deadline = time.monotonic() + CANCEL_SECONDS_MAX
@@ -127,19 +129,19 @@ async def _cancel(pool: Pool, id: str, tenant: str | None) -> str:
         view = await pool.queue.view(row.tenant, id)
         if view is None or view.ended:
             return f"{id} was {row.status} and has ended"
-        if view.status is Status.MOVED:
+        if view.status is RequestStatus.MOVED:
             pool = pool.another(view.dest)
         await asyncio.sleep(POLL_SECONDS)
     raise StartupError(f"{id} is marked cancelled, but its worker has not ended it yet")
 
 
-def _table(rows: list[RequestRow], now: int) -> Table:
+def _table(rows: list[InspectedRequest], now: int) -> Table:
     table = Table(ruled=True)
     table.columns("id", min_width=36)
     table.columns("tenant", "status", "class", "worker", "model")
     table.columns("claims", "prompt", "tokens", "log", "age", "deadline in", right=True, whole=True)
     for row in rows:
-        ended = row.status == Status.ENDED
+        ended = row.status == RequestStatus.ENDED
         table.row(
             *(row.id, row.tenant, row.reason or row.status, row.priority or NOTHING, row.worker or NOTHING),
             *(row.model, str(row.claims), str(row.prompt_tokens), str(row.tokens), str(row.log_head)),

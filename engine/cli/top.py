@@ -5,8 +5,8 @@ import contextlib
 
 import click
 
-from core.terminal import Block, Styled, Table, is_terminal, live, say_json, show_blocks
-from engine.cli.connection import Pool, in_pool, pool_option
+from core.terminal import Block, Styled, Table, is_terminal, live, print_blocks, print_json
+from engine.cli.connection import PoolConnection, in_pool, pool_option
 from engine.cli.formatting import duration, time_of_day, worker_table
 from engine.operations.inspection import PoolSnapshot
 
@@ -41,19 +41,19 @@ def _interrupted() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _print_json(pool: Pool, interval: float, once: bool) -> None:
+async def _print_json(pool: PoolConnection, interval: float, once: bool) -> None:
     while not _interrupted():
-        say_json(await pool.inspection.snapshot())
+        print_json(await pool.inspection.snapshot())
         if once:
             return
         await asyncio.sleep(interval)
 
 
-async def _print(pool: Pool, interval: float, once: bool) -> None:
-    show_blocks(*page(await pool.inspection.snapshot()))
+async def _print(pool: PoolConnection, interval: float, once: bool) -> None:
+    print_blocks(*page(await pool.inspection.snapshot()))
 
 
-async def _live(pool: Pool, interval: float, once: bool) -> None:
+async def _live(pool: PoolConnection, interval: float, once: bool) -> None:
     with live(screen=True) as update:
         while not _interrupted():
             update(*page(await pool.inspection.snapshot()))

@@ -7,10 +7,10 @@ import click
 
 from billing.api import PLATFORM
 from core.errors import StartupError
-from core.terminal import say, say_json, show_blocks
-from engine.cli.connection import Pool, in_pool, json_option, on_record, pool_option
+from core.terminal import print_blocks, print_json, print_line
+from engine.cli.connection import PoolConnection, in_pool, json_option, on_record, pool_option
 from engine.cli.formatting import worker_table
-from engine.node.reports import OrderKind
+from engine.node.reports import WorkerOrderKind
 from engine.operations.inspection import WorkerRow
 
 DRAIN_SECONDS_MAX = 20.0
@@ -35,11 +35,11 @@ def list_command(pool: str | None, as_json: bool) -> None:
     rows = in_pool(pool, lambda found: found.inspection.workers())
     if as_json:
         for row in rows:
-            say_json(row)
+            print_json(row)
     elif rows:
-        show_blocks(worker_table(rows))
+        print_blocks(worker_table(rows))
     else:
-        say("There is no worker.")
+        print_line("There is no worker.")
 
 
 @command.command()
@@ -51,7 +51,7 @@ def drain(worker: str, pool: str | None) -> None:
     Its requests go on elsewhere, at once where another worker has room. Readers see a pause.
     """
     held = in_pool(pool, lambda found: _drain(found, worker))
-    say(f"{worker} is drained: {held} {'request' if held == 1 else 'requests'} moved")
+    print_line(f"{worker} is drained: {held} {'request' if held == 1 else 'requests'} moved")
 
 
 @command.command()
@@ -63,15 +63,15 @@ def kill(worker: str, pool: str | None) -> None:
     For emergencies and chaos: `drain` does the same in order.
     """
     held = in_pool(pool, lambda found: _kill(found, worker))
-    say(f"{worker} is killed: {held} {'request' if held == 1 else 'requests'} given back")
+    print_line(f"{worker} is killed: {held} {'request' if held == 1 else 'requests'} given back")
 
 
-async def _drain(pool: Pool, worker: str) -> int:
+async def _drain(pool: PoolConnection, worker: str) -> int:
     row = await _find(pool, worker)
     if row.state not in ("ready", "draining", "lapsed"):
         raise StartupError(f"{worker} is {row.state}: it has nothing to drain")
     await on_record(pool, PLATFORM, "worker.drain", worker)
-    await pool.fleet.order(worker, OrderKind.DRAIN, worker)
+    await pool.fleet.order(worker, WorkerOrderKind.DRAIN, worker)
     if not await _gone(pool, worker, DRAIN_SECONDS_MAX):
         raise StartupError(
             f"{worker} is still here after {DRAIN_SECONDS_MAX:.0f} s: `parley workers kill {worker}` ends it"
@@ -79,12 +79,12 @@ async def _drain(pool: Pool, worker: str) -> int:
     return row.claims
 
 
-async def _kill(pool: Pool, worker: str) -> int:
+async def _kill(pool: PoolConnection, worker: str) -> int:
     row = await _find(pool, worker)
     for report in await pool.fleet.reports():
         if any(slot.worker == worker and slot.pid for slot in report.slots):
             await on_record(pool, PLATFORM, "worker.kill", worker)
-            await pool.fleet.order(report.supervisor, OrderKind.KILL, worker)
+            await pool.fleet.order(report.supervisor, WorkerOrderKind.KILL, worker)
             break
     else:
         raise StartupError(f"no supervisor runs {worker}: end process {row.pid} on node {row.node} there")
@@ -93,14 +93,14 @@ async def _kill(pool: Pool, worker: str) -> int:
     return row.claims
 
 
-async def _find(pool: Pool, worker: str) -> WorkerRow:
+async def _find(pool: PoolConnection, worker: str) -> WorkerRow:
     for row in await pool.inspection.workers():
         if row.worker == worker:
             return row
     raise StartupError(f"there is no worker {worker!r} in pool {pool.queue.pool}: see `parley workers list`")
 
 
-async def _gone(pool: Pool, worker: str, seconds: float) -> bool:
+async def _gone(pool: PoolConnection, worker: str, seconds: float) -> bool:
     """Its process has ended, as far as the pool and its supervisor know."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:

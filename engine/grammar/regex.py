@@ -23,7 +23,7 @@ def check_pattern(pattern: str, in_json: bool = False) -> int:
     a JSON string, where the compiler does not escape what must be. Raises ValueError."""
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise ValueError(f"pattern: longer than {PATTERN_CHARACTERS_MAX} characters")
-    size = _Reader(pattern, in_json).read()
+    size = _PatternReader(pattern, in_json).read()
     if size > SIZE_MAX:
         raise ValueError(f"pattern: repeats too much: {size} characters if written out, {SIZE_MAX} at most")
     try:
@@ -35,7 +35,7 @@ def check_pattern(pattern: str, in_json: bool = False) -> int:
     return size
 
 
-class _Reader:
+class _PatternReader:
     """Reads a pattern once, from left to right."""
 
     def __init__(self, pattern: str, in_json: bool) -> None:

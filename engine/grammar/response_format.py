@@ -54,7 +54,7 @@ class _Choice(Struct, frozen=True, forbid_unknown_fields=True):
     choices: Annotated[list[Annotated[str, Meta(min_length=1)]], Meta(min_length=1, max_length=CHOICES_MAX)]
 
 
-def checked(raw: Any) -> str | None:
+def checked_format(raw: Any) -> str | None:
     """The shape that a client asks for, packed for `Sampling.response_format`; None where it is plain text.
     Raises ValueError, whose message names the value."""
     if not isinstance(raw, dict) or raw.get("type") not in TYPES:
@@ -72,14 +72,14 @@ def checked(raw: Any) -> str | None:
     return None if shape is None else msgspec.json.encode(shape).decode()
 
 
-def shape_of(packed: str) -> Shape:
+def format_of(packed: str) -> Shape:
     """The opposite of `checked`."""
     return msgspec.json.decode(packed, type=Shape)
 
 
 def uses_patterns(packed: str) -> bool:
     """Whether a packed shape holds a regular expression."""
-    shape = shape_of(packed)
+    shape = format_of(packed)
     return shape.pattern is not None or bool(patterns_in(shape.schema))
 
 

@@ -9,20 +9,20 @@ from billing.usage import EndedCounts, ended_hours, read_event
 from core.redis import Client
 from core.unreadable import Unreadable
 from engine.journal.token_counts import HOUR_MS
-from engine.queue.journaled_ends import End
+from engine.queue.journaled_ends import JournaledEnd
 
 REMEMBERED_MAX = 16_384
 HOURS_MAX = 3  # told again each time: a late end may still come into the hour before
 
 
-class EndsCounted:
+class EndCounts:
     """Counts of one process. An end that is told twice, as its reply was lost, is one."""
 
     def __init__(self) -> None:
         self._hours: dict[int, EndedCounts] = {}
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def add(self, end: End) -> None:
+    def add(self, end: JournaledEnd) -> None:
         """One more, in the hour that it will be billed in."""
         key = end.tenant, end.request
         event = read_event(end.event)
@@ -44,7 +44,7 @@ class EndsCounted:
         return dict(self._hours)
 
 
-async def publish(redis: Client, pool: str, writer: str, counted: EndsCounted) -> None:
+async def publish(redis: Client, pool: str, writer: str, counted: EndCounts) -> None:
     """Tell the biller; the same again changes nothing."""
     client: Any = redis
     fields = {f"{writer}:{hour}": msgspec.msgpack.encode(each) for hour, each in counted.hours.items()}

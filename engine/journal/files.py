@@ -33,7 +33,7 @@ def pattern(pool: str) -> str:
     return f"{_part(pool)}~*{SUFFIX}"
 
 
-class Segments:
+class JournalSegments:
     """The files of one owner. Every write is on the disk when it returns, or the file is as before."""
 
     def __init__(self, folder: Path, pool: str, owner: str, bytes_max: int) -> None:
@@ -115,7 +115,7 @@ class Segments:
 
 
 @dataclass(frozen=True)
-class Closed:
+class ClosedSegment:
     """A file that nobody writes any more, in our hands."""
 
     path: Path
@@ -145,7 +145,7 @@ def closed_paths(folder: Path, pool: str) -> list[Path]:
 
 
 @contextmanager
-def taken(path: Path) -> Generator[Closed | None]:
+def taken(path: Path) -> Generator[ClosedSegment | None]:
     """The file, held while the block runs; None where it is gone, or somebody writes or has it."""
     try:
         opened = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -154,7 +154,7 @@ def taken(path: Path) -> Generator[Closed | None]:
         return
     try:
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        found = Closed(path) if path.exists() else None
+        found = ClosedSegment(path) if path.exists() else None
     except OSError:
         found = None
     try:

@@ -10,24 +10,24 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from core.error_facts import named
-from core.failed_rounds import survived
+from core.error_facts import error_summary
+from core.failed_rounds import logged_failures
 from core.settings import Settings
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 from engine import instruments
-from engine.journal.end_counts import EndsCounted
-from engine.journal.files import FOLDER, JournalFullError, Segments
-from engine.queue.journaled_ends import End, frame
+from engine.journal.end_counts import EndCounts
+from engine.journal.files import FOLDER, JournalFullError, JournalSegments
+from engine.queue.journaled_ends import JournaledEnd, frame
 
 log = logger(__name__)
-seldom = Seldom(log)
+seldom = RepeatedWarning(log)
 
 TICK_SECONDS = 1.0
 WAITING_MAX = 4_096  # that are tried again while the disk takes nothing
 MIB = 1 << 20
 
 
-def journal_of(settings: Settings, pool: str, owner: str) -> "Journal | None":
+def make_journal(settings: Settings, pool: str, owner: str) -> "Journal | None":
     """None where it is switched off."""
     if not settings.journal_mib_max:
         return None
@@ -41,14 +41,14 @@ class Journal:
         self.folder = folder
         self.pool = pool
         self.owner = owner
-        self.counted = EndsCounted()
-        self._segments = Segments(folder, pool, owner, bytes_max)
-        self._waiting: list[End] = []
-        self._under_way: list[End] = []
+        self.counted = EndCounts()
+        self._segments = JournalSegments(folder, pool, owner, bytes_max)
+        self._waiting: list[JournaledEnd] = []
+        self._under_way: list[JournaledEnd] = []
         self._more = asyncio.Event()
         self._writing = threading.Lock()
 
-    def add(self, end: End) -> None:
+    def add(self, end: JournaledEnd) -> None:
         """To be on the disk soon. Never blocks, never fails."""
         self.counted.add(end)
         self._waiting.append(end)
@@ -58,7 +58,7 @@ class Journal:
             seldom.warning("ends are in no journal: the disk takes none", pool=self.pool)
         self._more.set()
 
-    async def keep(self, ends: Sequence[End]) -> bool:
+    async def keep(self, ends: Sequence[JournaledEnd]) -> bool:
         """Put them on the disk now; whether they are."""
         return await asyncio.to_thread(self._write, list(ends))
 
@@ -70,7 +70,7 @@ class Journal:
                     async with asyncio.timeout(TICK_SECONDS):
                         await self._more.wait()
                 self._more.clear()
-                with survived(seldom, "journal not written", pool=self.pool):
+                with logged_failures(seldom, "journal not written", pool=self.pool):
                     await self._flush()
         finally:
             # A write that was cancelled may not have begun; what it wrote may then stand there twice.
@@ -85,7 +85,7 @@ class Journal:
             self._waiting = [*self._under_way, *self._waiting][-WAITING_MAX:]
         self._under_way = []
 
-    def _write(self, ends: list[End]) -> bool:
+    def _write(self, ends: list[JournaledEnd]) -> bool:
         """Whether they are on the disk now. In a thread."""
         try:
             with self._writing:
@@ -96,7 +96,9 @@ class Journal:
             why = "full" if isinstance(error, JournalFullError) else "disk"
             instruments.journal_failures.add(1, {"why": why})
             seldom.warning(
-                "ends are not journaled: lost unbilled if Redis is lost now", why=why, error=named(error)
+                "ends are not journaled: lost unbilled if Redis is lost now",
+                why=why,
+                error=error_summary(error),
             )
             return False
         instruments.journal_kept.add(len(ends))

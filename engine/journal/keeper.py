@@ -11,28 +11,28 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
-from core.error_facts import facts, named
-from core.failed_rounds import is_away, survived
-from core.telemetry import Seldom, logger
+from core.error_facts import error_facts, error_summary
+from core.failed_rounds import is_store_down, logged_failures
+from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable
 from engine import instruments
 from engine.journal.end_counts import publish
-from engine.journal.files import Closed, closed_paths, taken
+from engine.journal.files import ClosedSegment, closed_paths, taken
 from engine.journal.journal import Journal
-from engine.journal.verdict import Id, Verdict, last_ids, sort_out, verdict
+from engine.journal.verdict import Id, SegmentVerdict, last_ids, split_ends, verdict
 from engine.queue.client import PoolQueue
-from engine.queue.journaled_ends import Contents, End, contents
+from engine.queue.journaled_ends import JournalContents, JournaledEnd, contents
 from engine.queue.types import ReplayCode, Watermark
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 LOOK_SECONDS = 2.0
 REPLAYED_AT_ONCE = 100
 MEMORIES_MAX = 16
 
 
-class Keeper:
+class JournalKeeper:
     """Tends the files of `journal`'s folder and pool. `journal`: where ends go that are brought back."""
 
     def __init__(self, queue: PoolQueue, journal: Journal) -> None:
@@ -44,11 +44,11 @@ class Keeper:
     async def run(self) -> None:
         """For ever."""
         while True:
-            with survived(log, "journals not tended", pool=self._queue.pool):
+            with logged_failures(log, "journals not tended", pool=self._queue.pool):
                 try:
                     await self.once()
                 except (RedisError, OSError) as error:
-                    away.warning("journals not tended", error=named(error))
+                    away.warning("journals not tended", error=error_summary(error))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def once(self) -> None:
@@ -60,7 +60,7 @@ class Keeper:
             del self._last[gone]
         for path in paths:
             known = self._last.get(path)
-            if known is None or verdict(known, now, self._before) is not Verdict.WAITS:
+            if known is None or verdict(known, now, self._before) is not SegmentVerdict.WAITS:
                 with taken(path) as closed:
                     if closed is not None:
                         await self._tend_alone(closed, now)
@@ -68,16 +68,16 @@ class Keeper:
         while len(self._before) > MEMORIES_MAX:
             del self._before[next(iter(self._before))]
 
-    async def _tend_alone(self, closed: Closed, now: Watermark) -> None:
+    async def _tend_alone(self, closed: ClosedSegment, now: Watermark) -> None:
         """A file that cannot be tended keeps nobody from the others."""
         try:
             await self._tend(closed, now)
         except Exception as error:
-            if isinstance(error, RedisError) and is_away(error):
+            if isinstance(error, RedisError) and is_store_down(error):
                 raise
-            away.warning("journal not tended", file=closed.path.name, **facts(error))
+            away.warning("journal not tended", file=closed.path.name, **error_facts(error))
 
-    async def _tend(self, closed: Closed, now: Watermark) -> None:
+    async def _tend(self, closed: ClosedSegment, now: Watermark) -> None:
         found = await asyncio.to_thread(lambda: contents(closed.read()))  # others need this loop
         if isinstance(found, Unreadable):
             log.error("journal set aside", file=closed.path.name, why=str(found))
@@ -86,25 +86,25 @@ class Keeper:
             return
         self._last[closed.path] = last_ids(found.ends)
         match verdict(self._last[closed.path], now, self._before):
-            case Verdict.WAITS:
+            case SegmentVerdict.WAITS:
                 return
-            case Verdict.LOST:
+            case SegmentVerdict.LOST:
                 if not await self._bring_back(found.ends, now):
                     return
-            case Verdict.DONE:
+            case SegmentVerdict.DONE:
                 pass
         self._say_damage(closed, found)
         await asyncio.to_thread(closed.drop)
 
-    async def _bring_back(self, ends: Sequence[End], now: Watermark) -> bool:
+    async def _bring_back(self, ends: Sequence[JournaledEnd], now: Watermark) -> bool:
         """Whether all that still matters of a file is in our own journal now."""
-        sorted_ = sort_out(ends, now, self._before)
+        sorted_ = split_ends(ends, now, self._before)
         kept, became = list(sorted_.waiting), Counter[str]()
         for first in range(0, len(sorted_.lost), REPLAYED_AT_ONCE):
             asked = sorted_.lost[first : first + REPLAYED_AT_ONCE]
             for end, (code, at) in zip(asked, await self._queue.replay(asked), strict=True):
                 became[code.value] += 1
-                moved = End(end.tenant, end.request, at.memory, at.id, end.event)
+                moved = JournaledEnd(end.tenant, end.request, at.memory, at.id, end.event)
                 kept.append(end if code is ReplayCode.OPEN else moved)
                 if code is ReplayCode.PUT:
                     log.warning("end brought back", tenant=end.tenant, id=end.request, pool=self._queue.pool)
@@ -116,7 +116,7 @@ class Keeper:
             log.warning("ends brought back that Redis had lost", pool=self._queue.pool, **became)
         return True
 
-    def _say_damage(self, closed: Closed, found: Contents) -> None:
+    def _say_damage(self, closed: ClosedSegment, found: JournalContents) -> None:
         """A torn end is what a death leaves; anything else is the disk's, or somebody's."""
         if found.damaged:
             instruments.journal_damaged.add(1)

@@ -16,7 +16,7 @@ HOUR_MS = 3_600_000
 UNSEEN_TOKENS_MAX = 64  # of one aborted generation: what several steps may have made on the way
 
 
-class Counted:
+class EngineTokenCounts:
     """Counts of one worker. What its engine had counted before is its tests'."""
 
     def __init__(self, before: EngineCounters) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from engine.queue.journaled_ends import End
+from engine.queue.journaled_ends import JournaledEnd
 from engine.queue.types import Watermark
 
 Id = tuple[int, int]
 NOTHING: Id = (0, 0)
 
 
-class Verdict(Enum):
+class SegmentVerdict(Enum):
     """DONE: all of it is billed, or held: the file may go. WAITS: the biller has not acknowledged all of it.
     LOST: it is of a memory that Redis does not have any more, so its ends are to be brought back."""
 
@@ -21,11 +21,11 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True)
-class Sorted:
+class SortedEnds:
     """A file's ends that still matter: those to bring back, and those that are where they were."""
 
-    lost: Sequence[End]
-    waiting: Sequence[End]
+    lost: Sequence[JournaledEnd]
+    waiting: Sequence[JournaledEnd]
 
 
 def id_of(text: str) -> Id:
@@ -36,7 +36,7 @@ def id_of(text: str) -> Id:
     return 1 << 64, 0
 
 
-def last_ids(ends: Iterable[End]) -> dict[str, Id]:
+def last_ids(ends: Iterable[JournaledEnd]) -> dict[str, Id]:
     """The last id of each memory that a file names."""
     found: dict[str, Id] = {}
     for end in ends:
@@ -44,22 +44,24 @@ def last_ids(ends: Iterable[End]) -> dict[str, Id]:
     return found
 
 
-def verdict(last: Mapping[str, Id], now: Watermark, before: Mapping[str, Id]) -> Verdict:
+def verdict(last: Mapping[str, Id], now: Watermark, before: Mapping[str, Id]) -> SegmentVerdict:
     """Of a file, by the last id of each memory in it. `before`: how far the biller was in other memories when
     they were last looked at."""
     if any(id >= before.get(memory, NOTHING) for memory, id in last.items() if memory != now.memory):
-        return Verdict.LOST
-    return Verdict.WAITS if now.memory in last and last[now.memory] >= now.below else Verdict.DONE
+        return SegmentVerdict.LOST
+    return (
+        SegmentVerdict.WAITS if now.memory in last and last[now.memory] >= now.below else SegmentVerdict.DONE
+    )
 
 
-def sort_out(ends: Sequence[End], now: Watermark, before: Mapping[str, Id]) -> Sorted:
+def split_ends(ends: Sequence[JournaledEnd], now: Watermark, before: Mapping[str, Id]) -> SortedEnds:
     """Each end once, in its order; what was acknowledged is left out."""
-    lost: dict[tuple[str, str, str], End] = {}
-    waiting: dict[tuple[str, str, str], End] = {}
+    lost: dict[tuple[str, str, str], JournaledEnd] = {}
+    waiting: dict[tuple[str, str, str], JournaledEnd] = {}
     for end in ends:
         key = (end.memory, end.id, end.request)
         if end.memory != now.memory and id_of(end.id) >= before.get(end.memory, NOTHING):
             lost.setdefault(key, end)
         elif end.memory == now.memory and id_of(end.id) >= now.below:
             waiting.setdefault(key, end)
-    return Sorted([*lost.values()], [*waiting.values()])
+    return SortedEnds([*lost.values()], [*waiting.values()])

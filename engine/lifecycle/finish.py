@@ -13,20 +13,20 @@ import msgspec
 
 from billing import usage
 from billing.api import Counts, PinnedPrices, Quota, UsageEvent, UsageOwner, rate
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.telemetry import logger
 from core.unreadable import Unreadable, read
 from engine.queue.client import PoolQueue
 from engine.queue.request_log import DamagedLogError, LogReader
-from engine.queue.types import Append, AppendCode, Claim, Unowned
+from engine.queue.types import Append, AppendCode, Claim, UnownedRequest
 from engine.request import (
     TOKEN_BYTES,
     EndReason,
     Entry,
     EntryKind,
     RequestInput,
+    RequestStatus,
     Sampling,
-    Status,
     input_decoder,
 )
 
@@ -58,14 +58,14 @@ class EndFacts:
 
 
 @dataclass(frozen=True)
-class Ending:
+class RequestEnd:
     """`payload` is the END entry's `v`, `event` what billing gets."""
 
     payload: bytes
     event: UsageEvent
 
 
-def end_payload(facts: EndFacts, request: RequestInput) -> Ending:
+def end_payload(facts: EndFacts, request: RequestInput) -> RequestEnd:
     """The `end` that readers get and the event that is billed, of one request. Both name the same cost."""
     counts = billable(facts)
     _, cost = rate(counts, request.prices)
@@ -93,7 +93,7 @@ def end_payload(facts: EndFacts, request: RequestInput) -> Ending:
         asked_output=request.sampling.max_tokens,
         seal=request.seal,
     )
-    return Ending(_payload(facts, counts, event), event)
+    return RequestEnd(_payload(facts, counts, event), event)
 
 
 def billable(facts: EndFacts) -> Counts:
@@ -147,11 +147,11 @@ async def end_unclaimed(
     return found is not None and await _end(queue, quota, (tenant, id), found, (reason, code))
 
 
-async def end_overdue_move(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> bool:
+async def end_overdue_migration(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> bool:
     """End a request whose move nobody finishes, once its deadline is over: that of its admission, since its
     record's may be a worker's word. False: that is to come, or it is somewhere else by now."""
     found = await queue.recorded(tenant, id)
-    if found is None or found.status is not Status.MOVING:
+    if found is None or found.status is not RequestStatus.MOVING:
         return False
     admitted = await quota.directory(tenant, id)
     deadline_ms = admitted.deadline_ms if admitted else found.deadline_ms
@@ -164,7 +164,7 @@ async def _end(
     queue: PoolQueue,
     quota: Quota,
     at: tuple[str, str],
-    found: Unowned,
+    found: UnownedRequest,
     why: tuple[EndReason | str, str | None],
 ) -> bool:
     reason, code = why
@@ -199,8 +199,8 @@ async def end_claimed(queue: PoolQueue, quota: Quota, worker: str, claim: Claim)
 
 
 async def _ending(
-    queue: PoolQueue, quota: Quota, at: tuple[str, str], found: Unowned, why: tuple[EndReason, str]
-) -> tuple[Ending, Entry]:
+    queue: PoolQueue, quota: Quota, at: tuple[str, str], found: UnownedRequest, why: tuple[EndReason, str]
+) -> tuple[RequestEnd, Entry]:
     request = await _request_of(quota, *at, found)
     text = await _text_of(queue, *at, found.head)
     ending = end_payload(_facts(queue.pool, *at, found, text, *why, await queue.now_ms()), request)
@@ -212,11 +212,11 @@ async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
     try:
         return await LogReader(queue.redis, queue.pool).text_through(tenant, id, head)
     except DamagedLogError as error:
-        log.error("log cannot be read", tenant=tenant, id=id, error=named(error))
+        log.error("log cannot be read", tenant=tenant, id=id, error=error_summary(error))
         return ""
 
 
-async def _request_of(quota: Quota, tenant: str, id: str, found: Unowned) -> RequestInput:
+async def _request_of(quota: Quota, tenant: str, id: str, found: UnownedRequest) -> RequestInput:
     """What was asked for; where that cannot be read, what its admission says of owner and prices. Without
     that either, the biller finds no price and holds what is to be paid."""
     request = read("input", input_decoder.decode, found.input)
@@ -237,7 +237,14 @@ async def _request_of(quota: Quota, tenant: str, id: str, found: Unowned) -> Req
 
 
 def _facts(
-    pool: str, tenant: str, id: str, found: Unowned, text: str, reason: EndReason, code: str, now_ms: int
+    pool: str,
+    tenant: str,
+    id: str,
+    found: UnownedRequest,
+    text: str,
+    reason: EndReason,
+    code: str,
+    now_ms: int,
 ) -> EndFacts:
     return EndFacts(
         tenant=tenant,

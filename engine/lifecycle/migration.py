@@ -23,9 +23,9 @@ from core.signed_text import Keyring
 from core.unreadable import Unreadable, read
 from engine.queue import lua_scripts, redis_keys
 from engine.queue.client import PoolQueue
-from engine.queue.migration_orders import HOP_MAX, Orders, order_of
-from engine.queue.types import Moved
-from engine.request import Control, Status, input_decoder
+from engine.queue.migration_orders import HOP_MAX, MigrationOrders, order_of
+from engine.queue.types import MigratedTo
+from engine.request import Control, RequestStatus, input_decoder
 
 MOVED_KEEP_SECONDS = 15 * 60
 MOVED_LOG_KEEP_SECONDS = 60
@@ -35,7 +35,7 @@ COPIES_MAX = 8
 ROUND_TRIPS_MAX = 8
 
 
-class MoveReason(StrEnum):
+class MigrationRefusalReason(StrEnum):
     """Why a request stays where it is."""
 
     UNKNOWN = "unknown"
@@ -49,19 +49,19 @@ class MoveReason(StrEnum):
     OTHER_SECRET = "other_secret"
 
 
-class MoveRefused(Exception):  # noqa: N818  (an answer, not a fault)
+class MigrationRefused(Exception):  # noqa: N818  (an answer, not a fault)
     """A move that did not begin, and why, in words."""
 
-    def __init__(self, reason: MoveReason, message: str) -> None:
+    def __init__(self, reason: MigrationRefusalReason, message: str) -> None:
         super().__init__(message)
         self.reason = reason
 
 
-class NotOrdered(Exception):  # noqa: N818  (an answer, not a fault)
+class MigrationNotOrdered(Exception):  # noqa: N818  (an answer, not a fault)
     """A move that nobody who may has ordered, or too long ago, or to where there is no pool. It stays."""
 
 
-class Departure(msgspec.Struct, frozen=True):
+class MigrationRecord(msgspec.Struct, frozen=True):
     """A request on its way, as it left its pool: nothing of it changes any more but a cancel."""
 
     dest: str
@@ -73,7 +73,7 @@ class Departure(msgspec.Struct, frozen=True):
     tokens: bytes
 
 
-class Mover:
+class Migrator:
     """Moves requests between the pools of one Redis. Whoever has one has the signing secret."""
 
     def __init__(
@@ -83,35 +83,39 @@ class Mover:
         self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
         self._settings = settings
         self._clock = clock
-        self._orders = Orders(keyring, settings.installation)
+        self._orders = MigrationOrders(keyring, settings.installation)
         self._quota = Quota(redis, settings, bindings=Bindings(keyring, settings.installation))
 
-    async def move(self, pool: str, tenant: str, id: str, dest: str) -> Moved:
+    async def move(self, pool: str, tenant: str, id: str, dest: str) -> MigratedTo:
         """Move a request that has not ended to `dest`, where a worker of its fingerprint lives. Repeating it
         changes nothing. Raises MoveRefused, and then it has stayed."""
         status, where = await self._begin(pool, tenant, id, dest)
-        if status is Status.ENDED:
-            raise _refused(MoveReason.ENDED, "it has ended")
+        if status is RequestStatus.ENDED:
+            raise _refused(MigrationRefusalReason.ENDED, "it has ended")
         if where != dest:
-            reason = MoveReason.ALREADY_MOVED if status is Status.MOVED else MoveReason.MOVING_ELSEWHERE
+            reason = (
+                MigrationRefusalReason.ALREADY_MOVED
+                if status is RequestStatus.MOVED
+                else MigrationRefusalReason.MOVING_ELSEWHERE
+            )
             raise _refused(reason, f"it is in pool {where} or on its way there")
         try:
             await self._finish(pool, tenant, id)  # by this order, whoever began it
         except (ValueError, KeyError) as error:
-            raise _refused(MoveReason.UNKNOWN, "its record is damaged") from error
-        return Moved(dest)
+            raise _refused(MigrationRefusalReason.UNKNOWN, "its record is damaged") from error
+        return MigratedTo(dest)
 
     async def finish(self, pool: str, tenant: str, id: str) -> bool:
         """Bring a move that another one has begun to its end. False: there is none, or somebody else has.
         Raises NotOrdered, and then nothing has been done."""
         names = ("status", "dest", "hop", "ordered", "seal")
         status, *found = await self._redis.hmget(redis_keys.record(pool, tenant, id), *names)
-        if status != Status.MOVING.value.encode():
+        if status != RequestStatus.MOVING.value.encode():
             return False
         order = order_of(*found)
         good = self._orders.good(tenant, id, pool, order, self._now_ms())
         if not good or order.dest not in await known_pools(self._client, self._settings):
-            raise NotOrdered
+            raise MigrationNotOrdered
         return await self._finish(pool, tenant, id)
 
     async def _finish(self, pool: str, tenant: str, id: str) -> bool:
@@ -131,11 +135,11 @@ class Mover:
         """A cancel that came while it was on its way. The reaper there ends what no worker has."""
         for _ in range(HOPS_MAX):
             reply = await self._queue(pool).control(tenant, id, Control.CANCEL)
-            if not isinstance(reply, Moved):
+            if not isinstance(reply, MigratedTo):
                 return
             pool = reply.pool
 
-    async def _begin(self, pool: str, tenant: str, id: str, dest: str) -> tuple[Status, str]:
+    async def _begin(self, pool: str, tenant: str, id: str, dest: str) -> tuple[RequestStatus, str]:
         """Take it out of its pool. Its status then, and the pool that it goes or went to."""
         for _ in range(ROUND_TRIPS_MAX):
             hop = await self._check(pool, tenant, id, dest) + 1
@@ -143,9 +147,9 @@ class Mover:
             given = (dest, hop, RETRY_MS, order.at_ms, order.seal)
             reply = await self._run(lua_scripts.MOVE, pool, tenant, id, *given)
             if reply is None:
-                raise _refused(MoveReason.UNKNOWN, f"pool {pool} knows no such request")
-            status, where = Status(reply[0].decode()), reply[1].decode()
-            if status in (Status.MOVING, Status.MOVED, Status.ENDED):
+                raise _refused(MigrationRefusalReason.UNKNOWN, f"pool {pool} knows no such request")
+            status, where = RequestStatus(reply[0].decode()), reply[1].decode()
+            if status in (RequestStatus.MOVING, RequestStatus.MOVED, RequestStatus.ENDED):
                 return status, where
             # It has been away and come back since it was looked at.
         raise TimeoutError("others move this request, too")
@@ -153,38 +157,42 @@ class Mover:
     async def _check(self, pool: str, tenant: str, id: str, dest: str) -> int:
         """How often it has moved so far. Raises MoveRefused where the destination can never go on with it."""
         if dest == pool:
-            raise _refused(MoveReason.SAME_POOL, f"it is in pool {pool}")
+            raise _refused(MigrationRefusalReason.SAME_POOL, f"it is in pool {pool}")
         if dest not in await known_pools(self._client, self._settings):
             problem = f"there is no pool {dest}: a supervisor makes it (parley supervisor --pool {dest})"
-            raise _refused(MoveReason.UNKNOWN_POOL, problem)
+            raise _refused(MigrationRefusalReason.UNKNOWN_POOL, problem)
         if not await self._quota.is_sealed_alike(tenant, id):
             problem = "its admission was sealed under another PARLEY_SECRET than this one, or tampered with"
-            raise _refused(MoveReason.OTHER_SECRET, problem)
+            raise _refused(MigrationRefusalReason.OTHER_SECRET, problem)
         record = redis_keys.record(pool, tenant, id)
         fingerprint, hops = await self._redis.hmget(record, "fingerprint", "hop")
-        packed = await self._redis.get(redis_keys.input_(pool, tenant, id))
+        packed = await self._redis.get(redis_keys.request_input(pool, tenant, id))
         if not 0 <= (moves := int(hops or 0)) < HOP_MAX - 1:
-            raise _refused(MoveReason.UNKNOWN, "its record is damaged")
+            raise _refused(MigrationRefusalReason.UNKNOWN, "its record is damaged")
         if fingerprint is None or packed is None:
             return moves  # unknown, ended or on its way: `move` says which
         theirs = [each for each in await self._queue(dest).workers() if each.alive]
         able = [each for each in theirs if each.fingerprint == fingerprint.decode()]
         if not able:
-            raise _refused(MoveReason.NO_WORKER, f"no worker of pool {dest} runs this version of its model")
+            raise _refused(
+                MigrationRefusalReason.NO_WORKER, f"no worker of pool {dest} runs this version of its model"
+            )
         size = max(int(each.info.get("kv_tokens", 0)) for each in able)
         if 0 < size < _need(packed):
-            raise _refused(MoveReason.TOO_LARGE, f"no worker of pool {dest} holds more than {size} tokens")
+            raise _refused(
+                MigrationRefusalReason.TOO_LARGE, f"no worker of pool {dest} holds more than {size} tokens"
+            )
         return moves
 
-    async def _departure(self, pool: str, tenant: str, id: str) -> Departure | None:
+    async def _departure(self, pool: str, tenant: str, id: str) -> MigrationRecord | None:
         fields: dict[bytes, bytes] = await self._redis.hgetall(redis_keys.record(pool, tenant, id))
-        if fields.get(b"status") != Status.MOVING.value.encode():
+        if fields.get(b"status") != RequestStatus.MOVING.value.encode():
             return None
-        packed = await self._redis.get(redis_keys.input_(pool, tenant, id)) or b""
+        packed = await self._redis.get(redis_keys.request_input(pool, tenant, id)) or b""
         tokens = await self._redis.get(redis_keys.tokens(pool, tenant, id)) or b""
         if await self._redis.hget(redis_keys.record(pool, tenant, id), "status") != fields[b"status"]:
             return None  # somebody finished the move between these reads
-        return Departure(
+        return MigrationRecord(
             dest=fields[b"dest"].decode(),
             hop=int(fields[b"hop"]),
             head=int(fields[b"o"]),
@@ -194,7 +202,7 @@ class Mover:
             tokens=tokens,
         )
 
-    async def _arrive(self, pool: str, found: Departure, tenant: str, id: str) -> bool:
+    async def _arrive(self, pool: str, found: MigrationRecord, tenant: str, id: str) -> bool:
         """Until the destination has it: True by this call, False by another's."""
         fields = [part for pair in found.fields.items() for part in pair]
         for _ in range(COPIES_MAX):
@@ -204,7 +212,7 @@ class Mover:
                 return adopted == 1
         raise TimeoutError("others copy this log, too, and none of them comes to its end")
 
-    async def _copy(self, pool: str, found: Departure, tenant: str, id: str) -> int:
+    async def _copy(self, pool: str, found: MigrationRecord, tenant: str, id: str) -> int:
         """The log, in pages. Replies the offset that it ends at, which is less than `head` only where the old
         pool has lost its tail."""
         after = 0
@@ -221,7 +229,7 @@ class Mover:
                 return found.head  # it has arrived
         return after
 
-    async def _leave(self, pool: str, found: Departure, known: Control, tenant: str, id: str) -> int:
+    async def _leave(self, pool: str, found: MigrationRecord, known: Control, tenant: str, id: str) -> int:
         keep = (MOVED_KEEP_SECONDS, MOVED_LOG_KEEP_SECONDS)
         return await self._run(lua_scripts.MOVED, pool, tenant, id, found.hop, int(known), *keep)
 
@@ -236,8 +244,8 @@ class Mover:
         return await script(self._client, [redis_keys.system(pool)], [now, *arguments])
 
 
-def _refused(reason: MoveReason, message: str) -> MoveRefused:
-    return MoveRefused(reason, message)
+def _refused(reason: MigrationRefusalReason, message: str) -> MigrationRefused:
+    return MigrationRefused(reason, message)
 
 
 def _need(packed: bytes) -> int:

@@ -7,22 +7,22 @@ import time
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
-from core.error_facts import named
-from core.failed_rounds import AWAY, survived
+from core.error_facts import error_summary
+from core.failed_rounds import AWAY, logged_failures
 from core.signed_text import Keyring
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 from engine import instruments
-from engine.lifecycle.finish import end_overdue_move, end_unclaimed
-from engine.lifecycle.migration import Mover, NotOrdered
-from engine.lifecycle.stale_admissions import SWEEP_SECONDS, sweep
+from engine.lifecycle.finish import end_overdue_migration, end_unclaimed
+from engine.lifecycle.migration import MigrationNotOrdered, Migrator
+from engine.lifecycle.stale_admissions import SWEEP_SECONDS, release_stale_admissions
 from engine.queue.client import PoolQueue
-from engine.queue.types import Expired
+from engine.queue.types import ExpiredRequest
 
 UNORDERED_MAX = 1_000  # that are named in the log; what else a worker makes up is not
 SWEPT_FOR = 0.9  # of the time between two sweeps nobody else begins one
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 
 class Reaper:
@@ -34,7 +34,7 @@ class Reaper:
     ) -> None:
         self._queue = queue
         self._quota = quota
-        self._mover = Mover(queue.redis, queue.settings, keyring) if keyring else None
+        self._mover = Migrator(queue.redis, queue.settings, keyring) if keyring else None
         self._unordered = set[tuple[str, str]]()
         self._interval_seconds = interval_ms / 1000
         self._sweep_due = time.monotonic() + SWEEP_SECONDS
@@ -42,11 +42,11 @@ class Reaper:
     async def run(self) -> None:
         """For ever. A Redis that does not answer is tried again."""
         while True:
-            with survived(log, "reap failed", pool=self._queue.pool):
+            with logged_failures(log, "reap failed", pool=self._queue.pool):
                 await self.once()
             if time.monotonic() >= self._sweep_due:
                 self._sweep_due = time.monotonic() + SWEEP_SECONDS
-                with survived(log, "sweep failed", pool=self._queue.pool):
+                with logged_failures(log, "sweep failed", pool=self._queue.pool):
                     await self.sweep()
             await asyncio.sleep(self._interval_seconds)
 
@@ -55,9 +55,9 @@ class Reaper:
         try:
             if not await self._queue.may_sweep(SWEEP_SECONDS * SWEPT_FOR):
                 return
-            instruments.swept_admissions.add(await sweep(self._queue, self._quota))
+            instruments.swept_admissions.add(await release_stale_admissions(self._queue, self._quota))
         except (RedisError, OSError) as error:
-            away.warning("sweep failed", error=named(error))
+            away.warning("sweep failed", error=error_summary(error))
 
     async def once(self) -> None:
         """One round."""
@@ -66,7 +66,7 @@ class Reaper:
             for expired in reaped.expired:
                 await self._end(expired)
         except (RedisError, OSError, ValueError) as error:
-            away.warning("reap failed", error=named(error))
+            away.warning("reap failed", error=error_summary(error))
             return
         if self._mover is not None:
             for tenant, id in reaped.moves:
@@ -75,28 +75,28 @@ class Reaper:
         if reaped.requeued or reaped.dead_readers:
             log.info("reaped", requeued=reaped.requeued, dead_readers=reaped.dead_readers)
 
-    async def _end(self, expired: Expired) -> None:
+    async def _end(self, expired: ExpiredRequest) -> None:
         tenant, id, reason, code = expired.tenant, expired.id, expired.reason, expired.code
         try:
             ended = await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None)
         except Exception as error:  # its keys are not what they should be: the others must not suffer
             if isinstance(error, AWAY) and not isinstance(error, ResponseError):
                 raise
-            log.error("request not ended", tenant=tenant, id=id, error=named(error))
+            log.error("request not ended", tenant=tenant, id=id, error=error_summary(error))
             return
         if ended:
             instruments.orphan_ends.add(1, {"reason": reason})
             log.info("request ended", tenant=tenant, id=id, reason=reason, code=code)
 
-    async def _finish_move(self, mover: Mover, tenant: str, id: str) -> None:
+    async def _finish_move(self, mover: Migrator, tenant: str, id: str) -> None:
         """The new pool may be on a node that does not answer: the others must not wait for it."""
         try:
             finished = await mover.finish(self._queue.pool, tenant, id)
-        except NotOrdered:
+        except MigrationNotOrdered:
             await self._end_or_say(tenant, id)
             return
         except (RedisError, OSError, ValueError, KeyError) as error:
-            log.warning("move not finished", tenant=tenant, id=id, error=named(error))
+            log.warning("move not finished", tenant=tenant, id=id, error=error_summary(error))
             return
         if finished:
             log.info("move finished", tenant=tenant, id=id)
@@ -105,9 +105,9 @@ class Reaper:
         """What nobody ordered stays among what is moving, until whoever wants it moved orders that again or
         its deadline is over: nobody waits for it then, and what was held for it is given back."""
         try:
-            ended = await end_overdue_move(self._queue, self._quota, tenant, id)
+            ended = await end_overdue_migration(self._queue, self._quota, tenant, id)
         except (RedisError, OSError, ValueError, KeyError) as error:
-            log.warning("move not ended", tenant=tenant, id=id, error=named(error))
+            log.warning("move not ended", tenant=tenant, id=id, error=error_summary(error))
             return
         if ended:
             instruments.orphan_ends.add(1, {"reason": "deadline"})

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from redis.exceptions import ResponseError
 
 from billing.api import Quota
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.failed_rounds import AWAY
 from core.telemetry import logger
 from engine.queue.client import PoolQueue
@@ -20,7 +20,7 @@ IDS_MAX = 100
 log = logger(__name__)
 
 
-async def sweep(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -> int:
+async def release_stale_admissions(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -> int:
     """Give back what one pool should have had for so long and has not; how many that were."""
     swept = 0
     for tenant in sorted(await quota.open_tenants()):
@@ -31,7 +31,7 @@ async def sweep(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -
         except Exception as error:  # its keys are not what they should be: the others must not suffer
             if isinstance(error, AWAY) and not isinstance(error, ResponseError):
                 raise
-            log.error("tenant not swept", tenant=tenant, error=named(error))
+            log.error("tenant not swept", tenant=tenant, error=error_summary(error))
     return swept
 
 

@@ -19,7 +19,7 @@ WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SAMPLING = {"do_sample": True, "temperature": 0.2, "top_p": 0.9}
 
 
-class _Reader(gguf.GGUFReader):
+class _PlainHeaderReader(gguf.GGUFReader):
     """Reads its header's 100,000 words from a plain array: each look into a numpy.memmap makes another."""
 
     @property
@@ -35,7 +35,7 @@ class _Reader(gguf.GGUFReader):
 def _read_once() -> None:
     """transformers reads the file three times, and lays out the names of all tensors anew for each module."""
     library: Any = gguf
-    library.GGUFReader = cache(_Reader)
+    library.GGUFReader = cache(_PlainHeaderReader)
     library.get_tensor_name_map = cache(gguf.get_tensor_name_map)
 
 

@@ -4,16 +4,16 @@ import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
 from core.database import Database
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.errors import StartupError
 from core.settings import Settings
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 from engine.models.registry import ModelRecord, resolve
 
 RECORD = "PARLEY_MODEL_RECORD"
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 
 class KnownModel:
@@ -29,8 +29,8 @@ class KnownModel:
             self._last = await registered(self._settings)
         except (SQLAlchemyError, OSError) as error:
             if self._last is None:
-                raise StartupError(f"the database says no model: {named(error)}") from error
-            away.warning("model as last known: the database is away", error=named(error))
+                raise StartupError(f"the database says no model: {error_summary(error)}") from error
+            away.warning("model as last known: the database is away", error=error_summary(error))
         return self._last
 
 

@@ -47,7 +47,7 @@ VERSION_CHARACTERS = 12
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ProvisionRequest:
     """What was asked for. `version` None: known only after the download. `commit` of the hub, where one is
     named: nothing else is taken."""
 
@@ -100,19 +100,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return json.loads((folder / MANIFEST).read_text())
 
 
-def _wanted(name_or_path: str, models: Path) -> Wanted:
+def _wanted(name_or_path: str, models: Path) -> ProvisionRequest:
     if name_or_path == BUILT_IN:
-        return Wanted(BUILT_IN, _built_in_version(), BUILT_IN)
+        return ProvisionRequest(BUILT_IN, _built_in_version(), BUILT_IN)
     path = Path(name_or_path).expanduser()
     if path.is_dir() or path.is_absolute() or name_or_path.startswith((".", "~")):
         path = path.absolute()
         model_folder.check(path)
-        return Wanted(_name(path.name), _folder_version(path), str(path))
+        return ProvisionRequest(_name(path.name), _folder_version(path), str(path))
     if hub := HUB_ID.fullmatch(name_or_path):
         id, commit = hub[1], hub[2] or ""
-        return Wanted(_name(id.partition("/")[2]), commit[:VERSION_CHARACTERS] or None, f"hub:{id}", commit)
+        return ProvisionRequest(
+            _name(id.partition("/")[2]), commit[:VERSION_CHARACTERS] or None, f"hub:{id}", commit
+        )
     if (models / name_or_path).is_dir() and _name(name_or_path) == name_or_path:
-        return Wanted(name_or_path, None, name_or_path)
+        return ProvisionRequest(name_or_path, None, name_or_path)
     raise StartupError(
         f"there is no model {name_or_path!r}: name {BUILT_IN}, a folder, or a hub id such as "
         "owner/name or owner/name@commit (all 40 characters of it)"
@@ -141,7 +143,7 @@ def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.iterdir() if file.is_file() and file.name != MANIFEST)
 
 
-def _existing(models: Path, wanted: Wanted) -> Path | None:
+def _existing(models: Path, wanted: ProvisionRequest) -> Path | None:
     """The newest provisioned folder that is what was asked for."""
     for path in sorted((models / wanted.name).glob(f"*/{MANIFEST}"), key=os.path.getmtime, reverse=True):
         manifest = json.loads(path.read_text())
@@ -154,7 +156,7 @@ def _existing(models: Path, wanted: Wanted) -> Path | None:
 @asynccontextmanager
 async def _locked(path: Path, progress: Progress) -> AsyncGenerator[None]:
     told = False
-    while (lock := await asyncio.to_thread(file_lock.take, path, LOCK_POLL_SECONDS)) is None:
+    while (lock := await asyncio.to_thread(file_lock.acquire, path, LOCK_POLL_SECONDS)) is None:
         if not told:
             progress("waiting for another process that prepares this model")
             told = True
@@ -164,7 +166,7 @@ async def _locked(path: Path, progress: Progress) -> AsyncGenerator[None]:
         os.close(lock)
 
 
-async def _make(models: Path, wanted: Wanted, progress: Progress, refresh: bool) -> Path:
+async def _make(models: Path, wanted: ProvisionRequest, progress: Progress, refresh: bool) -> Path:
     if not (refresh and wanted.version is None) and (ready := _existing(models, wanted)):
         return ready
     shelf = models / wanted.name
@@ -178,7 +180,7 @@ async def _make(models: Path, wanted: Wanted, progress: Progress, refresh: bool)
         shutil.rmtree(work, ignore_errors=True)
 
 
-async def _fill(work: Path, wanted: Wanted, progress: Progress) -> str:
+async def _fill(work: Path, wanted: ProvisionRequest, progress: Progress) -> str:
     """Put the model's files into `work`. Returns its version."""
     if wanted.source.startswith("hub:"):
         return await _download(work, wanted, progress)
@@ -193,7 +195,7 @@ async def _fill(work: Path, wanted: Wanted, progress: Progress) -> str:
     return wanted.version
 
 
-async def _download(work: Path, wanted: Wanted, progress: Progress) -> str:
+async def _download(work: Path, wanted: ProvisionRequest, progress: Progress) -> str:
     id = wanted.source.removeprefix("hub:")
     progress(f"downloading {id}")
     commit = await _run(["engine.models.download", id, str(work), wanted.commit], work, progress)
@@ -241,7 +243,7 @@ def _written(work: Path) -> int:
     return sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
 
 
-def _finish(work: Path, wanted: Wanted, made_version: str, progress: Progress) -> Path:
+def _finish(work: Path, wanted: ProvisionRequest, made_version: str, progress: Progress) -> Path:
     """Check the folder, give it a template file and a manifest, sync it and move it to its place."""
     model_folder.check(work)
     template = model_folder.chat_template(work)

@@ -5,10 +5,10 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
-class ModelVersion(Record, table=True):
+class ModelVersion(TableBase, table=True):
     """One provisioned version of a model. `fingerprint` covers its weights, tokenizer and template."""
 
     __table_args__ = (CheckConstraint("max_model_len > 0", name="ck_model_version_max_model_len"),)

@@ -14,13 +14,13 @@ TRIES = 5
 RETRY_SECONDS = 0.11  # the kernel takes one change in a tenth of a second from those without privileges
 
 
-def give_way(pid: int) -> bool:
+def lower_cpu_share(pid: int) -> bool:
     """From now on this leader of a session, and what it starts, has a small share. False: there are no
     shares to set."""
     return _set(pid, MODEST)
 
 
-def take_part() -> bool:
+def restore_cpu_share() -> bool:
     """From now on this process's session has an equal share again. May block for half a second."""
     return os.getsid(0) == os.getpid() and _set(os.getpid(), EQUAL)
 

@@ -25,7 +25,7 @@ ORDER = Script(FOLDER / "order.lua", [FOLDER / "prelude" / "base.lua"])
 log = logger(__name__)
 
 
-class SlotState(StrEnum):
+class WorkerProcessState(StrEnum):
     """What a supervisor is doing with one of its places for a worker. SICK: its GPU must not be used; ALARM:
     the model has not loaded again and again, which is still tried."""
 
@@ -37,7 +37,7 @@ class SlotState(StrEnum):
     ALARM = "alarm"
 
 
-class SlotReport(msgspec.Struct, frozen=True):
+class WorkerReport(msgspec.Struct, frozen=True):
     """One place. `worker` is the process that runs there now or ran last; `why`: what went wrong last.
 
     `gpu`: its index on the node, None where there is none or none can be read.
@@ -46,7 +46,7 @@ class SlotReport(msgspec.Struct, frozen=True):
     index: int
     worker: str
     pid: int
-    state: SlotState
+    state: WorkerProcessState
     starts: int = 0
     failures: int = 0
     memory_mib: int | None = None
@@ -60,36 +60,36 @@ class NodeReport(msgspec.Struct, frozen=True):
     supervisor: str
     node: str
     pid: int
-    slots: list[SlotReport]
+    slots: list[WorkerReport]
     devices: list[DeviceHealth] = []
     devices_missing: str = ""
 
 
-class Heartbeat(msgspec.Struct, frozen=True):
+class ReadyTime(msgspec.Struct, frozen=True):
     """A place's worker, for the time in which its GPUs were ready. `device`: what is counted once."""
 
     worker: str
-    state: SlotState
+    state: WorkerProcessState
     gpus: int
     device: str
     gpu_type: str
 
 
-class OrderKind(StrEnum):
+class WorkerOrderKind(StrEnum):
     """DRAIN is obeyed by the worker itself, KILL by its supervisor."""
 
     DRAIN = "drain"
     KILL = "kill"
 
 
-class Order(msgspec.Struct, frozen=True):
+class WorkerOrder(msgspec.Struct, frozen=True):
     """Something to be done to a worker."""
 
-    kind: OrderKind
+    kind: WorkerOrderKind
     worker: str
 
 
-class Fleet:
+class PoolNodes:
     """The supervisors and workers of one pool. Holds nothing but the client."""
 
     def __init__(self, queue: PoolQueue) -> None:
@@ -101,7 +101,7 @@ class Fleet:
         """Say how this supervisor's workers are; holds for REPORT_LEASE_MS."""
         await self._run(REPORT, report.supervisor, msgspec.json.encode(report), REPORT_LEASE_MS)
 
-    async def beat(self, heartbeats: Sequence[Heartbeat]) -> bool:
+    async def beat(self, heartbeats: Sequence[ReadyTime]) -> bool:
         """Extend the ready time of these workers, where the pool agrees that they are ready. False: some of
         it was not kept, because no biller has taken any for very long."""
         facts = [
@@ -125,11 +125,11 @@ class Fleet:
         reports = [read("report", _report, each) for each in found if each is not None]
         return [each for each in reports if not isinstance(each, Unreadable)]
 
-    async def order(self, addressee: str, kind: OrderKind, worker: str) -> None:
+    async def order(self, addressee: str, kind: WorkerOrderKind, worker: str) -> None:
         """Leave an order with a worker or a supervisor. Whether it was obeyed shows in `workers`."""
         await self._run(ORDER, addressee, kind.value, worker, ORDER_KEEP_MS)
 
-    async def next_order(self, addressee: str, seconds: float) -> Order | None:
+    async def next_order(self, addressee: str, seconds: float) -> WorkerOrder | None:
         """The oldest order that waits, or the first that comes within `seconds`."""
         taken = await self._redis.blpop([self._key(f"orders:{addressee}")], timeout=seconds)
         if taken is None:
@@ -155,6 +155,6 @@ def _report(data: bytes) -> NodeReport:
     return msgspec.json.decode(data, type=NodeReport)
 
 
-def _order(data: bytes) -> Order:
+def _order(data: bytes) -> WorkerOrder:
     kind, _, worker = data.decode().partition(" ")
-    return Order(OrderKind(kind), worker)
+    return WorkerOrder(WorkerOrderKind(kind), worker)

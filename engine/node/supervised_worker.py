@@ -16,7 +16,7 @@ import psutil
 from redis.exceptions import RedisError
 
 from core.environment import child_environment
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
 from core.processes import WORKER
@@ -24,11 +24,11 @@ from core.settings import Settings
 from core.telemetry import logger
 from engine import instruments
 from engine.backends.environment import usable_cpus
-from engine.gpus import Assigned
+from engine.gpus import GpuAssignment
 from engine.models.known import RECORD
 from engine.models.registry import ModelRecord
 from engine.node import cpu_share
-from engine.node.reports import Heartbeat, SlotReport, SlotState
+from engine.node.reports import ReadyTime, WorkerProcessState, WorkerReport
 from engine.node.sockets import engine_sockets
 from engine.queue.client import PoolQueue
 from engine.queue.types import WorkerView
@@ -69,7 +69,7 @@ class Backoff:
         return min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_MIN * 2 ** (self.failures - 2))
 
 
-class Slot:
+class SupervisedWorker:
     """Runs one worker after the other until told to stop. `changed` is called when its state does, `model`
     says before each start what it runs; `gpu` is set before `keep`, where the node has any."""
 
@@ -83,7 +83,7 @@ class Slot:
         model: Callable[[], Awaitable[ModelRecord]],
     ) -> None:
         self.worker = ""
-        self.gpu: Assigned | None = None
+        self.gpu: GpuAssignment | None = None
         self._settings = settings
         self._queue = queue
         self._index = index
@@ -91,7 +91,7 @@ class Slot:
         self._changed = changed
         self._model = model
         self._process: LeashedProcess | None = None
-        self._state = SlotState.STARTING
+        self._state = WorkerProcessState.STARTING
         self._backoff = Backoff()
         self._starts = 0
         self._why = ""
@@ -125,10 +125,10 @@ class Slot:
         blind, self._looked_at = now - self._looked_at > BLIND_SECONDS, now
         if view is not None and view.worker == self.worker and not self._loaded:
             self._loaded, self._why = True, ""
-            self._to(SlotState.READY)
+            self._to(WorkerProcessState.READY)
         if blind or (view is not None and view.alive):
             self._alive_at = now
-        if self._process is None or self._state is SlotState.DRAINING:
+        if self._process is None or self._state is WorkerProcessState.DRAINING:
             return
         start_max = self._settings.worker_start_seconds_max
         if not self._loaded and now - self._started_at > start_max:
@@ -146,7 +146,7 @@ class Slot:
             self._well.set()
             return
         self._well.clear()
-        if self._process is not None and self._state is not SlotState.DRAINING:
+        if self._process is not None and self._state is not WorkerProcessState.DRAINING:
             self._retire(fault)
 
     def kill(self) -> None:
@@ -155,9 +155,9 @@ class Slot:
             log.warning("worker killed by order", worker=self.worker)
             self._process.kill()
 
-    def report(self) -> SlotReport:
+    def report(self) -> WorkerReport:
         """How it stands."""
-        return SlotReport(
+        return WorkerReport(
             index=self._index,
             worker=self.worker,
             pid=self._process.pid if self._process else 0,
@@ -169,15 +169,15 @@ class Slot:
             gpu=self.gpu.device.index if self.gpu else None,
         )
 
-    def heartbeat(self) -> Heartbeat | None:
+    def heartbeat(self) -> ReadyTime | None:
         """What its ready time is counted by; None where it has no GPU and none are counted without."""
         if self.gpu is not None:
             device = self.gpu.device
-            return Heartbeat(self.worker, self._state, 1, device.uuid, gpu_type(device.name))
+            return ReadyTime(self.worker, self._state, 1, device.uuid, gpu_type(device.name))
         if not self._settings.meter_cpu:
             return None
         device = f"cpu-{quote(self._settings.node, safe='')}-{self._index}"
-        return Heartbeat(self.worker, self._state, 1, device, CPU)
+        return ReadyTime(self.worker, self._state, 1, device, CPU)
 
     def _memory(self) -> int | None:
         """Now and then: it looks at every process of the node."""
@@ -195,13 +195,13 @@ class Slot:
         self._loaded, self._started_at = False, time.monotonic()
         self._measured_at = 0.0
         self._alive_at = self._started_at
-        self._to(SlotState.ALARM if self._alarmed else SlotState.STARTING)
+        self._to(WorkerProcessState.ALARM if self._alarmed else WorkerProcessState.STARTING)
         try:
             logs.mkdir(mode=0o700, parents=True, exist_ok=True)
             environment = {**sockets, **self._environment(os.environ, await self._model())}
             process = await spawn(argv, environment, logs / self._log_name)
         except (StartupError, OSError) as error:
-            log.error("worker not started", worker=self.worker, error=named(error))
+            log.error("worker not started", worker=self.worker, error=error_summary(error))
             return 1
         log.info("worker started", worker=self.worker, pid=process.pid)
         self._process = process
@@ -209,10 +209,10 @@ class Slot:
         ended = asyncio.create_task(process.wait())
         try:
             if self._starts > 1:
-                await asyncio.to_thread(cpu_share.give_way, process.pid)
+                await asyncio.to_thread(cpu_share.lower_cpu_share, process.pid)
             await asyncio.wait([stopping, ended], return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
-                self._to(SlotState.DRAINING)
+                self._to(WorkerProcessState.DRAINING)
                 await _stop(process)
             return await ended
         finally:
@@ -223,14 +223,14 @@ class Slot:
     async def _pause(self, code: int, stop: asyncio.Event) -> None:
         if code != 0 and not self._alarmed:
             self._why = f"ended with code {code}" + ("" if self._loaded else ", not ready by then")
-        self._to(SlotState.ALARM if self._alarmed else SlotState.RESTARTING)
+        self._to(WorkerProcessState.ALARM if self._alarmed else WorkerProcessState.RESTARTING)
         log.warning("worker ended", worker=self.worker, code=code, restart_in=self._backoff.seconds)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._backoff.seconds):
                 await stop.wait()
 
     async def _until_well(self, stop: asyncio.Event) -> None:
-        self._to(SlotState.SICK)
+        self._to(WorkerProcessState.SICK)
         waits = [asyncio.create_task(event.wait()) for event in (self._well, stop)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in waits:
@@ -240,7 +240,7 @@ class Slot:
         """End the worker in order, by force where it does not go."""
         log.warning("worker taken out", worker=self.worker, why=why)
         self._why = why
-        self._to(SlotState.DRAINING)
+        self._to(WorkerProcessState.DRAINING)
         assert self._process is not None, "only what runs can end"
         self._process.terminate()
         asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._process.kill)
@@ -278,7 +278,7 @@ class Slot:
                 log.warning("requests given back", worker=self.worker, requeued=requeued)
             return
 
-    def _to(self, state: SlotState) -> None:
+    def _to(self, state: WorkerProcessState) -> None:
         self._state = state
         self._changed()
 

@@ -23,29 +23,29 @@ from billing.api import Quota
 from core import file_lock
 from core.error_facts import reason
 from core.errors import StartupError
-from core.failed_rounds import survived
+from core.failed_rounds import logged_failures
 from core.metrics import serving_metrics
 from core.pools import announce_pool
 from core.redis import Client
 from core.scripts import keep_scripts
 from core.settings import Settings
-from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.tasks import cancel_tasks
+from core.telemetry import RepeatedWarning, logger
 from engine import instruments
-from engine.gpus import DeviceHealth, Devices, DeviceWatch, Reserved, assign, reserve
-from engine.journal.journal import journal_of
-from engine.journal.keeper import Keeper
+from engine.gpus import DeviceHealth, Devices, DeviceWatch, GpuReservation, assign, reserve
+from engine.journal.journal import make_journal
+from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.reaper import Reaper
 from engine.models.known import KnownModel
-from engine.node.reports import Fleet, NodeReport, OrderKind
+from engine.node.reports import NodeReport, PoolNodes, WorkerOrderKind
 from engine.node.sockets import clear_sockets
-from engine.node.supervised_worker import Slot
+from engine.node.supervised_worker import SupervisedWorker
 from engine.queue.client import PoolQueue
 from engine.queue.types import WorkerView
 from engine.trials.server import TrialDesk, can_try
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 REPORT_SECONDS = 1.0
 HEALTH_LOG_SECONDS = 60.0
@@ -58,20 +58,21 @@ class Supervisor:
     def __init__(self, settings: Settings, redis: Client, workers: int) -> None:
         self._name = f"{settings.node}-{secrets.token_hex(4)}"
         self._settings = settings
-        self._journal = journal_of(settings, settings.pool, self._name)
+        self._journal = make_journal(settings, settings.pool, self._name)
         ended = self._journal.add if self._journal else None
         self._queue = PoolQueue(redis, settings.pool, settings, ended=ended)
-        self._fleet = Fleet(self._queue)
+        self._fleet = PoolNodes(self._queue)
         self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
         self._changed = asyncio.Event()
         model = KnownModel(settings).read
         self._slots = [
-            Slot(settings, self._queue, index, workers, self._changed.set, model) for index in range(workers)
+            SupervisedWorker(settings, self._queue, index, workers, self._changed.set, model)
+            for index in range(workers)
         ]
         self._devices: Devices | None = None
         self._devices_missing = ""
         self._seen: list[DeviceHealth] = []
-        self._reserved: list[Reserved] = []
+        self._reserved: list[GpuReservation] = []
         self._watches: dict[str, DeviceWatch] = {}
         self._logged_at = time.monotonic()
 
@@ -87,7 +88,7 @@ class Supervisor:
                     for slot in self._slots:
                         group.create_task(slot.keep(stop))
             finally:
-                await end_tasks(beside)
+                await cancel_tasks(beside)
                 for each in self._reserved:
                     os.close(each.lock)
                 with contextlib.suppress(RedisError, OSError):
@@ -98,7 +99,7 @@ class Supervisor:
         loops: list[Coroutine[Any, Any, None]]
         loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
         if self._journal is not None:
-            loops += [self._journal.run(), Keeper(self._queue, self._journal).run()]
+            loops += [self._journal.run(), JournalKeeper(self._queue, self._journal).run()]
         if can_try():
             loops.append(TrialDesk(self._settings, self._queue.redis).run())
         return loops
@@ -126,8 +127,8 @@ class Supervisor:
         while True:
             self._changed.clear()
             await self._look_at_devices()
-            instruments.show_places([slot.report().state.value for slot in self._slots], self._seen)
-            with survived(away, "report failed", pool=self._settings.pool):
+            instruments.show_workers([slot.report().state.value for slot in self._slots], self._seen)
+            with logged_failures(away, "report failed", pool=self._settings.pool):
                 await announce_pool(self._queue.redis, self._settings, self._queue.pool)
                 views = {view.worker: view for view in await self._queue.workers()}
                 for slot in self._slots:
@@ -179,14 +180,14 @@ class Supervisor:
     async def _obey(self) -> None:
         """Orders as they come, for ever."""
         while True:
-            with survived(away, "orders not read", pool=self._settings.pool):
+            with logged_failures(away, "orders not read", pool=self._settings.pool):
                 await self._obey_next()
                 continue
             await asyncio.sleep(ORDER_WAIT_SECONDS)
 
     async def _obey_next(self) -> None:
         order = await self._fleet.next_order(self._name, ORDER_WAIT_SECONDS)
-        if order is not None and order.kind is OrderKind.KILL:
+        if order is not None and order.kind is WorkerOrderKind.KILL:
             for slot in self._slots:
                 if slot.worker == order.worker:
                     slot.kill()
@@ -199,7 +200,7 @@ def _alone(settings: Settings) -> Generator[None]:
     path = settings.home / f"supervisor-{names}.lock"
     try:
         settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = file_lock.take(path, 0)
+        lock = file_lock.acquire(path, 0)
     except OSError as error:
         raise StartupError(f"cannot use PARLEY_HOME {settings.home}: {reason(error)}") from error
     if lock is None:

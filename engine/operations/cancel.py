@@ -5,15 +5,15 @@ import time
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from billing.api import Quota, Whose, open_of
+from billing.api import OwnerFilter, Quota, open_of
 from core.pools import HOPS_MAX
-from core.redis import Client, is_unwell
+from core.redis import Client, is_refusing_everybody
 from core.settings import Settings
 from core.unreadable import ERRORS
 from engine.lifecycle.finish import end_unclaimed
 from engine.queue.client import PoolQueue
-from engine.queue.types import Moved
-from engine.request import Control, EndReason, Status
+from engine.queue.types import MigratedTo
+from engine.request import Control, EndReason, RequestStatus
 
 # Gateways know within a second who may come in no more: until then there may be new ones.
 NEWCOMERS_SECONDS = 1.0
@@ -22,7 +22,7 @@ AT_ONCE_MAX = 16
 POLL_SECONDS = 0.1
 
 
-async def cancel_requests(redis: Client, settings: Settings, whose: Whose) -> tuple[int, int]:
+async def cancel_requests(redis: Client, settings: Settings, whose: OwnerFilter) -> tuple[int, int]:
     """Cancel all that is open and what comes in meanwhile; how many were told to end, and how many of them
     have not yet: their workers do not obey, and the reaper ends them. Repeating it changes nothing."""
     began, told = time.monotonic(), set[str]()
@@ -47,7 +47,7 @@ async def _cancel_all(redis: Client, settings: Settings, tenant: str, found: lis
             except (ResponseError, *ERRORS) as error:
                 # Its keys are not what they should be: it counts as not ended, and the others end.
                 if isinstance(error, ResponseError) and (
-                    is_unwell(error) or isinstance(error, NoPermissionError)
+                    is_refusing_everybody(error) or isinstance(error, NoPermissionError)
                 ):
                     raise
 
@@ -58,16 +58,18 @@ async def _cancel_all(redis: Client, settings: Settings, tenant: str, found: lis
 
 async def _cancel(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> None:
     queue, status = await cancel_where_it_is(queue, tenant, id)
-    if status in (Status.QUEUED, Status.PARKED):
+    if status in (RequestStatus.QUEUED, RequestStatus.PARKED):
         await end_unclaimed(queue, quota, tenant, id, EndReason.CANCELLED)
 
 
-async def cancel_where_it_is(queue: PoolQueue, tenant: str, id: str) -> tuple[PoolQueue, Status | None]:
+async def cancel_where_it_is(
+    queue: PoolQueue, tenant: str, id: str
+) -> tuple[PoolQueue, RequestStatus | None]:
     """Set the flag in the pool to which a request has moved; that pool, and the status there. None: nobody
     knows it, or a worker leads from one pool to the next without an end."""
     for _ in range(HOPS_MAX):
         status = await queue.control(tenant, id, Control.CANCEL)
-        if not isinstance(status, Moved):
+        if not isinstance(status, MigratedTo):
             return queue, status
         queue = PoolQueue(queue.redis, status.pool, queue.settings)
     return queue, None

@@ -8,17 +8,17 @@ from redis.exceptions import RedisError
 
 from billing.api import (
     PLATFORM,
-    Booked,
-    FoundRefusals,
-    Held,
+    BookedRequest,
     HeldBack,
+    HeldRequest,
+    RefusalMatch,
     booked_of,
     find_tenant,
     held_back_of,
     held_of,
-    holders_of,
     list_tenants,
     refusals_of,
+    tenants_holding,
     tenants_with,
 )
 from core.database import Database
@@ -29,7 +29,7 @@ from core.settings import Settings
 from core.unreadable import Unreadable
 from engine.operations.inspection import Inspection, RequestDetail
 from engine.queue.client import PoolQueue
-from engine.request import Status
+from engine.request import RequestStatus
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -40,11 +40,11 @@ class Explained(msgspec.Struct, frozen=True):
     tenant: str
     tenant_name: str
     state: str
-    booked: Booked | None = None
+    booked: BookedRequest | None = None
     held_back: list[HeldBack] = []
-    holds: Held | None = None
+    holds: HeldRequest | None = None
     in_pool: RequestDetail | None = None
-    refused: list[FoundRefusals] = []
+    refused: list[RefusalMatch] = []
     unread: str = ""
 
 
@@ -90,7 +90,7 @@ class _Inspections:
         """Where it is now: a pool that it has left only says so."""
         for pool in await self._all():
             detail = await pool.request(tenant, id)
-            if detail is not None and detail.row.status != Status.MOVED:
+            if detail is not None and detail.row.status != RequestStatus.MOVED:
                 return detail
         return None
 
@@ -110,7 +110,7 @@ async def _owner(db: Database, redis: Client, id: str, tenant: str | None) -> st
     if not owners:
         try:
             tenants = [each.tenant_id for each in await list_tenants(db)]
-            owners = set(await holders_of(redis, tenants, id))
+            owners = set(await tenants_holding(redis, tenants, id))
         except (RedisError, OSError) as error:
             why = f"Redis does not answer ({type(error).__name__})"
             raise bad_request(f"{id!r} is in no books, and {why}: try again, or name the tenant") from error
@@ -127,7 +127,10 @@ def _none(id: str, tenant: str | None, unread: str) -> str:
 
 
 def _state(
-    booked: Booked | None, back: Sequence[HeldBack], holds: Held | None, in_pool: RequestDetail | None
+    booked: BookedRequest | None,
+    back: Sequence[HeldBack],
+    holds: HeldRequest | None,
+    in_pool: RequestDetail | None,
 ) -> str:
     if booked is not None:
         return "booked"

@@ -12,11 +12,11 @@ import msgspec
 from billing import usage
 from core.unreadable import Unreadable
 from engine.gpus import DeviceHealth
-from engine.node.reports import Fleet, NodeReport, SlotReport, SlotState
+from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
 from engine.queue.types import WorkerView
-from engine.request import PriorityClass, Status
+from engine.request import PriorityClass, RequestStatus
 
 PAGE = 500
 SCANNED_MAX = 50_000
@@ -55,7 +55,7 @@ class WorkerRow(msgspec.Struct, frozen=True):
     gpu_missing: str = ""
 
 
-class RequestRow(msgspec.Struct, frozen=True):
+class InspectedRequest(msgspec.Struct, frozen=True):
     """One request that has not ended, or one that has and is still known. Times are Unix ms, 0 where never
     reached; `tokens` counts sampled ids, `log_head` log entries."""
 
@@ -82,7 +82,7 @@ class RequestDetail(msgspec.Struct, frozen=True):
     """Everything about one request but what was said. `older`: requests of its class that wait longer, None
     where it does not wait; `readers`: gateway -> reading | stuck; `log_first`: the oldest entry kept."""
 
-    row: RequestRow
+    row: InspectedRequest
     warm: str
     fingerprint: str
     epoch: int
@@ -141,7 +141,7 @@ class Inspection:
         self._queue = queue
         self._redis: Any = queue.redis  # redis-py types replies as unions of its sync and async forms
         self._pool = queue.pool
-        self.fleet = Fleet(queue)
+        self.fleet = PoolNodes(queue)
 
     async def workers(self) -> list[WorkerRow]:
         """Registered workers, and what supervisors say of those that are not."""
@@ -159,12 +159,14 @@ class Inspection:
         rows += [_with_gpu(_unregistered(*place), *place) for place in places.values()]
         return sorted(rows, key=lambda row: (row.node, row.worker))
 
-    async def requests(self, tenant: str | None, status: Status | None, limit: int) -> list[RequestRow]:
+    async def requests(
+        self, tenant: str | None, status: RequestStatus | None, limit: int
+    ) -> list[InspectedRequest]:
         """Requests of this pool, those that have not ended unless `status` says so; the nearest deadline
         first, what is on its way to another pool before all; the latest end first."""
-        if status is Status.ENDED:
+        if status is RequestStatus.ENDED:
             return await self._ended(tenant, limit)
-        rows: list[RequestRow] = []
+        rows: list[InspectedRequest] = []
         for line in ("moving", "deadlines"):
             for start in range(0, SCANNED_MAX, PAGE):
                 names = await self._redis.zrange(self._key(line), start, start + PAGE - 1)
@@ -196,7 +198,7 @@ class Inspection:
         if not fields["status"]:
             return None
         older = None
-        if fields["status"] == Status.QUEUED:
+        if fields["status"] == RequestStatus.QUEUED:
             older = await self._redis.zrank(
                 self._key(f"age:{fields['class']}"), redis_keys.member(tenant, id)
             )
@@ -262,7 +264,7 @@ class Inspection:
         served = int(counter) // COUNTER_UNIT
         return TenantRow(name, waiting, running, blocked, weight or 1.0, int(tokens), served)
 
-    async def _ended(self, tenant: str | None, limit: int) -> list[RequestRow]:
+    async def _ended(self, tenant: str | None, limit: int) -> list[InspectedRequest]:
         """From the stream of ended requests, as far back as it reaches."""
         raw = await self._redis.xrevrange(usage.ended_stream(self._pool), count=ENDED_SCANNED_MAX)
         events = [event for _, fields in raw if (event := _event(fields)) is not None]
@@ -287,13 +289,13 @@ class Inspection:
         return f"{{p:{self._pool}}}{name}"
 
 
-def _registered(view: WorkerView, slot: SlotReport | None, draining: bool, now: int) -> WorkerRow:
+def _registered(view: WorkerView, slot: WorkerReport | None, draining: bool, now: int) -> WorkerRow:
     if not view.alive:
         state = "lapsed"
-    elif draining or (slot is not None and slot.state is SlotState.DRAINING):
-        state = SlotState.DRAINING.value
+    elif draining or (slot is not None and slot.state is WorkerProcessState.DRAINING):
+        state = WorkerProcessState.DRAINING.value
     else:
-        state = SlotState.READY.value
+        state = WorkerProcessState.READY.value
     info = view.info
     return WorkerRow(
         worker=view.worker,
@@ -313,7 +315,7 @@ def _registered(view: WorkerView, slot: SlotReport | None, draining: bool, now: 
     )
 
 
-def _unregistered(report: NodeReport, slot: SlotReport) -> WorkerRow:
+def _unregistered(report: NodeReport, slot: WorkerReport) -> WorkerRow:
     return WorkerRow(
         worker=slot.worker,
         node=report.node,
@@ -332,15 +334,15 @@ def _unregistered(report: NodeReport, slot: SlotReport) -> WorkerRow:
     )
 
 
-def _with_gpu(row: WorkerRow, report: NodeReport | None, slot: SlotReport | None) -> WorkerRow:
+def _with_gpu(row: WorkerRow, report: NodeReport | None, slot: WorkerReport | None) -> WorkerRow:
     if report is None or slot is None:
         return row
     gpu = next((device for device in report.devices if device.index == slot.gpu), None)
     return msgspec.structs.replace(row, gpu=gpu, gpu_missing=report.devices_missing)
 
 
-def _row(pool: str, tenant: str, id: str, fields: Mapping[str, str]) -> RequestRow:
-    return RequestRow(
+def _row(pool: str, tenant: str, id: str, fields: Mapping[str, str]) -> InspectedRequest:
+    return InspectedRequest(
         tenant=tenant,
         id=id,
         pool=pool,
@@ -360,11 +362,11 @@ def _row(pool: str, tenant: str, id: str, fields: Mapping[str, str]) -> RequestR
     )
 
 
-def _ended_row(event: usage.UsageEvent, fields: Mapping[str, str]) -> RequestRow:
+def _ended_row(event: usage.UsageEvent, fields: Mapping[str, str]) -> InspectedRequest:
     known = _row(event.pool, event.tenant, event.request, fields)
     return msgspec.structs.replace(
         known,
-        status=Status.ENDED.value,
+        status=RequestStatus.ENDED.value,
         model=event.model,
         claims=event.claims,
         accepted_ms=event.accepted_ms,

@@ -14,32 +14,32 @@ from core.errors import Refusal
 from core.redis import Client
 from core.settings import Settings
 from core.shared_connection import Argument
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
 from engine.queue import lua_scripts, redis_keys, script_replies
-from engine.queue.journaled_ends import End
+from engine.queue.journaled_ends import JournaledEnd
 from engine.queue.request_log import pack_entry
 from engine.queue.types import (
     Append,
     Appended,
-    Claims,
+    ClaimOffer,
+    ClaimReply,
     EndedAt,
     Enqueue,
     Enqueued,
-    Moved,
-    Offer,
+    MigratedTo,
     ReaderState,
+    ReaderView,
     Reaped,
     ReleaseWhy,
     Renewed,
     ReplayCode,
     TenantTerms,
-    Unowned,
-    View,
+    UnownedRequest,
     Watermark,
     WorkerView,
 )
-from engine.request import Control, Entry, PriorityClass, Status
+from engine.request import Control, Entry, PriorityClass, RequestStatus
 
 ENDED_UNREAD_MAX = 1_000_000
 REAP_BUDGET = 100
@@ -47,7 +47,7 @@ BURIED_KEEP_SECONDS = 15 * 60
 STEP_AGE_MS_MIN = 3_000
 STEP_AGE_MS_MAX = 8_000
 
-unreadable = Seldom(logger(__name__))
+unreadable = RepeatedWarning(logger(__name__))
 
 
 class PoolQueue:
@@ -63,7 +63,7 @@ class PoolQueue:
         pool: str,
         settings: Settings,
         clock: Callable[[], int] | None = None,
-        ended: Callable[[End], None] | None = None,
+        ended: Callable[[JournaledEnd], None] | None = None,
     ) -> None:
         self.redis = redis
         self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
@@ -95,7 +95,7 @@ class PoolQueue:
             return script_replies.refusal("rejected_capacity", 1000)
         return script_replies.enqueued(reply)
 
-    async def claim(self, worker: str, call: int, offer: Offer) -> Claims:
+    async def claim(self, worker: str, call: int, offer: ClaimOffer) -> ClaimReply:
         """Work for a registered worker. `call` counts from 1; a repeated number repeats its answer."""
         s = self.settings
         room = (offer.slots, offer.kv_tokens, offer.prefill_tokens)
@@ -131,7 +131,7 @@ class PoolQueue:
 
     async def control(
         self, tenant: str, id: str, flag: Control, body_hash: str = ""
-    ) -> Status | Moved | None:
+    ) -> RequestStatus | MigratedTo | None:
         """Set a flag; the owner of a running request is woken. None: the pool does not know the id, or, where
         it is told the hash of what was asked for, knows another request under it. After a CANCEL of a queued
         or parked request call engine.lifecycle.finish.end_unclaimed."""
@@ -154,7 +154,7 @@ class PoolQueue:
         """In which memory the `ended` stream is, and how far the biller is in it."""
         return script_replies.watermark(await self._run(lua_scripts.ENDS))
 
-    async def replay(self, ends: Sequence[End]) -> list[tuple[ReplayCode, EndedAt]]:
+    async def replay(self, ends: Sequence[JournaledEnd]) -> list[tuple[ReplayCode, EndedAt]]:
         """Bring back ends that another memory had: what became of each, and where its event is now."""
         packed = msgspec.msgpack.encode([(end.tenant, end.request, end.memory, end.id) for end in ends])
         return script_replies.replayed(
@@ -166,21 +166,21 @@ class PoolQueue:
         deaths_max = self.settings.deaths_max
         return bool(await self._run(lua_scripts.RELEASE, worker, tenant, id, ck, why, deaths_max))
 
-    async def park(self, tenant: str, id: str) -> Status | Moved | None:
+    async def park(self, tenant: str, id: str) -> RequestStatus | MigratedTo | None:
         """Park a waiting request, ask the worker of a running one to. Answers the status it had."""
         return script_replies.status(await self._run(lua_scripts.PARK, tenant, id))
 
-    async def unpark(self, tenant: str, id: str) -> Status | Moved | None:
+    async def unpark(self, tenant: str, id: str) -> RequestStatus | MigratedTo | None:
         """Put a parked request back in line. Answers the status it had."""
         return script_replies.status(await self._run(lua_scripts.UNPARK, tenant, id))
 
-    async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> View | None:
+    async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> ReaderView | None:
         """Say how this gateway's readers stand; all stuck parks the request. None: unknown id."""
         s = self.settings
         limits = (s.readers_per_request_max, s.gateway_lease_ms)
         return script_replies.view(await self._run(lua_scripts.READER, tenant, id, gateway, state, *limits))
 
-    async def view(self, tenant: str, id: str) -> View | None:
+    async def view(self, tenant: str, id: str) -> ReaderView | None:
         """The request as it stands, without registering for anything."""
         return await self.reader(tenant, id, "", "reading")
 
@@ -280,18 +280,18 @@ class PoolQueue:
         held = await self._redis.scard(redis_keys.claims(self.pool, name))
         return read("worker", lambda of: script_replies.worker(name, lease, now, held, of), fields)
 
-    async def unowned(self, tenant: str, id: str) -> Unowned | None:
+    async def unowned(self, tenant: str, id: str) -> UnownedRequest | None:
         """All that ending a queued or parked request takes; None where it is neither."""
         found = await self.recorded(tenant, id)
-        return found if found and found.status in (Status.QUEUED, Status.PARKED) else None
+        return found if found and found.status in (RequestStatus.QUEUED, RequestStatus.PARKED) else None
 
-    async def recorded(self, tenant: str, id: str) -> Unowned | None:
+    async def recorded(self, tenant: str, id: str) -> UnownedRequest | None:
         """The same of a request wherever it is, None where the pool does not know it. Its input is empty
         where it is gone."""
         fields = await self._redis.hgetall(redis_keys.record(self.pool, tenant, id))
         if not fields:
             return None
-        packed = await self._redis.get(redis_keys.input_(self.pool, tenant, id))
+        packed = await self._redis.get(redis_keys.request_input(self.pool, tenant, id))
         return script_replies.unowned(fields, packed or b"")
 
     async def now_ms(self) -> int:
@@ -300,7 +300,7 @@ class PoolQueue:
 
     def _tell(self, tenant: str, id: str, event: bytes | None, at: EndedAt | None) -> None:
         if self._ended is not None and event and at is not None:
-            self._ended(End(tenant, id, at.memory, at.id, event))
+            self._ended(JournaledEnd(tenant, id, at.memory, at.id, event))
 
     @property
     def _commit_terms(self) -> tuple[Argument, ...]:

@@ -22,7 +22,7 @@ STREAM_ID = re.compile(r"([0-9]{1,19}-[0-9]{1,19})?", re.ASCII)
 PAYLOAD_BYTES_MAX = (1 << 20) + 4_096  # the biller takes no event above 1 MiB
 
 
-class End(msgspec.Struct, frozen=True, array_like=True):
+class JournaledEnd(msgspec.Struct, frozen=True, array_like=True):
     """One ended request. `memory` and `id`: which memory of Redis its event was written to, and its entry in
     the stream there; `event`: as encoded there."""
 
@@ -34,29 +34,29 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(frozen=True)
-class Contents:
+class JournalContents:
     """What a file holds. `torn`: bytes at its end of a frame that was never whole; `damaged`: bytes elsewhere
     that are no frame, or not what was written."""
 
-    ends: Sequence[End] = ()
+    ends: Sequence[JournaledEnd] = ()
     torn: int = 0
     damaged: int = 0
 
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(End)
+_decoder = msgspec.msgpack.Decoder(JournaledEnd)
 
 
-def frame(end: End) -> bytes:
+def frame(end: JournaledEnd) -> bytes:
     """An end as it stands in a file."""
     payload = _encoder.encode(end)
     return HEAD.pack(MARK, len(payload), _checksum(len(payload), payload)) + payload
 
 
-def contents(data: bytes) -> Contents | Unreadable:
+def contents(data: bytes) -> JournalContents | Unreadable:
     """What a file holds, in its order. One that neither begins as a journal does nor has a whole frame is
     none."""
-    ends: list[End] = []
+    ends: list[JournaledEnd] = []
     known = data.startswith(MAGIC)
     damaged, at = 0, len(MAGIC) if known else 0
     for begin, after, payload in _frames(data, at):
@@ -67,11 +67,15 @@ def contents(data: bytes) -> Contents | Unreadable:
         at = after
         ends.append(found)
     if not known and not ends:
-        return Contents(torn=len(data)) if MAGIC.startswith(data) else Unreadable("journal", "no whole frame")
+        return (
+            JournalContents(torn=len(data))
+            if MAGIC.startswith(data)
+            else Unreadable("journal", "no whole frame")
+        )
     rest = len(data) - at
     if _is_torn(data[at : at + HEAD.size], rest):
-        return Contents(ends, rest, damaged)
-    return Contents(ends, 0, damaged + rest)
+        return JournalContents(ends, rest, damaged)
+    return JournalContents(ends, 0, damaged + rest)
 
 
 def _frames(data: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:

@@ -18,7 +18,7 @@ GOOD_MS = 3_600_000
 CLOCKS_DIFFER_MS_MAX = 5 * 60_000
 
 
-class Order(msgspec.Struct, frozen=True):
+class MigrationOrder(msgspec.Struct, frozen=True):
     """A request's `hop`th move, to pool `dest`, ordered at `at_ms`; the seal is empty where there is none."""
 
     dest: str
@@ -28,18 +28,18 @@ class Order(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Orders:
+class MigrationOrders:
     """Gives orders, and tells those that were given from others."""
 
     keyring: Keyring
     installation: str
 
-    def give(self, tenant: str, id: str, source: str, dest: str, hop: int, at_ms: int) -> Order:
+    def give(self, tenant: str, id: str, source: str, dest: str, hop: int, at_ms: int) -> MigrationOrder:
         """What only a process with the signing secret can make."""
         facts = self._facts(tenant, id, source, dest, hop, at_ms)
-        return Order(dest, hop, at_ms, short_seal(facts, self.keyring.key(PURPOSE)))
+        return MigrationOrder(dest, hop, at_ms, short_seal(facts, self.keyring.key(PURPOSE)))
 
-    def good(self, tenant: str, id: str, source: str, order: Order, now_ms: int) -> bool:
+    def good(self, tenant: str, id: str, source: str, order: MigrationOrder, now_ms: int) -> bool:
         """Whether it was given for this request in this pool, not longer ago than an order is good."""
         if not (0 < order.hop < HOP_MAX and -CLOCKS_DIFFER_MS_MAX <= now_ms - order.at_ms <= GOOD_MS):
             return False
@@ -50,6 +50,8 @@ class Orders:
         return msgspec.msgpack.encode((self.installation, *facts))
 
 
-def order_of(dest: bytes | None, hop: bytes | None, at_ms: bytes | None, seal: bytes | None) -> Order:
+def order_of(
+    dest: bytes | None, hop: bytes | None, at_ms: bytes | None, seal: bytes | None
+) -> MigrationOrder:
     """As a record has it. Raises ValueError where no process of ours wrote it so."""
-    return Order((dest or b"").decode(), int(hop or 0), int(at_ms or 0), seal or b"")
+    return MigrationOrder((dest or b"").decode(), int(hop or 0), int(at_ms or 0), seal or b"")

@@ -9,8 +9,8 @@ from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
 from core.redis import Client
-from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.tasks import cancel_tasks
+from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
 from engine.queue import redis_keys
 from engine.queue.request_log import unpack_entries
@@ -23,7 +23,7 @@ OPEN_SECONDS_MAX = 5.0
 WAITING_HINTS_MAX = 4096
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 
 class ShardChannel:
@@ -70,7 +70,7 @@ class ShardChannel:
         await self._pubsub.aclose()
 
 
-class Hints:
+class HintChannel:
     """One gateway's hints from all the pools it follows, in one stream; at its limit the oldest go."""
 
     def __init__(self, redis: Client, gateway: str) -> None:
@@ -98,7 +98,7 @@ class Hints:
         while self._channels:
             _, (channel, task) = self._channels.popitem()
             try:
-                await end_tasks([task])
+                await cancel_tasks([task])
             finally:
                 await channel.close()
 

@@ -26,7 +26,7 @@ def record(pool: str, tenant: str, request: str) -> str:
     return f"{{p:{pool}}}req:{tenant}:{request}"
 
 
-def input_(pool: str, tenant: str, request: str) -> str:
+def request_input(pool: str, tenant: str, request: str) -> str:
     """The request's input, msgpack."""
     return f"{{p:{pool}}}in:{tenant}:{request}"
 

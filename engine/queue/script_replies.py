@@ -12,20 +12,20 @@ from engine.queue.types import (
     AppendCode,
     Appended,
     Claim,
-    Claims,
+    ClaimReply,
     EndedAt,
     Enqueued,
-    Expired,
-    Moved,
+    ExpiredRequest,
+    MigratedTo,
+    ReaderView,
     Reaped,
     Renewed,
     ReplayCode,
-    Unowned,
-    View,
+    UnownedRequest,
     Watermark,
     WorkerView,
 )
-from engine.request import Control, PriorityClass, Status
+from engine.request import Control, PriorityClass, RequestStatus
 
 _REFUSALS = {
     "rejected_capacity": ("overloaded", "the pool is full", None),
@@ -52,13 +52,13 @@ def enqueued(reply: list[Any]) -> Enqueued | Refusal:
         return refusal(reply[0].decode(), reply[1])
     created, state, epoch, head, position, wait, *dest = reply
     where = dest[0].decode() if dest else ""
-    return Enqueued(bool(created), Status(state.decode()), epoch, head, position, wait, where)
+    return Enqueued(bool(created), RequestStatus(state.decode()), epoch, head, position, wait, where)
 
 
-def claims(reply: list[Any]) -> Claims:
+def claims(reply: list[Any]) -> ClaimReply:
     """{retry, {{tenant, id, values, input, tokens}...}, {{tenant, id}...}}."""
     retry, rows, victims = reply
-    return Claims([_claim(*row) for row in rows], retry, [(t.decode(), id.decode()) for t, id in victims])
+    return ClaimReply([_claim(*row) for row in rows], retry, [(t.decode(), id.decode()) for t, id in victims])
 
 
 def _claim(tenant: bytes, id: bytes, values: list[Any], packed: bytes, tokens: bytes) -> Claim:
@@ -125,22 +125,22 @@ def replayed(reply: list[Any]) -> list[tuple[ReplayCode, EndedAt]]:
     return [(ReplayCode(code.decode()), EndedAt(memory.decode(), at.decode())) for code, at in outcomes]
 
 
-def status(reply: bytes | list[bytes] | None) -> Status | Moved | None:
+def status(reply: bytes | list[bytes] | None) -> RequestStatus | MigratedTo | None:
     """A status, {moved, pool, hop, ordered, seal}, or None for an unknown id."""
     if isinstance(reply, list):
-        return Moved(reply[1].decode(), order_of(*reply[1:]))
-    return None if reply is None else Status(reply.decode())
+        return MigratedTo(reply[1].decode(), order_of(*reply[1:]))
+    return None if reply is None else RequestStatus(reply.decode())
 
 
-def view(reply: list[Any] | None) -> View | None:
+def view(reply: list[Any] | None) -> ReaderView | None:
     """{status, epoch, head, n, control, worker, deadline, dest, class, first, following, body hash, hop,
     ordered, seal}."""
     if reply is None:
         return None
     state, epoch, head, n, control, worker_, deadline, dest, class_, first, following, *more = reply
     body_hash, *order = more
-    return View(
-        status=Status(state.decode()),
+    return ReaderView(
+        status=RequestStatus(state.decode()),
         epoch=epoch,
         head=head,
         n=n,
@@ -168,7 +168,7 @@ def reaped(reply: list[Any]) -> Reaped:
     requeued, expired, dropped, moves = reply
     ends = [end for row in expired if not isinstance(end := read("end", _texts, row), Unreadable)]
     going = [move for row in moves if not isinstance(move := read("move", _texts, row), Unreadable)]
-    return Reaped(requeued, [Expired(*end) for end in ends], dropped, [(t, id) for t, id in going])
+    return Reaped(requeued, [ExpiredRequest(*end) for end in ends], dropped, [(t, id) for t, id in going])
 
 
 def _texts(row: list[bytes]) -> list[str]:
@@ -182,10 +182,10 @@ def worker(name: str, lease_ms: int, now_ms: int, held: int, fields: Mapping[byt
     return WorkerView(name, fingerprint, lease_ms > now_ms, lease_ms, held, info)
 
 
-def unowned(fields: Mapping[bytes, bytes], packed: bytes) -> Unowned:
+def unowned(fields: Mapping[bytes, bytes], packed: bytes) -> UnownedRequest:
     """A request's hash and its input."""
-    return Unowned(
-        status=Status(fields[b"status"].decode()),
+    return UnownedRequest(
+        status=RequestStatus(fields[b"status"].decode()),
         model=fields[b"model"].decode(),
         fingerprint=fields[b"fingerprint"].decode(),
         head=int(fields[b"o"]),

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from engine.queue.migration_orders import Order
-from engine.request import Control, Entry, PriorityClass, Status
+from engine.queue.migration_orders import MigrationOrder
+from engine.request import Control, Entry, PriorityClass, RequestStatus
 
 ReleaseWhy = Literal["lost", "drain", "preempt", "pool", "park", "grant", "error"]
 ReaderState = Literal["reading", "stuck", "gone"]
@@ -46,7 +46,7 @@ class Enqueued(msgspec.Struct, frozen=True):
     was known. `dest`: the pool a moved request went to."""
 
     created: bool
-    status: Status
+    status: RequestStatus
     epoch: int
     head: int
     position: int
@@ -54,14 +54,14 @@ class Enqueued(msgspec.Struct, frozen=True):
     dest: str = ""
 
 
-class Moved(msgspec.Struct, frozen=True):
+class MigratedTo(msgspec.Struct, frozen=True):
     """The request lives in this pool now: ask there. `order`: by which it went; None: by who says so."""
 
     pool: str
-    order: Order | None = None
+    order: MigrationOrder | None = None
 
 
-class Offer(msgspec.Struct, frozen=True):
+class ClaimOffer(msgspec.Struct, frozen=True):
     """What a worker can take now: free sequences, free KV tokens, prompt tokens it may prefill; nothing of
     a class below `lowest`."""
 
@@ -118,7 +118,7 @@ class Claim(msgspec.Struct, frozen=True):
     covered: int = 0
 
 
-class Claims(msgspec.Struct, frozen=True):
+class ClaimReply(msgspec.Struct, frozen=True):
     """The answer to one claim call. `retry_ms` > 0: something waits that did not fit; ask again then.
     `victims`: tenant and id of claims that were ordered to leave for interactive work."""
 
@@ -198,14 +198,14 @@ class ReplayCode(StrEnum):
     PUT = "put"
 
 
-class View(msgspec.Struct, frozen=True):
+class ReaderView(msgspec.Struct, frozen=True):
     """What a reader needs to know. `first`: oldest offset kept, head + 1 where the log is gone.
 
     `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved
     request went to, by `order`. `body_hash`: of what its sender asked for.
     """
 
-    status: Status
+    status: RequestStatus
     epoch: int
     head: int
     n: int
@@ -218,7 +218,7 @@ class View(msgspec.Struct, frozen=True):
     priority: PriorityClass
     following: bool
     body_hash: str
-    order: Order
+    order: MigrationOrder
 
 
 class Renewed(msgspec.Struct, frozen=True):
@@ -239,7 +239,7 @@ class WorkerView(msgspec.Struct, frozen=True):
     info: dict[str, Any]
 
 
-class Expired(msgspec.Struct, frozen=True):
+class ExpiredRequest(msgspec.Struct, frozen=True):
     """A request without an owner that must be ended now (engine/lifecycle/finish.py)."""
 
     tenant: str
@@ -253,15 +253,15 @@ class Reaped(msgspec.Struct, frozen=True):
     another pool and was left there (engine/lifecycle/migration.py)."""
 
     requeued: int
-    expired: list[Expired]
+    expired: list[ExpiredRequest]
     dead_readers: int
     moves: list[tuple[str, str]] = []
 
 
-class Unowned(msgspec.Struct, frozen=True):
+class UnownedRequest(msgspec.Struct, frozen=True):
     """The record of a request, for ending it. `covered`: tokens whose text was shown."""
 
-    status: Status
+    status: RequestStatus
     model: str
     fingerprint: str
     head: int

@@ -48,8 +48,8 @@ class Capacity:
         return self.slots // 16 or int(self.slots >= INTERACTIVE_SLOTS_FROM)
 
     def kept_for_interactive(
-        self, room: "Room", held: int, lowest: PriorityClass
-    ) -> "tuple[Room, PriorityClass]":
+        self, room: "ClaimRoom", held: int, lowest: PriorityClass
+    ) -> "tuple[ClaimRoom, PriorityClass]":
         """The room for classes down to `lowest` beside `held` answers, without what is interactive work's
         alone; where nothing else is left, all of it, for interactive work."""
         if lowest is PriorityClass.INTERACTIVE:
@@ -73,7 +73,7 @@ def capacity_of(settings: Settings, kv_tokens: int) -> Capacity:
 
 
 @dataclass(frozen=True)
-class Held:
+class AnswerLoad:
     """An answer in hand. `tokens`: of its output so far; `granted`: what it may produce at least."""
 
     tenant: str
@@ -85,7 +85,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Room:
+class ClaimRoom:
     """What may be claimed now; nothing where any is 0. The last prompt may exceed `prefill_tokens`.
 
     `full`: no step will change that, only something that leaves.
@@ -97,10 +97,10 @@ class Room:
     full: bool = False
 
 
-NO_ROOM = Room(0, 0, 0)
+NO_ROOM = ClaimRoom(0, 0, 0)
 
 
-class Admission:
+class ClaimPlanner:
     """One worker's decision, and what it has learned."""
 
     def __init__(self, capacity: Capacity) -> None:
@@ -114,16 +114,16 @@ class Admission:
         self._preemptions = 0
         self._need = 0.0
 
-    def room(self, held: Iterable[Held], waiting: int) -> Room:
+    def room(self, held: Iterable[AnswerLoad], waiting: int) -> ClaimRoom:
         """What may be claimed beside `held`. `waiting`: generations in the engine's queue, by its word."""
         held = list(held)
         slots = self.capacity.slots - len(held)
         if not held:
             # Whatever the model believes: an idle worker takes what its engine can hold at all.
-            return Room(slots, self.capacity.kv_tokens, self.capacity.step_tokens)
+            return ClaimRoom(slots, self.capacity.kv_tokens, self.capacity.step_tokens)
         kv = int(self.capacity.kv_tokens * KV_WATERMARK * self.margin) - sum(map(self.kv_need, held))
         if slots <= 0 or kv <= 0:
-            return Room(0, max(0, kv), self.capacity.step_tokens, full=True)
+            return ClaimRoom(0, max(0, kv), self.capacity.step_tokens, full=True)
         prefilling = [answer.prompt_tokens + answer.tokens for answer in held if answer.prefilling]
         load = self._decoding(held)
         in_step, queued = self._next_step(prefilling, int(load.sequences))
@@ -136,22 +136,24 @@ class Admission:
         if slots <= 0 or prefill <= 0 or queued >= WAITING_MAX:
             return NO_ROOM
         if in_step > 0:
-            return Room(slots, kv, min(prefill, in_step))
-        return Room(min(slots, WAITING_MAX - queued), kv, 1)  # 1: a single prompt, to wait for the next step
+            return ClaimRoom(slots, kv, min(prefill, in_step))
+        return ClaimRoom(
+            min(slots, WAITING_MAX - queued), kv, 1
+        )  # 1: a single prompt, to wait for the next step
 
-    def kv_need(self, answer: Held) -> int:
+    def kv_need(self, answer: AnswerLoad) -> int:
         """Tokens of KV that it ends with, as far as can be told."""
         expected = self.lengths.expected(
             answer.tenant, answer.prompt_tokens, answer.max_tokens, answer.tokens, unknown=answer.granted
         )
         return answer.prompt_tokens + max(answer.tokens, expected)
 
-    def claimed(self, answer: Held) -> None:
+    def claimed(self, answer: AnswerLoad) -> None:
         """It is in hand from now on."""
         need = self.kv_need(answer)
         self._need += (NEED_SMOOTHING if self._need else 1.0) * (need - self._need)
 
-    def ended(self, answer: Held) -> None:
+    def ended(self, answer: AnswerLoad) -> None:
         """Its output is complete."""
         self.lengths.learn(answer.tenant, answer.prompt_tokens, answer.tokens)
 
@@ -167,14 +169,14 @@ class Admission:
         elif not self._crowded and not preempted:
             self.margin = min(1.0, self.margin + MARGIN_UP)
 
-    def predicted_step(self, held: Iterable[Held]) -> float:
+    def predicted_step(self, held: Iterable[AnswerLoad]) -> float:
         """Seconds that the running step takes at most, a full one where prompts are in prefill."""
         held = list(held)
         load, prefill = self._decoding(held), any(answer.prefilling for answer in held)
         full = self.capacity.step_tokens if prefill else 0.0
         return self.cost.predict(StepLoad(full, load.sequences, load.context_tokens))
 
-    def _decoding(self, held: Iterable[Held]) -> StepLoad:
+    def _decoding(self, held: Iterable[AnswerLoad]) -> StepLoad:
         running = [answer for answer in held if not answer.prefilling]
         context = sum(answer.prompt_tokens + answer.tokens for answer in running)
         return StepLoad(0, len(running), context)
@@ -217,7 +219,7 @@ class Admission:
         return max(0, left), starved
 
 
-class Packing:
+class ClassPacking:
     """Which classes are let through now: lower ones come in packs, so that their prompts share steps."""
 
     def __init__(self) -> None:

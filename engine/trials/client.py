@@ -22,7 +22,7 @@ LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.02, 0.2
 RETRY_MS = 1_000
 
 
-class Trials:
+class ShapeTrials:
     """One gateway's knowledge of shapes, by model."""
 
     def __init__(self, redis: Client) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from engine.grammar.response_format import shape_of
+from engine.grammar.response_format import format_of
 
 CPU_SECONDS_MAX = 2.0
 WALL_SECONDS_MAX = 40.0  # on a machine that has no time for it
@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.5
 
 
 @dataclass
-class _Running:
+class _RunningTrial:
     """One trial: its number, its process, what it said so far."""
 
     number: int
@@ -36,7 +36,7 @@ class _Running:
     said: bytes = b""
 
 
-class Host:
+class TrialHost:
     """All trials of this process."""
 
     def __init__(self, trial: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
@@ -44,7 +44,7 @@ class Host:
         self._answers = answers
         self._requests = requests
         self._selector = selectors.DefaultSelector()
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, _RunningTrial] = {}
         self._rest = b""
 
     def serve(self) -> None:
@@ -78,7 +78,7 @@ class Host:
                 self._try(packed, write)
             os._exit(1)
         os.close(write)
-        self._running[read] = _Running(number, pid, time.monotonic() + WALL_SECONDS_MAX)
+        self._running[read] = _RunningTrial(number, pid, time.monotonic() + WALL_SECONDS_MAX)
         self._selector.register(read, selectors.EVENT_READ)
 
     def _try(self, packed: str, pipe: int) -> None:
@@ -88,7 +88,7 @@ class Host:
             os.write(pipe, f"at {place}\n".encode())
 
         say("the shape")
-        problem = self._trial.problem(shape_of(packed), say)
+        problem = self._trial.problem(format_of(packed), say)
         os.write(pipe, f"is {problem}\n".encode())
         os._exit(0)
 
@@ -145,11 +145,11 @@ def bound(cpu_seconds: float) -> None:
 
 def main() -> None:
     """Load, say so, and serve."""
-    from engine.trials.trial import Trial  # torch: only here
+    from engine.trials.trial import ShapeTrial  # torch: only here
 
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr
-    host = Host(Trial(Path(sys.argv[1])), requests, answers)
+    host = TrialHost(ShapeTrial(Path(sys.argv[1])), requests, answers)
     answers.write(b'{"ready": true}\n')
     answers.flush()
     host.serve()

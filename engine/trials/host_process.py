@@ -21,7 +21,7 @@ KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", 
 SMALL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-class Trier:
+class TrialRunner:
     """Tries shapes with the vocabulary of the model in `folder`. `log_path` takes what the host complains
     of."""
 

@@ -16,19 +16,19 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from core.database import Database
-from core.failed_rounds import survived
+from core.failed_rounds import logged_failures
 from core.redis import Client
 from core.settings import Settings
-from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.tasks import cancel_tasks
+from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
 from engine.models.registry import ModelRecord, resolve
 from engine.queue import redis_keys
-from engine.trials.host_process import Trier
-from engine.trials.turns import Lanes
+from engine.trials.host_process import TrialRunner
+from engine.trials.turns import TrialQueue
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 AT_ONCE_MIN, AT_ONCE_MAX = 2, 4
 WAIT_SECONDS = 1.0
@@ -49,7 +49,7 @@ class TrialDesk:
         self._settings = settings
         self._record = record
         self._redis: Any = redis
-        self._lanes = Lanes()
+        self._lanes = TrialQueue()
         self._tasks = set[asyncio.Task[None]]()
         self._at_once = max(AT_ONCE_MIN, min(AT_ONCE_MAX, (os.cpu_count() or 1) // 2))
 
@@ -57,12 +57,12 @@ class TrialDesk:
         """For ever, for the model as it is registered, or the one that was given."""
         record = self._record or await self._model()
         while True:
-            trier = Trier(record.folder, self._settings.home / "logs" / "trials.log")
+            trier = TrialRunner(record.folder, self._settings.home / "logs" / "trials.log")
             serving = asyncio.create_task(self.serve(trier, record.fingerprint))
             try:
                 record = await self._another(record)
             finally:
-                await end_tasks([serving])
+                await cancel_tasks([serving])
                 await trier.close()
 
     async def serve(self, trier: Any, fingerprint: str) -> None:
@@ -80,7 +80,7 @@ class TrialDesk:
                     await self._line_up(found[1])
                 self._begin(trier)
         finally:
-            await end_tasks(self._tasks)
+            await cancel_tasks(self._tasks)
 
     async def _line_up(self, member: bytes) -> None:
         asked = read("trial", lambda data: redis_keys.split_member(data.decode()), member)
@@ -106,7 +106,7 @@ class TrialDesk:
     async def _try(self, trier: Any, tenant: str, name: str) -> None:
         pool = self._settings.pool
         try:
-            with survived(away, "a shape was not tried"):
+            with logged_failures(away, "a shape was not tried"):
                 asked, verdict = redis_keys.trial(pool, tenant, name), redis_keys.verdict(pool, name)
                 packed = await self._redis.get(asked)
                 if packed is None:

@@ -34,7 +34,7 @@ Compile = Callable[[], Any]
 
 
 @dataclass
-class Walked:
+class WorstWalk:
     """The worst that was seen, in seconds of CPU."""
 
     mask: float = 0.0
@@ -42,7 +42,7 @@ class Walked:
     tokens: int = 0
 
 
-class Trial:
+class ShapeTrial:
     """A model's vocabulary, ready to try shapes with. `clock`: the CPU time of this thread."""
 
     def __init__(self, folder: Path) -> None:
@@ -82,14 +82,14 @@ class Trial:
                 )
         return ""
 
-    def walk(self, compiled: Any, rng: random.Random, steps: int = WALK_TOKENS) -> Walked:
+    def walk(self, compiled: Any, rng: random.Random, steps: int = WALK_TOKENS) -> WorstWalk:
         """Answers that do what makes masks large: some short ones of everything, then any tokens, the
         longest, the same again, the shortest. Ends at the first call that is over."""
         self._until = time.process_time() + WALKED_SECONDS_MAX
         return self._walked(compiled, rng, steps)
 
-    def _walked(self, compiled: Any, rng: random.Random, steps: int) -> Walked:
-        walked = Walked()
+    def _walked(self, compiled: Any, rng: random.Random, steps: int) -> WorstWalk:
+        walked = WorstWalk()
         plans = [(choose, steps) for choose in (self._any, self._longest, self._same, self._shortest)]
         for choose, most in [(self._mixed, RESTART_TOKENS)] * RESTARTS + plans:
             if time.process_time() > self._until:
@@ -127,7 +127,7 @@ class Trial:
         )
 
     def _answer(
-        self, matcher: Any, choose: Callable[..., int], rng: random.Random, walked: Walked, steps: int
+        self, matcher: Any, choose: Callable[..., int], rng: random.Random, walked: WorstWalk, steps: int
     ) -> None:
         bitmask, last = xgrammar.allocate_token_bitmask(1, self._size), -1
         for _ in range(steps):

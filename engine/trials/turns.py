@@ -7,7 +7,7 @@ WAITING_PER_TENANT_MAX = 16
 WAITING_MAX = 256
 
 
-class Lanes:
+class TrialQueue:
     """What waits to be tried, and whose is being tried."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ a moment, so that many such answers cost Redis and the worker little.
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from engine.worker.claimed_request import Answer
+from engine.worker.claimed_request import ClaimedRequest
 
 EXTEND_AHEAD_TOKENS = 64
 SHORT_GRANT_MS = 100
@@ -15,7 +15,7 @@ AWAY_MAX = 4_096
 
 
 @dataclass(frozen=True)
-class Ask:
+class AllowanceRequest:
     """To be asked after `after_ms`: may this answer have `tokens` output tokens in all?"""
 
     key: str
@@ -25,7 +25,7 @@ class Ask:
     after_ms: int
 
 
-class Grants:
+class Allowances:
     """What is asked for and not answered, by the answers' names in the engine."""
 
     def __init__(self, chunk_tokens: int) -> None:
@@ -34,7 +34,7 @@ class Grants:
         self._short: set[str] = set()
         self._away: dict[str, tuple[str, str]] = {}
 
-    def ask(self, answer: Answer) -> Ask | None:
+    def ask(self, answer: ClaimedRequest) -> AllowanceRequest | None:
         """Once it is near the end of what is granted; None where nothing is to be asked now."""
         most = answer.request.sampling.max_tokens
         near = answer.sampled + EXTEND_AHEAD_TOKENS >= answer.granted
@@ -43,7 +43,7 @@ class Grants:
         target = min(most, answer.granted + self._chunk_tokens)
         self._asked[answer.key] = target
         after_ms = SHORT_GRANT_MS if answer.key in self._short else 0
-        return Ask(answer.key, answer.claim.tenant, answer.claim.id, target, after_ms)
+        return AllowanceRequest(answer.key, answer.claim.tenant, answer.claim.id, target, after_ms)
 
     def answered(self, key: str, tokens: int) -> tuple[str, str] | None:
         """So many are granted in all. Tenant and id where the answer was parked while nobody knew."""
@@ -61,7 +61,7 @@ class Grants:
             self._short.discard(before)
             self._short.add(after)
 
-    def parked(self, answer: Answer) -> None:
+    def parked(self, answer: ClaimedRequest) -> None:
         """It waits in the pool until the reply to what was asked for it is there."""
         if answer.key in self._asked and len(self._away) < AWAY_MAX:
             self._away[answer.key] = (answer.claim.tenant, answer.claim.id)

@@ -8,29 +8,29 @@ from typing import Any, TypeVar
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota, UsageEvent
-from core.error_facts import named
-from core.failpoints import Point, reached
-from core.redis import is_unwell
-from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.error_facts import error_summary
+from core.failpoints import Failpoint, reached
+from core.redis import is_refusing_everybody
+from core.tasks import cancel_tasks
+from core.telemetry import RepeatedWarning, logger
 from engine import instruments
 from engine.lifecycle.finish import end_claimed
 from engine.queue.client import PoolQueue
 from engine.queue.types import Claim, ReleaseWhy
-from engine.worker.allowances import Ask
-from engine.worker.core import Work
+from engine.worker.allowances import AllowanceRequest
+from engine.worker.core import WorkerCalls
 
 T = TypeVar("T")
 Granted = Callable[[str, int, bool], None]  # the answer's key, tokens in all, whether more was refused
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 REDIS_RETRY_SECONDS = 0.1
 GRANT_WAIT_MS_MIN = 20
 
 
-class Asides:
+class BackgroundCalls:
     """The calls under way for one worker. `wanted`: whether a grant asked for under this key still is."""
 
     def __init__(
@@ -50,7 +50,7 @@ class Asides:
         self._asking: set[asyncio.Task[None]] = set()
         self._releasing: dict[tuple[str, str], asyncio.Task[None]] = {}
 
-    def begin(self, work: Work) -> None:
+    def begin(self, work: WorkerCalls) -> None:
         """Start what the workload decided."""
         for tenant, id, ck, why in work.release:
             self._releasing[tenant, id] = self._start(self._release(tenant, id, ck, why))
@@ -70,13 +70,13 @@ class Asides:
 
     async def end(self) -> None:
         """Stop those under way."""
-        await end_tasks(self._tasks | self._asking)
+        await cancel_tasks(self._tasks | self._asking)
 
     async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
         try:
             released = await _insist(lambda: self._queue.release(self._worker, tenant, id, ck, why))
         except ResponseError as error:
-            log.error("release failed", tenant=tenant, id=id, error=named(error))
+            log.error("release failed", tenant=tenant, id=id, error=error_summary(error))
             return
         finally:
             self._releasing.pop((tenant, id), None)
@@ -89,7 +89,7 @@ class Asides:
         try:
             event = await _insist(lambda: end_claimed(self._queue, self._quota, self._worker, claim))
         except ResponseError as error:
-            log.error("not ended", tenant=claim.tenant, id=claim.id, error=named(error))
+            log.error("not ended", tenant=claim.tenant, id=claim.id, error=error_summary(error))
             return
         if event is not None:
             await self._settle(event)
@@ -118,9 +118,9 @@ class Asides:
         try:
             await _insist(lambda: self._queue.unpark(tenant, id))
         except ResponseError as error:
-            log.error("not unparked", tenant=tenant, id=id, error=named(error))
+            log.error("not unparked", tenant=tenant, id=id, error=error_summary(error))
 
-    async def _extend(self, ask: Ask) -> None:
+    async def _extend(self, ask: AllowanceRequest) -> None:
         """Ask until there is an answer, or nobody wants it any more."""
         wait_ms = ask.after_ms
         while True:
@@ -128,11 +128,11 @@ class Asides:
             if not self._wanted(ask.key):
                 return
             try:
-                reached(Point.WORKER_BEFORE_EXTEND)
+                reached(Failpoint.WORKER_BEFORE_EXTEND)
                 answer = await _insist(lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
-                reached(Point.WORKER_AFTER_EXTEND)
+                reached(Failpoint.WORKER_AFTER_EXTEND)
             except ResponseError as error:  # what is left of its budgets will never be known
-                log.error("grant failed", tenant=ask.tenant, id=ask.id, error=named(error))
+                log.error("grant failed", tenant=ask.tenant, id=ask.id, error=error_summary(error))
                 self._granted(ask.key, 0, True)
                 return
             if answer.wait_ms is None:
@@ -160,7 +160,7 @@ async def _insist(call: Callable[[], Awaitable[T]]) -> T:
         try:
             return await call()
         except (RedisError, OSError) as error:
-            if isinstance(error, ResponseError) and not is_unwell(error):
+            if isinstance(error, ResponseError) and not is_refusing_everybody(error):
                 raise
-            away.warning("call failed", error=named(error))
+            away.warning("call failed", error=error_summary(error))
             await asyncio.sleep(REDIS_RETRY_SECONDS)

@@ -17,7 +17,7 @@ from engine.lifecycle.finish import EndFacts, end_payload
 from engine.queue.types import Append, Appended, Claim, ReleaseWhy
 from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder
 from engine.text.transcript import Transcript
-from engine.worker.continuation import ModelLimits, completed, ids_from, packed
+from engine.worker.continuation import ModelLimits, completed, ids_from, pack_ids
 
 
 class UnreadableClaimError(Exception):
@@ -25,7 +25,7 @@ class UnreadableClaimError(Exception):
     nothing of what was said."""
 
 
-class Phase(Enum):
+class ClaimPhase(Enum):
     """RUNNING: ids come. WAITING: the engine has nothing of it until more is granted. ENDING: its end is to
     be logged. LEAVING: it goes back to the queue once all is logged."""
 
@@ -35,7 +35,7 @@ class Phase(Enum):
     LEAVING = auto()
 
 
-class Answer:
+class ClaimedRequest:
     """One claim's state. `key` is its name in the engine, `ids` every id of the answer from its first, as
     far as it is granted; what was sampled behind that is `ahead`: in no text and in no log. `final`: nothing
     more will be granted. Raises UnreadableClaimError."""
@@ -45,7 +45,7 @@ class Answer:
         self.key = claim.ck
         self.request, self.prompt, logged = _read(claim)
         self.ids: list[int] = []
-        self.phase = Phase.RUNNING
+        self.phase = ClaimPhase.RUNNING
         self.why: ReleaseWhy = "drain"
         self.event: UsageEvent | None = None
         self.granted = max(claim.granted, claim.n)  # what is in the log was granted
@@ -80,7 +80,7 @@ class Answer:
     @property
     def open(self) -> bool:
         """It goes on, in the engine or once more is granted."""
-        return self.phase in (Phase.RUNNING, Phase.WAITING)
+        return self.phase in (ClaimPhase.RUNNING, ClaimPhase.WAITING)
 
     @property
     def sampled(self) -> int:
@@ -107,7 +107,7 @@ class Answer:
 
     def wait(self) -> None:
         """The engine has nothing of it any more: no more is granted for now."""
-        self.phase, self._waiting_since_ms, self.prefilling = Phase.WAITING, None, False
+        self.phase, self._waiting_since_ms, self.prefilling = ClaimPhase.WAITING, None, False
 
     def waited_ms(self, now_ms: int) -> int:
         """How long it waits without a grant, from the first look on."""
@@ -119,23 +119,23 @@ class Answer:
     def may_go_on(self) -> bool:
         """Whether the engine is to work on it again after a wait."""
         idle = not self.ahead and self._finished is None
-        return self.phase is Phase.WAITING and idle and self.granted > len(self.ids)
+        return self.phase is ClaimPhase.WAITING and idle and self.granted > len(self.ids)
 
     def go_on(self) -> None:
         """Back to the engine, under a name that nothing on its way is for."""
         self._submissions += 1
         self.key = f"{self.claim.ck}.{self._submissions}"
-        self.phase, self.prefilling = Phase.RUNNING, True
+        self.phase, self.prefilling = ClaimPhase.RUNNING, True
 
     def end(self, reason: EndReason, code: str = "") -> None:
         """No more ids will come; the next append carries this end. The first call counts."""
-        if self.phase is not Phase.ENDING:
-            self.phase, self._end = Phase.ENDING, (reason, code)
+        if self.phase is not ClaimPhase.ENDING:
+            self.phase, self._end = ClaimPhase.ENDING, (reason, code)
 
     def leave(self, why: ReleaseWhy) -> None:
         """No more ids will come; the request goes back once everything is logged."""
         if self.open:
-            self.phase, self.why = Phase.LEAVING, why
+            self.phase, self.why = ClaimPhase.LEAVING, why
 
     @property
     def logged(self) -> bool:
@@ -170,7 +170,7 @@ class Answer:
             o0=o0,
             raw=max(self._position, self.claim.raw),
             visible=self._position,
-            tokens=packed(self.ids[n0:]),
+            tokens=pack_ids(self.ids[n0:]),
             entries=self._entries[o0 - self.claim.o :],
             input_cached=self._cached,
             end=usage.encode(self.event) if self.event else None,

@@ -27,7 +27,7 @@ def ids_from(packed: bytes) -> list[int]:
     return _little_endian(ids).tolist()
 
 
-def packed(ids: Sequence[int]) -> bytes:
+def pack_ids(ids: Sequence[int]) -> bytes:
     """The opposite of `ids_from`."""
     return _little_endian(array("I", ids)).tobytes()
 

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from billing.usage import UsageEvent
-from engine.backends.base import Finish, Generation, Measured, StepOutput
-from engine.queue.types import Append, AppendCode, Appended, Claim, Offer, ReleaseWhy
+from engine.backends.base import Finish, Generation, StepMeasurement, StepOutput
+from engine.queue.types import Append, AppendCode, Appended, Claim, ClaimOffer, ReleaseWhy
 from engine.request import Control, EndReason
-from engine.scheduling.capacity import Admission, Capacity, Held, Packing
+from engine.scheduling.capacity import AnswerLoad, Capacity, ClaimPlanner, ClassPacking
 from engine.scheduling.cost import StepLoad
-from engine.worker.allowances import Ask, Grants
-from engine.worker.claimed_request import Answer, Phase, UnreadableClaimError
+from engine.worker.allowances import AllowanceRequest, Allowances
+from engine.worker.claimed_request import ClaimedRequest, ClaimPhase, UnreadableClaimError
 from engine.worker.continuation import ModelLimits, generation
 from engine.worker.end_confirmation import EndedAnswers
 
@@ -32,7 +32,7 @@ ENDS = {Finish.STOP: EndReason.STOP, Finish.LENGTH: EndReason.LENGTH}
 
 
 @dataclass
-class Work:
+class WorkerCalls:
     """What is to be done now: generations to start, engine ids to abort, requests to give back (tenant, id,
     ck, why), usage to settle, grants to ask for, parked requests (tenant, id) that may come back, and claims
     that nobody can work on, with the reason, to be ended."""
@@ -43,12 +43,12 @@ class Work:
         default_factory=list[tuple[str, str, str, ReleaseWhy]]
     )
     settle: list[UsageEvent] = field(default_factory=list[UsageEvent])
-    extend: list[Ask] = field(default_factory=list[Ask])
+    extend: list[AllowanceRequest] = field(default_factory=list[AllowanceRequest])
     unpark: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     unreadable: list[tuple[Claim, str]] = field(default_factory=list[tuple[Claim, str]])
 
 
-class Workload:
+class WorkerCore:
     """All answers of one worker, by their name in the engine."""
 
     def __init__(
@@ -56,20 +56,20 @@ class Workload:
         pool: str,
         fingerprint: str,
         capacity: Capacity,
-        open_answer: Callable[[Claim], Answer],
+        open_answer: Callable[[Claim], ClaimedRequest],
         limits: ModelLimits,
         chunk_tokens: int,
     ) -> None:
         self._pool = pool
         self._fingerprint = fingerprint
         self.capacity = capacity
-        self._admission = Admission(capacity)
-        self._packing = Packing()
+        self._admission = ClaimPlanner(capacity)
+        self._packing = ClassPacking()
         self.full = False  # by the last offer: nothing is claimed until something leaves
         self._open = open_answer
         self._limits = limits
-        self._grants = Grants(chunk_tokens)
-        self._answers: dict[str, Answer] = {}
+        self._grants = Allowances(chunk_tokens)
+        self._answers: dict[str, ClaimedRequest] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self._ended = EndedAnswers()
         self._suspects: set[str] = set()
@@ -80,7 +80,7 @@ class Workload:
     @property
     def generating(self) -> set[str]:
         """Names of the answers that the engine works on."""
-        return {key for key, answer in self._answers.items() if answer.phase is Phase.RUNNING}
+        return {key for key, answer in self._answers.items() if answer.phase is ClaimPhase.RUNNING}
 
     def prefills(self, key: str) -> bool:
         """Nothing of this answer was sampled since it was claimed."""
@@ -92,19 +92,19 @@ class Workload:
         """The part of its room that is claimed for."""
         return self._admission.margin
 
-    def offer(self, waiting: int, now_ms: int) -> Offer:
+    def offer(self, waiting: int, now_ms: int) -> ClaimOffer:
         """What may be claimed now. `waiting`: generations in the engine's own queue."""
         room = self._admission.room(map(_held, self._answers.values()), waiting)
         self.full = room.full
         lowest = self._packing.lowest(now_ms, 1 - len(self) / self.capacity.slots)
         room, lowest = self.capacity.kept_for_interactive(room, len(self), lowest)
-        return Offer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens, lowest)
+        return ClaimOffer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens, lowest)
 
-    def answered(self, offer: Offer, now_ms: int) -> None:
+    def answered(self, offer: ClaimOffer, now_ms: int) -> None:
         """Something was claimed with this offer: the next packs of its classes gather from now on."""
         self._packing.claimed(offer.lowest, now_ms)
 
-    def measured(self, steps: Sequence[Measured], waiting: int, preemptions: int) -> None:
+    def measured(self, steps: Sequence[StepMeasurement], waiting: int, preemptions: int) -> None:
         """What the engine's last steps took, its queue now and its own preemptions so far."""
         context = sum(len(a.prompt) + len(a.ids) for a in self._answers.values() if not a.prefilling)
         for step in steps:
@@ -127,9 +127,9 @@ class Workload:
         """The longest that the engine's own queue has been."""
         return self._admission.waiting_max
 
-    def claimed(self, claims: Sequence[Claim], now_ms: int) -> Work:
+    def claimed(self, claims: Sequence[Claim], now_ms: int) -> WorkerCalls:
         """New work, or work to continue from its log."""
-        work = Work()
+        work = WorkerCalls()
         for claim in claims:
             try:
                 answer = self._open(claim)
@@ -142,12 +142,12 @@ class Workload:
             self._start(answer, claim.control, now_ms, work)
         return work
 
-    def stepped(self, batch: Sequence[StepOutput], now_ms: int) -> Work:
+    def stepped(self, batch: Sequence[StepOutput], now_ms: int) -> WorkerCalls:
         """What one engine step sampled."""
-        work = Work()
+        work = WorkerCalls()
         for output in batch:
             answer = self._answers.get(output.id)
-            if answer is None or answer.phase is not Phase.RUNNING:
+            if answer is None or answer.phase is not ClaimPhase.RUNNING:
                 continue
             finished = ENDS.get(output.finish) if output.finish else None
             answer.take(output.tokens, output.cached, now_ms, finished)
@@ -167,23 +167,23 @@ class Workload:
                 self._ask_for_grant(answer, work)
         return work
 
-    def ordered(self, tenant: str, id: str, control: Control) -> Work:
+    def ordered(self, tenant: str, id: str, control: Control) -> WorkerCalls:
         """Control flags of one request, new or repeated."""
-        work = Work()
+        work = WorkerCalls()
         answer = self._answers.get(self._keys.get((tenant, id), ""))
         if answer is not None:
             self._obey(answer, control, work)
         return work
 
-    def tick(self, now_ms: int) -> Work:
+    def tick(self, now_ms: int) -> WorkerCalls:
         """Time passed: answers at their deadline end, and those that nothing was granted for long make
         room."""
-        work = Work()
+        work = WorkerCalls()
         for answer in self._answers.values():
             if answer.open and now_ms >= answer.request.deadline_ms:
                 self._stop(answer, work)
                 answer.end(EndReason.DEADLINE)
-            elif answer.phase is Phase.WAITING and answer.waited_ms(now_ms) >= WAIT_MS_MAX:
+            elif answer.phase is ClaimPhase.WAITING and answer.waited_ms(now_ms) >= WAIT_MS_MAX:
                 self._grants.parked(answer)
                 answer.leave("grant")
         return work
@@ -197,9 +197,9 @@ class Workload:
         """Whether the reply to an `extend` for this name still matters."""
         return self._grants.wanted(key)
 
-    def granted(self, key: str, tokens: int, refused: bool) -> Work:
+    def granted(self, key: str, tokens: int, refused: bool) -> WorkerCalls:
         """The answer to an `extend`. Refused: the answer ends at its last granted token."""
-        work = Work()
+        work = WorkerCalls()
         away = self._grants.answered(key, tokens)
         answer = self._answers.get(key)
         if answer is None or not answer.open:
@@ -218,36 +218,36 @@ class Workload:
         self._ask_for_grant(answer, work)
         return work
 
-    def given_up(self, answer: Answer) -> Work:
+    def given_up(self, answer: ClaimedRequest) -> WorkerCalls:
         """Its log takes nothing: back to the queue, which counts the attempt."""
         claim = answer.claim
-        work = Work(release=[(claim.tenant, claim.id, claim.ck, "error")])
+        work = WorkerCalls(release=[(claim.tenant, claim.id, claim.ck, "error")])
         self._forget(answer, work)
         return work
 
-    def leave(self, why: ReleaseWhy) -> Work:
+    def leave(self, why: ReleaseWhy) -> WorkerCalls:
         """Give everything back, once it is logged."""
-        work = Work(unpark=self._grants.leave())
+        work = WorkerCalls(unpark=self._grants.leave())
         for answer in self._answers.values():
             if answer.open:
                 self._stop(answer, work)
                 answer.leave(why)
         return work
 
-    def drop_all(self) -> Work:
+    def drop_all(self) -> WorkerCalls:
         """The lease is lost: all of it is, or will be, another worker's."""
-        work = Work(abort=sorted(self.generating))
+        work = WorkerCalls(abort=sorted(self.generating))
         self._grants.forget_all(self._answers)
         self._answers.clear()
         self._keys.clear()
         return work
 
-    def reconcile(self, engine: set[str], queue: set[tuple[str, str]]) -> Work:
+    def reconcile(self, engine: set[str], queue: set[tuple[str, str]]) -> WorkerCalls:
         """Compare with what the engine works on and what the queue says is held here; both ways.
 
         What the engine lacks may just have finished, so it is given up only when it is missing twice.
         """
-        work = Work(abort=sorted(engine - self.generating))
+        work = WorkerCalls(abort=sorted(engine - self.generating))
         missing = self.generating - engine
         for key in missing & self._suspects:
             self._answers[key].leave("error")
@@ -263,17 +263,17 @@ class Workload:
         """Tenant and id of every answer in hand, and of those that ended a moment ago."""
         return set(self._keys) | self._ended.names
 
-    def appends(self, now_ms: int) -> list[tuple[Answer, Append]]:
+    def appends(self, now_ms: int) -> list[tuple[ClaimedRequest, Append]]:
         """What the log does not have yet, and questions whether it still has what ended."""
         found = ((answer, answer.append(self._pool, now_ms)) for answer in self._answers.values())
         asked = [(answer, answer.question()) for answer in self._ended.due(now_ms)]
         return [(answer, append) for answer, append in found if append is not None] + asked
 
     def appended(
-        self, sent: Sequence[tuple[Answer, Append]], answers: Sequence[Appended], now_ms: int
-    ) -> Work:
+        self, sent: Sequence[tuple[ClaimedRequest, Append]], answers: Sequence[Appended], now_ms: int
+    ) -> WorkerCalls:
         """What became of a flush."""
-        work = Work()
+        work = WorkerCalls()
         for (answer, append), result in zip(sent, answers, strict=True):
             if answer in self._ended:
                 self._answered(answer, result, work)
@@ -281,18 +281,18 @@ class Workload:
                 self._appended(answer, append, result, now_ms, work)
         return work
 
-    def departures(self) -> Work:
+    def departures(self) -> WorkerCalls:
         """Answers that leave and are logged to their last token: give them back and forget them."""
-        work = Work()
-        for answer in [a for a in self._answers.values() if a.phase is Phase.LEAVING and a.logged]:
+        work = WorkerCalls()
+        for answer in [a for a in self._answers.values() if a.phase is ClaimPhase.LEAVING and a.logged]:
             claim = answer.claim
             work.release.append((claim.tenant, claim.id, claim.ck, answer.why))
             self._forget(answer, work)
         return work
 
-    def _start(self, answer: Answer, control: Control, now_ms: int, work: Work) -> None:
+    def _start(self, answer: ClaimedRequest, control: Control, now_ms: int, work: WorkerCalls) -> None:
         self._obey(answer, control, work)
-        if answer.phase is not Phase.RUNNING:
+        if answer.phase is not ClaimPhase.RUNNING:
             work.abort.remove(answer.key)
             return
         if reason := answer.completed():
@@ -306,11 +306,11 @@ class Workload:
                 answer.wait()
             self._ask_for_grant(answer, work)
 
-    def _submit(self, answer: Answer, work: Work) -> None:
+    def _submit(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
         tenant, request = answer.claim.tenant, answer.request
         work.submit.append(generation(answer.key, tenant, request, answer.prompt, answer.ids, self._limits))
 
-    def _go_on(self, answer: Answer, work: Work) -> None:
+    def _go_on(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
         """Back to the engine, which still may bring ids under the old name."""
         before = answer.key
         answer.go_on()
@@ -319,7 +319,7 @@ class Workload:
         self._keys[answer.claim.tenant, answer.claim.id] = answer.key
         self._submit(answer, work)
 
-    def _obey(self, answer: Answer, control: Control, work: Work) -> None:
+    def _obey(self, answer: ClaimedRequest, control: Control, work: WorkerCalls) -> None:
         if not answer.open:
             return
         if Control.CANCEL in control:
@@ -332,11 +332,11 @@ class Workload:
                 answer.leave(why)
                 return
 
-    def _stop(self, answer: Answer, work: Work) -> None:
-        if answer.phase is Phase.RUNNING:
+    def _stop(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
+        if answer.phase is ClaimPhase.RUNNING:
             work.abort.append(answer.key)
 
-    def _answered(self, answer: Answer, result: Appended, work: Work) -> None:
+    def _answered(self, answer: ClaimedRequest, result: Appended, work: WorkerCalls) -> None:
         """Whether an ended answer's end is still in the log. Where the tail is lost, it goes there again."""
         if result.code is AppendCode.ENDED:
             self._ended.confirmed(answer)
@@ -350,7 +350,9 @@ class Workload:
         else:
             self._give_back(answer, work)
 
-    def _appended(self, answer: Answer, append: Append, result: Appended, now_ms: int, work: Work) -> None:
+    def _appended(
+        self, answer: ClaimedRequest, append: Append, result: Appended, now_ms: int, work: WorkerCalls
+    ) -> None:
         match result.code:
             case AppendCode.OK | AppendCode.DUP:
                 answer.appended(append)
@@ -370,25 +372,25 @@ class Workload:
             case AppendCode.FENCED | AppendCode.MISSING:
                 self._forget(answer, work)
 
-    def _give_back(self, answer: Answer, work: Work) -> None:
+    def _give_back(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
         claim = answer.claim
         work.release.append((claim.tenant, claim.id, claim.ck, "drain"))
 
-    def _forget(self, answer: Answer, work: Work) -> None:
+    def _forget(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
         self._stop(answer, work)
         self._answers.pop(answer.key, None)
         self._grants.forget(answer.key)
         if self._keys.get((answer.claim.tenant, answer.claim.id)) == answer.key:
             del self._keys[answer.claim.tenant, answer.claim.id]
 
-    def _ask_for_grant(self, answer: Answer, work: Work) -> None:
+    def _ask_for_grant(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
         """Off the decode path."""
         if ask := self._grants.ask(answer):
             work.extend.append(ask)
 
 
-def _held(answer: Answer) -> Held:
-    return Held(
+def _held(answer: ClaimedRequest) -> AnswerLoad:
+    return AnswerLoad(
         tenant=answer.claim.tenant,
         prompt_tokens=len(answer.prompt),
         tokens=len(answer.ids),

@@ -8,15 +8,15 @@ again what is missing (docs/architecture.md, "Continuation, in detail").
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from engine.worker.claimed_request import Answer
+from engine.worker.claimed_request import ClaimedRequest
 
 ASK_AFTER_MS = (1_500, 5_000)
 KEPT_MAX = 4_096
 
 
 @dataclass
-class _Kept:
-    answer: Answer
+class _UnconfirmedEnd:
+    answer: ClaimedRequest
     ended_ms: int
     asked: int = 0
 
@@ -25,9 +25,9 @@ class EndedAnswers:
     """The latest `KEPT_MAX` of them, by the name that each had in the engine."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept: OrderedDict[str, _UnconfirmedEnd] = OrderedDict()
 
-    def __contains__(self, answer: Answer) -> bool:
+    def __contains__(self, answer: ClaimedRequest) -> bool:
         return answer.key in self._kept
 
     @property
@@ -35,26 +35,26 @@ class EndedAnswers:
         """Tenant and id of each."""
         return {(kept.answer.claim.tenant, kept.answer.claim.id) for kept in self._kept.values()}
 
-    def keep(self, answer: Answer, now_ms: int) -> None:
+    def keep(self, answer: ClaimedRequest, now_ms: int) -> None:
         """Its end is in the log, as far as Redis says."""
-        self._kept[answer.key] = _Kept(answer, now_ms)
+        self._kept[answer.key] = _UnconfirmedEnd(answer, now_ms)
         while len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
 
-    def due(self, now_ms: int) -> list[Answer]:
+    def due(self, now_ms: int) -> list[ClaimedRequest]:
         """Those whose end is to be asked for, again where nobody answered."""
         return [kept.answer for kept in self._kept.values() if now_ms >= self._ask_ms(kept)]
 
-    def confirmed(self, answer: Answer) -> None:
+    def confirmed(self, answer: ClaimedRequest) -> None:
         """Its end is still there; after the last time it is believed."""
         kept = self._kept[answer.key]
         kept.asked += 1
         if kept.asked == len(ASK_AFTER_MS):
             self.forget(answer)
 
-    def forget(self, answer: Answer) -> None:
+    def forget(self, answer: ClaimedRequest) -> None:
         """It goes on, or it is somebody else's."""
         self._kept.pop(answer.key, None)
 
-    def _ask_ms(self, kept: _Kept) -> int:
+    def _ask_ms(self, kept: _UnconfirmedEnd) -> int:
         return kept.ended_ms + ASK_AFTER_MS[kept.asked]

@@ -1,5 +1,5 @@
 """Answers of one engine that are interrupted at chosen tokens and continued, without a queue: how it is
-proved that a seam does not show. The way from log to engine and back is the worker's: `Answer`,
+proved that a seam does not show. The way from log to engine and back is the worker's: `ClaimedRequest`,
 `continuation`, the engine's backend.
 """
 
@@ -15,21 +15,21 @@ from tokenizers import Tokenizer
 
 from billing.usage import PinnedPrices, UsageOwner
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.backends.base import Engine, Finish, StepOutput
 from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.queue.request_log import visible_text
 from engine.queue.types import Claim
 from engine.request import Control, EndReason, Entry, RequestInput, Sampling, input_encoder
-from engine.worker.claimed_request import Answer
-from engine.worker.continuation import ModelLimits, generation, ids_from, packed
+from engine.worker.claimed_request import ClaimedRequest
+from engine.worker.continuation import ModelLimits, generation, ids_from, pack_ids
 
 TENANT = "seams"
 GRANTED = 1 << 30
 PRICES = PinnedPrices(book="seams", version=1, input_nano=0, cached_input_nano=0, output_nano=0)
 
 
-class Ask(msgspec.Struct, frozen=True):
+class InterruptedPrompt(msgspec.Struct, frozen=True):
     """A prompt, how to sample, and after how many of the answer's tokens its engine is lost, ascending.
     `checked`: with log-probabilities."""
 
@@ -39,7 +39,7 @@ class Ask(msgspec.Struct, frozen=True):
     checked: bool = False
 
 
-class Given(msgspec.Struct, frozen=True):
+class InterruptedAnswer(msgspec.Struct, frozen=True):
     """A whole answer as its log has it. `reason`: why it ended, with the code of an error."""
 
     ids: list[int]
@@ -49,10 +49,10 @@ class Given(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class _Course:
+class _InterruptedCourse:
     """One answer under way: its log, and who works on it. An engine's name for it is `number:claim`."""
 
-    ask: Ask
+    ask: InterruptedPrompt
     number: int
     tokens: bytes = b""
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -60,7 +60,7 @@ class _Course:
     visible: int = 0
     logprobs: list[float] = field(default_factory=list[float])
     claims: int = 0
-    answer: Answer | None = None
+    answer: ClaimedRequest | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -72,7 +72,7 @@ class _Course:
         """The next claim, from the log."""
         self.claims += 1
         packed_input = RequestInput(
-            prompt=packed(self.ask.prompt),
+            prompt=pack_ids(self.ask.prompt),
             sampling=self.ask.sampling,
             owner=UsageOwner(project=TENANT, key=TENANT),
             prices=PRICES,
@@ -112,14 +112,14 @@ class _Course:
             if append.end is not None:
                 self.ended.set()
 
-    def given(self) -> Given:
+    def given(self) -> InterruptedAnswer:
         """The answer, once it has ended."""
         end = msgspec.json.decode(self.entries[-1].v)
         reason = " ".join(filter(None, (end["reason"], end.get("code"))))
-        return Given(ids_from(self.tokens), visible_text(self.entries), reason, self.logprobs)
+        return InterruptedAnswer(ids_from(self.tokens), visible_text(self.entries), reason, self.logprobs)
 
 
-class Interrupted:
+class InterruptedEngine:
     """A started engine that loses answers on demand. Stop it at the end."""
 
     def __init__(self, engine: Engine, tokenizer: Tokenizer, limits: ModelLimits, settings: Settings) -> None:
@@ -128,11 +128,11 @@ class Interrupted:
         self._limits = limits
         self._settings = settings
         self._numbers = count()
-        self._courses: dict[str, _Course] = {}
+        self._courses: dict[str, _InterruptedCourse] = {}
         self._pump = asyncio.create_task(self._follow())
 
     @classmethod
-    async def start(cls, settings: Settings, folder: Path, max_model_len: int) -> "Interrupted":
+    async def start(cls, settings: Settings, folder: Path, max_model_len: int) -> "InterruptedEngine":
         """With the model in `folder`, on vLLM; the process has `engine_environment`."""
         from engine.backends.vllm import VllmEngine  # imports torch
 
@@ -145,13 +145,13 @@ class Interrupted:
     async def stop(self) -> None:
         """End the engine. vLLM complains of it."""
         logging.getLogger("vllm").setLevel(logging.CRITICAL)
-        await end_tasks([self._pump])
+        await cancel_tasks([self._pump])
         await self._engine.stop()
 
-    async def answers(self, asks: Sequence[Ask]) -> list[Given]:
+    async def answers(self, asks: Sequence[InterruptedPrompt]) -> list[InterruptedAnswer]:
         """All of them at once, and beside those of other callers, each interrupted where it says. Raises what
         ended the engine."""
-        courses = [_Course(ask, next(self._numbers)) for ask in asks]
+        courses = [_InterruptedCourse(ask, next(self._numbers)) for ask in asks]
         for course in courses:
             await self._claim(course)
         ended = asyncio.gather(*(course.ended.wait() for course in courses))
@@ -168,9 +168,9 @@ class Interrupted:
                 if course is not None and course.answer is not None:
                     await self._stepped(course, course.answer, output)
 
-    async def _claim(self, course: _Course) -> None:
+    async def _claim(self, course: _InterruptedCourse) -> None:
         """Go on from the log, as a worker that has just claimed it."""
-        answer = Answer(course.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
+        answer = ClaimedRequest(course.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
         course.answer = answer
         self._courses[answer.key] = course
         if reason := answer.completed():
@@ -180,7 +180,7 @@ class Interrupted:
         asked = generation(answer.key, TENANT, answer.request, answer.prompt, answer.ids, self._limits)
         await self._engine.submit(msgspec.structs.replace(asked, checked=course.ask.checked))
 
-    async def _stepped(self, course: _Course, answer: Answer, output: StepOutput) -> None:
+    async def _stepped(self, course: _InterruptedCourse, answer: ClaimedRequest, output: StepOutput) -> None:
         """What a step sampled, up to where the engine is lost."""
         room = len(output.tokens) if course.cut is None else course.cut - len(answer.ids)
         before = len(answer.ids)

@@ -9,7 +9,7 @@ from core.telemetry import logger
 log = logger(__name__)
 
 
-class Phases:
+class StartupPhases:
     """Milliseconds of each phase, in order. The first begins with the process itself."""
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """The worker: claims requests, has the engine decode them, and appends what comes to their logs.
 
-A thin shell around `Workload`, which decides. Five tasks: engine steps, flushes, claims, orders, and
+A thin shell around `WorkerCore`, which decides. Five tasks: engine steps, flushes, claims, orders, and
 keeping the lease. Steps, orders and claims act on the workload as they come; only the flush task appends,
 one call at a time for all answers.
 """
@@ -17,28 +17,28 @@ from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
 from core.clock import ServerClock
-from core.error_facts import facts, named
-from core.failpoints import Point, reached
-from core.redis import Client, is_unwell
+from core.error_facts import error_facts, error_summary
+from core.failpoints import Failpoint, reached
+from core.redis import Client, is_refusing_everybody
 from core.settings import Settings
-from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.tasks import cancel_tasks
+from core.telemetry import RepeatedWarning, logger
 from engine import instruments
 from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
 from engine.journal import end_counts
 from engine.journal.journal import Journal
-from engine.journal.token_counts import Counted, publish
+from engine.journal.token_counts import EngineTokenCounts, publish
 from engine.models.registry import ModelRecord
 from engine.queue.client import PoolQueue
 from engine.queue.notifications import WorkerWakes
 from engine.queue.types import Append
 from engine.request import PriorityClass
-from engine.worker.background_calls import REDIS_RETRY_SECONDS, Asides
-from engine.worker.claimed_request import Answer
-from engine.worker.core import Work, Workload
+from engine.worker.background_calls import REDIS_RETRY_SECONDS, BackgroundCalls
+from engine.worker.claimed_request import ClaimedRequest
+from engine.worker.core import WorkerCalls, WorkerCore
 
 log = logger(__name__)
-away = Seldom(log)
+away = RepeatedWarning(log)
 
 KEEP_SECONDS = 0.25
 RENEW_SECONDS = 1.0
@@ -60,7 +60,7 @@ class Worker:
         redis: Client,
         engine: Engine,
         record: ModelRecord,
-        workload: Workload,
+        workload: WorkerCore,
         name: str,
         journal: Journal | None = None,
     ) -> None:
@@ -71,7 +71,7 @@ class Worker:
         self._wakes = WorkerWakes(redis, record.pool, name)
         self._engine = engine
         self._redis = redis
-        self._counted = Counted(engine.counters())
+        self._counted = EngineTokenCounts(engine.counters())
         self._record = record
         self._workload = workload
         self._info = {
@@ -90,7 +90,7 @@ class Worker:
         self._room = asyncio.Event()
         self._grants: list[tuple[str, int, bool]] = []
         quota = Quota(redis, settings)
-        self._asides = Asides(self._queue, quota, name, self._grant, workload.wants_grant)
+        self._asides = BackgroundCalls(self._queue, quota, name, self._grant, workload.wants_grant)
         self._clock = ServerClock()
         self._renewed = -math.inf
         self._lease_seconds = settings.worker_lease_ms / 1000
@@ -108,12 +108,12 @@ class Worker:
         stopping = asyncio.create_task(stop.wait())
         try:
             await self._until_done([*tasks, claiming, stopping])
-            await end_tasks([claiming])
+            await cancel_tasks([claiming])
             draining = asyncio.create_task(self._drain())
             tasks.append(draining)
             await self._until_done(tasks)
         finally:
-            await end_tasks([*tasks, claiming, stopping])
+            await cancel_tasks([*tasks, claiming, stopping])
             await self._asides.end()
             await self._wakes.close()
 
@@ -140,7 +140,7 @@ class Worker:
             await self._do(self._workload.stepped(batch, self._clock.now_ms()))
             stats = self._engine.stats()
             steps = self._engine.measured()
-            instruments.stepped(batch, cached, steps)
+            instruments.count_steps(batch, cached, steps)
             self._workload.measured(steps, stats.waiting, stats.preemptions)
             self._changed.set()
 
@@ -154,7 +154,7 @@ class Worker:
             try:
                 await self._flush()
             except (RedisError, OSError) as error:
-                away.warning("flush failed", error=named(error))
+                away.warning("flush failed", error=error_summary(error))
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
                 self._changed.set()
 
@@ -167,18 +167,18 @@ class Worker:
         await self._do(self._workload.departures())
         self._room.set()
 
-    async def _append(self, sent: list[tuple[Answer, Append]]) -> None:
+    async def _append(self, sent: list[tuple[ClaimedRequest, Append]]) -> None:
         if any(append.end for _, append in sent):
-            reached(Point.WORKER_BEFORE_END)
+            reached(Failpoint.WORKER_BEFORE_END)
         try:
             answers = await self._queue.append(self.name, [append for _, append in sent])
         except ResponseError as error:
-            if is_unwell(error):
+            if is_refusing_everybody(error):
                 raise
             await self._append_singly(sent, error)
             return
         if any(append.end for _, append in sent):
-            reached(Point.WORKER_AFTER_END)
+            reached(Failpoint.WORKER_AFTER_END)
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
         before = sum(answer.taken for answer, _ in sent)
         work = self._workload.appended(sent, answers, self._clock.now_ms())
@@ -190,10 +190,10 @@ class Worker:
                 self._changed.set()
         await self._do(work)
 
-    async def _append_singly(self, sent: list[tuple[Answer, Append]], error: ResponseError) -> None:
+    async def _append_singly(self, sent: list[tuple[ClaimedRequest, Append]], error: ResponseError) -> None:
         """One request's broken keys fail the whole call: find it, give it up, and let the others through."""
         if len(sent) == 1:
-            log.error("append failed", error=named(error), **_names(sent[0][0]))
+            log.error("append failed", error=error_summary(error), **_names(sent[0][0]))
             await self._do(self._workload.given_up(sent[0][0]))
             return
         for pair in sent:
@@ -220,7 +220,7 @@ class Worker:
                     patient = len(self._workload) and everything and not claims.retry_ms
                     await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
-                away.warning("claim failed", error=named(error))
+                away.warning("claim failed", error=error_summary(error))
                 call -= 1  # the same number gets the answer that was lost
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
 
@@ -257,7 +257,7 @@ class Worker:
                     reconciled = now
                     await self._reconcile()
             except (RedisError, OSError) as error:
-                away.warning("keeping the lease failed", error=named(error))
+                away.warning("keeping the lease failed", error=error_summary(error))
 
     async def _renew(self) -> None:
         stats = self._engine.stats()
@@ -336,11 +336,11 @@ class Worker:
             await self._publish_counts()
             requeued = await self._queue.deregister(self.name, "drain")
         except (RedisError, OSError) as error:  # the lease lapses by itself
-            log.warning("not deregistered", error=named(error))
+            log.warning("not deregistered", error=error_summary(error))
         else:
             log.info("drained", left=len(self._workload), requeued=requeued)
 
-    async def _do(self, work: Work) -> None:
+    async def _do(self, work: WorkerCalls) -> None:
         """Carry out what the workload decided."""
         if work.abort:
             self._counted.aborted(work.abort)
@@ -354,7 +354,7 @@ class Worker:
             self._counted.submitted(generation)
             await self._engine.submit(generation)
         except GenerationRefusedError as error:
-            log.error("generation refused", id=generation.id, **facts(error))
+            log.error("generation refused", id=generation.id, **error_facts(error))
             self._workload.refused(generation.id)
             return
         if generation.id not in self._workload.generating:  # cancelled while it was on its way
@@ -370,5 +370,5 @@ class Worker:
         return grants
 
 
-def _names(answer: Answer) -> dict[str, str]:
+def _names(answer: ClaimedRequest) -> dict[str, str]:
     return {"tenant": answer.claim.tenant, "id": answer.claim.id}

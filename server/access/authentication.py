@@ -25,14 +25,14 @@ from billing.api import (
     principal_of_key,
     principal_of_session,
     principal_of_session_id,
+    publish_session_end,
     read_link_code,
     sessions_of,
-    tell_ended,
 )
 from core import one_time
 from core.actor import Author
 from core.clock import now_ms
-from core.comma_list import listed
+from core.comma_list import split_list
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
@@ -140,7 +140,7 @@ class Authenticator:
         """Who a sign-in link's code was made for; it is used up by this."""
         now = now_ms()
         link = read_link_code(code, self._settings.keyring, now)
-        if link is None or not await one_time.spend(
+        if link is None or not await one_time.use_once(
             self._redis, f"parley:code:{link.id}", link.opens_by_ms - now
         ):
             return None
@@ -153,7 +153,7 @@ class Authenticator:
         """A session of one browser, and the token for its cookie. Where there are too many, others end."""
         row, token, ended = await open_session(self._db, principal, self._settings, address, agent)
         try:
-            await tell_ended(self._redis, row.tenant_id, ended)
+            await publish_session_end(self._redis, row.tenant_id, ended)
         except (RedisError, OSError):  # they have ended; their connections do when they are next looked at
             log.warning("a session's end was not told")
         return row, token
@@ -199,7 +199,7 @@ class Authenticator:
 
     async def _spend(self, ticket: Ticket, now: int) -> bool:
         name = f"{{t:{ticket.tenant}}}ticket:{ticket.id}"
-        return await one_time.spend(self._redis, name, ticket.opens_by_ms - now)
+        return await one_time.use_once(self._redis, name, ticket.opens_by_ms - now)
 
 
 def origin_allowed(caller: HTTPConnection, settings: Settings) -> bool:
@@ -221,7 +221,7 @@ def origin_allowed(caller: HTTPConnection, settings: Settings) -> bool:
 
 def listed_origins(settings: Settings) -> list[str]:
     """PARLEY_PUBLIC_ORIGINS: the other sites whose pages may call."""
-    return [each.rstrip("/") for each in listed(settings.public_origins)]
+    return [each.rstrip("/") for each in split_list(settings.public_origins)]
 
 
 def _sooner(ends_ms: int, other_ms: int | None) -> int:

@@ -8,7 +8,7 @@ Other tenants' ids never get here: every look-up names the caller's tenant, so t
 import hashlib
 from typing import Any, NamedTuple
 
-from billing.api import Directory, Principal
+from billing.api import DirectoryEntry, Principal
 from core.errors import Refusal, Refused
 from core.names import same_name
 from server.protocol.codes import ErrorCode, refusal
@@ -18,7 +18,7 @@ READ_SCOPE = "requests:read"
 CANCEL_SCOPE = "requests:cancel"
 
 
-class Owner(NamedTuple):
+class ConversationOwner(NamedTuple):
     """Whose a conversation is, inside its tenant: a user's (then `key` is empty), else a key's."""
 
     project: str
@@ -26,11 +26,11 @@ class Owner(NamedTuple):
     user: str
 
 
-def owner_of(principal: Principal) -> Owner:
+def owner_of(principal: Principal) -> ConversationOwner:
     """Who owns what the caller makes: the user where one is fixed, else the key."""
     if principal.fixed_user and principal.user:
-        return Owner(principal.project, "", principal.user)
-    return Owner(principal.project, principal.owner_key, "")
+        return ConversationOwner(principal.project, "", principal.user)
+    return ConversationOwner(principal.project, principal.owner_key, "")
 
 
 def cache_salt(principal: Principal, user: str) -> str:
@@ -38,7 +38,7 @@ def cache_salt(principal: Principal, user: str) -> str:
     `user`: whom the turn is charged to."""
     if not principal.cache_by_owner:
         return ""
-    owner = Owner(principal.project, "" if user else principal.owner_key, user)
+    owner = ConversationOwner(principal.project, "" if user else principal.owner_key, user)
     return hashlib.sha256(repr(tuple(owner)).encode()).hexdigest()
 
 
@@ -51,14 +51,14 @@ def owns(principal: Principal, project: str, key: str, user: str) -> bool:
     return key == principal.owner_key and (user == "" or not principal.fixed_user)
 
 
-def read_refusal(principal: Principal, found: Directory) -> Refusal | None:
+def read_refusal(principal: Principal, found: DirectoryEntry) -> Refusal | None:
     """Why a request of the caller's tenant may not be read, None where it may."""
     if READ_SCOPE in principal.scopes or owns(principal, found.project, found.key, found.user):
         return None
     return refusal(ErrorCode.FORBIDDEN, "this request is another's; reading it takes the scope requests:read")
 
 
-def cancel_refusal(principal: Principal, found: Directory) -> Refusal | None:
+def cancel_refusal(principal: Principal, found: DirectoryEntry) -> Refusal | None:
     """Why a request of the caller's tenant may not be cancelled, None where it may."""
     if CANCEL_SCOPE in principal.scopes or owns(principal, found.project, found.key, found.user):
         return None

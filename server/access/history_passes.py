@@ -5,7 +5,7 @@ Sealed content like a ticket's. A pass opens no connection, writes nothing, and 
 
 import msgspec
 
-from core.sealed import Sealed
+from core.sealed import SealedContent
 
 PURPOSE = b"parley history v1"
 PREFIX = "ph_"
@@ -22,5 +22,5 @@ class HistoryPass(msgspec.Struct, frozen=True, array_like=True):
     ends_ms: int
 
 
-_passes = Sealed(HistoryPass, PURPOSE, lambda found: found.ends_ms, PREFIX)
+_passes = SealedContent(HistoryPass, PURPOSE, lambda found: found.ends_ms, PREFIX)
 seal, unseal = _passes.seal, _passes.unseal

@@ -6,39 +6,39 @@ alive, and leave them room.
 """
 
 from billing.api import Principal
-from core.addresses import counted
-from core.buckets import Buckets, Rate
+from core.addresses import rate_limit_address
+from core.buckets import Rate, TokenBuckets
 from core.errors import Refusal, Refused
 from core.settings import Settings
 from core.signins import FailedSignins
 from server.protocol.codes import ErrorCode, refusal
 
 
-class Rates:
+class CallRates:
     """One gateway's buckets. Each method raises Refused (rate_limited) where there is too much."""
 
     def __init__(self, settings: Settings) -> None:
-        self._calls = Buckets(Rate.a_second(settings.calls_per_address_per_second))
-        self._sockets = Buckets(Rate.a_second(settings.sockets_per_address_per_second))
-        self._signins = Buckets(Rate.a_minute(settings.signins_per_address_per_minute))
-        self._own_signins = Buckets(Rate.a_minute(settings.signins_per_caller_per_minute))
+        self._calls = TokenBuckets(Rate.a_second(settings.calls_per_address_per_second))
+        self._sockets = TokenBuckets(Rate.a_second(settings.sockets_per_address_per_second))
+        self._signins = TokenBuckets(Rate.a_minute(settings.signins_per_address_per_minute))
+        self._own_signins = TokenBuckets(Rate.a_minute(settings.signins_per_caller_per_minute))
         self._failed = FailedSignins(settings.failed_signins_per_address_per_minute)
-        self._known = Buckets(Rate.a_second(settings.calls_per_caller_per_second))
-        self._sends = Buckets(Rate.a_second(settings.sends_per_caller_per_second))
-        self._asks = Buckets(Rate.a_second(settings.asks_per_caller_per_second))
-        self._prompts = Buckets(Rate.a_second(settings.prompt_characters_per_tenant_per_second))
+        self._known = TokenBuckets(Rate.a_second(settings.calls_per_caller_per_second))
+        self._sends = TokenBuckets(Rate.a_second(settings.sends_per_caller_per_second))
+        self._asks = TokenBuckets(Rate.a_second(settings.asks_per_caller_per_second))
+        self._prompts = TokenBuckets(Rate.a_second(settings.prompt_characters_per_tenant_per_second))
 
     def call(self, address: str) -> None:
         """An HTTP call of somebody."""
-        _take(self._calls, counted(address), "address", "too many calls from this address")
+        _take(self._calls, rate_limit_address(address), "address", "too many calls from this address")
 
     def socket(self, address: str) -> None:
         """Somebody opens a WebSocket."""
-        _take(self._sockets, counted(address), "address", "too many connections from this address")
+        _take(self._sockets, rate_limit_address(address), "address", "too many connections from this address")
 
     def signin(self, address: str) -> None:
         """Somebody signs in."""
-        _take(self._signins, counted(address), "address", "too many sign-ins from this address")
+        _take(self._signins, rate_limit_address(address), "address", "too many sign-ins from this address")
 
     def signed_in(self, principal: Principal) -> None:
         """A key, which was good, signs another browser in."""
@@ -70,7 +70,7 @@ class Rates:
         _take(self._prompts, principal.tenant, "tenant", "too much text at once", characters)
 
 
-def _take(buckets: Buckets, name: str, scope: str, problem: str, cost: float = 1.0) -> None:
+def _take(buckets: TokenBuckets, name: str, scope: str, problem: str, cost: float = 1.0) -> None:
     after_ms = buckets.take(name, cost)
     if after_ms:
         raise Refused(_refusal(scope, problem, after_ms))

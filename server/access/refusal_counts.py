@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 
 from billing.api import Principal, RefusalTally
 from core.clock import now_ms
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.errors import Refusal
 from core.ids import uuid7_ms
 from core.redis import Client
@@ -22,7 +22,7 @@ FLUSH_SECONDS_MAX = 2.0
 log = logger(__name__)
 
 
-class Refusals:
+class RefusalNotes:
     """One gateway's."""
 
     def __init__(self, redis: Client, settings: Settings) -> None:
@@ -52,4 +52,4 @@ class Refusals:
             async with asyncio.timeout(FLUSH_SECONDS_MAX):
                 await self._tally.tell()
         except (RedisError, OSError) as error:  # a TimeoutError is an OSError
-            log.warning("refusals not told", error=named(error))
+            log.warning("refusals not told", error=error_summary(error))

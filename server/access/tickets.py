@@ -5,7 +5,7 @@ A ticket is sealed content: nobody who writes Redis can make one, and Redis only
 
 import msgspec
 
-from core.sealed import Sealed
+from core.sealed import SealedContent
 
 PURPOSE = b"parley ticket v3"
 PREFIX = "pt_"
@@ -28,5 +28,5 @@ class Ticket(msgspec.Struct, frozen=True, array_like=True):
     ends_ms: int
 
 
-_tickets = Sealed(Ticket, PURPOSE, lambda ticket: ticket.opens_by_ms, PREFIX)
+_tickets = SealedContent(Ticket, PURPOSE, lambda ticket: ticket.opens_by_ms, PREFIX)
 seal, unseal = _tickets.seal, _tickets.unseal

@@ -4,7 +4,7 @@ with the session. Noted once a session and gateway.
 
 from collections import OrderedDict
 
-from billing.api import Principal, note_use
+from billing.api import Principal, touch_session
 from core.database import Database
 from core.errors import Refused
 from server.protocol.codes import ErrorCode, refusal
@@ -24,7 +24,7 @@ class UsedSessions:
         name = (principal.tenant, principal.session)
         if not principal.session or name in self._noted:
             return
-        if not await note_use(self._db, *name):
+        if not await touch_session(self._db, *name):
             raise Refused(refusal(ErrorCode.UNAUTHORIZED, "you are signed out: sign in again"))
         self._noted[name] = None
         if len(self._noted) > SESSIONS_MAX:

@@ -18,7 +18,7 @@ FULL_MS = 10_000
 USERS_MAX = 10_000
 
 
-class _Kept:
+class _UserCache:
     """What was found, by tenant and what was asked for; the oldest goes first."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Users:
     def __init__(self, db: Database, users_max: int) -> None:
         self._db = db
         self._users_max = users_max
-        self._ids, self._names = _Kept(), _Kept()
+        self._ids, self._names = _UserCache(), _UserCache()
         self._full: dict[str, tuple[Refused, int]] = {}
 
     async def id_of(self, tenant: str, name: str) -> str:
@@ -94,5 +94,5 @@ class Users:
 
     def changed(self) -> None:
         """Somebody was closed, opened again or erased."""
-        self._ids, self._names = _Kept(), _Kept()
+        self._ids, self._names = _UserCache(), _UserCache()
         self._full.clear()

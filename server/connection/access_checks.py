@@ -11,12 +11,12 @@ from typing import Protocol
 from billing.api import KEY_REVOKED, ControlNews, Principal
 from core.clock import now_ms
 from core.errors import Refusal
-from server.context import Edge
+from server.context import GatewayContext
 from server.protocol.codes import CloseCode, ErrorCode, suspended
 from server.session.events import AccessChanged, Event
 
 
-class Occupant(Protocol):
+class OpenSocket(Protocol):
     """What the door asks of a connection."""
 
     id: str
@@ -40,9 +40,11 @@ class Occupant(Protocol):
         ...
 
 
-async def check(edge: Edge, connected: Sequence[Occupant], of_tenant: str | None = None) -> None:
+async def recheck_access(
+    edge: GatewayContext, connected: Sequence[OpenSocket], of_tenant: str | None = None
+) -> None:
     """Look keys and sessions up, all or those of one tenant, and hold the connections to what they may."""
-    of_proof: dict[tuple[str, str, str], list[Occupant]] = {}
+    of_proof: dict[tuple[str, str, str], list[OpenSocket]] = {}
     for who in connected:
         if who.principal is not None and of_tenant in (None, who.principal.tenant):
             of_proof.setdefault(proof_of(who.principal), []).append(who)
@@ -53,13 +55,13 @@ async def check(edge: Edge, connected: Sequence[Occupant], of_tenant: str | None
             await _check(edge, who, proof, fresh, refused)
 
 
-async def has_ended(edge: Edge, principal: Principal) -> bool:
+async def has_ended(edge: GatewayContext, principal: Principal) -> bool:
     """Whether a caller who was let in may come in no more: what ended meanwhile was told while nobody was
     there to be told."""
     return await edge.auth.standing(*proof_of(principal), principal.user) is None
 
 
-def end_all(connected: Sequence[Occupant], news: ControlNews) -> None:
+def end_all(connected: Sequence[OpenSocket], news: ControlNews) -> None:
     """End the connections of a key that was revoked, or of a browser that signed out."""
     for who in connected:
         principal = who.principal
@@ -75,8 +77,8 @@ def access_ms(principal: Principal) -> int | None:
 
 
 async def _check(
-    edge: Edge,
-    who: Occupant,
+    edge: GatewayContext,
+    who: OpenSocket,
     proof: tuple[str, str, str],
     fresh: Principal | None,
     refused: Refusal | None,
@@ -123,7 +125,7 @@ def _ends_sooner(fresh: Principal, known: Principal) -> bool:
     return known.access_ends_ms is None or fresh.access_ends_ms < known.access_ends_ms
 
 
-def _end(who: Occupant) -> None:
+def _end(who: OpenSocket) -> None:
     signed_out = who.principal is not None and who.principal.session
     message = "the browser was signed out" if signed_out else "the key was revoked"
     who.order_close(CloseCode.AUTH_INVALID, ErrorCode.UNAUTHORIZED, message)

@@ -16,14 +16,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.api import Principal
 from core.clock import monotonic, now_ms
 from core.errors import Refusal, Refused
-from core.tasks import end_tasks
-from core.telemetry import Seldom, logger
+from core.tasks import cancel_tasks
+from core.telemetry import RepeatedWarning, logger
 from engine.api import Entry
 from server import instruments
 from server.access import amount_visibility
-from server.connection.effect_handlers import Caller, Operations
-from server.connection.registry import Door
-from server.connection.websocket import Wire
+from server.connection.effect_handlers import Caller, EffectHandlers
+from server.connection.registry import ConnectionRegistry
+from server.connection.websocket import SocketWriter
 from server.instruments import TALLY
 from server.protocol import codec
 from server.protocol.codec import Malformed, Subprotocol
@@ -38,7 +38,7 @@ TASKS_MAX = 64
 LAST_WORDS_SECONDS = 1.0
 
 log = logger(__name__)
-strangers = damaged = Seldom(log)
+strangers = damaged = RepeatedWarning(log)
 
 _EPOCH = now_ms() / 1000 - monotonic()
 _jitter = random.Random()
@@ -52,7 +52,9 @@ def clock() -> float:
 class Connection:
     """One socket, from its upgrade to its close."""
 
-    def __init__(self, door: Door, wire: Wire, subprotocol: Subprotocol, caller: Caller, id: str) -> None:
+    def __init__(
+        self, door: ConnectionRegistry, wire: SocketWriter, subprotocol: Subprotocol, caller: Caller, id: str
+    ) -> None:
         self.id = id
         self.address = caller.address
         self.principal: Principal | None = None
@@ -60,7 +62,7 @@ class Connection:
         self._wire = wire
         self._subprotocol = subprotocol
         self._text = subprotocol is Subprotocol.JSON
-        self._operations = Operations(door, caller.bearer)
+        self._operations = EffectHandlers(door, caller.bearer)
         self._session = Session(door.limits, clock(), _jitter)
         self._inbox: deque[str | bytes] | None = None
         self._outbox: deque[ServerMessage | CloseCode] | None = None
@@ -215,12 +217,12 @@ class Connection:
                 self._follow(effect.id)
             case fx.Unfollow():
                 self._unfollow(effect)
-            case fx.Report():
+            case fx.ReportReader():
                 operations.report(effect)
             case fx.OpenSession(hello):
                 self._opening = True
                 self._spawn(operations.open(self, hello), _hello_refused)
-            case fx.StartTurn(message):
+            case fx.StartSend(message):
                 self._turns += 1
                 # It outlives this connection: half a turn helps nobody.
                 self._door.spawn(self._turn(message))
@@ -274,7 +276,7 @@ class Connection:
 
     async def _turn(self, message: Send) -> None:
         id = message.id
-        await self._run(self._operations.turn(message), lambda refused: ev.TurnRefused(id, refused))
+        await self._run(self._operations.turn(message), lambda refused: ev.SendRefused(id, refused))
         if id in self._operations.sources:
             await self._run(self._operations.note(id), _nothing)
 
@@ -284,7 +286,7 @@ class Connection:
         source = self._operations.staged.pop(id)
         self._operations.sources[id] = source
 
-        source.listen(_Reader(self, id))
+        source.listen(_RequestReader(self, id))
         if before is not None:
             before.close()
 
@@ -332,7 +334,7 @@ class Connection:
         self._door.spawn(self._finish())
 
     async def _finish(self) -> None:
-        await end_tasks(self._tasks)
+        await cancel_tasks(self._tasks)
         self._operations.close()
         await self._door.left(self, self._operations.record)
         self._report()
@@ -360,7 +362,7 @@ class Connection:
         )
 
 
-class _Reader:
+class _RequestReader:
     """One request as this connection reads it: news of its log become the session's events."""
 
     def __init__(self, connection: Connection, id: str) -> None:

@@ -26,7 +26,7 @@ _ADMIT = Script(_FOLDER / "connection_admit.lua", _CLOCK)
 _KEEP = Script(_FOLDER / "connection_keep.lua", _CLOCK)
 
 
-class Places:
+class ConnectionLimit:
     """The places of one gateway's connections."""
 
     def __init__(self, redis: Client, settings: Settings) -> None:

@@ -14,11 +14,11 @@ from core.errors import Refused
 from core.telemetry import logger
 from server import instruments
 from server.access.authorization import owner_of
-from server.connection.registry import Door, Occupant, access_ms
+from server.connection.registry import ConnectionRegistry, OpenSocket, access_ms
 from server.connection.session_store import SessionRecord
 from server.protocol.codes import ErrorCode, refusal, suspended
 from server.protocol.messages import Hello, Send
-from server.reading.sources import Opening, Source, StoredSource
+from server.reading.sources import OpenedRequest, Source, StoredSource
 from server.session import effects as fx
 from server.session import events as ev
 
@@ -36,19 +36,19 @@ class Caller:
     bearer: str
 
 
-class Operations:
+class EffectHandlers:
     """One connection's. `sources`: what it reads; `staged`: opened, and not yet taken by the machine."""
 
-    def __init__(self, door: Door, bearer: str) -> None:
+    def __init__(self, door: ConnectionRegistry, bearer: str) -> None:
         self.record: SessionRecord | None = None
         self.sources: dict[str, Source] = {}
         self.staged: dict[str, Source] = {}
         self._door = door
         self._rates = door.edge.rates
         self._bearer = bearer
-        self._occupant: Occupant | None = None
+        self._occupant: OpenSocket | None = None
 
-    async def open(self, who: Occupant, hello: Hello) -> ev.Opened | ev.HelloRefused:
+    async def open(self, who: OpenSocket, hello: Hello) -> ev.Opened | ev.HelloRefused:
         """Who says hello, and what goes on from an earlier connection."""
         let = await self._door.open(who, hello, self._bearer)
         if isinstance(let, ev.HelloRefused):
@@ -57,7 +57,7 @@ class Operations:
         self.staged.update(let.sources)
         return let.event
 
-    async def turn(self, message: Send) -> ev.TurnAccepted:
+    async def turn(self, message: Send) -> ev.SendAccepted:
         """Make a send durable."""
         who = self._who()
         try:
@@ -116,7 +116,7 @@ class Operations:
         opening = await self._door.readers.reopen(self._who(), effect.id, effect.epoch, effect.o)
         return self._allowed(opening, asked=False)
 
-    async def reauthenticate(self, who: Occupant, token: str) -> ev.Reauthenticated:
+    async def reauthenticate(self, who: OpenSocket, token: str) -> ev.Reauthenticated:
         """Take a fresh token of the same owner."""
         mine = self._who()
         self._rates.ask(mine)
@@ -130,7 +130,7 @@ class Operations:
         who.principal = fresh
         return ev.Reauthenticated(access_ms(fresh))
 
-    def report(self, effect: fx.Report) -> None:
+    def report(self, effect: fx.ReportReader) -> None:
         """How this connection's reader of a request stands."""
         source = self.sources.get(effect.id)
         if source is not None:
@@ -168,7 +168,7 @@ class Operations:
         while self.sources:
             self.sources.popitem()[1].close()
 
-    def _allowed(self, opening: Opening, asked: bool) -> ev.AttachAllowed:
+    def _allowed(self, opening: OpenedRequest, asked: bool) -> ev.AttachAllowed:
         self._stage(opening.reading.id, opening.source)
         return ev.AttachAllowed(opening.reading, asked)
 

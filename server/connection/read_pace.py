@@ -7,7 +7,7 @@ SAVED_SECONDS = 5.0
 FRAME_BYTES = 4096
 
 
-class Pace:
+class ReadPace:
     """One peer's. A large frame counts as several."""
 
     __slots__ = ("_per_second", "_whole_at")

@@ -21,31 +21,31 @@ from billing.api import (
     Principal,
 )
 from core import http, unreadable
-from core.addresses import counted
+from core.addresses import rate_limit_address
 from core.clock import monotonic, now_ms
 from core.errors import Refused
-from core.failed_rounds import AWAY, survived
-from core.tasks import Group
+from core.failed_rounds import AWAY, logged_failures
+from core.tasks import EndingTaskGroup
 from core.telemetry import logger
 from server import instruments
 from server.connection import access_checks
-from server.connection.access_checks import Occupant, access_ms
-from server.connection.connection_limit import Places
-from server.connection.session_store import SessionRecord, Sessions
-from server.context import Edge
+from server.connection.access_checks import OpenSocket, access_ms
+from server.connection.connection_limit import ConnectionLimit
+from server.connection.session_store import SessionRecord, SessionStore
+from server.context import GatewayContext
 from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode, refusal, suspended
 from server.protocol.messages import Hello, ResumeRequest
-from server.reading.sources import Readers, Source
-from server.reading.subscriptions import Hub
-from server.requests.submit import Intake
+from server.reading.sources import RequestReaders, Source
+from server.reading.subscriptions import Subscriptions
+from server.requests.submit import SendHandler
 from server.session.events import (
     DrainStarted,
     HelloRefused,
+    NotResumed,
     Opened,
-    Reading,
-    Unreadable,
+    ReadableRequest,
 )
-from server.session.limits import Limits
+from server.session.limits import SessionLimits
 
 SUPERSEDED = "superseded"
 RETRY_SECONDS = 0.2
@@ -59,7 +59,7 @@ _news = msgspec.json.Decoder(ControlNews)
 
 
 @dataclass(frozen=True)
-class Let:
+class AcceptedHello:
     """A hello that is good. `sources` are by request id."""
 
     event: Opened
@@ -68,19 +68,19 @@ class Let:
     sources: dict[str, Source] = field(default_factory=dict[str, Source])
 
 
-class Door:
+class ConnectionRegistry:
     """The connections of one gateway."""
 
-    def __init__(self, edge: Edge, hub: Hub) -> None:
+    def __init__(self, edge: GatewayContext, hub: Subscriptions) -> None:
         self.edge = edge
-        self.limits = Limits.of(edge.settings)
-        self.readers = Readers(edge, hub)
-        self.intake = Intake(edge, hub, self.readers)
-        self.sessions = Sessions(edge)
+        self.limits = SessionLimits.of(edge.settings)
+        self.readers = RequestReaders(edge, hub)
+        self.intake = SendHandler(edge, hub, self.readers)
+        self.sessions = SessionStore(edge)
         self.hellos = http.lobby(edge.settings)
-        self._places = Places(edge.redis, edge.settings)
-        self._sockets: dict[str, Occupant] = {}
-        self._inside: dict[str, Occupant] = {}
+        self._places = ConnectionLimit(edge.redis, edge.settings)
+        self._sockets: dict[str, OpenSocket] = {}
+        self._inside: dict[str, OpenSocket] = {}
         self._records: dict[str, SessionRecord] = {}
         self._work: set[asyncio.Task[Any]] = set()
         self._drained_by: float | None = None
@@ -92,12 +92,12 @@ class Door:
         self._work.add(task)
         task.add_done_callback(self._work.discard)
 
-    def entered(self, who: Occupant) -> bool:
+    def entered(self, who: OpenSocket) -> bool:
         """A socket is open; it has not said hello. False: there is no place for it."""
         self._sockets[who.id] = who
-        return self.hellos.enter(who.id, counted(who.address), who.put_out)
+        return self.hellos.enter(who.id, rate_limit_address(who.address), who.put_out)
 
-    async def open(self, who: Occupant, hello: Hello, bearer: str) -> Let | HelloRefused:
+    async def open(self, who: OpenSocket, hello: Hello, bearer: str) -> AcceptedHello | HelloRefused:
         """Check a hello and open its session. `bearer` is the token of the upgrade, or empty."""
         self.hellos.spoke(who.id)
         principal = await self.edge.auth.of_token(hello.token or bearer)
@@ -143,7 +143,7 @@ class Door:
         task.add_done_callback(self._work.discard)
         return await asyncio.shield(task)
 
-    async def left(self, who: Occupant, record: SessionRecord | None) -> None:
+    async def left(self, who: OpenSocket, record: SessionRecord | None) -> None:
         """A connection is gone; its session may be resumed for a while."""
         self._sockets.pop(who.id, None)
         self.hellos.left(who.id)
@@ -220,7 +220,7 @@ class Door:
     async def run(self) -> None:
         """Keep the records and places of open sessions, and obey the platform's news, for ever."""
         settings = self.edge.settings
-        async with Group() as group:
+        async with EndingTaskGroup() as group:
             group.create_task(self._every(KEEP_SECONDS, self._keep_sessions))
             group.create_task(self._every(settings.connection_lease_seconds / 3, self._places.keep))
             group.create_task(self._every(settings.key_check_seconds, self._check_access))
@@ -229,7 +229,7 @@ class Door:
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(seconds)
-            with survived(log, "upkeep failed"):
+            with logged_failures(log, "upkeep failed"):
                 await step()
 
     async def _keep_sessions(self) -> None:
@@ -241,7 +241,7 @@ class Door:
     async def _obey_news(self) -> None:
         """Revoked keys, and sessions that went on elsewhere."""
         while True:
-            with survived(log, "news interrupted"):
+            with logged_failures(log, "news interrupted"):
                 await self._listen()
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -253,7 +253,7 @@ class Door:
             while True:
                 message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=POLL_SECONDS)
                 if message is not None:
-                    with survived(log, "news not obeyed"):
+                    with logged_failures(log, "news not obeyed"):
                         self._obey(message["data"])
         finally:
             await pubsub.aclose()
@@ -282,7 +282,7 @@ class Door:
             self.edge.terms.changed()
 
     async def _check_access(self, of_tenant: str | None = None) -> None:
-        await access_checks.check(self.edge, list(self._sockets.values()), of_tenant)
+        await access_checks.recheck_access(self.edge, list(self._sockets.values()), of_tenant)
 
     async def _access_changed(self, tenant: str) -> None:
         """Somebody of this tenant was closed, or a key ends sooner. What fails is looked at again anyway."""
@@ -300,10 +300,12 @@ class Door:
         redis: Any = self.edge.redis
         await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(news))
 
-    async def _let(self, principal: Principal, record: SessionRecord, wanted: list[ResumeRequest]) -> Let:
+    async def _let(
+        self, principal: Principal, record: SessionRecord, wanted: list[ResumeRequest]
+    ) -> AcceptedHello:
         named = {request.id for request in wanted}
         others = [ResumeRequest(id) for id in sorted(record.open_ids - named)]
-        requests: list[Reading | Unreadable] = []
+        requests: list[ReadableRequest | NotResumed] = []
         sources: dict[str, Source] = {}
         for request in [*wanted, *others]:
             try:
@@ -312,7 +314,7 @@ class Door:
                 # Never accepted, as far as the client knows: not listed, so it sends it again.
                 if request.epoch is not None:
                     forbidden = refused.refusal.code == ErrorCode.FORBIDDEN
-                    requests.append(Unreadable(request.id, "forbidden" if forbidden else "not_resumable"))
+                    requests.append(NotResumed(request.id, "forbidden" if forbidden else "not_resumable"))
                 continue
             if request.id in sources:
                 opening.source.close()
@@ -329,4 +331,4 @@ class Door:
             now_ms=now_ms(),
             access_ms=access_ms(principal),
         )
-        return Let(event, principal, record, sources)
+        return AcceptedHello(event, principal, record, sources)

@@ -14,7 +14,7 @@ from core.clock import now_ms
 from core.ids import uuid7
 from core.scripts import Script
 from server.access.authorization import owner_of
-from server.context import Edge
+from server.context import GatewayContext
 from server.session.resume_token import ResumeToken, seal, unseal
 
 BEFORE_GRACE_MS = 30_000
@@ -43,10 +43,10 @@ class SessionRecord:
     superseded: tuple[str, str] | None = None
 
 
-class Sessions:
+class SessionStore:
     """Makes, resumes and ends sessions."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: GatewayContext) -> None:
         self._edge = edge
         self._redis: Any = edge.redis
         self._keep_ms = edge.settings.resume_seconds * 1000

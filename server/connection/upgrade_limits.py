@@ -1,27 +1,27 @@
 """Who may open a WebSocket: asked when the head of the upgrade is read, before anything is made for it."""
 
-from core.addresses import counted
+from core.addresses import rate_limit_address
 from core.errors import Refused
-from core.http import CLOSING, Entrance
+from core.http import CLOSING, UpgradeGate
 from core.settings import Settings
-from core.unidentified_sockets import Lobby
+from core.unidentified_sockets import UnprovenSockets
 from server import instruments
-from server.access.rates import Rates
+from server.access.rates import CallRates
 
 TOO_MANY = b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 1" + CLOSING
 
 
-class GatewayEntrance(Entrance):
+class UpgradeLimits(UpgradeGate):
     """A gateway's. `hellos`: sockets that have not said hello."""
 
-    def __init__(self, settings: Settings, rates: Rates, hellos: Lobby) -> None:
+    def __init__(self, settings: Settings, rates: CallRates, hellos: UnprovenSockets) -> None:
         super().__init__(settings)
         self._rates = rates
         self._hellos = hellos
 
     def refuse_upgrade(self, address: str) -> bytes | None:
         """See Entrance."""
-        if self._hellos.full(counted(address)):
+        if self._hellos.full(rate_limit_address(address)):
             return _refused("silent")
         try:
             self._rates.socket(address)

@@ -14,7 +14,7 @@ from websockets.frames import CloseCode as WebSocketCloseCode
 from websockets.frames import Frame
 from websockets.protocol import State
 
-from server.connection.read_pace import Pace
+from server.connection.read_pace import ReadPace
 from server.protocol import codec
 from server.protocol.codec import Subprotocol
 from server.protocol.codes import CloseCode, ErrorCode, refusal
@@ -27,7 +27,7 @@ UNSENT_BYTES_MAX = 256 * 1024
 WIRE = "parley.wire"
 
 
-class Listener(Protocol):
+class SocketListener(Protocol):
     """Who takes a socket over."""
 
     def received(self, frame: str | bytes) -> None:
@@ -43,7 +43,7 @@ class Listener(Protocol):
         ...
 
 
-class Wire(Protocol):
+class SocketWriter(Protocol):
     """What a listener may do with its socket."""
 
     @property
@@ -76,7 +76,7 @@ class Wire(Protocol):
         """Close although the peer reads nothing."""
         ...
 
-    def hand_over(self, listener: Listener) -> None:
+    def hand_over(self, listener: SocketListener) -> None:
         """Everything that comes goes to the listener, what has come already first."""
         ...
 
@@ -84,7 +84,7 @@ class Wire(Protocol):
 class _ListenerQueue:
     """Stands where uvicorn has a queue for the application: passes the socket's end on."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: SocketListener) -> None:
         self._listener = listener
 
     def put_nowait(self, event: dict[str, Any]) -> None:
@@ -95,7 +95,7 @@ class _ListenerQueue:
 class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
     """One socket. After `accept` the application finds it, a Wire, in `scope["extensions"][WIRE]`."""
 
-    listener: Listener | None = None
+    listener: SocketListener | None = None
     full = False
     _held = False
     _reading_on = False
@@ -105,7 +105,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
     def __init__(self, frames_per_second: float, **options: Any) -> None:
         super().__init__(**options)
         self._unread = bytearray()
-        self._pace = Pace(frames_per_second)
+        self._pace = ReadPace(frames_per_second)
 
     def handle_connect(self, event: Any) -> None:
         """A request to upgrade: hand the application its wire."""
@@ -129,7 +129,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         if self.listener is None and self.close_timer is None:
             self.transport.close()
 
-    def hand_over(self, listener: Listener) -> None:
+    def hand_over(self, listener: SocketListener) -> None:
         """See Wire."""
         self.listener = listener
         waiting = self.queue

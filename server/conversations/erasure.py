@@ -17,9 +17,9 @@ from core.errors import bad_request
 from core.pools import announced_pools
 from core.redis import Client
 from core.settings import Settings
-from server.conversations.purge import CONVERSATIONS_AT_ONCE, forgotten, purge
-from server.conversations.recorder import Recorders
-from server.conversations.store import Conversations
+from server.conversations.purge import CONVERSATIONS_AT_ONCE, forget_answer, purge
+from server.conversations.recorder import PoolRecorders
+from server.conversations.store import ConversationStore
 from server.conversations.tables import Conversation, Message
 
 AGAIN_SECONDS = 0.1
@@ -34,7 +34,7 @@ async def erase_texts(
     many conversations, and how many messages in those of others. What still runs is not reached.
 
     Raises Refused where some stay. What is gone is gone, and the rest goes when it is done again."""
-    recorders = Recorders(redis, settings, Conversations(db), "")
+    recorders = PoolRecorders(redis, settings, ConversationStore(db), "")
     for pool in await announced_pools(redis, settings):
         recorders.keep(pool)
     conversations, broken = await _erase_conversations(db, recorders, tenant, user)
@@ -42,7 +42,7 @@ async def erase_texts(
     oldest_ms = now_ms() - recorders.known_ms
     async for page in _asked(db, tenant, user):
         for request in page:
-            if request.accepted_ms > oldest_ms and not await forgotten(recorders, tenant, request.id):
+            if request.accepted_ms > oldest_ms and not await forget_answer(recorders, tenant, request.id):
                 broken.add(request.id)
         if user is not None:
             messages += await _erase_messages(db, tenant, [each.id for each in page])
@@ -74,7 +74,7 @@ async def texts_of(db: Database, tenant: str, user: str) -> AsyncGenerator[dict[
             yield {"kind": "messages", "messages": messages}
 
 
-class _Asked(NamedTuple):
+class _AnyRequest(NamedTuple):
     """A request that somebody made, billed or not."""
 
     id: str
@@ -82,11 +82,11 @@ class _Asked(NamedTuple):
     accepted_ms: int
 
 
-async def _asked(db: Database, tenant: str, user: str | None) -> AsyncGenerator[list[_Asked]]:
+async def _asked(db: Database, tenant: str, user: str | None) -> AsyncGenerator[list[_AnyRequest]]:
     async for page in requests_of(db, tenant, user):
-        yield [_Asked(each.request_id, each.conversation_id, each.accepted_ms) for each in page]
+        yield [_AnyRequest(each.request_id, each.conversation_id, each.accepted_ms) for each in page]
     async for event in held_events_of(db, tenant, user):
-        yield [_Asked(event.request, event.owner.conversation, event.accepted_ms)]
+        yield [_AnyRequest(event.request, event.owner.conversation, event.accepted_ms)]
 
 
 async def _messages(db: Database, tenant: str, which: ColumnElement[bool]) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def _stays(tenant: str, requests: list[str]) -> str:
 
 
 async def _erase_conversations(
-    db: Database, recorders: Recorders, tenant: str, user: str | None
+    db: Database, recorders: PoolRecorders, tenant: str, user: str | None
 ) -> tuple[int, set[str]]:
     gone, tries, broken = 0, 0, set[str]()
     while ids := await _hidden(db, tenant, user):

@@ -14,11 +14,11 @@ from sqlmodel import col, select
 from billing.api import clear_sessions
 from core.clock import now_ms
 from core.database import Database
-from core.error_facts import facts
-from core.failed_rounds import is_away, survived
+from core.error_facts import error_facts
+from core.failed_rounds import is_store_down, logged_failures
 from core.settings import Settings
 from core.telemetry import logger
-from server.conversations.recorder import Recorders
+from server.conversations.recorder import PoolRecorders
 from server.conversations.tables import Conversation, Message
 
 ROUND_SECONDS = 30.0
@@ -33,7 +33,7 @@ Id = tuple[str, str]  # tenant, conversation
 class Purge:
     """One gateway's part of it."""
 
-    def __init__(self, db: Database, recorders: Recorders, settings: Settings) -> None:
+    def __init__(self, db: Database, recorders: PoolRecorders, settings: Settings) -> None:
         self._db = db
         self._recorders = recorders
         self._settings = settings
@@ -43,7 +43,7 @@ class Purge:
         """Purge for ever; a failure is logged and tried again in the next round."""
         while True:
             for step in (self.step, self.clear_sessions):
-                with survived(log, "purge interrupted", step=step.__name__):
+                with logged_failures(log, "purge interrupted", step=step.__name__):
                     while await step(now_ms()):
                         pass
             await asyncio.sleep(ROUND_SECONDS)
@@ -72,33 +72,35 @@ class Purge:
         try:
             await _forget(self._db, self._recorders, tenant, conversation)
         except Exception as error:
-            if is_away(error):
+            if is_store_down(error):
                 raise
-            log.error("conversation not purged", tenant=tenant, conversation=conversation, **facts(error))
+            log.error(
+                "conversation not purged", tenant=tenant, conversation=conversation, **error_facts(error)
+            )
             self._aside.add(conversation)
             return len(self._aside) > ASIDE_MAX
         return True
 
 
-async def purge(db: Database, recorders: Recorders, conversations: Sequence[Id]) -> tuple[int, set[str]]:
+async def purge(db: Database, recorders: PoolRecorders, conversations: Sequence[Id]) -> tuple[int, set[str]]:
     """Take these deleted conversations away, first from Redis: how many were still there, and the requests
     that stay in Redis because their keys are not what they should be."""
     broken = set[str]()
     for tenant, conversation in conversations:
         for request in await _answers(db, recorders, tenant, conversation):
-            if not await forgotten(recorders, tenant, request):
+            if not await forget_answer(recorders, tenant, request):
                 broken.add(request)
     return await _delete(db, conversations), broken
 
 
-async def forgotten(recorders: Recorders, tenant: str, request: str) -> bool:
+async def forget_answer(recorders: PoolRecorders, tenant: str, request: str) -> bool:
     """Have the pools forget a request's answer. False: its keys are not what they should be; that is said."""
     try:
         await recorders.forget(tenant, request)
     except Exception as error:
-        if is_away(error):
+        if is_store_down(error):
             raise
-        log.error("an answer stays in Redis", tenant=tenant, request=request, **facts(error))
+        log.error("an answer stays in Redis", tenant=tenant, request=request, **error_facts(error))
         return False
     return True
 
@@ -124,13 +126,13 @@ async def _delete(db: Database, conversations: Sequence[Id]) -> int:
     return gone
 
 
-async def _forget(db: Database, recorders: Recorders, tenant: str, conversation: str) -> None:
+async def _forget(db: Database, recorders: PoolRecorders, tenant: str, conversation: str) -> None:
     """Have the pools forget the conversation's answers. One that still runs is forgotten after its end."""
     for request in await _answers(db, recorders, tenant, conversation):
         await recorders.forget(tenant, request)
 
 
-async def _answers(db: Database, recorders: Recorders, tenant: str, conversation: str) -> Sequence[str]:
+async def _answers(db: Database, recorders: PoolRecorders, tenant: str, conversation: str) -> Sequence[str]:
     """The conversation's requests that pools may still know."""
     statement = select(Message.request_id).where(
         col(Message.tenant_id) == tenant,

@@ -14,15 +14,15 @@ from redis.exceptions import ResponseError
 from billing.api import Admissions, admissions_of
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, ended_stream, read_event
 from core.clock import now_ms
-from core.error_facts import named
-from core.failed_rounds import AWAY, is_away, survived
+from core.error_facts import error_summary
+from core.failed_rounds import AWAY, is_store_down, logged_failures
 from core.pools import HOPS_MAX, ByPool
-from core.redis import Client, is_unwell
+from core.redis import Client, is_refusing_everybody
 from core.settings import Settings
 from core.telemetry import logger
 from core.unreadable import Unreadable, read
-from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, Status, View
-from server.conversations.store import Answer, Conversations
+from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, ReaderView, RequestStatus
+from server.conversations.store import ConversationStore, RecordedAnswer
 from server.conversations.tables import Message
 
 READ_COUNT = 50
@@ -38,7 +38,7 @@ log = logger(__name__)
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedEntry:
     """One unacknowledged event of the stream, None where it cannot be read: the biller holds that one."""
 
     stream_id: bytes
@@ -66,7 +66,7 @@ class Recorder:
     """Records the ended requests of one pool."""
 
     def __init__(
-        self, redis: Client, pool: str, settings: Settings, conversations: Conversations, gateway: str
+        self, redis: Client, pool: str, settings: Settings, conversations: ConversationStore, gateway: str
     ) -> None:
         self._redis: Any = redis
         self._queue = PoolQueue(redis, pool, settings)
@@ -80,7 +80,7 @@ class Recorder:
     async def run(self) -> None:
         """Record for ever; a failure is logged and tried again, because the event stays unacknowledged."""
         while True:
-            with survived(log, "recorder interrupted", pool=self._queue.pool):
+            with logged_failures(log, "recorder interrupted", pool=self._queue.pool):
                 await self._record_all()
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -92,7 +92,7 @@ class Recorder:
         except AWAY as error:
             log.warning("recorder interrupted", error=type(error).__name__)
 
-    async def view(self, tenant: str, request: str) -> View | None:
+    async def view(self, tenant: str, request: str) -> ReaderView | None:
         """The request as this pool knows it."""
         return await self._queue.view(tenant, request)
 
@@ -113,27 +113,27 @@ class Recorder:
                 await self._record_if_readable(ended.event)
             await self._redis.xack(self._stream, ENDED_GROUP_RECORDER, ended.stream_id)
 
-    async def _new(self) -> list[Ended]:
+    async def _new(self) -> list[EndedEntry]:
         reply = await self._redis.xreadgroup(
             ENDED_GROUP_RECORDER, self._gateway, {self._stream: ">"}, count=READ_COUNT, block=BLOCK_MS
         )
         return [ended for _, items in _streams(reply) for ended in self._events(items)]
 
-    async def _taken_over(self) -> list[Ended]:
+    async def _taken_over(self) -> list[EndedEntry]:
         """What a gateway that died had read and not recorded."""
         reply = await self._redis.xautoclaim(
             self._stream, ENDED_GROUP_RECORDER, self._gateway, TAKE_OVER_IDLE_MS, count=READ_COUNT
         )
         return self._events(reply[1])
 
-    def _events(self, items: list[tuple[bytes, dict[bytes, bytes]]]) -> list[Ended]:
-        events: list[Ended] = []
+    def _events(self, items: list[tuple[bytes, dict[bytes, bytes]]]) -> list[EndedEntry]:
+        events: list[EndedEntry] = []
         for stream_id, fields in items:
             event = _event_of(fields)
             if isinstance(event, Unreadable):
                 log.error("ended event cannot be read", stream_id=stream_id.decode(), why=event.why)
                 event = None  # left there, it would stop the stream's trimming
-            events.append(Ended(stream_id, event))
+            events.append(EndedEntry(stream_id, event))
         return events
 
     async def _record_if_readable(self, event: UsageEvent) -> None:
@@ -141,11 +141,13 @@ class Recorder:
         try:
             await self._record_event(event)
         except Exception as error:
-            if is_away(error):
+            if is_store_down(error):
                 raise
-            log.error("answer not recorded", tenant=event.tenant, id=event.request, error=named(error))
+            log.error(
+                "answer not recorded", tenant=event.tenant, id=event.request, error=error_summary(error)
+            )
 
-    async def catch_up(self, tenant: str, request: str, view: View) -> None:
+    async def catch_up(self, tenant: str, request: str, view: ReaderView) -> None:
         """Record one that has ended, before its turn comes. Not where its event is not among the newest."""
         items = await self._redis.xrevrange(self._stream, count=NEWEST_EVENTS)
         for _, fields in items:
@@ -171,7 +173,7 @@ class Recorder:
             log.error("answer not recorded", tenant=event.tenant, id=event.request, problem=problem)
         return not problem
 
-    async def _record(self, tenant: str, request: str, view: View) -> None:
+    async def _record(self, tenant: str, request: str, view: ReaderView) -> None:
         """Write the answer of a request that has ended into its conversation, once."""
         try:
             answer = await self._answer(tenant, request, view.epoch, view.head)
@@ -182,7 +184,7 @@ class Recorder:
         if answer is not None:
             await self._conversations.record(tenant, request, answer)
 
-    async def _answer(self, tenant: str, request: str, epoch: int, head: int) -> Answer | None:
+    async def _answer(self, tenant: str, request: str, epoch: int, head: int) -> RecordedAnswer | None:
         """What the log says, None where it does not end there."""
         tail = await self._reader.read(tenant, request, head - 1, TAIL_ENTRIES)
         if not tail or tail[0].k is not EntryKind.END:
@@ -193,7 +195,7 @@ class Recorder:
         text = await self._reader.text_through(tenant, request, head)
         if "\0" in f"{text}{end.reason}{end.code}" or not (0 <= epoch < NUMBER_MAX and head < NUMBER_MAX):
             raise ValueError("no database holds this")
-        return Answer(
+        return RecordedAnswer(
             text=text,
             reason=end.reason,
             code=end.code or "",
@@ -206,10 +208,12 @@ class Recorder:
         )
 
 
-class Recorders(ByPool[Recorder]):
+class PoolRecorders(ByPool[Recorder]):
     """The recorders of all pools, and what takes all of them to know: which one has a request."""
 
-    def __init__(self, redis: Client, settings: Settings, conversations: Conversations, gateway: str) -> None:
+    def __init__(
+        self, redis: Client, settings: Settings, conversations: ConversationStore, gateway: str
+    ) -> None:
         super().__init__(lambda pool: Recorder(redis, pool, settings, conversations, gateway), settings.pool)
         self._conversations = conversations
         self._settings = settings
@@ -245,18 +249,18 @@ class Recorders(ByPool[Recorder]):
             try:
                 await recorder.forget(tenant, request)
             except ResponseError as error:
-                if is_unwell(error):
+                if is_refusing_everybody(error):
                     raise
                 broken = error
         if broken is not None:
             raise broken
 
-    async def _find(self, tenant: str, request: str) -> tuple[Recorder, View] | None:
+    async def _find(self, tenant: str, request: str) -> tuple[Recorder, ReaderView] | None:
         """The recorder of the pool that has a request, and how it stands there."""
         for recorder in self.values():
             view = await recorder.view(tenant, request)
             for _ in range(HOPS_MAX):
-                if view is None or view.status is not Status.MOVED:
+                if view is None or view.status is not RequestStatus.MOVED:
                     break
                 recorder = self[view.dest]
                 view = await recorder.view(tenant, request)
@@ -277,8 +281,8 @@ def _event_of(fields: dict[bytes, bytes] | None) -> UsageEvent | Unreadable:
     return read_event((fields or {}).get(ENDED_FIELD.encode(), b""))
 
 
-def _lost(row: Message) -> Answer:
+def _lost(row: Message) -> RecordedAnswer:
     """The answer of a request that Redis never got or does not know any more."""
     usage = {"input": 0, "cached_input": 0, "output": 0, "total": 0}
     timing = {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
-    return Answer("", "error", "log_lost", usage, timing, 0, row.epoch, row.head, now_ms())
+    return RecordedAnswer("", "error", "log_lost", usage, timing, 0, row.epoch, row.head, now_ms())

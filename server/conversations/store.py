@@ -15,7 +15,7 @@ from sqlmodel import col, select
 from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
-from server.access.authorization import Owner
+from server.access.authorization import ConversationOwner
 from server.conversations.tables import Conversation, Message, MessageStatus
 from server.models.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, refusal
@@ -36,7 +36,7 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Answer:
+class RecordedAnswer:
     """What the end of a request's log says of its answer."""
 
     text: str
@@ -50,13 +50,13 @@ class Answer:
     ended_ms: int
 
 
-class Conversations:
+class ConversationStore:
     """Everything this package asks the conversation tables."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
 
-    async def history(self, tenant: str, owner: Owner, conversation: str) -> list[ChatMessage]:
+    async def history(self, tenant: str, owner: ConversationOwner, conversation: str) -> list[ChatMessage]:
         """The messages so far, oldest first; empty for an id nobody used.
 
         Raises Refused: unknown_conversation where it is somebody else's or deleted, conversation_busy where
@@ -67,13 +67,13 @@ class Conversations:
             if row is None:
                 return []
             if row.deleted_ms is not None or _owner(row) != owner:
-                raise unknown(conversation)
+                raise conversation_not_found(conversation)
             messages = (await session.exec(_messages(tenant, conversation))).all()
         if any(message.status == MessageStatus.RUNNING for message in messages):
-            raise busy()
+            raise conversation_busy()
         return [{"role": each.role, "content": each.content} for each in messages]
 
-    async def open_turn(self, tenant: str, owner: Owner, turn: Turn) -> None:
+    async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> None:
         """Insert the user's message and the answer's running row; make the conversation at its first turn.
 
         The same request again changes nothing. Raises Refused as `history` does.
@@ -84,7 +84,7 @@ class Conversations:
                 if row is None:
                     row = _new_conversation(tenant, owner, turn)
                 elif row.deleted_ms is not None or _owner(row) != owner:
-                    raise unknown(turn.conversation)
+                    raise conversation_not_found(turn.conversation)
                 where = (col(Message.tenant_id) == tenant) & (
                     col(Message.conversation_id) == turn.conversation
                 )
@@ -96,7 +96,7 @@ class Conversations:
                 session.add(row)
                 session.add_all(_rows(tenant, turn, last))
         except IntegrityError as error:  # another turn of it came between, or still runs
-            raise busy() from error
+            raise conversation_busy() from error
 
     async def abandon(self, tenant: str, request: str) -> None:
         """Take back a turn that the queue refused."""
@@ -104,7 +104,7 @@ class Conversations:
             mine = (col(Message.tenant_id) == tenant, col(Message.request_id) == request)
             await session.exec(delete(Message).where(*mine))
 
-    async def record(self, tenant: str, request: str, answer: Answer) -> bool:
+    async def record(self, tenant: str, request: str, answer: RecordedAnswer) -> bool:
         """Complete an answer's row. False: there is no running row of it (recorded, deleted, or unstored)."""
         values = {
             "content": answer.text,
@@ -132,7 +132,7 @@ class Conversations:
         async with self.db.session() as session:
             return (await session.exec(statement)).first()
 
-    async def answer_row(self, tenant: str, request: str) -> tuple[Message, Owner] | None:
+    async def answer_row(self, tenant: str, request: str) -> tuple[Message, ConversationOwner] | None:
         """The stored answer of a request and whose it is, for readers who come after the log is gone."""
         statement = (
             select(Message, Conversation)
@@ -152,7 +152,9 @@ class Conversations:
             found = (await session.exec(statement)).first()
         return (found[0], _owner(found[1])) if found else None
 
-    async def page(self, tenant: str, owner: Owner, cursor: tuple[int, str] | None) -> Sequence[Conversation]:
+    async def page(
+        self, tenant: str, owner: ConversationOwner, cursor: tuple[int, str] | None
+    ) -> Sequence[Conversation]:
         """An owner's conversations, last used first, after `cursor` (updated_ms, id): PAGE_ROWS at most."""
         statement = select(Conversation).where(*_owned(tenant, owner), col(Conversation.deleted_ms).is_(None))
         if cursor is not None:
@@ -176,7 +178,7 @@ class Conversations:
             return set((await session.exec(statement)).all())
 
     async def messages(
-        self, tenant: str, owner: Owner, conversation: str, after: int
+        self, tenant: str, owner: ConversationOwner, conversation: str, after: int
     ) -> Sequence[Message] | None:
         """A page of an owner's conversation from position `after` + 1 on. None: it is not theirs."""
         async with self.db.session() as session:
@@ -186,7 +188,7 @@ class Conversations:
             page = _messages(tenant, conversation).where(col(Message.position) > after).limit(PAGE_ROWS)
             return (await session.exec(page)).all()
 
-    async def delete(self, tenant: str, owner: Owner, conversation: str, now_ms: int) -> bool:
+    async def delete(self, tenant: str, owner: ConversationOwner, conversation: str, now_ms: int) -> bool:
         """Hide a conversation from everyone at once. False: it is not theirs."""
         hide = update(Conversation).where(
             *_owned(tenant, owner),
@@ -197,7 +199,7 @@ class Conversations:
             return (await session.exec(hide.values(deleted_ms=now_ms))).rowcount > 0
 
 
-def unknown(conversation: str) -> Refused:
+def conversation_not_found(conversation: str) -> Refused:
     """Nobody's, somebody else's and deleted conversations answer alike (INV-16)."""
     return Refused(
         refusal(
@@ -206,7 +208,7 @@ def unknown(conversation: str) -> Refused:
     )
 
 
-def busy() -> Refused:
+def conversation_busy() -> Refused:
     """One request at a time runs in a conversation."""
     return Refused(
         refusal(
@@ -217,11 +219,11 @@ def busy() -> Refused:
     )
 
 
-def _owner(row: Conversation) -> Owner:
-    return Owner(row.project_id, row.owner_key, row.user_id)
+def _owner(row: Conversation) -> ConversationOwner:
+    return ConversationOwner(row.project_id, row.owner_key, row.user_id)
 
 
-def _owned(tenant: str, owner: Owner) -> tuple[ColumnElement[bool], ...]:
+def _owned(tenant: str, owner: ConversationOwner) -> tuple[ColumnElement[bool], ...]:
     return (
         col(Conversation.tenant_id) == tenant,
         col(Conversation.project_id) == owner.project,
@@ -247,7 +249,7 @@ def _running(tenant: str, request: str) -> tuple[ColumnElement[bool], ...]:
     )
 
 
-def _new_conversation(tenant: str, owner: Owner, turn: Turn) -> Conversation:
+def _new_conversation(tenant: str, owner: ConversationOwner, turn: Turn) -> Conversation:
     return Conversation(
         tenant_id=tenant,
         id=turn.conversation,

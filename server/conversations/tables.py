@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlmodel import Field
 
-from core.database import Record
+from core.database import TableBase
 
 
 class MessageStatus(StrEnum):
@@ -20,7 +20,7 @@ class MessageStatus(StrEnum):
     ENDED = "ended"
 
 
-class Conversation(Record, table=True):
+class Conversation(TableBase, table=True):
     """A thread of one owner (tenant, project, key or user). `deleted_ms` hides it at once; purge.py takes it
     away."""
 
@@ -45,7 +45,7 @@ class Conversation(Record, table=True):
     deleted_ms: int | None = Field(default=None, sa_type=BigInteger)
 
 
-class Message(Record, table=True):
+class Message(TableBase, table=True):
     """One message. The fields from `reason` on belong to an answer: what its `end` said, and where its log
     stood (`epoch`, `head`), so that it can be replayed once the log is gone."""
 

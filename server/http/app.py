@@ -10,7 +10,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.cookies import STRICT_TRANSPORT, secure
-from server.context import Edge
+from server.context import GatewayContext
 from server.http.conversation_routes import ConversationRoutes
 from server.http.cross_origin import readable
 from server.http.health import Health
@@ -45,7 +45,7 @@ HEADERS = {
 READ = ("GET", "OPTIONS")
 
 
-def routes(edge: Edge, health: Health) -> list[BaseRoute]:
+def routes(edge: GatewayContext, health: Health) -> list[BaseRoute]:
     """Everything but the WebSocket."""
     session, conversations, limits = SessionRoutes(edge), ConversationRoutes(edge), LimitRoutes(edge)
     return [

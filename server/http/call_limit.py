@@ -4,7 +4,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from core.addresses import address_of
 from core.errors import Refused
-from server.access.rates import Rates
+from server.access.rates import CallRates
 from server.http.replies import refused_reply
 
 FREE = frozenset({"/healthz", "/readyz"})
@@ -14,7 +14,7 @@ FREE = frozenset({"/healthz", "/readyz"})
 class LimitedCalls:
     """Stands before the application."""
 
-    def __init__(self, app: ASGIApp, rates: Rates) -> None:
+    def __init__(self, app: ASGIApp, rates: CallRates) -> None:
         self._app = app
         self._rates = rates
 

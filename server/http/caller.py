@@ -8,8 +8,8 @@ from core.cookies import read_cookie
 from core.errors import Refused
 from server.access import history_passes, tickets
 from server.access.authentication import KEY_PROBLEM, origin_allowed
-from server.context import Edge
-from server.http.replies import known, unauthorized
+from server.context import GatewayContext
+from server.http.replies import remember_caller, unauthorized
 from server.protocol.codes import ErrorCode, refusal, suspended
 
 COOKIE = "parley_session"
@@ -25,16 +25,16 @@ SIGNED_OUT_PROBLEM = (
 )
 
 
-async def caller(request: Request, edge: Edge) -> Principal:
+async def caller(request: Request, edge: GatewayContext) -> Principal:
     """Who calls. Raises Refused: unauthorized, forbidden where a cookie comes from another site's page, or
     rate_limited."""
     principal = await _caller(request, edge)
-    known(request, principal)
+    remember_caller(request, principal)
     edge.rates.known(principal)
     return principal
 
 
-async def reader(request: Request, edge: Edge) -> Principal:
+async def reader(request: Request, edge: GatewayContext) -> Principal:
     """As `caller`, for routes that read conversations: a history pass does, too."""
     token = bearer_of(request)
     if token is None or not token.startswith(history_passes.PREFIX):
@@ -44,12 +44,12 @@ async def reader(request: Request, edge: Edge) -> Principal:
         raise Refused(suspended())
     if principal is None:
         raise failed(request, edge, "history", "this pass is wrong or over: get a new one with a ticket")
-    known(request, principal)
+    remember_caller(request, principal)
     edge.rates.known(principal)
     return principal
 
 
-def failed(request: Request, edge: Edge, shown: str, problem: str) -> Refused:
+def failed(request: Request, edge: GatewayContext, shown: str, problem: str) -> Refused:
     """What to raise for a secret that is no good; it counts against the address."""
     refused = unauthorized(problem).refusal
     return Refused(edge.rates.failed(address_of(request.scope), shown, refused))
@@ -64,7 +64,7 @@ def not_a_key(token: str) -> str:
     return KEY_PROBLEM
 
 
-async def _caller(request: Request, edge: Edge) -> Principal:
+async def _caller(request: Request, edge: GatewayContext) -> Principal:
     token = bearer_of(request)
     if token is not None:
         principal = await edge.auth.of_api_key(token)
@@ -92,13 +92,13 @@ def bearer_of(request: Request) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def require_own_origin(request: Request, edge: Edge) -> None:
+def require_own_origin(request: Request, edge: GatewayContext) -> None:
     """Raises Refused (forbidden) where a browser sends this from another site's page."""
     if not origin_allowed(request, edge.settings):
         raise Refused(refusal(ErrorCode.FORBIDDEN, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"))
 
 
-def require_own_page(request: Request, edge: Edge) -> None:
+def require_own_page(request: Request, edge: GatewayContext) -> None:
     """Raises Refused (forbidden) where a cookie comes without the Origin that browsers send with every
     write, or with another site's."""
     require_own_origin(request, edge)

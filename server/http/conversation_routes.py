@@ -8,8 +8,8 @@ from core.clock import now_ms
 from core.ids import uuid7_ms
 from server.access.amount_visibility import usage_seen_by
 from server.access.authorization import owner_of
-from server.context import Edge
-from server.conversations.store import PAGE_ROWS, unknown
+from server.context import GatewayContext
+from server.conversations.store import PAGE_ROWS, conversation_not_found
 from server.conversations.tables import Message
 from server.http import cursors
 from server.http.caller import caller, reader
@@ -19,7 +19,7 @@ from server.http.replies import json_reply
 class ConversationRoutes:
     """/v1/models, /v1/conversations and below."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: GatewayContext) -> None:
         self._edge = edge
 
     async def models(self, request: Request) -> Response:
@@ -74,7 +74,7 @@ class ConversationRoutes:
             principal.tenant, owner_of(principal), conversation, after
         )
         if page is None:
-            raise unknown(conversation)
+            raise conversation_not_found(conversation)
         more = len(page) == PAGE_ROWS
         return json_reply(
             {
@@ -90,7 +90,7 @@ class ConversationRoutes:
         if not await self._edge.conversations.delete(
             principal.tenant, owner_of(principal), conversation, now_ms()
         ):
-            raise unknown(conversation)
+            raise conversation_not_found(conversation)
         return json_reply({})
 
     async def _catch_up(self, tenant: str, conversation: str) -> None:
@@ -116,5 +116,5 @@ def _message(row: Message, principal: Principal) -> dict[str, object]:
 def _conversation(request: Request) -> str:
     id: str = request.path_params["id"]
     if uuid7_ms(id) is None:
-        raise unknown(id[:36])
+        raise conversation_not_found(id[:36])
     return id

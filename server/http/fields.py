@@ -7,7 +7,7 @@ from server.http.replies import bad_request
 SHOWN_CHARACTERS_MAX = 64
 
 
-def only(body: dict[str, Any], *known: str) -> dict[str, Any]:
+def only_fields(body: dict[str, Any], *known: str) -> dict[str, Any]:
     """The body, where it has no other fields. Raises Refused (bad_request): a field that is ignored in
     silence is one that somebody believes in."""
     unknown = next((name for name in body if name not in known), None)

@@ -11,7 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from core.clock import monotonic
 from core.telemetry import logger
-from server.context import Edge
+from server.context import GatewayContext
 from server.http.replies import json_reply
 
 CHECK_SECONDS_MAX = 2.0
@@ -24,7 +24,7 @@ log = logger(__name__)
 class Health:
     """Whether this gateway can do its work. `draining` turns readiness off before a planned end."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: GatewayContext) -> None:
         self._edge = edge
         self.draining = False
         self._looking = asyncio.Lock()

@@ -3,9 +3,9 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from billing.api import Limits, LimitUse, Principal, Scope
+from billing.api import LimitUse, Principal, RequestLimits, Scope
 from core.clock import now_ms
-from server.context import Edge
+from server.context import GatewayContext
 from server.http import limit_headers
 from server.http.caller import caller
 from server.http.replies import json_reply
@@ -16,7 +16,7 @@ POLICIES = limit_headers.COUNTED.keys() | {"concurrency"}
 class LimitRoutes:
     """/v1/limits."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: GatewayContext) -> None:
         self._edge = edge
 
     async def limits(self, request: Request) -> Response:
@@ -36,14 +36,14 @@ class LimitRoutes:
         reply.headers.update(_headers(used, now))
         return reply
 
-    async def _limits(self, principal: Principal, now: int) -> Limits:
+    async def _limits(self, principal: Principal, now: int) -> RequestLimits:
         """Those of all models together, each once."""
         who = (principal.tenant, principal.project, principal.key, principal.user)
         models = [record.name for record in await self._edge.catalogue.models()]
         found = [await self._edge.limits.limits_for(*who, model, now) for model in models]
         units = {limit.key: limit for each in found for limit in each.units}
         money = {limit.key: limit for each in found for limit in each.money}
-        return Limits(tuple(units.values()), tuple(money.values()))
+        return RequestLimits(tuple(units.values()), tuple(money.values()))
 
 
 def _limit(use: LimitUse, user: str) -> dict[str, object]:

@@ -53,7 +53,7 @@ def refused_reply(refused: Refusal, status: int | None = None) -> Response:
     return reply
 
 
-def known(request: Request, principal: Principal) -> None:
+def remember_caller(request: Request, principal: Principal) -> None:
     """Who calls, as far as refusals that are answered from here on are concerned."""
     request.state.principal = principal
 

@@ -12,9 +12,9 @@ from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.errors import Refused
 from core.telemetry import logger
 from server.access.authentication import KEY_PROBLEM
-from server.context import Edge
+from server.context import GatewayContext
 from server.http.caller import CODE_PROBLEM, COOKIE, caller, failed, require_own_origin
-from server.http.fields import only
+from server.http.fields import only_fields
 from server.http.replies import bad_request, body_object, json_reply
 from server.protocol.codes import suspended
 
@@ -24,14 +24,14 @@ log = logger(__name__)
 class SessionRoutes:
     """/v1/login, /v1/logout, /v1/me, /v1/sessions."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: GatewayContext) -> None:
         self._edge = edge
 
     async def login(self, request: Request) -> Response:
         """A one-time code or an API key becomes a session. No ticket does: it is for one connection."""
         self._edge.rates.signin(address_of(request.scope))
         require_own_origin(request, self._edge)
-        body = only(await body_object(request), "code", "key")
+        body = only_fields(await body_object(request), "code", "key")
         code, key = body.get("code"), body.get("key")
         if isinstance(code, str) and key is None:
             principal = await self._edge.auth.of_code(code)

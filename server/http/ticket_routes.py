@@ -9,9 +9,9 @@ from billing.api import USAGE_SCOPES, Principal
 from core.errors import Refused
 from core.names import checked_user, same_name
 from server.access.authorization import CHAT_SCOPE
-from server.context import Edge
+from server.context import GatewayContext
 from server.http.caller import caller
-from server.http.fields import only
+from server.http.fields import only_fields
 from server.http.replies import bad_request, body_object, json_reply
 from server.protocol.codes import ErrorCode, refusal
 
@@ -21,13 +21,13 @@ SCOPE_CHARACTERS_MAX = 64
 class TicketRoutes:
     """/v1/tickets."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: GatewayContext) -> None:
         self._edge = edge
 
     async def tickets(self, request: Request) -> Response:
         """A single-use ticket for hello.token; a service key names the user that it is for."""
         principal = await caller(request, self._edge)
-        body = only(await body_object(request), "user", "scopes", "history")
+        body = only_fields(await body_object(request), "user", "scopes", "history")
         user = await self._user(principal, body.get("user"), "user" in body)
         ticket, expires_at = self._edge.auth.ticket(principal, user, _scopes(principal, body.get("scopes")))
         made: dict[str, object] = {"ticket": ticket, "expires_at": expires_at}

@@ -6,7 +6,7 @@ node, for some seconds at most.
 
 from billing.api import Principal
 from core.errors import Refused
-from engine.api import ModelRecord, Trials, shape_of, uses_patterns
+from engine.api import ModelRecord, ShapeTrials, format_of, uses_patterns
 from server.protocol.codes import ErrorCode, refusal
 
 NO_PATTERNS = (
@@ -15,10 +15,10 @@ NO_PATTERNS = (
 )
 
 
-class Shapes:
+class AnswerFormats:
     """One gateway's gate for `response_format`."""
 
-    def __init__(self, trials: Trials) -> None:
+    def __init__(self, trials: ShapeTrials) -> None:
         self._trials = trials
 
     async def check(self, principal: Principal, record: ModelRecord, packed: str | None) -> None:
@@ -27,7 +27,7 @@ class Shapes:
             return
         if not principal.regex and uses_patterns(packed):
             raise Refused(refusal(ErrorCode.BAD_REQUEST, NO_PATTERNS))
-        if shape_of(packed).object:
+        if format_of(packed).object:
             return  # always the same
         found = await self._trials.refusal(record.pool, record.fingerprint, principal.tenant, packed)
         if found is not None:

@@ -25,7 +25,7 @@ from billing.api import Principal
 from core.error_facts import reason
 from core.errors import Refused, StartupError
 from core.settings import Settings
-from server.access.rates import Rates
+from server.access.rates import CallRates
 from server.protocol.codes import ErrorCode, refusal
 
 RENDER_SECONDS_MAX = 2.0
@@ -130,14 +130,14 @@ class PromptRenderer:
         return [id for character in text for id in alone[character] if id not in self._control]
 
 
-class Prompts:
+class PromptRenderers:
     """Renderers by model folder, loaded once each.
 
     What is long is counted first, and rendered off the event loop: one prompt of a tenant at a time, so that
     the others find a thread.
     """
 
-    def __init__(self, settings: Settings, rates: Rates) -> None:
+    def __init__(self, settings: Settings, rates: CallRates) -> None:
         self._renderers: dict[Path, PromptRenderer] = {}
         self._characters_max = settings.prompt_characters_max
         self._rates = rates

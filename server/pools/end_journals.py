@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from core.settings import Settings
-from engine.api import Journal, JournaledEnd, journal_of
+from engine.api import Journal, JournaledEnd, make_journal
 
 
-class Journals:
+class EndJournals:
     """`owner`: this gateway's name."""
 
     def __init__(self, settings: Settings, owner: str) -> None:
@@ -17,7 +17,7 @@ class Journals:
     def of(self, pool: str) -> Journal | None:
         """A pool's; None where none are kept."""
         if pool not in self._by_pool:
-            self._by_pool[pool] = journal_of(self._settings, pool, self._owner)
+            self._by_pool[pool] = make_journal(self._settings, pool, self._owner)
         return self._by_pool[pool]
 
     def of_queue(self, pool: str) -> Callable[[JournaledEnd], None]:

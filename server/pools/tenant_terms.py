@@ -8,8 +8,8 @@ from typing import Any
 from billing.api import PoolTerms, list_terms
 from core.clock import monotonic
 from core.database import Database
-from core.error_facts import facts
-from core.failed_rounds import is_away, survived
+from core.error_facts import error_facts
+from core.failed_rounds import is_store_down, logged_failures
 from core.redis import Client
 from core.settings import Settings
 from core.telemetry import logger
@@ -20,7 +20,7 @@ ALL_SECONDS = 60.0
 log = logger(__name__)
 
 
-class Terms:
+class TenantTermsSync:
     """One gateway's keeper."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Terms:
         """Look at the start, at news, and every `terms_seconds`."""
         while True:
             self._changed.clear()
-            with survived(log, "tenants' terms not brought to the pools"):
+            with logged_failures(log, "tenants' terms not brought to the pools"):
                 await self.apply()
             try:
                 async with asyncio.timeout(self._settings.terms_seconds):
@@ -81,9 +81,9 @@ class Terms:
             try:
                 taken = await queue.set_tenant(tenant, terms)
             except Exception as error:
-                if is_away(error):
+                if is_store_down(error):
                     raise
-                log.error("terms not given", pool=pool, tenant=tenant, **facts(error))
+                log.error("terms not given", pool=pool, tenant=tenant, **error_facts(error))
                 whole = False
                 continue
             if not taken:

@@ -122,7 +122,7 @@ class Bye(Struct, frozen=True, tag_field="t", tag="bye"):
 ClientMessage = Hello | Send | Attach | Detach | Ack | Cancel | Auth | Ping | Pong | Bye
 
 
-class Heartbeat(Struct, frozen=True):
+class HeartbeatTimes(Struct, frozen=True):
     """How often the server pings and how long it waits."""
 
     interval_ms: int
@@ -158,14 +158,14 @@ class Welcome(Struct, frozen=True, tag_field="t", tag="welcome"):
     connection: str
     resume_token: str
     resume_expires_at: int
-    heartbeat: Heartbeat
+    heartbeat: HeartbeatTimes
     limits: WireLimits
     resumed: str
     requests: list[WelcomeRequest]
     now: int
 
 
-class QueuePlace(Struct, frozen=True):
+class QueuePosition(Struct, frozen=True):
     """Where an accepted request stands."""
 
     position: int
@@ -196,7 +196,7 @@ class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
     epoch: int
     dup: bool
     priority: str
-    queue: QueuePlace
+    queue: QueuePosition
     quota: QuotaLeft = QuotaLeft()
 
 
@@ -252,7 +252,7 @@ class Retract(Struct, frozen=True, tag_field="t", tag="retract"):
     policy: str
 
 
-class Usage(Struct, frozen=True):
+class EndUsage(Struct, frozen=True):
     """Tokens of an ended request; `cached_input` is part of `input`, and told to whom amounts are shown."""
 
     input: int
@@ -280,7 +280,7 @@ class EndPayload(Struct, frozen=True, omit_defaults=True):
     """The value of a log's last entry."""
 
     reason: str
-    usage: Usage
+    usage: EndUsage
     cost: Cost
     timing: Timing
     h: str
@@ -293,7 +293,7 @@ class End(Struct, frozen=True, tag_field="t", tag="end", omit_defaults=True):
     g: int
     o: int
     reason: str
-    usage: Usage
+    usage: EndUsage
     cost: Cost | UnsetType
     timing: Timing
     h: str

@@ -11,18 +11,27 @@ from typing import Protocol
 import msgspec
 
 from billing.api import Principal
-from core.error_facts import named
+from core.error_facts import error_summary
 from core.errors import Refusal, Refused
 from core.pools import HOPS_MAX
 from core.telemetry import logger
-from engine.api import DamagedLogError, Entry, EntryKind, LogReader, PriorityClass, Status, View, text_hash
+from engine.api import (
+    DamagedLogError,
+    Entry,
+    EntryKind,
+    LogReader,
+    PriorityClass,
+    ReaderView,
+    RequestStatus,
+    text_hash,
+)
 from server.access.authorization import owns, read_refusal
-from server.context import Edge
+from server.context import GatewayContext
 from server.conversations.tables import Message, MessageStatus
 from server.protocol.codes import ErrorCode, refusal
-from server.protocol.messages import Cost, EndPayload, Timing, Usage
-from server.reading.subscriptions import Followed, Hub, Listener, Name
-from server.session.events import Reading
+from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
+from server.reading.subscriptions import FollowedRequest, LogListener, RequestName, Subscriptions
+from server.session.events import ReadableRequest
 from server.session.limits import DELTA_BYTES_MAX
 
 CURRENCY = "usd"
@@ -37,7 +46,7 @@ class Source(Protocol):
         """The entries after an offset, within limits; one at least where there is any."""
         ...
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: LogListener) -> None:
         """Tell news, and soon those that came between opening and now."""
         ...
 
@@ -53,20 +62,20 @@ class Source(Protocol):
 class LiveSource:
     """A log in Redis, in whichever pool its request is. `logs` are by pool."""
 
-    def __init__(self, hub: Hub, logs: Mapping[str, LogReader], name: Name) -> None:
+    def __init__(self, hub: Subscriptions, logs: Mapping[str, LogReader], name: RequestName) -> None:
         self._hub = hub
         self._logs = logs
         self._epoch: int | None = None
-        self._joined: Followed = hub.join(name, self)
+        self._joined: FollowedRequest = hub.join(name, self)
 
     @property
-    def _followed(self) -> Followed:
+    def _followed(self) -> FollowedRequest:
         while self._joined.successor is not None:
             self._joined = self._joined.successor
         return self._joined
 
     @property
-    def _name(self) -> Name:
+    def _name(self) -> RequestName:
         return self._followed.name
 
     async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
@@ -76,11 +85,11 @@ class LiveSource:
             reader = self._logs[name.pool]
             return await reader.read(name.tenant, name.id, after, entries_max, bytes_max, self._epoch)
         except DamagedLogError as error:
-            log.error("log cannot be read", tenant=name.tenant, id=name.id, error=named(error))
+            log.error("log cannot be read", tenant=name.tenant, id=name.id, error=error_summary(error))
             problem = "the platform lost a part of this answer"
             raise Refused(refusal(ErrorCode.LOG_LOST, problem)) from error
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: LogListener) -> None:
         """See Source."""
         self._followed.listeners[self] = listener
         loop, followed = asyncio.get_running_loop(), self._followed
@@ -113,7 +122,7 @@ class StoredSource:
         del bytes_max
         return [entry for entry in self._entries if entry.o > after][:entries_max]
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: LogListener) -> None:
         """See Source: nothing is added to a stored answer."""
 
     def report(self, stuck: bool) -> None:
@@ -124,35 +133,35 @@ class StoredSource:
 
 
 @dataclass(frozen=True)
-class Opening:
+class OpenedRequest:
     """A request that may be read, and where from. `priority` is the class it runs in."""
 
-    reading: Reading
+    reading: ReadableRequest
     source: Source
     priority: PriorityClass = PriorityClass.INTERACTIVE
 
 
-class Readers:
+class RequestReaders:
     """Opens requests for reading."""
 
-    def __init__(self, edge: Edge, hub: Hub) -> None:
+    def __init__(self, edge: GatewayContext, hub: Subscriptions) -> None:
         self._edge = edge
         self._hub = hub
 
-    async def open(self, principal: Principal, id: str, epoch: int | None, o: int) -> Opening:
+    async def open(self, principal: Principal, id: str, epoch: int | None, o: int) -> OpenedRequest:
         """A request for a reader who applied `o` of that epoch. Raises Refused: forbidden, not_resumable."""
         found = await self._edge.quota.directory(principal.tenant, id)
         if found is not None:
             refused = read_refusal(principal, found)
             if refused is not None:
                 raise Refused(refused)
-            name = Name(found.pool, principal.tenant, id)
+            name = RequestName(found.pool, principal.tenant, id)
             opening = await self.open_log(name, found.body_hash, epoch, o)
             if opening is not None:
                 return opening
         return await self._stored(principal, id)
 
-    async def reopen(self, principal: Principal, id: str, epoch: int, o: int) -> Opening:
+    async def reopen(self, principal: Principal, id: str, epoch: int, o: int) -> OpenedRequest:
         """A request that was being read, its log not what it was. Raises Refused: log_lost, forbidden."""
         try:
             return await self.open(principal, id, epoch, o)
@@ -163,11 +172,11 @@ class Readers:
             return await self.open(principal, id, epoch, o)
         # Its admission may be older than what is lost, and would count as an open request until its deadline.
         await self._edge.quota.release(principal.tenant, id)
-        raise Refused(lost())
+        raise Refused(log_lost())
 
     async def open_log(
-        self, name: Name, body_hash: str, epoch: int | None, o: int, hops: int = 0
-    ) -> Opening | None:
+        self, name: RequestName, body_hash: str, epoch: int | None, o: int, hops: int = 0
+    ) -> OpenedRequest | None:
         """A log that is still there, wherever its request has moved; None where it is gone, or another's: who
         sent something else under its id, after its directory record was deleted, does not read it."""
         if hops > HOPS_MAX or not await self._hub.follow(name.pool):
@@ -179,7 +188,7 @@ class Readers:
         except BaseException:
             source.close()
             raise
-        if view is not None and view.status is Status.MOVED:
+        if view is not None and view.status is RequestStatus.MOVED:
             source.close()
             if not self._edge.is_ordered(*name, view.order):
                 return None
@@ -188,9 +197,9 @@ class Readers:
             source.close()
             return None
         source.seen(view.epoch)
-        return Opening(reading_of(name.id, view, epoch, o), source, view.priority)
+        return OpenedRequest(reading_of(name.id, view, epoch, o), source, view.priority)
 
-    async def _stored(self, principal: Principal, id: str) -> Opening:
+    async def _stored(self, principal: Principal, id: str) -> OpenedRequest:
         found = await self._edge.conversations.answer_row(principal.tenant, id)
         if found is None:
             raise Refused(not_resumable())
@@ -202,14 +211,14 @@ class Readers:
         return stored_opening(id, row)
 
 
-def reading_of(id: str, view: View, epoch: int | None, o: int) -> Reading:
+def reading_of(id: str, view: ReaderView, epoch: int | None, o: int) -> ReadableRequest:
     """Where a reader goes on: after `o`, or from the start where it has what this log has not."""
     known = (epoch is None or epoch == view.epoch) and o <= view.head
     state = "running" if view.status in ("moving", "moved") else view.status.value
-    return Reading(id, view.epoch, o if known else 0, view.head, state, None if known else "")
+    return ReadableRequest(id, view.epoch, o if known else 0, view.head, state, None if known else "")
 
 
-def stored_opening(id: str, row: Message) -> Opening:
+def stored_opening(id: str, row: Message) -> OpenedRequest:
     """A stored answer: a snap with its first piece, then the rest and the end as the log's last offsets."""
     pieces = pieces_of(row.content)
     head = max(row.head, len(pieces) + 1)
@@ -221,7 +230,9 @@ def stored_opening(id: str, row: Message) -> Opening:
         entries.append(Entry(o=at, k=EntryKind.TEXT, x=piece, p=position, i=tokens))
         position += len(piece)
     entries.append(Entry(o=head, k=EntryKind.END, v=_stored_end(row)))
-    return Opening(Reading(id, row.epoch, base, head, "ended", pieces[0]), StoredSource(entries))
+    return OpenedRequest(
+        ReadableRequest(id, row.epoch, base, head, "ended", pieces[0]), StoredSource(entries)
+    )
 
 
 def pieces_of(text: str) -> list[str]:
@@ -235,7 +246,7 @@ def pieces_of(text: str) -> list[str]:
     return pieces or [""]
 
 
-def lost() -> Refusal:
+def log_lost() -> Refusal:
     """For a request whose log is gone before its answer was kept."""
     return refusal(ErrorCode.LOG_LOST, "the platform lost this request: send it again with a new id")
 
@@ -250,7 +261,7 @@ def _stored_end(row: Message) -> bytes:
     usage, timing = row.usage or {}, row.timing or {}
     payload = EndPayload(
         reason=row.reason,
-        usage=Usage(*(int(usage.get(name, 0)) for name in Usage.__struct_fields__)),
+        usage=EndUsage(*(int(usage.get(name, 0)) for name in EndUsage.__struct_fields__)),
         cost=Cost(row.cost_nano, CURRENCY),
         timing=Timing(*(int(timing.get(name, 0)) for name in Timing.__struct_fields__)),
         h=text_hash(row.content),

@@ -11,23 +11,23 @@ from typing import Any, NamedTuple, Protocol
 from redis.exceptions import RedisError
 
 from core.clock import monotonic
-from core.error_facts import named
-from core.failed_rounds import survived
+from core.error_facts import error_summary
+from core.failed_rounds import logged_failures
 from core.pools import HOPS_MAX, announce_pool, known_pools
-from core.tasks import Group
-from core.telemetry import Seldom, logger
+from core.tasks import EndingTaskGroup
+from core.telemetry import RepeatedWarning, logger
 from core.unreadable import ERRORS
-from engine.api import Entry, EntryKind, Hint, Hints, Order, ReaderState, Status
-from server.context import Edge
+from engine.api import Entry, EntryKind, Hint, HintChannel, MigrationOrder, ReaderState, RequestStatus
+from server.context import GatewayContext
 
 RENEW_SECONDS = 1.0
 POLLS_AT_ONCE_MAX = 32
 
 log = logger(__name__)
-unreadable = strange = Seldom(log)
+unreadable = strange = RepeatedWarning(log)
 
 
-class Listener(Protocol):
+class LogListener(Protocol):
     """A reader of a request."""
 
     def news(self, entries: list[Entry], head: int) -> None:
@@ -39,7 +39,7 @@ class Listener(Protocol):
         ...
 
 
-class Name(NamedTuple):
+class RequestName(NamedTuple):
     """A request in its pool."""
 
     pool: str
@@ -47,17 +47,17 @@ class Name(NamedTuple):
     id: str
 
 
-class Followed:
+class FollowedRequest:
     """One request that somebody reads here."""
 
-    def __init__(self, name: Name) -> None:
+    def __init__(self, name: RequestName) -> None:
         self.name = name
         self.head = 0
         self.epoch: int | None = None
         self.ended = False
         self.heard_at = monotonic()
-        self.successor: Followed | None = None  # where two were one request, before and after it moved
-        self.listeners: dict[object, Listener] = {}
+        self.successor: FollowedRequest | None = None  # where two were one request, before and after it moved
+        self.listeners: dict[object, LogListener] = {}
         self.holders: set[object] = set()
         self.stuck: set[object] = set()
 
@@ -80,7 +80,7 @@ class Followed:
         if before not in (None, epoch):
             self.broken()
 
-    def take_over(self, other: "Followed") -> None:
+    def take_over(self, other: "FollowedRequest") -> None:
         """The same request under its former name: its readers are readers here."""
         other.successor = self
         if None not in (self.epoch, other.epoch) and self.epoch != other.epoch:
@@ -96,13 +96,13 @@ class Followed:
             listener.broken()
 
 
-class Hub:
+class Subscriptions:
     """All requests that are followed here. One task runs it."""
 
-    def __init__(self, edge: Edge) -> None:
+    def __init__(self, edge: GatewayContext) -> None:
         self._edge = edge
-        self._hints = Hints(edge.redis, edge.gateway)
-        self._followed: dict[Name, Followed] = {}
+        self._hints = HintChannel(edge.redis, edge.gateway)
+        self._followed: dict[RequestName, FollowedRequest] = {}
         self._telling: set[asyncio.Task[None]] = set()
         self._pools: set[str] = set()
 
@@ -140,7 +140,7 @@ class Hub:
     async def run(self) -> None:
         """Take hints, poll, and keep the gateway's leases, for ever."""
         try:
-            async with Group() as group:
+            async with EndingTaskGroup() as group:
                 group.create_task(self._listen())
                 group.create_task(self._every(self._edge.settings.poll_interval_seconds, self._poll))
                 group.create_task(self._every(RENEW_SECONDS, self._renew))
@@ -151,18 +151,18 @@ class Hub:
         """Stop listening; again is harmless."""
         await self._hints.close()
 
-    def join(self, name: Name, holder: object) -> Followed:
+    def join(self, name: RequestName, holder: object) -> FollowedRequest:
         """Start to hold a request's news for a reader; do it before registering with the pool."""
         followed = self._followed.get(name)
         if followed is None:
-            followed = self._followed[name] = Followed(name)
+            followed = self._followed[name] = FollowedRequest(name)
         before = followed.state
         followed.holders.add(holder)
         if before != followed.state:
             self._tell(followed)
         return followed
 
-    def report(self, name: Name, holder: object, stuck: bool) -> None:
+    def report(self, name: RequestName, holder: object, stuck: bool) -> None:
         """A reader is stuck, or reads again; the pool is told where that changes this gateway's state."""
         followed = self._followed.get(name)
         if followed is None or holder not in followed.holders:
@@ -172,7 +172,7 @@ class Hub:
         if before != followed.state:
             self._tell(followed)
 
-    def leave(self, name: Name, holder: object) -> None:
+    def leave(self, name: RequestName, holder: object) -> None:
         """A reader is gone; with the last one the pool is told."""
         followed = self._followed.get(name)
         if followed is None:
@@ -198,11 +198,11 @@ class Hub:
 
     async def _listen(self) -> None:
         async for hint in self._hints:
-            with survived(log, "a hint is not taken", pool=hint.pool):
+            with logged_failures(log, "a hint is not taken", pool=hint.pool):
                 self._take(hint)
 
     def _take(self, hint: Hint) -> None:
-        followed = self._followed.get(Name(hint.pool, hint.tenant, hint.id))
+        followed = self._followed.get(RequestName(hint.pool, hint.tenant, hint.id))
         if followed is None:
             return
         if followed.epoch not in (None, hint.epoch):
@@ -217,18 +217,18 @@ class Hub:
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
-    def _tell(self, followed: Followed) -> None:
+    def _tell(self, followed: FollowedRequest) -> None:
         if not followed.ended:
             self._spawn(self._tell_state(followed))
 
-    async def _tell_state(self, followed: Followed) -> None:
+    async def _tell_state(self, followed: FollowedRequest) -> None:
         """What is lost here is said again by the next poll."""
         try:
             await self._look_at(followed)
         except (RedisError, OSError) as error:
             log.warning("reader's state not told", error=type(error).__name__)
 
-    async def _tell_gone(self, name: Name) -> None:
+    async def _tell_gone(self, name: RequestName) -> None:
         if name in self._followed:
             return
         try:
@@ -238,7 +238,7 @@ class Hub:
 
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
-            with survived(log, "hub interrupted"):
+            with logged_failures(log, "hub interrupted"):
                 try:
                     await step()
                 except (RedisError, OSError) as error:
@@ -251,20 +251,20 @@ class Hub:
         for at in range(0, len(due), POLLS_AT_ONCE_MAX):
             await asyncio.gather(*(self._look_at(followed) for followed in due[at : at + POLLS_AT_ONCE_MAX]))
 
-    async def _look_at(self, followed: Followed) -> None:
+    async def _look_at(self, followed: FollowedRequest) -> None:
         """A record that is none keeps nobody else waiting."""
         try:
             await self._look(followed)
         except ERRORS as error:
-            unreadable.warning("a record cannot be read", pool=followed.name.pool, error=named(error))
+            unreadable.warning("a record cannot be read", pool=followed.name.pool, error=error_summary(error))
 
-    async def _look(self, followed: Followed, hops: int = 0) -> None:
+    async def _look(self, followed: FollowedRequest, hops: int = 0) -> None:
         name = followed.name
         queue = self._edge.queues[name.pool]
         view = await queue.reader(name.tenant, name.id, self._edge.gateway, followed.state)
         if self._followed.get(name) is not followed:
             return
-        if view is not None and view.status is Status.MOVED:
+        if view is not None and view.status is RequestStatus.MOVED:
             await self._read_on(followed, view.order, hops + 1)
         elif view is not None:
             followed.seen(view.epoch)
@@ -274,7 +274,7 @@ class Hub:
             followed.epoch = None  # said once
             followed.broken()
 
-    async def _read_on(self, followed: Followed, order: Order, hops: int) -> None:
+    async def _read_on(self, followed: FollowedRequest, order: MigrationOrder, hops: int) -> None:
         """Its request has moved: register there, and let its readers go on at their cursors."""
         name, pool = followed.name, order.dest
         ordered = self._edge.is_ordered(*name, order)

@@ -67,7 +67,7 @@ class RoleMessage(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Turn:
+class ParsedSend:
     """A checked send. `messages`: the whole prompt of a stateless turn, the new message of a stored one."""
 
     id: str
@@ -79,7 +79,7 @@ class Turn:
     body_hash: str
 
 
-def parse_turn(send: Send, now_ms: int, settings: Settings) -> Turn:
+def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
     """Check a send. Raises Refused (bad_request)."""
     _check_id(send.id, now_ms, settings)
     if send.conversation is not None and uuid7_ms(send.conversation) is None:
@@ -100,7 +100,7 @@ def parse_turn(send: Send, now_ms: int, settings: Settings) -> Turn:
         hashed = body_hash(body)
     except UnicodeError:
         raise bad_request("a text holds half of a surrogate pair, which is no Unicode character") from None
-    return Turn(send.id, send.model, send.conversation, messages, options, metadata, hashed)
+    return ParsedSend(send.id, send.model, send.conversation, messages, options, metadata, hashed)
 
 
 def sampling(options: Options, prompt_tokens: int, context: int, temperature: float) -> Sampling:
@@ -134,7 +134,7 @@ def sampling(options: Options, prompt_tokens: int, context: int, temperature: fl
     )
 
 
-def lowered(asked: PriorityClass, most: str) -> PriorityClass:
+def capped_priority(asked: PriorityClass, most: str) -> PriorityClass:
     """The class a request gets whose tenant or key may have `most` at best."""
     ranks = list(PriorityClass)
     return max(asked, PriorityClass(most), key=ranks.index)

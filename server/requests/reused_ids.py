@@ -5,14 +5,16 @@ from billing.api import SETTLED_KEEP_MS, Principal, is_billed
 from core.clock import now_ms
 from core.errors import Refused
 from core.ids import uuid7_ms
-from server.context import Edge
+from server.context import GatewayContext
 from server.protocol.codes import ErrorCode, refusal
-from server.reading.sources import Opening, Readers
+from server.reading.sources import OpenedRequest, RequestReaders
 
 CLOCKS_DIFFER_MS = 60_000
 
 
-async def opened_again(edge: Edge, readers: Readers, principal: Principal, id: str) -> Opening | None:
+async def stored_answer_of(
+    edge: GatewayContext, readers: RequestReaders, principal: Principal, id: str
+) -> OpenedRequest | None:
     """The stored answer of a send that the directory does not know; None where it never ran.
 
     Raises Refused where it ran and its answer is gone: another event of a billed request is held back."""

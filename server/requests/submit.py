@@ -20,16 +20,16 @@ from billing.api import (
     AdmissionState,
     Admitted,
     Canceller,
+    LeastRemaining,
     Principal,
     Remaining,
-    Standing,
     UsageOwner,
     count_shadowed,
     find_project,
 )
 from core.clock import monotonic, now_ms
 from core.errors import Refusal, Refused
-from core.failpoints import Point, reached
+from core.failpoints import Failpoint, reached
 from core.ids import uuid7_ms
 from core.telemetry import logger, tracer
 from engine.api import (
@@ -37,25 +37,25 @@ from engine.api import (
     ModelRecord,
     PriorityClass,
     RequestInput,
+    RequestStatus,
     Sampling,
-    Status,
     input_encoder,
-    sealed,
+    seal_request,
 )
 from server import instruments
 from server.access.authorization import CANCEL_SCOPE, CHAT_SCOPE, cache_salt, cancel_refusal, owner_of, owns
-from server.context import Edge
+from server.context import GatewayContext
 from server.conversations import store
 from server.models.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, of_queue, refusal
 from server.protocol.messages import Left, QuotaLeft, Send
-from server.reading.sources import LiveSource, Opening, Readers, Source, lost
-from server.reading.subscriptions import Hub, Name
+from server.reading.sources import LiveSource, OpenedRequest, RequestReaders, Source, log_lost
+from server.reading.subscriptions import RequestName, Subscriptions
 from server.requests import parse
 from server.requests.cancel import cancel_placed
-from server.requests.parse import Turn
-from server.requests.reused_ids import opened_again
-from server.session.events import Reading, TurnAccepted
+from server.requests.parse import ParsedSend
+from server.requests.reused_ids import stored_answer_of
+from server.session.events import ReadableRequest, SendAccepted
 
 TEMPERATURE_DEFAULT = 1.0
 CANCEL_TRIES = 20
@@ -66,10 +66,10 @@ spans = tracer("server")
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedSend:
     """A turn that may be admitted."""
 
-    turn: Turn
+    turn: ParsedSend
     record: ModelRecord
     prompt: list[int]
     sampling: Sampling
@@ -79,15 +79,15 @@ class Prepared:
     deadline_ms: int
 
 
-class Intake:
+class SendHandler:
     """Takes and cancels turns for all connections of a gateway."""
 
-    def __init__(self, edge: Edge, hub: Hub, readers: Readers) -> None:
+    def __init__(self, edge: GatewayContext, hub: Subscriptions, readers: RequestReaders) -> None:
         self._edge = edge
         self._hub = hub
         self._readers = readers
 
-    async def take(self, principal: Principal, send: Send) -> tuple[TurnAccepted, Source]:
+    async def take(self, principal: Principal, send: Send) -> tuple[SendAccepted, Source]:
         """Take a send; the source reads its log from the start. Raises Refused, and then nothing remains."""
         began = monotonic()
         outcome, facts = "failed", dict[str, object]()
@@ -118,10 +118,10 @@ class Intake:
 
     async def _take(
         self, principal: Principal, send: Send, facts: dict[str, object]
-    ) -> tuple[TurnAccepted, Source]:
+    ) -> tuple[SendAccepted, Source]:
         if CHAT_SCOPE not in principal.scopes:
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this key has no scope `chat`"))
-        turn = parse.parse_turn(send, now_ms(), self._edge.settings)
+        turn = parse.parse_send(send, now_ms(), self._edge.settings)
         again = await self._again(principal, turn)
         if again is not None:
             return _repeated(again)
@@ -140,24 +140,26 @@ class Intake:
         with spans.span("enqueue"):
             return await self._enqueue(principal, prepared, admitted)
 
-    async def _again(self, principal: Principal, turn: Turn) -> Opening | None:
+    async def _again(self, principal: Principal, turn: ParsedSend) -> OpenedRequest | None:
         """A send that came before; None for a new one, or where its gateway died before the queue knew."""
         known = await self._edge.quota.directory(principal.tenant, turn.id)
         if known is None:
-            return await opened_again(self._edge, self._readers, principal, turn.id)
+            return await stored_answer_of(self._edge, self._readers, principal, turn.id)
         if known.body_hash != turn.body_hash or not owns(principal, known.project, known.key, known.user):
             problem = "this id was used for another send: make a new one"
             raise Refused(refusal(ErrorCode.ID_CONFLICT, problem))
         if known.state is AdmissionState.ENDED:
             return await self._readers.open(principal, turn.id, None, 0)
-        name = Name(known.pool, principal.tenant, turn.id)
+        name = RequestName(known.pool, principal.tenant, turn.id)
         opening = await self._readers.open_log(name, turn.body_hash, None, 0)
         if opening is None and turn.conversation is not None:
             # The rows it left would make its own conversation busy; they are written again.
             await self._edge.conversations.abandon(principal.tenant, turn.id)
         return opening
 
-    async def _prepare(self, principal: Principal, turn: Turn, facts: dict[str, object]) -> Prepared:
+    async def _prepare(
+        self, principal: Principal, turn: ParsedSend, facts: dict[str, object]
+    ) -> PreparedSend:
         edge = self._edge
         record = await edge.catalogue.resolve(turn.model)
         user = await edge.users.of_turn(principal, turn.metadata, await self._project(principal, turn))
@@ -170,19 +172,19 @@ class Intake:
             prompt = await edge.prompts.render(principal, record.folder, messages)
         context = min(record.max_model_len, edge.settings.worker_max_model_len or record.max_model_len)
         sampling = parse.sampling(turn.options, len(prompt), context, default_temperature(record.folder))
-        priority = parse.lowered(turn.options.priority, principal.priority_max)
+        priority = parse.capped_priority(turn.options.priority, principal.priority_max)
         accepted_ms = await edge.queues[record.pool].now_ms()  # what its deadline is held against
         deadline_ms = parse.deadline_ms(turn.options, priority, accepted_ms, edge.settings)
-        return Prepared(turn, record, prompt, sampling, priority, user, accepted_ms, deadline_ms)
+        return PreparedSend(turn, record, prompt, sampling, priority, user, accepted_ms, deadline_ms)
 
-    async def _project(self, principal: Principal, turn: Turn) -> str | None:
+    async def _project(self, principal: Principal, turn: ParsedSend) -> str | None:
         named = turn.metadata.get("project")
         if not isinstance(named, str) or named == principal.project:
             return principal.project if named else None
         found = await find_project(self._edge.db, principal.tenant, named)
         return found.id if found else None
 
-    async def _messages(self, principal: Principal, turn: Turn) -> list[ChatMessage]:
+    async def _messages(self, principal: Principal, turn: ParsedSend) -> list[ChatMessage]:
         if turn.conversation is None:
             return list(turn.messages)
         owner = owner_of(principal)
@@ -198,7 +200,7 @@ class Intake:
             raise parse.bad_request("this conversation has too many messages: start a new one")
         return [*history, *turn.messages]
 
-    async def _admit(self, principal: Principal, prepared: Prepared) -> Admitted:
+    async def _admit(self, principal: Principal, prepared: PreparedSend) -> Admitted:
         turn, record, edge = prepared.turn, prepared.record, self._edge
         who = (principal.tenant, principal.project, principal.key, prepared.user)
         limits = await edge.limits.limits_for(*who, record.name, prepared.accepted_ms)
@@ -240,26 +242,26 @@ class Intake:
             log.warning("shadow refusals not counted", error=type(error).__name__)
 
     async def _enqueue(
-        self, principal: Principal, prepared: Prepared, admitted: Admitted
-    ) -> tuple[TurnAccepted, Source]:
+        self, principal: Principal, prepared: PreparedSend, admitted: Admitted
+    ) -> tuple[SendAccepted, Source]:
         turn, tenant = prepared.turn, principal.tenant
         await self._hub.announce(prepared.record.pool)
         if not await self._hub.follow(admitted.pool):
             await self._edge.quota.release(tenant, turn.id)
-            raise Refused(lost())
+            raise Refused(log_lost())
         try:
             await self._store(principal, prepared)
         except Exception:
             await self._edge.quota.release(tenant, turn.id)
             raise
-        source = LiveSource(self._hub, self._edge.logs, Name(admitted.pool, tenant, turn.id))
+        source = LiveSource(self._hub, self._edge.logs, RequestName(admitted.pool, tenant, turn.id))
         try:
             queue = self._edge.queues[admitted.pool]
-            reached(Point.GATEWAY_AFTER_ADMIT)
+            reached(Failpoint.GATEWAY_AFTER_ADMIT)
             placed = await queue.enqueue(self._item(principal, prepared, admitted))
-            reached(Point.GATEWAY_AFTER_ENQUEUE)
+            reached(Failpoint.GATEWAY_AFTER_ENQUEUE)
             if isinstance(placed, Refusal):
-                reached(Point.GATEWAY_BEFORE_RELEASE)
+                reached(Failpoint.GATEWAY_BEFORE_RELEASE)
                 await self._edge.quota.release(tenant, turn.id)
                 if turn.conversation is not None:
                     await self._edge.conversations.abandon(tenant, turn.id)
@@ -274,13 +276,13 @@ class Intake:
             raise
         source.seen(placed.epoch)
         instruments.PROMPT_TOKENS.record(len(prepared.prompt))
-        reading = Reading(turn.id, placed.epoch, 0, placed.head, placed.status.value)
+        reading = ReadableRequest(turn.id, placed.epoch, 0, placed.head, placed.status.value)
         dup = not placed.created
         place, quota = (placed.position, placed.wait_ms), quota_of(admitted.standing)
-        accepted = TurnAccepted(reading, dup, prepared.priority.value, *place, quota)
+        accepted = SendAccepted(reading, dup, prepared.priority.value, *place, quota)
         return accepted, source
 
-    async def _store(self, principal: Principal, prepared: Prepared) -> None:
+    async def _store(self, principal: Principal, prepared: PreparedSend) -> None:
         turn = prepared.turn
         if turn.conversation is None:
             return
@@ -288,7 +290,7 @@ class Intake:
         row = store.Turn(turn.conversation, turn.id, text, prepared.record.name, prepared.accepted_ms)
         await self._edge.conversations.open_turn(principal.tenant, owner_of(principal), row)
 
-    def _item(self, principal: Principal, prepared: Prepared, admitted: Admitted) -> Enqueue:
+    def _item(self, principal: Principal, prepared: PreparedSend, admitted: Admitted) -> Enqueue:
         turn, tenant = prepared.turn, principal.tenant
         carrier: dict[str, str] = {}
         inject(carrier, trace.set_span_in_context(trace.get_current_span()))
@@ -314,7 +316,7 @@ class Intake:
             tenant=tenant,
             id=turn.id,
             body_hash=turn.body_hash,
-            input=input_encoder.encode(sealed(request, tenant, turn.id, self._edge.settings.keyring)),
+            input=input_encoder.encode(seal_request(request, tenant, turn.id, self._edge.settings.keyring)),
             fingerprint=admitted.fingerprint,
             prompt_tokens=len(prepared.prompt),
             max_tokens=prepared.sampling.max_tokens,
@@ -354,7 +356,7 @@ class Intake:
         for _ in range(CANCEL_TRIES):  # its gateway may be between admitting and putting it in line
             status = await cancel_placed(self._edge, found.pool, principal.tenant, id, found.body_hash)
             if status is not None:
-                return "running" if status in (Status.MOVING, Status.MOVED) else status.value
+                return "running" if status in (RequestStatus.MOVING, RequestStatus.MOVED) else status.value
             await asyncio.sleep(CANCEL_RETRY_SECONDS)
         return "pending"
 
@@ -364,7 +366,7 @@ def _canceller(principal: Principal) -> Canceller:
     return Canceller() if CANCEL_SCOPE in principal.scopes else Canceller(*owner_of(principal))
 
 
-def quota_of(standing: Standing) -> QuotaLeft:
+def quota_of(standing: LeastRemaining) -> QuotaLeft:
     """What `accepted` says of the limits with the least left."""
     return QuotaLeft(_left(standing.requests), _left(standing.tokens), _left(standing.budget))
 
@@ -384,5 +386,5 @@ def default_temperature(folder: Path) -> float:
     return float(value) if isinstance(value, int | float) and 0 <= value <= 2 else TEMPERATURE_DEFAULT
 
 
-def _repeated(opening: Opening) -> tuple[TurnAccepted, Source]:
-    return TurnAccepted(opening.reading, True, opening.priority.value), opening.source
+def _repeated(opening: OpenedRequest) -> tuple[SendAccepted, Source]:
+    return SendAccepted(opening.reading, True, opening.priority.value), opening.source

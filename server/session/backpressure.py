@@ -7,23 +7,23 @@ paused and many tokens behind; a request whose readers are all stuck is parked.
 
 from dataclasses import dataclass
 
-from server.session.limits import Limits
+from server.session.limits import SessionLimits
 
 NEVER = float("inf")
 
 
 @dataclass(frozen=True)
-class Climbed:
+class BackpressureChange:
     """What one look at the ladder brought: the reader is paused now, or stuck now."""
 
     paused: bool
     stuck: bool
 
 
-class Ladder:
+class Backpressure:
     """One stream's rungs. `catching_up`: it was paused and has not reached the head of the log since."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SessionLimits) -> None:
         self._limits = limits
         self._shut_since: float | None
         self._waits_since: float | None
@@ -67,7 +67,7 @@ class Ladder:
         wait = NEVER if self._waits_since is None or self.stuck else self._waits_since
         return min(pause + self._limits.paused_seconds, wait + self._limits.stuck_seconds)
 
-    def climb(self, now: float, tokens_behind: int) -> Climbed | None:
+    def climb(self, now: float, tokens_behind: int) -> BackpressureChange | None:
         """Look: which rungs were reached."""
         limits = self._limits
         paused = stuck = False
@@ -76,4 +76,4 @@ class Ladder:
         if not self.stuck:
             long = self._waits_since is not None and now >= self._waits_since + limits.stuck_seconds
             stuck = self.stuck = long or (self.paused and tokens_behind > limits.stuck_tokens)
-        return Climbed(paused, stuck) if paused or stuck else None
+        return BackpressureChange(paused, stuck) if paused or stuck else None

@@ -3,13 +3,13 @@
 import random
 from collections import deque
 
-from server.session.limits import ACKS_BEYOND_SENT_MAX, BAD_MESSAGE_SECONDS, PING_JITTER, Limits
+from server.session.limits import ACKS_BEYOND_SENT_MAX, BAD_MESSAGE_SECONDS, PING_JITTER, SessionLimits
 
 
 class Heartbeat:
     """Pings at a jittered interval; after a ping any frame must come within the timeout."""
 
-    def __init__(self, limits: Limits, jitter: random.Random) -> None:
+    def __init__(self, limits: SessionLimits, jitter: random.Random) -> None:
         self._interval = limits.heartbeat_interval
         self._timeout = limits.heartbeat_timeout
         self._jitter = jitter
@@ -42,7 +42,7 @@ class Heartbeat:
         return True
 
 
-class Access:
+class AccessTimer:
     """How long the client's token lets it in; it is told in time to bring a fresh one."""
 
     def __init__(self, notice_seconds: float) -> None:
@@ -70,10 +70,10 @@ class Access:
         return int((self._ends - now) * 1000)
 
 
-class Patience:
+class Violations:
     """Counts bad messages: so many within a minute end the connection."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SessionLimits) -> None:
         self._times: deque[float] = deque(maxlen=limits.bad_messages)
 
     def ends(self, now: float) -> bool:
@@ -82,7 +82,7 @@ class Patience:
         return len(self._times) == self._times.maxlen and now - self._times[0] <= BAD_MESSAGE_SECONDS
 
 
-class AckRules:
+class AckViolations:
     """Counts acknowledgements of what was never sent."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ class EndSession:
 
 
 @dataclass(frozen=True)
-class StartTurn:
+class StartSend:
     """Take a send; answer TurnAccepted or TurnRefused."""
 
     message: Send
@@ -99,14 +99,14 @@ class Reopen:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportReader:
     """How this reader of a request stands: stuck, or reading again."""
 
     id: str
     stuck: bool
 
 
-class Measured(StrEnum):
+class MeasureKind(StrEnum):
     """What a session measures."""
 
     STALL_SECONDS = "stall_seconds"
@@ -119,7 +119,7 @@ class Measured(StrEnum):
 class Measure:
     """A value for the instruments."""
 
-    what: Measured
+    what: MeasureKind
     value: float
 
 
@@ -136,14 +136,14 @@ Effect = (
     | OpenSession
     | ConfirmResumeToken
     | EndSession
-    | StartTurn
+    | StartSend
     | StartAttach
     | StartCancel
     | Follow
     | Unfollow
     | ReadLog
     | Reopen
-    | Report
+    | ReportReader
     | Measure
     | Reauthenticate
 )

@@ -27,7 +27,7 @@ class FrameRejected:
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadableRequest:
     """A request that may be read, as its log stands: everything after `o` comes next.
 
     `snap` is not None where the client must forget what it has: its text through `o` is that.
@@ -42,7 +42,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Unreadable:
+class NotResumed:
     """A request of the client's that is gone for it; `why`: not_resumable or forbidden."""
 
     id: str
@@ -58,7 +58,7 @@ class Opened:
     resume_token: str
     resume_expires_at: int
     resumed: bool
-    requests: tuple[Reading | Unreadable, ...]
+    requests: tuple[ReadableRequest | NotResumed, ...]
     now_ms: int
     access_ms: int | None = None
 
@@ -72,10 +72,10 @@ class HelloRefused:
 
 
 @dataclass(frozen=True)
-class TurnAccepted:
+class SendAccepted:
     """A send is durable and may be read."""
 
-    reading: Reading
+    reading: ReadableRequest
     dup: bool
     priority: str
     position: int = 0
@@ -84,7 +84,7 @@ class TurnAccepted:
 
 
 @dataclass(frozen=True)
-class TurnRefused:
+class SendRefused:
     """A send is refused; nothing of it remains."""
 
     id: str
@@ -95,7 +95,7 @@ class TurnRefused:
 class AttachAllowed:
     """An attach may read. `asked` False: the client did not ask, its log was replaced under it."""
 
-    reading: Reading
+    reading: ReadableRequest
     asked: bool = True
 
 
@@ -201,8 +201,8 @@ Event = (
     | FrameRejected
     | Opened
     | HelloRefused
-    | TurnAccepted
-    | TurnRefused
+    | SendAccepted
+    | SendRefused
     | AttachAllowed
     | AttachRefused
     | CancelAnswered

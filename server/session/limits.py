@@ -14,7 +14,7 @@ PING_JITTER = 0.2
 
 
 @dataclass(frozen=True)
-class Limits:
+class SessionLimits:
     """The settings that the session machine obeys."""
 
     hello_seconds: float
@@ -33,9 +33,9 @@ class Limits:
     auth_notice_seconds: float = 60.0
 
     @staticmethod
-    def of(settings: Settings) -> "Limits":
+    def of(settings: Settings) -> "SessionLimits":
         """The limits that the settings name."""
-        return Limits(
+        return SessionLimits(
             hello_seconds=settings.hello_seconds_max,
             heartbeat_interval=settings.heartbeat_interval_ms / 1000,
             heartbeat_timeout=settings.heartbeat_timeout_ms / 1000,

@@ -14,11 +14,11 @@ from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal
 from server.session import effects as fx
 from server.session import events as ev
 from server.session.backpressure import NEVER
-from server.session.duties import Access, AckRules, Heartbeat, Patience
-from server.session.limits import Limits
-from server.session.pending import Underway
+from server.session.duties import AccessTimer, AckViolations, Heartbeat, Violations
+from server.session.limits import SessionLimits
+from server.session.pending import PendingRequests
 from server.session.stream import Stream
-from server.session.streams import Readings
+from server.session.streams import ConnectionStreams
 
 
 class SessionState(StrEnum):
@@ -44,19 +44,19 @@ SERVING = frozenset({SessionState.OPEN, SessionState.DRAINING})
 class Session:
     """One connection's session, from its first frame to its close."""
 
-    def __init__(self, limits: Limits, now: float, jitter: random.Random) -> None:
+    def __init__(self, limits: SessionLimits, now: float, jitter: random.Random) -> None:
         self.state = SessionState.CONNECTED
         self.close_code: CloseCode | None = None
         self.resumed: str | None = None
         self._limits = limits
         self._hello_by = now + limits.hello_seconds
         self._heartbeat = Heartbeat(limits, jitter)
-        self._access = Access(limits.auth_notice_seconds)
+        self._access = AccessTimer(limits.auth_notice_seconds)
         self._close_by = NEVER
-        self._patience = Patience(limits)
-        self._acks = AckRules()
-        self._readings = Readings(limits)
-        self._underway = Underway()
+        self._patience = Violations(limits)
+        self._acks = AckViolations()
+        self._readings = ConnectionStreams(limits)
+        self._underway = PendingRequests()
         self._unconfirmed = True
 
     def handle(self, event: ev.Event, now: float) -> list[fx.Effect]:  # noqa: C901  (one arm an event)
@@ -70,7 +70,7 @@ class Session:
                 return self._frame_refused(event, now)
             case ev.Opened() | ev.HelloRefused():
                 return self._opened(event, now)
-            case ev.TurnAccepted() | ev.TurnRefused():
+            case ev.SendAccepted() | ev.SendRefused():
                 return self._turn(event, now)
             case ev.AttachAllowed() | ev.AttachRefused():
                 return self._attach_answered(event, now)
@@ -197,9 +197,9 @@ class Session:
         self._heartbeat.start(now)
         self._access.granted(now, event.access_ms)
         listed: list[m.WelcomeRequest] = []
-        readings: list[ev.Reading] = []
+        readings: list[ev.ReadableRequest] = []
         for request in event.requests:
-            if isinstance(request, ev.Unreadable):
+            if isinstance(request, ev.NotResumed):
                 listed.append(m.WelcomeRequest(request.id, "gone", why=request.why))
             elif len(self._readings) < self._limits.requests:
                 listed.append(_listed(self._readings.open(request), request))
@@ -214,14 +214,14 @@ class Session:
 
     def _welcome(self, event: ev.Opened, listed: list[m.WelcomeRequest]) -> m.Welcome:
         limits = self._limits
-        snapped = any(isinstance(r, ev.Unreadable) or r.snap is not None for r in event.requests)
+        snapped = any(isinstance(r, ev.NotResumed) or r.snap is not None for r in event.requests)
         self.resumed = ("partial" if snapped else "full") if event.resumed else "none"
         return m.Welcome(
             session=event.session,
             connection=event.connection,
             resume_token=event.resume_token,
             resume_expires_at=event.resume_expires_at,
-            heartbeat=m.Heartbeat(
+            heartbeat=m.HeartbeatTimes(
                 int(limits.heartbeat_interval * 1000), int(limits.heartbeat_timeout * 1000)
             ),
             limits=m.WireLimits(
@@ -276,17 +276,17 @@ class Session:
         if not known and self._full():
             return [_error(self._too_many(), "send", message.id)]
         self._underway.send(message.id)
-        return [fx.StartTurn(message)]
+        return [fx.StartSend(message)]
 
-    def _turn(self, event: ev.TurnAccepted | ev.TurnRefused, now: float) -> list[fx.Effect]:
-        id = event.id if isinstance(event, ev.TurnRefused) else event.reading.id
+    def _turn(self, event: ev.SendAccepted | ev.SendRefused, now: float) -> list[fx.Effect]:
+        id = event.id if isinstance(event, ev.SendRefused) else event.reading.id
         wished = self._underway.answered(id)
-        if isinstance(event, ev.TurnRefused):
+        if isinstance(event, ev.SendRefused):
             return [_error(event.refusal, "send", id)]
         reading = event.reading
         fresh = id not in self._readings
         stream = self._readings.open(reading)
-        place = m.QueuePlace(event.position, event.wait_ms)
+        place = m.QueuePosition(event.position, event.wait_ms)
         named = (id, stream.g, reading.epoch, event.dup, event.priority)
         accepted = m.Accepted(*named, place, event.quota)
         out: list[fx.Effect] = [fx.Emit(accepted)]
@@ -352,7 +352,7 @@ class Session:
         return out + self._bad(now, bad.refusal, re, bad.id)
 
 
-def _listed(stream: Stream, reading: ev.Reading) -> m.WelcomeRequest:
+def _listed(stream: Stream, reading: ev.ReadableRequest) -> m.WelcomeRequest:
     return m.WelcomeRequest(
         reading.id,
         reading.state,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Sends:
+class PendingSends:
     """Sends under way with one id. `cancelled`, `detached`: do so as soon as it is accepted."""
 
     count: int = 0
@@ -13,19 +13,19 @@ class Sends:
 
 
 @dataclass
-class Attaches:
+class PendingAttaches:
     """Attaches under way with one id; so many of them were followed by a detach."""
 
     count: int = 0
     unwanted: int = 0
 
 
-class Underway:
+class PendingRequests:
     """By request id."""
 
     def __init__(self) -> None:
-        self._sends: dict[str, Sends] = {}
-        self._attaches: dict[str, Attaches] = {}
+        self._sends: dict[str, PendingSends] = {}
+        self._attaches: dict[str, PendingAttaches] = {}
 
     def sent(self, id: str) -> bool:
         """Whether a send of it is under way."""
@@ -37,11 +37,11 @@ class Underway:
 
     def send(self, id: str) -> None:
         """A send begins."""
-        sends = self._sends.setdefault(id, Sends())
+        sends = self._sends.setdefault(id, PendingSends())
         sends.count += 1
         sends.detached = False
 
-    def answered(self, id: str) -> Sends:
+    def answered(self, id: str) -> PendingSends:
         """A send of it is answered; what was wished meanwhile."""
         sends = self._sends[id]
         sends.count -= 1
@@ -55,7 +55,7 @@ class Underway:
 
     def attach(self, id: str) -> None:
         """An attach begins."""
-        self._attaches.setdefault(id, Attaches()).count += 1
+        self._attaches.setdefault(id, PendingAttaches()).count += 1
 
     def attached(self, id: str) -> bool:
         """An attach of it is answered; False: the client has left meanwhile."""

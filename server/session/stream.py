@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from core.unreadable import Unreadable, read
 from engine.api import Entry, EntryKind
 from server.protocol.messages import Delta, End, Event, Retract, ServerMessage, Snap
-from server.session.backpressure import NEVER, Climbed, Ladder
+from server.session.backpressure import NEVER, Backpressure, BackpressureChange
 from server.session.entries import message_of
 from server.session.limits import (
     BATCH_AFTER_SECONDS,
     CATCH_UP_SECONDS,
     DELTA_BATCH_SECONDS,
     DELTA_BYTES_MAX,
-    Limits,
+    SessionLimits,
 )
-from server.session.window import OTHER_BYTES, ConnectionWindow, Window
+from server.session.window import OTHER_BYTES, ConnectionWindow, RequestWindow
 
 UNPACED = 0.0
 
 
 @dataclass(frozen=True)
-class Pace:
+class DeltaPace:
     """How often a client wants deltas. `trace`: it wants each one's number and how long it waited here."""
 
     interval: float
@@ -35,7 +35,9 @@ class Pace:
 class Stream:
     """The reading of one request. `window.sent` is the cursor."""
 
-    def __init__(self, g: int, id: str, epoch: int, window: Window, pace: Pace, ladder: Ladder) -> None:
+    def __init__(
+        self, g: int, id: str, epoch: int, window: RequestWindow, pace: DeltaPace, ladder: Backpressure
+    ) -> None:
         self.g = g
         self.id = id
         self.epoch = epoch
@@ -132,7 +134,7 @@ class Stream:
         self.window.ack(o)
         return moved and self.ladder.acked(now, self.window.acked < self.head)
 
-    def climb(self, now: float) -> Climbed | None:
+    def climb(self, now: float) -> BackpressureChange | None:
         """Whether the reader is paused or stuck now."""
         return self.ladder.climb(now, self._tokens - self.window.tokens_acked)
 
@@ -224,9 +226,11 @@ class Stream:
                 return
 
 
-def new_window(connection: ConnectionWindow, limits: Limits, events: int | None, size: int | None) -> Window:
+def new_window(
+    connection: ConnectionWindow, limits: SessionLimits, events: int | None, size: int | None
+) -> RequestWindow:
     """A request's window as the client asked for it, within the limits."""
-    return Window(
+    return RequestWindow(
         connection,
         limits.events if events is None else min(events, limits.events),
         limits.bytes if size is None else min(size, limits.bytes),

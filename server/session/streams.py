@@ -6,10 +6,10 @@ from core.errors import Refusal
 from server.protocol import messages as m
 from server.protocol.codes import ErrorCode, refusal
 from server.session import effects as fx
-from server.session.backpressure import NEVER, Ladder
-from server.session.events import LogGrew, LogRead, Reading
-from server.session.limits import Limits
-from server.session.stream import Pace, Stream, new_window
+from server.session.backpressure import NEVER, Backpressure
+from server.session.events import LogGrew, LogRead, ReadableRequest
+from server.session.limits import SessionLimits
+from server.session.stream import DeltaPace, Stream, new_window
 from server.session.window import ConnectionWindow
 
 
@@ -22,14 +22,14 @@ class BadAck:
     beyond: bool = False
 
 
-class Readings:
+class ConnectionStreams:
     """The streams of one connection. `g` counts up and is never used again."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: SessionLimits) -> None:
         self._limits = limits
         self._connection = ConnectionWindow(limits.connection_bytes)
         self._asked = m.WindowRequest()
-        self._pace = Pace(limits.delta_interval)
+        self._pace = DeltaPace(limits.delta_interval)
         self._by_id: dict[str, Stream] = {}
         self._by_g: dict[int, Stream] = {}
         self._g = 0
@@ -37,7 +37,7 @@ class Readings:
     def agree(self, hello: m.Hello) -> None:
         """Take windows and pace that the client asked for."""
         self._asked = hello.window or m.WindowRequest()
-        self._pace = Pace(self._limits.delta_interval, "batch" in hello.caps, "trace" in hello.caps)
+        self._pace = DeltaPace(self._limits.delta_interval, "batch" in hello.caps, "trace" in hello.caps)
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -52,7 +52,7 @@ class Readings:
         """The requests that are read."""
         return list(self._by_id)
 
-    def open(self, reading: Reading) -> Stream:
+    def open(self, reading: ReadableRequest) -> Stream:
         """The stream of a request, a new one where it is not read yet."""
         known = self._by_id.get(reading.id)
         if known is not None:
@@ -60,17 +60,17 @@ class Readings:
         self._g += 1
         self._connection.requests += 1
         window = new_window(self._connection, self._limits, self._asked.events, self._asked.bytes)
-        stream = Stream(self._g, reading.id, reading.epoch, window, self._pace, Ladder(self._limits))
+        stream = Stream(self._g, reading.id, reading.epoch, window, self._pace, Backpressure(self._limits))
         self._by_id[reading.id] = self._by_g[stream.g] = stream
         return stream
 
-    def begin(self, reading: Reading, now: float) -> list[fx.Effect]:
+    def begin(self, reading: ReadableRequest, now: float) -> list[fx.Effect]:
         """Follow from the reading's offset, after a snap where the client must forget."""
         stream = self._by_id[reading.id]
         stream.restart(reading.o, reading.head, reading.epoch)
         out: list[fx.Effect] = [fx.Follow(reading.id)]
         if reading.head > reading.o:
-            out.append(fx.Measure(fx.Measured.REPLAYED_EVENTS, reading.head - reading.o))
+            out.append(fx.Measure(fx.MeasureKind.REPLAYED_EVENTS, reading.head - reading.o))
         if reading.snap is not None:
             out.append(fx.Emit(stream.snap(reading.snap)))
         return out + self._deliver(stream, now)
@@ -79,7 +79,7 @@ class Readings:
         """The client moves its cursor: send nothing of this request until it is known where to."""
         if id in self._by_id:
             self._by_id[id].moving = True
-            return [fx.Measure(fx.Measured.GAPS_REPAIRED, 1)]
+            return [fx.Measure(fx.MeasureKind.GAPS_REPAIRED, 1)]
         return []
 
     def broken(self, id: str) -> list[fx.Effect]:
@@ -151,9 +151,9 @@ class Readings:
                 problem = f"offset {o} of g {g} was not sent yet"
                 bad = BadAck(refusal(ErrorCode.BAD_MESSAGE, problem), stream.id, beyond=True)
                 continue
-            out.append(fx.Measure(fx.Measured.ACK_LAG_EVENTS, stream.window.sent - stream.window.acked))
+            out.append(fx.Measure(fx.MeasureKind.ACK_LAG_EVENTS, stream.window.sent - stream.window.acked))
             if stream.ack(o, now):
-                out.append(fx.Report(stream.id, stuck=False))
+                out.append(fx.ReportReader(stream.id, stuck=False))
             if stream.done():
                 out.extend(self.drop(stream.id, done=True))
         if acks or windows:
@@ -188,12 +188,12 @@ class Readings:
         if stream.damaged is not None:
             return out + self._refuse(stream)
         if (stalled := stream.take_stall()) is not None:
-            out.append(fx.Measure(fx.Measured.STALL_SECONDS, stalled))
+            out.append(fx.Measure(fx.MeasureKind.STALL_SECONDS, stalled))
         if (climbed := stream.climb(now)) is not None:
             if climbed.paused:
                 out.append(fx.Emit(m.Event(stream.g, "paused")))
             if climbed.stuck:
-                out.append(fx.Report(stream.id, stuck=True))
+                out.append(fx.ReportReader(stream.id, stuck=True))
         stream.note_due()
         if stream.wants_log():
             stream.reading = True

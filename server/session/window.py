@@ -26,7 +26,7 @@ class ConnectionWindow:
         return max(0, self.bytes_max - self.unacked)
 
 
-class Window:
+class RequestWindow:
     """One request's window on one connection."""
 
     def __init__(self, connection: ConnectionWindow, events_max: int, bytes_max: int) -> None:

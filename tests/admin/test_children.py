@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from admin import children
-from admin.children import Child, rotate_logs, rotate_once
+from admin.children import ChildProcess, rotate_logs, rotate_once
 from core.errors import StartupError
 from core.processes import GATEWAY
 from tests.server.virtual.loop import passed, passing, played
@@ -56,7 +56,7 @@ class Stage:
         self.began = list[float]()
         self.said = list[str]()
         (home / "logs").mkdir()
-        self.child = Child(GATEWAY, ["gateway", "--x"], home, {"MORE": "1"}, self.said.append)
+        self.child = ChildProcess(GATEWAY, ["gateway", "--x"], home, {"MORE": "1"}, self.said.append)
         monkeypatch.setattr(children, "spawn", self._spawn)
 
     async def _spawn(self, argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
@@ -125,7 +125,7 @@ def test_stopping_asks_first_and_kills_what_does_not_end_in_time(stage: Stage):
 
     async def day(ends_seconds: float) -> float:
         stage.starts = [lambda: Process(ALWAYS_SECONDS, ends_seconds, 0)] * 2
-        stage.child = Child(
+        stage.child = ChildProcess(
             GATEWAY, ["gateway", "--x"], stage.child.log.parent.parent, {"MORE": "1"}, stage.said.append
         )
         running = asyncio.create_task(stage.child.run())

@@ -16,10 +16,10 @@ from admin.console import Console
 from admin.operators import REFUSED_ROWS_A_MINUTE
 from billing.api import (
     PLATFORM,
-    Compared,
+    Comparison,
     NoisyFinding,
+    RefusalSearch,
     RefusalTally,
-    SoughtRefusals,
     create_tenant,
 )
 from billing.audit.log import list_rows
@@ -204,7 +204,7 @@ class Asked:
     def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         nothing: Any = None
         self.console = Console(settings, nothing, nothing)
-        self.sought: list[SoughtRefusals] = []
+        self.sought: list[RefusalSearch] = []
         self.compared: list[bool] = []
         monkeypatch.setattr(console, "find_refusals", self._refusals)
         monkeypatch.setattr(console, "Reconciliation", self._reconciliation)
@@ -213,7 +213,7 @@ class Asked:
     async def _who(self, _: object) -> str:
         return "an operator"
 
-    async def _refusals(self, _: object, sought: SoughtRefusals) -> dict[str, int]:
+    async def _refusals(self, _: object, sought: RefusalSearch) -> dict[str, int]:
         self.sought.append(sought)
         return {"refused": 1}
 
@@ -221,7 +221,7 @@ class Asked:
         self.compared.append(stores)
         return self
 
-    async def run(self) -> list[Compared]:
+    async def run(self) -> list[Comparison]:
         """As billing's."""
         return []
 
@@ -239,7 +239,7 @@ async def test_refusals_are_those_of_the_last_hour(settings: Settings, monkeypat
         assert await asked.get("/api/refusals") == {"refused": 1}
         await asked.get("/api/refusals?tenant=t1")
         hour: dict[str, Any] = {"since_ms": watch.ms - 3_600_000, "until_ms": watch.ms + 3_600_000}
-    assert asked.sought == [SoughtRefusals(**hour, tenant=of, limit=50) for of in (None, "t1")]
+    assert asked.sought == [RefusalSearch(**hour, tenant=of, limit=50) for of in (None, "t1")]
 
 
 async def test_books_are_compared_every_ten_seconds(settings: Settings, monkeypatch: pytest.MonkeyPatch):

@@ -9,15 +9,15 @@ import pytest
 from redis.exceptions import ResponseError
 
 from admin import console
-from admin.children import Child
-from admin.up import Up
+from admin.children import ChildProcess
+from admin.up import PlatformStart
 from billing.posting import biller
 from core import leash
 from core.errors import StartupError
 from core.processes import BILLER
 from core.service import why_it_ended
 from core.settings import Settings
-from core.stores import stores
+from core.stores import open_stores
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
 from server import main as gateway
@@ -94,7 +94,7 @@ async def test_a_supervisor_without_its_folder(home: Path, redis_url: str):
     settings = _settings(home / "file" / "home", redis_url)
 
     async def serve(settings: Settings, stop: asyncio.Event) -> None:
-        async with stores(settings) as (_, redis):
+        async with open_stores(settings) as (_, redis):
             await Supervisor(settings, redis, 1).run(stop)
 
     assert (await refused(serve, settings)).startswith("cannot use PARLEY_HOME")
@@ -106,7 +106,7 @@ async def test_up_ends_where_a_child_cannot_be_started(
     """It does not wait for ever for what nobody starts again; its other children are stopped."""
     stopped = list[str]()
 
-    class Fake(Child):
+    class Fake(ChildProcess):
         async def run(self) -> None:
             if self.name == BILLER.name:
                 raise StartupError("cannot start python: Permission denied")
@@ -115,19 +115,19 @@ async def test_up_ends_where_a_child_cannot_be_started(
         async def stop(self) -> None:
             stopped.append(self.name)
 
-    async def prepared(self: Up) -> tuple[str, None]:
+    async def prepared(self: PlatformStart) -> tuple[str, None]:
         return "model", None
 
-    async def announced(self: Up, demo: object, stop: asyncio.Event) -> None:
+    async def announced(self: PlatformStart, demo: object, stop: asyncio.Event) -> None:
         await stop.wait()
 
-    monkeypatch.setattr("admin.up.Child", Fake)
-    monkeypatch.setattr(Up, "_prepare", prepared)
-    monkeypatch.setattr(Up, "_announce", announced)
+    monkeypatch.setattr("admin.up.ChildProcess", Fake)
+    monkeypatch.setattr(PlatformStart, "_prepare", prepared)
+    monkeypatch.setattr(PlatformStart, "_announce", announced)
     settings = _settings(home, redis_url)
 
     async def serve(settings: Settings, stop: asyncio.Event) -> None:
-        await soon(Up(settings, 1, "model", as_json=True).run(stop))
+        await soon(PlatformStart(settings, 1, "model", as_json=True).run(stop))
 
     assert await refused(serve, settings) == "cannot start python: Permission denied"
     assert sorted(stopped) == sorted(["gateway", "console", "biller", "supervisor"] * 2)

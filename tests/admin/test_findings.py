@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from admin import findings
-from admin.findings import Noisy, books_of, read_books, read_noisy
-from billing.api import Check, Compared, NoisyFinding
+from admin.findings import NoisyTenant, comparison_overview, read_comparisons, read_noisy
+from billing.api import Check, Comparison, NoisyFinding
 
-DIFFERS = Compared(Check.R1, "t1", "input", "nano", 2, 1, age_ms=5, detail="since noon")
+DIFFERS = Comparison(Check.R1, "t1", "input", "nano", 2, 1, age_ms=5, detail="since noon")
 FINDING = NoisyFinding(
     tenant_id="t1",
     id="f1",
@@ -57,9 +57,9 @@ async def test_tenants_are_named_where_books_differ(world: World):
     """One whose name is gone by its id; where all is equal nobody's is asked for."""
     nothing: Any = None
     equal = replace(DIFFERS, actual=2)
-    assert (await read_books(nothing, [equal])).disagreements == []
+    assert (await read_comparisons(nothing, [equal])).disagreements == []
     assert world.asked == 0
-    books = await read_books(nothing, [equal, DIFFERS, replace(DIFFERS, tenant_id="t2")])
+    books = await read_comparisons(nothing, [equal, DIFFERS, replace(DIFFERS, tenant_id="t2")])
     assert [each.name for each in books.disagreements] == ["acme", "t2"]
     assert world.asked == 1
 
@@ -67,12 +67,12 @@ async def test_tenants_are_named_where_books_differ(world: World):
 def test_what_differs_stands_first_in_words():
     """Differences stand before what waits, money as money, tenants by name, a pool's without one."""
     compared = [
-        Compared(Check.R4, "t1", "budget", "nano", 10, 5, waiting="requests end now"),
-        Compared(Check.R5, "", "default", "tokens", 1000, 2000, age_ms=60_000),
-        Compared(Check.R1, "t1", "input", "nano", 1_500_000_000, 1_500_000_001),
-        Compared(Check.R1, "t2", "input", "nano", 7, 7),
+        Comparison(Check.R4, "t1", "budget", "nano", 10, 5, waiting="requests end now"),
+        Comparison(Check.R5, "", "default", "tokens", 1000, 2000, age_ms=60_000),
+        Comparison(Check.R1, "t1", "input", "nano", 1_500_000_000, 1_500_000_001),
+        Comparison(Check.R1, "t2", "input", "nano", 7, 7),
     ]
-    books = books_of(compared, {"t1": "acme"})
+    books = comparison_overview(compared, {"t1": "acme"})
     assert [(each.check, each.compared, each.differing, each.waiting) for each in books.checks] == [
         ("R1", 2, 1, 0),
         ("R4", 1, 0, 1),
@@ -84,14 +84,14 @@ def test_what_differs_stands_first_in_words():
         ("R4", "acme", "-$0.000000005"),
     ]
     assert (books.disagreements_total, books.disagreements[2].detail) == (3, "requests end now")
-    many = books_of([compared[1]] * 200, {})
+    many = comparison_overview([compared[1]] * 200, {})
     assert (len(many.disagreements), many.disagreements_total) == (100, 200)
 
 
 def test_what_differs_longest_stands_first():
     """Within a check; with what was expected and found, in words."""
     compared = [DIFFERS, replace(DIFFERS, age_ms=7), replace(DIFFERS, check=Check.R4, age_ms=9)]
-    found = books_of(compared, {}).disagreements
+    found = comparison_overview(compared, {}).disagreements
     assert [(each.check, each.age_ms) for each in found] == [("R1", 7), ("R1", 5), ("R4", 9)]
     one = found[1]
     assert (one.subject, one.state, one.detail) == ("input", "differs", "since noon")
@@ -106,8 +106,8 @@ async def test_the_noisy_are_named_with_all_that_is_known(world: World):
     free = FINDING.model_copy(update={"id": "f2", "tenant_id": "t2", "throttled_ms": None})
     world.found = [FINDING, free]
     assert await read_noisy(nothing) == [
-        Noisy("f1", "t1", "acme", "p", 1, 2, 900, 500, 4_000, 600, 2),
-        Noisy("f2", "t2", "t2", "p", 1, 2, 900, 500, 4_000, 600, None),
+        NoisyTenant("f1", "t1", "acme", "p", 1, 2, 900, 500, 4_000, 600, 2),
+        NoisyTenant("f2", "t2", "t2", "p", 1, 2, 900, 500, 4_000, 600, None),
     ]
     world.found = [FINDING] * 101
     assert len(await read_noisy(nothing)) == 100

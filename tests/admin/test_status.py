@@ -16,7 +16,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
-from engine.api import Enqueue, Offer, PoolQueue, RequestInput, Sampling, WorkerView, input_encoder
+from engine.api import ClaimOffer, Enqueue, PoolQueue, RequestInput, Sampling, WorkerView, input_encoder
 
 NOW_MS = 1_780_000_000_000
 
@@ -60,7 +60,7 @@ async def read(
     monkeypatch: pytest.MonkeyPatch,
     workers: list[WorkerView] | None = None,
     held: dict[str, list[tuple[str, str]]] | None = None,
-) -> status.Status:
+) -> status.PoolStatus:
     """The status of such a pool."""
     made: Any = Pool(workers or [], held or {})
     monkeypatch.setattr(status, "PoolQueue", made)
@@ -158,7 +158,7 @@ async def test_workers_queue_and_usage_are_shown(settings: Settings, redis: Redi
     for _ in range(2):
         result = await queue.enqueue(_request())
         assert not hasattr(result, "code"), result
-    await queue.claim("w1", 1, Offer("fp", slots=1, kv_tokens=1000, prefill_tokens=1000))
+    await queue.claim("w1", 1, ClaimOffer("fp", slots=1, kv_tokens=1000, prefill_tokens=1000))
     tenant = await create_tenant(database, "acme")
     async with database.transaction() as session:
         session.add(_usage(tenant.tenant_id))

@@ -39,7 +39,7 @@ def test_a_port_in_use(home: Path):
 def test_two_on_one_home(home: Path):
     """The second leaves the first alone."""
     ensure_home(settings_in(home))
-    lock = file_lock.take(home / "up.lock", 0)
+    lock = file_lock.acquire(home / "up.lock", 0)
     assert lock is not None
     assert "another `parley up` runs" in refused(home)
     os.close(lock)

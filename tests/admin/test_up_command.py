@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from admin import up as module
 from admin.demo import Demo
-from admin.up import Up, _program
+from admin.up import PlatformStart, _program
 from core.errors import StartupError
 from core.file_lock import is_held
 from core.settings import Settings
@@ -43,16 +43,16 @@ def test_options_are_settings(
     home: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], told: tuple[Any, ...]
 ):
     """Of this command and of what it starts, wherever that runs."""
-    seen = list[Up]()
+    seen = list[PlatformStart]()
 
-    async def run(self: Up, _: asyncio.Event) -> None:
+    async def run(self: PlatformStart, _: asyncio.Event) -> None:
         seen.append(self)
 
     def as_service(settings: Settings, name: str, main: Any) -> None:
         assert name == "up"
         main(settings, asyncio.Event()).send(None)
 
-    monkeypatch.setattr(Up, "run", run)
+    monkeypatch.setattr(PlatformStart, "run", run)
     monkeypatch.setattr(module.service, "run", as_service)
     monkeypatch.setenv("PARLEY_HOME", str(home / "." / "x" / ".."))
     ended = CliRunner().invoke(module.command, arguments)
@@ -89,17 +89,17 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     begun = list[Path]()
 
     @asynccontextmanager
-    async def redis(_: Up) -> AsyncGenerator[None]:
+    async def redis(_: PlatformStart) -> AsyncGenerator[None]:
         yield
 
-    async def serve(up: Up, _: asyncio.Event) -> None:
+    async def serve(up: PlatformStart, _: asyncio.Event) -> None:
         home = up._settings.home
         assert is_held(home / "up.lock")
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
         begun.append(home)
 
-    monkeypatch.setattr(Up, "_redis", redis)
-    monkeypatch.setattr(Up, "_serve", serve)
+    monkeypatch.setattr(PlatformStart, "_redis", redis)
+    monkeypatch.setattr(PlatformStart, "_serve", serve)
     return begun
 
 
@@ -107,7 +107,7 @@ async def test_a_start_holds_its_folder_and_says_when_it_is_over(
     home: Path, begun: list[Path], capsys: pytest.CaptureFixture[str]
 ):
     """Nobody else reads the folder; afterwards another may have it."""
-    up = Up(settings_in(home / "new", port=0, console_port=0), 1, "m", as_json=False)
+    up = PlatformStart(settings_in(home / "new", port=0, console_port=0), 1, "m", as_json=False)
     for count in (1, 2):
         await up.run(asyncio.Event())
         assert len(begun) == count
@@ -120,7 +120,7 @@ async def test_a_port_in_use_is_told_before_anything_begins(home: Path, begun: l
     """Of the gateway or of the console."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ports: dict[str, Any] = {"port": 0, "console_port": 0} | {name: taken.getsockname()[1]}
-        up = Up(settings_in(home, **ports), 1, "m", as_json=False)
+        up = PlatformStart(settings_in(home, **ports), 1, "m", as_json=False)
         with pytest.raises(StartupError, match=f"PARLEY_{name.upper()}"):
             await up.run(asyncio.Event())
     assert begun == []
@@ -163,7 +163,7 @@ async def test_what_is_prepared_is_said(
         monkeypatch.setattr(module, name, instead)
     monkeypatch.setattr(module, "register_model", registered)
     monkeypatch.setattr(module, "demo_key", demo_key)
-    up = Up(settings_in(home), 1, "m", as_json=False)
+    up = PlatformStart(settings_in(home), 1, "m", as_json=False)
     assert await up._prepare() == ("tiny", None)
     with pytest.raises(StartupError):
         await up._prepare()

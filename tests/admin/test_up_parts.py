@@ -11,7 +11,7 @@ import pytest
 
 from admin import up as module
 from admin.demo import Demo
-from admin.up import Up, _missing, _unless
+from admin.up import PlatformStart, _missing, _unless
 from billing.api import Principal
 from core.embedded import EmbeddedValkey
 from core.errors import StartupError
@@ -24,9 +24,11 @@ WHO = Principal("t1", "p1", "k1", "", frozenset({"chat"}), "bulk", None, False, 
 DEMO = Demo(WHO, "pk_abc_secret", "u1")
 
 
-def up_at(home: Path, as_json: bool = False, **facts: Any) -> Up:
+def up_at(home: Path, as_json: bool = False, **facts: Any) -> PlatformStart:
     """One of three workers."""
-    return Up(settings_in(home, **{"port": 8080, "console_port": 8090} | facts), 3, "smollm2", as_json)
+    return PlatformStart(
+        settings_in(home, **{"port": 8080, "console_port": 8090} | facts), 3, "smollm2", as_json
+    )
 
 
 def test_each_part_is_told_what_it_needs(home: Path):
@@ -74,19 +76,19 @@ class Announced:
         self.home = home
         self.asked = list[tuple[str, str]]()
 
-        async def waited(_: Up, url: str, metrics: str, _stop: asyncio.Event) -> bool:
+        async def waited(_: PlatformStart, url: str, metrics: str, _stop: asyncio.Event) -> bool:
             self.asked.append((url, metrics))
             return ready
 
         async def code(_: Settings) -> str:
             return "operator-code"
 
-        monkeypatch.setattr(Up, "_ready", waited)
+        monkeypatch.setattr(PlatformStart, "_ready", waited)
         monkeypatch.setattr(module, "operator_code_on_record", code)
         monkeypatch.setattr(module, "make_link_code", lambda *facts: "-".join(map(str, facts[1:4])))
         monkeypatch.setattr("sys.argv", ["/no/such/parley"])
 
-    def by(self, up: Up) -> dict[str, str]:
+    def by(self, up: PlatformStart) -> dict[str, str]:
         """Have it announced."""
 
         async def day() -> None:
@@ -264,12 +266,12 @@ class Parts:
             parts.log.append(f"+{folder.name}")
             await asyncio.Event().wait()
 
-        async def announced(_: Up, demo: Demo, _stop: asyncio.Event) -> None:
+        async def announced(_: PlatformStart, demo: Demo, _stop: asyncio.Event) -> None:
             parts.log.append(f"!{demo.user}")
 
-        monkeypatch.setattr(module, "Child", Fake)
+        monkeypatch.setattr(module, "ChildProcess", Fake)
         monkeypatch.setattr(module, "rotate_logs", rotating)
-        monkeypatch.setattr(Up, "_announce", announced)
+        monkeypatch.setattr(PlatformStart, "_announce", announced)
 
 
 @pytest.mark.parametrize("prepares_seconds", [0.0, 5.0])
@@ -279,7 +281,7 @@ def test_all_run_until_it_is_stopped(
     """Then all are stopped; nothing begins where it was stopped while it was prepared."""
     parts = Parts(monkeypatch)
 
-    async def prepared(_: Up) -> tuple[str, Demo]:
+    async def prepared(_: PlatformStart) -> tuple[str, Demo]:
         await passing(prepares_seconds)
         return "tiny", DEMO
 
@@ -290,7 +292,7 @@ def test_all_run_until_it_is_stopped(
         assert len(asyncio.all_tasks()) == 1
         return passed()
 
-    monkeypatch.setattr(Up, "_prepare", prepared)
+    monkeypatch.setattr(PlatformStart, "_prepare", prepared)
     assert played(day()) == 3
     names = sorted(("gateway", "console", "biller", "supervisor"))
     if prepares_seconds:

@@ -4,9 +4,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from admin.usage.asked import read_asked, window_of
+from admin.usage.asked import read_query, window_of
 from admin.usage.told import USAGE
-from billing.api import Calendar, Window, month_number
+from billing.api import Calendar, PeriodWindow, month_number
 from core.errors import Refused
 
 BERLIN = Calendar(ZoneInfo("Europe/Berlin"))
@@ -17,15 +17,18 @@ NOON = 1_790_848_800_000  # 2026-10-01T12:00+02:00
 @pytest.mark.parametrize(
     ("times", "expected"),
     [
-        ({}, Window(OCTOBER.start_ms, NOON)),
+        ({}, PeriodWindow(OCTOBER.start_ms, NOON)),
         ({"month": "2026-10"}, OCTOBER),
-        ({"from": "2026-10-01T11:00"}, Window(NOON - 3_600_000, NOON)),
-        ({"from": "2026-10-01T11:00+02:00"}, Window(NOON - 3_600_000, NOON)),
-        ({"from": "2026-10-01T09:00Z"}, Window(NOON - 3_600_000, NOON)),
-        ({"from": "2026-10-01T09:00:00.5Z", "to": "2026-10-02"}, Window(NOON - 3_599_500, NOON + 43_200_000)),
+        ({"from": "2026-10-01T11:00"}, PeriodWindow(NOON - 3_600_000, NOON)),
+        ({"from": "2026-10-01T11:00+02:00"}, PeriodWindow(NOON - 3_600_000, NOON)),
+        ({"from": "2026-10-01T09:00Z"}, PeriodWindow(NOON - 3_600_000, NOON)),
+        (
+            {"from": "2026-10-01T09:00:00.5Z", "to": "2026-10-02"},
+            PeriodWindow(NOON - 3_599_500, NOON + 43_200_000),
+        ),
     ],
 )
-def test_a_time_is_the_tenants_where_it_says_no_other(times: dict[str, str], expected: Window) -> None:
+def test_a_time_is_the_tenants_where_it_says_no_other(times: dict[str, str], expected: PeriodWindow) -> None:
     """By default the month that runs, up to now."""
     assert window_of(times, BERLIN, NOON) == expected
 
@@ -49,21 +52,21 @@ def test_a_time_that_is_half_or_none_is_named(times: dict[str, str], says: str) 
 def test_all_but_where_and_how_a_page_is_written_is_the_question() -> None:
     """A cursor is for these: the same on each page, in whatever order they are given."""
     asked = [("month", "2026-10"), ("by", "user"), ("bucket", "day"), ("user", "ann"), ("user", "bob")]
-    same = read_asked(asked, USAGE.facets).same
-    assert read_asked([*reversed(asked)], USAGE.facets).same == same
+    same = read_query(asked, USAGE.facets).same
+    assert read_query([*reversed(asked)], USAGE.facets).same == same
     of_page = [("limit", "5"), ("format", "csv"), ("cursor", "x")]
-    assert read_asked([*asked, *of_page], USAGE.facets).same == same
+    assert read_query([*asked, *of_page], USAGE.facets).same == same
     for at, (name, value) in enumerate(asked):
         for other in ([], [(name, {"day": "hour", "user": "key"}.get(value, f"{value}1"))]):
             changed = [*asked[:at], *other, *asked[at + 1 :]]
-            assert read_asked(changed, USAGE.facets).same != same, (name, other)
+            assert read_query(changed, USAGE.facets).same != same, (name, other)
 
 
 @pytest.mark.parametrize(("limit", "taken"), [("1", 1), ("1000", 1000), ("1001", 0), ("0", 0), ("٣", 0)])
 def test_a_page_has_one_to_a_thousand_rows(limit: str, taken: int) -> None:
     """In ASCII digits."""
     if taken:
-        assert read_asked([("limit", limit)], USAGE.facets).rows_max == taken
+        assert read_query([("limit", limit)], USAGE.facets).rows_max == taken
         return
     with pytest.raises(Refused, match="limit: a number from 1 to 1000"):
-        read_asked([("limit", limit)], USAGE.facets)
+        read_query([("limit", limit)], USAGE.facets)

@@ -23,7 +23,7 @@ from billing.cli.usage import usage_command
 from billing.cli.users import users_command
 from billing.cli.wallets import wallets_command
 from billing.quota.types import Admitted
-from billing.reconciliation.comparison import Check, State
+from billing.reconciliation.comparison import Check, ComparisonState
 from billing.reconciliation.run import Reconciliation
 from billing.tables.ledger import UsageLine
 from billing.tenants.tenancy import create_tenant, find_tenant
@@ -125,7 +125,7 @@ class Acme:
         async def look(books: Books) -> None:
             settings = settings_in(self._home, redis_url=self._redis_url)
             found = await Reconciliation(books.db, books.redis, settings).run({Check.R4}, books.tenant)
-            assert [each.facts() for each in found if each.state is not State.EQUAL] == []
+            assert [each.facts() for each in found if each.state is not ComparisonState.EQUAL] == []
 
         self.does(look)
 

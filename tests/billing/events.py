@@ -2,7 +2,7 @@
 
 import msgspec
 
-from billing.booking.admissions import asked_of, seal
+from billing.booking.admissions import seal, sealed_admission_of
 from billing.prices.rating import counts_of, rate
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 from core.signed_text import Keyring
@@ -46,4 +46,6 @@ def sealed(event: UsageEvent) -> UsageEvent:
         "asked_output": max(0, event.output_text + event.output_reasoning),
     }
     asked = msgspec.structs.replace(event, **facts)
-    return msgspec.structs.replace(asked, seal=seal(asked_of(asked), Keyring(TEST_SECRET.encode())))
+    return msgspec.structs.replace(
+        asked, seal=seal(sealed_admission_of(asked), Keyring(TEST_SECRET.encode()))
+    )

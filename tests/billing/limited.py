@@ -5,18 +5,18 @@ from dataclasses import replace
 import msgspec
 from redis.asyncio import Redis
 
-from billing.limits import Dimension, Limits, MoneyLimit, Scope, UnitLimit
-from billing.periods import Window
+from billing.limits import Dimension, MoneyLimit, RequestLimits, Scope, UnitLimit
+from billing.periods import PeriodWindow
 from billing.prices.rating import Counts, rate
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
-from billing.quota.types import Admission, Admitted, Extension
+from billing.quota.types import Admission, Admitted, AllowanceExtension
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 from core.errors import Refusal
 from core.settings import Settings
 
 NOW = 4_000_000_000_000  # in 2096: what Redis forgets by its own clock is not forgotten
-WINDOW = Window(NOW - 500_000_000, NOW + 2_000_000_000)
+WINDOW = PeriodWindow(NOW - 500_000_000, NOW + 2_000_000_000)
 NANO = PinnedPrices(
     book="b", version=1, input_nano=1_000_000, cached_input_nano=500_000, output_nano=2_000_000
 )
@@ -45,14 +45,14 @@ class Tenant:
         self.redis = redis
         self.quota = Quota(redis, settings)
         self.now = NOW
-        self.limits = Limits()
+        self.limits = RequestLimits()
         self.prices = NANO
         self.limit(*limits)
 
     def limit(self, *limits: UnitLimit | MoneyLimit) -> None:
         """From now on these hold."""
         units = tuple(each for each in limits if isinstance(each, UnitLimit))
-        self.limits = Limits(units, tuple(each for each in limits if isinstance(each, MoneyLimit)))
+        self.limits = RequestLimits(units, tuple(each for each in limits if isinstance(each, MoneyLimit)))
 
     def admission(self, id: str, input: int = 100, chunk: int = 256, **facts: object) -> Admission:
         """A request of it."""
@@ -91,7 +91,7 @@ class Tenant:
         assert isinstance(answer, Refusal), answer
         return answer
 
-    async def extend(self, id: str, to_tokens: int) -> Extension:
+    async def extend(self, id: str, to_tokens: int) -> AllowanceExtension:
         """At the tenant's time."""
         return await self.quota.extend("t1", id, to_tokens, self.now)
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from billing.alerts.outbox import Sender
+from billing.alerts.outbox import OutboxSender
 from core.database import Database
 from tests.support.home import settings_in
 
@@ -13,7 +13,7 @@ async def main() -> None:
     """Send until killed."""
     settings = settings_in(Path(sys.argv[1]), database_url=sys.argv[2], alert_private_targets=True)
     database = Database(settings.database_endpoint)
-    await Sender(database, settings, claim_ms=1).run(asyncio.Event())
+    await OutboxSender(database, settings, claim_ms=1).run(asyncio.Event())
 
 
 if __name__ == "__main__":

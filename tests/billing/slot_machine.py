@@ -14,8 +14,8 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
-from billing.limits import Dimension, Limits, MoneyLimit, Scope, UnitLimit
-from billing.periods import Window
+from billing.limits import Dimension, MoneyLimit, RequestLimits, Scope, UnitLimit
+from billing.periods import PeriodWindow
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
 from billing.quota.types import Admitted
@@ -64,10 +64,10 @@ class Slot(RuleBasedStateMachine):
         """The history's time."""
         return self.tenant.now
 
-    def limits(self) -> Limits:
+    def limits(self) -> RequestLimits:
         """What a gateway knows now."""
         start = self.now - self.now % HOUR_MS
-        window = Window(start, start + HOUR_MS)
+        window = PeriodWindow(start, start + HOUR_MS)
         money = (
             MoneyLimit(
                 scope,
@@ -81,7 +81,7 @@ class Slot(RuleBasedStateMachine):
             )
             for scope, limit, hard, shadow in self.budgets
         )
-        return Limits(self.units, tuple(money))
+        return RequestLimits(self.units, tuple(money))
 
     @initialize(units=UNITS, budgets=BUDGETS)
     def begin(self, units: list[UnitLimit], budgets: list[tuple[Scope, int, bool, bool]]) -> None:
@@ -168,7 +168,7 @@ class Slot(RuleBasedStateMachine):
         request = self.model.requests.get(id)
         return request is not None and request.state != "released"
 
-    def warm(self, limits: Limits) -> None:
+    def warm(self, limits: RequestLimits) -> None:
         """As `admit` does by itself where there are books."""
         for limit in limits.money:
             if limit.key not in self.model.counts:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from math import ceil
 
-from billing.limits import Dimension, Limits, MoneyLimit, UnitLimit
+from billing.limits import Dimension, MoneyLimit, RequestLimits, UnitLimit
 
 UNIT = 60_000
 GRACE_MS = 60_000
@@ -43,7 +43,7 @@ class Count:
 class Request:
     """What the slot knows of one."""
 
-    limits: Limits
+    limits: RequestLimits
     input: int
     granted: int
     deadline: int
@@ -100,7 +100,7 @@ class Model:
         """Places that are taken."""
         return sum(until > now for until in self.places.get(key, {}).values())
 
-    def admits(self, limits: Limits, input: int, chunk: int, now: int) -> int | None:
+    def admits(self, limits: RequestLimits, input: int, chunk: int, now: int) -> int | None:
         """How many tokens of output it is granted at first; None: something refuses it."""
         for limit in limits.money:
             if limit.hard and not limit.shadow:
@@ -122,7 +122,7 @@ class Model:
         used = self.buckets.get(unit.key, Bucket()).now(now)
         return unit.limit > 0 and (used == 0 or used + taken(unit, 1, input, chunk) <= unit.burst * UNIT)
 
-    def admit(self, id: str, limits: Limits, input: int, chunk: int, now: int, deadline: int) -> None:
+    def admit(self, id: str, limits: RequestLimits, input: int, chunk: int, now: int, deadline: int) -> None:
         """It was let in."""
         for unit in limits.units:
             if unit.dimension is Dimension.CONCURRENCY:
@@ -163,7 +163,7 @@ class Model:
         streams = max(1, len(self.holders(limit.key))) if tokens > 1 else 1
         return more > 0 and more * streams > self.left(limit)
 
-    def _take(self, limits: Limits, requests: int, input: int, output: int, now: int) -> None:
+    def _take(self, limits: RequestLimits, requests: int, input: int, output: int, now: int) -> None:
         for unit in limits.units:
             if unit.dimension is not Dimension.CONCURRENCY and taken(unit, requests, input, output):
                 bucket = self.buckets.setdefault(unit.key, Bucket(rate=unit.limit))

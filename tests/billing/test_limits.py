@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
 from billing.enforcement import limit_cache
-from billing.enforcement.limit_cache import KEPT_MS, LimitBook, read_rows
+from billing.enforcement.limit_cache import KEPT_MS, LimitCache, read_rows
 from billing.enforcement.limit_settings import (
     ROWS_MAX,
     end_budget,
@@ -25,9 +25,9 @@ from billing.limits import (
     LIMIT_NANO_MAX,
     UNITS_MAX,
     Dimension,
-    Facts,
-    Limits,
     Mode,
+    RequestFacts,
+    RequestLimits,
     Scope,
     TenantRows,
     limits_of,
@@ -42,7 +42,7 @@ from tests.support.patience import wait_until
 
 BERLIN = ZoneInfo("Europe/Berlin")
 AT = 1_790_000_000_000
-FACTS = Facts("t1", "p1", "k1", "u1", "llama-8b")
+FACTS = RequestFacts("t1", "p1", "k1", "u1", "llama-8b")
 A = {"tenant_id": "t1", "id": "a", "created_ms": 1}
 
 
@@ -58,7 +58,7 @@ def budget(scope: str = "tenant", limit: int = 10, **facts: object) -> Budget:
     return Budget(**{**of, **facts})  # type: ignore[arg-type]
 
 
-def of(*rows: QuotaPolicy | Budget, facts: Facts = FACTS, wallet: int | None = None) -> Limits:
+def of(*rows: QuotaPolicy | Budget, facts: RequestFacts = FACTS, wallet: int | None = None) -> RequestLimits:
     """What these rows mean for a request."""
     policies = [row for row in rows if isinstance(row, QuotaPolicy)]
     budgets = [row for row in rows if isinstance(row, Budget)]
@@ -70,9 +70,9 @@ def test_a_limit_for_all_is_one_for_each() -> None:
     whom nobody has seen yet has it from the first request on."""
     (unit,) = of(policy("user")).units
     assert (unit.scope, unit.scope_id) == (Scope.USER, "u1")
-    other = Facts("t1", "p1", "k1", "u:2", "llama-8b")
+    other = RequestFacts("t1", "p1", "k1", "u:2", "llama-8b")
     assert of(policy("user"), facts=other).units[0].key != unit.key
-    assert of(policy("user"), facts=Facts("t1", "p1", "k1", "", "m")) == Limits()
+    assert of(policy("user"), facts=RequestFacts("t1", "p1", "k1", "", "m")) == RequestLimits()
 
 
 def test_what_is_counted_has_one_key_whatever_the_limit_is() -> None:
@@ -80,7 +80,7 @@ def test_what_is_counted_has_one_key_whatever_the_limit_is() -> None:
     assert of(policy(limit=1)).units[0].key == of(policy(limit=2, id="b")).units[0].key
     assert of(budget(limit=1)).money[0].key == of(budget(limit=2, id="b")).money[0].key
     keys = {
-        of(policy("user"), facts=Facts("t1", "p", "k", user, "m")).units[0].key
+        of(policy("user"), facts=RequestFacts("t1", "p", "k", user, "m")).units[0].key
         for user in ("a", "a:*", "a%3A*", "a*", "é", "~", "")
         if user
     }
@@ -95,7 +95,7 @@ def test_the_row_that_names_it_holds_then_the_tenant_s_own_then_the_plan_s() -> 
     assert [unit.limit for unit in of(plan).units] == [1]
     assert [unit.limit for unit in of(plan, own).units] == [2]
     assert [unit.limit for unit in of(named, own, plan).units] == [3]
-    assert of(policy("project", scope_id="p2")) == Limits()
+    assert of(policy("project", scope_id="p2")) == RequestLimits()
     both = of(own, policy("project", 4, id="x", dimension="concurrency"), policy("key", 5, id="y")).units
     assert sorted(unit.limit for unit in both) == [2, 4, 5]
     assert [money.limit_nano for money in of(budget("user", 1), budget("user", 2, scope_id="u1")).money] == [
@@ -116,7 +116,7 @@ def test_models_are_chosen_by_their_names() -> None:
     """Complaint 10: a pattern that matches nothing is seen by `parley limits`, and one that matches counts
     under itself, whatever alias was asked for."""
     assert of(policy(model_glob="llama-*")).units[0].model_glob == "llama-*"
-    assert of(policy(model_glob="gpt-*")) == Limits()
+    assert of(policy(model_glob="gpt-*")) == RequestLimits()
     (each,) = of(policy("model")).units
     assert (each.scope, each.scope_id) == (Scope.MODEL, "llama-8b")
 
@@ -309,7 +309,7 @@ class Book:
 
     def __init__(self, database: Database, tenant: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.looks = 0
-        self.book = LimitBook(database)
+        self.book = LimitCache(database)
         self.tenant = tenant
         monkeypatch.setattr(limit_cache, "read_rows", self._read)
 
@@ -350,7 +350,7 @@ async def test_limits_outlive_a_database_that_does_not_answer(
     """What was known holds on; of whom nothing was ever known is refused, not let through. Complaint 12."""
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     await set_policy(sqlite, redis, tenant, scope="tenant", dimension="concurrency", limit=1)
-    book = LimitBook(sqlite)
+    book = LimitCache(sqlite)
     known = await book.limits_for(tenant, "p", "k", "u", "m", AT)
 
     async def broken(*_: object) -> TenantRows:
@@ -377,5 +377,5 @@ async def test_a_tenant_gets_its_plan_s_limits(database: Database, redis: Redis,
         session.add(plan)
         await session.flush()
         row.plan_id = plan.id
-    limits = await LimitBook(database).limits_for(tenant, "p", "k", "u", "m", AT)
+    limits = await LimitCache(database).limits_for(tenant, "p", "k", "u", "m", AT)
     assert [unit.limit for unit in limits.units] == [7]

@@ -12,7 +12,7 @@ from billing.periods import (
     Calendar,
     ClosedMonth,
     Period,
-    Window,
+    PeriodWindow,
     month_number,
     month_text,
     window_at,
@@ -79,18 +79,18 @@ def test_windows_begin_at_local_midnight() -> None:
     """Also of a day of 23 hours, and of a month with a day of 25."""
     berlin = ZoneInfo("Europe/Berlin")
     spring = window_at(Period.DAY, berlin, ms("2026-03-29T12:00+00:00"))
-    assert spring == Window(ms("2026-03-29T00:00+01:00"), ms("2026-03-30T00:00+02:00"))
+    assert spring == PeriodWindow(ms("2026-03-29T00:00+01:00"), ms("2026-03-30T00:00+02:00"))
     assert spring.end_ms - spring.start_ms == 23 * 3_600_000
     october = window_at(Period.MONTH, berlin, ms("2026-10-31T22:59:59+00:00"))
-    assert october == Window(ms("2026-10-01T00:00+02:00"), ms("2026-11-01T00:00+01:00"))
+    assert october == PeriodWindow(ms("2026-10-01T00:00+02:00"), ms("2026-11-01T00:00+01:00"))
     week = window_at(Period.WEEK, ZoneInfo("Asia/Kathmandu"), ms("2026-11-21T00:00+00:00"))
-    assert week == Window(ms("2026-11-16T00:00+05:45"), ms("2026-11-23T00:00+05:45"))
+    assert week == PeriodWindow(ms("2026-11-16T00:00+05:45"), ms("2026-11-23T00:00+05:45"))
 
 
 @pytest.mark.parametrize("at_ms", [0, 5, LAST_MS - 1])
 def test_a_lifetime_has_one_window(at_ms: int) -> None:
     """Which holds any time that there is."""
-    assert window_at(Period.LIFETIME, ZoneInfo("UTC"), at_ms) == Window(0, LAST_MS)
+    assert window_at(Period.LIFETIME, ZoneInfo("UTC"), at_ms) == PeriodWindow(0, LAST_MS)
 
 
 def test_what_is_no_zone_or_no_time_is_refused() -> None:
@@ -172,9 +172,9 @@ def test_days_of_months_around_closed_ones_are_of_their_zones_and_in_their_month
     october = month_number(2026, 10)
     whole = Calendar(utc).window(october)
     begins = whole.start_ms - 12 * HOUR_MS
-    calendar = Calendar(tokyo, {october: ClosedMonth(Window(begins, whole.end_ms), utc)})
+    calendar = Calendar(tokyo, {october: ClosedMonth(PeriodWindow(begins, whole.end_ms), utc)})
     zones = [calendar.zone_of(october + number).key for number in (-2, -1, 0, 1)]
     assert zones == ["UTC", "UTC", "UTC", "Asia/Tokyo"]
     midnight = whole.start_ms - 24 * HOUR_MS
-    assert calendar.day_at(begins - 1) == Window(midnight, begins)
-    assert calendar.day_at(begins) == Window(begins, whole.start_ms)
+    assert calendar.day_at(begins - 1) == PeriodWindow(midnight, begins)
+    assert calendar.day_at(begins) == PeriodWindow(begins, whole.start_ms)

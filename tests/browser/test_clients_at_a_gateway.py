@@ -24,7 +24,7 @@ from tests.conformance.clients.steps import Options
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
 from tests.server.site import running_site
 from tests.support.balancer import running_balancer
-from tests.support.gateways import Gateway, WatchedEngine, running_gateways
+from tests.support.gateways import Gateway, LetterEngine, running_gateways
 from tests.support.patience import wait_until
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -169,7 +169,7 @@ async def test_a_revoked_key_stops_a_client(make: Make, sqlite: Database, redis:
 
 async def test_a_drain_is_a_handover(make: Make, sqlite: Database, redis: Redis, settings: Settings):
     """SIGTERM to the gateway in mid-answer: the other one carries on, no connection is lost."""
-    engine = WatchedEngine(step_seconds=0.02)
+    engine = LetterEngine(step_seconds=0.02)
     options = {"max_tokens": 200, "min_tokens": 200}
     async with (
         running_gateways(settings, sqlite, redis, PARLEY_DRAIN_SECONDS_MAX="6") as fleet,

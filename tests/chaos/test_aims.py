@@ -19,7 +19,7 @@ from chaos.bench import enforced, fairness, masks, seams, visible
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay, silent, slow_readers
 from chaos.figures.figures import Figure, show
-from chaos.installation.measure import Usage
+from chaos.installation.measure import CpuUsage
 from engine.api import Sampling
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +85,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
 
 def sessions(each: int) -> list[Figure]:
     """Sessions that take so many bytes each."""
-    return capacity.Held(10, 10 * each, 0, 0, 1.0, 1.0, 0.1, 0, 0).figures()
+    return capacity.GatewayMemory(10, 10 * each, 0, 0, 1.0, 1.0, 0.1, 0, 0).figures()
 
 
 def drained(pause: float, whole: int, code: int) -> list[Figure]:
@@ -95,14 +95,16 @@ def drained(pause: float, whole: int, code: int) -> list[Figure]:
 
 def relayed(cpu_seconds: float) -> list[Figure]:
     """As many tokens as are aimed at for a CPU second."""
-    before, after = Usage(0.0, 0.0, 0.0), Usage(1.0, cpu_seconds, 0.0)
+    before, after = CpuUsage(0.0, 0.0, 0.0), CpuUsage(1.0, cpu_seconds, 0.0)
     fed = {"tokens": 1.0, "entries": 1.0, "kept_up": 1.0}
     return relay.Relayed(relay.TARGET, relay.TARGET // 2, 1.0, before, after, [0.1], fed).figures(1, 2.0)
 
 
 def grown(each: int) -> list[Figure]:
     """Ten clients, for which the gateway grew by so many bytes each once their windows were full."""
-    points = [slow_readers.Point(str(at), 1, memory, 0) for at, memory in enumerate((0, 5, 5 + 10 * each))]
+    points = [
+        slow_readers.MemoryPoint(str(at), 1, memory, 0) for at, memory in enumerate((0, 5, 5 + 10 * each))
+    ]
     return slow_readers._figures(points, 1.0, 10)
 
 
@@ -113,7 +115,7 @@ def crowded(ratio: float) -> list[Figure]:
 
 def continued(different: list[int], apart: float) -> list[Figure]:
     """Ten answers, some of which a seam changed."""
-    row = seams.Row("made up", lambda _: Sampling(max_tokens=1), checked=True)
+    row = seams.SeamCase("made up", lambda _: Sampling(max_tokens=1), checked=True)
     return seams._figures(seams.Result(row, 10, 20, different, apart))
 
 
@@ -124,7 +126,7 @@ def walked(seconds: float) -> dict[str, Any]:
 
 def seen(seconds: float) -> list[Figure]:
     """Answers of which one was seen so late."""
-    return visible.Seen("sqlite", 10, 1.0, 0.1, 0.2, seconds).figures()
+    return visible.VisibleTimes("sqlite", 10, 1.0, 0.1, 0.2, seconds).figures()
 
 
 @pytest.mark.parametrize("name", within_and_beyond())

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from billing.api import Bucket, Facet, GroupBy, MoneySum
+from billing.api import Facet, GroupBy, MoneySum, UsageBucket
 from chaos.bench import (
     billing,
     enforced,
@@ -22,14 +22,14 @@ from chaos.bench import (
     quotas,
     tampering,
 )
-from chaos.bench.engine_testbed import Watched
+from chaos.bench.engine_testbed import WorkerSamples
 from chaos.bench.fuzz import command, ground
 from chaos.bench.fuzz.holds import Holds
 from chaos.bench.session import cancel, relay, resume, wire_bytes
 from chaos.bench.session.reader import JSON, MSGPACK
 from chaos.figures.figures import Figure
 from chaos.figures.samples import Sample
-from chaos.installation.measure import Usage
+from chaos.installation.measure import CpuUsage
 from chaos.tampering.trying import Tried
 
 LOW, HIGH = 1e-6, 1e6
@@ -46,9 +46,9 @@ def first_tokens(share: float, value: float) -> list[Sample]:
     return [Sample(0.0, ((each, 1),)) for each in at(share, value)]
 
 
-def met(share: float, value: float, waiting: int = 0) -> noisy.Met:
+def met(share: float, value: float, waiting: int = 0) -> noisy.NoisySamples:
     """One setting of the noisy neighbour."""
-    return noisy.Met(first_tokens(share, value), [1, 2], Watched([3], [4], waiting))
+    return noisy.NoisySamples(first_tokens(share, value), [1, 2], WorkerSamples([3], [4], waiting))
 
 
 def flooded(of_full: float, waiting: int) -> list[Figure]:
@@ -59,7 +59,9 @@ def flooded(of_full: float, waiting: int) -> list[Figure]:
 
 def beside_bulk(of_raw: float, claimed_ms: float, waiting: int) -> list[Figure]:
     """What somebody who waits noticed."""
-    found = interactive.Found(watched=Watched([1], [1], waiting), to_claim_ms=_whole(at(0.95, claimed_ms)))
+    found = interactive.InteractiveSamples(
+        watched=WorkerSamples([1], [1], waiting), to_claim_ms=_whole(at(0.95, claimed_ms))
+    )
     found.in_engine_ms = [1]
     for setting, seconds in ((interactive.PARLEY_IDLE, 9.0), (interactive.PARLEY_FULL, 2.0 * of_raw)):
         found.samples[setting] = first_tokens(0.5, seconds)
@@ -88,7 +90,7 @@ def ended(
 
 def scripts(**cost_ms: float) -> list[Figure]:
     """What the server took for each call of the pool's scripts."""
-    costs = {name: queue.Cost(at(0.99, cost_ms.get(name, LOW)), HIGH) for name in queue.Costs._fields}
+    costs = {name: queue.CallCost(at(0.99, cost_ms.get(name, LOW)), HIGH) for name in queue.Costs._fields}
     return queue._of_scripts("made up", queue.Costs(**costs))
 
 
@@ -104,7 +106,7 @@ def viewed(milliseconds: float) -> list[Figure]:
 
 def read(milliseconds: float) -> list[Figure]:
     """A page of the usage API, as well."""
-    return [billing._read((Facet.MODEL,), Bucket.DAY, [LOW, milliseconds, HIGH])]
+    return [billing._read((Facet.MODEL,), UsageBucket.DAY, [LOW, milliseconds, HIGH])]
 
 
 def edited(kinds: int, missed: int) -> list[Figure]:
@@ -130,19 +132,19 @@ def corrected(refused_ms: float, accepted_ms: float) -> list[Figure]:
 
 def relayed(tokens: int) -> list[Figure]:
     """So many tokens in a CPU second, two a delta."""
-    usage = Usage(0.0, 0.0, 0.0), Usage(1.0, 1.0, 0.0)
+    usage = CpuUsage(0.0, 0.0, 0.0), CpuUsage(1.0, 1.0, 0.0)
     fed = {"tokens": 1.0, "entries": 1.0, "kept_up": 1.0}
     return relay.Relayed(tokens, tokens // 2, 1.0, *usage, [0.1], fed).figures(1, 2.0)
 
 
 def fuzzed(held_ms: float, said: str = "", letters: int = 1024, broken: int = 0) -> list[Figure]:
     """Logs in two formats, of which the second has the line that is meant."""
-    first, second = ground.Heard(["key"]), ground.Heard(["key"])
+    first, second = ground.BoundedLog(["key"]), ground.BoundedLog(["key"])
     first.write("short\n")
     second.write("\n".join(["é" * letters, said]))
     holds = Holds()
     holds.took(held_ms / 1000)
-    return command._figures(2, ground.Found(1, ["GET /"] * broken, 7), [first, second], holds)
+    return command._figures(2, ground.FuzzFindings(1, ["GET /"] * broken, 7), [first, second], holds)
 
 
 def served(second: float) -> list[Figure]:
@@ -164,8 +166,8 @@ WITHIN: dict[str, Build] = {
     "page": lambda: read(500),
     "tampering": lambda: edited(40, 0),
     "guarded": lambda: triggered(1.03),
-    "cancel": lambda: cancel.Waits(at(0.99, 0.05), [HIGH]).figures(3),
-    "resume": lambda: resume.Waits([HIGH], at(0.5, 0.015)).figures("made up"),
+    "cancel": lambda: cancel.CancelWaits(at(0.99, 0.05), [HIGH]).figures(3),
+    "resume": lambda: resume.ResumeWaits([HIGH], at(0.5, 0.015)).figures("made up"),
     "wire 300 json": lambda: weighed(160_000, 300, JSON),
     "wire 300 msgpack": lambda: weighed(130_000, 300, MSGPACK),
     "wire 67 json": lambda: weighed(600_000, 67, JSON),
@@ -200,8 +202,8 @@ BEYOND: list[tuple[str, Build]] = [
     ("kinds of edit", lambda: edited(39, 0)),
     ("missed", lambda: edited(40, 1)),
     ("made up: with over without", lambda: triggered(1.031)),
-    ("cancel sent to engine.abort, p99", lambda: cancel.Waits(at(0.99, 0.0501), [LOW]).figures(3)),
-    ("first replayed byte x, p50", lambda: resume.Waits([LOW], at(0.5, 0.0151)).figures("x")),
+    ("cancel sent to engine.abort, p99", lambda: cancel.CancelWaits(at(0.99, 0.0501), [LOW]).figures(3)),
+    ("first replayed byte x, p50", lambda: resume.ResumeWaits([LOW], at(0.5, 0.0151)).figures("x")),
     ("300 tokens/s, json, cap batch", lambda: weighed(160_001, 300, JSON)),
     ("300 tokens/s, msgpack, cap batch", lambda: weighed(130_001, 300, MSGPACK)),
     ("67 tokens/s, json, cap batch", lambda: weighed(600_001, 67, JSON)),

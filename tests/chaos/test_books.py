@@ -11,7 +11,7 @@ import pytest
 
 import chaos.books
 from chaos.books.expected import expected_of
-from chaos.books.grant_spending import Charged, Ended, replay
+from chaos.books.grant_spending import Charged, GrantEnded, replay
 from chaos.books.judge import judge
 from chaos.books.months import Used, month_comes_to, month_of, name_of
 from chaos.books.price_files import price_file, usd
@@ -23,17 +23,17 @@ from chaos.books.terms import (
     MINIMUM,
     OUTPUT,
     REQUEST,
-    Closed,
-    Commitment,
+    ClientAnswer,
     Corrected,
+    CostCenterChanged,
     Customer,
     Fact,
     Granted,
     History,
-    Moved,
+    MonthClosed,
+    MonthlyCommitment,
     Prices,
     Tiers,
-    Told,
     Version,
 )
 
@@ -43,7 +43,7 @@ SHELLS = {"acts", "agreements", "asking", "command", "mailbox", "probing", "show
 PRICES = Prices(2_500_000, 500_000, 7_500_000, 3)
 FIRST, SECOND = Version("b", 1, 1_000, {"m": PRICES}), Version("b", 2, 5_000, {"*": Prices(1, 1, 1)})
 CUSTOMER = Customer("t", "acme", "UTC", ("b",))
-TOLD = Told("t", "r", "p", "k", "u", "m", 2_000, 2_010, 2_500, "length", 13, 3, 5, 69, 5, 13)
+TOLD = ClientAnswer("t", "r", "p", "k", "u", "m", 2_000, 2_010, 2_500, "length", 13, 3, 5, 69, 5, 13)
 # By hand: 10 x 2.5 = 25; 3 x 0.5 = 1.5, a tie, to the even 2; 5 x 7.5 = 37.5, to 38; and 3 a request.
 COST = 25 + 2 + 38 + 3
 
@@ -123,7 +123,7 @@ def test_each_version_begins_its_tiers_anew_and_the_newest_has_the_minimum() -> 
 
 def test_what_commitments_make_of_a_month() -> None:
     """Units are paid whether they are used or not, the oldest use first; a promise to spend is made up."""
-    units = Commitment(50, OUTPUT, "m", 12)
+    units = MonthlyCommitment(50, OUTPUT, "m", 12)
     # 12 of 20 are covered: 8 at 4 are 32 where 80 were charged, and the 50.
     assert month_comes_to([of(20, 80)], [units]) == {("m", OUTPUT): 32 + 50 - 80}
     assert month_comes_to([of(20, 80)], [replace(units, overage=500_000)]) == {("m", OUTPUT): 4 + 50 - 80}
@@ -132,9 +132,12 @@ def test_what_commitments_make_of_a_month() -> None:
         ("m", OUTPUT): -48,
         ("*", OUTPUT): 50,
     }
-    assert month_comes_to([of(20, 80)], [Commitment(100)]) == {("", MINIMUM): 20}
-    assert month_comes_to([of(20, 80)], [Commitment(80)]) == {}
-    assert month_comes_to([of(20, 80)], [Commitment(100), units]) == {("m", OUTPUT): 2, ("", MINIMUM): 18}
+    assert month_comes_to([of(20, 80)], [MonthlyCommitment(100)]) == {("", MINIMUM): 20}
+    assert month_comes_to([of(20, 80)], [MonthlyCommitment(80)]) == {}
+    assert month_comes_to([of(20, 80)], [MonthlyCommitment(100), units]) == {
+        ("m", OUTPUT): 2,
+        ("", MINIMUM): 18,
+    }
 
 
 def test_months_begin_where_the_customer_is() -> None:
@@ -160,7 +163,7 @@ def test_grants_pay_in_their_order_and_get_back_in_the_reverse() -> None:
     assert ([kept.left for kept in purse.grants.values()], purse.owed) == ([0, 0], 7)
     purse.move(Charged(two, -9, 130))  # what was owed goes first
     assert ([kept.left for kept in purse.grants.values()], purse.owed) == ([0, 2], 0)
-    late = replay([promo, paid, Charged(one, 5, 900), Ended("promo")])
+    late = replay([promo, paid, Charged(one, 5, 900), GrantEnded("promo")])
     assert [(kept.left, kept.lapsed) for kept in late.grants.values()] == [(0, 20), (5, 0)]
     late.move(Charged(two, 18, 899))  # asked before the end, and booked after
     assert [(kept.left, kept.lapsed) for kept in late.grants.values()] == [(0, 2), (5, 0)]
@@ -184,10 +187,10 @@ def clean() -> tuple[History, Rows]:
         Granted("t", "g", 60, 50),
         TOLD,
         Corrected("t", "r", "c", {OUTPUT: 3}),
-        Closed("t", 2_500),
+        MonthClosed("t", 2_500),
     ]
     facts[1] = replace(TOLD, cost=COST)
-    moved = [Moved("t", "p", "c", 2_000), Moved("t", "p", "later", 2_401)]
+    moved = [CostCenterChanged("t", "p", "c", 2_000), CostCenterChanged("t", "p", "later", 2_401)]
     history = History({"t": replace(CUSTOMER, prepaid=True)}, [version], facts, moved)
     of: dict[str, Any] = {"tenant_id": "t", "request_id": "r"}
     who = {"project_id": "p", "key_id": "k", "user_id": "u", "model": "m", "pool": "x"}
@@ -315,7 +318,7 @@ def test_what_comes_late_is_in_its_own_month() -> None:
     assert early == {("t", 0): {("m", REQUEST): 97}}
     late = expected_of(history, {}, {}).moves[-1]
     assert (late.at_ms, late.amount) == (31 * 86_400_000, 16 - COST)  # where the first open month begins
-    history.facts.append(Closed("t", 40 * 86_400_000))
+    history.facts.append(MonthClosed("t", 40 * 86_400_000))
     assert expected_of(history, {}, {}).true_ups == {("t", 0): {}, ("t", 31 * 86_400_000): {}}
 
 

@@ -13,13 +13,13 @@ from chaos.books.terms import (
     PAY_OUT,
     PROMO,
     VOID,
-    Closed,
-    Commitment,
     Corrected,
+    CreditTaken,
     Granted,
     History,
+    MonthClosed,
+    MonthlyCommitment,
     Prices,
-    Taken,
     Version,
 )
 from tests.chaos.test_books import COST, CUSTOMER, PRICES, clean, off
@@ -31,19 +31,19 @@ def test_what_is_taken_out_comes_from_the_grant_or_from_what_was_paid_last() -> 
     """A void takes all, a claw-back a part; 13 paid out: 10 of the newer paid grant, 3 of the older."""
     older, newer = Granted("t", "older", 20, 50), Granted("t", "newer", 10, 50)
     promo, wrong = Granted("t", "promo", 30, 10, kind=PROMO), Granted("t", "wrong", 40, 99)
-    purse = replay([older, newer, promo, wrong, Taken("t", VOID, "wrong", 40, "wrong")])
-    purse.move(Taken("t", CLAW_BACK, "k1", 7, "promo"))
-    purse.move(Taken("t", PAY_OUT, "k2", 13))
+    purse = replay([older, newer, promo, wrong, CreditTaken("t", VOID, "wrong", 40, "wrong")])
+    purse.move(CreditTaken("t", CLAW_BACK, "k1", 7, "promo"))
+    purse.move(CreditTaken("t", PAY_OUT, "k2", 13))
     assert {key: kept.left for key, kept in purse.grants.items()} == dict(
         older=17, newer=0, promo=23, wrong=0
     )
-    purse.move(Taken("t", PAY_OUT, "k3", 18))  # a nano more than there is
+    purse.move(CreditTaken("t", PAY_OUT, "k3", 18))  # a nano more than there is
     assert [kept.left for kept in purse.grants.values()] == [-1, 0, 23, 0]
 
 
 def test_an_order_that_nobody_carried_out_is_found() -> None:
     """Refused or not approved, and booked; carried out, and not booked; booked twice."""
-    back = Taken("t", CLAW_BACK, "k", 5, "g")
+    back = CreditTaken("t", CLAW_BACK, "k", 5, "g")
     history, rows = clean()
     history.facts.insert(1, back)
     assert "orders: booked once, or not at all" in off(history, rows)
@@ -80,21 +80,25 @@ def test_a_probe_waits_for_planned_prices() -> None:
 
 def test_a_commitment_holds_in_its_own_months() -> None:
     """From its first to the last before it ended; one that was taken back in none."""
-    terms = Commitment(5, from_ms=100)
+    terms = MonthlyCommitment(5, from_ms=100)
     assert [terms.holds(at) for at in (99, 100, 1_000)] == [False, True, True]
     assert [replace(terms, until_ms=1_000).holds(at) for at in (100, 1_000)] == [True, False]
     assert not replace(terms, until_ms=100).holds(100)
     history, rows = clean()
-    history.customers["t"] = replace(history.customers["t"], commitments=(Commitment(10_000, until_ms=0),))
+    history.customers["t"] = replace(
+        history.customers["t"], commitments=(MonthlyCommitment(10_000, until_ms=0),)
+    )
     assert off(history, rows) == []
-    history.customers["t"] = replace(history.customers["t"], commitments=(Commitment(10_000, until_ms=1),))
+    history.customers["t"] = replace(
+        history.customers["t"], commitments=(MonthlyCommitment(10_000, until_ms=1),)
+    )
     assert "true-ups: month, model, meter" in off(history, rows)
 
 
 def test_reports_have_true_ups_and_what_came_late_in_the_month_that_shows_them() -> None:
     """An answer of November, corrected after its close: each month's sums, by who and where."""
     history, rows = clean()
-    history.facts += [Corrected("t", "r", "d", {OUTPUT: 0}), Closed("t", 40 * DAY_MS)]
+    history.facts += [Corrected("t", "r", "d", {OUTPUT: 0}), MonthClosed("t", 40 * DAY_MS)]
     expected = expected_by(history, rows)
     months = (0, 31 * DAY_MS), (31 * DAY_MS, 59 * DAY_MS)
     first, second = (

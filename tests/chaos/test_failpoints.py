@@ -7,12 +7,12 @@ import msgspec
 import pytest
 
 from chaos.failpoints import ledger_faults
-from core.failpoints import Point
+from core.failpoints import Failpoint
 from tests.billing.events import an_event
 from tests.support.processes import finished
 
 SEED = 20261122
-HALVES = {"first": list(Point)[::2], "second": list(Point)[1::2]}
+HALVES = {"first": list(Failpoint)[::2], "second": list(Failpoint)[1::2]}
 ON_POSTGRES = (pytest.mark.postgres, pytest.mark.long)
 
 
@@ -36,7 +36,7 @@ def test_a_death_at_any_named_point_bills_every_request_once(database: str, half
 
 def test_each_point_is_in_one_half() -> None:
     """Together the two runs pass all of them."""
-    assert sorted([*HALVES["first"], *HALVES["second"]]) == sorted(Point)
+    assert sorted([*HALVES["first"], *HALVES["second"]]) == sorted(Failpoint)
 
 
 def test_what_is_wrong_with_a_ledger_is_found() -> None:

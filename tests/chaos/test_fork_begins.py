@@ -174,7 +174,7 @@ def test_who_breaks_off_is_no_order() -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[fork_server.Nursery, socket.socket]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[fork_server.ForkServer, socket.socket]]:
     """A nursery in this process that forks nothing, and who listens."""
     monkeypatch.setattr(signal, "set_wakeup_fd", lambda *_, **__: -1)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -182,7 +182,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[fork_server.Nurser
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"\0parley-test-{os.getpid()}")
         server.listen(1)
-        made = fork_server.Nursery(server, "nowhere")
+        made = fork_server.ForkServer(server, "nowhere")
         yield made, server
         for end in made._wake:
             os.close(end)
@@ -190,7 +190,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[fork_server.Nurser
 
 @pytest.mark.parametrize("leashed", [True, False])
 def test_the_nursery_keeps_nothing_of_what_has_ended(
-    leashed: bool, asked: tuple[fork_server.Nursery, socket.socket], monkeypatch: pytest.MonkeyPatch
+    leashed: bool, asked: tuple[fork_server.ForkServer, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the streams, whose readers wait for their end, nor a pid that is another's one day. A leash is
     left to end by itself."""

@@ -139,7 +139,7 @@ def test_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
         server.listen(1)
-        asked = nursery.Nursery(server, address)
+        asked = nursery.ForkServer(server, address)
         for user in (os.getuid(), os.getuid() + 1):
             monkeypatch.setattr(os, "getuid", lambda user=user: user)
             with socket.socket(socket.AF_UNIX) as asking:

@@ -7,20 +7,30 @@ from typing import Any
 import msgspec
 import pytest
 
-from billing.api import Check, Compared, PinnedPrices, UsageEvent, UsageOwner
+from billing.api import Check, Comparison, PinnedPrices, UsageEvent, UsageOwner
 from chaos.judge.oracle import expected, judge
 from chaos.judge.report import pauses
-from chaos.observations import Answered, Facts, Outage, Posted, Question, Seam, Strike, Sums, Wrong
+from chaos.observations import (
+    Answered,
+    DoneFault,
+    Observations,
+    Outage,
+    Posted,
+    Seam,
+    TenantSums,
+    WorkloadRequest,
+    WrongKind,
+)
 from engine.api import Entry, EntryKind
 
 SEED = 7
-QUESTION = Question(0, "0 why?", max_tokens=12)
+QUESTION = WorkloadRequest(0, "0 why?", max_tokens=12)
 RIGHT = expected(QUESTION, SEED)
 PRICES = PinnedPrices("book", 1, 500_000, 250_000, 2_000_000)
 COST = RIGHT.input // 2 + 2 * RIGHT.output  # by hand: half a nano a token in, two a token out
 
 
-def clean() -> Facts:
+def clean() -> Observations:
     """A round with one answer that is as it must be."""
     answer = Answered(
         "t",
@@ -44,14 +54,14 @@ def clean() -> Facts:
         Entry(4, EntryKind.TEXT, RIGHT.text[5:], 5),
         Entry(5, EntryKind.END, v=msgspec.json.encode(told | {"cost": {"nano": COST}})),
     ]
-    return Facts(
+    return Observations(
         seed=SEED,
         answers=[answer],
         logs={"r": log},
         events=[usage_event()],
         events_added=1,
         posted=[Posted("t", "r", RIGHT.reason, RIGHT.input, RIGHT.output, COST)],
-        settled={"t": Sums(1, RIGHT.input, RIGHT.output, COST)},
+        settled={"t": TenantSums(1, RIGHT.input, RIGHT.output, COST)},
     )
 
 
@@ -62,55 +72,55 @@ def usage_event(**changes: Any) -> UsageEvent:
     return msgspec.structs.replace(event, **(right | changes))
 
 
-def event(**changes: Any) -> Callable[[Facts], None]:
+def event(**changes: Any) -> Callable[[Observations], None]:
     """Plants a changed event in place of the right one."""
 
-    def plant(facts: Facts) -> None:
+    def plant(facts: Observations) -> None:
         facts.events[0] = usage_event(**changes)
 
     return plant
 
 
-def row(**changes: Any) -> Callable[[Facts], None]:
+def row(**changes: Any) -> Callable[[Observations], None]:
     """Plants a changed row."""
 
-    def plant(facts: Facts) -> None:
+    def plant(facts: Observations) -> None:
         facts.posted[0] = replace(facts.posted[0], **changes)
 
     return plant
 
 
-def seen(**changes: Any) -> Callable[[Facts], None]:
+def seen(**changes: Any) -> Callable[[Observations], None]:
     """Plants a change of what the client saw."""
 
-    def plant(facts: Facts) -> None:
+    def plant(facts: Observations) -> None:
         facts.answers[0] = replace(facts.answers[0], **changes)
 
     return plant
 
 
-def sums(**changes: Any) -> Callable[[Facts], None]:
+def sums(**changes: Any) -> Callable[[Observations], None]:
     """Plants a change of what the tenant's slot counted."""
 
-    def plant(facts: Facts) -> None:
+    def plant(facts: Observations) -> None:
         facts.settled = {"t": replace(facts.settled["t"], **changes)}
 
     return plant
 
 
-def no_event(facts: Facts) -> None:
+def no_event(facts: Observations) -> None:
     """Nothing was ever published."""
     facts.events.clear()
     facts.events_added = 0
 
 
-def refused(facts: Facts) -> None:
+def refused(facts: Observations) -> None:
     """The client was told no, and it ran all the same."""
     facts.answers[0] = replace(facts.answers[0], refused=True, ended_at=None)
     facts.settled = {}
 
 
-def said_everywhere(facts: Facts) -> None:
+def said_everywhere(facts: Observations) -> None:
     """Event, row, slot, log and client agree on a cost that the counts do not have."""
     seen(cost_nano=COST + 1)(facts)
     event(cost_nano=COST + 1)(facts)
@@ -123,22 +133,22 @@ def said_everywhere(facts: Facts) -> None:
     ]
 
 
-def forget(facts: Facts) -> None:
+def forget(facts: Observations) -> None:
     """As Redis leaves it that has forgotten the request after its end."""
     facts.logs.clear()
     no_event(facts)
     facts.posted.clear()
-    facts.settled = {"t": Sums(0, 0, 0, 0)}
+    facts.settled = {"t": TenantSums(0, 0, 0, 0)}
 
 
-def log_lost(facts: Facts) -> None:
+def log_lost(facts: Observations) -> None:
     """It ended for its client as a forgotten request does."""
     forget(facts)
     lost = {"ended_at": None, "reason": "", "verified": False, "cost_nano": 0}
     facts.answers[0] = replace(facts.answers[0], problem="log_lost: ...", code="log_lost", text="ab", **lost)
 
 
-def wrongs(facts: Facts) -> set[Wrong]:
+def wrongs(facts: Observations) -> set[WrongKind]:
     """What the oracle finds."""
     return {finding.what for finding in judge(facts)}
 
@@ -159,51 +169,55 @@ def test_what_must_be_said_depends_on_everything_before():
     assert (cut.text, cut.reason, cut.output) == (right.text[:4], "stop", 6)
 
 
-PLANTED: list[tuple[str, Callable[[Facts], None], Wrong]] = [
-    ("no end", seen(problem="no end after 60 s"), Wrong.LOST),
-    ("an error", seen(reason="error", code="engine_lost"), Wrong.LOST),
-    ("a forgotten request without an outage", seen(problem="x", code="log_lost"), Wrong.LOST),
-    ("a text cut short", seen(text=RIGHT.text[:-1]), Wrong.LOST),
-    ("a text that goes on", seen(text=RIGHT.text + "x"), Wrong.DOUBLED),
-    ("a piece twice", seen(text=RIGHT.text[:6] + RIGHT.text[3:]), Wrong.DOUBLED),
-    ("a piece missing", seen(text=RIGHT.text[:3] + RIGHT.text[6:]), Wrong.DOUBLED),
-    ("another hash", seen(verified=False), Wrong.DOUBLED),
-    ("a token less told", seen(output=RIGHT.output - 1), Wrong.DOUBLED),
-    ("a log that began again", seen(epoch=2), Wrong.DOUBLED),
-    ("a hash at first reading", lambda f: setattr(f, "counters", {"mismatched": 1}), Wrong.DOUBLED),
-    ("no log", lambda f: f.logs.clear(), Wrong.LOST),
-    ("told more than billed", seen(cost_nano=COST + 1), Wrong.UNBILLED),
-    ("told less than billed", seen(cost_nano=COST - 1), Wrong.DOUBLE_BILLED),
-    ("no event", no_event, Wrong.UNBILLED),
-    ("an event that was trimmed unread", lambda f: setattr(f, "events_added", 2), Wrong.DOUBLE_BILLED),
-    ("two events", lambda f: f.events.append(usage_event()), Wrong.DOUBLE_BILLED),
-    ("an event of more tokens", event(output_text=RIGHT.output + 1), Wrong.DOUBLE_BILLED),
-    ("an event of fewer tokens", event(output_text=RIGHT.output - 1), Wrong.UNBILLED),
-    ("an event that costs one more", event(cost_nano=COST + 1), Wrong.DOUBLE_BILLED),
-    ("an event that costs one less", event(cost_nano=COST - 1), Wrong.UNBILLED),
-    ("a cost that all agree on and none should", said_everywhere, Wrong.DOUBLE_BILLED),
-    ("a stranger's event", lambda f: f.events.append(usage_event(request="x")), Wrong.DOUBLE_BILLED),
-    ("no row", lambda f: f.posted.clear(), Wrong.UNBILLED),
-    ("two rows", lambda f: f.posted.append(f.posted[0]), Wrong.DOUBLE_BILLED),
-    ("a row of more tokens", row(output=RIGHT.output + 1), Wrong.DOUBLE_BILLED),
-    ("a row that costs one less", row(cost_nano=COST - 1), Wrong.UNBILLED),
-    ("a stranger's row", lambda f: f.posted.append(replace(f.posted[0], request="x")), Wrong.DOUBLE_BILLED),
-    ("billed though refused", refused, Wrong.DOUBLE_BILLED),
-    ("a slot that counted nothing", sums(requests=0, input=0, output=0, cost_nano=0), Wrong.UNBILLED),
-    ("a slot that counted twice", sums(requests=2), Wrong.DOUBLE_BILLED),
-    ("a slot that counted a nano more", sums(cost_nano=COST + 1), Wrong.DOUBLE_BILLED),
-    ("an event held back", lambda f: f.quarantined.append(("r", "conflicting")), Wrong.UNBILLED),
+PLANTED: list[tuple[str, Callable[[Observations], None], WrongKind]] = [
+    ("no end", seen(problem="no end after 60 s"), WrongKind.LOST),
+    ("an error", seen(reason="error", code="engine_lost"), WrongKind.LOST),
+    ("a forgotten request without an outage", seen(problem="x", code="log_lost"), WrongKind.LOST),
+    ("a text cut short", seen(text=RIGHT.text[:-1]), WrongKind.LOST),
+    ("a text that goes on", seen(text=RIGHT.text + "x"), WrongKind.DOUBLED),
+    ("a piece twice", seen(text=RIGHT.text[:6] + RIGHT.text[3:]), WrongKind.DOUBLED),
+    ("a piece missing", seen(text=RIGHT.text[:3] + RIGHT.text[6:]), WrongKind.DOUBLED),
+    ("another hash", seen(verified=False), WrongKind.DOUBLED),
+    ("a token less told", seen(output=RIGHT.output - 1), WrongKind.DOUBLED),
+    ("a log that began again", seen(epoch=2), WrongKind.DOUBLED),
+    ("a hash at first reading", lambda f: setattr(f, "counters", {"mismatched": 1}), WrongKind.DOUBLED),
+    ("no log", lambda f: f.logs.clear(), WrongKind.LOST),
+    ("told more than billed", seen(cost_nano=COST + 1), WrongKind.UNBILLED),
+    ("told less than billed", seen(cost_nano=COST - 1), WrongKind.DOUBLE_BILLED),
+    ("no event", no_event, WrongKind.UNBILLED),
+    ("an event that was trimmed unread", lambda f: setattr(f, "events_added", 2), WrongKind.DOUBLE_BILLED),
+    ("two events", lambda f: f.events.append(usage_event()), WrongKind.DOUBLE_BILLED),
+    ("an event of more tokens", event(output_text=RIGHT.output + 1), WrongKind.DOUBLE_BILLED),
+    ("an event of fewer tokens", event(output_text=RIGHT.output - 1), WrongKind.UNBILLED),
+    ("an event that costs one more", event(cost_nano=COST + 1), WrongKind.DOUBLE_BILLED),
+    ("an event that costs one less", event(cost_nano=COST - 1), WrongKind.UNBILLED),
+    ("a cost that all agree on and none should", said_everywhere, WrongKind.DOUBLE_BILLED),
+    ("a stranger's event", lambda f: f.events.append(usage_event(request="x")), WrongKind.DOUBLE_BILLED),
+    ("no row", lambda f: f.posted.clear(), WrongKind.UNBILLED),
+    ("two rows", lambda f: f.posted.append(f.posted[0]), WrongKind.DOUBLE_BILLED),
+    ("a row of more tokens", row(output=RIGHT.output + 1), WrongKind.DOUBLE_BILLED),
+    ("a row that costs one less", row(cost_nano=COST - 1), WrongKind.UNBILLED),
+    (
+        "a stranger's row",
+        lambda f: f.posted.append(replace(f.posted[0], request="x")),
+        WrongKind.DOUBLE_BILLED,
+    ),
+    ("billed though refused", refused, WrongKind.DOUBLE_BILLED),
+    ("a slot that counted nothing", sums(requests=0, input=0, output=0, cost_nano=0), WrongKind.UNBILLED),
+    ("a slot that counted twice", sums(requests=2), WrongKind.DOUBLE_BILLED),
+    ("a slot that counted a nano more", sums(cost_nano=COST + 1), WrongKind.DOUBLE_BILLED),
+    ("an event held back", lambda f: f.quarantined.append(("r", "conflicting")), WrongKind.UNBILLED),
     (
         "books that differ",
-        lambda f: f.compared.append(Compared(Check.R4, "t", "cost", "nano", 5, 6)),
-        Wrong.DOUBLE_BILLED,
+        lambda f: f.compared.append(Comparison(Check.R4, "t", "cost", "nano", 5, 6)),
+        WrongKind.DOUBLE_BILLED,
     ),
-    ("a claim left behind", lambda f: f.leftovers.append("{p:default}claims:w"), Wrong.LEFT),
+    ("a claim left behind", lambda f: f.leftovers.append("{p:default}claims:w"), WrongKind.LEFT),
 ]
 
 
 @pytest.mark.parametrize(("plant", "what"), [each[1:] for each in PLANTED], ids=[each[0] for each in PLANTED])
-def test_a_planted_fault_is_found(plant: Callable[[Facts], None], what: Wrong):
+def test_a_planted_fault_is_found(plant: Callable[[Observations], None], what: WrongKind):
     """One thing is wrong in a clean round: it is found, as what it is."""
     facts = clean()
     plant(facts)
@@ -211,7 +225,7 @@ def test_a_planted_fault_is_found(plant: Callable[[Facts], None], what: Wrong):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, _, what in PLANTED if what in (Wrong.UNBILLED, Wrong.DOUBLE_BILLED)]
+    "name", [name for name, _, what in PLANTED if what in (WrongKind.UNBILLED, WrongKind.DOUBLE_BILLED)]
 )
 def test_no_judge_of_the_bill_leans_on_another(name: str):
     """A planted fault of the bill is found although nothing is said of the text: the judgements are three."""
@@ -224,16 +238,16 @@ def test_no_judge_of_the_bill_leans_on_another(name: str):
 @pytest.mark.parametrize(
     ("at", "entry", "what"),
     [
-        (1, Entry(2, EntryKind.MOVED), Wrong.DOUBLED),
-        (2, Entry(4, EntryKind.MOVED), Wrong.LOST),
-        (2, Entry(3, EntryKind.END, v=clean().logs["r"][-1].v), Wrong.DOUBLED),
-        (4, Entry(5, EntryKind.MOVED), Wrong.DOUBLED),
-        (3, Entry(4, EntryKind.TEXT, "again", 0), Wrong.DOUBLED),
-        (3, Entry(4, EntryKind.TEXT, RIGHT.text[5:], 6), Wrong.DOUBLED),
+        (1, Entry(2, EntryKind.MOVED), WrongKind.DOUBLED),
+        (2, Entry(4, EntryKind.MOVED), WrongKind.LOST),
+        (2, Entry(3, EntryKind.END, v=clean().logs["r"][-1].v), WrongKind.DOUBLED),
+        (4, Entry(5, EntryKind.MOVED), WrongKind.DOUBLED),
+        (3, Entry(4, EntryKind.TEXT, "again", 0), WrongKind.DOUBLED),
+        (3, Entry(4, EntryKind.TEXT, RIGHT.text[5:], 6), WrongKind.DOUBLED),
     ],
     ids=["entry dropped", "hole", "second end", "behind the end", "text twice", "gap in the text"],
 )
-def test_a_wrong_log_is_found(at: int, entry: Entry, what: Wrong):
+def test_a_wrong_log_is_found(at: int, entry: Entry, what: WrongKind):
     """One entry of the log is another one."""
     facts = clean()
     facts.logs["r"] = [entry if here == at else each for here, each in enumerate(facts.logs["r"])]
@@ -245,7 +259,7 @@ def test_an_end_that_the_log_tells_otherwise_is_found():
     facts = clean()
     end = msgspec.json.decode(facts.logs["r"][-1].v) | {"reason": "cancelled"}
     facts.logs["r"] = [*facts.logs["r"][:-1], Entry(5, EntryKind.END, v=msgspec.json.encode(end))]
-    assert wrongs(facts) == {Wrong.DOUBLED}
+    assert wrongs(facts) == {WrongKind.DOUBLED}
 
 
 def test_an_event_that_was_trimmed_before_it_was_read_is_not_missing():
@@ -280,7 +294,7 @@ def test_what_redis_knew_may_not_be_forgotten(outage: Outage):
         facts = clean()
         plant(facts)
         facts.outages = [outage]
-        assert {Wrong.LOST, Wrong.UNBILLED} <= wrongs(facts)
+        assert {WrongKind.LOST, WrongKind.UNBILLED} <= wrongs(facts)
 
 
 def test_a_forgotten_request_may_not_go_on():
@@ -290,11 +304,11 @@ def test_a_forgotten_request_may_not_go_on():
     log_lost(facts)
     facts.outages = [OUTAGE]
     facts.logs["r"] = log
-    assert Wrong.DOUBLED in wrongs(facts)
+    assert WrongKind.DOUBLED in wrongs(facts)
     facts = clean()
     facts.outages = [OUTAGE]
     seen(text="x" + RIGHT.text)(facts)
-    assert Wrong.DOUBLED in wrongs(facts)
+    assert WrongKind.DOUBLED in wrongs(facts)
 
 
 def test_an_end_that_redis_lost_may_be_published_again():
@@ -305,10 +319,10 @@ def test_an_end_that_redis_lost_may_be_published_again():
     facts.outages = [Outage(1.5, 2.5, 3.0)]
     assert wrongs(facts) == set()
     facts.posted.append(facts.posted[0])
-    assert wrongs(facts) == {Wrong.DOUBLE_BILLED}
+    assert wrongs(facts) == {WrongKind.DOUBLE_BILLED}
     facts.posted.pop()
     facts.outages = [Outage(2.1, 2.5, 3.0)]
-    assert wrongs(facts) == {Wrong.DOUBLE_BILLED, Wrong.UNBILLED}
+    assert wrongs(facts) == {WrongKind.DOUBLE_BILLED, WrongKind.UNBILLED}
 
 
 def test_an_event_may_be_trimmed_unread_around_an_outage():
@@ -318,10 +332,10 @@ def test_an_event_may_be_trimmed_unread_around_an_outage():
     facts.outages = [Outage(0.2, 0.3, 0.5)]
     assert wrongs(facts) == set()
     facts.outages = [Outage(-0.9, -0.5, -0.2)]
-    assert wrongs(facts) == {Wrong.UNBILLED}
+    assert wrongs(facts) == {WrongKind.UNBILLED}
     facts.outages = [Outage(0.2, 0.3, 0.5)]
     facts.posted.clear()
-    assert wrongs(facts) == {Wrong.UNBILLED}
+    assert wrongs(facts) == {WrongKind.UNBILLED}
 
 
 def test_a_log_may_begin_again_once_an_outage():
@@ -331,7 +345,7 @@ def test_a_log_may_begin_again_once_an_outage():
     seen(epoch=2)(facts)
     assert wrongs(facts) == set()
     seen(epoch=3)(facts)
-    assert wrongs(facts) == {Wrong.DOUBLED}
+    assert wrongs(facts) == {WrongKind.DOUBLED}
 
 
 def test_poison_ends_as_poison_and_nothing_else_does():
@@ -339,7 +353,7 @@ def test_poison_ends_as_poison_and_nothing_else_does():
     facts = clean()
     poison = msgspec.structs.replace(QUESTION, poison=True)
     seen(question=poison)(facts)
-    assert wrongs(facts) == {Wrong.DOUBLED}
+    assert wrongs(facts) == {WrongKind.DOUBLED}
     end = {"reason": "error", "usage": {"input": 0, "output": 0}, "cost": {"nano": 0}}
     nothing = {"reason": "error", "input": 0, "output": 0, "cost_nano": 0}
     seen(code="engine_lost", text="", **nothing)(facts)
@@ -349,7 +363,7 @@ def test_poison_ends_as_poison_and_nothing_else_does():
     facts.logs["r"] = [Entry(1, EntryKind.RUNNING), Entry(2, EntryKind.END, v=msgspec.json.encode(end))]
     assert wrongs(facts) == set()
     seen(question=QUESTION)(facts)
-    assert wrongs(facts) == {Wrong.LOST}
+    assert wrongs(facts) == {WrongKind.LOST}
 
 
 def test_a_pause_is_from_the_fault_to_the_next_text():
@@ -358,5 +372,5 @@ def test_a_pause_is_from_the_fault_to_the_next_text():
     seams = (Seam(10.2, "lost", 10.5), Seam(20.1, "drain", 20.2), Seam(30.1, "lost", None))
     answer = replace(facts.answers[0], seams=seams)
     hits = ((5, "r", False), (10, "r", True), (10.1, "x", False))
-    strikes = [Strike(at, "kill", "w", frozenset({held}), warm) for at, held, warm in hits]
+    strikes = [DoneFault(at, "kill", "w", frozenset({held}), warm) for at, held, warm in hits]
     assert pauses([answer], strikes) == [(pytest.approx(0.5), True)]

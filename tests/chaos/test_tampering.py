@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from billing.audit.verify import Kept, verify_kept
+from billing.audit.verify import VerifiedHeads, verify_against_earlier
 from billing.cli.audit import Found, faults_in, verify_all
 from billing.posting.biller import post
 from chaos.tampering.edits import EDITS, Edit
@@ -46,19 +46,19 @@ def test_edits_past_the_commands_are_found(home: Path, redis_url: str, sqlite_te
     """One of each sort; `python -m chaos bench tampering` tries them all."""
     shutil.copy(sqlite_template, home / "parley.db")
     type_line = typing({"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url})
-    database, kept = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}"), list[Kept]()
+    database, kept = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}"), list[VerifiedHeads]()
 
     def book(events: Sequence[bytes]) -> None:
         runner.run(closing_after(post(database, "default", events)))
 
     async def verified() -> list[Found]:
-        return await verify_all(database, None, await verify_kept(database, kept))
+        return await verify_all(database, None, await verify_against_earlier(database, kept))
 
     def verify() -> str:
         found = runner.run(closing_after(verified()))
         if not kept:
             kept.extend(
-                Kept(books.tenant_id, books.txns, books.sha256, log.rows, log.sha256)
+                VerifiedHeads(books.tenant_id, books.txns, books.sha256, log.rows, log.sha256)
                 for _, books, log, _ in found
             )
         return next((fault for _, fault in faults_in(found)), "")

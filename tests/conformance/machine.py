@@ -14,7 +14,7 @@ from billing.api import Principal
 from core.clock import now_ms
 from core.ids import uuid7
 from core.settings import Settings
-from engine.api import Status
+from engine.api import RequestStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
 from tests.conformance.ledger import Answers
 from tests.conformance.line import Line, UpgradeRefused, encoding_of
@@ -133,22 +133,22 @@ class MachineStage:
 
     async def wait_end(self, id: str, seconds: float) -> None:
         """See runner.Stage."""
-        await self._wait(id, Status.ENDED, seconds)
+        await self._wait(id, RequestStatus.ENDED, seconds)
 
     async def wait_parked(self, id: str, seconds: float) -> None:
         """See runner.Stage."""
-        await self._wait(id, Status.PARKED, seconds)
+        await self._wait(id, RequestStatus.PARKED, seconds)
 
     async def wait_stored(self, id: str, seconds: float) -> None:
         """See runner.Stage: it is stored when it ends."""
-        await self._wait(id, Status.ENDED, seconds)
+        await self._wait(id, RequestStatus.ENDED, seconds)
 
     async def retire(self, id: str) -> None:
         """See runner.Stage."""
         self.gateway.pool.retire(self._tenants[OWN], id)
         self.gateway.quota.forget(self._tenants[OWN], id)
 
-    async def _wait(self, id: str, status: Status, seconds: float) -> None:
+    async def _wait(self, id: str, status: RequestStatus, seconds: float) -> None:
         at = self._tenants[OWN], id
         async with asyncio.timeout(seconds):
             while at not in self.gateway.pool.held or self.gateway.pool.held[at].status is not status:  # noqa: ASYNC110

@@ -29,9 +29,9 @@ from billing.api import (
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
-from engine.api import Control, EndReason, EntryKind, Status, end_unclaimed
+from engine.api import Control, EndReason, EntryKind, RequestStatus, end_unclaimed
 from engine.backends.scripted import NextToken, ScriptedEngine
-from server.conversations.store import Conversations
+from server.conversations.store import ConversationStore
 from server.conversations.tables import MessageStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
 from tests.conformance.ledger import Answers
@@ -189,13 +189,13 @@ class Stage:
 
         async def is_parked() -> bool:
             view = await queue.view(self.tenants[OWN], id)
-            return view is not None and view.status is Status.PARKED
+            return view is not None and view.status is RequestStatus.PARKED
 
         await wait_until(is_parked, seconds)
 
     async def wait_stored(self, id: str, seconds: float) -> None:
         """Until a conversation's answer is in its row."""
-        stored = Conversations(self.house.site.database)
+        stored = ConversationStore(self.house.site.database)
 
         async def is_stored() -> bool:
             found = await stored.answer_row(self.tenants[OWN], id)
@@ -223,9 +223,9 @@ class Stage:
         site = self.house.site
         queue = site.crew.queue
         status = await queue.control(tenant, id, Control.CANCEL)
-        if status is None or status is Status.ENDED:
+        if status is None or status is RequestStatus.ENDED:
             return
-        if status in (Status.QUEUED, Status.PARKED):
+        if status in (RequestStatus.QUEUED, RequestStatus.PARKED):
             await end_unclaimed(queue, Quota(site.redis, site.settings), tenant, id, EndReason.CANCELLED)
         if self.house.engine is not None:
             await wait_until(lambda: self._ended(tenant, id))

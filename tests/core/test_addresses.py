@@ -11,7 +11,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from core import http
-from core.addresses import UNKNOWN, KnownCallers, address_of, caller, counted, networks
+from core.addresses import UNKNOWN, KnownCallers, address_of, caller, networks, rate_limit_address
 from core.errors import StartupError
 from core.settings import Settings
 from tests.support.patience import patience
@@ -96,10 +96,14 @@ async def _unused(*_: object) -> Any:
 
 def test_an_ipv6_customer_is_counted_as_one():
     """A /64 is what one customer has at least: its 2**64 addresses are one to every limit."""
-    assert counted("2001:db8:1:2::1") == counted("2001:db8:1:2:ffff::9") != counted("2001:db8:1:3::1")
-    assert counted("192.0.2.1") != counted("192.0.2.2")
-    assert counted("::ffff:192.0.2.1") == counted("192.0.2.1")
-    assert counted("no address") == counted("") == UNKNOWN
+    assert (
+        rate_limit_address("2001:db8:1:2::1")
+        == rate_limit_address("2001:db8:1:2:ffff::9")
+        != rate_limit_address("2001:db8:1:3::1")
+    )
+    assert rate_limit_address("192.0.2.1") != rate_limit_address("192.0.2.2")
+    assert rate_limit_address("::ffff:192.0.2.1") == rate_limit_address("192.0.2.1")
+    assert rate_limit_address("no address") == rate_limit_address("") == UNKNOWN
 
 
 @pytest.mark.parametrize("listed", ["10.0.0.0/33", "proxy.example", "10.0.0.1;10.0.0.2"])
@@ -118,7 +122,7 @@ async def test_the_application_sees_the_caller(trusted: str, said: str):
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", say)])
     serving = asyncio.create_task(
-        http.serve(app, listener, stop, http.Entrance(Settings(trusted_proxies=trusted)))
+        http.serve(app, listener, stop, http.UpgradeGate(Settings(trusted_proxies=trusted)))
     )
     try:
         reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])

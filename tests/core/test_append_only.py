@@ -24,7 +24,7 @@ from core.cli import in_one_line, parley
 from core.clock import now_ms
 from core.database import Database, _alembic, _writes_books, migrate, schema_versions
 from core.errors import StartupError
-from core.store_errors import database_away
+from core.store_errors import database_failure
 from core.tables import EVERYTHING
 from tests.core.test_database import TABLES_OF_ALL_PACKAGES
 from tests.support.patience import soon
@@ -113,7 +113,7 @@ async def said(connection: AsyncConnection, statement: str) -> str:
     try:
         done = await connection.execute(text(statement))
     except DBAPIError as error:
-        return f"{error.orig}; {database_away(error)}"
+        return f"{error.orig}; {database_failure(error)}"
     else:
         assert done.rowcount != 0, f"there is nothing to change: {statement}"
         return ""

@@ -18,7 +18,7 @@ from core.cli import in_one_line, parley
 from core.database import Database, migrate, require_schema
 from core.errors import StartupError
 from core.settings import Settings
-from core.store_errors import DATABASE, away, database_away, redis_away
+from core.store_errors import DATABASE, database_failure, redis_failure, store_failure
 from tests.support.home import settings_in
 
 CANARY = "hunter2canary"
@@ -38,7 +38,7 @@ CANARY = "hunter2canary"
 )
 def test_redis(error: Exception, says: str, home: Path):
     elsewhere = settings_in(home, redis_url=f"redis://me:{CANARY}@there:1?password={CANARY}")
-    said = str(redis_away(error, elsewhere))
+    said = str(redis_failure(error, elsewhere))
     assert says in said
     assert CANARY not in said
     assert "\n" not in said
@@ -72,7 +72,7 @@ class _DriverError(Exception):
     ],
 )
 def test_the_database(error: Exception, says: str):
-    said = str(database_away(error))
+    said = str(database_failure(error))
     assert says in said
     assert CANARY not in said
     assert "\n" not in said
@@ -82,7 +82,9 @@ def test_the_database(error: Exception, says: str):
 def test_each_code_of_a_database_says_what_to_do(code: str):
     """A server's or SQLite's, and at which database: it refuses, and does not just say nothing."""
     name = "sqlite_errorname" if code.startswith("SQLITE") else "sqlstate"
-    said = str(database_away(exc.DBAPIError(CANARY, {}, _DriverError(**{name: code})), "postgresql://there"))
+    said = str(
+        database_failure(exc.DBAPIError(CANARY, {}, _DriverError(**{name: code})), "postgresql://there")
+    )
     assert said == f"the database refuses at postgresql://there: {DATABASE[code]} (DBAPIError {code})"
 
 
@@ -97,7 +99,7 @@ def test_no_code_is_forgotten():
 def test_a_connection_that_broke_is_no_refusal():
     """Whatever code the driver gave it."""
     broken = exc.DBAPIError(CANARY, {}, _DriverError(sqlstate="08006"), connection_invalidated=True)
-    assert "does not answer: is it running" in str(database_away(broken))
+    assert "does not answer: is it running" in str(database_failure(broken))
 
 
 def test_each_store_is_blamed_for_its_own_errors(settings: Settings):
@@ -105,11 +107,11 @@ def test_each_store_is_blamed_for_its_own_errors(settings: Settings):
         (of_redis.ResponseError(CANARY), "Redis "),
         (exc.TimeoutError(CANARY), "the database "),
     ):
-        assert str(away(error, settings)).startswith(begin)
+        assert str(store_failure(error, settings)).startswith(begin)
 
 
 def test_of_any_other_error_nothing_is_said(settings: Settings):
-    assert away(ValueError(CANARY), settings) is None
+    assert store_failure(ValueError(CANARY), settings) is None
 
 
 @pytest.mark.postgres

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.buckets import Buckets, Rate
+from core.buckets import Rate, TokenBuckets
 
 
 class Clock:
@@ -17,7 +17,7 @@ class Clock:
 
 def test_what_is_saved_up_goes_at_once_and_then_so_many_a_second():
     clock = Clock()
-    buckets = Buckets(Rate(2, 3), clock=clock)
+    buckets = TokenBuckets(Rate(2, 3), clock=clock)
     assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 500]
     assert buckets.take("b") == 0, "a name of its own"
     clock.now += 0.499
@@ -30,20 +30,20 @@ def test_what_is_saved_up_goes_at_once_and_then_so_many_a_second():
 
 def test_what_costs_more_than_a_whole_bucket_waits_for_a_whole_one():
     clock = Clock()
-    buckets = Buckets(Rate(10, 100), clock=clock)
+    buckets = TokenBuckets(Rate(10, 100), clock=clock)
     assert buckets.take("a", 1_000_000) == 0
     assert buckets.take("a", 1) == 100
     assert buckets.take("a", 1_000_000) == 10_000
 
 
 def test_nothing_a_second_is_no_limit():
-    buckets = Buckets(Rate.a_second(0))
+    buckets = TokenBuckets(Rate.a_second(0))
     assert {buckets.take("a") for _ in range(100)} == {0}
     assert len(buckets) == 0
 
 
 def test_a_caller_of_many_names_costs_no_memory():
-    buckets = Buckets(Rate(1, 1), names_max=10, clock=Clock())
+    buckets = TokenBuckets(Rate(1, 1), names_max=10, clock=Clock())
     for number in range(1000):
         buckets.take(f"name {number}")
     assert len(buckets) == 10
@@ -51,7 +51,7 @@ def test_a_caller_of_many_names_costs_no_memory():
 
 def test_who_was_unused_longest_is_forgotten():
     """Whoever asks on and on is not let off by a crowd of new names, nor are those of the crowd."""
-    buckets = Buckets(Rate(1, 2), names_max=2, clock=Clock())
+    buckets = TokenBuckets(Rate(1, 2), names_max=2, clock=Clock())
     assert [buckets.take(name) for name in ("a", "b", "a", "c", "c")] == [0] * 5
     assert buckets.take("a") > 0
     assert buckets.take("c") > 0
@@ -75,7 +75,7 @@ def test_no_more_passes_than_was_saved_and_came_in(
     per_second: float, burst: float, asked: list[tuple[float, float]]
 ):
     clock = Clock()
-    buckets = Buckets(Rate(per_second, burst), clock=clock)
+    buckets = TokenBuckets(Rate(per_second, burst), clock=clock)
     began, passed = clock.now, 0.0
     for waited, cost in asked:
         clock.now += waited

@@ -9,7 +9,13 @@ import click
 import pytest
 
 from core.cli import in_one_line
-from core.environment import SHOWN_MAX, child_environment, setting_names, unknown_said, unknown_settings
+from core.environment import (
+    SHOWN_MAX,
+    child_environment,
+    setting_names,
+    unknown_settings,
+    unknown_settings_text,
+)
 from core.processes import PROCESSES
 
 ROOT = Path(__file__).parents[2]
@@ -28,17 +34,19 @@ NAME = re.compile(r"\bPARLEY_[A-Z0-9_]*[A-Z0-9]\b(?!_|\*)")
     ],
 )
 def test_a_misspelt_setting_is_told_with_the_one_that_was_meant(typed: str, meant: str):
-    said = unknown_said({typed: CANARY, "PATH": "/bin", "PARLEY_POOL": "default"})
+    said = unknown_settings_text({typed: CANARY, "PATH": "/bin", "PARLEY_POOL": "default"})
     assert f"{typed} (did you mean {meant}?)" in said
     assert CANARY not in said
 
 
 def test_one_that_is_like_none_is_told_alone():
-    assert unknown_said({"PARLEY_ZZZ": CANARY}) == "ignored, since no setting is called so: PARLEY_ZZZ"
+    assert (
+        unknown_settings_text({"PARLEY_ZZZ": CANARY}) == "ignored, since no setting is called so: PARLEY_ZZZ"
+    )
 
 
 def test_however_many_it_is_one_short_line():
-    said = unknown_said({f"PARLEY_{'Q' * 5000}{number}": CANARY for number in range(500)})
+    said = unknown_settings_text({f"PARLEY_{'Q' * 5000}{number}": CANARY for number in range(500)})
     assert said.endswith(f" and {500 - SHOWN_MAX} more")
     assert len(said) < 2000
 
@@ -55,7 +63,7 @@ def test_settings_and_variables_of_others_are_not_told():
             named |= set(NAME.findall(path.read_text()))
     constants = {"PARLEY_FULL", "PARLEY_IDLE"}  # of a bench: names in Python
     assert set(unknown_settings(named)) <= constants
-    assert not unknown_said(setting_names() | {"parley_port", "PARLEY_TEST_ANYTHING", "PATH"})
+    assert not unknown_settings_text(setting_names() | {"parley_port", "PARLEY_TEST_ANYTHING", "PATH"})
 
 
 def test_a_misspelt_secret_is_no_childs():

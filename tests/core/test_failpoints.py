@@ -9,7 +9,7 @@ import pytest
 
 from core import failpoints
 from core.errors import StartupError
-from core.failpoints import CONSENT, CONSENT_VALUE, POINTS, Point, arm, burnt, reached
+from core.failpoints import CONSENT, CONSENT_VALUE, POINTS, Failpoint, arm, fired_points, reached
 
 PASSES = """
 import os, sys
@@ -17,7 +17,7 @@ from pathlib import Path
 from core import failpoints
 failpoints.arm(Path(sys.argv[1]), os.environ)
 for number in range(3):
-    failpoints.reached(failpoints.Point.BILLER_AFTER_READ)
+    failpoints.reached(failpoints.Failpoint.BILLER_AFTER_READ)
     print(number, flush=True)
 """
 
@@ -38,21 +38,21 @@ def passes(home: Path, asked: str) -> tuple[int, list[str]]:
 def test_a_process_dies_at_the_pass_that_was_asked_for_and_only_once(home: Path) -> None:
     """SIGKILL at the second pass; who starts in the same installation after it lives."""
     assert passes(home, "biller.after_read:2") == (-9, ["0"])
-    assert burnt(home) == {Point.BILLER_AFTER_READ}
+    assert fired_points(home) == {Failpoint.BILLER_AFTER_READ}
     assert passes(home, "biller.after_read:2") == (0, ["0", "1", "2"])
 
 
 def test_another_point_kills_nobody(home: Path) -> None:
     """Only who passes it."""
     assert passes(home, "biller.before_commit") == (0, ["0", "1", "2"])
-    assert not burnt(home)
+    assert not fired_points(home)
 
 
 def test_without_the_second_switch_a_process_does_not_start(home: Path) -> None:
     """Whoever sets it by accident hears of it, and nothing dies."""
     with pytest.raises(StartupError, match="crash tests only"):
         arm(home, {POINTS: "biller.after_read"})
-    reached(Point.BILLER_AFTER_READ)
+    reached(Failpoint.BILLER_AFTER_READ)
 
 
 @pytest.mark.parametrize("asked", ["biller.nowhere", "biller.after_read:x", "biller.after_read,"])

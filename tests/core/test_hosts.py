@@ -14,7 +14,7 @@ from core.errors import StartupError
 from core.hosts import Hosts, require_hosts
 from core.metrics import serving_metrics
 from core.settings import Settings
-from core.telemetry import Seldom, logger
+from core.telemetry import RepeatedWarning, logger
 from tests.support.ports import free_ports
 
 LOOPBACK = Hosts("", "127.0.0.1", "https://chat.example.org, http://other.example:8080")
@@ -67,10 +67,10 @@ async def test_what_is_for_another_name_is_turned_away_before_the_application(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Over HTTP and at the upgrade; the answer names nothing, the log has the name and the setting."""
-    monkeypatch.setattr(host_check, "_seldom", Seldom(logger("test")))
+    monkeypatch.setattr(host_check, "_seldom", RepeatedWarning(logger("test")))
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
-    serving = asyncio.create_task(http.serve(app, listener, stop, http.Entrance(Settings())))
+    serving = asyncio.create_task(http.serve(app, listener, stop, http.UpgradeGate(Settings())))
     port = listener.getsockname()[1]
     upgrade = {"upgrade": "websocket", "connection": "upgrade", "sec-websocket-version": "13"}
     upgrade["sec-websocket-key"] = "dGhlIHNhbXBsZSBub25jZQ=="

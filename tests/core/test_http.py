@@ -20,7 +20,7 @@ from tests.support.patience import patience, wait_until
 async def _serving() -> AsyncGenerator[tuple[str, int]]:
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
-    serving = asyncio.create_task(http.serve(app, listener, stop, http.Entrance(Settings())))
+    serving = asyncio.create_task(http.serve(app, listener, stop, http.UpgradeGate(Settings())))
     try:
         yield listener.getsockname()[:2]
     finally:
@@ -107,7 +107,7 @@ async def test_sockets_that_send_nothing_are_few(limits: dict[str, Any], least: 
     """Of one address, and over all also where a proxy is trusted; who sends a request has no place there."""
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
-    entrance = http.Entrance(Settings(**limits))
+    entrance = http.UpgradeGate(Settings(**limits))
     serving = asyncio.create_task(http.serve(app, listener, stop, entrance))
     at = listener.getsockname()[:2]
     try:

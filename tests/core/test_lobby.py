@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.unidentified_sockets import GRACE_SECONDS, Lobby
+from core.unidentified_sockets import GRACE_SECONDS, UnprovenSockets
 from tests.core.test_buckets import Clock
 
 
@@ -13,7 +13,7 @@ class House:
     def __init__(self, per_address_max: int, most: int) -> None:
         self.clock = Clock()
         self.out: list[str] = []
-        self.lobby = Lobby(per_address_max, most, self.clock)
+        self.lobby = UnprovenSockets(per_address_max, most, self.clock)
 
     def enter(self, who: str, address: str | None) -> bool:
         """See Lobby."""

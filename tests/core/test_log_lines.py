@@ -208,12 +208,12 @@ def test_an_error_is_placed_where_our_code_led_to_it(monkeypatch: pytest.MonkeyP
     with pytest.raises(ValueError, match="Expecting") as raised:
         _deep(50)
     line = _deep.__code__.co_firstlineno + 3
-    assert error_facts.place(raised.value) == f"tests/core/test_log_lines.py:{line}"
-    assert error_facts.facts(raised.value)["calls"].count(" > ") == error_facts.PLACES_MAX - 1
+    assert error_facts.raised_at(raised.value) == f"tests/core/test_log_lines.py:{line}"
+    assert error_facts.error_facts(raised.value)["calls"].count(" > ") == error_facts.PLACES_MAX - 1
     error = ValueError(CANARY)
     for _ in range(50):
         cause, error = error, ValueError(CANARY)
         error.__cause__ = cause
-    assert error_facts.facts(error)["cause"].count("ValueError") <= error_facts.CAUSES_MAX
+    assert error_facts.error_facts(error)["cause"].count("ValueError") <= error_facts.CAUSES_MAX
     many = ExceptionGroup("", [type(f"E{number}", (Exception,), {})() for number in range(50)])
     assert error_facts.kind(many).count("E") - "ExceptionGroup".count("E") == error_facts.CAUSES_MAX

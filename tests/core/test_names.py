@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.errors import Refused
-from core.names import STORED_BYTES_MAX, UNSTORABLE, checked_user, forms_of, mended, name_of, same_name
+from core.names import STORED_BYTES_MAX, UNSTORABLE, checked_user, forms_of, name_of, same_name, storable_name
 
 ANY_TEXT = st.text(
     st.one_of(st.characters(), st.sampled_from("\x00\x1b\\{}0aé\u0301\u202e\ud800\ufdd0\ufdd1…")), max_size=30
@@ -68,14 +68,14 @@ def test_a_name_stays_itself(text: str):
     """Checked again and stored, a name is the same."""
     name = name_of(text)
     if name is not None:
-        assert name_of(name) == name == mended(name)
+        assert name_of(name) == name == storable_name(name)
         assert unicodedata.is_normalized("NFC", name)
 
 
 @given(ANY_TEXT)
 def test_what_is_mended_can_be_stored_and_is_nobody_s_name(text: str):
     """Also where it is too long for an index."""
-    for each in (mended(text), mended(text, 4)):
+    for each in (storable_name(text), storable_name(text, 4)):
         inner = each.removeprefix("\ufdd0").removeprefix("\ufdd1")
         assert not UNSTORABLE.search(inner)
         assert each == text or name_of(each) is None
@@ -98,5 +98,5 @@ def test_a_name_is_looked_up_in_the_forms_that_it_may_be_stored_in():
 def test_two_texts_are_mended_to_two(one: str, other: str):
     """Whoever names the escape of another's name does not become them."""
     for bytes_max in (4, STORED_BYTES_MAX):
-        assert (mended(one, bytes_max) == mended(other, bytes_max)) == (one == other)
-    assert mended(mended(one)) != mended(one) or mended(one) == one
+        assert (storable_name(one, bytes_max) == storable_name(other, bytes_max)) == (one == other)
+    assert storable_name(storable_name(one)) != storable_name(one) or storable_name(one) == one

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 
-from core.one_time import spend
+from core.one_time import use_once
 from core.redis import Client, MultiplexedRedis
 
 
@@ -25,6 +25,6 @@ async def test_a_mark_whose_reply_was_lost_is_ones_own(
         return reply
 
     monkeypatch.setattr(redis.multiplexed, "call", losing)
-    assert await spend(redis, "once", 1_000)
+    assert await use_once(redis, "once", 1_000)
     assert lost == 1
-    assert not await spend(redis, "once", 1_000)
+    assert not await use_once(redis, "once", 1_000)

@@ -18,7 +18,7 @@ def test_links_lead_to_the_up_that_runs(home: Path):
     assert (gateway_url(settings), console_url(settings)) == by_settings
     up = {"url": "http://127.0.0.1:18480", "console": "http://127.0.0.1:18481"}
     (home / "up.json").write_text(json.dumps(up))
-    lock = file_lock.take(home / "up.lock", 0)
+    lock = file_lock.acquire(home / "up.lock", 0)
     assert lock is not None
     assert (gateway_url(settings), console_url(settings)) == (up["url"], up["console"])
     (home / "up.json").write_text("[]")

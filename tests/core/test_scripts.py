@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from core import scripts
 from core.redis import MultiplexedRedis
 from core.scripts import Script, ScriptsMissing, keep_scripts, load_scripts
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 
 USER = ("parley-test-runner", "on", ">pw", "resetkeys", "~key", "+evalsha", "+set", "+get")
 
@@ -49,7 +49,7 @@ async def test_who_may_not_waits_for_one_who_may(redis: Redis, runner: Redis, sc
     await asyncio.sleep(0)
     keeping = asyncio.create_task(keep_scripts(redis))
     assert await calls == [b"a", [b"b", b"c"]]
-    await end_tasks([keeping])
+    await cancel_tasks([keeping])
     assert await load_scripts(redis) == 0
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core import signed_text
-from core.sealed import Sealed
+from core.sealed import SealedContent
 from core.signed_text import Keyring
 
 KEYRING = Keyring(b"k" * 32)
@@ -19,8 +19,8 @@ class Pass(msgspec.Struct, frozen=True, array_like=True):
     ends_ms: int
 
 
-KIND = Sealed(Pass, b"a test's v1", lambda found: found.ends_ms, "pp_")
-OTHER = Sealed(Pass, b"a test's v2", lambda found: found.ends_ms, "pp_")
+KIND = SealedContent(Pass, b"a test's v1", lambda found: found.ends_ms, "pp_")
+OTHER = SealedContent(Pass, b"a test's v2", lambda found: found.ends_ms, "pp_")
 ANN = Pass("ann", 1_000)
 
 

@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from structlog.testing import capture_logs
 
 from core import telemetry
-from core.telemetry import Seldom, Spans, logger
+from core.telemetry import RepeatedWarning, Spans, logger
 
 
 def test_a_warning_is_said_first_and_then_at_most_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +17,7 @@ def test_a_warning_is_said_first_and_then_at_most_every_few_seconds(monkeypatch:
     now = [100.0]
     monkeypatch.setattr(telemetry, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with capture_logs() as logs:
-        seldom = Seldom(logger("test"), 5.0)
+        seldom = RepeatedWarning(logger("test"), 5.0)
         for at, event in ((100, "a"), (101, "a"), (101, "b"), (104.9, "a"), (105, "a"), (110, "a")):
             now[0] = at
             seldom.warning(event, at=at)

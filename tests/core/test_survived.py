@@ -8,7 +8,7 @@ from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
 from core.errors import StartupError, bad_request
-from core.failed_rounds import is_away, survived
+from core.failed_rounds import is_store_down, logged_failures
 from core.telemetry import logger
 
 CANARY = "hunter2canary"
@@ -30,7 +30,7 @@ def test_what_is_raised_ends_this_round_alone(error: Exception, kind: str):
     """One line says its kind, where it was, and what the loop was about: nothing that the error quotes."""
     after = list[int]()
     with capture_logs() as lines:
-        with survived(logger(__name__), "a round failed", pool="p"):
+        with logged_failures(logger(__name__), "a round failed", pool="p"):
             raise error
         after.append(1)
     assert after == [1]
@@ -44,7 +44,7 @@ def test_what_is_raised_ends_this_round_alone(error: Exception, kind: str):
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_who_ends_the_process_or_the_task_is_obeyed(error: type[BaseException]):
     """A loop that outlived these could not be stopped."""
-    with capture_logs() as lines, pytest.raises(error), survived(logger(__name__), "a round failed"):
+    with capture_logs() as lines, pytest.raises(error), logged_failures(logger(__name__), "a round failed"):
         raise error
     assert lines == []
 
@@ -52,12 +52,12 @@ def test_who_ends_the_process_or_the_task_is_obeyed(error: type[BaseException]):
 def test_a_group_with_an_end_in_it_is_an_end():
     """One of several tasks was told to exit: so is the process."""
     ends = BaseExceptionGroup("", [ValueError(), SystemExit(1)])
-    with pytest.raises(BaseExceptionGroup), survived(logger(__name__), "a round failed"):
+    with pytest.raises(BaseExceptionGroup), logged_failures(logger(__name__), "a round failed"):
         raise ends
 
 
 def test_what_goes_well_says_nothing():
-    with capture_logs() as lines, survived(logger(__name__), "a round failed"):
+    with capture_logs() as lines, logged_failures(logger(__name__), "a round failed"):
         pass
     assert lines == []
 
@@ -80,4 +80,4 @@ def test_what_goes_well_says_nothing():
 )
 def test_whom_a_failure_is_blamed_on(error: Exception, away: bool):
     """A store that refuses everybody is waited for; what it answers of one entry is that entry's fault."""
-    assert is_away(error) is away
+    assert is_store_down(error) is away

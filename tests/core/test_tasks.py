@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from core import tasks
-from core.tasks import CANCEL_AGAIN_SECONDS, Group, end_tasks
+from core.tasks import CANCEL_AGAIN_SECONDS, EndingTaskGroup, cancel_tasks
 from tests.support.patience import BEAT_SECONDS, forever, patience, pause
 
 
@@ -28,11 +28,11 @@ async def test_whoever_is_cancelled_again_still_ends_its_children():
         try:
             await asyncio.Event().wait()
         finally:
-            await end_tasks([child])
+            await cancel_tasks([child])
 
     outer = asyncio.create_task(parent())
     await asyncio.sleep(0)
-    await end_tasks([outer])
+    await cancel_tasks([outer])
     assert outer.cancelled()
     assert child.done()
 
@@ -41,7 +41,7 @@ async def test_a_cancellation_is_not_lost():
     """Cancelled while it ends others in the normal course of things, it says so once they have ended."""
     child = asyncio.create_task(_slow_to_end())
     await asyncio.sleep(0)
-    ending = asyncio.create_task(end_tasks([child]))
+    ending = asyncio.create_task(cancel_tasks([child]))
     await asyncio.sleep(0)
     ending.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -63,7 +63,7 @@ async def test_a_group_ends_a_task_that_lost_its_cancellation():
                 lost.append(True)
 
     async def parent() -> None:
-        async with Group() as group:
+        async with EndingTaskGroup() as group:
             group.create_task(loses_one())
 
     outer = asyncio.create_task(parent())
@@ -90,7 +90,7 @@ async def test_a_group_whose_task_fails_ends_the_others():
         raise ValueError("broken")
 
     async def parent() -> None:
-        async with patience(), Group() as group:
+        async with patience(), EndingTaskGroup() as group:
             group.create_task(stubborn())
             group.create_task(fails())
 
@@ -112,6 +112,6 @@ async def test_a_group_leaves_its_tasks_timeouts_alone(monkeypatch: pytest.Monke
                     await forever()
             waits += 1
 
-    async with Group() as group:
+    async with EndingTaskGroup() as group:
         group.create_task(waits_in_vain())
     assert waits == 20

@@ -22,7 +22,7 @@ from tests.support.cluster import running_cluster
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import ended, soon
 from tests.support.ports import free_ports
-from tests.support.tls import Authority, Pair, tls_before
+from tests.support.tls import Authority, CertificatePair, tls_before
 
 ECHO = "#!lua\nredis.call('SET', KEYS[1], ARGV[1])\nreturn redis.call('GET', KEYS[1])"
 
@@ -134,7 +134,7 @@ class Postgres:
         writer.close()
 
 
-async def arrives(pair: Pair, authority: Authority, query: str) -> bytes:
+async def arrives(pair: CertificatePair, authority: Authority, query: str) -> bytes:
     """What a Postgres with that certificate gets to read of us."""
     fake = Postgres(authority.server(pair))
     listener = socket.create_server(("127.0.0.1", 0))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from core.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, SUPERVISOR, WORKER, Process
+from core.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, SUPERVISOR, WORKER, ProcessKind
 from core.secret_files import SUFFIX, secret_names
 from core.settings import Settings
 
@@ -22,7 +22,7 @@ def services() -> dict[str, Any]:
 @pytest.mark.parametrize(
     "process", [GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, MIGRATE], ids=lambda process: process.name
 )
-def test_a_service_has_its_own_secrets(services: dict[str, Any], process: Process):
+def test_a_service_has_its_own_secrets(services: dict[str, Any], process: ProcessKind):
     """By variable or by file; the files that it is given are those that it names."""
     service = services[process.name]
     given = {name.removesuffix(SUFFIX) for name in service["environment"]} & set(SECRETS)

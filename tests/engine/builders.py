@@ -14,10 +14,10 @@ from core.settings import Settings
 from engine.api import (
     Append,
     Claim,
+    ClaimOffer,
     Enqueue,
     Entry,
     EntryKind,
-    Offer,
     PoolQueue,
     PriorityClass,
     RequestInput,
@@ -150,7 +150,7 @@ class Pool:
             "prefill_tokens": 100_000,
             **room,
         }
-        return (await self.queue.claim(worker, self.calls[worker], Offer(**offer))).claims
+        return (await self.queue.claim(worker, self.calls[worker], ClaimOffer(**offer))).claims
 
     async def running(self, worker: str = "w1", **changes: Any) -> Claim:
         """A new request, claimed by a worker."""

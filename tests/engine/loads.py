@@ -10,7 +10,7 @@ from engine.backends.base import Finish, StepOutput
 from engine.queue.types import Append, AppendCode, Appended, Claim
 from engine.request import Control
 from engine.scheduling.capacity import Capacity
-from engine.worker.core import Work, Workload
+from engine.worker.core import WorkerCalls, WorkerCore
 from tests.engine.builders import FINGERPRINT, START_MS
 from tests.engine.tokens import ids_of
 from tests.engine.worker.test_continuation import a_claim
@@ -19,10 +19,10 @@ from tests.engine.workers import LIMITS, open_answer
 NO_FLAGS = Control(0)
 
 
-def a_load(slots: int = 20) -> Workload:
+def a_load(slots: int = 20) -> WorkerCore:
     """A worker's, with nothing in hand."""
     capacity = Capacity(slots=slots, kv_tokens=100_000, step_tokens=256)
-    return Workload("default", FINGERPRINT, capacity, open_answer, LIMITS, 256)
+    return WorkerCore("default", FINGERPRINT, capacity, open_answer, LIMITS, 256)
 
 
 def claim(id: str, *, control: Control = NO_FLAGS, granted: int = 1000, **asked: Any) -> Claim:
@@ -30,7 +30,7 @@ def claim(id: str, *, control: Control = NO_FLAGS, granted: int = 1000, **asked:
     return msgspec.structs.replace(a_claim(**asked), id=id, ck=f"ck-{id}", control=control, granted=granted)
 
 
-def holding(*ids: str, **asked: Any) -> Workload:
+def holding(*ids: str, **asked: Any) -> WorkerCore:
     """A worker that has claimed these."""
     load = a_load()
     load.claimed([claim(id, **asked) for id in ids], START_MS)
@@ -52,13 +52,13 @@ def replies(sent: Sequence[tuple[Any, Append]], code: AppendCode, control: Contr
     return found
 
 
-def flush(load: Workload, code: AppendCode = AppendCode.OK, control: Control = NO_FLAGS) -> Work:
+def flush(load: WorkerCore, code: AppendCode = AppendCode.OK, control: Control = NO_FLAGS) -> WorkerCalls:
     """Append what there is."""
     sent = load.appends(START_MS)
     return load.appended(sent, replies(sent, code, control), START_MS)
 
 
-def end_of(load: Workload) -> tuple[str, str]:
+def end_of(load: WorkerCore) -> tuple[str, str]:
     """Reason and code of the one end that is to be logged."""
     ((_, append),) = load.appends(START_MS)
     assert append.end is not None
@@ -66,6 +66,6 @@ def end_of(load: Workload) -> tuple[str, str]:
     return value["reason"], value.get("code", "")
 
 
-def gone(load: Workload) -> bool:
+def gone(load: WorkerCore) -> bool:
     """It has forgotten all of it."""
     return (len(load), load.held, load.appends(START_MS)) == (0, set(), [])

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.gpus import EVENTS_MAX, DeviceHealth, Devices, DeviceWatch, Reserved, assign, reserve
+from engine.gpus import EVENTS_MAX, DeviceHealth, Devices, DeviceWatch, GpuReservation, assign, reserve
 
 WELL = DeviceHealth(
     index=0,
@@ -177,7 +177,7 @@ def test_supervisors_of_a_node_share_no_gpu(tmp_path: Path):
     """Whatever their pools and folders: the second gets what is left, then none, until the first has gone."""
     gpus = [changed(index=index, uuid=f"GPU-{index}") for index in range(3)]
 
-    def uuids(taken: list[Reserved]) -> list[str]:
+    def uuids(taken: list[GpuReservation]) -> list[str]:
         return [each.device.uuid for each in taken]
 
     first = reserve(gpus, None, 2, tmp_path)

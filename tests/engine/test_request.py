@@ -5,23 +5,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from billing.api import Asked, seal
+from billing.api import SealedAdmission, seal
 from billing.usage import PinnedPrices, UsageOwner
 from core.signed_text import Keyring
 from engine import request
 from engine.queue import types
-from engine.queue.types import Append, AppendCode, Appended, Claim, Enqueue, Enqueued, Offer, TenantTerms
+from engine.queue.types import Append, AppendCode, Appended, Claim, ClaimOffer, Enqueue, Enqueued, TenantTerms
 from engine.request import (
     Control,
     Entry,
     EntryKind,
     PriorityClass,
     RequestInput,
+    RequestStatus,
     Sampling,
-    Status,
     input_decoder,
     input_encoder,
-    sealed,
+    seal_request,
 )
 
 FAR_MS = 4_000_000_000_000
@@ -40,15 +40,17 @@ LEAST = RequestInput(
 
 def test_what_is_sealed_is_what_was_asked_for():
     """Its prompt by its tokens, its answer by the most it may have."""
-    asked = Asked("t1", "r1", "m", "f", LEAST.owner, LEAST.prices, 5, input_tokens=3, output_tokens=7)
-    found = sealed(LEAST, "t1", "r1", KEYRING)
+    asked = SealedAdmission(
+        "t1", "r1", "m", "f", LEAST.owner, LEAST.prices, 5, input_tokens=3, output_tokens=7
+    )
+    found = seal_request(LEAST, "t1", "r1", KEYRING)
     assert found.seal == seal(asked, KEYRING)
     assert msgspec.structs.replace(found, seal=b"") == LEAST
 
 
 def test_a_requests_input_holds_what_was_asked_for_and_no_defaults():
     """Workers of the version before read it; what it leaves out is as its sender left it."""
-    packed = msgspec.msgpack.decode(input_encoder.encode(sealed(LEAST, "t1", "r1", KEYRING)))
+    packed = msgspec.msgpack.decode(input_encoder.encode(seal_request(LEAST, "t1", "r1", KEYRING)))
     assert packed.pop("seal")
     assert set(packed) == {
         *("prompt", "sampling", "owner", "prices", "model", "fingerprint", "accepted_ms", "deadline_ms")
@@ -65,7 +67,7 @@ def test_a_requests_input_holds_what_was_asked_for_and_no_defaults():
 
 def test_scripts_and_workers_mean_the_same_by_a_flag():
     """engine/queue/lua has them as numbers."""
-    assert sealed(LEAST, "t1", "r1", KEYRING)
+    assert seal_request(LEAST, "t1", "r1", KEYRING)
     named = {flag.name: flag.value for flag in Control}
     assert named == {"CANCEL": 1, "PARK": 2, "PREEMPT": 4, "MIGRATE": 8, "DRAIN": 16}
 
@@ -91,8 +93,8 @@ def left_out() -> dict[str, tuple[Any, dict[str, Any]]]:
                 "shaped": False,
             },
         ),
-        "enqueued": (Enqueued(True, Status.QUEUED, 1, 1, 0, 0), {"dest": ""}),
-        "offer": (Offer("f", 1, 1, 1), {"lowest": PriorityClass.BULK}),
+        "enqueued": (Enqueued(True, RequestStatus.QUEUED, 1, 1, 0, 0), {"dest": ""}),
+        "offer": (ClaimOffer("f", 1, 1, 1), {"lowest": PriorityClass.BULK}),
         "append": (
             Append(tenant="t", id="r", ck="ck", n0=0, o0=0, raw=0, visible=0),
             {"tokens": b"", "entries": [], "input_cached": None, "end": None},
@@ -114,7 +116,7 @@ def left_out() -> dict[str, tuple[Any, dict[str, Any]]]:
 @pytest.mark.parametrize("name", left_out())
 def test_what_a_record_leaves_out(name: str):
     """Nothing is asked for that nobody asked for."""
-    assert sealed(LEAST, "t1", "r1", KEYRING)
+    assert seal_request(LEAST, "t1", "r1", KEYRING)
     found, expected = left_out()[name]
     assert {field: getattr(found, field) for field in expected} == expected
 
@@ -130,7 +132,7 @@ def test_a_tenants_weight_is_above_zero(weight: float):
 @pytest.mark.parametrize("module", [request, types], ids=["request", "queue_types"])
 def test_records_are_never_changed_in_place(module: Any):
     """Several tasks hold the same one."""
-    assert sealed(LEAST, "t1", "r1", KEYRING)
+    assert seal_request(LEAST, "t1", "r1", KEYRING)
     assert TenantTerms()
     kinds = [each for each in vars(module).values() if isinstance(each, type)]
     structs = [each for each in kinds if issubclass(each, msgspec.Struct)]

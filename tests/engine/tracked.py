@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.api import Claim, Status
+from engine.api import Claim, RequestStatus
 from engine.queue.types import Append
 from tests.engine.builders import append_to, end_entry, text, usage_event
 from tests.engine.fair_model import Item
@@ -18,7 +18,7 @@ class Tracked:
     """What a request should be."""
 
     item: Item
-    status: Status = Status.QUEUED
+    status: RequestStatus = RequestStatus.QUEUED
     o: int = 1
     text: str = ""
     worker: str = ""
@@ -84,7 +84,7 @@ class Tracked:
         )
 
 
-def some(*statuses: Status) -> Callable[[Any], bool]:
+def some(*statuses: RequestStatus) -> Callable[[Any], bool]:
     """A precondition: a request is in one of these states."""
     return lambda machine: any(m.status in statuses for m in machine.requests)
 

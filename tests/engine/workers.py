@@ -17,7 +17,7 @@ from core.ids import uuid7
 from core.pools import announce_pool
 from core.processes import WORKER
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import (
     Claim,
     Enqueue,
@@ -27,17 +27,17 @@ from engine.api import (
     LogReader,
     PoolQueue,
     PriorityClass,
+    RequestStatus,
     Sampling,
-    Status,
     visible_text,
 )
 from engine.backends.scripted import NextToken, ScriptedEngine
 from engine.journal.journal import Journal
 from engine.models.registry import ModelRecord
 from engine.scheduling.capacity import capacity_of
-from engine.worker.claimed_request import Answer
+from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.continuation import ModelLimits
-from engine.worker.core import Workload
+from engine.worker.core import WorkerCore
 from engine.worker.worker import Worker
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
@@ -61,9 +61,9 @@ def saying(text: str, prompt: Sequence[int] = PROMPT) -> NextToken:
     return lambda context: script[min(len(context) - len(prompt), len(script) - 1)]
 
 
-def open_answer(claim: Claim) -> Answer:
+def open_answer(claim: Claim) -> ClaimedRequest:
     """As the worker opens it."""
-    return Answer(claim, TOKENIZER, LIMITS, entry_bytes_max=16 * 1024)
+    return ClaimedRequest(claim, TOKENIZER, LIMITS, entry_bytes_max=16 * 1024)
 
 
 @dataclass
@@ -89,7 +89,7 @@ class Crew:
         record = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), self.pool, LIMITS.max_model_len)
         capacity = capacity_of(self.settings, engine.kv_tokens)
         chunk = self.settings.chunk_tokens
-        workload = Workload(self.pool, FINGERPRINT, capacity, open_answer, LIMITS, chunk)
+        workload = WorkerCore(self.pool, FINGERPRINT, capacity, open_answer, LIMITS, chunk)
         await announce_pool(self.redis, self.settings, self.pool)  # as its supervisor does
         await engine.start()
         stop = asyncio.Event()
@@ -100,7 +100,7 @@ class Crew:
             try:
                 yield running
             finally:
-                await end_tasks([task])
+                await cancel_tasks([task])
 
     @asynccontextmanager
     async def _client(self) -> AsyncGenerator[Redis]:
@@ -187,7 +187,7 @@ class Crew:
     async def is_parked(self, id: str) -> bool:
         """Nobody works on it, nobody may claim it."""
         view = await self.queue.view(TENANT, id)
-        return view is not None and view.status is Status.PARKED
+        return view is not None and view.status is RequestStatus.PARKED
 
     async def kinds(self, id: str) -> list[str]:
         """What happened, text left out."""

@@ -25,18 +25,28 @@ from server.access.authorization import cache_salt
 from server.http.app import routes
 from server.http.guard import guarded
 from server.http.health import Health
-from server.http.replies import known
+from server.http.replies import remember_caller
 from server.protocol import codec
 from server.protocol.codec import Subprotocol
 from server.protocol.codes import ErrorCode, limit_facts, refusal
-from server.protocol.messages import Accepted, Cost, End, Error, Left, QueuePlace, QuotaLeft, Timing, Usage
+from server.protocol.messages import (
+    Accepted,
+    Cost,
+    End,
+    EndUsage,
+    Error,
+    Left,
+    QueuePosition,
+    QuotaLeft,
+    Timing,
+)
 from tests.server.http_site import ORIGIN, http_site
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import wait_until
 
 SERVICE = Principal("t1", "p1", "k1", "", frozenset({"chat"}), "interactive", None, False, "k1")
 ANN = replace(SERVICE, user="ann", fixed_user=True)
-END = End(1, 9, "stop", Usage(20, 16, 3, 23), Cost(70, "usd"), Timing(1, 2, 3), "h")
+END = End(1, 9, "stop", EndUsage(20, 16, 3, 23), Cost(70, "usd"), Timing(1, 2, 3), "h")
 
 
 def test_services_see_amounts_and_users_where_their_tenant_shows_them():
@@ -47,7 +57,7 @@ def test_services_see_amounts_and_users_where_their_tenant_shows_them():
     for who in (ANN, replace(ANN, user="")):
         seen = amount_visibility.seen_by(who, END)
         assert isinstance(seen, End)
-        assert (seen.cost, seen.usage) == (UNSET, Usage(20, UNSET, 3, 23))
+        assert (seen.cost, seen.usage) == (UNSET, EndUsage(20, UNSET, 3, 23))
         assert (seen.reason, seen.timing, seen.h) == (END.reason, END.timing, END.h)
 
 
@@ -55,7 +65,7 @@ def test_sums_that_amounts_can_be_reckoned_from_are_hidden_too():
     """A budget's rest before and after a request is its cost."""
     left = Left(100, 40)
     quota = QuotaLeft(left, left, left)
-    accepted = Accepted("id", 1, 1, False, "bulk", QueuePlace(0, 0), quota)
+    accepted = Accepted("id", 1, 1, False, "bulk", QueuePosition(0, 0), quota)
     seen = amount_visibility.seen_by(ANN, accepted)
     assert isinstance(seen, Accepted)
     assert seen.quota == QuotaLeft()
@@ -104,7 +114,7 @@ async def _seen(transport: str, who: Principal, refused: Refusal) -> str:
         return codec.encode(amount_visibility.seen_by(who, error), Subprotocol.JSON).decode()
 
     async def refusing(request: Request) -> None:
-        known(request, who)
+        remember_caller(request, who)
         raise Refused(refused)
 
     transport_of = httpx.ASGITransport(app=guarded([Route("/", refusing)]))
@@ -206,7 +216,7 @@ async def test_what_a_user_is_told_at_a_gateway(gateway: Site):
         (model,) = (await http.get("/v1/models")).json()["models"]
         assert "prices" not in model
         await tenancy.set_tenant(gateway.database, gateway.tenant, shows_costs=True)
-        await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+        await tenancy.publish_news(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
 
         async def shown() -> bool:
             return "cost" in await _ask(gateway, anne)

@@ -13,15 +13,15 @@ from core.ids import uuid7
 from core.pools import POOLS_MAX, ByPool, announce_pool, announced_pools, known_pools
 from core.processes import SUPERVISOR, WORKER
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from core.telemetry import logger
 from engine.api import LogReader, PoolQueue
 from engine.main import announce_alone
 from engine.models.registry import ModelRecord, save
 from engine.node.supervisor import Supervisor
-from server.context import make_edge
-from server.pool_services import Pools
-from server.reading.subscriptions import Hub, Name
+from server.context import make_context
+from server.pool_services import PoolServices
+from server.reading.subscriptions import RequestName, Subscriptions
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
 from tests.support.patience import wait_until
@@ -46,7 +46,7 @@ async def test_a_supervisor_announces_its_pool(redis: Redis, redis_url: str, set
                 await wait_until(lambda: known(redis, settings, POOL))
                 await redis.delete("parley:pools")
         finally:
-            await end_tasks(tasks)
+            await cancel_tasks(tasks)
 
 
 async def known(redis: Redis, settings: Settings, pool: str) -> bool:
@@ -61,7 +61,7 @@ async def test_a_worker_without_a_supervisor_announces_where_it_may(
     try:
         await wait_until(lambda: known(redis, settings, POOL))
     finally:
-        await end_tasks([task])
+        await cancel_tasks([task])
     client = Redis.from_url(url_of(redis_url, await make_user(redis, WORKER)))
     with capture_logs() as lines:
         await announce_alone(client, settings.model_copy(update={"pool": "another"}))
@@ -73,11 +73,11 @@ async def test_a_worker_without_a_supervisor_announces_where_it_may(
 async def test_a_gateway_announces_its_models_pools(sqlite: Database, redis: Redis, settings: Settings):
     """Those that SQL names, and its own."""
     await save(sqlite, ModelRecord("other", "1", "f", settings.home, "big", 4096), {}, now_ms())
-    hub = Hub(make_edge(settings, "gw-test", sqlite, redis))
+    hub = Subscriptions(make_context(settings, "gw-test", sqlite, redis))
     await hub.start()
     running = asyncio.create_task(hub.run())
     assert await announced_pools(redis, settings) == {POOL, "big"}
-    await end_tasks([running])
+    await cancel_tasks([running])
 
 
 @pytest.mark.parametrize("made_up", ["made-up", POOL])
@@ -86,10 +86,10 @@ async def test_a_pool_that_a_record_names_is_not_followed(
 ):
     """Where a worker writes that a request has moved to a pool that there is not, or in a circle, its readers
     are told that it is lost, and nobody looks there."""
-    edge = make_edge(settings, "gw-test", sqlite, redis)
-    hub = Hub(edge)
+    edge = make_context(settings, "gw-test", sqlite, redis)
+    hub = Subscriptions(edge)
     await hub.start()
-    name = Name(POOL, "t1", uuid7(now_ms()))
+    name = RequestName(POOL, "t1", uuid7(now_ms()))
     followed = hub.join(name, object())
     listener = Heard()
     followed.listeners[0] = listener
@@ -98,21 +98,21 @@ async def test_a_pool_that_a_record_names_is_not_followed(
         **dict.fromkeys(("epoch", "o", "n", "control", "deadline", "accepted"), 1),
     }
     await redis.hset(f"{{p:{POOL}}}req:{name.tenant}:{name.id}", mapping=record)
-    tasks = [asyncio.create_task(work) for work in (hub.run(), Pools(edge).run())]
+    tasks = [asyncio.create_task(work) for work in (hub.run(), PoolServices(edge).run())]
     followed.heard_at -= 3_600
     try:
         await wait_until(lambda: listener.lost > 0)
         assert await edge.recorders.give_up(name.tenant, name.id) is False
     finally:
-        await end_tasks(tasks)
+        await cancel_tasks(tasks)
     assert await announced_pools(redis, settings) == {POOL}
     assert [set(each) for each in (edge.queues, edge.logs, edge.recorders)] == [{POOL}] * 3
 
 
 async def test_nobody_listens_to_a_pool_that_there_is_not(sqlite: Database, redis: Redis, settings: Settings):
     """Nor leaves a trace of its name: no lease, no queue. Once it is announced, both."""
-    edge = make_edge(settings, "gw-test", sqlite, redis)
-    hub = Hub(edge)
+    edge = make_context(settings, "gw-test", sqlite, redis)
+    hub = Subscriptions(edge)
     try:
         assert await hub.follow("made-up") is False
         assert (await redis.keys("*"), set(edge.queues)) == ([], {POOL})

@@ -15,14 +15,14 @@ from sqlalchemy.exc import OperationalError
 from websockets.exceptions import InvalidStatus
 
 from admin.console import Console
-from billing.alerts.outbox import Sender
+from billing.alerts.outbox import OutboxSender
 from billing.posting.biller import Biller
 from billing.quota.client import Quota
 from core import error_facts
 from core.database import Database
 from core.settings import Settings
 from core.shared_connection import MultiplexedConnection
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from core.telemetry import tracer
 from engine.api import PoolQueue
 from engine.backends.base import Generation, GenerationRefusedError
@@ -30,12 +30,12 @@ from engine.backends.scripted import ScriptedEngine
 from engine.lifecycle.reaper import Reaper
 from engine.node.supervisor import Supervisor
 from server import main
-from server.connection.effect_handlers import Operations
-from server.connection.registry import Door
-from server.context import make_edge
+from server.connection.effect_handlers import EffectHandlers
+from server.connection.registry import ConnectionRegistry
+from server.context import make_context
 from server.conversations.purge import Purge
-from server.pool_services import Pools
-from server.reading.subscriptions import Hub
+from server.pool_services import PoolServices
+from server.reading.subscriptions import Subscriptions
 from server.session.machine import Session
 from tests.engine.workers import Crew, saying
 from tests.security.sinks import CANARY, Sinks, spans
@@ -93,7 +93,7 @@ async def test_what_a_frame_raises_is_answered_typed(
     operation: str, gateway: Site, sinks: Sinks, monkeypatch: pytest.MonkeyPatch
 ):
     """`error internal` for the request, and the connection lives; of a hello it closes."""
-    monkeypatch.setattr(Operations, operation, raising_later)
+    monkeypatch.setattr(EffectHandlers, operation, raising_later)
     async with gateway.open() as peer:
         await peer.tell("hello", v=1, token=gateway.key)
         if operation != "open":
@@ -145,22 +145,22 @@ async def _for_a_while(loops: list[Awaitable[Any]]) -> None:
     tasks = [asyncio.ensure_future(loop) for loop in loops]
     await pause()
     ended = [task.exception() for task in tasks if task.done() and not task.cancelled()]
-    await end_tasks(tasks)
+    await cancel_tasks(tasks)
     for error in ended:
-        assert error is None or CANARY not in str(error_facts.facts(error))
+        assert error is None or CANARY not in str(error_facts.error_facts(error))
 
 
 async def test_a_gateways_loops_say_nothing(
     settings: Settings, sqlite: Database, redis: Redis, sinks: Sinks, broken: Callable[[], None]
 ):
     """Hub, door, terms, pools and recorders, while Redis and SQL quote what they were asked."""
-    edge = make_edge(settings, "gw-test", sqlite, redis)
-    hub = Hub(edge)
+    edge = make_context(settings, "gw-test", sqlite, redis)
+    hub = Subscriptions(edge)
     await hub.start()
-    door = Door(edge, hub)
+    door = ConnectionRegistry(edge, hub)
     broken()
     recorder = edge.recorders[settings.pool]
-    await _for_a_while([hub.run(), door.run(), edge.terms.run(), Pools(edge).run(), recorder.run()])
+    await _for_a_while([hub.run(), door.run(), edge.terms.run(), PoolServices(edge).run(), recorder.run()])
     hushed(sinks)
 
 
@@ -185,10 +185,10 @@ async def test_other_loops_say_nothing(
     broken: Callable[[], None],
 ):
     """A supervisor's, the outbox', and that of who takes deleted conversations away."""
-    edge = make_edge(settings, "gw-test", sqlite, redis)
+    edge = make_context(settings, "gw-test", sqlite, redis)
     works: dict[str, list[Awaitable[Any]]] = {
         "supervisor": [*Supervisor(settings, redis, 0).loops()] if loop == "supervisor" else [],
-        "outbox": [Sender(sqlite, settings).run(asyncio.Event())] if loop == "outbox" else [],
+        "outbox": [OutboxSender(sqlite, settings).run(asyncio.Event())] if loop == "outbox" else [],
         "purge": [Purge(sqlite, edge.recorders, settings).run()] if loop == "purge" else [],
     }
     broken()

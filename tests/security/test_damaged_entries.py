@@ -14,7 +14,7 @@ from server.protocol import messages as m
 from server.protocol.codes import ErrorCode
 from server.session import effects as fx
 from server.session import events as ev
-from server.session.events import Reading
+from server.session.events import ReadableRequest
 from server.session.machine import SessionState
 from tests.server.playbook import Playbook, all_effects_are_expected, end, open_session, text, texts
 
@@ -44,7 +44,7 @@ def refused(id: str) -> m.Error:
 @pytest.mark.parametrize("damaged", DAMAGED)
 def test_an_entry_that_is_none_ends_one_reading(damaged: str, way: str):
     """What stands before it is delivered, and nothing behind it; the other answer is read on, to its end."""
-    play = open_session(Reading("r", 1, 0, 0, "running"), Reading("s", 1, 0, 0, "running"))
+    play = open_session(ReadableRequest("r", 1, 0, 0, "running"), ReadableRequest("s", 1, 0, 0, "running"))
     play << fx.Follow("r") << fx.Follow("s")
     entries = [text(1), DAMAGED[damaged], end(3)]
     if way == "news":
@@ -64,7 +64,7 @@ def test_an_entry_that_is_none_ends_one_reading(damaged: str, way: str):
 
 def test_one_that_waited_for_the_pace_is_met_alone():
     """The timer serves the other streams, too."""
-    play = open_session(*(Reading(id, 1, 0, 0, "running") for id in "rs"))
+    play = open_session(*(ReadableRequest(id, 1, 0, 0, "running") for id in "rs"))
     play << fx.Follow("r") << fx.Follow("s")
     play >> ev.LogGrew("r", [text(1)], 1) << m.Delta(1, 1, 1, 0, "a", 1)
     play >> ev.LogGrew("s", [text(1)], 1) << m.Delta(2, 1, 1, 0, "a", 1)

@@ -30,7 +30,7 @@ from core.clock import now_ms
 from core.database import Database, migrate
 from core.database_roles import role_names, statements, url_for
 from core.ids import uuid7
-from core.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, SUPERVISOR, Process
+from core.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, SUPERVISOR, ProcessKind
 from core.settings import Settings
 from core.tables import EVERYTHING, TABLES
 from engine.models.known import KnownModel
@@ -72,7 +72,7 @@ def roles(emptied: EmptiedPostgres, home: Path) -> Generator[str]:
     emptied.reset()
 
 
-def as_role(url: str, process: Process) -> str:
+def as_role(url: str, process: ProcessKind) -> str:
     return url.replace("postgres@", f"parley_{process.name}@")
 
 
@@ -82,7 +82,7 @@ async def test_an_answer_is_admitted_and_billed(roles: str, redis: Redis, settin
     owner = Database(roles)
     stop = asyncio.Event()
 
-    def of(process: Process) -> Settings:
+    def of(process: ProcessKind) -> Settings:
         return settings.model_copy(update={"database_url": SecretStr(as_role(roles, process))})
 
     async with running_site(of(GATEWAY), owner, redis) as site:
@@ -149,7 +149,7 @@ async def test_an_operator_registers_a_model(roles: str):
 
 @pytest.mark.postgres
 @pytest.mark.parametrize(("process", "statement"), FORBIDDEN)
-async def test_nobody_reaches_more(roles: str, process: Process, statement: str):
+async def test_nobody_reaches_more(roles: str, process: ProcessKind, statement: str):
     """Texts, keys, books, the schema, and what keeps the books as they are."""
     database = Database(as_role(roles, process))
     try:

@@ -17,8 +17,8 @@ from billing.cli.erasure import held_of
 from billing.enforcement.limit_settings import set_budget
 from billing.ledger.grant_spending import GrantKind
 from billing.posting.biller import post
-from billing.reconciliation.books import compare_audit, compare_books, compare_derived
-from billing.reconciliation.comparison import State
+from billing.reconciliation.books import compare_audit, compare_derived, compare_ledger
+from billing.reconciliation.comparison import ComparisonState
 from billing.tables.tenants import TenantUser, UsageQuarantine, UsageRow
 from billing.tenants.cost_centers import create_cost_center
 from billing.tenants.erasure import erase_tenant, erase_user, erased_tenants, opaque_id
@@ -33,9 +33,9 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
-from server.access.authorization import Owner
+from server.access.authorization import ConversationOwner
 from server.conversations.erasure import erase_texts
-from server.conversations.store import Answer, Conversations, Turn
+from server.conversations.store import ConversationStore, RecordedAnswer, Turn
 from tests.billing.events import an_event
 from tests.support.tables import tables_with
 
@@ -81,10 +81,12 @@ async def _use(database: Database, tenant: str, project: str, user: str, words: 
         request, now = uuid7(now_ms()), now_ms()
         own = number == 0
         conversation = uuid7(now) if own else shared
-        owner = Owner(project, "", user) if own else Owner(project, "k1", "")
+        owner = ConversationOwner(project, "", user) if own else ConversationOwner(project, "k1", "")
         turn = Turn(conversation, request, words, "tiny", now)
-        await Conversations(database).open_turn(tenant, owner, turn)
-        await Conversations(database).record(tenant, request, Answer(words, "stop", "", {}, {}, 1, 1, 3, now))
+        await ConversationStore(database).open_turn(tenant, owner, turn)
+        await ConversationStore(database).record(
+            tenant, request, RecordedAnswer(words, "stop", "", {}, {}, 1, 1, 3, now)
+        )
         labels = msgspec.json.encode({"label": LABEL if words == WORDS else "x"})
         of = UsageOwner(project=project, key="k1", user=user, conversation=conversation, metadata=labels)
         ended = an_event(request, tenant, owner=of, accepted_ms=now, ended_ms=now)
@@ -104,11 +106,13 @@ async def rows_of(database: Database, tenant: str) -> dict[str, list[str]]:
 
 async def whole(database: Database, tenant: str) -> list[str]:
     """What R1, R2, R7 and the audit log's verification find wrong, reading all."""
-    books, _ = await compare_books(database, tenant, now_ms(), whole=True)
+    books, _ = await compare_ledger(database, tenant, now_ms(), whole=True)
     compared = [*books, await compare_audit(database, tenant, now_ms(), whole=True)]
     compared += await compare_derived(database, tenant, whole=True)
     wrong = [
-        f"{each.check} {each.subject} {each.detail}" for each in compared if each.state is not State.EQUAL
+        f"{each.check} {each.subject} {each.detail}"
+        for each in compared
+        if each.state is not ComparisonState.EQUAL
     ]
     return wrong + (await verify_log(database, tenant)).faults
 
@@ -136,7 +140,7 @@ async def test_a_user_who_is_erased_is_nowhere_and_all_chains_are_whole(
     assert await user_named(database, scene.tenant, NAME) is None
     rows = await list_rows(database, scene.tenant)
     names = await known_users(database, scene.tenant, {each for row in rows for each in users_in(row)})
-    told = [view.shown(row, names) for row in rows]
+    told = [view.row_shown(row, names) for row in rows]
     assert NAME not in repr(told)
     assert ("user.create", "(erased)") in [(row.action, row.target) for row in told]
     assert ("user.create", "bob") in [(row.action, row.target) for row in told]
@@ -253,7 +257,7 @@ async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
     assert await tables_with(db, word) == {"audit_log"}
     assert await tables_with(db, target.secret) == set()
     assert await erased_tenants(db, [tenant, scene.project]) == {tenant}
-    shown = [view.shown(row, {}, erased=True) for row in await list_rows(db, tenant)]
+    shown = [view.row_shown(row, {}, erased=True) for row in await list_rows(db, tenant)]
     assert shown
     assert not any(word in row.before + row.after for row in shown)
     await close_tenant(db, redis, tenant, closed=False)

@@ -14,10 +14,10 @@ from core.database import Database
 from core.ids import uuid7
 from core.processes import WORKER
 from core.settings import Settings
-from core.tasks import end_tasks
-from server.access.authorization import Owner
-from server.context import Edge, make_edge
-from server.conversations.purge import forgotten
+from core.tasks import cancel_tasks
+from server.access.authorization import ConversationOwner
+from server.context import GatewayContext, make_context
+from server.conversations.purge import forget_answer
 from server.conversations.store import Turn
 from server.conversations.tables import Message
 from tests.billing.events import an_event
@@ -32,14 +32,14 @@ OWN, OTHER = "default", "big"  # the pool of the worker, and the one that answer
 class Scene:
     """A turn whose request runs in pool `big`, and a worker of pool `default` that knows its id."""
 
-    def __init__(self, edge: Edge, worker: Any) -> None:
+    def __init__(self, edge: GatewayContext, worker: Any) -> None:
         self.edge = edge
         self.worker = worker
         self.turn = Turn(uuid7(now_ms()), uuid7(now_ms()), "hello", "tiny", now_ms())
 
     async def begin(self) -> None:
         """The gateway stores the turn."""
-        await self.edge.conversations.open_turn(TENANT, Owner(PROJECT, "k1", ""), self.turn)
+        await self.edge.conversations.open_turn(TENANT, ConversationOwner(PROJECT, "k1", ""), self.turn)
 
     def event(self, pool: str, **changes: Any) -> UsageEvent:
         """As `pool` tells of its end, sealed by the gateway."""
@@ -67,7 +67,7 @@ async def test_no_forged_text_is_recorded(
     forgery: str, sqlite: Database, redis: Redis, redis_url: str, settings: Settings
 ):
     """Neither by its recorder nor where a turn waits for it; the true answer is recorded all the same."""
-    edge = make_edge(settings, "gw-test", sqlite, redis)
+    edge = make_context(settings, "gw-test", sqlite, redis)
     async with client_of(redis, redis_url, WORKER) as worker:
         scene = Scene(edge, worker)
         await scene.begin()
@@ -91,7 +91,7 @@ async def test_no_forged_text_is_recorded(
 
 async def test_what_has_ended_is_caught_up_with(sqlite: Database, redis: Redis, settings: Settings):
     """By the next turn, before the recorder comes to it."""
-    scene = Scene(make_edge(settings, "gw-test", sqlite, redis), redis)
+    scene = Scene(make_context(settings, "gw-test", sqlite, redis), redis)
     await scene.begin()
     await scene.end(redis, OWN, scene.event(OWN), "true")
     await redis.xadd(ended_stream(OWN), {ENDED_FIELD: b"nothing that can be read"})
@@ -105,7 +105,7 @@ async def test_what_a_pool_spoiled_keeps_no_other_from_forgetting(
     sqlite: Database, redis: Redis, settings: Settings
 ):
     """The other pools' parts of an answer go, and whoever erases hears that one's stays."""
-    scene = Scene(make_edge(settings, "gw-test", sqlite, redis), redis)
+    scene = Scene(make_context(settings, "gw-test", sqlite, redis), redis)
     await scene.begin()
     scene.edge.serve(OTHER)
     name = f"{TENANT}:{scene.turn.request}"
@@ -114,14 +114,14 @@ async def test_what_a_pool_spoiled_keeps_no_other_from_forgetting(
     await redis.set(f"{{p:{spoiled}}}req:{name}", "no record")
     for pool in whole:
         await scene.end(redis, pool, scene.event(pool), "true")
-    assert not await forgotten(scene.edge.recorders, TENANT, scene.turn.request)
+    assert not await forget_answer(scene.edge.recorders, TENANT, scene.turn.request)
     assert not [pool for pool in whole if await redis.exists(f"{{p:{pool}}}log:{name}")]
 
 
-async def run_until_recorded(edge: Edge, redis: Redis, pool: str) -> None:
+async def run_until_recorded(edge: GatewayContext, redis: Redis, pool: str) -> None:
     """Until the recorder has nothing left to do."""
     task = asyncio.create_task(edge.recorders[pool].run())
     try:
         await wait_until(lambda: recorded(redis, pool))
     finally:
-        await end_tasks([task])
+        await cancel_tasks([task])

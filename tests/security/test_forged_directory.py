@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from billing.api import AdmissionState, Admitted, Bindings, Canceller, Quota
 from billing.quota.bindings import FACTS, PURPOSE, record_of
-from billing.quota.owned import Whose, open_of
+from billing.quota.owned import OwnerFilter, open_of
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
@@ -179,7 +179,7 @@ async def test_closing_somebody_is_stopped_by_no_record(quota: Quota, redis: Red
         key = RQ.replace("r1", id)
         await (client.hdel(key, name) if spoil is None else client.hset(key, name, spoil))
     await quota.admit(an_admission(id="r4"))
-    assert "r4" in {id for id, _ in await open_of(redis, Whose("t1"))}
+    assert "r4" in {id for id, _ in await open_of(redis, OwnerFilter("t1"))}
 
 
 async def test_a_seal_is_for_one_request_of_one_installation(quota: Quota, redis: Redis, settings: Settings):

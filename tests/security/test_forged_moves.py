@@ -12,16 +12,16 @@ from billing.api import Admitted, Quota
 from core.clock import now_ms
 from core.processes import WORKER
 from core.signed_text import Keyring
-from engine.api import Claim, Moved, Mover, Reaper
+from engine.api import Claim, MigratedTo, Migrator, Reaper
 from engine.lifecycle.finish import OVERDUE_MS
 from engine.operations.inspection import Inspection
-from engine.queue.migration_orders import GOOD_MS, Order, Orders
+from engine.queue.migration_orders import GOOD_MS, MigrationOrder, MigrationOrders
 from tests.billing.quota.test_client import an_admission
 from tests.engine.builders import TENANT, Pool
 from tests.support.users import client_of
 
 KEYRING = Keyring(b"a secret of thirty-two bytes or more")
-ORDERS = Orders(KEYRING, "parley")
+ORDERS = MigrationOrders(KEYRING, "parley")
 GIVEN = ORDERS.give(TENANT, "r1", "a", "b", 1, 1_000)
 
 
@@ -32,9 +32,9 @@ class Site:
         self.a, self.b = Pool(redis, name="a"), Pool(redis, name="b")
         self.worker = worker
         settings = self.a.settings
-        self.orders = Orders(settings.keyring, settings.installation)
+        self.orders = MigrationOrders(settings.keyring, settings.installation)
         self.quota = Quota(redis, settings)
-        self.mover = Mover(redis, settings, settings.keyring)
+        self.mover = Migrator(redis, settings, settings.keyring)
         self.reaper = Reaper(self.a.queue, self.quota, 10, settings.keyring)
 
     async def forge(self, claim: Claim, **fields: Any) -> None:
@@ -81,7 +81,7 @@ async def test_a_move_that_a_worker_made_up_is_not_finished(site: Site):
     assert [line["log_level"] for line in said] == ["error"]
     (listed,) = await Inspection(site.a.queue).requests(TENANT, None, 10)
     assert (listed.id, listed.status) == (claim.id, "moving")
-    assert await site.mover.move("a", TENANT, claim.id, "b") == Moved("b")
+    assert await site.mover.move("a", TENANT, claim.id, "b") == MigratedTo("b")
     assert await site.arrived(claim.id)
 
 
@@ -167,7 +167,7 @@ def test_whatever_is_changed_is_no_order(changed: dict[str, Any]):
     assert not ORDERS.good(TENANT, "r1", "a", msgspec.structs.replace(GIVEN, **changed), 1_000)
     for tenant, id, source in (("t2", "r1", "a"), (TENANT, "r2", "a"), (TENANT, "r1", "b")):
         assert not ORDERS.good(tenant, id, source, GIVEN, 1_000)
-    assert not Orders(KEYRING, "other").good(TENANT, "r1", "a", GIVEN, 1_000)
+    assert not MigrationOrders(KEYRING, "other").good(TENANT, "r1", "a", GIVEN, 1_000)
 
 
 def test_an_order_is_good_for_an_hour():
@@ -181,8 +181,8 @@ def test_an_order_is_good_for_an_hour():
 def test_a_secret_that_is_being_changed_still_finishes_its_moves():
     """And one that was taken out does not."""
     new = b"another secret of thirty-two bytes or more"
-    both, alone = (Orders(Keyring(new, old), "parley") for old in (KEYRING.current, None))
+    both, alone = (MigrationOrders(Keyring(new, old), "parley") for old in (KEYRING.current, None))
     assert both.good(TENANT, "r1", "a", GIVEN, 1_000)
     assert not alone.good(TENANT, "r1", "a", GIVEN, 1_000)
     assert both.give(TENANT, "r1", "a", "b", 1, 1_000) == alone.give(TENANT, "r1", "a", "b", 1, 1_000)
-    assert isinstance(GIVEN, Order)
+    assert isinstance(GIVEN, MigrationOrder)

@@ -13,10 +13,10 @@ from core.ids import uuid7
 from core.pools import announce_pool
 from core.processes import WORKER
 from core.settings import Settings
-from engine.api import Orders
-from server.context import Edge, make_edge
-from server.reading.sources import Readers
-from server.reading.subscriptions import Hub, Name
+from engine.api import MigrationOrders
+from server.context import GatewayContext, make_context
+from server.reading.sources import RequestReaders
+from server.reading.subscriptions import RequestName, Subscriptions
 from server.requests.cancel import cancel_placed
 from tests.engine.builders import TENANT, Pool, request
 from tests.security.test_poisoned_pools import all_live
@@ -29,7 +29,7 @@ EVIL, HOME = "evil", "default"
 class Attack:
     """A gateway, the victim's request in the pool that is its home, and a worker of another pool."""
 
-    edge: Edge
+    edge: GatewayContext
     home: Pool
     worker: Any
     id: str
@@ -47,7 +47,9 @@ class Attack:
     async def ordered(self) -> None:
         """An operator ordered it from there to its home."""
         settings = self.edge.settings
-        order = Orders(settings.keyring, settings.installation).give(TENANT, self.id, EVIL, HOME, 1, now_ms())
+        order = MigrationOrders(settings.keyring, settings.installation).give(
+            TENANT, self.id, EVIL, HOME, 1, now_ms()
+        )
         await self.write(status="moved", dest=HOME, hop=1, ordered=order.at_ms, seal=order.seal)
 
 
@@ -57,7 +59,7 @@ async def attack(
 ) -> AsyncGenerator[Attack]:
     """Both pools are known."""
     await announce_pool(redis, settings, EVIL)
-    edge, home = make_edge(settings, "gw-test", sqlite, redis), Pool(redis)
+    edge, home = make_context(settings, "gw-test", sqlite, redis), Pool(redis)
     e = request(id=uuid7(now_ms()))
     await home.queue.enqueue(e)
     async with client_of(redis, redis_url, WORKER, EVIL) as worker:
@@ -79,7 +81,7 @@ class Heard:
 
 async def led(attack: Attack) -> list[bool]:
     """Whether a reader, one who attaches and one who cancels get from the worker's pool to the request."""
-    hub, name, heard = Hub(attack.edge), Name(EVIL, TENANT, attack.id), Heard()
+    hub, name, heard = Subscriptions(attack.edge), RequestName(EVIL, TENANT, attack.id), Heard()
     await hub.start()
     followed = hub.join(name, heard)
     followed.listeners[heard] = heard
@@ -89,7 +91,7 @@ async def led(attack: Attack) -> list[bool]:
         return heard.lost or followed.name != name
 
     await all_live([hub.run()], looked)
-    opened = await Readers(attack.edge, hub).open_log(name, attack.hash, None, 0)
+    opened = await RequestReaders(attack.edge, hub).open_log(name, attack.hash, None, 0)
     cancelled = await cancel_placed(attack.edge, EVIL, TENANT, attack.id, attack.hash)
     return [followed.name.pool == HOME, opened is not None, cancelled is not None]
 

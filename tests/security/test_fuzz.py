@@ -26,7 +26,7 @@ async def test_no_input_breaks_a_route_or_holds_the_loop(
         with ground.heard_logs(settings, target.secrets) as logs:
             await ground.warm(target, seed)
             gc.collect()
-            found = ground.Found()
+            found = ground.FuzzFindings()
             with watched_holds() as holds:
                 for route in target.routes:
                     await ground.fuzz(target, route, seed, INPUTS, holds, found)

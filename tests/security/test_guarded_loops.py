@@ -15,14 +15,14 @@ from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
 from engine.api import PoolQueue
-from engine.node.reports import Fleet, NodeReport
+from engine.node.reports import NodeReport, PoolNodes
 from engine.queue import redis_keys
 from engine.trials.server import TrialDesk
-from server.connection.registry import Door
-from server.context import make_edge
+from server.connection.registry import ConnectionRegistry
+from server.context import make_context
 from server.conversations.erasure import erase_texts
-from server.pools.tenant_terms import Terms
-from server.reading.subscriptions import Hub
+from server.pools.tenant_terms import TenantTermsSync
+from server.reading.subscriptions import Subscriptions
 from tests.security.test_poisoned_pools import all_live
 from tests.server.conversations.test_purge import conversation, rows
 from tests.server.http_site import http_site
@@ -40,7 +40,7 @@ async def test_a_door_outlives_what_nobody_foresaw(
     sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """Its upkeep fails, news cannot be read, one cannot be obeyed: the next are."""
-    edge = make_edge(settings, "gw-test", sqlite, redis)
+    edge = make_context(settings, "gw-test", sqlite, redis)
     obeyed = list[int]()
 
     def changed() -> None:
@@ -49,7 +49,7 @@ async def test_a_door_outlives_what_nobody_foresaw(
 
     monkeypatch.setattr(edge.terms, "changed", changed)
     monkeypatch.setattr("server.connection.registry.KEEP_SECONDS", 0.0)
-    monkeypatch.setattr(Door, "_keep_sessions", raises)
+    monkeypatch.setattr(ConnectionRegistry, "_keep_sessions", raises)
     client: Any = redis
 
     async def twice() -> bool:
@@ -58,7 +58,7 @@ async def test_a_door_outlives_what_nobody_foresaw(
         return len(obeyed) > 1
 
     with capture_logs() as lines:
-        await all_live([Door(edge, Hub(edge)).run()], twice)
+        await all_live([ConnectionRegistry(edge, Subscriptions(edge)).run()], twice)
     said = {line["event"] for line in lines}
     assert said >= {"news not obeyed", "news cannot be read", "upkeep failed"}
     assert "news interrupted" not in said
@@ -82,7 +82,7 @@ async def test_a_tenant_whose_terms_cannot_be_written_holds_up_no_other(
         await client.delete(*[f"{{p:{POOL}}}ten:{each}" for each in tenants])
         await client.set(f"{{p:{POOL}}}ten:{poisoned}", "x")
         with capture_logs() as lines:
-            await Terms(sqlite, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings).apply()
+            await TenantTermsSync(sqlite, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings).apply()
         assert await client.hget(f"{{p:{POOL}}}ten:{good}", "slots_max") == b"3"
         assert [line["tenant"] for line in lines if line["event"] == "terms not given"] == [poisoned]
 
@@ -93,12 +93,12 @@ async def test_terms_are_brought_again_after_what_nobody_foresaw(
     """The next round comes."""
     rounds = list[int]()
 
-    async def fails(_: Terms) -> None:
+    async def fails(_: TenantTermsSync) -> None:
         rounds.append(1)
         raise AttributeError("poison")
 
-    monkeypatch.setattr(Terms, "apply", fails)
-    terms = Terms(sqlite, redis, {}, settings)
+    monkeypatch.setattr(TenantTermsSync, "apply", fails)
+    terms = TenantTermsSync(sqlite, redis, {}, settings)
 
     async def again() -> bool:
         terms.changed()
@@ -139,7 +139,7 @@ async def test_a_wallet_that_nobody_foresaw_holds_up_no_other(
 
 async def test_a_supervisors_name_that_is_none_hides_no_other(redis: Redis, settings: Settings):
     """The others' reports are read."""
-    fleet = Fleet(PoolQueue(redis, POOL, settings))
+    fleet = PoolNodes(PoolQueue(redis, POOL, settings))
     await fleet.report(NodeReport("node", "node", 1, []))
     client: Any = redis
     await client.zadd(f"{{p:{POOL}}}supervisors", {b"\xff": 1})

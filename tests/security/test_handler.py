@@ -20,7 +20,7 @@ from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
 from server.api import SecurityHeaders
-from server.context import make_edge
+from server.context import make_context
 from server.http.app import routes
 from server.http.guard import PROBLEM, guarded
 from server.http.health import Health
@@ -37,7 +37,7 @@ def served(
     """All that a process serves over HTTP."""
     if request.param == "console":
         return Console(settings, redis, sqlite).routes()
-    edge = make_edge(settings, "gw-test", sqlite, redis)
+    edge = make_context(settings, "gw-test", sqlite, redis)
     return routes(edge, Health(edge))
 
 

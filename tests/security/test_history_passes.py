@@ -9,7 +9,7 @@ from core.clock import now_ms
 from core.ids import uuid7
 from core.signed_text import Keyring
 from server.access import history_passes
-from server.access.authorization import Owner
+from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
 from tests.server.http_site import HttpSite, bearer
 
@@ -23,7 +23,7 @@ async def _pass(site: HttpSite, user: str = "ann") -> str:
     return reply["history"]
 
 
-async def _conversation(site: HttpSite, owner: Owner) -> str:
+async def _conversation(site: HttpSite, owner: ConversationOwner) -> str:
     now = now_ms()
     turn = Turn(uuid7(now), uuid7(now), "hello", "smollm2", now)
     await site.edge.conversations.open_turn(site.tenant, owner, turn)
@@ -33,8 +33,11 @@ async def _conversation(site: HttpSite, owner: Owner) -> str:
 async def test_it_reads_its_users_conversations_alone(site: HttpSite):
     """Not the key's, not another user's."""
     ann = await users.user_id(site.edge.db, site.tenant, "ann")
-    anns = await _conversation(site, Owner(site.project, "", ann))
-    others = [await _conversation(site, Owner(site.project, *of)) for of in ((site.key_id, ""), ("", "bob"))]
+    anns = await _conversation(site, ConversationOwner(site.project, "", ann))
+    others = [
+        await _conversation(site, ConversationOwner(site.project, *of))
+        for of in ((site.key_id, ""), ("", "bob"))
+    ]
     shown = bearer(await _pass(site))
     listed = (await site.client.get("/v1/conversations", headers=shown)).json()["conversations"]
     assert [each["id"] for each in listed] == [anns]
@@ -46,7 +49,7 @@ async def test_it_reads_its_users_conversations_alone(site: HttpSite):
 async def test_it_does_nothing_else(site: HttpSite):
     """No other route, no sign-in, no connection; and no ticket is one."""
     token = await _pass(site)
-    conversation = await _conversation(site, Owner(site.project, "", "ann"))
+    conversation = await _conversation(site, ConversationOwner(site.project, "", "ann"))
     for method, path in (
         ("DELETE", f"/v1/conversations/{conversation}"),
         ("POST", "/v1/tickets"),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlmodel import select
 
 from billing.booking.assess import EVENT_BYTES_MAX, KEPT_BYTES
-from billing.ledger.verify import verify_books
+from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post, post_in_parts
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, UsageOwner, encode
@@ -79,7 +79,7 @@ async def test_every_hostile_event_is_billed(database: Database, events: list[Us
         rows = (await session.exec(select(UsageRow).where(UsageRow.tenant_id == f"t{number}"))).all()
     assert {row.request_id: row.cost_nano for row in rows} == {each.request: each.cost_nano for each in batch}
     assert len({row.user_id for row in rows}) == len({each.owner.user for each in batch})
-    assert (await verify_books(database, f"t{number}")).faults == []
+    assert (await verify_ledger(database, f"t{number}")).faults == []
 
 
 async def test_what_no_gateway_can_have_made_is_not_kept_whole(database: Database):

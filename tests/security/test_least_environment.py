@@ -9,10 +9,10 @@ import psutil
 import pytest
 from redis.asyncio import Redis
 
-from admin.children import Child
+from admin.children import ChildProcess
 from core.environment import child_environment
 from core.errors import StartupError
-from core.processes import BILLER, GATEWAY, OTEL_HEADERS, PROCESSES, SUPERVISOR, WORKER, Process
+from core.processes import BILLER, GATEWAY, OTEL_HEADERS, PROCESSES, SUPERVISOR, WORKER, ProcessKind
 from core.secret_files import secret_names
 from core.settings import Settings
 from engine.models.known import record_of
@@ -45,7 +45,7 @@ print(json.dumps([open("/proc/self/environ").read(), child, settings.redis_endpo
 
 
 @pytest.mark.parametrize("process", PROCESSES, ids=lambda process: process.name)
-def test_each_process_gets_its_own_secrets(process: Process):
+def test_each_process_gets_its_own_secrets(process: ProcessKind):
     """By variable and by file; nothing else that looks like one."""
     for given in (BASE, {**NEEDED, **FOREIGN, **FILES, "PARLEY_POOL": "default"}):
         found = child_environment(given, process)
@@ -76,7 +76,7 @@ def test_what_up_starts_gets_no_more(home: Path, monkeypatch: pytest.MonkeyPatch
     """The biller, beside a gateway's secret."""
     for name, value in BASE.items():
         monkeypatch.setenv(name, value)
-    child = Child(BILLER, ["biller"], home, {}, print)
+    child = ChildProcess(BILLER, ["biller"], home, {}, print)
     assert "PARLEY_SECRET" not in child.environment
     assert "PARLEY_DATABASE_URL" in child.environment
 

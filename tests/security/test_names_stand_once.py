@@ -10,8 +10,8 @@ from redis.asyncio import Redis
 from billing.api import create_key, create_tenant, set_budget, set_policy, user_id
 from billing.audit.verify import verify_log
 from billing.posting.biller import post
-from billing.reconciliation.books import compare_audit, compare_books, compare_derived
-from billing.reconciliation.comparison import State
+from billing.reconciliation.books import compare_audit, compare_derived, compare_ledger
+from billing.reconciliation.comparison import ComparisonState
 from billing.tables.tenants import TenantUser
 from billing.tenants.erasure import erase_user
 from billing.tenants.users import close_user
@@ -98,10 +98,10 @@ async def test_a_name_stands_in_one_table_and_nowhere_else(gateway: Site):
     assert await erase_user(database, tenant, closed.id) == closed.id
     assert await tables_with(database, NAME) == set()
     assert await tables_with(database, LABEL) == set()
-    books, _ = await compare_books(database, tenant, now_ms(), whole=True)
+    books, _ = await compare_ledger(database, tenant, now_ms(), whole=True)
     compared = [*books, await compare_audit(database, tenant, now_ms(), whole=True)]
     compared += await compare_derived(database, tenant, whole=True)
-    assert [each for each in compared if each.state is not State.EQUAL] == []
+    assert [each for each in compared if each.state is not ComparisonState.EQUAL] == []
     assert (await verify_log(database, tenant)).faults == []
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from billing.api import AdmissionState, Directory, Principal, create_key, create_project, rotate_key
+from billing.api import AdmissionState, DirectoryEntry, Principal, create_key, create_project, rotate_key
 from core.clock import now_ms
 from core.errors import Refused
 from core.ids import uuid7
@@ -13,7 +13,7 @@ from server.access.authorization import (
     CANCEL_SCOPE,
     CHAT_SCOPE,
     READ_SCOPE,
-    Owner,
+    ConversationOwner,
     cancel_refusal,
     owner_of,
     owns,
@@ -53,14 +53,14 @@ PRINCIPALS = {
     "bob by a ticket of the service key": _who(user="bob"),
 }
 OBJECTS = {
-    "the service key's": Owner("p1", "k1", ""),
-    "what the service key did for ann": Owner("p1", "k1", "ann"),
-    "ann's": Owner("p1", "", "ann"),
-    "bob's by a ticket": Owner("p1", "k1", "bob"),
-    "another service key's": Owner("p1", "k2", ""),
-    "another project's service key's": Owner("p2", "k3", ""),
-    "ann's in another project": Owner("p2", "", "ann"),
-    "the same key's name in another project": Owner("p2", "k1", ""),
+    "the service key's": ConversationOwner("p1", "k1", ""),
+    "what the service key did for ann": ConversationOwner("p1", "k1", "ann"),
+    "ann's": ConversationOwner("p1", "", "ann"),
+    "bob's by a ticket": ConversationOwner("p1", "k1", "bob"),
+    "another service key's": ConversationOwner("p1", "k2", ""),
+    "another project's service key's": ConversationOwner("p2", "k3", ""),
+    "ann's in another project": ConversationOwner("p2", "", "ann"),
+    "the same key's name in another project": ConversationOwner("p2", "k1", ""),
 }
 OWNERS = {
     "the service key's": {"service key", "its successor", "a shared ticket of the service key"},
@@ -79,10 +79,10 @@ OWNERS = {
 }
 
 
-def _found(owner: Owner) -> Directory:
-    facts: dict[str, Any] = dict.fromkeys((field.name for field in fields(Directory)), "")
+def _found(owner: ConversationOwner) -> DirectoryEntry:
+    facts: dict[str, Any] = dict.fromkeys((field.name for field in fields(DirectoryEntry)), "")
     facts |= {**owner._asdict(), "state": AdmissionState.OPEN}
-    return Directory(**facts)
+    return DirectoryEntry(**facts)
 
 
 @pytest.mark.parametrize("whose", OBJECTS)
@@ -123,7 +123,7 @@ def test_a_turn_is_charged_to_nobody_else(who: str):
         user_of(principal, other, "p3", principal.user)
 
 
-async def _conversation(site: HttpSite, owner: Owner) -> str:
+async def _conversation(site: HttpSite, owner: ConversationOwner) -> str:
     now = now_ms()
     turn = Turn(uuid7(now), uuid7(now), "hello", "smollm2", now)
     await site.edge.conversations.open_turn(site.tenant, owner, turn)

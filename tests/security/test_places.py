@@ -13,9 +13,9 @@ from billing.api import Principal
 from core import unidentified_sockets
 from core.database import Database
 from core.settings import Settings
-from core.telemetry import Seldom
+from core.telemetry import RepeatedWarning
 from server.connection import connection
-from server.connection.connection_limit import Places
+from server.connection.connection_limit import ConnectionLimit
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import wait_until
 
@@ -87,7 +87,7 @@ async def test_who_comes_and_goes_fills_no_log(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Whom we know has a line for each connection; strangers one for many, with the address of the last."""
-    monkeypatch.setattr(connection, "strangers", Seldom(connection.log, 3600))
+    monkeypatch.setattr(connection, "strangers", RepeatedWarning(connection.log, 3600))
     async with running_site(settings, sqlite, redis) as site:
         for _ in range(10):
             async with site.open():
@@ -157,7 +157,7 @@ async def test_a_users_name_is_not_in_redis(sqlite: Database, redis: Redis, sett
 async def test_a_place_whose_gateway_died_is_free_again(redis: Redis, settings: Settings):
     """Also where others of the key live on; and who has the most of his own is told that."""
     few = settings.model_copy(update={"connections_per_key_max": 3, "connections_per_user_max": 2})
-    places, client = Places(redis, few), cast(Any, redis)
+    places, client = ConnectionLimit(redis, few), cast(Any, redis)
     ada = Principal("t1", "p1", "k1", "ada", frozenset({"chat"}), "interactive", None, True, "k1")
     bob = replace(ada, user="bob")
     for number, who in enumerate((ada, bob, ada)):

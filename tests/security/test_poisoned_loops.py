@@ -19,11 +19,11 @@ from core.database import Database
 from core.settings import Settings
 from engine.api import PoolQueue
 from engine.lifecycle.reaper import Reaper
-from engine.lifecycle.stale_admissions import sweep
-from engine.node.reports import Fleet, OrderKind
-from server.context import make_edge
+from engine.lifecycle.stale_admissions import release_stale_admissions
+from engine.node.reports import PoolNodes, WorkerOrderKind
+from server.context import make_context
 from server.conversations.purge import Purge
-from server.reading.subscriptions import Hub
+from server.reading.subscriptions import Subscriptions
 from tests.billing.events import an_event
 from tests.security.test_poisoned_pools import all_live
 from tests.server.conversations.test_purge import conversation, rows
@@ -107,7 +107,7 @@ async def test_a_tenant_whose_keys_are_broken_holds_up_no_sweep(
     monkeypatch.setattr(Quota, "open_tenants", open_tenants)
     queue, quota = PoolQueue(redis, POOL, settings), Quota(redis, settings)
     with capture_logs() as lines:
-        assert await sweep(queue, quota) == 0
+        assert await release_stale_admissions(queue, quota) == 0
     assert seen == ["a", "b"]
     assert [line["event"] for line in lines] == ["tenant not swept"]
 
@@ -129,7 +129,7 @@ async def test_a_round_that_fails_is_not_the_last(
     if loop == "reaper":
         running = Reaper(PoolQueue(redis, POOL, settings), Quota(redis, settings), 10).run()
     else:
-        hub = Hub(make_edge(settings, "gw-test", sqlite, redis))
+        hub = Subscriptions(make_context(settings, "gw-test", sqlite, redis))
         hub._pools.add(POOL)  # pyright: ignore[reportPrivateUsage]
         running = hub.run()
 
@@ -162,8 +162,8 @@ async def test_a_conversation_whose_keys_are_broken_holds_up_no_purge(
 
 async def test_an_order_that_is_none_is_passed_over(redis: Redis, settings: Settings):
     """The next one is obeyed."""
-    fleet = Fleet(PoolQueue(redis, POOL, settings))
+    fleet = PoolNodes(PoolQueue(redis, POOL, settings))
     await redis.rpush(f"{{p:{POOL}}}orders:node", b"\xff", b"dance w1")  # pyright: ignore
-    await fleet.order("node", OrderKind.KILL, "w1")
+    await fleet.order("node", WorkerOrderKind.KILL, "w1")
     found = [await fleet.next_order("node", 1) for _ in range(3)]
-    assert [order.kind if order else None for order in found] == [None, None, OrderKind.KILL]
+    assert [order.kind if order else None for order in found] == [None, None, WorkerOrderKind.KILL]

@@ -16,14 +16,14 @@ from core.database import Database
 from core.ids import uuid7
 from core.pools import known_pools
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import PoolQueue
 from engine.lifecycle.reaper import Reaper
-from server.access.authorization import Owner
-from server.context import Edge, make_edge
-from server.conversations.store import Conversations, Turn
-from server.pool_services import Pools
-from server.reading.subscriptions import Hub, Name
+from server.access.authorization import ConversationOwner
+from server.context import GatewayContext, make_context
+from server.conversations.store import ConversationStore, Turn
+from server.pool_services import PoolServices
+from server.reading.subscriptions import RequestName, Subscriptions
 from tests.billing.events import an_event
 from tests.support.patience import wait_until
 
@@ -31,9 +31,9 @@ TENANT, PROJECT = "t1", "p1"
 
 
 @pytest.fixture
-async def edge(sqlite: Database, redis: Redis, settings: Settings) -> Edge:
+async def edge(sqlite: Database, redis: Redis, settings: Settings) -> GatewayContext:
     """A gateway's."""
-    return make_edge(settings, "gw-test", sqlite, redis)
+    return make_context(settings, "gw-test", sqlite, redis)
 
 
 async def all_live(works: Sequence[Awaitable[Any]], done: Callable[[], Awaitable[bool]]) -> None:
@@ -43,7 +43,7 @@ async def all_live(works: Sequence[Awaitable[Any]], done: Callable[[], Awaitable
         await wait_until(done)
         assert [task.exception() for task in tasks if task.done()] == []
     finally:
-        await end_tasks(tasks)
+        await cancel_tasks(tasks)
 
 
 async def recorded(redis: Redis, pool: str = "default") -> bool:
@@ -97,12 +97,14 @@ ENDS = {
 
 
 @pytest.mark.parametrize("name", ENDS)
-async def test_an_end_that_is_none_is_recorded_as_lost(name: str, edge: Edge, redis: Redis, sqlite: Database):
+async def test_an_end_that_is_none_is_recorded_as_lost(
+    name: str, edge: GatewayContext, redis: Redis, sqlite: Database
+):
     """The recorder lives, and the conversation goes on."""
     request = uuid7(now_ms())
-    conversations = Conversations(sqlite)
+    conversations = ConversationStore(sqlite)
     turn = Turn(uuid7(now_ms()), request, "hello", "tiny", now_ms())
-    await conversations.open_turn(TENANT, Owner(PROJECT, "k1", ""), turn)
+    await conversations.open_turn(TENANT, ConversationOwner(PROJECT, "k1", ""), turn)
     await poison(redis, request, ENDS[name], {})
     await all_live([edge.recorders["default"].run()], lambda: recorded(redis))
     found = await conversations.answer_row(TENANT, request)
@@ -113,23 +115,25 @@ async def test_an_end_that_is_none_is_recorded_as_lost(name: str, edge: Edge, re
 @pytest.mark.parametrize(
     "fields", [{"status": "none"}, {"control": "99999999999999999999"}, {"class": "none"}, {"epoch": "x"}]
 )
-async def test_a_record_that_is_none_ends_no_gateway(fields: dict[str, str], edge: Edge, redis: Redis):
+async def test_a_record_that_is_none_ends_no_gateway(
+    fields: dict[str, str], edge: GatewayContext, redis: Redis
+):
     """Neither its recorder, nor its hub, which looks at what is read there."""
     request = uuid7(now_ms())
     await poison(redis, request, "{}", fields)
-    hub = Hub(edge)
+    hub = Subscriptions(edge)
     await hub.start()
-    hub.join(Name("default", TENANT, request), object())
-    works = [edge.recorders["default"].run(), hub.run(), Pools(edge).run()]
+    hub.join(RequestName("default", TENANT, request), object())
+    works = [edge.recorders["default"].run(), hub.run(), PoolServices(edge).run()]
     await all_live(works, lambda: recorded(redis))
 
 
-async def test_news_that_are_none_end_no_listening(edge: Edge, redis: Redis):
+async def test_news_that_are_none_end_no_listening(edge: GatewayContext, redis: Redis):
     """What comes after them is heard."""
-    hub = Hub(edge)
+    hub = Subscriptions(edge)
     await hub.start()
     request = uuid7(now_ms())
-    followed = hub.join(Name("default", TENANT, request), object())
+    followed = hub.join(RequestName("default", TENANT, request), object())
     entry = ["t", "x", 0, 1, 1, ""]
 
     async def told() -> bool:
@@ -153,7 +157,7 @@ async def test_news_that_are_none_end_no_listening(edge: Edge, redis: Redis):
 
 
 async def test_pools_whose_names_are_none_are_left_out(
-    edge: Edge, redis: Redis, settings: Settings, sqlite: Database
+    edge: GatewayContext, redis: Redis, settings: Settings, sqlite: Database
 ):
     """Nobody who serves all pools ends of them."""
     await redis.sadd("parley:pools", b"\xff", b"", b"a}b", b"a\nb", b"x" * 1_000, b"big")
@@ -165,4 +169,4 @@ async def test_pools_whose_names_are_none_are_left_out(
     async def joined() -> bool:
         return bool(await redis.exists(ended_stream("big")))
 
-    await all_live([Pools(edge).run(), biller.run(stop), Reaper(queue, quota, 10).run()], joined)
+    await all_live([PoolServices(edge).run(), biller.run(stop), Reaper(queue, quota, 10).run()], joined)

@@ -8,9 +8,9 @@ from sqlmodel import col, select
 from billing.periods import HOUR_MS
 from billing.quota.redis_keys import open_key, posted_key
 from billing.reconciliation import run
-from billing.reconciliation.comparison import Check, Compared, State
+from billing.reconciliation.comparison import Check, Comparison, ComparisonState
 from billing.reconciliation.pools import FIELDS_MAX
-from billing.reconciliation.redis_repair import heal
+from billing.reconciliation.redis_repair import rebuild_lost_sums
 from billing.reconciliation.run import Reconciliation
 from billing.reconciliation.unbilled import (
     HOURS_MAX,
@@ -30,17 +30,17 @@ from tests.billing.reconciliation.test_run import billed
 CHECKS = {Check.R4, Check.R8}
 
 
-async def look(database: Database, redis: Redis, settings: Settings) -> list[Compared]:
+async def look(database: Database, redis: Redis, settings: Settings) -> list[Comparison]:
     """As a biller does once a minute; what it found."""
     looking = Reconciliation(database, redis, settings)
     compared = await looking.run(CHECKS)
-    await heal(database, redis, looking, compared)
+    await rebuild_lost_sums(database, redis, looking, compared)
     return compared
 
 
-def differing(compared: list[Compared], tenant: str) -> set[tuple[str, str]]:
+def differing(compared: list[Comparison], tenant: str) -> set[tuple[str, str]]:
     """A tenant's checks and subjects that differ."""
-    found = [each for each in compared if each.tenant_id == tenant and each.state is State.DIFFERS]
+    found = [each for each in compared if each.tenant_id == tenant and each.state is ComparisonState.DIFFERS]
     return {(each.check, each.subject) for each in found}
 
 
@@ -73,7 +73,7 @@ async def test_what_a_worker_writes_of_one_tenant_hides_no_others_fault(
             await redis.hset(key, "cost_nano", str((1 << 63) - 1))
         case _:
             await redis.zadd(open_key(poisoned), {b"\0\xff": 1, b"a\0": 1})
-    compared: list[Compared] = []
+    compared: list[Comparison] = []
     for _ in range(2):
         compared = await look(database, redis, settings)
         assert (Check.R4, "cost") in differing(compared, other)
@@ -128,10 +128,10 @@ async def test_a_flood_of_writers_is_told(
 
 async def test_what_cannot_be_compared_resolves_nothing(database: Database) -> None:
     """What differed before stays in sight, from when it did."""
-    wrong = Compared(Check.R4, "t1", "cost", "nano", 5, 3)
-    await run.remember(database, [wrong], CHECKS, None, now_ms() - 9)
-    none = Compared(Check.R4, "t1", run.UNCOMPARED, "faults", 0, 1)
-    await run.remember(database, [none], CHECKS, None, now_ms())
+    wrong = Comparison(Check.R4, "t1", "cost", "nano", 5, 3)
+    await run.store_differences(database, [wrong], CHECKS, None, now_ms() - 9)
+    none = Comparison(Check.R4, "t1", run.UNCOMPARED, "faults", 0, 1)
+    await run.store_differences(database, [none], CHECKS, None, now_ms())
     async with database.session() as session:
         rows = (await session.exec(select(ReconItem))).all()
     assert {(row.subject, row.resolved_ms) for row in rows} == {("cost", None), (run.UNCOMPARED, None)}

@@ -10,26 +10,26 @@ from pathlib import Path
 
 import pytest
 
-from admin.children import Child
-from admin.up import Up
+from admin.children import ChildProcess
+from admin.up import PlatformStart
 from core import terminal as printed
 from core.cli import main
 from core.errors import StartupError
 from core.processes import GATEWAY
-from core.safe_text import plain, prose, spreadsheet_cell
+from core.safe_text import printable_line, printable_text, spreadsheet_cell
 from core.settings import Settings
 from core.terminal import (
     Styled,
     Table,
     never_fail_to_print,
+    print_blocks,
     print_crash,
+    print_dated_line,
+    print_json,
+    print_line,
+    print_lines,
     progress,
-    say,
-    say_dated,
-    say_json,
-    say_lines,
     sheet,
-    show_blocks,
     stream,
     working,
 )
@@ -57,34 +57,34 @@ def controls(text: str) -> list[str]:
 )
 def test_every_control_becomes_its_escape(code: int):
     """It can be read and told from others; prose loses it, but for line breaks and tabs."""
-    assert plain(f"a{chr(code)}b") == f"a{chr(code).encode('unicode_escape').decode()}b"
-    assert prose(f"a{chr(code)}b") == (f"a{chr(code)}b" if code in (9, 10) else "ab")
+    assert printable_line(f"a{chr(code)}b") == f"a{chr(code).encode('unicode_escape').decode()}b"
+    assert printable_text(f"a{chr(code)}b") == (f"a{chr(code)}b" if code in (9, 10) else "ab")
 
 
 def test_what_people_write_stays():
     """Other scripts, emoji made of several characters, brackets: nobody's name is changed."""
     text = "Ünïcode 東京 שלום مرحبا 👩‍💻 [bold] C:\\x1b"
-    assert plain(text) == prose(text) == text
+    assert printable_line(text) == printable_text(text) == text
 
 
 def test_each_way_to_print_shows_hostile_text_harmlessly(capsys: pytest.CaptureFixture[str]):
     """Lines, dated lines, tables, what a model says, and a crash."""
-    say(HOSTILE)
-    say(HOSTILE, err=True, dim=True)
-    say_dated(HOSTILE, HOSTILE)
-    say_lines(plain(HOSTILE))
-    say_lines(HOSTILE, err=True)
+    print_line(HOSTILE)
+    print_line(HOSTILE, err=True, dim=True)
+    print_dated_line(HOSTILE, HOSTILE)
+    print_lines(printable_line(HOSTILE))
+    print_lines(HOSTILE, err=True)
     stream(HOSTILE)
     table = Table(ruled=True)
     table.columns("a", HOSTILE)
     table.row(HOSTILE, Styled(HOSTILE, "red"))
-    show_blocks(HOSTILE, table)
+    print_blocks(HOSTILE, table)
     error = ValueError(HOSTILE)
     print_crash(type(error), error, None)
     out, err = capsys.readouterr()
     assert controls(out + err) == []
     assert out.count("[/x]\\x1b]0;x\\x07\\u202e\\r\\n") == 6  # shown, not lost
-    say_json({"name": HOSTILE})
+    print_json({"name": HOSTILE})
     said = capsys.readouterr().out
     assert controls(said) == []
     assert json.loads(said) == {"name": HOSTILE}
@@ -116,7 +116,7 @@ def test_what_is_to_be_copied_is_never_broken(
     table.columns("id", whole=True)
     table.columns("name")
     table.row("i" * 20, "xxxxx " * 5)
-    show_blocks(table)
+    print_blocks(table)
     out = capsys.readouterr().out
     assert "i" * 20 in out
     assert (out.count("x"), max(map(len, out.splitlines())) <= 30) == (25, True)
@@ -132,7 +132,7 @@ def test_the_names_of_a_sheets_facts_are_never_broken(
     table.columns("fact", whole=True)
     table.columns("is")
     table.row("what it was billed", "xxxxx " * 20)
-    show_blocks(table)
+    print_blocks(table)
     assert capsys.readouterr().out.startswith("what it was billed ")
 
 
@@ -147,7 +147,7 @@ def test_a_table_that_would_break_words_is_shown_row_by_row(
     table.row("i" * 20, "2026-11-22", "$1.00")
     table.row("j" * 20, "", HOSTILE)
     monkeypatch.setenv("COLUMNS", "50")
-    show_blocks(table)
+    print_blocks(table)
     said = capsys.readouterr().out
     first, second = said.split("\n\n")
     assert [line.split() for line in first.splitlines()] == [
@@ -160,7 +160,7 @@ def test_a_table_that_would_break_words_is_shown_row_by_row(
     table.columns("id", "when_it_ended")
     table.row("i" * 20, "now")
     monkeypatch.setenv("COLUMNS", "30")
-    show_blocks(table)
+    print_blocks(table)
     assert "i" * 20 + "  now" in capsys.readouterr().out
 
 
@@ -178,7 +178,7 @@ def test_nothing_of_a_row_is_cut_where_heads_are_too_wide(
         table = Table(ruled=ruled)
         table.columns(*heads, "output_reasoning", "amount", right=True)
         table.row(*cells)
-        show_blocks(table)
+        print_blocks(table)
         out = capsys.readouterr().out
         assert set(cells) <= set(out.split()), columns
         assert max(map(len, out.splitlines())) <= columns
@@ -213,8 +213,8 @@ def test_a_child_s_last_words_do_not_end_parley_up(settings: Settings, capsys: p
     log = settings.home / "logs" / "gateway.log"
     log.parent.mkdir()
     log.write_text(f"all is well\n[bold]{HOSTILE.split(chr(13))[0]}")
-    up = Up(settings, 1, "smollm2", as_json=False)
-    child = Child(GATEWAY, [], settings.home, {}, up._say)
+    up = PlatformStart(settings, 1, "smollm2", as_json=False)
+    child = ChildProcess(GATEWAY, [], settings.home, {}, up._say)
     up._say(f"gateway ended with code 1 and is started again: {child._last_line()}")
     said = capsys.readouterr().err
     assert controls(said) == []
@@ -240,8 +240,8 @@ def test_no_part_of_a_cell_is_a_formula(text: str):
 @pytest.mark.parametrize("unseen", "\xad\u061c\u180e\u200b\u200e\u200f\u2060\u206f\ufeff")
 def test_nothing_in_a_line_is_unseen(unseen: str):
     """Two names that look the same in a list are the same, and no mark turns a part of the line around."""
-    assert plain(f"a{unseen}b") == f"a{unseen.encode('unicode_escape').decode()}b"
-    assert plain("👩\u200d💻 ") == "👩\u200d💻 "
+    assert printable_line(f"a{unseen}b") == f"a{unseen.encode('unicode_escape').decode()}b"
+    assert printable_line("👩\u200d💻 ") == "👩\u200d💻 "
 
 
 def test_a_sheet_holds_numbers_as_they_are(tmp_path: Path):
@@ -315,7 +315,7 @@ def test_a_table_in_a_pipe_is_as_wide_as_it_has_to_be(capsys: pytest.CaptureFixt
     table, words = Table(), "so it is " * 40
     table.columns("said", "by")
     table.row(words, "a" * 90)
-    show_blocks(table)
+    print_blocks(table)
     assert [line.split() for line in capsys.readouterr().out.splitlines()] == [
         ["said", "by"],
         [*words.split(), "a" * 90],

@@ -16,8 +16,8 @@ from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
 from core.signins import FailedSignins
-from server.access.rates import Rates
-from server.connection.read_pace import SAVED_SECONDS, Pace
+from server.access.rates import CallRates
+from server.connection.read_pace import SAVED_SECONDS, ReadPace
 from server.http.app import routes
 from server.http.call_limit import FREE
 from server.http.health import Health
@@ -106,7 +106,7 @@ def test_a_callers_bucket_is_his_own(settings: Settings, bucket: str):
     """A service key's is that of its chain of rotations; each user that it lets in has another, and so has
     another tenant: nobody is held up by a stranger, and nobody gets a second one by rotating a key."""
     few = ("calls_per_caller_per_second", "sends_per_caller_per_second", "asks_per_caller_per_second")
-    take = getattr(Rates(settings.model_copy(update=dict.fromkeys(few, ONE))), bucket)
+    take = getattr(CallRates(settings.model_copy(update=dict.fromkeys(few, ONE))), bucket)
     of_its_own = (
         SERVICE,
         ANN,
@@ -123,7 +123,7 @@ def test_a_callers_bucket_is_his_own(settings: Settings, bucket: str):
 
 def test_prompts_are_counted_by_tenant(settings: Settings):
     """All users and keys of one share it, and no other tenant does."""
-    rates = Rates(settings.model_copy(update={"prompt_characters_per_tenant_per_second": 10}))
+    rates = CallRates(settings.model_copy(update={"prompt_characters_per_tenant_per_second": 10}))
     assert not full(rates.prompt, SERVICE, 1_000_000)
     assert full(rates.prompt, replace(ANN, key="k2", owner_key="k2"), 1)
     assert not full(rates.prompt, replace(SERVICE, tenant="t2"), 1)
@@ -137,7 +137,7 @@ def test_one_customer_of_ipv6_is_one_address(settings: Settings, bucket: str):
         "sockets_per_address_per_second": ONE,
         "signins_per_address_per_minute": 1,
     }
-    take = getattr(Rates(settings.model_copy(update=few)), bucket)
+    take = getattr(CallRates(settings.model_copy(update=few)), bucket)
     addresses = ("2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2")
     assert [full(take, each) for each in addresses] == [False, True, False, False, False]
 
@@ -233,7 +233,7 @@ def test_who_fails_slows_no_other_address():
 
 def test_a_peer_is_read_at_its_pace():
     """Some seconds are saved up; then what comes waits, and a large frame counts as many."""
-    pace = Pace(100)
+    pace = ReadPace(100)
     pace.took(int(100 * SAVED_SECONDS), 10, now=1000.0)
     assert pace.behind_seconds(now=1000.0) == 0
     pace.took(50, 10, now=1000.0)
@@ -241,7 +241,7 @@ def test_a_peer_is_read_at_its_pace():
     assert pace.behind_seconds(now=1000.5) == 0
     pace.took(1, 4096 * 100, now=1000.5)
     assert pace.behind_seconds(now=1000.5) == pytest.approx(1.0)
-    free = Pace(0)
+    free = ReadPace(0)
     free.took(1_000_000, 1, now=1000.0)
     assert free.behind_seconds(now=1000.0) == 0
 

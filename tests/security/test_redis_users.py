@@ -34,9 +34,9 @@ from core.processes import (
 )
 from core.redis_acl import acl_lines, set_commands, users
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import PoolQueue, Reaper, explain_request
-from engine.node.reports import Fleet, Heartbeat, SlotState
+from engine.node.reports import PoolNodes, ReadyTime, WorkerProcessState
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until
 from tests.support.users import assert_nothing_refused, client_of, make_user, url_of
@@ -127,13 +127,13 @@ async def test_a_paid_answer_from_end_to_end(
         told = await explain_request(sqlite, console, settings, id, None)
         await queue.bury("acme", ["0"])
         await reaper.sweep()
-        await Fleet(queue).beat([Heartbeat("w0", SlotState.READY, 1, "cpu-0", "cpu")])
+        await PoolNodes(queue).beat([ReadyTime("w0", WorkerProcessState.READY, 1, "cpu-0", "cpu")])
         await read_status(settings, console, sqlite)
         await wait_until(lambda: billed(sqlite))
         await wait_until(lambda: refused(sqlite))
         stop.set()
         await biller
-        await end_tasks([reaping])
+        await cancel_tasks([reaping])
     await assert_nothing_refused(redis, "parley-biller")
     assert (told.tenant, told.unread) == (gateway.tenant, "")
 

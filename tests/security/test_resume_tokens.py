@@ -9,7 +9,7 @@ from billing.api import Principal
 from core.clock import now_ms
 from core.signed_text import Keyring
 from server.connection import session_store
-from server.connection.session_store import BEFORE_GRACE_MS, SessionRecord, Sessions
+from server.connection.session_store import BEFORE_GRACE_MS, SessionRecord, SessionStore
 from server.session import resume_token
 from tests.server.http_site import HttpSite
 from tests.support.patience import BEAT_SECONDS, pause
@@ -20,7 +20,7 @@ class Sat:
 
     def __init__(self, site: HttpSite, principal: Principal) -> None:
         self.site = site
-        self.sessions = Sessions(site.edge)
+        self.sessions = SessionStore(site.edge)
         self.principal = principal
         self._connections = 0
 

@@ -11,7 +11,7 @@ from redis.asyncio.client import PubSub
 from billing.api import KEY_REVOKED, SESSION_ENDED, Principal, end_session, revoke_key
 from billing.tables.tenants import PLATFORM
 from billing.tenants import sessions
-from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, tell
+from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, publish_news
 from tests.server.http_site import ORIGIN, HttpSite
 from tests.support.patience import soon
 
@@ -33,7 +33,7 @@ async def _signed_in(site: HttpSite) -> tuple[str, Principal]:
 
 async def _heard(listener: PubSub, redis: Redis) -> list[ControlNews]:
     """All news until now."""
-    await tell(redis, "", LAST)
+    await publish_news(redis, "", LAST)
     heard: list[ControlNews] = []
     while True:
         message = await soon(listener.get_message(timeout=None))

@@ -20,7 +20,7 @@ from billing.tenants import sessions, tenancy, users
 from core.clock import now_ms
 from core.ids import uuid7
 from core.signed_text import Keyring
-from server.access.authorization import Owner
+from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
 from tests.server.http_site import ORIGIN, HttpSite, bearer
 
@@ -97,7 +97,10 @@ async def test_a_browser_is_nobody_else(site: HttpSite, body: dict[str, object])
 async def test_a_browser_of_a_service_key_reads_its_own_chats_alone(site: HttpSite):
     """It saw every user's that the key had."""
     now = now_ms()
-    for owner in (Owner(site.project, site.key_id, ""), Owner(site.project, "", "ann")):
+    for owner in (
+        ConversationOwner(site.project, site.key_id, ""),
+        ConversationOwner(site.project, "", "ann"),
+    ):
         turn = Turn(uuid7(now), uuid7(now), "hello", "smollm2", now)
         await site.edge.conversations.open_turn(site.tenant, owner, turn)
     token, _ = await _sign_in(site, {"key": site.key})

@@ -21,7 +21,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
-from server.access.authorization import Owner
+from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
 from server.http.app import routes
 from server.http.health import Health
@@ -78,7 +78,9 @@ async def a_conversation(site: HttpSite) -> str:
     """One that exists."""
     now = now_ms()
     turn = Turn(uuid7(now), uuid7(now), "hello", "smollm2", now)
-    await site.edge.conversations.open_turn(site.tenant, Owner(site.project, site.key_id, ""), turn)
+    await site.edge.conversations.open_turn(
+        site.tenant, ConversationOwner(site.project, site.key_id, ""), turn
+    )
     return turn.conversation
 
 

@@ -11,7 +11,7 @@ from sqlmodel import col
 
 from admin.console import Console
 from admin.usage import gate, routes
-from admin.usage.gate import Recorded, UsageGate
+from admin.usage.gate import RecordedReads, UsageGate
 from billing.api import (
     revoke_key,
     rotate_key,
@@ -280,7 +280,7 @@ async def test_no_name_of_who_is_not_known_is_kept(office: Office):
 def test_what_is_recorded_is_forgotten_in_time() -> None:
     """After an hour, and beyond so many keys."""
     at = 0.0
-    recorded = Recorded(lambda: at)
+    recorded = RecordedReads(lambda: at)
     recorded.add("k", b"x")
     assert recorded.has("k", b"x")
     assert not recorded.has("other", b"x")

@@ -7,7 +7,7 @@ import pytest
 
 from admin.usage.gate import UsageGate
 from core.errors import Refused
-from core.hidden_numbers import VEILED_BYTES, unveil, veil
+from core.hidden_numbers import VEILED_BYTES, hide_number, reveal_number
 from core.settings import Settings
 from core.signed_text import Keyring
 from tests.support.usage_office import OCTOBER, Office, office
@@ -35,13 +35,13 @@ def test_what_is_veiled_is_opened_by_our_key_alone() -> None:
     """For its purpose, unchanged; by the key before too."""
     old, new = Keyring(b"o" * 32), Keyring(b"n" * 32, b"o" * 32)
     for number in (0, 1, 24, 2**63):
-        hidden = veil(number, b"p", old)
-        assert (unveil(hidden, b"p", old), unveil(hidden, b"p", new)) == (number, number)
+        hidden = hide_number(number, b"p", old)
+        assert (reveal_number(hidden, b"p", old), reveal_number(hidden, b"p", new)) == (number, number)
         assert number.to_bytes(8) not in hidden
-    assert unveil(hidden, b"q", old) is None
-    assert unveil(hidden, b"p", Keyring(b"x" * 32)) is None
-    assert unveil(hidden[:-1] + bytes([hidden[-1] ^ 1]), b"p", old) is None
-    assert unveil(b"", b"p", old) is None
+    assert reveal_number(hidden, b"q", old) is None
+    assert reveal_number(hidden, b"p", Keyring(b"x" * 32)) is None
+    assert reveal_number(hidden[:-1] + bytes([hidden[-1] ^ 1]), b"p", old) is None
+    assert reveal_number(b"", b"p", old) is None
 
 
 def test_a_place_is_left_for_who_has_none(settings: Settings) -> None:

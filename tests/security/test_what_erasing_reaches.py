@@ -14,7 +14,7 @@ from billing.audit.view import users_in
 from billing.cli.erasure import erase_known, held_of
 from billing.enforcement.plans import create_plan, find_plan
 from billing.limits import MoneyLimit, Scope
-from billing.periods import FIRST_MS, LAST_MS, Window
+from billing.periods import FIRST_MS, LAST_MS, PeriodWindow
 from billing.posting.biller import post
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
@@ -30,10 +30,10 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
-from server.access.authorization import Owner
+from server.access.authorization import ConversationOwner
 from server.conversations import erasure
 from server.conversations.erasure import erase_texts
-from server.conversations.store import Conversations, Turn
+from server.conversations.store import ConversationStore, Turn
 from tests.billing.events import an_event
 from tests.security.test_erasing import NAME, WORDS, Scene, scene, whole
 from tests.support.tables import tables_with
@@ -48,7 +48,9 @@ async def test_what_was_held_back_hides_no_words(
     service key keeps, are told and erased all the same."""
     request, now = uuid7(now_ms()), now_ms()
     turn = Turn("00000000-0000-7000-8000-000000000000", request, WORDS + "-held", "tiny", now)
-    await Conversations(database).open_turn(scene.tenant, Owner(scene.project, "k1", ""), turn)
+    await ConversationStore(database).open_turn(
+        scene.tenant, ConversationOwner(scene.project, "k1", ""), turn
+    )
     of = UsageOwner(project=scene.project, key="k1", user=NAME, metadata=b'{"label":"held-label"}')
     ended = an_event(request, scene.tenant, owner=of, accepted_ms=now, ended_ms=now)
     await post(database, "default", [encode(msgspec.structs.replace(ended, cost_nano=1))])
@@ -74,7 +76,7 @@ async def test_the_name_of_a_key_goes_with_who_had_it(database: Database, redis:
     assert "api_key" in await tables_with(database, "bobs-laptop")
     rows = await list_rows(database, scene.tenant)
     names = await known_users(database, scene.tenant, {each for row in rows for each in users_in(row)})
-    told = repr([view.shown(row, names) for row in rows])
+    told = repr([view.row_shown(row, names) for row in rows])
     assert "lovelaces-laptop" not in told
     assert "bobs-laptop" in told
 
@@ -111,7 +113,9 @@ async def test_who_writes_while_they_are_erased_leaves_nothing(
     async def purge_while_one_writes(*facts: Any) -> tuple[int, set[str]]:
         if late:
             turn = Turn(late.pop(), uuid7(now_ms()), WORDS + "-late", "tiny", now_ms())
-            await Conversations(database).open_turn(scene.tenant, Owner(scene.project, "", NAME), turn)
+            await ConversationStore(database).open_turn(
+                scene.tenant, ConversationOwner(scene.project, "", NAME), turn
+            )
         return await real(*facts)
 
     monkeypatch.setattr(erasure, "purge", purge_while_one_writes)
@@ -179,7 +183,7 @@ async def test_redis_forgets_who_was_known_by_name(
     database: Database, redis: Redis, settings: Settings, scene: Scene
 ):
     """Of users from before there were ids: what is counted for ever is counted under their name."""
-    window = Window(FIRST_MS, LAST_MS)
+    window = PeriodWindow(FIRST_MS, LAST_MS)
     quota = Quota(redis, settings, database)
     for user in (NAME, "u_bob"):
         money = MoneyCounts(redis)

@@ -82,7 +82,7 @@ async def _turn(site: Site, flow: Flow) -> None:
         async with site.crew.worker(paused_at(4, ANSWER)) as dying:
             flow.id = await peer.send(PROMPT, conversation="01890000-0000-7000-8000-000000000000")
             await peer.hear("accepted")
-            asked = await site.redis.get(redis_keys.input_(site.crew.pool, site.tenant, flow.id))
+            asked = await site.redis.get(redis_keys.request_input(site.crew.pool, site.tenant, flow.id))
             assert isinstance(asked, bytes)
             flow.carried = input_decoder.decode(asked)
         await site.crew.lose(dying.name)

@@ -9,7 +9,7 @@ from core.database import Database
 from core.settings import Settings
 from tests.server.playbook import all_effects_are_expected
 from tests.server.site import Site, running_site
-from tests.support.watch import Watch, watch_in_hand
+from tests.support.watch import StubClock, watch_in_hand
 
 __all__ = ["all_effects_are_expected"]
 
@@ -22,7 +22,7 @@ async def gateway(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGe
 
 
 @pytest.fixture
-def watch() -> Generator[Watch]:
+def watch() -> Generator[StubClock]:
     """The clock of what is tested, in the test's hand."""
     with watch_in_hand() as watch:
         yield watch

@@ -12,7 +12,7 @@ from billing.api import create_key, create_project, create_tenant, make_link_cod
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
-from server.context import Edge, make_edge
+from server.context import GatewayContext, make_context
 from server.http.app import SecurityHeaders, routes
 from server.http.call_limit import LimitedCalls
 from server.http.guard import guarded
@@ -32,7 +32,7 @@ ORIGIN = "http://gateway.test"
 class HttpSite:
     """A gateway's HTTP side with one tenant and key."""
 
-    edge: Edge
+    edge: GatewayContext
     client: httpx.AsyncClient
     tenant: str
     project: str
@@ -70,7 +70,7 @@ async def http_site(
     database: Database, redis: Redis, settings: Settings, **changed: Any
 ) -> AsyncGenerator[HttpSite]:
     """The routes, and a tenant with a service key. Calls are not limited, unless `changed` settings do it."""
-    edge = make_edge(settings.model_copy(update=UNLIMITED | changed), "gw-test", database, redis)
+    edge = make_context(settings.model_copy(update=UNLIMITED | changed), "gw-test", database, redis)
     app = guarded(routes(edge, Health(edge)))
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")

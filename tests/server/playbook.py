@@ -15,10 +15,10 @@ from engine.api import Entry, EntryKind
 from server.protocol import messages as m
 from server.session import effects as fx
 from server.session import events as ev
-from server.session.limits import Limits
+from server.session.limits import SessionLimits
 from server.session.machine import Session
 
-LIMITS = Limits(
+LIMITS = SessionLimits(
     hello_seconds=10.0,
     heartbeat_interval=25.0,
     heartbeat_timeout=10.0,
@@ -31,7 +31,7 @@ LIMITS = Limits(
     delta_interval=0.02,
 )
 END = msgspec.json.encode(
-    m.EndPayload("stop", m.Usage(1, 0, 2, 3), m.Cost(5, "usd"), m.Timing(1, 2, 3), "hash")
+    m.EndPayload("stop", m.EndUsage(1, 0, 2, 3), m.Cost(5, "usd"), m.Timing(1, 2, 3), "hash")
 )
 
 Message = TypeVar("Message")
@@ -42,7 +42,7 @@ class Playbook:
 
     of_this_test: ClassVar[list["Playbook"]] = []
 
-    def __init__(self, limits: Limits = LIMITS) -> None:
+    def __init__(self, limits: SessionLimits = LIMITS) -> None:
         self.of_this_test.append(self)
         self.now = 0.0
         self.session = Session(limits, 0.0, random.Random(1))
@@ -102,12 +102,14 @@ def all_effects_are_expected() -> Generator[None]:
         play.nothing()
 
 
-def opened(*requests: ev.Reading | ev.Unreadable, resumed: bool = False) -> ev.Opened:
+def opened(*requests: ev.ReadableRequest | ev.NotResumed, resumed: bool = False) -> ev.Opened:
     """A hello was accepted."""
     return ev.Opened("session", "connection", "token", 1000, resumed, requests, 7)
 
 
-def open_session(*requests: ev.Reading | ev.Unreadable, limits: Limits = LIMITS, **hello: object) -> Playbook:
+def open_session(
+    *requests: ev.ReadableRequest | ev.NotResumed, limits: SessionLimits = LIMITS, **hello: object
+) -> Playbook:
     """A session after its welcome; what follows the welcome is still to be expected."""
     play = Playbook(limits)
     said = msgspec.convert({"t": "hello", "v": 1, "token": "key", **hello}, m.Hello)
@@ -117,11 +119,11 @@ def open_session(*requests: ev.Reading | ev.Unreadable, limits: Limits = LIMITS,
     return play
 
 
-def reading_one(head: int = 0, limits: Limits = LIMITS, **hello: object) -> Playbook:
+def reading_one(head: int = 0, limits: SessionLimits = LIMITS, **hello: object) -> Playbook:
     """A session whose request `r` was accepted and is followed; what comes then is still to be expected."""
     play = open_session(limits=limits, **hello)
-    play >> m.Send("r", content="hi") << fx.ConfirmResumeToken() << fx.StartTurn(m.Send("r", content="hi"))
-    play >> ev.TurnAccepted(ev.Reading("r", 1, 0, head, "queued"), False, "interactive")
+    play >> m.Send("r", content="hi") << fx.ConfirmResumeToken() << fx.StartSend(m.Send("r", content="hi"))
+    play >> ev.SendAccepted(ev.ReadableRequest("r", 1, 0, head, "queued"), False, "interactive")
     assert play.message(m.Accepted).g == 1
     return play << fx.Follow("r")
 

@@ -7,9 +7,9 @@ import msgspec
 
 from billing.usage import ENDED_FIELD, UsageEvent
 from core.settings import Settings
-from engine.api import Entry, EntryKind, Status
-from server.conversations.recorder import Recorder, Recorders
-from server.conversations.store import Answer
+from engine.api import Entry, EntryKind, RequestStatus
+from server.conversations.recorder import PoolRecorders, Recorder
+from server.conversations.store import RecordedAnswer
 from server.conversations.tables import Message
 from tests.billing.events import an_event
 from tests.support.watch import BEGAN_MS
@@ -23,9 +23,11 @@ END = {
 }
 
 
-def view(status: Status = Status.ENDED, dest: str = "", epoch: int = 4, head: int = 7) -> Any:
+def view(status: RequestStatus = RequestStatus.ENDED, dest: str = "", epoch: int = 4, head: int = 7) -> Any:
     """How a request stands."""
-    return SimpleNamespace(status=status, ended=status is Status.ENDED, dest=dest, epoch=epoch, head=head)
+    return SimpleNamespace(
+        status=status, ended=status is RequestStatus.ENDED, dest=dest, epoch=epoch, head=head
+    )
 
 
 def entry(**changes: Any) -> Entry:
@@ -61,7 +63,7 @@ class World:
         self.group_error: Exception | None = None
         self.broken: dict[str, Exception] = {}
         self.did: list[tuple[Any, ...]] = []
-        self.answers: list[Answer] = []
+        self.answers: list[RecordedAnswer] = []
         self.db = "db"
         self.loaded = 0
 
@@ -100,7 +102,7 @@ class World:
 
     # The tables
 
-    async def record(self, tenant: str, request: str, answer: Answer) -> bool:
+    async def record(self, tenant: str, request: str, answer: RecordedAnswer) -> bool:
         self.did.append(("record", tenant, request))
         self.answers.append(answer)
         return self.known
@@ -118,10 +120,10 @@ class World:
         world: Any = self
         return Recorder(world, "default", Settings(log_keep_seconds=99), world, "gw")
 
-    def recorders(self, *pools: str) -> Recorders:
+    def recorders(self, *pools: str) -> PoolRecorders:
         """Of `default` and these."""
         world: Any = self
-        found = Recorders(world, Settings(), world, "gw")
+        found = PoolRecorders(world, Settings(), world, "gw")
         for pool in pools:
             found.keep(pool)
         return found

@@ -13,7 +13,7 @@ import pytest
 
 from core.errors import StartupError
 from server import chat_cli
-from server.chat_cli import Target, Terminal
+from server.chat_cli import ChatTarget, Terminal
 from server.client import Client, Ended, ProtocolError, Usage
 from tests.support.patience import patience
 from tests.support.processes import Piped, parley, piped
@@ -218,7 +218,7 @@ def test_what_is_not_given_is_what_up_left(
         with pytest.raises(StartupError, match=r"up\.json: start the platform with `parley up`, or give"):
             chat_cli._target(*given, "m")
     else:
-        assert chat_cli._target(*given, "m") == Target(*target, "m")
+        assert chat_cli._target(*given, "m") == ChatTarget(*target, "m")
 
 
 class Talk(Terminal):
@@ -229,7 +229,7 @@ class Talk(Terminal):
         self.asked = list[tuple[str, int]]()
         self.typed, self.answers = list(typed), list(answers)
         self._ids = list[str]()
-        super().__init__(Target("http://gateway.test", "k", None), cast(Any, None), as_json=False)
+        super().__init__(ChatTarget("http://gateway.test", "k", None), cast(Any, None), as_json=False)
 
     def input(self, prompt: str) -> str:
         """As Python's."""

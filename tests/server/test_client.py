@@ -11,7 +11,7 @@ import pytest
 from server import client_link
 from server.client import Answer, Client, Event
 from server.client_answer import Counters
-from server.client_link import Link, Settings
+from server.client_link import Link, LinkSettings
 from tests.support.patience import BEAT_SECONDS, forever, patience
 from tests.support.scripted_peer import Frame, Peer, Socket, scripted_peer
 
@@ -118,7 +118,7 @@ async def test_any_cut_gives_the_same_text(peer: Peer):
 
 def test_the_wait_is_full_jitter_under_a_ceiling_that_doubles(monkeypatch: pytest.MonkeyPatch):
     """From 0.5 s to 20 s at most; how much of it is chance."""
-    link = Link(Settings("http://peer", "pk", "json", 0.5), Counters(), Client("http://peer", "pk"))
+    link = Link(LinkSettings("http://peer", "pk", "json", 0.5), Counters(), Client("http://peer", "pk"))
     monkeypatch.setattr(random, "uniform", lambda low, high: (low, high))
     ceilings = [link._jitter(attempt) for attempt in range(8)]
     assert ceilings == [(0, each) for each in (0.5, 1, 2, 4, 8, 16, 20, 20)]

@@ -8,9 +8,9 @@ import pytest
 from server.client_answer import (
     Counters,
     Ended,
-    Order,
+    FrameOrder,
+    OpenAnswer,
     ProtocolError,
-    Reading,
     Reset,
     Standing,
     Status,
@@ -34,22 +34,22 @@ def end(o: int, text: str, **more: Any) -> dict[str, Any]:
     return {"t": "end", "g": 1, "o": o, "reason": "stop", "h": hashed, "usage": USAGE, "timing": {}} | more
 
 
-def bound(traced: bool = False) -> Reading:
+def bound(traced: bool = False) -> OpenAnswer:
     """One that the server took."""
-    reading = Reading("r", {"t": "send"}, traced)
+    reading = OpenAnswer("r", {"t": "send"}, traced)
     reading.bind({"g": 1, "epoch": 4})
     return reading
 
 
-def applied(reading: Reading, *frames: dict[str, Any]) -> list[Any]:
+def applied(reading: OpenAnswer, *frames: dict[str, Any]) -> list[Any]:
     """The events of frames that come in order."""
-    assert [reading.take(frame) for frame in frames] == [Order.NEXT] * len(frames)
+    assert [reading.take(frame) for frame in frames] == [FrameOrder.NEXT] * len(frames)
     return [reading.apply()[1] for _ in frames]
 
 
 def test_a_new_one_has_nothing():
     """It is being sent."""
-    reading = Reading("r", None)
+    reading = OpenAnswer("r", None)
     assert (reading.id, reading.message, reading.accepted, reading.g, reading.epoch) == (
         "r",
         None,
@@ -72,41 +72,41 @@ def test_a_new_one_has_nothing():
 @pytest.mark.parametrize(
     ("frame", "order"),
     [
-        (delta(3, 4, "c", 2), Order.NEXT),
-        (delta(2, 4, "c", 2), Order.GAP),
-        (delta(1, 2, "ab", 0), Order.STALE),
-        (delta(2, 2, "b", 1), Order.STALE),
-        (delta(4, 4, "d", 3), Order.GAP),
-        ({"t": "event", "k": "running", "o": 3}, Order.NEXT),
-        ({"t": "event", "k": "running", "o": 2}, Order.STALE),
-        ({"t": "event", "k": "running", "o": 4}, Order.GAP),
-        ({"t": "event", "k": "paused"}, Order.NEXT),
-        ({"t": "snap", "o": 9, "x": "", "epoch": 2}, Order.NEXT),
-        ({"t": "retract", "o": 9, "p": 0}, Order.NEXT),
-        (end(3, "ab"), Order.NEXT),
-        (end(5, "ab"), Order.GAP),
+        (delta(3, 4, "c", 2), FrameOrder.NEXT),
+        (delta(2, 4, "c", 2), FrameOrder.GAP),
+        (delta(1, 2, "ab", 0), FrameOrder.STALE),
+        (delta(2, 2, "b", 1), FrameOrder.STALE),
+        (delta(4, 4, "d", 3), FrameOrder.GAP),
+        ({"t": "event", "k": "running", "o": 3}, FrameOrder.NEXT),
+        ({"t": "event", "k": "running", "o": 2}, FrameOrder.STALE),
+        ({"t": "event", "k": "running", "o": 4}, FrameOrder.GAP),
+        ({"t": "event", "k": "paused"}, FrameOrder.NEXT),
+        ({"t": "snap", "o": 9, "x": "", "epoch": 2}, FrameOrder.NEXT),
+        ({"t": "retract", "o": 9, "p": 0}, FrameOrder.NEXT),
+        (end(3, "ab"), FrameOrder.NEXT),
+        (end(5, "ab"), FrameOrder.GAP),
     ],
 )
-def test_frames_are_kept_in_the_order_of_the_log(frame: dict[str, Any], order: Order):
+def test_frames_are_kept_in_the_order_of_the_log(frame: dict[str, Any], order: FrameOrder):
     """What comes again is stale and what leaves something out a gap; a snap says where the log is now."""
     reading = bound()
     applied(reading, delta(1, 2, "ab", 0))
     assert reading.take(frame) is order
-    assert reading.waiting is (order is Order.NEXT)
+    assert reading.waiting is (order is FrameOrder.NEXT)
 
 
 def test_what_arrives_counts_before_it_is_applied():
     """Until it is forgotten: then reading goes on at what was applied."""
     reading = bound()
     for number in (1, 2, 3):
-        assert reading.take(delta(number, number, "x", number - 1)) is Order.NEXT
+        assert reading.take(delta(number, number, "x", number - 1)) is FrameOrder.NEXT
     reading.apply()
-    assert reading.take(delta(2, 2, "x", 1)) is Order.STALE
-    assert reading.take({"t": "snap", "o": 8, "x": "", "epoch": 2}) is Order.NEXT
-    assert reading.take(delta(9, 9, "x", 0)) is Order.NEXT
+    assert reading.take(delta(2, 2, "x", 1)) is FrameOrder.STALE
+    assert reading.take({"t": "snap", "o": 8, "x": "", "epoch": 2}) is FrameOrder.NEXT
+    assert reading.take(delta(9, 9, "x", 0)) is FrameOrder.NEXT
     reading.forget_arrived()
     assert (reading.waiting, reading.applied) == (False, 1)
-    assert reading.take(delta(2, 2, "x", 1)) is Order.NEXT
+    assert reading.take(delta(2, 2, "x", 1)) is FrameOrder.NEXT
 
 
 def test_an_answer_is_read_to_its_end():
@@ -130,7 +130,7 @@ def test_an_answer_is_read_to_its_end():
 def test_amounts_that_are_not_told_are_none():
     """Where the tenant does not show them."""
     usage = {name: count for name, count in USAGE.items() if name != "cached_input"}
-    untraced = Reading("r", None)
+    untraced = OpenAnswer("r", None)
     (ended,) = applied(untraced, end(1, "", usage=usage))
     assert ended.trace is None
     assert (ended.usage.cached_input, ended.cost_nano, ended.currency, ended.code) == (None, None, None, None)
@@ -188,7 +188,7 @@ def test_a_wrong_hash_is_read_again_once():
 def test_a_welcome_says_where_it_stands(state: str | None, standing: str):
     """As long as nothing better is known; of the epoch the first word counts; whoever waits is told."""
     told = list[int]()
-    reading = Reading("r", None)
+    reading = OpenAnswer("r", None)
     reading.notify = lambda: told.append(1)
     reading.paused = True
     reading.bind({"g": 2, "epoch": 6} | ({} if state is None else {"state": state}))

@@ -7,7 +7,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response
 
-from server.client_connection import DECODE, ENCODE, Closed, Stopped, _refusal, same_origin
+from server.client_connection import DECODE, ENCODE, GatewayClosed, Stopped, _refusal, same_origin
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from server.client_connection import DECODE, ENCODE, Closed, Stopped, _refusal, 
 )
 def test_the_number_says_whether_to_come_back(codes: tuple[int, ...], retryable: bool):
     """4000 to 4499, but for a session that goes on elsewhere; of the web's own those that mean a fault."""
-    assert {code: Closed(code).retryable for code in codes} == dict.fromkeys(codes, retryable)
+    assert {code: GatewayClosed(code).retryable for code in codes} == dict.fromkeys(codes, retryable)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_the_number_says_whether_to_come_back(codes: tuple[int, ...], retryable:
 )
 def test_an_end_has_a_name(code: int, name: str):
     """And says why: as the server did, else with its number."""
-    stopped = Closed(code, "because").stopped()
+    stopped = GatewayClosed(code, "because").stopped()
     assert (stopped.code, stopped.message, str(stopped)) == (name, "because", f"{name}: because")
-    assert Closed(code).stopped().message == f"the server closed the connection ({code})"
-    assert str(Closed(code, "because")) == f"{code}: because"
+    assert GatewayClosed(code).stopped().message == f"the server closed the connection ({code})"
+    assert str(GatewayClosed(code, "because")) == f"{code}: because"
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_an_end_has_a_name(code: int, name: str):
 )
 def test_how_long_to_stay_away(code: int, fault: dict[str, Any] | None, wait_seconds: float, waits: float):
     """As the error before it said; a rate that was exceeded is waited out for a second at least."""
-    closed = Closed(code, "", fault, wait_seconds)
+    closed = GatewayClosed(code, "", fault, wait_seconds)
     assert (closed.wait_seconds, closed.reason) == (waits, "m" if fault else "")
-    assert Closed(code, "own", fault).reason == "own"
+    assert GatewayClosed(code, "own", fault).reason == "own"
 
 
-def refused(status: int, body: bytes = b"", **headers: str) -> Stopped | Closed:
+def refused(status: int, body: bytes = b"", **headers: str) -> Stopped | GatewayClosed:
     """What an upgrade that is answered so comes to."""
     named = Headers({name.replace("_", "-"): value for name, value in headers.items()})
     return _refusal(InvalidStatus(Response(status, "", named, body)))
@@ -109,7 +109,7 @@ def test_a_refused_upgrade_ends_the_client(status: int, name: str):
 def test_an_upgrade_that_may_work_later_is_tried_again(status: int, after: str, waits: float):
     """After as long as the server asks, a minute at most."""
     found = refused(status, b"busy", retry_after=after)
-    assert isinstance(found, Closed)
+    assert isinstance(found, GatewayClosed)
     assert (found.code, found.wait_seconds, found.retryable) == (1006, waits, True)
     assert found.reason == f"the server refused the WebSocket with HTTP {status}: busy"
 

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from server.client_acks import Acks
-from server.client_answer import Ended, Reading, Reset, Text
-from server.client_readings import Readings
+from server.client_answer import Ended, OpenAnswer, Reset, Text
+from server.client_readings import OpenAnswers
 from tests.server.test_client_answer import delta, end
 
 ACKS = (10, 200, 500)
 
 
-def accepted(readings: Readings, id: str, g: int, message: bool = True) -> Reading:
+def accepted(readings: OpenAnswers, id: str, g: int, message: bool = True) -> OpenAnswer:
     """An answer that the server has taken."""
     reading = readings.add(id, {"t": "send", "id": id} if message else None)
     readings.bind({"id": id, "g": g, "epoch": 1})
@@ -26,7 +26,7 @@ def on(g: int, frame: dict[str, Any]) -> dict[str, Any]:
 
 def test_a_hello_lists_the_newest_first():
     """At most 32; what is only in the outbox comes last."""
-    readings = Readings()
+    readings = OpenAnswers()
     for number in range(40):
         if number % 10 == 0:
             readings.add(f"r{number}", {"t": "send"})
@@ -35,7 +35,7 @@ def test_a_hello_lists_the_newest_first():
     asked = readings.asked()
     assert (len(asked), asked[0]) == (32, {"id": "r39", "epoch": 1, "o": 39})
     assert [each["id"] for each in asked] == [f"r{number}" for number in range(39, 4, -1) if number % 10]
-    few = Readings()
+    few = OpenAnswers()
     few.add("sent", {"t": "send"})
     accepted(few, "old", 1)
     accepted(few, "new", 2)
@@ -46,7 +46,7 @@ def test_a_hello_lists_the_newest_first():
 
 def test_a_frame_goes_to_the_answer_that_has_its_number():
     """One of nobody's is ignored; who waits is told of the next, not of what comes again."""
-    readings, told = Readings(), list[str]()
+    readings, told = OpenAnswers(), list[str]()
     one, two = accepted(readings, "a", 1), accepted(readings, "b", 2)
     one.notify, two.notify = (lambda: told.append("a")), (lambda: told.append("b"))
     assert readings.receive(on(3, delta(1, 1, "x", 0))) == []
@@ -63,7 +63,7 @@ def test_a_frame_goes_to_the_answer_that_has_its_number():
 
 def test_what_came_again_and_is_not_applied_is_not_acknowledged():
     """Also where the end of the frame is."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     readings.receive(delta(1, 1, "x", 0))
     readings.receive(delta(2, 2, "y", 1))
@@ -75,7 +75,7 @@ def test_what_came_again_and_is_not_applied_is_not_acknowledged():
 
 def test_a_gap_is_read_again_from_what_is_applied():
     """Frames of the old cursor are ignored until the server says `attached`."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     readings.receive(delta(1, 2, "xy", 0))
     readings.apply(one)
@@ -91,7 +91,7 @@ def test_a_gap_is_read_again_from_what_is_applied():
 
 def test_what_does_not_fit_is_attached_from_the_start():
     """Its reader sees the text go away."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     readings.receive(delta(1, 1, "x", 5))
     assert readings.apply(one) == (Reset(""), [{"t": "attach", "id": "a", "o": 0, "epoch": 1}])
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_attached_from_the_start():
 def test_an_end_is_the_last_of_an_answer():
     """It is acknowledged, counted, and forgotten."""
     for text, counts in (("", (1, 0)), ("x", (0, 1))):
-        readings = Readings()
+        readings = OpenAnswers()
         one = accepted(readings, "a", 1)
         one._repaired = True
         readings.receive(end(1, text))
@@ -116,7 +116,7 @@ def test_an_end_is_the_last_of_an_answer():
 
 def test_what_is_of_no_log_is_not_acknowledged():
     """Nor what comes over a number that is another's now."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     readings.receive({"t": "event", "k": "paused", "g": 1})
     readings.apply(one)
@@ -129,7 +129,7 @@ def test_what_is_of_no_log_is_not_acknowledged():
 
 def test_detaching_is_said_once():
     """Its reader learns that it was; another answer of the same id is left alone."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     assert readings.detach(one) == [{"t": "detach", "id": "a"}]
     assert one.error is not None
@@ -142,7 +142,7 @@ def test_detaching_is_said_once():
 def test_a_new_connection_takes_up_every_answer():
     """Listed ones go on, others are attached, what the server never got is sent again; what nobody here
     reads any more is detached, what is gone fails."""
-    readings = Readings()
+    readings = OpenAnswers()
     going = accepted(readings, "going", 1)
     going.applied = 3
     accepted(readings, "unlisted", 2)
@@ -185,7 +185,7 @@ def test_a_new_connection_takes_up_every_answer():
 
 def test_numbers_of_a_lost_connection_are_nobodys():
     """What nobody read yet comes again."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     readings.receive(delta(1, 1, "x", 0))
     readings.lost()
@@ -201,7 +201,7 @@ def refusal(id: str, re: str, retry: bool = True, **more: Any) -> dict[str, Any]
 
 def test_an_attach_that_is_refused_for_a_while_is_tried_five_times():
     """After a second where the server names no time; the sixth refusal is the last."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     assert readings.attach_again("a") == []  # nothing was refused
     assert readings.refused(refusal("a", "attach", after_ms=250)) == 0.25
@@ -216,7 +216,7 @@ def test_an_attach_that_is_refused_for_a_while_is_tried_five_times():
 @pytest.mark.parametrize("settles", ["bind", "resume", "fail"])
 def test_what_settles_an_attach_counts_its_refusals_anew(settles: str):
     """The server took it, a new connection came, or it failed for good."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     for _ in range(5):
         readings.refused(refusal("a", "attach"))
@@ -236,7 +236,7 @@ def test_what_settles_an_attach_counts_its_refusals_anew(settles: str):
 
 def test_an_answer_that_failed_takes_no_more_of_its_frames():
     """What was on its way to it is dropped."""
-    readings = Readings()
+    readings = OpenAnswers()
     one, other = accepted(readings, "a", 1), accepted(readings, "b", 2)
     readings.fail(one, {"code": "c", "message": "m"})
     for number in (1, 2):
@@ -250,17 +250,17 @@ def test_what_is_refused_for_good_fails():
         (refusal("a", "send"), False),
         (refusal("a", "attach", retry=False), True),
     ):
-        readings = Readings()
+        readings = OpenAnswers()
         one = accepted(readings, "a", 1) if accepted_before else readings.add("a", {"t": "send"})
         assert readings.refused(error) is None
         assert (readings.get("a"), one.error is not None) == (None, True)
         assert readings.refused(error) is None
-    assert Readings().refused({"t": "error", "code": "c", "message": "m", "retry": True}) is None
+    assert OpenAnswers().refused({"t": "error", "code": "c", "message": "m", "retry": True}) is None
 
 
 def test_a_refusal_that_changes_nothing_leaves_the_answer():
     """A cancel that is denied is not asked again; a send that came twice was taken the first time."""
-    readings = Readings()
+    readings = OpenAnswers()
     one = accepted(readings, "a", 1)
     one.cancelling = True
     assert readings.refused(refusal("a", "send")) is None
@@ -272,7 +272,7 @@ def test_a_refusal_that_changes_nothing_leaves_the_answer():
 
 def test_all_fail_where_the_client_stops():
     """Each reader is told why."""
-    readings = Readings()
+    readings = OpenAnswers()
     both = [accepted(readings, "a", 1), readings.add("b", None)]
     readings.fail_all({"code": "closed", "message": "m"})
     assert [one.error and one.error.code for one in both] == ["closed"] * 2

@@ -8,7 +8,7 @@ import pytest
 from core.ids import uuid7_ms
 from server.client import ACK_SECONDS, Client
 from server.client_answer import ProtocolError
-from server.client_connection import Closed, Stopped
+from server.client_connection import GatewayClosed, Stopped
 from server.client_link import SignedOut
 from tests.server.test_client_answer import delta, end
 from tests.server.virtual.loop import EPOCH_NS, passed, passing, played
@@ -269,7 +269,7 @@ def test_a_fresh_token_is_shown_before_the_old_one_ends(monkeypatch: pytest.Monk
     the user is signed out, a new connection took over, or none holds."""
 
     async def day() -> None:
-        away = Closed(1006, "no token")
+        away = GatewayClosed(1006, "no token")
         link = Asked()
         await link.plays("fresh")
         assert (link.told, link.asked) == ([{"t": "auth", "token": "fresh"}], [0])

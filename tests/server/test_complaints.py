@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from core.database import Database
 from core.settings import Settings
 from server.client import Client
-from server.reading.subscriptions import Hub
+from server.reading.subscriptions import Subscriptions
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import soon, wait_until
 
@@ -35,7 +35,7 @@ async def test_news_that_never_arrive_delay_an_answer_and_lose_nothing(
     sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """Complaint 1: every hint is lost, the end's too. The gateway looks at the log itself."""
-    monkeypatch.setattr(Hub, "_take", lambda *_: None)
+    monkeypatch.setattr(Subscriptions, "_take", lambda *_: None)
     async with (
         running_site(settings, sqlite, redis, poll_interval_seconds=0.1) as site,
         site.answering("not a word of it is lost"),

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from engine.worker.startup_phases import Phases
+from engine.worker.startup_phases import StartupPhases
 from tests.support import engines
 from tests.support.engines import STARTS, started, verdict
 
 
 def test_a_start_is_what_a_worker_says_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The line is the product's own."""
-    Phases().log("w1", "smollm2", 1, 1)
+    StartupPhases().log("w1", "smollm2", 1, 1)
     said = capsys.readouterr()
     log = tmp_path / "worker-0.log"
     log.write_text(said.out + said.err)

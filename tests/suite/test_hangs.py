@@ -128,7 +128,7 @@ def test_what_is_too_long(lived: float, wall: float, errors: int, over: bool):
     with pytest.MonkeyPatch.context() as patch:  # over before this test's own end is watched
         patch.setattr(hangs.pauses, "lived_seconds", lambda: 7.0 + lived)
         patch.setattr(hangs, "monotonic", lambda: 5.0 + wall)
-        is_over = hangs.Due(item, "call", 30.0, 7.0, 5.0, errors).over
+        is_over = hangs.HangLimit(item, "call", 30.0, 7.0, 5.0, errors).over
     assert is_over is over
 
 

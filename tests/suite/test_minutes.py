@@ -13,7 +13,7 @@ import pytest
 from scripts import check_minutes
 from scripts.check_minutes import CPU_SECONDS_MAX, faults, renewed, total
 from tests.support import minutes as plugin
-from tests.support.minutes import COLLECTION, MINUTES, POSTGRES, Minutes, Spent, tree_cpu_seconds
+from tests.support.minutes import COLLECTION, MINUTES, POSTGRES, Minutes, SpentMinutes, tree_cpu_seconds
 
 BURN = "import time\nwhile time.process_time() < {seconds}: pass\n"
 NESTED = """
@@ -144,7 +144,7 @@ def test_workers_hand_over_what_they_counted() -> None:
     alone, whole = run(0), run(2)
     worker = run(2, workerinput={}, workeroutput={})
     assert [len(each.pluginmanager) for each in (alone, whole, worker)] == [1, 0, 1]
-    worker.stash[MINUTES].spent["a"] = Spent(1.0, 2.0)
+    worker.stash[MINUTES].spent["a"] = SpentMinutes(1.0, 2.0)
     plugin.pytest_sessionfinish(SimpleNamespace(config=worker))  # pyright: ignore[reportArgumentType]
     for output in (worker.workeroutput, worker.workeroutput, {}):
         plugin.pytest_testnodedown(SimpleNamespace(config=whole, workeroutput=output))
@@ -161,7 +161,7 @@ def test_the_figures_of_a_run_are_written(
     monkeypatch.setattr(plugin, "tree_cpu_seconds", lambda _: 3.0)  # pyright: ignore[reportUnknownLambdaType]
     config, said = run(0), list[str]()
     reporter: Any = SimpleNamespace(section=said.append, line=said.append)
-    config.stash[MINUTES].spent = {"a": Spent(1.0, 1.0), "b": Spent(2.0, 1.0)}
+    config.stash[MINUTES].spent = {"a": SpentMinutes(1.0, 1.0), "b": SpentMinutes(2.0, 1.0)}
     monkeypatch.setattr(plugin, "postgres_process", lambda _: 0)  # pyright: ignore[reportUnknownLambdaType]
     config.option.collectonly = True
     plugin.pytest_terminal_summary(reporter, config)

@@ -22,7 +22,7 @@ from tests.support.statements import (
     ROOT,
     WATCH,
     NoTenantNamedError,
-    Watch,
+    StatementWatch,
     allowed_by,
     fail_if_refused,
     maker_of,
@@ -188,7 +188,7 @@ async def test_a_refusal_fails_the_test(sqlite: Database, request: pytest.Fixtur
 def test_whatever_reads_or_changes_rows_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """However it is written; and on each of its tables, of which another may be allowed."""
     monkeypatch.setattr("tests.support.statements.maker_of", lambda _: "billing/made_up.py f")
-    watch, maker = Watch({"billing/made_up.py f": {"plan"}}), "billing/made_up.py f"
+    watch, maker = StatementWatch({"billing/made_up.py f": {"plan"}}), "billing/made_up.py f"
     for words in (
         "SELECT 1 FROM api_key",
         "\n  select 1 from api_key",
@@ -212,7 +212,7 @@ class _Config(SimpleNamespace):
         options = {"keyword": "", "collectonly": False, "markexpr": "not long"} | asked
         source = options.pop("source", pytest.Config.ArgsSource.TESTPATHS)
         super().__init__(option=SimpleNamespace(**options), args_source=source, stash=pytest.Stash())
-        self.stash[WATCH] = Watch({"billing/a.py f": {"plan"}})
+        self.stash[WATCH] = StatementWatch({"billing/a.py f": {"plan"}})
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_an_entry_is_of_one_function_and_its_tables() -> None:
     assert allowed == {"billing/a.py f": {"price", "plan"}, "billing/a.py g": {"price"}}
     with pytest.raises(ValueError, match="twice"):
         allowed_by("- why: x\n  made: {a f: price}\n- why: y\n  made: {a f: plan}\n")
-    watch = Watch(allowed)
+    watch = StatementWatch(allowed)
     watch.used = {"billing/a.py f price", "billing/a.py g price"}
     assert watch.unused() == ["billing/a.py f plan"]
 
@@ -314,7 +314,7 @@ def test_a_refusal_fails_whatever_made_the_statement(hook: Callable[[Any], Any])
 def test_who_is_no_product_is_not_judged(maker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A migration is of all tenants, and tests and chaos look at what they like."""
     monkeypatch.setattr("tests.support.statements.maker_of", lambda _: maker)  # pyright: ignore[reportUnknownLambdaType]
-    watch = Watch({})
+    watch = StatementWatch({})
     watch.asked(None, None, "SELECT 1 FROM api_key", None, None, False)
     assert watch.refused == []
 

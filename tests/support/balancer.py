@@ -24,7 +24,7 @@ class Backend(Protocol):
         ...
 
 
-class Balancer:
+class PortBalancer:
     """`ready` holds the ports that take new connections; `carried` counts connections by port."""
 
     def __init__(self, backends: Sequence[Backend]) -> None:
@@ -104,9 +104,9 @@ class Balancer:
 @asynccontextmanager
 async def running_balancer(
     backends: Sequence[Backend], check_seconds: float = CHECK_SECONDS
-) -> AsyncGenerator[Balancer]:
+) -> AsyncGenerator[PortBalancer]:
     """A balancer on a free loopback port; leaving the block cuts what it carries."""
-    balancer = Balancer(backends)
+    balancer = PortBalancer(backends)
     await balancer.check()
     server = await asyncio.start_server(balancer.take, "127.0.0.1", 0, backlog=2048)
     balancer.port = server.sockets[0].getsockname()[1]

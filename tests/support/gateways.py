@@ -22,7 +22,7 @@ from core.database import Database
 from core.leash import LeashedProcess, spawn
 from core.metrics import GATEWAY_PLACE
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import ModelRecord
 from engine.backends.base import Generation
 from engine.backends.scripted import ScriptedEngine, seeded
@@ -37,7 +37,7 @@ from tests.support.ports import free_ports
 LETTERS = [*range(ord("a"), ord("z") + 1), ord(" ")]
 
 
-class WatchedEngine(ScriptedEngine):
+class LetterEngine(ScriptedEngine):
     """Says letters that depend on all before them; remembers every generation that it was given."""
 
     def __init__(self, step_seconds: float = 0.02, seed: int = 1) -> None:
@@ -99,7 +99,7 @@ class Gateway:
 
 
 @dataclass
-class Fleet:
+class GatewayFleet:
     """Gateways of one installation, in start order. `site` has its tenant, a key and a crew."""
 
     site: Site
@@ -139,7 +139,7 @@ class Fleet:
 @asynccontextmanager
 async def running_gateways(
     settings: Settings, database: Database, redis: Redis, count: int = 2, **environment: str
-) -> AsyncGenerator[Fleet]:
+) -> AsyncGenerator[GatewayFleet]:
     """`count` gateways with one tenant and no worker; `fleet.site.crew` starts workers."""
     settings = settings.model_copy(update={"model": "tiny"})
     folder = tiny_model(settings.home / "tiny")
@@ -148,12 +148,12 @@ async def running_gateways(
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)
     crew = Crew(redis, settings)
-    fleet = Fleet(Site(settings, database, redis, tenant.tenant_id, project.id, row.id, secret, crew))
+    fleet = GatewayFleet(Site(settings, database, redis, tenant.tenant_id, project.id, row.id, secret, crew))
     reaper = Reaper(crew.queue, Quota(redis, settings), settings.reap_interval_ms)
     reaping = asyncio.create_task(reaper.run())
     try:
         await asyncio.gather(*(fleet.start(**environment) for _ in range(count)))
         yield fleet
     finally:
-        await end_tasks([reaping])
+        await cancel_tasks([reaping])
         await fleet.end()

@@ -33,7 +33,7 @@ TOLD = "hang"
 
 
 @dataclass
-class Due:
+class HangLimit:
     """What may not go on for ever."""
 
     item: pytest.Item
@@ -51,11 +51,11 @@ class Due:
         return lived > granted or wall > wall_seconds_max(granted)
 
 
-class Watch:
+class HangWatch:
     """The hooks of a process that runs tests."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._due: Due | None = None
+        self._due: HangLimit | None = None
         self._config = config
         self._told = _told_in(config)
         self._stderr = os.dup(2)  # pytest takes the other one away while tests run
@@ -94,7 +94,7 @@ class Watch:
         return True
 
     def _begin(self, item: pytest.Item, phase: str, seconds: float) -> None:
-        self._due = Due(item, phase, seconds, pauses.lived_seconds(), monotonic())
+        self._due = HangLimit(item, phase, seconds, pauses.lived_seconds(), monotonic())
         at_last = wall_seconds_max(seconds + ERRORS_MAX * UNWIND_SECONDS) + UNWIND_SECONDS
         faulthandler.dump_traceback_later(at_last, exit=True, file=self._dump)
 
@@ -121,7 +121,7 @@ class Watch:
             due.item.add_report_section(due.phase, TOLD, stacks())
         pytest.fail(f"hangs in its {due.phase}: not over after {due.seconds:.0f} s lived ({due.item.nodeid})")
 
-    def _kill(self, due: Due) -> None:
+    def _kill(self, due: HangLimit) -> None:
         said = f"{due.item.nodeid} hangs in its {due.phase} and ends by no error: killed\n{stacks()}"
         self._told.write_text(said)
         os.write(self._stderr, said.encode())
@@ -170,7 +170,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.timeout is None:
         config.option.timeout = TEST_SECONDS
     if shared.runs_tests(config):
-        config.pluginmanager.register(Watch(config), "hangs of this process")
+        config.pluginmanager.register(HangWatch(config), "hangs of this process")
 
 
 @pytest.hookimpl(optionalhook=True)

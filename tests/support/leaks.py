@@ -45,7 +45,7 @@ class Leaks:
 
     def __init__(self, folders: list[Path], mark: str) -> None:
         self._host = 0
-        self.family = living.Family(mark)
+        self.family = living.ProcessFamily(mark)
         self._folders = folders
         self._redis: redis.Redis | None = None
         self._lasting: dict[object, set[Thing]] = {}
@@ -205,7 +205,7 @@ def _remember_tasks() -> None:
     runners._cancel_all_tasks = told
 
 
-class Watch:
+class LeakWatch:
     """The hooks of a process that runs tests."""
 
     def __init__(self, leaks: Leaks) -> None:
@@ -251,7 +251,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Where tests run."""
     if shared.runs_tests(config):
         config.stash[LEAKS] = Leaks(shared.own_folders(config), os.environ[living.MARK])
-        config.pluginmanager.register(Watch(config.stash[LEAKS]), "leaks of this process")
+        config.pluginmanager.register(LeakWatch(config.stash[LEAKS]), "leaks of this process")
         _remember_tasks()
 
 

@@ -14,7 +14,7 @@ MARK = "PARLEY_TEST_RUN"
 COMMAND_CHARACTERS_MAX = 160
 
 
-class Family:
+class ProcessFamily:
     """The living processes of one test process. `mark`: MARK in its environment."""
 
     def __init__(self, mark: str) -> None:

@@ -16,7 +16,7 @@ TAKEN = "250 taken"
 
 
 @dataclass
-class PostOffice:
+class SmtpStub:
     """`says`: at a step (MAIL, RCPT, DATA, QUIT) another reply, or `hang up`. `password`: of `parley`, who
     must sign in. `international`: addresses may be more than ASCII."""
 
@@ -62,7 +62,7 @@ class PostOffice:
         return AuthResult(success=right, handled=False)
 
 
-class _Server(SMTP):
+class _SmtpController(SMTP):
     """One that may hang up in the middle of a message."""
 
     async def smtp_DATA(self, arg: str) -> None:  # noqa: N802
@@ -76,14 +76,14 @@ class _Server(SMTP):
 
 
 @asynccontextmanager
-async def post_office(office: PostOffice) -> AsyncGenerator[PostOffice]:
+async def post_office(office: SmtpStub) -> AsyncGenerator[SmtpStub]:
     """The office, on a port of its own."""
 
-    serving: list[_Server] = []
+    serving: list[_SmtpController] = []
 
     def serve() -> SMTP:
         serving.append(
-            server := _Server(
+            server := _SmtpController(
                 office,
                 enable_SMTPUTF8=office.international,
                 tls_context=office.tls,

@@ -27,7 +27,7 @@ MINUTES = pytest.StashKey["Minutes"]()
 
 
 @dataclass
-class Spent:
+class SpentMinutes:
     """Of one file, or of what several share."""
 
     cpu: float = 0.0
@@ -66,7 +66,7 @@ def _descends(process: int, root: int, parents: dict[int, int]) -> bool:
 class Minutes:
     """What one process' tests cost, by file; fixtures of the session have lines of their own."""
 
-    spent: dict[str, Spent] = field(default_factory=dict[str, Spent])
+    spent: dict[str, SpentMinutes] = field(default_factory=dict[str, SpentMinutes])
     _line: str = COLLECTION
     _cpu: float = 0.0
     _wall: float = field(default_factory=monotonic)
@@ -75,7 +75,7 @@ class Minutes:
         """What is spent from now on is of this line; the one before."""
         cpu, wall, before = tree_cpu_seconds(os.getpid()), monotonic(), self._line
         if before:
-            self.spent.setdefault(before, Spent()).add(cpu - self._cpu, wall - self._wall)
+            self.spent.setdefault(before, SpentMinutes()).add(cpu - self._cpu, wall - self._wall)
         self._line, self._cpu, self._wall = line, cpu, wall
         return before
 
@@ -86,7 +86,7 @@ class Minutes:
     def take(self, plain: dict[str, list[float]]) -> None:
         """Add another process' part."""
         for name, (cpu, wall) in plain.items():
-            self.spent.setdefault(name, Spent()).add(cpu, wall)
+            self.spent.setdefault(name, SpentMinutes()).add(cpu, wall)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(
@@ -142,7 +142,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     minutes = config.stash[MINUTES]
     server = postgres_process(config)
     if server:
-        minutes.spent[POSTGRES] = Spent(tree_cpu_seconds(server))
+        minutes.spent[POSTGRES] = SpentMinutes(tree_cpu_seconds(server))
     total = sum(each.cpu for each in minutes.spent.values())
     if not minutes.spent or config.option.collectonly:
         return
@@ -156,5 +156,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.line(f"{each.cpu:7.1f} CPU s {each.wall:7.1f} s  {name}")
 
 
-def _sorted(minutes: Minutes) -> list[tuple[str, Spent]]:
+def _sorted(minutes: Minutes) -> list[tuple[str, SpentMinutes]]:
     return sorted(minutes.spent.items(), key=lambda item: -item[1].cpu)

@@ -80,7 +80,7 @@ class _Heart:
 _HEARTS: WeakKeyDictionary[asyncio.AbstractEventLoop, _Heart] = WeakKeyDictionary()
 
 
-class Lived:
+class LivedTime:
     """`with Lived() as lived:` what the running loop lives inside the block: `lived.seconds`."""
 
     def __init__(self, seconds_max: float | None = None, tell: Callable[[], None] = lambda: None) -> None:
@@ -126,13 +126,15 @@ class Lived:
 
 
 @asynccontextmanager
-async def patience(seconds: float = HANG_SECONDS) -> AsyncGenerator[Lived]:
+async def patience(seconds: float = HANG_SECONDS) -> AsyncGenerator[LivedTime]:
     """asyncio.timeout in lived time."""
     loop, lived = asyncio.get_running_loop(), None
     limit = asyncio.timeout(seconds if leaps(loop) else None)
     try:
         async with limit:
-            with Lived(seconds, lambda: None if limit.expired() else limit.reschedule(loop.time())) as lived:
+            with LivedTime(
+                seconds, lambda: None if limit.expired() else limit.reschedule(loop.time())
+            ) as lived:
                 yield lived
     except TimeoutError as error:
         if not limit.expired():
@@ -162,7 +164,7 @@ async def wait_until(
     check: Callable[[], T | Awaitable[T]], seconds: float = HANG_SECONDS, interval: float = 0.01
 ) -> T:
     """The first truthy value of `check` (sync or async). Fails the test after `seconds` of lived time."""
-    with Lived(seconds) as lived:
+    with LivedTime(seconds) as lived:
         while True:
             outcome = check()
             value = cast(T, await outcome if inspect.isawaitable(outcome) else outcome)

@@ -155,7 +155,7 @@ def end_fields(text: str) -> Frame:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class UpgradeRefusal:
     """How the next WebSocket is refused."""
 
     status: int
@@ -178,7 +178,7 @@ class Peer:
     signins_after_ms: int = 0
     tickets: int = 0
     logins: list[Frame] = field(default_factory=list[Frame])
-    refusals: list[Refusal] = field(default_factory=lambda: list[Refusal]())
+    refusals: list[UpgradeRefusal] = field(default_factory=lambda: list[UpgradeRefusal]())
     _wires: set[asyncio.Transport] = field(default_factory=set[asyncio.Transport])
 
     @property

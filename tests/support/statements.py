@@ -26,7 +26,7 @@ REMEDY = "bind tenant_id in its conditions, or list the function with a reason i
 NOBODYS = "core/database.py"  # hands on what others ask
 MIGRATIONS = "core/migrations/"  # are of all tenants
 READS_OR_CHANGES = ("SELECT", "UPDATE", "DELETE", "INSERT", "WITH", "(")
-WATCH = pytest.StashKey["Watch"]()
+WATCH = pytest.StashKey["StatementWatch"]()
 
 
 class NoTenantNamedError(AssertionError):
@@ -44,7 +44,7 @@ def allowed_by(text: str) -> dict[str, set[str]]:
     return listed
 
 
-class Watch:
+class StatementWatch:
     """What one process' tests had SQL do."""
 
     def __init__(self, allowed: dict[str, set[str]]) -> None:
@@ -117,7 +117,7 @@ def verdict(unused: list[str], is_whole: bool) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """From here on all statements of this process."""
-    watch = config.stash[WATCH] = Watch(allowed_by(ALLOWED.read_text()))
+    watch = config.stash[WATCH] = StatementWatch(allowed_by(ALLOWED.read_text()))
     event.listen(Engine, "before_cursor_execute", watch.asked)
 
 
@@ -165,7 +165,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A worker hands it over; who runs all judges."""
     config: Any = session.config
-    watch: Watch = config.stash[WATCH]
+    watch: StatementWatch = config.stash[WATCH]
     if is_worker(config):
         config.workeroutput["statements"] = sorted(watch.used)
     elif session.exitstatus == pytest.ExitCode.OK:

@@ -15,7 +15,7 @@ from tests.support import patience as module
 from tests.support.patience import (
     BEAT_SECONDS_MAX,
     HANG_SECONDS,
-    Lived,
+    LivedTime,
     ended,
     finished,
     forever,
@@ -46,7 +46,7 @@ async def jump(monkeypatch: pytest.MonkeyPatch) -> Jump:
 
 async def test_a_pause_is_not_lived(jump: Jump) -> None:
     """However long it is, it counts as one late beat."""
-    with Lived() as lived:
+    with LivedTime() as lived:
         jump(50.0)
         await asyncio.sleep(0)
         assert lived.seconds <= 2 * BEAT_SECONDS_MAX
@@ -120,7 +120,7 @@ def test_time_that_leaps_needs_no_heart() -> None:
     """An hour of patience is over in an hour of such a loop's time, and in no time of the machine's."""
 
     async def waits() -> float:
-        with Lived() as lived, pytest.raises(TimeoutError):
+        with LivedTime() as lived, pytest.raises(TimeoutError):
             await soon(forever(), 3600.0)
         await pause(60.0)
         return lived.seconds
@@ -141,9 +141,9 @@ def test_a_process_is_waited_for() -> None:
 
 async def test_who_joins_takes_no_lived_time_away(jump: Jump) -> None:
     """Of those who watch already; and once nobody does, no heart beats."""
-    with Lived() as first:
+    with LivedTime() as first:
         jump(0.04)
-        with Lived():
+        with LivedTime():
             assert first.seconds >= 0.04
     beat = module._HEARTS[asyncio.get_running_loop()]._next
     assert beat is not None

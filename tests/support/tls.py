@@ -19,7 +19,7 @@ ADDRESS = ipaddress.ip_address("127.0.0.1")
 
 
 @dataclass(frozen=True)
-class Pair:
+class CertificatePair:
     """A certificate and its key, PEM files."""
 
     certificate: Path
@@ -36,18 +36,18 @@ class Authority:
         self.certificate = folder / f"{name}.pem"
         self.certificate.write_bytes(self._own.public_bytes(serialization.Encoding.PEM))
 
-    def pair(self, name: str, *, for_loopback: bool = True) -> Pair:
+    def pair(self, name: str, *, for_loopback: bool = True) -> CertificatePair:
         """A server's or a client's. `for_loopback`: good for 127.0.0.1."""
         key = ec.generate_private_key(ec.SECP256R1())
         certificate = self._signed(name, key.public_key(), self._name, for_loopback=for_loopback)
-        pair = Pair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
+        pair = CertificatePair(self._folder / f"{name}.crt", self._folder / f"{name}.key")
         pair.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         plain = serialization.NoEncryption()
         form = serialization.PrivateFormat.PKCS8
         pair.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, plain))
         return pair
 
-    def server(self, pair: Pair, *, asks: bool = False) -> ssl.SSLContext:
+    def server(self, pair: CertificatePair, *, asks: bool = False) -> ssl.SSLContext:
         """What a server listens with. `asks`: it takes only clients that show a certificate of ours."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(pair.certificate, pair.key)

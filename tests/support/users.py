@@ -6,7 +6,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from core.processes import Process
+from core.processes import ProcessKind
 from core.redis import MultiplexedRedis
 from core.redis_acl import rules, user_name
 from core.scripts import load_scripts
@@ -14,7 +14,7 @@ from core.scripts import load_scripts
 PASSWORD = "the-tests-own"
 
 
-async def make_user(admin: Any, process: Process, pool: str = "default") -> str:
+async def make_user(admin: Any, process: ProcessKind, pool: str = "default") -> str:
     """Its name, on the server of that client. Scripts that this process knows are there."""
     name = user_name(process, pool)
     await load_scripts(admin)
@@ -31,7 +31,9 @@ def url_of(url: str, user: str) -> str:
 
 
 @asynccontextmanager
-async def client_of(admin: Redis, url: str, process: Process, pool: str = "default") -> AsyncGenerator[Redis]:
+async def client_of(
+    admin: Redis, url: str, process: ProcessKind, pool: str = "default"
+) -> AsyncGenerator[Redis]:
     """A client of that process. What it was refused fails the block's end."""
     name = await make_user(admin, process, pool)
     client = MultiplexedRedis.from_url(url_of(url, name))

@@ -8,7 +8,7 @@ from core import clock
 BEGAN_MS = 1_780_000_000_000
 
 
-class Watch:
+class StubClock:
     """What time it is, of day and since a start, in ms."""
 
     def __init__(self) -> None:
@@ -24,8 +24,8 @@ class Watch:
 
 
 @contextmanager
-def watch_in_hand() -> Generator[Watch]:
+def watch_in_hand() -> Generator[StubClock]:
     """The product's time, as long as the block lasts."""
-    watch = Watch()
-    with clock.told_by(watch):
+    watch = StubClock()
+    with clock.clock_from(watch):
         yield watch

@@ -8,7 +8,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from tests.server.site import Site
-from tests.support.patience import BEAT_SECONDS, HANG_SECONDS, ROUND_TRIP_SECONDS, Lived, pause, wait_until
+from tests.support.patience import (
+    BEAT_SECONDS,
+    HANG_SECONDS,
+    ROUND_TRIP_SECONDS,
+    LivedTime,
+    pause,
+    wait_until,
+)
 from tests.system.wire import wired
 
 # What pools and tenants keep for ever is one key each; those of requests and sessions would grow with use.
@@ -27,7 +34,7 @@ async def neighbour(url: str, key: str) -> AsyncGenerator[list[float]]:
         async with wired(url, key) as wire:
             while not done.is_set():
                 held = time.thread_time()
-                with Lived() as lived:
+                with LivedTime() as lived:
                     await wire.tell("ping", ts=len(trips))
                     while (await wire.hear())["t"] != "pong":
                         pass

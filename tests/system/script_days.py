@@ -10,7 +10,7 @@ from billing.api import Principal
 from billing.dedicated_pools.store import take
 from billing.enforcement.limit_push import _LIMITS
 from billing.enforcement.take_credit import _take_in_redis
-from billing.limits import Dimension, Limits, Scope, wallet_limit
+from billing.limits import Dimension, RequestLimits, Scope, wallet_limit
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
 from billing.quota.types import Admitted, Canceller
@@ -19,14 +19,14 @@ from core.clock import now_ms
 from core.database import Database
 from core.redis import Client
 from core.settings import Settings
-from engine.node.reports import Fleet, Heartbeat, NodeReport, OrderKind, SlotState
-from server.connection.connection_limit import Places
-from server.connection.session_store import Sessions
+from engine.node.reports import NodeReport, PoolNodes, ReadyTime, WorkerOrderKind, WorkerProcessState
+from server.connection.connection_limit import ConnectionLimit
+from server.connection.session_store import SessionStore
 from tests.billing.limited import NOW, Tenant, a_budget, a_rate, places
 from tests.engine.builders import Pool
 from tests.support.cluster import SLOTS
 
-LIMITS = Limits(
+LIMITS = RequestLimits(
     (
         a_rate(Dimension.REQUESTS, 60),
         a_rate(Dimension.TOKENS, 9_000, scope=Scope.USER, scope_id="u:1"),
@@ -71,24 +71,24 @@ async def a_tenants_day(redis: Any, settings: Settings, tenant: str) -> None:
 async def a_supervisors_day(p: Pool, sqlite: Database) -> None:
     """Its reports, its orders, and its workers' ready time, which the biller takes."""
     await p.worker("w8")
-    fleet, ready = Fleet(p.queue), Heartbeat("w8", SlotState.READY, 1, "0", "h200")
+    fleet, ready = PoolNodes(p.queue), ReadyTime("w8", WorkerProcessState.READY, 1, "0", "h200")
     await fleet.report(NodeReport("s1", "node", 1, []))
     assert await fleet.beat([ready])
     assert await take(sqlite, p.redis, p.name) == 1
-    assert await fleet.beat([replace_state(ready, SlotState.STARTING)])
+    assert await fleet.beat([replace_state(ready, WorkerProcessState.STARTING)])
     assert await take(sqlite, p.redis, p.name) == 1
     assert await take(sqlite, p.redis, p.name) == 0
-    await fleet.order("w8", OrderKind.DRAIN, "w8")
-    await fleet.order("w8", OrderKind.KILL, "w8")
+    await fleet.order("w8", WorkerOrderKind.DRAIN, "w8")
+    await fleet.order("w8", WorkerOrderKind.KILL, "w8")
     orders = [await fleet.next_order("w8", 1) for _ in range(2)]
-    assert [order and order.kind for order in orders] == [OrderKind.DRAIN, OrderKind.KILL]
+    assert [order and order.kind for order in orders] == [WorkerOrderKind.DRAIN, WorkerOrderKind.KILL]
     assert await p.client.llen(f"{{p:{p.name}}}orders:w8") == 0
     await fleet.leave("s1")
 
 
-def replace_state(beat: Heartbeat, state: SlotState) -> Heartbeat:
+def replace_state(beat: ReadyTime, state: WorkerProcessState) -> ReadyTime:
     """The same worker, in another state."""
-    return Heartbeat(beat.worker, state, beat.gpus, beat.device, beat.gpu_type)
+    return ReadyTime(beat.worker, state, beat.gpus, beat.device, beat.gpu_type)
 
 
 async def a_connections_day(redis: Client, settings: Settings, tenant: str) -> None:
@@ -96,13 +96,13 @@ async def a_connections_day(redis: Client, settings: Settings, tenant: str) -> N
     scopes = frozenset({"chat"})
     user = Principal(tenant, "p1", "k1", "u1", scopes, "interactive", None, fixed_user=True, owner_key="k1")
     most = settings.model_copy(update={"connections_per_key_max": 2, "connections_per_user_max": 1})
-    seats = Places(redis, most)
+    seats = ConnectionLimit(redis, most)
     assert await seats.take(user, "c1", "") is None
     assert await seats.take(user, "c2", "") is not None
     assert await seats.take(user, "c2", "c1") is None
     await seats.keep()
     edge: Any = SimpleNamespace(redis=redis, settings=settings, gateway="g1")
-    sessions = Sessions(edge)
+    sessions = SessionStore(edge)
     record = await sessions.open(user, "c1", None)
     await sessions.note(record, "r1")
     record = await sessions.open(user, "c2", record.token)

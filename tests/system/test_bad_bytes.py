@@ -12,7 +12,7 @@ from core.ids import uuid7
 from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
-from tests.support.gateways import WatchedEngine
+from tests.support.gateways import LetterEngine
 from tests.support.patience import BEAT_SECONDS, pause, wait_until
 from tests.system.beside import leaving_nothing, neighbour, no_work
 from tests.system.raw import (
@@ -45,7 +45,7 @@ CLIENT_MESSAGES: dict[str, tuple[dict[str, Any], str]] = {
 async def test_frames_may_be_cut_anywhere(gateway: Site):
     """Every client message, byte by byte and cut in two at every position, means what it means whole."""
     async with (
-        gateway.crew.worker(WatchedEngine(0.001)),
+        gateway.crew.worker(LetterEngine(0.001)),
         leaving_nothing(gateway),
         neighbour(gateway.url, gateway.key),
     ):
@@ -150,7 +150,7 @@ async def test_a_ticket_lets_one_in(gateway: Site):
 
 async def test_huge_numbers_are_clamped_or_refused(gateway: Site):
     """In windows, acks, offsets, epochs and timestamps: a welcome or a typed error, and it lives on."""
-    async with gateway.crew.worker(WatchedEngine()), leaving_nothing(gateway):
+    async with gateway.crew.worker(LetterEngine()), leaving_nothing(gateway):
         for number in (2**53, 2**63 - 1, 2**63, 2**64, 2**200):
             await check_number(gateway, number)
         await wait_until(lambda: no_work(gateway))

@@ -13,9 +13,9 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from core.database import Database
 from core.settings import Settings
 from server.protocol.codes import CloseCode
-from tests.support.balancer import Balancer, running_balancer
-from tests.support.gateways import Fleet, Gateway, WatchedEngine, running_gateways
-from tests.support.patience import HANG_SECONDS, PROMPT_SECONDS, Lived, soon, wait_until
+from tests.support.balancer import PortBalancer, running_balancer
+from tests.support.gateways import Gateway, GatewayFleet, LetterEngine, running_gateways
+from tests.support.patience import HANG_SECONDS, PROMPT_SECONDS, LivedTime, soon, wait_until
 from tests.system.conftest import SLOTS
 from tests.system.test_gateway_death import balanced, check_exactly_once, clients_of, finish, start
 from tests.system.wire import Frame, Wire, wired
@@ -27,7 +27,7 @@ LONGER = {"max_tokens": 250, "min_tokens": 250}
 
 
 @pytest.fixture
-async def draining(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[Fleet]:
+async def draining(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[GatewayFleet]:
     """Two gateways whose drain takes DRAIN_SECONDS at most."""
     async with fleet_that_drains(sqlite, redis, settings, DRAIN_SECONDS) as fleet:
         yield fleet
@@ -36,16 +36,16 @@ async def draining(sqlite: Database, redis: Redis, settings: Settings) -> AsyncG
 @asynccontextmanager
 async def fleet_that_drains(
     sqlite: Database, redis: Redis, settings: Settings, seconds: float
-) -> AsyncGenerator[Fleet]:
+) -> AsyncGenerator[GatewayFleet]:
     """Two gateways whose drain takes so long at most."""
     roomy = settings.model_copy(update={"worker_slots": SLOTS})
     async with running_gateways(roomy, sqlite, redis, PARLEY_DRAIN_SECONDS_MAX=str(seconds)) as fleet:
         yield fleet
 
 
-async def test_streams_move_without_a_gap(draining: Fleet):
+async def test_streams_move_without_a_gap(draining: GatewayFleet):
     """40 answers on 8 sockets through a balancer; one of two gateways ends in order."""
-    engine = WatchedEngine(step_seconds=0.02)
+    engine = LetterEngine(step_seconds=0.02)
     async with balanced(draining, engine) as balancer, AsyncExitStack() as stack:
         clients = await clients_of(stack, balancer.url, draining.site.key, 8)
         answers = await start(clients, 5, LONG)
@@ -61,13 +61,13 @@ async def test_streams_move_without_a_gap(draining: Fleet):
         await check_exactly_once(draining, engine, clients, {answer.id: answer.text for answer in answers})
 
 
-async def test_a_client_that_stays_is_closed_at_the_deadline_and_resumes(draining: Fleet):
+async def test_a_client_that_stays_is_closed_at_the_deadline_and_resumes(draining: GatewayFleet):
     """It hears go_away, reads on until close 4000, and continues elsewhere after its last offset."""
     leaving, staying = draining.gateways
     async with worker_of(draining, 0.02), wired(leaving.url, draining.site.key) as wire:
         reading = await wire.send("go on", options=LONGER)
         leaving.signal(signal.SIGTERM)
-        with Lived() as lived:
+        with LivedTime() as lived:
             away, closed = await until_closed(wire, lived)
         assert away["why"] == "drain"
         left = away["in_ms"] / 1000 - DRAIN_SECONDS
@@ -101,7 +101,7 @@ async def test_clients_are_told_one_after_the_other_and_nobody_gets_in(
         leaving = draining.gateways[0]
         wires = [await stack.enter_async_context(wired(leaving.url, draining.site.key)) for _ in range(40)]
         leaving.signal(signal.SIGTERM)
-        with Lived() as lived:
+        with LivedTime() as lived:
             heard = [asyncio.create_task(until_told(wire, lived)) for wire in wires]
             await wait_until(lambda: readiness_is(leaving, 503), interval=0.02)
             with pytest.raises(InvalidStatus) as refused:
@@ -119,7 +119,7 @@ async def test_clients_are_told_one_after_the_other_and_nobody_gets_in(
 
 async def test_a_second_sigterm_ends_it_at_once(sqlite: Database, redis: Redis, settings: Settings):
     """No patience any more; the streams go on elsewhere all the same."""
-    engine = WatchedEngine(step_seconds=0.02)
+    engine = LetterEngine(step_seconds=0.02)
     async with (
         fleet_that_drains(sqlite, redis, settings, HANG_SECONDS * 3) as draining,
         balanced(draining, engine) as balancer,
@@ -139,12 +139,12 @@ async def test_a_second_sigterm_ends_it_at_once(sqlite: Database, redis: Redis, 
         await check_exactly_once(draining, engine, clients, {answer.id: answer.text for answer in answers})
 
 
-async def test_a_balancer_that_learns_late_costs_nothing(draining: Fleet):
+async def test_a_balancer_that_learns_late_costs_nothing(draining: GatewayFleet):
     """It sends who moves back to the leaving gateway for a while: they stay where they are and try again."""
-    engine = WatchedEngine(step_seconds=0.02)
+    engine = LetterEngine(step_seconds=0.02)
     async with draining.site.crew.worker(engine), AsyncExitStack() as stack:
         slow = running_balancer(draining.gateways, check_seconds=DRAIN_SECONDS / 4)
-        balancer: Balancer = await stack.enter_async_context(slow)
+        balancer: PortBalancer = await stack.enter_async_context(slow)
         await wait_until(lambda: len(balancer.ready) == 2)
         clients = await clients_of(stack, balancer.url, draining.site.key, 8)
         answers = await start(clients, 2, LONG)
@@ -157,9 +157,9 @@ async def test_a_balancer_that_learns_late_costs_nothing(draining: Fleet):
 
 
 @asynccontextmanager
-async def worker_of(fleet: Fleet, step_seconds: float = 0.01) -> AsyncGenerator[WatchedEngine]:
+async def worker_of(fleet: GatewayFleet, step_seconds: float = 0.01) -> AsyncGenerator[LetterEngine]:
     """A worker that every gateway sees."""
-    engine = WatchedEngine(step_seconds)
+    engine = LetterEngine(step_seconds)
     async with fleet.site.crew.worker(engine):
         for gateway in fleet.gateways:
             await wait_until(lambda gateway=gateway: readiness_is(gateway, 200))
@@ -171,7 +171,7 @@ async def readiness_is(gateway: Gateway, status: int) -> bool:
     return await gateway.readiness() == status
 
 
-async def until_told(wire: Wire, lived: Lived) -> Frame:
+async def until_told(wire: Wire, lived: LivedTime) -> Frame:
     """The go_away, with when it came in `lived` and `wall` seconds."""
     while True:
         frame = await wire.hear()
@@ -179,7 +179,7 @@ async def until_told(wire: Wire, lived: Lived) -> Frame:
             return frame | {"lived": lived.seconds, "wall": lived.wall_seconds}
 
 
-async def until_closed(wire: Wire, lived: Lived) -> tuple[Frame, int]:
+async def until_closed(wire: Wire, lived: LivedTime) -> tuple[Frame, int]:
     """The go_away with when it came, and the close code. What else comes is applied."""
     away: Frame = {}
     try:

@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 
 from billing import usage
 from core.embedded import EmbeddedValkey, ensure_home
-from core.redis import connect, is_unwell
+from core.redis import connect, is_refusing_everybody
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.workers import Crew, saying
 from tests.support.home import settings_in
@@ -139,7 +139,7 @@ async def test_a_full_disk_is_waited_out(ground: Ground):
             try:
                 await ground.redis.set("probe", "x" * 1_000)
             except ResponseError as error:
-                return is_unwell(error)
+                return is_refusing_everybody(error)
             return False
 
         await wait_until(full)

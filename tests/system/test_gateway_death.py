@@ -14,8 +14,8 @@ from billing.usage import ENDED_FIELD, decode, ended_stream
 from engine.api import EntryKind, visible_text
 from server.client import Answer, Client
 from server.client_answer import Ended
-from tests.support.balancer import Balancer, running_balancer
-from tests.support.gateways import Fleet, WatchedEngine
+from tests.support.balancer import PortBalancer, running_balancer
+from tests.support.gateways import GatewayFleet, LetterEngine
 from tests.support.patience import RUN_SECONDS, patience, wait_until
 
 CLIENTS = 10
@@ -46,7 +46,7 @@ async def finish(answers: list[Answer]) -> list[Ended]:
 
 
 async def check_exactly_once(
-    fleet: Fleet, engine: WatchedEngine, clients: list[Client], texts: dict[str, str]
+    fleet: GatewayFleet, engine: LetterEngine, clients: list[Client], texts: dict[str, str]
 ) -> None:
     """Each reader has its log's whole text under one end; each request ran, ended and is billed once."""
     site = fleet.site
@@ -65,16 +65,16 @@ async def check_exactly_once(
 
 
 @asynccontextmanager
-async def balanced(fleet: Fleet, engine: WatchedEngine) -> AsyncGenerator[Balancer]:
+async def balanced(fleet: GatewayFleet, engine: LetterEngine) -> AsyncGenerator[PortBalancer]:
     """A worker, and a balancer that sees every gateway ready."""
     async with fleet.site.crew.worker(engine), running_balancer(fleet.gateways) as balancer:
         await wait_until(lambda: len(balancer.ready) == len(fleet.gateways))
         yield balancer
 
 
-async def test_all_streams_go_on_when_a_gateway_dies(pair: Fleet):
+async def test_all_streams_go_on_when_a_gateway_dies(pair: GatewayFleet):
     """100 answers on 10 sockets; kill -9 of one of two gateways in the middle of all of them."""
-    engine = WatchedEngine(step_seconds=0.02)
+    engine = LetterEngine(step_seconds=0.02)
     async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
         clients = await clients_of(stack, balancer.url, pair.site.key, CLIENTS)
         answers = await start(clients, STREAMS_EACH, LONG)
@@ -88,9 +88,9 @@ async def test_all_streams_go_on_when_a_gateway_dies(pair: Fleet):
         assert {client.counters.gaps for client in clients} == {0}
 
 
-async def test_both_gateways_may_die_in_turn(pair: Fleet):
+async def test_both_gateways_may_die_in_turn(pair: GatewayFleet):
     """The one that took over dies too; a third has started meanwhile."""
-    engine = WatchedEngine(step_seconds=0.03)
+    engine = LetterEngine(step_seconds=0.03)
     async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
         clients = await clients_of(stack, balancer.url, pair.site.key, 4)
         answers = await start(clients, 5, LONG)
@@ -105,9 +105,9 @@ async def test_both_gateways_may_die_in_turn(pair: Fleet):
         assert {client.counters.gaps for client in clients} == {0}
 
 
-async def test_hellos_under_way_are_said_elsewhere(pair: Fleet):
+async def test_hellos_under_way_are_said_elsewhere(pair: GatewayFleet):
     """A gateway dies while 40 clients say hello: all of them get in, and what they send is answered once."""
-    engine = WatchedEngine(step_seconds=0.001)
+    engine = LetterEngine(step_seconds=0.001)
     async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
         opening = asyncio.create_task(clients_of(stack, balancer.url, pair.site.key, 40))
         await wait_until(lambda: sum(balancer.carried.values()) >= 10)
@@ -120,11 +120,11 @@ async def test_hellos_under_way_are_said_elsewhere(pair: Fleet):
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["stateless", "in a conversation"])
-async def test_sends_under_way_run_once(pair: Fleet, stored: bool):
+async def test_sends_under_way_run_once(pair: GatewayFleet, stored: bool):
     """A gateway dies at a random moment of 60 sends not accepted yet: each is answered, none twice."""
     delay = random.uniform(0.0, 0.15)
     print(f"killed after {delay}")
-    engine = WatchedEngine(step_seconds=0.001)
+    engine = LetterEngine(step_seconds=0.001)
     async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
         clients = await clients_of(stack, balancer.url, pair.site.key, CLIENTS)
         sends = [

@@ -11,10 +11,10 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
-from engine.lifecycle.stale_admissions import sweep
+from engine.lifecycle.stale_admissions import release_stale_admissions
 from tests.server.site import Peer, Site
-from tests.support.gateways import Fleet, running_gateways
-from tests.support.patience import BEAT_SECONDS, Lived, pause, wait_until
+from tests.support.gateways import GatewayFleet, running_gateways
+from tests.support.patience import BEAT_SECONDS, LivedTime, pause, wait_until
 
 BURST = 10
 
@@ -34,7 +34,7 @@ async def outcome(peer: Peer) -> str:
             return frame.get("code", "accepted")
 
 
-async def test_two_gateways_share_one_limit(pair: Fleet):
+async def test_two_gateways_share_one_limit(pair: GatewayFleet):
     """Complaint 7: the limit is the tenant's, however many gateways count it; an edit holds at all."""
     site, (one, two) = pair.site, pair.gateways
     await limit_to(site, 1, BURST)
@@ -46,7 +46,7 @@ async def test_two_gateways_share_one_limit(pair: Fleet):
         outcomes = [each for found in await asyncio.gather(many(a), many(b)) for each in found]
         assert outcomes.count("accepted") == BURST
         assert outcomes.count("rate_limited") == 3 * BURST
-        with Lived() as lived:
+        with LivedTime() as lived:
             await limit_to(site, 1, BURST + 2)
             for peer in (a, b):
                 await wait_until(lambda peer=peer: _accepted(peer))
@@ -77,7 +77,7 @@ async def test_a_gateway_killed_between_admitting_and_enqueueing_leaves_nothing(
                 pass
         assert await quota.open_requests(site.tenant) == 1
         await pause(BEAT_SECONDS)  # older than a millisecond
-        assert await sweep(site.crew.queue, quota, older_than_ms=1) == 1
+        assert await release_stale_admissions(site.crew.queue, quota, older_than_ms=1) == 1
         assert await quota.open_requests(site.tenant) == 0
         async with site.answering("ok"), fleet.at(fleet.gateways[0]).welcomed() as peer:
             await peer.send(id=id)

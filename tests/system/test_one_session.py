@@ -9,21 +9,21 @@ from websockets.exceptions import ConnectionClosed
 
 from server.protocol.codes import CloseCode
 from tests.server.site import Peer, Site
-from tests.support.gateways import Fleet, WatchedEngine
+from tests.support.gateways import GatewayFleet, LetterEngine
 from tests.support.patience import BEAT_SECONDS, patience, pause
 
 ROUNDS = 15
 TABS = 5
 
 
-async def test_tabs_that_resume_at_once_leave_one_connection(pair: Fleet):
+async def test_tabs_that_resume_at_once_leave_one_connection(pair: GatewayFleet):
     """Two gateways, five hellos with one token at the same moment: of the session's connections one lives on,
     the others are closed 4003; a token that came too late opens a session of its own."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
     sites = [pair.at(gateway) for gateway in pair.gateways]
-    async with pair.site.crew.worker(WatchedEngine(step_seconds=0.05)):
+    async with pair.site.crew.worker(LetterEngine(step_seconds=0.05)):
         for _ in range(ROUNDS):
             async with AsyncExitStack() as stack:
                 first = await stack.enter_async_context(sites[0].welcomed())

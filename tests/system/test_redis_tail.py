@@ -21,7 +21,7 @@ from engine.api import EntryKind, visible_text
 from engine.queue.redis_keys import log as log_key
 from server.client import Answer, Client, Reset
 from server.client_answer import Ended, ProtocolError
-from tests.support.gateways import Fleet, WatchedEngine, running_gateways
+from tests.support.gateways import GatewayFleet, LetterEngine, running_gateways
 from tests.support.home import settings_in
 from tests.support.patience import patience, wait_until
 
@@ -35,7 +35,7 @@ LOST = ("error log_lost", "log_lost", "not_resumable")
 class Shaken:
     """A gateway on an embedded Valkey that tests kill."""
 
-    fleet: Fleet
+    fleet: GatewayFleet
     valkey: EmbeddedValkey
 
     @property
@@ -102,7 +102,7 @@ async def outcome(answer: Answer) -> str:
 
 async def test_a_redis_that_was_killed_goes_on_from_its_file(shaken: Shaken):
     """kill -9 mid-stream and an immediate restart: every reader continues to the same text."""
-    engine = WatchedEngine(step_seconds=0.01)
+    engine = LetterEngine(step_seconds=0.01)
     async with shaken.fleet.site.crew.worker(engine), shaken.client() as client:
         answers = [await client.send(f"{n}", options=LONG) for n in range(8)]
         reading = [asyncio.create_task(outcome(answer)) for answer in answers]
@@ -117,7 +117,7 @@ async def test_a_redis_that_was_killed_goes_on_from_its_file(shaken: Shaken):
 
 async def test_a_lost_tail_is_written_again(shaken: Shaken):
     """Redis forgets what readers have seen; the worker appends the same again, and readers just go on."""
-    engine = WatchedEngine(step_seconds=0.01)
+    engine = LetterEngine(step_seconds=0.01)
     async with shaken.fleet.site.crew.worker(engine), shaken.client() as client:
         answers = [await client.send(f"{n}", options=LONG) for n in range(4)]
         reading = [asyncio.create_task(outcome(answer)) for answer in answers]
@@ -139,13 +139,13 @@ async def test_a_lost_tail_and_a_lost_worker_never_diverge_in_silence(shaken: Sh
         answer = await client.send("once", options=LONG)
         resets: list[str] = []
         reading = asyncio.create_task(watched(answer, resets))
-        async with shaken.fleet.site.crew.worker(WatchedEngine(step_seconds=0.01, seed=1)):
+        async with shaken.fleet.site.crew.worker(LetterEngine(step_seconds=0.01, seed=1)):
             await wait_until(lambda: len(answer.text) > 20)
             known = shaken.file.stat().st_size
             await wait_until(lambda: len(answer.text) > HALF)
         shaken.kill()
         await shaken.restart(known)
-        async with shaken.fleet.site.crew.worker(WatchedEngine(step_seconds=0.01, seed=2)):
+        async with shaken.fleet.site.crew.worker(LetterEngine(step_seconds=0.01, seed=2)):
             end = await reading
         assert end.verified
         assert resets, "what was shown and then sampled anew is taken back"
@@ -154,7 +154,7 @@ async def test_a_lost_tail_and_a_lost_worker_never_diverge_in_silence(shaken: Sh
 
 async def test_a_request_that_redis_forgot_ends_log_lost(shaken: Shaken):
     """INV-19: Accepted, running, and nothing of it left: its readers get a typed end instead of silence."""
-    async with shaken.fleet.site.crew.worker(WatchedEngine(step_seconds=0.01)), shaken.client() as client:
+    async with shaken.fleet.site.crew.worker(LetterEngine(step_seconds=0.01)), shaken.client() as client:
         known = shaken.file.stat().st_size
         answer = await client.send("gone", options=LONG)
         await wait_until(lambda: shaken.file.stat().st_size > known)
@@ -169,7 +169,7 @@ async def test_a_request_whose_admission_alone_is_left_holds_no_place(shaken: Sh
     """Redis forgot what is in the pool and kept what is the tenant's: it ends, and is no open request."""
     site = shaken.fleet.site
     quota = Quota(site.redis, site.settings)
-    async with site.crew.worker(WatchedEngine(step_seconds=0.01)), shaken.client() as client:
+    async with site.crew.worker(LetterEngine(step_seconds=0.01)), shaken.client() as client:
         answer = await client.send("gone", options=LONG)
         reading = asyncio.create_task(outcome(answer))
         await wait_until(lambda: len(answer.text) > 20)
@@ -182,7 +182,7 @@ async def test_a_request_whose_admission_alone_is_left_holds_no_place(shaken: Sh
 
 async def test_a_stored_turn_that_redis_forgot_ends_log_lost_once(shaken: Shaken):
     """The conversation's running row becomes an answer that failed; the next turn is taken."""
-    async with shaken.fleet.site.crew.worker(WatchedEngine(step_seconds=0.01)), shaken.client() as client:
+    async with shaken.fleet.site.crew.worker(LetterEngine(step_seconds=0.01)), shaken.client() as client:
         conversation = client.new_id()
         answer = await client.send("gone", conversation=conversation, options=LONG)
         reading = asyncio.create_task(outcome(answer))
@@ -208,7 +208,7 @@ async def test_a_log_that_was_deleted_ends_its_readers(shaken: Shaken, behind: b
     site = shaken.fleet.at(shaken.fleet.gateways[0])
     window = {"events": 4} if behind else None
     async with (
-        site.crew.worker(WatchedEngine(step_seconds=0.02)),
+        site.crew.worker(LetterEngine(step_seconds=0.02)),
         Client(site.url, site.key, window=window) as client,
     ):
         answer = await client.send("gone", options=LONG)

@@ -17,11 +17,11 @@ from sqlalchemy import Engine, event
 from billing.api import create_key, create_project, create_tenant, find_project, revoke_key
 from core.clock import now_ms
 from core.ids import uuid7
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Peer, Site
-from tests.support.gateways import WatchedEngine
+from tests.support.gateways import LetterEngine
 from tests.support.patience import pause, wait_until
 from tests.system.strangers import PROBES, Owned, Victim
 
@@ -33,7 +33,7 @@ SHORT = {"max_tokens": 10, "min_tokens": 10}
 @pytest.fixture
 async def victim(gateway: Site) -> AsyncGenerator[Victim]:
     """One running request, one that ended, one that is stored in a conversation."""
-    async with gateway.crew.worker(WatchedEngine(step_seconds=0.02)), gateway.welcomed() as peer:
+    async with gateway.crew.worker(LetterEngine(step_seconds=0.02)), gateway.welcomed() as peer:
         conversation = uuid7(now_ms())
         ended = await peer.send("short", options=SHORT)
         await peer.hear("end")
@@ -88,7 +88,7 @@ async def round_trips(site: Site, tenant: str) -> AsyncGenerator[list[str]]:
         await settled(made)  # what comes after a connection's end is its own too
     finally:
         event.remove(Engine, "before_cursor_execute", executed)
-        await end_tasks([watching])
+        await cancel_tasks([watching])
 
 
 async def settled(made: list[str]) -> None:
@@ -298,7 +298,7 @@ async def test_a_mark_left_by_a_stranger_cancels_nothing(gateway: Site):
     async with gateway.welcomed() as peer:
         await peer.send("mine", id=id, options=SHORT)
         await peer.hear("accepted", id=id)
-        async with gateway.crew.worker(WatchedEngine()):
+        async with gateway.crew.worker(LetterEngine()):
             assert (await peer.hear("end"))["reason"] == "length"
 
 

@@ -64,7 +64,7 @@ async def _run(home: Path, seed: str, count: int, only: str | None) -> tuple[lis
         gc.collect()
         gc.freeze()
         holds = stack.enter_context(watched_holds())
-        found, routes = ground.Found(), 0
+        found, routes = ground.FuzzFindings(), 0
         for name, target in targets:
             for route in target.routes:
                 if only is None or only in route.path:
@@ -79,7 +79,9 @@ async def _run(home: Path, seed: str, count: int, only: str | None) -> tuple[lis
     return figures, {"statuses": {str(code): n for code, n in sorted(found.statuses.items())}, "seed": seed}
 
 
-def _figures(routes: int, found: ground.Found, logs: Sequence[ground.Heard], holds: Holds) -> list[Figure]:
+def _figures(
+    routes: int, found: ground.FuzzFindings, logs: Sequence[ground.BoundedLog], holds: Holds
+) -> list[Figure]:
     """Of all that was sent, logged and held."""
     longest = max((log.longest for log in logs), key=lambda line: len(line.encode(errors="replace")))
     progress(escape(f"the longest line: {longest[:200]}"))

@@ -18,20 +18,20 @@ from admin.console import Console
 from billing.api import create_key, create_project, create_tenant
 from chaos.bench.fuzz.holds import Holds
 from chaos.bench.fuzz.inputs import Header, Input, Inputs, Route
-from chaos.bench.fuzz.line import Line, Served, status
+from chaos.bench.fuzz.line import FuzzTransport, Served, status
 from core.database import Database
-from core.http import Entrance, configured
+from core.http import UpgradeGate, configured
 from core.redis import Client
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from core.telemetry import configure_logs
-from server.connection.registry import Door
-from server.connection.upgrade_limits import GatewayEntrance
-from server.context import make_edge
+from server.connection.registry import ConnectionRegistry
+from server.connection.upgrade_limits import UpgradeLimits
+from server.context import make_context
 from server.http.app import SecurityHeaders, routes
 from server.http.health import Health
-from server.main import front, serving_options
-from server.reading.subscriptions import Hub
+from server.main import limited_application, serving_options
+from server.reading.subscriptions import Subscriptions
 
 MADE_AT_ONCE = 200
 WARM_INPUTS = 5
@@ -55,7 +55,7 @@ SOCKET = Route("GET", "/v1/ws", socket=True)
 
 
 @dataclass
-class Target:
+class FuzzTarget:
     """One process' application, its routes, and what lets a caller in there. `secrets`: what no log line may
     hold."""
 
@@ -72,7 +72,7 @@ class Target:
 
 
 @dataclass
-class Found:
+class FuzzFindings:
     """What is wrong, with the inputs that show it."""
 
     inputs: int = 0
@@ -81,7 +81,9 @@ class Found:
     statuses: dict[int, int] = field(default_factory=dict[int, int])
 
 
-async def fuzz(target: Target, route: Route, seed: str, count: int, holds: Holds, found: Found) -> None:
+async def fuzz(
+    target: FuzzTarget, route: Route, seed: str, count: int, holds: Holds, found: FuzzFindings
+) -> None:
     """So many inputs for one route."""
     inputs = Inputs(seed, route, await target.proofs())
     for begin in range(0, count, MADE_AT_ONCE):
@@ -94,7 +96,7 @@ async def fuzz(target: Target, route: Route, seed: str, count: int, holds: Holds
     holds.now = ""
 
 
-def _judge(route: Route, sent: Input, line: Line, found: Found) -> None:
+def _judge(route: Route, sent: Input, line: FuzzTransport, found: FuzzFindings) -> None:
     found.inputs += 1
     code = status(line)
     found.statuses[code] = found.statuses.get(code, 0) + 1
@@ -104,14 +106,14 @@ def _judge(route: Route, sent: Input, line: Line, found: Found) -> None:
         found.broken.append(f"{code}: {sent.shown}: {b''.join(sent.pieces)[:2000]!r}")
 
 
-async def warm(target: Target, seed: str) -> None:
+async def warm(target: FuzzTarget, seed: str) -> None:
     """What is imported or compiled at a first call is no stranger's doing."""
     for route in target.routes:
-        await fuzz(target, route, f"{seed} warm", WARM_INPUTS, Holds(), Found())
+        await fuzz(target, route, f"{seed} warm", WARM_INPUTS, Holds(), FuzzFindings())
 
 
 @asynccontextmanager
-async def opened(process: str, settings: Settings, db: Database, redis: Client) -> AsyncGenerator[Target]:
+async def opened(process: str, settings: Settings, db: Database, redis: Client) -> AsyncGenerator[FuzzTarget]:
     """One of the processes that strangers reach."""
     if process == "console":
         yield await _console(settings, db, redis)
@@ -121,15 +123,17 @@ async def opened(process: str, settings: Settings, db: Database, redis: Client) 
 
 
 @asynccontextmanager
-async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGenerator[Target]:
+async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGenerator[FuzzTarget]:
     """A gateway with one tenant, its key and a browser that signed in."""
     settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
-    edge = make_edge(settings, "gw-fuzz", db, redis)
-    hub = Hub(edge)
+    edge = make_context(settings, "gw-fuzz", db, redis)
+    hub = Subscriptions(edge)
     await hub.start()
-    door, health = Door(edge, hub), Health(edge)
-    entrance = GatewayEntrance(settings, edge.rates, door.hellos)
-    served = Served(configured(front(edge, door, health), entrance, **serving_options(settings)))
+    door, health = ConnectionRegistry(edge, hub), Health(edge)
+    entrance = UpgradeLimits(settings, edge.rates, door.hellos)
+    served = Served(
+        configured(limited_application(edge, door, health), entrance, **serving_options(settings))
+    )
     key = await _key(db, "gateway")
 
     async def sign_in() -> list[Header]:
@@ -138,18 +142,18 @@ async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGene
 
     hearing = asyncio.create_task(hub.run())
     try:
-        yield Target(served, [*_swept(routes(edge, health)), SOCKET], sign_in)
+        yield FuzzTarget(served, [*_swept(routes(edge, health)), SOCKET], sign_in)
         while door.busy:  # noqa: ASYNC110  (the last connections leave)
             await asyncio.sleep(LEAVING_SECONDS)
     finally:
-        await end_tasks([hearing])
+        await cancel_tasks([hearing])
 
 
-async def _console(settings: Settings, db: Database, redis: Client) -> Target:
+async def _console(settings: Settings, db: Database, redis: Client) -> FuzzTarget:
     """A console with an operator who signed in, and a key that reads a tenant's usage."""
     settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
     made = Console(settings, redis, db)
-    served = Served(configured(SecurityHeaders(made.app(), settings.tls), Entrance(settings), ws="none"))
+    served = Served(configured(SecurityHeaders(made.app(), settings.tls), UpgradeGate(settings), ws="none"))
     key = await _key(db, "console", scopes=["usage:read:tenant"])
 
     async def sign_in() -> list[Header]:
@@ -157,7 +161,7 @@ async def _console(settings: Settings, db: Database, redis: Client) -> Target:
         cookie = await _signed_in(served, b"/api/login", [(b"x-parley-code", code.encode())], b"")
         return [(b"authorization", b"Bearer " + key.encode()), (b"cookie", cookie)]
 
-    return Target(served, _swept(made.routes()), sign_in)
+    return FuzzTarget(served, _swept(made.routes()), sign_in)
 
 
 async def _key(db: Database, process: str, scopes: Sequence[str] = ("chat",)) -> str:
@@ -191,7 +195,7 @@ async def _signed_in(
     return cookies[0].partition(b":")[2].partition(b";")[0].strip()
 
 
-class Heard(io.TextIOBase):
+class BoundedLog(io.TextIOBase):
     """A log that keeps only what matters: how long its longest line is, and whether it holds a secret."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
@@ -214,16 +218,16 @@ class Heard(io.TextIOBase):
 
 
 @contextmanager
-def heard_logs(settings: Settings, secrets: Sequence[str]) -> Generator[list[Heard]]:
+def heard_logs(settings: Settings, secrets: Sequence[str]) -> Generator[list[BoundedLog]]:
     """While the block runs, logs go here in both formats and nowhere else."""
     root = logging.getLogger()
     before, level = root.handlers[:], root.level
-    found: list[tuple[logging.Handler, Heard]] = []
+    found: list[tuple[logging.Handler, BoundedLog]] = []
     for format in ("json", "console"):
         configure_logs(settings.model_copy(update={"log_format": format}), "fuzz")
         (handler,) = root.handlers
         assert isinstance(handler, logging.StreamHandler)
-        log = Heard(secrets)
+        log = BoundedLog(secrets)
         handler.setStream(log)
         found.append((handler, log))
     root.handlers[:] = [handler for handler, _ in found]

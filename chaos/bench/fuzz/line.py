@@ -17,7 +17,7 @@ SWITCHED = 101
 SESSION_SECONDS = 0.03
 
 
-class Line(asyncio.Transport):
+class FuzzTransport(asyncio.Transport):
     """What a protocol thinks is a socket. Closing it, from either side, ends the connection."""
 
     def __init__(self, peer: tuple[str, int]) -> None:
@@ -91,13 +91,13 @@ class Served:
     def __post_init__(self) -> None:
         self.config.load()
 
-    def connect(self, peer: str) -> Line:
+    def connect(self, peer: str) -> FuzzTransport:
         """A new connection from this address."""
-        line = Line((peer, 40_000))
+        line = FuzzTransport((peer, 40_000))
         line.open(self.config.http_protocol_class(config=self.config, server_state=self.state, app_state={}))  # pyright: ignore[reportCallIssue]
         return line
 
-    async def ask(self, pieces: Sequence[bytes], peer: str, whole: bool) -> Line:
+    async def ask(self, pieces: Sequence[bytes], peer: str, whole: bool) -> FuzzTransport:
         """Send a request and wait until the connection ends. What is not `whole` is cut off by us."""
         line = self.connect(peer)
         loop = asyncio.get_running_loop()
@@ -120,7 +120,7 @@ class Served:
             await asyncio.wait(set(self.state.tasks), timeout=ANSWER_SECONDS_MAX)
 
 
-def status(line: Line) -> int:
+def status(line: FuzzTransport) -> int:
     """That of the first answer; 0 without one."""
     found = STATUS.match(line.written)
     return int(found[1]) if found else 0

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import uvloop
 
-from chaos.bench.session.reader import Reader, Reading, check
+from chaos.bench.session.reader import BenchReader, BenchReading, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
-from chaos.installation.testbed import Ground, Running, answers, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, ground
 
 TARGET_MS = 50
 REQUESTS_PER_SOCKET = 8
@@ -23,7 +23,7 @@ STEP = 100
 
 
 @dataclass
-class Waits:
+class CancelWaits:
     """Seconds since just before the client's write of `cancel`."""
 
     aborts: list[float] = field(default_factory=list[float])
@@ -57,15 +57,15 @@ def cancel(count: int, streams: int, step_ms: float, as_json: bool) -> None:
     show("cancel", uvloop.run(_measure(count, streams, step_ms)).figures(streams), as_json)
 
 
-async def _measure(count: int, streams: int, step_ms: float) -> Waits:
+async def _measure(count: int, streams: int, step_ms: float) -> CancelWaits:
     async with ground() as site:
         gateway = await site.gateway()
         notes = site.settings.home / "aborts"
         await _worker(site, gateway, notes, streams, step_ms)
         needed = -(-streams // REQUESTS_PER_SOCKET)
-        readers = [await Reader.connect(gateway.url, site.key) for _ in range(needed)]
+        readers = [await BenchReader.connect(gateway.url, site.key) for _ in range(needed)]
         running = deque([await _start(readers[at % needed]) for at in range(streams)])
-        waits = Waits()
+        waits = CancelWaits()
         for number in range(count):
             reader, reading = running.popleft()
             await _cancel(reader, reading, notes, waits)
@@ -78,14 +78,16 @@ async def _measure(count: int, streams: int, step_ms: float) -> Waits:
         return waits
 
 
-async def _worker(site: Ground, gateway: Running, notes: Path, streams: int, step_ms: float) -> None:
+async def _worker(
+    site: SessionTestbed, gateway: RunningProcess, notes: Path, streams: int, step_ms: float
+) -> None:
     """A worker that is ready."""
     program = ["-m", "chaos.bench.session.watched_worker", str(notes), "worker"]
     await site.start(program, worker_slots=2 * streams, test_step_ms=step_ms, test_backend="scripted")
     await answers(gateway, "/readyz")
 
 
-async def _start(reader: Reader) -> tuple[Reader, Reading]:
+async def _start(reader: BenchReader) -> tuple[BenchReader, BenchReading]:
     """An answer that has begun."""
     reading = await reader.send(max_tokens=ANSWER_TOKENS, min_tokens=ANSWER_TOKENS)
     async with asyncio.timeout(FIRST_TOKEN_SECONDS_MAX):
@@ -94,7 +96,7 @@ async def _start(reader: Reader) -> tuple[Reader, Reading]:
     return reader, reading
 
 
-async def _cancel(reader: Reader, reading: Reading, notes: Path, waits: Waits) -> None:
+async def _cancel(reader: BenchReader, reading: BenchReading, notes: Path, waits: CancelWaits) -> None:
     """Cancel one answer, the only one that is cancelled at this time, and find its abort in the notes."""
     before = len(waits.aborts)
     began = time.monotonic_ns()

@@ -10,10 +10,10 @@ from pathlib import Path
 import click
 import uvloop
 
-from chaos.bench.session.reader import Reader, Terms, check
+from chaos.bench.session.reader import BenchReader, ReaderOptions, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.installation.measure import memory_bytes, resident_bytes, socket_memory_bytes
-from chaos.installation.testbed import Ground, Running, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 
 TARGET_KIB = 40
 KIB = 1024
@@ -26,7 +26,7 @@ SETTLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Held:
+class GatewayMemory:
     """The gateway's memory without and with the sessions, and the time between two moments of it."""
 
     count: int
@@ -72,11 +72,11 @@ def sessions(count: int, idle: float, subprotocol: str, profile: Path | None, as
             f"{count} sessions need a hard limit of open files of {count + SPARE_DESCRIPTORS}"
             f"; here it is {most} (ulimit -Hn)"
         )
-    held = uvloop.run(_measure(count, idle, Terms(subprotocol), profile))
+    held = uvloop.run(_measure(count, idle, ReaderOptions(subprotocol), profile))
     show(f"sessions, {subprotocol}", held.figures(), as_json)
 
 
-async def _measure(count: int, idle: float, terms: Terms, profile: Path | None) -> Held:
+async def _measure(count: int, idle: float, terms: ReaderOptions, profile: Path | None) -> GatewayMemory:
     async with ground() as site:
         gateway = await site.gateway(profile and ("memory", profile))
         pid = gateway.process.pid
@@ -94,7 +94,7 @@ async def _measure(count: int, idle: float, terms: Terms, profile: Path | None) 
         full = memory_bytes(pid) - pss, resident_bytes(pid) - rss, socket_memory_bytes() - kernel
         answered = sum(reader.pings for reader in readers) - pings
         await _leave(readers)
-        return Held(
+        return GatewayMemory(
             count,
             *full,
             connect_seconds=seconds,
@@ -105,15 +105,17 @@ async def _measure(count: int, idle: float, terms: Terms, profile: Path | None) 
         )
 
 
-async def _connect(site: Ground, gateway: Running, count: int, terms: Terms) -> list[Reader]:
-    readers: list[Reader] = []
+async def _connect(
+    site: SessionTestbed, gateway: RunningProcess, count: int, terms: ReaderOptions
+) -> list[BenchReader]:
+    readers: list[BenchReader] = []
     numbers = iter(range(count))
 
     async def caller() -> None:
         for number in numbers:
             source = f"127.0.{1 + number // SOURCE_PORTS}.1"
-            own = Terms(terms.subprotocol, source=source)
-            readers.append(await Reader.connect(gateway.url, site.key, own))
+            own = ReaderOptions(terms.subprotocol, source=source)
+            readers.append(await BenchReader.connect(gateway.url, site.key, own))
             if len(readers) % STEP == 0:
                 progress(f"{len(readers)} sessions")
 
@@ -123,7 +125,7 @@ async def _connect(site: Ground, gateway: Running, count: int, terms: Terms) -> 
     return readers
 
 
-async def _leave(readers: Sequence[Reader]) -> None:
+async def _leave(readers: Sequence[BenchReader]) -> None:
     for reader in readers:
         reader.close()
     await asyncio.sleep(SETTLE_SECONDS)

@@ -13,7 +13,7 @@ from chaos.bench.session.feeding import Feeder
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from chaos.installation.balancer import Balancer, running_balancer
-from chaos.installation.testbed import Ground, Running, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 from server.client import Answer, Client
 from server.client_answer import Counters, Ended, Text
 
@@ -25,7 +25,7 @@ END_SECONDS_MAX = 60.0
 
 
 @dataclass
-class Reader:
+class DrainReader:
     """One client of ours with one answer: when its text came, and how the answer ended."""
 
     client: Client
@@ -113,9 +113,9 @@ async def _measure(streams: int, rate: float, drain_seconds: float) -> Drained:
 
 
 async def _drain(
-    old: Running,
+    old: RunningProcess,
     feeder: Feeder,
-    readers: list[Reader],
+    readers: list[DrainReader],
     tasks: "list[asyncio.Task[None]]",
     rate: float,
     drain_seconds: float,
@@ -147,15 +147,15 @@ async def _drain(
     return found
 
 
-async def _readers(site: Ground, balancer: Balancer, streams: int) -> list[Reader]:
-    readers: list[Reader] = []
+async def _readers(site: SessionTestbed, balancer: Balancer, streams: int) -> list[DrainReader]:
+    readers: list[DrainReader] = []
     for _ in range(streams):
         client = await Client(balancer.url, site.key).__aenter__()
-        readers.append(Reader(client, await client.send("Tell me a story.")))
+        readers.append(DrainReader(client, await client.send("Tell me a story.")))
     return readers
 
 
-async def _until_ready(balancer: Balancer, gateway: Running) -> None:
+async def _until_ready(balancer: Balancer, gateway: RunningProcess) -> None:
     async with asyncio.timeout(END_SECONDS_MAX):
         while gateway.url not in balancer.ready:  # noqa: ASYNC110  (the balancer asks at its own pace)
             await asyncio.sleep(0.05)

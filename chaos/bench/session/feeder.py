@@ -23,11 +23,11 @@ from core.settings import Settings
 from engine.api import (
     Append,
     Claim,
+    ClaimOffer,
     EndFacts,
     EndReason,
     Entry,
     EntryKind,
-    Offer,
     PoolQueue,
     end_payload,
     input_decoder,
@@ -40,7 +40,7 @@ TOKEN_BYTES = (7).to_bytes(4, "little")
 
 
 @dataclass
-class Stream:
+class FedAnswer:
     """One answer that is written. `skew`: where in the prose it starts, so that no two are alike."""
 
     claim: Claim
@@ -99,7 +99,7 @@ class Stream:
 
 
 @dataclass
-class Plan:
+class FeedPlan:
     """What to append: `tokens` for each stream from the monotonic moment `at` on, `rate` a second each.
 
     `rate` 0: as fast as Redis takes them, `per_entry` at once.
@@ -112,7 +112,7 @@ class Plan:
 
 
 @dataclass
-class Pen:
+class FedWorker:
     """One worker: a place in the pool, its streams, its flushes."""
 
     name: str
@@ -120,7 +120,7 @@ class Pen:
     queue: PoolQueue
     fingerprint: str
     flush_seconds: float
-    streams: list[Stream] = field(default_factory=list[Stream])
+    streams: list[FedAnswer] = field(default_factory=list[FedAnswer])
     appended: int = 0
     entries: int = 0
 
@@ -140,12 +140,12 @@ class Pen:
         room = min(self.slots - len(self.streams), wanted)
         if room <= 0:
             return 0
-        offer = Offer(self.fingerprint, room, KV_TOKENS, KV_TOKENS)
+        offer = ClaimOffer(self.fingerprint, room, KV_TOKENS, KV_TOKENS)
         claims = await self.queue.claim(self.name, call, offer)
-        self.streams.extend(Stream(claim, sum(claim.id.encode())) for claim in claims.claims)
+        self.streams.extend(FedAnswer(claim, sum(claim.id.encode())) for claim in claims.claims)
         return len(claims.claims)
 
-    async def write(self, plan: Plan) -> None:
+    async def write(self, plan: FeedPlan) -> None:
         """From `plan.at` on, append to all streams in step until each has its tokens."""
         self.appended = self.entries = written = 0
         flushed = 0.0
@@ -183,19 +183,19 @@ class Pen:
                 raise RuntimeError(f"append: {answer.code}")
 
 
-class Desk:
+class FedWorkers:
     """All pens of the process."""
 
     def __init__(self, redis: Client, settings: Settings, fingerprint: str, slots: int) -> None:
         flush = settings.worker_flush_ms / 2000
-        self._make = lambda n: Pen(
+        self._make = lambda n: FedWorker(
             f"feeder-{n}-{time.monotonic_ns()}",
             slots,
             PoolQueue(redis, settings.pool, settings),
             fingerprint,
             flush,
         )
-        self._pens: list[Pen] = []
+        self._pens: list[FedWorker] = []
         self._calls = 0
         self._keepers: list[asyncio.Task[None]] = []
 
@@ -217,7 +217,7 @@ class Desk:
 
     async def write(self, **plan: Any) -> dict[str, Any]:
         """Write a plan with every pen."""
-        made = Plan(**plan)
+        made = FeedPlan(**plan)
         began = time.process_time()
         async with asyncio.TaskGroup() as group:
             for pen in self._pens:
@@ -247,7 +247,7 @@ async def serve(fingerprint: str, pens: int, slots: int) -> None:
     """Obey one command a line, {name: arguments}, each answered with one line."""
     settings = Settings()
     redis = connect(settings)
-    desk = Desk(redis, settings, fingerprint, slots)
+    desk = FedWorkers(redis, settings, fingerprint, slots)
     await desk.open(pens)
     commands = {"claim": desk.claim, "write": desk.write, "trickle": desk.trickle, "end": desk.end}
     while line := await asyncio.to_thread(sys.stdin.readline):

@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from chaos.installation.testbed import Ground
+from chaos.installation.testbed import SessionTestbed
 
 SLOTS = 32
 LINE_BYTES_MAX = 16 << 20
@@ -22,7 +22,7 @@ class Feeder:
         self._process = process
 
     @classmethod
-    async def start(cls, ground: Ground, streams: int) -> "Feeder":
+    async def start(cls, ground: SessionTestbed, streams: int) -> "Feeder":
         """Start it for so many streams at a time; it ends with the ground."""
         pens = -(-streams // SLOTS)
         process = await asyncio.create_subprocess_exec(

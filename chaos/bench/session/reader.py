@@ -22,7 +22,7 @@ ACK_BYTES = 16 * 1024
 ANSWER_SECONDS_MAX = 30.0
 
 
-class Frame(msgspec.Struct):
+class BenchFrame(msgspec.Struct):
     """What a reader looks at in any message from the server; the rest is not decoded."""
 
     t: str
@@ -44,7 +44,7 @@ class Frame(msgspec.Struct):
 
 
 @dataclass
-class Reading:
+class BenchReading:
     """One request as its reader has it. `done` gets the end's reason."""
 
     id: str
@@ -57,12 +57,12 @@ class Reading:
     tokens: int = 0
 
 
-Heard = Callable[[Reading, Frame, int], None]
+Heard = Callable[[BenchReading, BenchFrame, int], None]
 """Takes a delta that was applied and the size of its payload."""
 
 
 @dataclass
-class Terms:
+class ReaderOptions:
     """How a reader connects. `source`: the loopback address to come from. `acks` False: it never does."""
 
     subprotocol: str = JSON
@@ -73,35 +73,35 @@ class Terms:
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
-class Reader:
+class BenchReader:
     """One connection with any number of requests on it."""
 
-    def __init__(self, terms: Terms, heard: Heard | None = None) -> None:
+    def __init__(self, terms: ReaderOptions, heard: Heard | None = None) -> None:
         loop = asyncio.get_running_loop()
         self.terms = terms
-        self.welcome: asyncio.Future[Frame] = loop.create_future()
+        self.welcome: asyncio.Future[BenchFrame] = loop.create_future()
         self.failed: asyncio.Future[None] = loop.create_future()
-        self.readings: dict[int, Reading] = {}
-        self.by_id: dict[str, Reading] = {}
+        self.readings: dict[int, BenchReading] = {}
+        self.by_id: dict[str, BenchReading] = {}
         self.pings = 0
         self.socket: LeanSocket
         self._loop = loop
         self._heard = heard
         packed = terms.subprotocol == MSGPACK
-        self._decode: Callable[[bytes], Frame] = (
-            msgspec.msgpack.Decoder(Frame) if packed else msgspec.json.Decoder(Frame)
+        self._decode: Callable[[bytes], BenchFrame] = (
+            msgspec.msgpack.Decoder(BenchFrame) if packed else msgspec.json.Decoder(BenchFrame)
         ).decode
         self._encode = msgspec.msgpack.encode if packed else msgspec.json.encode
         self._due: asyncio.TimerHandle | None = None
-        self._dirty: dict[int, Reading] = {}
+        self._dirty: dict[int, BenchReading] = {}
         self._bytes = 0
 
     @classmethod
     async def connect(
-        cls, url: str, key: str, terms: Terms | None = None, heard: Heard | None = None
-    ) -> "Reader":
+        cls, url: str, key: str, terms: ReaderOptions | None = None, heard: Heard | None = None
+    ) -> "BenchReader":
         """A reader that has its welcome."""
-        reader = cls(terms or Terms(), heard)
+        reader = cls(terms or ReaderOptions(), heard)
         await reader.dial(url, key)
         return reader
 
@@ -115,10 +115,10 @@ class Reader:
         self.tell(hello)
         await self._answered(self.welcome)
 
-    async def send(self, content: str = "Tell me a story.", **options: Any) -> Reading:
+    async def send(self, content: str = "Tell me a story.", **options: Any) -> BenchReading:
         """Ask for an answer, and wait until it is accepted."""
         id = uuid7(now_ms())
-        reading = Reading(id, self._loop.create_future(), self._loop.create_future())
+        reading = BenchReading(id, self._loop.create_future(), self._loop.create_future())
         self.by_id[id] = reading
         self.tell({"t": "send", "id": id, "content": content, "options": options})
         await self._answered(reading.accepted)
@@ -166,17 +166,17 @@ class Reader:
             case _:
                 pass
 
-    def _read_on(self, welcome: Frame) -> None:
+    def _read_on(self, welcome: BenchFrame) -> None:
         """The requests that a resume goes on with: deltas may follow in the same breath."""
         loop = self._loop
         for listed in welcome.requests:
             if "g" in listed:
-                reading = Reading(listed["id"], loop.create_future(), loop.create_future())
+                reading = BenchReading(listed["id"], loop.create_future(), loop.create_future())
                 reading.g, reading.epoch = listed["g"], listed["epoch"]
                 reading.applied = reading.acked = listed["from"] - 1
                 self.by_id[reading.id] = self.readings[reading.g] = reading
 
-    def _logged(self, reading: Reading, frame: Frame, size: int) -> None:
+    def _logged(self, reading: BenchReading, frame: BenchFrame, size: int) -> None:
         if frame.t == "delta":
             self._apply(reading, frame.a, frame.b)
             reading.tokens = frame.i
@@ -192,7 +192,7 @@ class Reader:
             reading.done.set_result(frame.reason)
             self._acknowledge()
 
-    def _apply(self, reading: Reading, first: int, last: int) -> None:
+    def _apply(self, reading: BenchReading, first: int, last: int) -> None:
         if first != reading.applied + 1:
             self._fail(f"offset {first} after {reading.applied}")
         reading.applied = last
@@ -201,7 +201,7 @@ class Reader:
         if not self.failed.done():
             self.failed.set_exception(RuntimeError(problem))
 
-    def _note(self, reading: Reading, size: int) -> None:
+    def _note(self, reading: BenchReading, size: int) -> None:
         if not self.terms.acks:
             return
         self._dirty[reading.g] = reading
@@ -228,7 +228,7 @@ class Reader:
         return vector
 
 
-def check(readers: Sequence[Reader]) -> None:
+def check(readers: Sequence[BenchReader]) -> None:
     """Raises RuntimeError where a reader was refused something, lost a frame or its connection."""
     for reader in readers:
         if reader.failed.done():

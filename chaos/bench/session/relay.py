@@ -10,11 +10,11 @@ import click
 import uvloop
 
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.reader import Frame, Reader, Reading, Terms, check
+from chaos.bench.session.reader import BenchFrame, BenchReader, BenchReading, ReaderOptions, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
-from chaos.installation.measure import Usage
-from chaos.installation.testbed import Ground, Running, ground
+from chaos.installation.measure import CpuUsage
+from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 
 TARGET = 50_000
 REQUESTS_PER_SOCKET = 10
@@ -26,7 +26,7 @@ END_SECONDS_MAX = 30.0
 
 
 @dataclass
-class Tally:
+class RelayTally:
     """What the readers have seen. `lags`: seconds between a delta's last token being due and its arrival."""
 
     rate: float
@@ -36,7 +36,7 @@ class Tally:
     lags: list[float] = field(default_factory=list[float])
     _seen: dict[str, int] = field(default_factory=dict[str, int])
 
-    def heard(self, reading: Reading, frame: Frame, _size: int) -> None:
+    def heard(self, reading: BenchReading, frame: BenchFrame, _size: int) -> None:
         """One delta."""
         self.tokens += frame.i - self._seen.get(reading.id, 0)
         self._seen[reading.id] = frame.i
@@ -52,8 +52,8 @@ class Relayed:
     tokens: int
     deltas: int
     seconds: float
-    before: Usage
-    after: Usage
+    before: CpuUsage
+    after: CpuUsage
     lags: Sequence[float]
     fed: dict[str, float]
 
@@ -103,7 +103,7 @@ def relay(
     gateway's process used, so other load on the machine does not count, with no more tokens to a delta than
     one that is on time has.
     """
-    terms = Terms("parley.v1.msgpack" if msgpack else "parley.v1.json", ["batch"] if batch else [])
+    terms = ReaderOptions("parley.v1.msgpack" if msgpack else "parley.v1.json", ["batch"] if batch else [])
     found = uvloop.run(_measure(streams, rate, seconds, terms, profile))
     title = f"relay, {terms.subprotocol}{', cap batch' if batch else ''}"
     pace = max(1.0, rate * (BATCH_SECONDS if batch else DELTA_SECONDS))
@@ -112,11 +112,13 @@ def relay(
         progress(f"profile: {profile}")
 
 
-async def _measure(streams: int, rate: float, seconds: float, terms: Terms, profile: Path | None) -> Relayed:
+async def _measure(
+    streams: int, rate: float, seconds: float, terms: ReaderOptions, profile: Path | None
+) -> Relayed:
     async with ground() as site:
         gateway = await site.gateway(profile and ("cpu", profile))
         feeder = await Feeder.start(site, streams)
-        tally = Tally(rate)
+        tally = RelayTally(rate)
         readers = await _readers(site, gateway, streams, terms, tally)
         await feeder.claim(streams)
         progress(f"{streams} streams on {len(readers)} sockets")
@@ -133,20 +135,22 @@ async def _measure(streams: int, rate: float, seconds: float, terms: Terms, prof
         return found
 
 
-async def _readers(site: Ground, gateway: Running, streams: int, terms: Terms, tally: Tally) -> list[Reader]:
-    readers: list[Reader] = []
+async def _readers(
+    site: SessionTestbed, gateway: RunningProcess, streams: int, terms: ReaderOptions, tally: RelayTally
+) -> list[BenchReader]:
+    readers: list[BenchReader] = []
     for at in range(streams):
         if at % REQUESTS_PER_SOCKET == 0:
-            readers.append(await Reader.connect(gateway.url, site.key, terms, tally.heard))
+            readers.append(await BenchReader.connect(gateway.url, site.key, terms, tally.heard))
         await readers[-1].send()
     return readers
 
 
 async def _watch(
-    gateway: Running,
-    tally: Tally,
+    gateway: RunningProcess,
+    tally: RelayTally,
     writing: "asyncio.Task[dict[str, float]]",
-    readers: Sequence[Reader],
+    readers: Sequence[BenchReader],
     tokens_each: int,
 ) -> Relayed:
     """Measure from the settling to the moment when the feeder is done or the readers have it all."""

@@ -8,10 +8,10 @@ import click
 import uvloop
 
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.reader import Frame, Reader, Reading, Terms, check
+from chaos.bench.session.reader import BenchFrame, BenchReader, BenchReading, ReaderOptions, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
-from chaos.installation.testbed import Ground, Running, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 
 TARGET_MS = 15
 LOG_TOKENS = 2_000
@@ -24,7 +24,7 @@ SPARE_SECONDS = 5.0
 
 
 @dataclass
-class Waits:
+class ResumeWaits:
     """Seconds from the start of each TCP connect to the welcome and to the first replayed delta."""
 
     welcomes: list[float] = field(default_factory=list[float])
@@ -47,7 +47,7 @@ class First:
     def __init__(self) -> None:
         self.at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
-    def heard(self, _reading: Reading, _frame: Frame, _size: int) -> None:
+    def heard(self, _reading: BenchReading, _frame: BenchFrame, _size: int) -> None:
         """One delta."""
         if not self.at.done():
             self.at.set_result(time.monotonic())
@@ -77,8 +77,8 @@ async def _measure(count: int, levels: list[int]) -> list[Figure]:
     return figures
 
 
-async def _level(site: Ground, gateway: Running, count: int, others: int) -> Waits:
-    reader = await Reader.connect(gateway.url, site.key)
+async def _level(site: SessionTestbed, gateway: RunningProcess, count: int, others: int) -> ResumeWaits:
+    reader = await BenchReader.connect(gateway.url, site.key)
     reading = await reader.send()
     feeder = await Feeder.start(site, 1)
     await feeder.claim(1)
@@ -97,13 +97,13 @@ async def _level(site: Ground, gateway: Running, count: int, others: int) -> Wai
 
 
 async def _crowd(
-    site: Ground, gateway: Running, others: int, count: int
-) -> tuple[list[Reader], "asyncio.Task[object] | None"]:
+    site: SessionTestbed, gateway: RunningProcess, others: int, count: int
+) -> tuple[list[BenchReader], "asyncio.Task[object] | None"]:
     """Other readers whose answers stream while the reconnects are measured."""
-    readers: list[Reader] = []
+    readers: list[BenchReader] = []
     for at in range(others):
         if at % REQUESTS_PER_SOCKET == 0:
-            readers.append(await Reader.connect(gateway.url, site.key))
+            readers.append(await BenchReader.connect(gateway.url, site.key))
         await readers[-1].send()
     if not others:
         return readers, None
@@ -113,9 +113,11 @@ async def _crowd(
     return readers, asyncio.create_task(feeder.write(int(seconds * BACKGROUND_RATE), BACKGROUND_RATE))
 
 
-async def _reconnect(site: Ground, gateway: Running, reader: Reader, reading: Reading, count: int) -> Waits:
+async def _reconnect(
+    site: SessionTestbed, gateway: RunningProcess, reader: BenchReader, reading: BenchReading, count: int
+) -> ResumeWaits:
     """Cut off and come back; each time as if half of the log had been applied."""
-    waits = Waits()
+    waits = ResumeWaits()
     middle = reading.applied // 2
     for _ in range(count):
         token = reader.welcome.result().resume_token
@@ -123,7 +125,7 @@ async def _reconnect(site: Ground, gateway: Running, reader: Reader, reading: Re
         await asyncio.sleep(PAUSE_SECONDS)
         resumed = {"token": token, "requests": [{"id": reading.id, "epoch": reading.epoch, "o": middle}]}
         first = First()
-        reader = Reader(Terms(extra={"resume": resumed}), first.heard)
+        reader = BenchReader(ReaderOptions(extra={"resume": resumed}), first.heard)
         began = time.monotonic()
         await reader.dial(gateway.url, site.key)
         waits.welcomes.append(time.monotonic() - began)

@@ -13,10 +13,10 @@ import uvloop
 
 from chaos.bench.session.feeding import Feeder
 from chaos.bench.session.lean_socket import upgrade
-from chaos.bench.session.reader import Reader, check
+from chaos.bench.session.reader import BenchReader, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import interval
-from chaos.installation.testbed import UNLIMITED, Ground, Running, ground
+from chaos.installation.testbed import UNLIMITED, RunningProcess, SessionTestbed, ground
 from core.settings import Settings
 
 TARGET_RATIO = 1.2
@@ -27,7 +27,7 @@ SETTLE_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
-class Terms:
+class SilentOptions:
     """How it is measured. `again`: seconds until a socket that was refused or closed is opened anew."""
 
     streams: int
@@ -71,7 +71,7 @@ def silent(
     Half of them upgrade and say no hello, half send nothing at all. Spans without and with them take turns on
     one gateway, whose settings are the defaults.
     """
-    found = uvloop.run(_measure(Terms(streams, silent, pairs, span, rate, again)))
+    found = uvloop.run(_measure(SilentOptions(streams, silent, pairs, span, rate, again)))
     show("silent", _figures(found, silent), as_json)
 
 
@@ -95,7 +95,7 @@ def _figures(found: Sequence[tuple[Span, Span]], silent: int) -> list[Figure]:
     ]
 
 
-async def _measure(terms: Terms) -> list[tuple[Span, Span]]:
+async def _measure(terms: SilentOptions) -> list[tuple[Span, Span]]:
     async with ground() as site:
         defaults = {name: Settings.model_fields[name].default for name in UNLIMITED}
         gateway = await site.gateway(**defaults)
@@ -117,15 +117,15 @@ async def _measure(terms: Terms) -> list[tuple[Span, Span]]:
         return found
 
 
-async def _reading(site: Ground, gateway: Running, streams: int) -> list[Reader]:
+async def _reading(site: SessionTestbed, gateway: RunningProcess, streams: int) -> list[BenchReader]:
     """Readers with an accepted answer each."""
-    readers = [await Reader.connect(gateway.url, site.key) for _ in range(streams)]
+    readers = [await BenchReader.connect(gateway.url, site.key) for _ in range(streams)]
     for reader in readers:
         await reader.send()
     return readers
 
 
-async def _span(gateway: Running, feeder: Feeder, terms: Terms, crowded: bool) -> Span:
+async def _span(gateway: RunningProcess, feeder: Feeder, terms: SilentOptions, crowded: bool) -> Span:
     if not crowded:
         return await _written(gateway, feeder, terms)
     async with _crowd(gateway.url, terms) as crowd:
@@ -134,17 +134,17 @@ async def _span(gateway: Running, feeder: Feeder, terms: Terms, crowded: bool) -
         return Span(span.cpu_seconds, span.tokens, len(crowd.held), crowd.tries - before)
 
 
-async def _written(gateway: Running, feeder: Feeder, terms: Terms) -> Span:
+async def _written(gateway: RunningProcess, feeder: Feeder, terms: SilentOptions) -> Span:
     await asyncio.sleep(SETTLE_SECONDS)
     began = gateway.usage
     done = await feeder.write(int(terms.span * terms.rate), terms.rate)
     return Span(gateway.usage.cpu_seconds - began.cpu_seconds, done["tokens"])
 
 
-class _Crowd:
+class _SilentSockets:
     """Sockets that say nothing, and come again when they are closed."""
 
-    def __init__(self, url: str, terms: Terms) -> None:
+    def __init__(self, url: str, terms: SilentOptions) -> None:
         parts = urlsplit(url)
         assert parts.hostname is not None
         assert parts.port is not None
@@ -162,7 +162,7 @@ class _Crowd:
             gone = loop.create_future()
             try:
                 await loop.create_connection(
-                    lambda gone=gone: _Sitter(self, gone, upgraded), *self._at, local_addr=(SOURCE, 0)
+                    lambda gone=gone: _SilentSocket(self, gone, upgraded), *self._at, local_addr=(SOURCE, 0)
                 )
                 await gone
             except OSError:
@@ -170,10 +170,10 @@ class _Crowd:
             await asyncio.sleep(self._again)
 
 
-class _Sitter(asyncio.Protocol):
+class _SilentSocket(asyncio.Protocol):
     """One silent socket."""
 
-    def __init__(self, crowd: _Crowd, gone: "asyncio.Future[None]", upgraded: bool) -> None:
+    def __init__(self, crowd: _SilentSockets, gone: "asyncio.Future[None]", upgraded: bool) -> None:
         self._crowd = crowd
         self._gone = gone
         self._upgraded = upgraded
@@ -195,9 +195,9 @@ class _Sitter(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def _crowd(url: str, terms: Terms) -> AsyncGenerator[_Crowd]:
+async def _crowd(url: str, terms: SilentOptions) -> AsyncGenerator[_SilentSockets]:
     """All of them have tried once when the block begins; they go with it."""
-    crowd = _Crowd(url, terms)
+    crowd = _SilentSockets(url, terms)
     sitting: list[asyncio.Task[None]] = []
     began = time.monotonic()
     for number in range(terms.silent):

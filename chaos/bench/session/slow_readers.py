@@ -7,10 +7,10 @@ import click
 import uvloop
 
 from chaos.bench.session.feeding import Feeder
-from chaos.bench.session.reader import Reader, Terms, check
+from chaos.bench.session.reader import BenchReader, ReaderOptions, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.installation.measure import memory_bytes, socket_memory_bytes
-from chaos.installation.testbed import Ground, Running, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 
 KIB, MIB = 1 << 10, 1 << 20
 TARGET_KIB = 1.0
@@ -24,7 +24,7 @@ PATIENT_MS = 3_600_000
 
 
 @dataclass(frozen=True)
-class Point:
+class MemoryPoint:
     """The gateway once so many tokens of each answer are logged."""
 
     name: str
@@ -49,7 +49,7 @@ def slow_readers(clients: int, tokens: int, settle: float, as_json: bool) -> Non
     show("slow-readers", _figures(points, cpu, clients), as_json)
 
 
-def _figures(points: list[Point], cpu: float, clients: int) -> list[Figure]:
+def _figures(points: list[MemoryPoint], cpu: float, clients: int) -> list[Figure]:
     full, last = points[1], points[-1]
     growth = max(point.memory for point in points[1:]) - full.memory
     grown = growth / clients / KIB
@@ -63,7 +63,7 @@ def _figures(points: list[Point], cpu: float, clients: int) -> list[Figure]:
     ]
 
 
-async def _measure(clients: int, tokens: int, settle: float) -> tuple[list[Point], float]:
+async def _measure(clients: int, tokens: int, settle: float) -> tuple[list[MemoryPoint], float]:
     async with ground() as site:
         gateway = await site.gateway(heartbeat_interval_ms=PATIENT_MS)
         feeder = await Feeder.start(site, clients)
@@ -88,21 +88,21 @@ async def _measure(clients: int, tokens: int, settle: float) -> tuple[list[Point
         return points, spent
 
 
-async def _point(gateway: Running, name: str, tokens: int, settle: float) -> Point:
+async def _point(gateway: RunningProcess, name: str, tokens: int, settle: float) -> MemoryPoint:
     await asyncio.sleep(settle)
-    point = Point(name, tokens, memory_bytes(gateway.process.pid), socket_memory_bytes())
+    point = MemoryPoint(name, tokens, memory_bytes(gateway.process.pid), socket_memory_bytes())
     progress(f"{name}: {point.memory / MIB:.1f} MiB")
     return point
 
 
-async def _deaf(site: Ground, gateway: Running, clients: int) -> list[Reader]:
+async def _deaf(site: SessionTestbed, gateway: RunningProcess, clients: int) -> list[BenchReader]:
     """Readers with an accepted answer each, that have stopped to read."""
-    readers: list[Reader] = []
+    readers: list[BenchReader] = []
     numbers = iter(range(clients))
 
     async def caller() -> None:
         for _ in numbers:
-            reader = await Reader.connect(gateway.url, site.key, Terms(acks=False))
+            reader = await BenchReader.connect(gateway.url, site.key, ReaderOptions(acks=False))
             await reader.send()
             reader.socket.transport.pause_reading()
             readers.append(reader)

@@ -9,10 +9,18 @@ import uvloop
 
 from chaos.bench.session.feeding import Feeder
 from chaos.bench.session.prose import BYTES_PER_TOKEN
-from chaos.bench.session.reader import JSON, MSGPACK, Frame, Reader, Reading, Terms, check
+from chaos.bench.session.reader import (
+    JSON,
+    MSGPACK,
+    BenchFrame,
+    BenchReader,
+    BenchReading,
+    ReaderOptions,
+    check,
+)
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
-from chaos.installation.testbed import Ground, Running, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 
 # Bytes a token at most, by tokens a second and subprotocol.
 TARGETS = {(300, JSON): 16, (300, MSGPACK): 13, (67, JSON): 60, (67, MSGPACK): 36}
@@ -45,7 +53,7 @@ class Weighed:
     size: int = 0
     deltas: int = 0
 
-    def heard(self, _reading: Reading, _frame: Frame, _size: int) -> None:
+    def heard(self, _reading: BenchReading, _frame: BenchFrame, _size: int) -> None:
         """One delta."""
         self.deltas += 1
 
@@ -93,15 +101,17 @@ async def _measure(seconds: float, firsts: int) -> list[Figure]:
     return figures
 
 
-def _terms(subprotocol: str, batch: bool) -> Terms:
-    return Terms(subprotocol, ["batch"] if batch else [])
+def _terms(subprotocol: str, batch: bool) -> ReaderOptions:
+    return ReaderOptions(subprotocol, ["batch"] if batch else [])
 
 
-async def _weigh(site: Ground, gateway: Running, feeder: Feeder, case: Case, seconds: float) -> Weighed:
+async def _weigh(
+    site: SessionTestbed, gateway: RunningProcess, feeder: Feeder, case: Case, seconds: float
+) -> Weighed:
     """One answer on each of a few sockets, from its acceptance to its end."""
     found = Weighed()
     terms = _terms(case.subprotocol, case.batch)
-    readers = [await Reader.connect(gateway.url, site.key, terms, found.heard) for _ in range(SOCKETS)]
+    readers = [await BenchReader.connect(gateway.url, site.key, terms, found.heard) for _ in range(SOCKETS)]
     before = sum(reader.socket.bytes_in for reader in readers)
     readings = [await reader.send() for reader in readers]
     await feeder.claim(SOCKETS)
@@ -118,18 +128,18 @@ async def _weigh(site: Ground, gateway: Running, feeder: Feeder, case: Case, sec
 
 
 async def _first_delays(
-    site: Ground, gateway: Running, feeder: Feeder, firsts: int, batch: bool
+    site: SessionTestbed, gateway: RunningProcess, feeder: Feeder, firsts: int, batch: bool
 ) -> list[float]:
     """Seconds from the append of a first text to its arrival, one answer after the other."""
     arrived: dict[str, float] = {}
 
-    def heard(reading: Reading, _frame: Frame, _size: int) -> None:
+    def heard(reading: BenchReading, _frame: BenchFrame, _size: int) -> None:
         arrived[reading.id] = time.monotonic()
 
-    readers: list[Reader] = []
+    readers: list[BenchReader] = []
     for at in range(firsts):
         if at % REQUESTS_PER_SOCKET == 0:
-            readers.append(await Reader.connect(gateway.url, site.key, _terms(JSON, batch), heard))
+            readers.append(await BenchReader.connect(gateway.url, site.key, _terms(JSON, batch), heard))
         await readers[-1].send()
     await feeder.claim(firsts)
     appended = await feeder.trickle(PAUSE_SECONDS)

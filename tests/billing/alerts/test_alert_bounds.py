@@ -8,7 +8,7 @@ import pytest
 from billing.alerts import outbox
 from billing.alerts.mail import checked_address
 from billing.alerts.messages import mail_text, summary
-from billing.alerts.outbox import Sender, next_attempt_ms
+from billing.alerts.outbox import OutboxSender, next_attempt_ms
 from billing.alerts.targets import add_target, remove_target, retry, send_test
 from billing.alerts.user_names import with_names
 from billing.alerts.webhooks import checked_url
@@ -51,7 +51,7 @@ async def test_a_message_is_one_senders_for_three_minutes(sqlite: Database, sett
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     target = await add_target(sqlite, tenant, "email", "ops@example.com")
     due = (await send_test(sqlite, tenant, target.id)).next_attempt_ms
-    one, other = Sender(sqlite, settings), Sender(sqlite, settings)
+    one, other = OutboxSender(sqlite, settings), OutboxSender(sqlite, settings)
     assert await one._claim(due - 1) == []
     assert [row.first_sent_ms for row in await one._claim(due)] == [due]
     assert await other._claim(due + 179_999) == []
@@ -68,7 +68,7 @@ async def test_eight_are_sent_at_once_and_mail_waits_a_minute(
         await send_test(sqlite, tenant, target.id)
     later = now_ms() + 5_000
     monkeypatch.setattr(outbox, "now_ms", lambda: later)
-    sender = Sender(sqlite, settings)
+    sender = OutboxSender(sqlite, settings)
     assert [await sender.send_due() for _ in range(3)] == [8, 1, 0]
     waiting = await read(sqlite, Outbox, tenant)
     assert {(row.next_attempt_ms, row.first_sent_ms) for row in waiting} == {(later + 60_000, None)}
@@ -103,7 +103,7 @@ async def test_what_was_sent_is_forgotten_after_90_days_and_sums_after_400(
             more: dict[str, Any] = {"limit_nano": 1, "threshold": 50, "budget_id": "b", "created_ms": at}
             session.add(BudgetSpent(**of, window_start_ms=late_ms, window_end_ms=at))
             session.add(BudgetAlert(**of, window_start_ms=late_ms, **more))
-    sender = Sender(sqlite, settings)
+    sender = OutboxSender(sqlite, settings)
     for at_ms, left in ((now, 2), (now + HOUR_MS - 1, 2), (now + HOUR_MS, 1)):
         monkeypatch.setattr(outbox, "now_ms", lambda at_ms=at_ms: at_ms)
         await sender._forget()
@@ -117,7 +117,7 @@ async def test_a_full_batch_is_followed_at_once_and_a_smaller_one_by_a_rest(
     """Nothing is cleared away while messages wait; what fails is no reason to hurry, nor to end."""
     stop, done = asyncio.Event(), list[object]()
     batches: list[int | str] = [8, 8, "broken", 7, 0]
-    sender = Sender(sqlite, settings)
+    sender = OutboxSender(sqlite, settings)
 
     async def send_due() -> int:
         done.append(found := batches.pop(0))
@@ -144,7 +144,7 @@ async def test_a_message_is_marked_by_who_has_it_and_once(sqlite: Database, sett
     target = await add_target(sqlite, tenant, "email", "ops@example.com")
     due = (await send_test(sqlite, tenant, target.id)).next_attempt_ms
     beside = await send_test(sqlite, tenant, target.id)
-    one, other = Sender(sqlite, settings), Sender(sqlite, settings)
+    one, other = OutboxSender(sqlite, settings), OutboxSender(sqlite, settings)
     (late, *_) = await one._claim(due)
     await other._claim(due + 180_000)
     for sender, state, now in (
@@ -172,7 +172,7 @@ async def test_a_message_that_cannot_be_written_is_tried_again_and_a_store_that_
 
         monkeypatch.setattr(outbox, "with_names", names)
 
-    sender = Sender(sqlite, settings)
+    sender = OutboxSender(sqlite, settings)
     fails(OSError("no disk"))
     with pytest.raises(OSError, match="no disk"):
         await sender.send_due()

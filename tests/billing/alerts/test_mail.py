@@ -8,7 +8,7 @@ import pytest
 
 from billing.alerts import mail
 from billing.alerts.mail import send_mail
-from billing.alerts.outbox import FIRST_RETRY_MS, Sender
+from billing.alerts.outbox import FIRST_RETRY_MS, OutboxSender
 from billing.alerts.targets import add_target, send_test
 from billing.alerts.webhooks import NotDelivered
 from billing.tenants.tenancy import create_tenant
@@ -18,7 +18,7 @@ from core.settings import Settings
 from tests.billing.alerts.test_outbox import make_due, row_of
 from tests.support.holding_out import holding_out
 from tests.support.home import settings_in
-from tests.support.mail import PostOffice, post_office
+from tests.support.mail import SmtpStub, post_office
 from tests.support.patience import soon
 from tests.support.tls import Authority
 
@@ -33,7 +33,7 @@ def authority(home: Path, monkeypatch: pytest.MonkeyPatch) -> Authority:
     return made
 
 
-def settings_for(office: PostOffice, home: Path, **given: object) -> Settings:
+def settings_for(office: SmtpStub, home: Path, **given: object) -> Settings:
     """With that office as the mail server."""
     facts: dict[str, object] = {"smtp_host": "127.0.0.1", "smtp_port": office.port, "smtp_security": "none"}
     return settings_in(home, **facts | given)
@@ -51,7 +51,7 @@ async def test_a_message_arrives_signed_in_and_encrypted_as_it_was_written(home:
     who sent it, when, and that no answer is awaited."""
     text = "Zoë 東京 spent\n.\n..\n" + "long " * 400 + "\n"
     subject = "Parley: 80 % of the budget of Zoë 東京 🚀: " + "ü" * 200
-    office = PostOffice(password=PASSWORD, tls=authority.server(authority.pair("mail")))
+    office = SmtpStub(password=PASSWORD, tls=authority.server(authority.pair("mail")))
     async with post_office(office):
         own = {"smtp_security": "starttls", "smtp_user": "parley", "smtp_password": PASSWORD}
         settings = settings_for(office, home, **own, smtp_from="parley@b.example")
@@ -75,11 +75,11 @@ async def test_no_password_goes_to_whom_the_certificate_does_not_name(
         (authority.pair("elsewhere", for_loopback=False), authority),
         (stranger.pair("mail"), stranger),
     ):
-        async with post_office(PostOffice(password=PASSWORD, tls=signer.server(pair))) as office:
+        async with post_office(SmtpStub(password=PASSWORD, tls=signer.server(pair))) as office:
             assert "SSLCertVerificationError" in await refused(settings_for(office, home, **own))
             assert (office.passwords, office.taken) == ([], [])
     async with post_office(
-        PostOffice(password=PASSWORD, tls=authority.server(authority.pair("mail")))
+        SmtpStub(password=PASSWORD, tls=authority.server(authority.pair("mail")))
     ) as office:
         assert await refused(settings_for(office, home, **own)) == "mail server: SMTPAuthenticationError 535"
     assert (set(office.passwords), office.taken) == ({"wrong"}, [])
@@ -103,25 +103,25 @@ async def test_what_was_refused_comes_again_later_and_arrives_once(
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     target = await add_target(sqlite, tenant, "email", "ops@example.com")
     message = await send_test(sqlite, tenant, target.id)
-    async with post_office(PostOffice({step: said})) as office:
+    async with post_office(SmtpStub({step: said})) as office:
         settings = settings_for(office, home)
         before_ms = now_ms()
-        assert await Sender(sqlite, settings).send_due() == 1
+        assert await OutboxSender(sqlite, settings).send_due() == 1
         row = await row_of(sqlite, message)
         assert (row.state, row.attempts, row.last_error) == ("waiting", 1, told)
         assert row.next_attempt_ms - before_ms >= FIRST_RETRY_MS // 2
         assert row.next_attempt_ms <= now_ms() + FIRST_RETRY_MS
-        assert (await Sender(sqlite, settings).send_due(), office.taken) == (0, [])
+        assert (await OutboxSender(sqlite, settings).send_due(), office.taken) == (0, [])
         office.says.clear()
         await make_due(sqlite)
-        assert [await Sender(sqlite, settings).send_due() for _ in range(2)] == [1, 0]
+        assert [await OutboxSender(sqlite, settings).send_due() for _ in range(2)] == [1, 0]
         assert [each["Message-ID"] for each in office.messages] == [f"<{message.id}@127.0.0.1>"]
     assert ((await row_of(sqlite, message)).state, (await row_of(sqlite, message)).attempts) == ("sent", 2)
 
 
 async def test_what_was_taken_is_not_sent_again_however_the_server_says_goodbye(home: Path):
     """Its 250 is the receipt: what comes after it is about the connection."""
-    async with post_office(PostOffice({"QUIT": "421 shutting down"})) as office:
+    async with post_office(SmtpStub({"QUIT": "421 shutting down"})) as office:
         await send_mail(settings_for(office, home), "ops@example.com", "Parley: x", "x\n", "m1")
     assert len(office.taken) == 1
 
@@ -129,10 +129,10 @@ async def test_what_was_taken_is_not_sent_again_however_the_server_says_goodbye(
 async def test_an_address_beyond_ascii_is_for_servers_that_know_such(home: Path):
     """Another one is said to be the reason, not what the settings say of TLS."""
     address = "zoë@example.com"
-    async with post_office(PostOffice(international=True)) as office:
+    async with post_office(SmtpStub(international=True)) as office:
         await send_mail(settings_for(office, home), address, "Parley: x", "x\n", "m1")
         assert office.taken[0].rcpt_tos == [address]
-    async with post_office(PostOffice()) as office:
+    async with post_office(SmtpStub()) as office:
         assert await refused(settings_for(office, home), address) == (
             "the mail server takes no addresses beyond ASCII (SMTPUTF8)"
         )
@@ -148,7 +148,7 @@ async def test_a_message_that_took_too_long_is_not_sent_after_all(
     monkeypatch.setattr(mail, "STEP_SECONDS_MAX", 60.0)
     of_tls = security == "tls"
     async with holding_out(b"" if of_tls else b"220-wait\r\n", heard=1 if of_tls else 0) as server:
-        settings = settings_for(PostOffice(port=server.port), home, smtp_security=security)
+        settings = settings_for(SmtpStub(port=server.port), home, smtp_security=security)
         sending = asyncio.create_task(send_mail(settings, "ops@example.com", "Parley: x", "x\n", "m1"))
         await soon(server.came.wait())
         sending.cancel()  # as its time limit does
@@ -160,7 +160,7 @@ async def test_a_message_that_took_too_long_is_not_sent_after_all(
 async def test_a_message_has_only_so_long(home: Path, monkeypatch: pytest.MonkeyPatch):
     """In all, however soon each step is answered."""
     monkeypatch.setattr(mail, "SECONDS_MAX", 0.0)
-    async with post_office(PostOffice()) as office:
+    async with post_office(SmtpStub()) as office:
         assert await refused(settings_for(office, home)) == "the mail server did not take it in 0 s"
         await soon(asyncio.get_running_loop().shutdown_default_executor())
 
@@ -178,6 +178,6 @@ async def test_an_answer_without_an_end_is_none(home: Path):
         left.set()
 
     async with await asyncio.start_server(goes_on, "127.0.0.1", 0) as server:
-        office = PostOffice(port=server.sockets[0].getsockname()[1])
+        office = SmtpStub(port=server.sockets[0].getsockname()[1])
         assert await soon(refused(settings_for(office, home))) == "mail server: SMTPServerDisconnected"
         await soon(left.wait())

@@ -25,7 +25,7 @@ from billing.alerts.outbox import (
     NO_MAIL_SERVER,
     RETRY_MS_MAX,
     TARGET_GONE,
-    Sender,
+    OutboxSender,
     next_attempt_ms,
 )
 from billing.alerts.targets import TARGETS_MAX, add_target, remove_target, retry, send_test
@@ -89,7 +89,7 @@ async def test_a_webhook_is_signed_and_sent_once(
     payload = {**message.payload, "scope_id": "ü\u202e\x9b31m"}
     async with database.transaction() as session:
         await (await session.connection()).execute(update(Outbox).values(payload=payload))
-    sender = Sender(database, private)
+    sender = OutboxSender(database, private)
     assert (await sender.send_due(), await sender.send_due()) == (1, 0)
     (request,) = receiver.requests
     assert json.loads(request.body) == payload
@@ -113,7 +113,7 @@ async def test_what_fails_is_sent_again_under_the_same_id(
     elsewhere = "location: http://127.0.0.1:1/\r\n"
     async with http_receiver(Receiver(lambda number: answers.get(number, 204), elsewhere)) as receiver:
         message = await a_message(database, tenant, receiver.port)
-        sender = Sender(database, private)
+        sender = OutboxSender(database, private)
         errors: list[str] = []
         for _ in range(3):
             await sender.send_due()
@@ -135,9 +135,9 @@ async def test_senders_at_once_send_each_message_once(
     """While all of them live."""
     target = await add_target(database, tenant, "webhook", f"http://127.0.0.1:{receiver.port}/", private=True)
     messages = [await send_test(database, tenant, target.id) for _ in range(30)]
-    senders = [Sender(database, private) for _ in range(4)]
+    senders = [OutboxSender(database, private) for _ in range(4)]
 
-    async def drain(sender: Sender) -> None:
+    async def drain(sender: OutboxSender) -> None:
         while await sender.send_due():
             pass
 
@@ -154,7 +154,7 @@ async def test_one_tenants_messages_hold_up_no_others(
     many = [await send_test(database, tenant, target.id) for _ in range(2 * AT_ONCE)]
     other = (await create_tenant(database, "globex")).tenant_id
     single = await a_message(database, other, receiver.port)
-    sender = Sender(database, private)
+    sender = OutboxSender(database, private)
     sent: list[int] = []
     while found := await sender.send_due():
         sent.append(found)
@@ -178,7 +178,7 @@ async def test_a_sender_killed_between_sending_and_marking_is_made_good_by_anoth
             process.kill()
             await process.wait()
         assert (await row_of(database, message)).state == "waiting"
-        await Sender(database, private).send_due()
+        await OutboxSender(database, private).send_due()
         assert receiver.ids == [message.id, message.id]
         assert (await row_of(database, message)).state == "sent"
 
@@ -194,7 +194,7 @@ async def test_nothing_is_sent_to_addresses_that_are_not_public(
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     target = await add_target(sqlite, tenant, "webhook", f"https://{host}:{receiver.port}/")
     message = await send_test(sqlite, tenant, target.id)
-    await Sender(sqlite, settings_in(home)).send_due()
+    await OutboxSender(sqlite, settings_in(home)).send_due()
     row = await row_of(sqlite, message)
     assert (row.state, row.last_error) == ("waiting", "the address is not public")
     assert receiver.requests == []
@@ -249,7 +249,7 @@ async def test_a_tenant_has_a_bounded_number_of_targets(sqlite: Database, home: 
     assert await remove_target(sqlite, tenant, added[0].id) is not None
     assert await remove_target(sqlite, tenant, added[0].id) is None
     await add_target(sqlite, tenant, "email", "more@example.com")
-    await Sender(sqlite, settings_in(home)).send_due()
+    await OutboxSender(sqlite, settings_in(home)).send_due()
     row = await row_of(sqlite, message)
     assert (row.state, row.last_error) == ("failed", TARGET_GONE)
     with pytest.raises(Refused, match="no target"):
@@ -263,7 +263,7 @@ async def test_mail_waits_for_a_mail_server_and_then_goes(
     the same Message-ID."""
     target = await add_target(database, tenant, "email", "ops@example.com")
     message = await send_test(database, tenant, target.id)
-    await Sender(database, settings_in(home)).send_due()
+    await OutboxSender(database, settings_in(home)).send_due()
     row = await row_of(database, message)
     assert (row.state, row.attempts, row.last_error) == ("waiting", 0, NO_MAIL_SERVER)
     async with mail_server(MailServer(refused=1)) as server:
@@ -272,7 +272,7 @@ async def test_mail_waits_for_a_mail_server_and_then_goes(
         )
         for state in ("waiting", "sent"):
             await make_due(database)
-            await Sender(database, settings).send_due()
+            await OutboxSender(database, settings).send_due()
             row = await row_of(database, message)
             assert row.state == state
         (mail,) = server.mails
@@ -290,7 +290,7 @@ async def test_mail_is_not_sent_in_the_clear_where_it_must_not_be(sqlite: Databa
     message = await send_test(sqlite, tenant, target.id)
     async with mail_server(MailServer()) as server:
         settings = settings_in(home, smtp_host="127.0.0.1", smtp_port=server.port)
-        await Sender(sqlite, settings).send_due()
+        await OutboxSender(sqlite, settings).send_due()
         assert server.mails == []
     assert "STARTTLS" in (await row_of(sqlite, message)).last_error
 
@@ -304,7 +304,7 @@ async def test_what_was_given_up_can_be_sent_again(
     async with database.transaction() as session:
         old = now_ms() - GIVE_UP_MS
         await (await session.connection()).execute(update(Outbox).values(first_sent_ms=old))
-    sender = Sender(database, private)
+    sender = OutboxSender(database, private)
     await sender.send_due()
     assert (await row_of(database, message)).state == "failed"
     assert await sender.send_due() == 0
@@ -341,7 +341,7 @@ async def test_what_is_long_past_is_forgotten(sqlite: Database, home: Path) -> N
         await connection.execute(changed.values(state="sent"))
     running = asyncio.Event()
     asyncio.get_running_loop().call_later(0.2, running.set)
-    await Sender(sqlite, settings_in(home)).run(running)
+    await OutboxSender(sqlite, settings_in(home)).run(running)
     assert [row.id for row in await read(sqlite, Outbox, tenant)] == [waits.id]
     assert [row.period for row in await read(sqlite, BudgetAlert, tenant)] == ["lifetime"]
     assert [row.period for row in await read(sqlite, BudgetSpent, tenant)] == ["lifetime"]

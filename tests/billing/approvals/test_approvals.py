@@ -259,7 +259,7 @@ def test_what_may_be_booked_is_not_said_to_be_not(office: Office, monkeypatch: p
         raise RedisConnectionError("gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(take_credit, "tell_gateways", away)
+        patched.setattr(take_credit, "publish_wallet_changed", away)
         result = office.types(*office.approve(id, code))
     assert "may be changed already" in str(result.exception)
     assert office.left() == 100 * 10**9
@@ -345,7 +345,9 @@ async def test_a_code_goes_by_the_installations_mail_server(home: Path) -> None:
     code = new_code()
     async with mail_server(MailServer()) as server:
         settings = settings_in(home, smtp_host="127.0.0.1", smtp_port=server.port, smtp_security="none")
-        await second_person.send_code(settings, row, second_person.Told("acme", "why\n\n    AAAA", code))
+        await second_person.send_code(
+            settings, row, second_person.ProposalSummary("acme", "why\n\n    AAAA", code)
+        )
     (mail,) = server.mails
     assert CODE.findall(mail.replace("\r\n", "\n")) == [code]
     assert f"To: {SECOND}" in mail

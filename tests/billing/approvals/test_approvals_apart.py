@@ -7,17 +7,17 @@ import pytest
 from billing.approvals import proposals, recent
 from billing.approvals.codes import new_code
 from billing.approvals.money_actions import (
-    CorrectMove,
-    GrantMove,
+    CorrectionAction,
+    GrantAction,
+    MoneyActionResult,
     Move,
-    Moved,
-    UndoMove,
+    UndoAction,
     about,
-    in_words,
-    named,
+    action_kind,
+    action_text,
 )
 from billing.audit import log
-from billing.booking.amount_bounds import Bounds
+from billing.booking.amount_bounds import AmountBounds
 from billing.cli.money_actions import needs_two
 from billing.enforcement import take_credit
 from billing.ledger.grant_spending import GrantKind
@@ -41,7 +41,7 @@ def test_what_was_cut_off_is_booked_by_the_same_code(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(take_credit, "tell_gateways", killed) if after else patched.setattr(
+        patched.setattr(take_credit, "publish_wallet_changed", killed) if after else patched.setattr(
             proposals, "book", killed
         )
         assert office.types(*office.approve(id, code)).exit_code != 0
@@ -116,10 +116,10 @@ def _part(key: str, dollars: int) -> tuple[str, ...]:
 def test_what_a_move_was_is_read_in_the_audit_log() -> None:
     """By its kind."""
     lines = '{"lines":[{"amount_nano":-7},{"amount_nano":2}]}'
-    assert recent.moved_by("request.refund", lines) == 5
-    assert recent.moved_by("wallet.grant", '{"amount_nano":9}') == 9
-    assert recent.moved_by("request.correct", '{"bytes":70000,"sha256":"x"}') == 0
-    assert recent.moved_by("wallet.void", '{"bytes":70000,"sha256":"x"}') == 0
+    assert recent.amount_of_audit_row("request.refund", lines) == 5
+    assert recent.amount_of_audit_row("wallet.grant", '{"amount_nano":9}') == 9
+    assert recent.amount_of_audit_row("request.correct", '{"bytes":70000,"sha256":"x"}') == 0
+    assert recent.amount_of_audit_row("wallet.void", '{"bytes":70000,"sha256":"x"}') == 0
 
 
 async def test_what_was_moved_lately_is_a_persons_and_a_tenants(
@@ -138,49 +138,49 @@ async def test_what_was_moved_lately_is_a_persons_and_a_tenants(
     }.items():
         monkeypatch.setattr(log, "now_ms", lambda ago_ms=ago_ms: now - ago_ms)
         by = Author(name, source)
-        await log.note(sqlite, tenant, action, "x", {"amount_nano": -nano}, by)
+        await log.record_separately(sqlite, tenant, action, "x", {"amount_nano": -nano}, by)
     monkeypatch.setattr(recent, "now_ms", lambda: now)
-    assert await recent.moved_lately(sqlite, "t1", "ann") == 1_101
-    assert await recent.moved_lately(sqlite, "t3", "bob") == 10_100
-    assert await recent.moved_lately(sqlite, "t3", "eve") == 0
+    assert await recent.recent_amounts(sqlite, "t1", "ann") == 1_101
+    assert await recent.recent_amounts(sqlite, "t3", "bob") == 10_100
+    assert await recent.recent_amounts(sqlite, "t3", "eve") == 0
 
 
 @pytest.mark.parametrize(
     ("moved", "lately_nano", "two"),
     [
-        (Moved(100), 0, False),
-        (Moved(101), 0, True),
-        (Moved(60), 40, False),
-        (Moved(60), 41, True),
-        (Moved(101, done=True), 41, False),
-        (Moved(0), 101, False),
-        (Moved(1), 101, True),
+        (MoneyActionResult(100), 0, False),
+        (MoneyActionResult(101), 0, True),
+        (MoneyActionResult(60), 40, False),
+        (MoneyActionResult(60), 41, True),
+        (MoneyActionResult(101, done=True), 41, False),
+        (MoneyActionResult(0), 101, False),
+        (MoneyActionResult(1), 101, True),
     ],
 )
-def test_what_takes_two_is_said_to_the_nano(moved: Moved, lately_nano: int, two: bool) -> None:
+def test_what_takes_two_is_said_to_the_nano(moved: MoneyActionResult, lately_nano: int, two: bool) -> None:
     """What was done before, or moves nothing, takes nobody."""
-    assert needs_two(moved, Bounds(1, 100), lately_nano) is two
+    assert needs_two(moved, AmountBounds(1, 100), lately_nano) is two
 
 
 @pytest.mark.parametrize(
     ("move", "kind", "words", "line"),
     [
-        (GrantMove(GrantKind.PAID, 5, "k", note="n"), "grant", "grant", "paid grant k n"),
-        (GrantMove(GrantKind.PROMO, 5, "k"), "grant", "grant", "promo grant k"),
-        (UndoMove(UndoKind.VOID, "why", "g"), "void", "void", "grant g: why"),
-        (UndoMove(UndoKind.CLAW_BACK, "why", "g", 5, "k"), "claw_back", "claw-back", "grant g: why"),
-        (UndoMove(UndoKind.PAY_OUT, "why", "", 5, "k"), "pay_out", "pay-out", "k: why"),
-        (CorrectMove("r", {"output": 1}, "c"), "correct", "correction", "request r: c"),
-        (CorrectMove("r", None, "c"), "refund", "refund", "request r: c"),
+        (GrantAction(GrantKind.PAID, 5, "k", note="n"), "grant", "grant", "paid grant k n"),
+        (GrantAction(GrantKind.PROMO, 5, "k"), "grant", "grant", "promo grant k"),
+        (UndoAction(UndoKind.VOID, "why", "g"), "void", "void", "grant g: why"),
+        (UndoAction(UndoKind.CLAW_BACK, "why", "g", 5, "k"), "claw_back", "claw-back", "grant g: why"),
+        (UndoAction(UndoKind.PAY_OUT, "why", "", 5, "k"), "pay_out", "pay-out", "k: why"),
+        (CorrectionAction("r", {"output": 1}, "c"), "correct", "correction", "request r: c"),
+        (CorrectionAction("r", None, "c"), "refund", "refund", "request r: c"),
     ],
 )
 def test_each_kind_of_move_is_called_by_its_command(move: Move, kind: str, words: str, line: str) -> None:
     """And said in a line."""
-    assert (named(move), in_words(kind), about(move)) == (kind, words, line)
+    assert (action_kind(move), action_text(kind), about(move)) == (kind, words, line)
 
 
 def test_a_move_is_of_who_acts() -> None:
     """What is not named is nothing."""
     who = current_author().name
-    assert UndoMove(UndoKind.VOID, "why", "g").undo() == Undo(UndoKind.VOID, "g", 0, "", "why", who)
-    assert GrantMove(GrantKind.PAID, 5, "k").new().author == who
+    assert UndoAction(UndoKind.VOID, "why", "g").undo() == Undo(UndoKind.VOID, "g", 0, "", "why", who)
+    assert GrantAction(GrantKind.PAID, 5, "k").new().author == who

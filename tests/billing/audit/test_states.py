@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from billing.audit.compare import SEAL, broken, compare_states, differences
+from billing.audit.compare import SEAL, compare_states, differences, state_breaks
 from billing.audit.log import record
 from billing.audit.states import take_states
 from billing.audit.verify import verify_log
@@ -172,14 +172,16 @@ def test_what_a_change_found_is_what_the_one_before_it_left() -> None:
         return AuditState(tenant_id="t", thing='budget:["t","b"]', seq=seq, number=0, state=state, was=was)
 
     added, ended = row(1, '{"limit_nano":5}', "null"), row(3, '{"limit_nano":7}', '{"limit_nano":6}')
-    assert broken({}, [added, row(2, '{"limit_nano":6}', '{"limit_nano":5}'), ended]) == []
-    assert broken({}, [added, ended]) == [
+    assert state_breaks({}, [added, row(2, '{"limit_nano":6}', '{"limit_nano":5}'), ended]) == []
+    assert state_breaks({}, [added, ended]) == [
         "budget b was changed past the commands: limit_nano 5 → 6 (before change 3)"
     ]
-    assert broken({}, [added, row(2, '{"limit_nano":9}', "")]) == []
-    assert broken({}, [added, row(2, "null", '{"limit_nano":5}'), row(3, "{}", "null")]) == []
+    assert state_breaks({}, [added, row(2, '{"limit_nano":9}', "")]) == []
+    assert state_breaks({}, [added, row(2, "null", '{"limit_nano":5}'), row(3, "{}", "null")]) == []
     gone, found = row(2, "null", '{"limit_nano":5}'), row(3, '{"limit_nano":7}', '{"limit_nano":6}')
-    assert broken({}, [added, gone, found]) == ["budget b was added past the commands (before change 3)"]
+    assert state_breaks({}, [added, gone, found]) == [
+        "budget b was added past the commands (before change 3)"
+    ]
 
 
 async def test_the_platforms_rows_are_not_a_tenants(sqlite: Database, redis: Client) -> None:

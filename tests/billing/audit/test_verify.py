@@ -3,7 +3,7 @@
 import pytest
 
 from billing.audit.log import record
-from billing.audit.verify import Kept, VerifiedLog, owners, verify_kept, verify_log
+from billing.audit.verify import VerifiedHeads, VerifiedLog, owners, verify_against_earlier, verify_log
 from billing.enforcement.plans import create_plan
 from billing.tenants.tenancy import create_tenant
 from chaos.tampering.unguarded import tamper
@@ -88,13 +88,15 @@ async def test_a_chain_is_whole_on_postgres_too(database: Database) -> None:
 async def test_an_end_that_was_cut_off_with_its_head_is_found_by_what_was_kept(sqlite: Database) -> None:
     """The database alone says nothing of it: what was printed before, and kept elsewhere, does."""
     before = await five_changes(sqlite)
-    kept = [Kept(TENANT, changes=5, changes_sha256=before.sha256)]
-    assert await verify_kept(sqlite, kept) == {TENANT: []}
+    kept = [VerifiedHeads(TENANT, changes=5, changes_sha256=before.sha256)]
+    assert await verify_against_earlier(sqlite, kept) == {TENANT: []}
     assert await found_after(sqlite, CUT_OFF, HEAD_TOO) == []
-    assert await verify_kept(sqlite, kept) == {TENANT: ["change 5: it is not the one that was read before"]}
+    assert await verify_against_earlier(sqlite, kept) == {
+        TENANT: ["change 5: it is not the one that was read before"]
+    }
     assert await found_after(sqlite, "DELETE FROM audit_log", "DELETE FROM audit_head") == []
-    assert await verify_kept(sqlite, kept) != {TENANT: []}
-    missing = await verify_kept(sqlite, [Kept("t2", transactions=3, sha256="x")])
+    assert await verify_against_earlier(sqlite, kept) != {TENANT: []}
+    missing = await verify_against_earlier(sqlite, [VerifiedHeads("t2", transactions=3, sha256="x")])
     assert missing == {"t2": ["transaction 3: it is not the one that was read before"]}
 
 

@@ -18,13 +18,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from billing.alerts.webhooks import Webhook
-from billing.approvals.second_person import Told
+from billing.approvals.second_person import ProposalSummary
 from billing.audit.log import record
+from billing.audit_heads import places
 from billing.audit_heads.check import check_heads, wrong
-from billing.audit_heads.heads import Chain, Head, is_signed, line_of, read_line, signed
-from billing.audit_heads.keep import Keeping, keep_heads
-from billing.audit_heads.places import FilePlace, NotKept, S3Place, SyslogPlace, places_of
-from billing.audit_heads.s3 import Store, headers_of
+from billing.audit_heads.heads import Chain, ChainHead, is_signed, line_of, read_line, signed
+from billing.audit_heads.keep import HeadStoreProgress, store_heads_forever
+from billing.audit_heads.places import FileHeadStore, HeadNotStored, S3HeadStore, SyslogHeadStore
+from billing.audit_heads.s3 import S3Bucket, headers_of
 from billing.cli.audit import audit_command
 from billing.instruments import heads_ages, show_heads_age
 from chaos.tampering.unguarded import unguarded_file
@@ -38,7 +39,7 @@ from tests.support.tls import Authority
 
 KEY = "k" * 32
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # AWS' own example
-HEAD = Head("2026-11-22T13:00:00Z", "parley", Chain.CHANGES, "t1", 3, "ab")
+HEAD = ChainHead("2026-11-22T13:00:00Z", "parley", Chain.CHANGES, "t1", 3, "ab")
 
 
 async def changes(db: Database, number: int, tenant: str = "t1") -> None:
@@ -93,11 +94,11 @@ def test_a_stores_address_is_that_and_its_secret_is_shown_nowhere(
     for url in (*(f"https://{each}" for each in wrong), "ftp://h"):
         monkeypatch.setenv("PARLEY_AUDIT_S3_URL", url)
         with pytest.raises(StartupError, match="PARLEY_AUDIT_S3_URL is an address as"):
-            places_of(settings_in(home))
+            places.head_stores_of(settings_in(home))
     for url in ("https://h", "http://minio_1:9000/", "https://[::1]:9000", "HTTPS://s3.example.com"):
         monkeypatch.setenv("PARLEY_AUDIT_S3_URL", url)
-        assert SECRET not in repr(places_of(settings_in(home)))
-    assert SECRET not in repr(Webhook("https://h", SECRET)) + repr(Told("acme", "about", SECRET))
+        assert SECRET not in repr(places.head_stores_of(settings_in(home)))
+    assert SECRET not in repr(Webhook("https://h", SECRET)) + repr(ProposalSummary("acme", "about", SECRET))
 
 
 async def test_a_line_that_somebody_made_up_ends_no_proof(database: Database) -> None:
@@ -178,20 +179,20 @@ async def test_books_have_heads_too_on_both_databases(database: Database, home: 
     await changes(database, 3)
     async with database.transaction() as session:
         await record(session, "", "thing.change", "x", None, {})
-    place = FilePlace(home / "heads")
-    keeping = Keeping(database, settings_in(home), place)
+    place = FileHeadStore(home / "heads")
+    keeping = HeadStoreProgress(database, settings_in(home), place)
     assert (await keeping.keep(), await keeping.keep()) == (2, 1)
     await changes(database, 1)
     assert await keeping.keep() == 2
     checked = await check_heads(database, place.path.read_text().splitlines(), "parley", None)
     assert (checked.heads, checked.unread, checked.faults) == (5, 0, [])
-    books = Head("2026", "parley", Chain.BOOKS, "t1", 9, "x")
+    books = ChainHead("2026", "parley", Chain.BOOKS, "t1", 9, "x")
     assert "transaction 9" in (await check_heads(database, [line_of(books)], "parley", None)).faults[0][1]
 
 
 async def test_a_file_is_only_added_to(tmp_path: Path) -> None:
     """A torn line is ended first; what is no file, or a link, is refused."""
-    place = FilePlace(tmp_path / "heads")
+    place = FileHeadStore(tmp_path / "heads")
     await place.keep(["one"])
     with place.path.open("a") as file:
         file.write("to")
@@ -200,14 +201,14 @@ async def test_a_file_is_only_added_to(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(place.path)
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "pipe", "no/such"):
-        with pytest.raises(NotKept):
-            await FilePlace(tmp_path / name).keep(["x"])
+        with pytest.raises(HeadNotStored):
+            await FileHeadStore(tmp_path / name).keep(["x"])
     assert place.path.read_text().count("\n") == 4
 
 
 def test_a_put_is_signed_as_aws_says() -> None:
     """Its own published example of a PUT."""
-    store = Store("https://examplebucket.s3.amazonaws.com", "us-east-1", "AKIAIOSFODNN7EXAMPLE", SECRET)
+    store = S3Bucket("https://examplebucket.s3.amazonaws.com", "us-east-1", "AKIAIOSFODNN7EXAMPLE", SECRET)
     more = {"Date": "Fri, 24 May 2013 00:00:00 GMT", "x-amz-storage-class": "REDUCED_REDUNDANCY"}
     at = datetime(2013, 5, 24, tzinfo=UTC)
     headers = headers_of(store, "/test%24file.text", b"Welcome to Amazon S3.", at, more)
@@ -235,11 +236,11 @@ def is_right(request: Received, secret: str) -> bool:
 async def test_a_store_gets_an_object_that_it_can_check() -> None:
     """Each write is one of its own; what the store refuses is not kept, in words without the secret."""
     async with http_receiver(Receiver(lambda number: 403 if number > 2 else 200)) as receiver:
-        store = Store(f"http://127.0.0.1:{receiver.port}", "eu-west-1", "me", SECRET)
-        place = S3Place(store, "bucket", "a b/c")
+        store = S3Bucket(f"http://127.0.0.1:{receiver.port}", "eu-west-1", "me", SECRET)
+        place = S3HeadStore(store, "bucket", "a b/c")
         await place.keep(["one", "two"])
         await place.keep(["three"])
-        with pytest.raises(NotKept, match="answered 403"):
+        with pytest.raises(HeadNotStored, match="answered 403"):
             await place.keep(["four"])
     first, second, _ = receiver.requests
     assert first.body == b"one\ntwo\n"
@@ -249,9 +250,9 @@ async def test_a_store_gets_an_object_that_it_can_check() -> None:
     assert not is_right(first, "another")
     first.body = b"one\n"
     assert not is_right(first, SECRET)
-    with pytest.raises(NotKept, match="ConnectError"):
+    with pytest.raises(HeadNotStored, match="ConnectError"):
         await place.keep(["nobody listens"])
-    assert SECRET not in repr(NotKept(place.shown))
+    assert SECRET not in repr(HeadNotStored(place.shown))
 
 
 async def test_log_servers_get_a_message_each() -> None:
@@ -264,7 +265,7 @@ async def test_log_servers_get_a_message_each() -> None:
 
     async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        await SyslogPlace("syslog", "127.0.0.1", port).keep([line_of(HEAD), "two"])
+        await SyslogHeadStore("syslog", "127.0.0.1", port).keep([line_of(HEAD), "two"])
         data: bytes = await taken
     length, _, rest = data.partition(b" ")
     first, second = rest[: int(length)].decode(), rest[int(length) :].decode()
@@ -272,11 +273,11 @@ async def test_log_servers_get_a_message_each() -> None:
     assert first.split(" ")[3:7] == ["parley", str(os.getpid()), "audit-head", "-"]
     assert read_line(first) == HEAD
     assert second.endswith(" two")
-    with pytest.raises(NotKept, match="ECONNREFUSED"):
-        await SyslogPlace("syslog", "127.0.0.1", port).keep(["x"])
+    with pytest.raises(HeadNotStored, match="ECONNREFUSED"):
+        await SyslogHeadStore("syslog", "127.0.0.1", port).keep(["x"])
     with socket.socket(type=socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", 0))
-        await SyslogPlace("syslog+udp", "127.0.0.1", listening.getsockname()[1]).keep([line_of(HEAD)])
+        await SyslogHeadStore("syslog+udp", "127.0.0.1", listening.getsockname()[1]).keep([line_of(HEAD)])
         assert read_line(listening.recv(9_000).decode()) == HEAD
 
 
@@ -293,8 +294,8 @@ async def test_a_log_server_is_spoken_to_by_tls(tmp_path: Path, monkeypatch: pyt
     authority = Authority(tmp_path)
     context = authority.server(authority.pair("logs"))
     async with await asyncio.start_server(take, "127.0.0.1", 0, ssl=context) as server:
-        place = SyslogPlace("syslog+tls", "127.0.0.1", server.sockets[0].getsockname()[1])
-        with pytest.raises(NotKept, match="SSLCertVerificationError"):
+        place = SyslogHeadStore("syslog+tls", "127.0.0.1", server.sockets[0].getsockname()[1])
+        with pytest.raises(HeadNotStored, match="SSLCertVerificationError"):
             await place.keep(["x"])
         assert taken == []
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
@@ -319,7 +320,7 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
         monkeypatch.setattr(f"billing.audit_heads.keep.instruments.{name}", add)
     monkeypatch.setattr("billing.audit_heads.keep.log.error", lambda event, **facts: told.append(event))
     async with asyncio.TaskGroup() as group:
-        group.create_task(keep_heads(sqlite, settings, stop))
+        group.create_task(store_heads_forever(sqlite, settings, stop))
         await wait_until(lambda: good.exists() and told)
         assert heads_ages()["file"] >= 0
         late.parent.mkdir()
@@ -335,9 +336,9 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
 async def test_heads_that_were_not_taken_are_kept_the_next_time(sqlite: Database, home: Path) -> None:
     """All of them, though none moved meanwhile; those that were taken are not said again."""
     await changes(sqlite, 2)
-    place = FilePlace(home / "folder" / "heads")
-    keeping = Keeping(sqlite, settings_in(home), place)
-    with pytest.raises(NotKept):
+    place = FileHeadStore(home / "folder" / "heads")
+    keeping = HeadStoreProgress(sqlite, settings_in(home), place)
+    with pytest.raises(HeadNotStored):
         await keeping.keep()
     place.path.parent.mkdir()
     for _ in range(2):
@@ -348,7 +349,7 @@ async def test_heads_that_were_not_taken_are_kept_the_next_time(sqlite: Database
 
 def test_the_alarm_knows_the_place_that_is_furthest_behind() -> None:
     """Of each kind, as long as something keeps heads there."""
-    near, far = FilePlace(Path("near")), FilePlace(Path("far"))
+    near, far = FileHeadStore(Path("near")), FileHeadStore(Path("far"))
     show_heads_age(near, "s3", lambda: 5.0)
     show_heads_age(far, "s3", lambda: 7.0)
     assert heads_ages()["s3"] == 7.0
@@ -377,7 +378,7 @@ def test_the_alarm_knows_the_place_that_is_furthest_behind() -> None:
 def test_a_place_that_is_none_is_one_line_at_the_start(home: Path, heads: str) -> None:
     """S3 without its secret too. No value is repeated, as it may hold one."""
     with pytest.raises(StartupError, match="PARLEY_AUDIT_") as refused:
-        places_of(settings_in(home, audit_heads=heads))
+        places.head_stores_of(settings_in(home, audit_heads=heads))
     assert "secret@" not in str(refused.value)
 
 
@@ -385,11 +386,11 @@ def test_places_are_what_the_setting_says(home: Path) -> None:
     """Ports that are not said are the usual ones."""
     all_ = "file:///a%20b, s3://bucket/x/, syslog://h, syslog+tls://h, syslog+udp://[::1]:1514"
     settings: Settings = settings_in(home, audit_heads=all_, audit_s3_key_id="me", audit_s3_secret="s")
-    assert [place.shown for place in places_of(settings)] == [
+    assert [place.shown for place in places.head_stores_of(settings)] == [
         "/a b",
         "s3://bucket/x",
         "syslog://h:601",
         "syslog+tls://h:6514",
         "syslog+udp://::1:1514",
     ]
-    assert places_of(settings_in(home)) == []
+    assert places.head_stores_of(settings_in(home)) == []

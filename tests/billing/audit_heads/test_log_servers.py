@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from billing.audit_heads import places
-from billing.audit_heads.places import NotKept, SyslogPlace
+from billing.audit_heads.places import HeadNotStored, SyslogHeadStore
 from tests.support.holding_out import holding_out
 from tests.support.patience import soon
 
@@ -14,11 +14,11 @@ async def test_a_log_server_that_holds_out_is_hung_up_on(monkeypatch: pytest.Mon
     """After a while, in whatever step: it keeps no thread, for which the end of the process would wait."""
     with monkeypatch.context() as at_once:
         at_once.setattr(places, "SYSLOG_SECONDS_MAX", 0.0)
-        with pytest.raises(NotKept, match="not sent in 0 s"):
-            await SyslogPlace("syslog", "127.0.0.1", 9).keep(["x"])
+        with pytest.raises(HeadNotStored, match="not sent in 0 s"):
+            await SyslogHeadStore("syslog", "127.0.0.1", 9).keep(["x"])
     monkeypatch.setattr(places, "SECONDS_MAX", 60.0)
     async with holding_out() as server:
-        keeping = asyncio.create_task(SyslogPlace("syslog+tls", "127.0.0.1", server.port).keep(["x"]))
+        keeping = asyncio.create_task(SyslogHeadStore("syslog+tls", "127.0.0.1", server.port).keep(["x"]))
         await soon(server.came.wait())
         keeping.cancel()
         await soon(server.left.wait())

@@ -9,7 +9,7 @@ from billing.booking.adjustments import QUANTITY_MAX, Correction, correct
 from billing.booking.rollups import rebuild
 from billing.ledger.transactions import HOUR_MS
 from billing.money import round_half_even
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.reports.usage_report import GroupBy, usage_as_of
@@ -72,7 +72,7 @@ async def test_the_books_as_they_were_are_still_there(database: Database) -> Non
     before = now_ms()
     await pause(BEAT_SECONDS)  # later by more than a millisecond
     await correct(database, "t1", Correction("r1", {Meter.OUTPUT: 0}, "refund"))
-    hour = Window(0, HOUR_MS)
+    hour = PeriodWindow(0, HOUR_MS)
     (then,) = await usage_as_of(database, "t1", hour, GroupBy.PROJECT, before)
     (now,) = await usage_as_of(database, "t1", hour, GroupBy.PROJECT, now_ms())
     assert (then.amount_nano, then.output_text) == (3_700, 7)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 from sqlalchemy.exc import DataError
 
-from billing.booking.admissions import Admissions, asked_of, seal
+from billing.booking.admissions import Admissions, seal, sealed_admission_of
 from billing.booking.assess import Quarantined, assess
 from billing.booking.installation_marks import unsealed_until_ms
 from billing.posting import biller
@@ -139,7 +139,7 @@ def test_a_changed_secret_bills_what_the_one_before_sealed():
     event = an_event()
     assert problem(event, Admissions(both.keys(ADMISSION_PURPOSE))) == ""
     assert problem(event, Admissions(new.keys(ADMISSION_PURPOSE)))
-    renewed = msgspec.structs.replace(event, seal=seal(asked_of(event), both))
+    renewed = msgspec.structs.replace(event, seal=seal(sealed_admission_of(event), both))
     assert problem(renewed, Admissions(new.keys(ADMISSION_PURPOSE))) == ""
 
 

@@ -197,7 +197,7 @@ def test_what_is_erased_is_gone_in_an_order_that_loses_nothing(
     monkeypatch.setattr(erasure.Quota, "reseed", noted("count anew"))
     monkeypatch.setattr(erasure.erasure, "erase_user", noted("erase", "u_1"))
     monkeypatch.setattr(erasure.erasure, "erase_tenant", noted("erase", 1))
-    monkeypatch.setattr(erasure, "tell", noted("tell"))
+    monkeypatch.setattr(erasure, "publish_news", noted("tell"))
     if whole:
         acme.parley("tenants", "close", "acme")
         (said,) = acme.told("tenants", "erase", "acme", "--yes")

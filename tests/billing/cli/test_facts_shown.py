@@ -5,7 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from billing.approvals.money_actions import Moved
+from billing.approvals.money_actions import MoneyActionResult
 from billing.budgets.thresholds import WALLET_SCOPE
 from billing.cli import (
     alerts,
@@ -19,23 +19,23 @@ from billing.cli import (
     wallet_undo,
     wallets,
 )
-from billing.cli.money_actions import Outcome
-from billing.closing.what_if import Compared as WhatIf
+from billing.cli.money_actions import MoneyActionOutcome
+from billing.closing.what_if import WhatIfResult as WhatIf
 from billing.dedicated_pools.reports import PoolUse
 from billing.limits import Mode
-from billing.periods import LAST_MS, UTC_ZONE, Calendar, Window
+from billing.periods import LAST_MS, UTC_ZONE, Calendar, PeriodWindow
 from billing.prices.files import FlatPrices
 from billing.quota.types import MoneySum
-from billing.reconciliation.unbilled import PoolHour
-from billing.reports.usage_report import Usage
+from billing.reconciliation.unbilled import EndedPoolHour
+from billing.reports.usage_report import UsageSums
 from billing.tables.approvals import Proposal
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.limits import Budget
 from billing.tables.prices import PeriodClose
 from billing.tables.tenants import PriceVersion
 from billing.tables.wallets import BudgetAlert, WalletGrant
-from billing.wallets.statements import GrantLeft, Movement
-from billing.wallets.undo import Taken
+from billing.wallets.statements import GrantLeft, WalletMovement
+from billing.wallets.undo import UndoResult
 from core.errors import StartupError
 from tests.billing.events import an_event
 
@@ -70,14 +70,14 @@ def test_a_threshold_that_was_reached() -> None:
 
 def test_usage_of_a_group() -> None:
     """By name for people, by id for scripts; a day is a time to both, a user a name."""
-    found = Usage("p1", 1, 2, 3, 4, 5, 6, 7 * 10**9)
+    found = UsageSums("p1", 1, 2, 3, 4, 5, 6, 7 * 10**9)
     numbers = dict(zip(("requests", "errors", "input_uncached", "input_cached"), (1, 2, 3, 4), strict=True))
     numbers |= {"output_text": 5, "output_reasoning": 6}
     names = {"p1": "web"}
     assert usage._row("project", found, True, names) == {"project": "p1", **numbers, "amount_nano": 7 * 10**9}
     assert usage._row("project", found, False, names) == {"project": "web", **numbers, "amount": "$7.00"}
     assert usage._row("user", found, True, names)["user"] == "web"
-    day = Usage(str(DAY_MS))
+    day = UsageSums(str(DAY_MS))
     assert {usage._row("day", day, as_json, {})["day"] for as_json in (True, False)} == {BEGAN}
 
 
@@ -85,11 +85,11 @@ def test_usage_of_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A month, or from a moment to another; not the other way round, nor none, nor beyond all time."""
     monkeypatch.setattr(usage, "now_ms", lambda: DAY_MS)
     calendar = Calendar(UTC_ZONE)
-    assert usage._window(None, None, None, calendar) == Window(0, 31 * DAY_MS)
-    assert usage._window("1970-02", None, None, calendar) == Window(31 * DAY_MS, 59 * DAY_MS)
-    assert usage._window(None, "1970-01-01", None, calendar) == Window(0, DAY_MS)
+    assert usage._window(None, None, None, calendar) == PeriodWindow(0, 31 * DAY_MS)
+    assert usage._window("1970-02", None, None, calendar) == PeriodWindow(31 * DAY_MS, 59 * DAY_MS)
+    assert usage._window(None, "1970-01-01", None, calendar) == PeriodWindow(0, DAY_MS)
     last = ("1970-01-01", "9999-01-01T00:00:00+00:00")
-    assert usage._window(None, *last, calendar) == Window(0, LAST_MS)
+    assert usage._window(None, *last, calendar) == PeriodWindow(0, LAST_MS)
     for start, end, says in (
         (None, "1970-01-02", "--to needs --from"),
         ("1970-01-02", None, "must be before"),
@@ -149,7 +149,7 @@ def test_a_closed_month() -> None:
     said = {"month": "1970-01", "from": BEGAN, "to": "1970-01-03T00:00:00+00:00", "time_zone": "UTC"}
     for_scripts = {**said, "closed": BEGAN, "trued_up_nano": 10**9, "closed_without": lacks}
     assert price_periods._period(close, True) == for_scripts
-    words = price_periods.in_words(lacks)
+    words = price_periods.gaps_text(lacks)
     for_people = {**said, "closed": BEGAN, "trued_up": "$1.00", "closed_without": words}
     assert price_periods._period(close, False) == for_people
     close.lacks = None
@@ -225,7 +225,7 @@ def test_where_unbilled_ends_are() -> None:
     assert unbilled._row("waiting", "p", event, True) == {**of, "ended": DAY_MS, **numbers, **cost}
     shown = {"cost": usage.to_display(event.cost_nano), "why": ""}
     assert unbilled._row("waiting", "p", event, False) == {**of, "ended": BEGAN, **numbers, **shown}
-    hour = PoolHour("p", DAY_MS, 9, 90, 4, 40, 2, 20)
+    hour = EndedPoolHour("p", DAY_MS, 9, 90, 4, 40, 2, 20)
     lost = {"state": "lost", "pool": "p", "tenant": "", "request": ""}
     lost_numbers = {"requests": 3, "input": 0, "output": 30}
     why = {"why": "in the hour from then on"}
@@ -269,7 +269,7 @@ def test_a_budget_and_what_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_where_a_budget_stands() -> None:
     """With what is held of the very same count; unknown where Redis does not answer, never below zero."""
-    window = Window(0, DAY_MS)
+    window = PeriodWindow(0, DAY_MS)
 
     def stands(counts: list[MoneySum] | None, as_json: bool = True, **facts: Any) -> dict[str, Any]:
         of: dict[str, Any] = {
@@ -279,7 +279,7 @@ def test_where_a_budget_stands() -> None:
             "window": window,
         } | facts
         counted = _Counted("user", "u")
-        found = budgets.Standing(budget=a_budget(), counted=counted, **of)  # pyright: ignore[reportArgumentType]
+        found = budgets.BudgetStanding(budget=a_budget(), counted=counted, **of)  # pyright: ignore[reportArgumentType]
         return budgets._standing(found, counts, ZoneInfo("Europe/Berlin"), as_json)
 
     def count(**facts: Any) -> MoneySum:
@@ -297,7 +297,7 @@ def test_where_a_budget_stands() -> None:
     assert (stands(None)["held_nano"], stands(None)["left_nano"]) == (None, 6)
     assert (stands(None, as_json=False)["held"], stands([], as_json=False)["held"]) == ("unknown", "$0.00")
     assert stands([count(held_nano=9)])["left_nano"] == 0
-    assert stands([], window=Window(0, LAST_MS))["resets"] is None
+    assert stands([], window=PeriodWindow(0, LAST_MS))["resets"] is None
     assert stands([], exhausted_ms=None)["exhausted"] is None
 
 
@@ -347,7 +347,7 @@ def test_a_grant(left_nano: int, taken_nano: int, expired: bool, state: str) -> 
 def test_what_moved_a_wallet() -> None:
     """And what it held then."""
     said = {"time": BEGAN, "kind": "usage", "cause": "r"}
-    moved = Movement(1, DAY_MS, "usage", "r", -(10**9), 2 * 10**9)
+    moved = WalletMovement(1, DAY_MS, "usage", "r", -(10**9), 2 * 10**9)
     assert wallets._movement(moved, True) == {**said, "amount_nano": -(10**9), "balance_nano": 2 * 10**9}
     assert wallets._movement(moved, False) == {**said, "amount": "-$1.00", "balance": "$2.00"}
 
@@ -365,9 +365,9 @@ def test_what_moved_a_wallet() -> None:
 def test_what_is_taken_out_of_a_wallet(booked: bool, done: bool, proposed: bool, state: str) -> None:
     """A grant a row: money for people, nano for scripts."""
     of: Any = made(WalletGrant, id="g", idempotency_key="k", kind="paid")
-    moved = Moved(10**9, done, taken=Taken([(of, 10**9)], done))
-    found = Outcome(moved, booked, made(Proposal) if proposed else None)
+    moved = MoneyActionResult(10**9, done, taken=UndoResult([(of, 10**9)], done))
+    found = MoneyActionOutcome(moved, booked, made(Proposal) if proposed else None)
     said = {"grant": "g", "key": "k", "kind": "paid", "state": state}
     assert wallet_undo._facts(found, True) == [{**said, "taken_nano": 10**9}]
     assert wallet_undo._facts(found, False) == [{**said, "taken": "$1.00"}]
-    assert wallet_undo._facts(Outcome(Moved(0), False), False) == []
+    assert wallet_undo._facts(MoneyActionOutcome(MoneyActionResult(0), False), False) == []

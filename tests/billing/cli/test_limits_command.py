@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from redis.asyncio import Redis
 
-from billing.api import LimitBook, Quota, count_shadowed
+from billing.api import LimitCache, Quota, count_shadowed
 from billing.cli.keys import keys_command
 from billing.cli.limits import limits_command
 from billing.cli.tenants import tenants_command
@@ -52,7 +52,7 @@ def admit(home: Path, redis_url: str, settings: Settings, tenant: str, user: str
         db, redis = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}"), Redis.from_url(redis_url)
         now = now_ms()
         try:
-            limits = await LimitBook(db).limits_for(tenant, "p", "k", user, "large", now)
+            limits = await LimitCache(db).limits_for(tenant, "p", "k", user, "large", now)
             quota = Quota(redis, settings, db)
             admission = Admission(
                 tenant=tenant,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from billing.enforcement.limit_cache import read_rows
-from billing.limits import Facts, limits_of
+from billing.limits import RequestFacts, limits_of
 from billing.tenants.pool_terms import find_terms
 from core.clock import now_ms
 from tests.billing.acme import Acme
@@ -25,7 +25,7 @@ def in_force(acme: Acme) -> dict[str, Any]:
     async def look(books: Books) -> dict[str, Any]:
         terms = await find_terms(books.db, books.tenant)
         rows = await read_rows(books.db, books.tenant, now_ms())
-        limits = limits_of(rows, Facts(books.tenant, "p", "k", "", "m"), now_ms()).units
+        limits = limits_of(rows, RequestFacts(books.tenant, "p", "k", "", "m"), now_ms()).units
         place = {"weight": terms.weight, "slots_max": terms.slots_max, "reserve_tokens": terms.reserve_tokens}
         return place | {each.dimension.value: each.limit for each in limits}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from billing.cli.pools import pools_command
-from billing.dedicated_pools.hours import HOUR_MS, Interval
+from billing.dedicated_pools.hours import HOUR_MS, ReadyInterval
 from billing.dedicated_pools.posting import SETTLE_MS, post_hours
 from billing.dedicated_pools.store import store
 from billing.tenants.tenancy import create_tenant, find_tenant
@@ -76,8 +76,10 @@ async def an_hour(database: Database) -> None:
     now = now_ms()
     start = now - now % HOUR_MS - HOUR_MS
     await dedicate(database, "a", acme.tenant_id, start)
-    each = Interval("a", "w", start, start + 600_000, 200_000, 1, "ready", "GPU-w", "h200")
-    await store(database, [each, Interval("b", "v", start, start + 600_000, 0, 1, "ready", "GPU-v", "h200")])
+    each = ReadyInterval("a", "w", start, start + 600_000, 200_000, 1, "ready", "GPU-w", "h200")
+    await store(
+        database, [each, ReadyInterval("b", "v", start, start + 600_000, 0, 1, "ready", "GPU-v", "h200")]
+    )
     await post_hours(database, now + SETTLE_MS)
 
 

@@ -12,11 +12,11 @@ from sqlalchemy import text
 
 from billing.audit.compare import compare_states
 from billing.enforcement.limit_settings import LIMITS_CHANGED
-from billing.enforcement.take_credit import take_out
+from billing.enforcement.take_credit import take_credit
 from billing.quota.types import Admitted
 from billing.tables.ledger import LedgerTxn
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews
-from billing.wallets.undo import PAID_OUT, Taken, Undo, UndoKind, planned_undo, take
+from billing.wallets.undo import PAID_OUT, Undo, UndoKind, UndoResult, book_undo, preview_undo
 from billing.wallets.wallets import grant, wallet_state
 from core.clock import now_ms
 from core.database import Database
@@ -177,16 +177,18 @@ async def test_whoever_comes_first_takes_and_the_books_hold(database: Database) 
     await grant(database, tenant, promo(1_000, "q"))
     await use(database, tenant, "r1")
     whole = [Undo(UndoKind.CLAW_BACK, first.id, 4_000, key, "r") for key in ("a", "a", "b", "b")]
-    done = await asyncio.gather(*(take(database, tenant, each) for each in whole), return_exceptions=True)
+    done = await asyncio.gather(
+        *(book_undo(database, tenant, each) for each in whole), return_exceptions=True
+    )
     assert sorted(each.done for each in done if not isinstance(each, BaseException)) == [False, True]
     assert {type(each) for each in done if isinstance(each, BaseException)} == {Refused}
-    await take(database, tenant, Undo(UndoKind.PAY_OUT, "", 2_300, "d", "r"))
+    await book_undo(database, tenant, Undo(UndoKind.PAY_OUT, "", 2_300, "d", "r"))
     await sound(database, tenant)
     txns = sorted(await read(database, LedgerTxn, tenant), key=lambda txn: txn.seq)
     kinds = [txn.kind for txn in txns]
     assert kinds == ["grant", "grant", "usage", "claw_back", "pay_out"]
     with pytest.raises(Refused, match="0 of paid money"):
-        await take(database, tenant, Undo(UndoKind.PAY_OUT, "", 1, "e", "r"))
+        await book_undo(database, tenant, Undo(UndoKind.PAY_OUT, "", 1, "e", "r"))
 
 
 async def test_only_what_has_not_ended_is_taken(sqlite: Database) -> None:
@@ -203,7 +205,7 @@ async def test_only_what_has_not_ended_is_taken(sqlite: Database) -> None:
         (Undo(UndoKind.VOID, made.id, 0, "", "r"), "can be voided"),
     ):
         with pytest.raises(Refused, match=says):
-            await planned_undo(sqlite, tenant, undo)
+            await preview_undo(sqlite, tenant, undo)
 
 
 async def test_a_key_is_that_of_one_taking_of_one_grant(sqlite: Database) -> None:
@@ -212,13 +214,13 @@ async def test_a_key_is_that_of_one_taking_of_one_grant(sqlite: Database) -> Non
     await grant(sqlite, tenant, paid(1_000, "p"))
     second, _ = await grant(sqlite, tenant, paid(1_000, "q"))
     undo = Undo(UndoKind.CLAW_BACK, second.id, 100, "c", "r")
-    assert [(each.id, amount) for each, amount in (await take(sqlite, tenant, undo)).parts] == [
+    assert [(each.id, amount) for each, amount in (await book_undo(sqlite, tenant, undo)).parts] == [
         (second.id, 100)
     ]
     with pytest.raises(Refused, match="was that of another"):
-        await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, "p", 100, "c", "r"))
-    assert (await take(sqlite, tenant, undo)).done
-    await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, second.id, 50, "d", "r"))
+        await book_undo(sqlite, tenant, Undo(UndoKind.CLAW_BACK, "p", 100, "c", "r"))
+    assert (await book_undo(sqlite, tenant, undo)).done
+    await book_undo(sqlite, tenant, Undo(UndoKind.CLAW_BACK, second.id, 50, "d", "r"))
     await sound(sqlite, tenant)
 
 
@@ -233,15 +235,15 @@ async def test_what_is_being_taken_is_spent_by_nobody_and_gateways_hear_of_it(
     await books.quota.release(tenant, "a")
     meanwhile: list[Any] = []
 
-    async def slow(db: Database, tenant_id: str, undo: Undo) -> Taken:
+    async def slow(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
         meanwhile.append(await Books(sqlite, redis, settings, tenant).ask("b"))
-        return await take(db, tenant_id, undo)
+        return await book_undo(db, tenant_id, undo)
 
-    monkeypatch.setattr("billing.enforcement.take_credit.take", slow)
+    monkeypatch.setattr("billing.enforcement.take_credit.book_undo", slow)
     async with redis.pubsub() as listener:
         await listener.subscribe(CONTROL_CHANNEL)
         await soon(listener.get_message(timeout=None))
-        await take_out(sqlite, redis, tenant, Undo(UndoKind.CLAW_BACK, made.id, 1_000, "c", "r"))
+        await take_credit(sqlite, redis, tenant, Undo(UndoKind.CLAW_BACK, made.id, 1_000, "c", "r"))
         message = await soon(listener.get_message(timeout=None))
     assert [type(each) for each in meanwhile] == [Refusal]
     assert message is not None

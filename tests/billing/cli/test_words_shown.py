@@ -5,14 +5,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from billing.audit.compare import Compared
+from billing.audit.compare import StateComparison
 from billing.audit.verify import VerifiedLog
 from billing.cli import arguments, audit, noisy, refusals, requests
-from billing.ledger.seals import Pile, Seals
+from billing.ledger.seals import LedgerSeals, ProofRun
 from billing.ledger.verify import Verified
 from billing.periods import LAST_MS
-from billing.requests.find import FoundRequest
-from billing.requests.refusal_views import FoundRefusals
+from billing.requests.find import RequestMatch
+from billing.requests.refusal_views import RefusalMatch
 from billing.tables.audit import AuditLog
 from billing.tables.noisy import NoisyFinding
 from core.errors import StartupError
@@ -71,7 +71,11 @@ def test_what_differs_in_a_few_words(before: dict[str, Any], after: dict[str, An
 
 def test_books_that_were_verified() -> None:
     """Whole or wrong; of proofs since when, and what stands for those before."""
-    books, log, rows = Verified("t", 1, 2, 10**9, "abc"), VerifiedLog("t", 3, "def"), Compared(4, DAY_MS)
+    books, log, rows = (
+        Verified("t", 1, 2, 10**9, "abc"),
+        VerifiedLog("t", 3, "def"),
+        StateComparison(4, DAY_MS),
+    )
     words = {
         "transactions": 1,
         "lines": 2,
@@ -83,7 +87,7 @@ def test_books_that_were_verified() -> None:
     words |= {"changes_sha256": "def", "rows": 4, "sealed": BEGAN, "state": "whole"}
     assert audit._facts("acme", books, log, rows, False) == {"tenant": "acme", **words}
     assert audit._facts(audit.DELETED, books, log, rows, False)["tenant"] == "t"
-    found = audit._facts("acme", books, log, Compared(faults=["x"]), True)
+    found = audit._facts("acme", books, log, StateComparison(faults=["x"]), True)
     assert (found["tenant"], found["amount_nano"], found["sealed"]) == ("t", 10**9, "")
     assert (found["state"], found["faults"]) == ("wrong", ["x"])
 
@@ -105,8 +109,8 @@ def test_books_that_were_verified() -> None:
 def test_what_proves_the_requests_of_books(facts: dict[str, int], unsealed: int, said: str) -> None:
     """In words, and for scripts."""
     given: dict[str, Any] = dict(facts)
-    seals = Seals(**given)
-    seals._piles.extend([Pile(unsealed)] if unsealed else [])
+    seals = LedgerSeals(**given)
+    seals._piles.extend([ProofRun(unsealed)] if unsealed else [])
     books = Verified("t", seals=seals)
     assert audit._proofs(books, False) == {"usage proved": said}
     at = {name: BEGAN if facts.get(f"{name}_ms") else None for name in ("proved_from", "sealed")}
@@ -141,7 +145,7 @@ def test_a_request_that_was_found() -> None:
         "currency": "USD",
     }
     times: dict[str, Any] = {"ended_ms": DAY_MS, "accepted_ms": 1, "took_ms": 9, "first_token_after_ms": None}
-    found = FoundRequest(**of, **numbers, **end, **times, corrected_nano=0)  # pyright: ignore[reportArgumentType]
+    found = RequestMatch(**of, **numbers, **end, **times, corrected_nano=0)  # pyright: ignore[reportArgumentType]
     assert requests._row(found) == {
         **{"ended": BEGAN, "id": "r", "tenant": "acme", "user": "ann", "model": "m", "reason": "error lost"},
         **{"input": 7, "output": 11, "cost": "1.00 USD", "corrected": None, "took_ms": 9, "first_ms": None},
@@ -151,7 +155,7 @@ def test_a_request_that_was_found() -> None:
 @pytest.mark.parametrize("others", [False, True])
 def test_a_minute_of_refusals(others: bool) -> None:
     """Of one, or of others."""
-    found = FoundRefusals(
+    found = RefusalMatch(
         DAY_MS, "t", "" if others else "acme", "ann", "u", "k", "c", 2, "w", ["i", "j"], others
     )
     whose = ("(others)", "(others)", "") if others else ("acme", "ann", "k")

@@ -12,17 +12,17 @@ import pytest
 from sqlmodel import col, select
 
 from billing.booking.rollups import rebuild
-from billing.closing.period_close import Asked, Closing, close_period
+from billing.closing.period_close import CloseOptions, PeriodClosing, close_period
 from billing.closing.period_commitments import NewCommitment, commit
 from billing.dedicated_pools.hours import HOUR_MS
 from billing.dedicated_pools.posting import post_hours
-from billing.ledger.verify import verify_books
+from billing.ledger.verify import verify_ledger
 from billing.money import NANO
-from billing.periods import Period, Window, window_at
+from billing.periods import Period, PeriodWindow, window_at
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.prices.tiers import Tier, TierMode, TierPrices
-from billing.prices.true_up import Committed
+from billing.prices.true_up import CommittedInPeriod
 from billing.prices.versions import tier_row
 from billing.quota.under_way import UnderWay
 from billing.reports.usage_report import GroupBy, usage_in
@@ -48,18 +48,20 @@ def in_month(month: int, day: int = 10) -> int:
     return int(datetime(2025, month, day, 12, tzinfo=UTC).timestamp() * 1000)
 
 
-def window(month: int) -> Window:
+def window(month: int) -> PeriodWindow:
     """A month of 2025."""
     return window_at(Period.MONTH, ZONE, in_month(month))
 
 
-async def closed(database: Database, tenant: Tenant, month: int, dry_run: bool = False) -> Closing:
+async def closed(database: Database, tenant: Tenant, month: int, dry_run: bool = False) -> PeriodClosing:
     """Close a month of 2025."""
-    asked = Asked(UnderWay(), dry_run)
+    asked = CloseOptions(UnderWay(), dry_run)
     return await close_period(database, tenant, f"2025-{month:02}", window(month), asked)
 
 
-async def committed(database: Database, tenant: Tenant, terms: Committed, months: Window) -> None:
+async def committed(
+    database: Database, tenant: Tenant, terms: CommittedInPeriod, months: PeriodWindow
+) -> None:
     """A commitment that is made when its first month begins."""
     await commit(database, tenant, NewCommitment(terms, months), now=months.start_ms)
 
@@ -109,7 +111,7 @@ async def owed(database: Database, tenant: Tenant) -> int:
     assert [row.model_dump() for row in await rows(database, RollupHour, tenant)] == [
         row.model_dump() for row in before
     ]
-    assert (await verify_books(database, tenant.tenant_id)).faults == []
+    assert (await verify_ledger(database, tenant.tenant_id)).faults == []
     entries: list[LedgerEntry] = await rows(database, LedgerEntry, tenant)
     return sum(entry.amount_nano for entry in entries if entry.account == "receivable")
 
@@ -199,22 +201,22 @@ async def test_months_are_closed_in_their_order_when_they_are_over(database: Dat
     await used(database, a_request(1, tenant, 1, 1), a_request(2, tenant, 3, 1))
     with pytest.raises(Refused, match="an earlier month is open"):
         await closed(database, tenant, 3)
-    future = Window(window(12).end_ms, 4_000_000_000_000)
+    future = PeriodWindow(window(12).end_ms, 4_000_000_000_000)
     with pytest.raises(Refused, match="is not over"):
-        await close_period(database, tenant, "2096-10", future, Asked(UnderWay()))
+        await close_period(database, tenant, "2096-10", future, CloseOptions(UnderWay()))
     await closed(database, tenant, 1)
     with pytest.raises(Refused, match="an earlier month is open"):
         await closed(database, tenant, 3)
     await closed(database, tenant, 2)
     await closed(database, tenant, 3)
     late = window_at(Period.MONTH, ZoneInfo("America/New_York"), in_month(4))
-    asked = Asked(UnderWay())
+    asked = CloseOptions(UnderWay())
     april = await close_period(database, tenant, "2025-04", late, asked)
     assert april.period == (window(3).end_ms, late.end_ms)
     may = window_at(Period.MONTH, ZoneInfo("Asia/Tokyo"), in_month(5))
     assert may.start_ms < late.end_ms, "it began before the closed one ended, and is not before that"
     assert (await close_period(database, tenant, "2025-05", may, asked)).period == (late.end_ms, may.end_ms)
-    before = Window(window(1).start_ms - 9, window(1).start_ms)
+    before = PeriodWindow(window(1).start_ms - 9, window(1).start_ms)
     with pytest.raises(Refused, match="lies before"):
         await close_period(database, tenant, "2024-12", before, asked)
 
@@ -222,29 +224,34 @@ async def test_months_are_closed_in_their_order_when_they_are_over(database: Dat
 async def test_what_was_committed_to_is_paid_each_month(database: Database) -> None:
     """A thousand tokens for a cent, and at least five cents in all; used or not, and never both twice."""
     tenant = await a_tenant(database, GRADUATED)
-    months = Window(window(1).start_ms, window(3).end_ms)
+    months = PeriodWindow(window(1).start_ms, window(3).end_ms)
     cent = NANO // 100
-    units = Committed(cent, "*", Meter.OUTPUT, 1_000, 2_000 * MILLION)
+    units = CommittedInPeriod(cent, "*", Meter.OUTPUT, 1_000, 2_000 * MILLION)
     await committed(database, tenant, units, months)
-    await committed(database, tenant, Committed(5 * cent), months)
+    await committed(database, tenant, CommittedInPeriod(5 * cent), months)
     await used(database, a_request(1, tenant, 1, 1_100), a_request(2, tenant, 2, 50_000))
     first, second, third, fourth = [(await closed(database, tenant, month)) for month in (1, 2, 3, 4)]
     assert first.amount_nano == 5 * cent - 1_100 * 400
     assert second.amount_nano == cent + 49_000 * 2_000 - 50_000 * 400
     assert (third.amount_nano, fourth.amount_nano) == (5 * cent, 0)
     assert await owed(database, tenant) == 5 * cent + cent + 98 * MILLION + 5 * cent
-    for row in (units, Committed(0), Committed(cent, "*", Meter.OUTPUT), Committed(cent, "m")):
+    for row in (
+        units,
+        CommittedInPeriod(0),
+        CommittedInPeriod(cent, "*", Meter.OUTPUT),
+        CommittedInPeriod(cent, "m"),
+    ):
         with pytest.raises(Refused):
             await committed(database, tenant, row, months)
     with pytest.raises(Refused, match="is closed"):
-        await committed(database, tenant, Committed(cent), window(1))
+        await committed(database, tenant, CommittedInPeriod(cent), window(1))
 
 
 async def test_hours_of_pools_count_towards_what_was_committed_to_spend(database: Database) -> None:
     """Also those that are booked after the month was closed: the minimum that was too much is given back. A
     request that used nothing, and has no prices, is not in the way."""
     tenant = await a_tenant(database, GRADUATED)
-    await committed(database, tenant, Committed(5_000), window(1))
+    await committed(database, tenant, CommittedInPeriod(5_000), window(1))
     nothing = an_event("none", tenant.tenant_id, ended_ms=in_month(1), input_uncached=0, input_cached=0)
     unpriced = msgspec.structs.replace(
         nothing, output_text=0, prices=PinnedPrices("", 0, 0, 0, 0), cost_nano=0

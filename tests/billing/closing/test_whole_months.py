@@ -15,7 +15,7 @@ from billing.periods import HOUR_MS
 from billing.posting.biller import post
 from billing.posting.usage_stream import EndedStream
 from billing.quota import under_way
-from billing.quota.redis_keys import live_key
+from billing.quota.redis_keys import open_requests_key
 from billing.quota.types import Admitted
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
 from core.clock import now_ms
@@ -51,7 +51,7 @@ async def delivered(books: Books, pool: str, *events: UsageEvent) -> None:
 async def opened(books: Books, id: str) -> None:
     """A request that was accepted in September and runs."""
     assert isinstance(await books.ask(id), Admitted)
-    await books.redis.zadd(live_key(books.tenant), {id: SEPTEMBER_MS})
+    await books.redis.zadd(open_requests_key(books.tenant), {id: SEPTEMBER_MS})
 
 
 def periods(acme: Acme) -> list[dict[str, Any]]:

@@ -15,9 +15,9 @@ from billing.closing.period_commitments import (
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus
 from billing.dedicated_pools.commitments import _check as check_gpus  # pyright: ignore[reportPrivateUsage]
 from billing.money import NANO
-from billing.periods import HOUR_MS, Calendar, Period, Window, window_at
+from billing.periods import HOUR_MS, Calendar, Period, PeriodWindow, window_at
 from billing.prices.rating import Meter
-from billing.prices.true_up import Committed
+from billing.prices.true_up import CommittedInPeriod
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.prices import PeriodCommitment
 from billing.tenants.tenancy import create_tenant
@@ -41,20 +41,28 @@ GPUS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("taken", "refused"),
     [
-        (Committed(1), Committed(0)),
-        (Committed(MOST_NANO), Committed(MOST_NANO + 1)),
-        (Committed(1, "*", Meter.OUTPUT, 1), Committed(1, "*", Meter.OUTPUT, 0)),
-        (Committed(1, "*", Meter.INPUT, (1 << 53) - 1), Committed(1, "*", Meter.INPUT, 1 << 53)),
-        (Committed(1, "m", Meter.REQUEST, 1, 0), Committed(1, "m", Meter.REQUEST, 1, -1)),
-        (Committed(1, "m", Meter.REQUEST, 1, MOST_NANO), Committed(1, "m", Meter.REQUEST, 1, MOST_NANO + 1)),
-        (Committed(1, "m", Meter.CACHED_INPUT, 1), Committed(1, "", Meter.CACHED_INPUT, 1)),
-        (Committed(1), Committed(1, "m")),
-        (Committed(1), Committed(1, units=1)),
-        (Committed(1), Committed(1, overage_nano=0)),
-        (Committed(1), Committed(1, "m", Meter.REASONING, 1)),
+        (CommittedInPeriod(1), CommittedInPeriod(0)),
+        (CommittedInPeriod(MOST_NANO), CommittedInPeriod(MOST_NANO + 1)),
+        (CommittedInPeriod(1, "*", Meter.OUTPUT, 1), CommittedInPeriod(1, "*", Meter.OUTPUT, 0)),
+        (
+            CommittedInPeriod(1, "*", Meter.INPUT, (1 << 53) - 1),
+            CommittedInPeriod(1, "*", Meter.INPUT, 1 << 53),
+        ),
+        (CommittedInPeriod(1, "m", Meter.REQUEST, 1, 0), CommittedInPeriod(1, "m", Meter.REQUEST, 1, -1)),
+        (
+            CommittedInPeriod(1, "m", Meter.REQUEST, 1, MOST_NANO),
+            CommittedInPeriod(1, "m", Meter.REQUEST, 1, MOST_NANO + 1),
+        ),
+        (CommittedInPeriod(1, "m", Meter.CACHED_INPUT, 1), CommittedInPeriod(1, "", Meter.CACHED_INPUT, 1)),
+        (CommittedInPeriod(1), CommittedInPeriod(1, "m")),
+        (CommittedInPeriod(1), CommittedInPeriod(1, units=1)),
+        (CommittedInPeriod(1), CommittedInPeriod(1, overage_nano=0)),
+        (CommittedInPeriod(1), CommittedInPeriod(1, "m", Meter.REASONING, 1)),
     ],
 )
-def test_what_is_committed_to_is_within_its_bounds(taken: Committed, refused: Committed) -> None:
+def test_what_is_committed_to_is_within_its_bounds(
+    taken: CommittedInPeriod, refused: CommittedInPeriod
+) -> None:
     """Amounts, units, and what is beyond them; units are of a model and a meter."""
     _check(taken)
     with pytest.raises(Refused):
@@ -67,7 +75,9 @@ def test_a_commitment_begins_with_the_running_month_and_within_thirteen() -> Non
     running = calendar.window(calendar.month_at(NOW))
 
     def begins(at_ms: int, **changes: Any) -> None:
-        _check_time(calendar, NewCommitment(Committed(1), Window(at_ms, at_ms + 1), **changes), NOW)
+        _check_time(
+            calendar, NewCommitment(CommittedInPeriod(1), PeriodWindow(at_ms, at_ms + 1), **changes), NOW
+        )
 
     begins(running.start_ms)
     begins(NOW + 397 * DAY_MS)
@@ -131,7 +141,7 @@ async def test_a_tenant_has_a_hundred_commitments_of_a_kind(sqlite: Database) ->
             units: dict[str, Any] = {"model": f"m{at}", "meter": "output", "units": 1, "committed_nano": 1}
             session.add(PeriodCommitment(id=f"c{at}", end_ms=end_ms, **of, **units))
             session.add(Commitment(id=f"c{at}", end_ms=end_ms, **of, **gpus))
-    new = NewCommitment(Committed(1), month)
+    new = NewCommitment(CommittedInPeriod(1), month)
     terms = GpuTerms("*", 1, month.end_ms, month.end_ms + HOUR_MS, 0)
     await commit(sqlite, tenant, new, now=now)
     await commit_gpus(sqlite, tenant.tenant_id, terms)

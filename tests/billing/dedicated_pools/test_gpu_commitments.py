@@ -13,11 +13,11 @@ from billing.cli.pools import pools_command
 from billing.closing.period_commitments import NewCommitment, commit, end_commitment, until_ms
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, end_gpu_commitment
 from billing.dedicated_pools.posting import SETTLE_MS, hours_due
-from billing.ledger.verify import verify_books
+from billing.ledger.verify import verify_ledger
 from billing.money import NANO
-from billing.periods import HOUR_MS, Period, Window, window_at
+from billing.periods import HOUR_MS, Period, PeriodWindow, window_at
 from billing.prices.rating import Meter
-from billing.prices.true_up import Committed
+from billing.prices.true_up import CommittedInPeriod
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.prices import PeriodClose
 from billing.tenants.tenancy import create_tenant, find_tenant
@@ -136,8 +136,8 @@ async def test_both_kinds_are_ended_on_any_database(database: Database) -> None:
     tenant = await create_tenant(database, "acme")
     now = now_ms()
     month = window_at(Period.MONTH, ZoneInfo("UTC"), now)
-    year = Window(month.start_ms, month.end_ms + 300 * 24 * HOUR_MS)
-    monthly = await commit(database, tenant, NewCommitment(Committed(NANO), year))
+    year = PeriodWindow(month.start_ms, month.end_ms + 300 * 24 * HOUR_MS)
+    monthly = await commit(database, tenant, NewCommitment(CommittedInPeriod(NANO), year))
     ended, before = await end_commitment(database, tenant, monthly.id, "they leave")
     assert month.end_ms < until_ms(ended) < before == year.end_ms
     start = (now // HOUR_MS + 1) * HOUR_MS
@@ -146,7 +146,7 @@ async def test_both_kinds_are_ended_on_any_database(database: Database) -> None:
     _, back = await end_gpu_commitment(database, tenant.tenant_id, gpus.id, "they leave", mistake=True)
     assert back == 60 * 24 * NANO
     assert await balance(database, tenant, "receivable") == 0
-    assert (await verify_books(database, tenant.tenant_id)).faults == []
+    assert (await verify_ledger(database, tenant.tenant_id)).faults == []
     actions = [row.action for row in await list_rows(database, tenant.tenant_id)]
     assert actions.count("commitment.end") == 2
 
@@ -167,7 +167,7 @@ async def test_a_closed_month_gets_no_commitment_and_loses_none(sqlite: Database
     """It was billed with what it had, also where that was made less than a day ago."""
     tenant = await create_tenant(sqlite, "acme")
     month = window_at(Period.MONTH, ZoneInfo("UTC"), now_ms())
-    made = await commit(sqlite, tenant, NewCommitment(Committed(NANO), month))
+    made = await commit(sqlite, tenant, NewCommitment(CommittedInPeriod(NANO), month))
     facts: dict[str, Any] = {"line_seq": 0, "amount_nano": 0, "closed_ms": 1}
     async with sqlite.transaction() as session:
         session.add(
@@ -177,6 +177,6 @@ async def test_a_closed_month_gets_no_commitment_and_loses_none(sqlite: Database
         )
     with pytest.raises(Refused, match="before its first month is closed"):
         await end_commitment(sqlite, tenant, made.id, "typo", mistake=True)
-    output = Committed(NANO, "*", Meter.OUTPUT, 1, None)
+    output = CommittedInPeriod(NANO, "*", Meter.OUTPUT, 1, None)
     with pytest.raises(Refused, match="the first month is closed"):
         await commit(sqlite, tenant, NewCommitment(output, month))

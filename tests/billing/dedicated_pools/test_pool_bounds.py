@@ -4,7 +4,7 @@ import pytest
 
 from billing.dedicated_pools import commitments
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, end_gpu_commitment, set_gpu_cost
-from billing.dedicated_pools.hours import HOUR_MS, PoolHour
+from billing.dedicated_pools.hours import HOUR_MS, GpuHour
 from billing.dedicated_pools.posting import hours_due, post_hours
 from billing.dedicated_pools.reports import PoolUse, _add_hour, _add_line, _add_tokens, _Line
 from billing.dedicated_pools.store import store
@@ -51,11 +51,11 @@ def test_what_a_pool_earned_an_hour_less_its_cost() -> None:
     use = PoolUse("a", "t", "h200", gpu_nano=5, tokens_nano=4)
     assert use.margin_nano_per_hour is None
     costs = [GpuCost(gpu_type="h200", region="", valid_from_ms=HOUR_MS - 1, hour_nano=3_600, created_ms=0)]
-    _add_hour(use, PoolHour("a", "t", "", "h200", 2_000, 1_000), 0, costs, "")
-    _add_hour(use, PoolHour("a", "t", "", "h200", 2_000, 0), 0, costs, "")
+    _add_hour(use, GpuHour("a", "t", "", "h200", 2_000, 1_000), 0, costs, "")
+    _add_hour(use, GpuHour("a", "t", "", "h200", 2_000, 0), 0, costs, "")
     assert (use.ready, use.busy, use.idle, use.cost_nano, use.margin_nano_per_hour) == (4, 1, 3, 4, 5 * 900)
     for costs_then in ([], costs):
-        _add_hour(use, PoolHour("a", "t", "", "h200", 1_000, 0), 0, costs_then, "")
+        _add_hour(use, GpuHour("a", "t", "", "h200", 1_000, 0), 0, costs_then, "")
         assert (use.cost_nano, use.margin_nano_per_hour) == (None, None)
 
 

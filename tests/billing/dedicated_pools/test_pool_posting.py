@@ -15,15 +15,15 @@ from sqlmodel import col, select
 from billing.booking.rollups import rebuild
 from billing.dedicated_pools import meter as metering
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, cost_at, gpu_costs, set_gpu_cost
-from billing.dedicated_pools.hours import HOUR_MS, Interval, ready_key
+from billing.dedicated_pools.hours import HOUR_MS, ReadyInterval, ready_key
 from billing.dedicated_pools.meter import PoolMeter
 from billing.dedicated_pools.owners import assign_pool, owners_of, release_pool
 from billing.dedicated_pools.posting import SETTLE_MS, hours_due, post_hours
 from billing.dedicated_pools.reports import PoolSeconds, pool_seconds, pool_usage
 from billing.dedicated_pools.store import store, take
-from billing.ledger.verify import verify_books
+from billing.ledger.verify import verify_ledger
 from billing.money import NANO
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
 from billing.prices.written_tiers import gpu_second_nano
@@ -48,11 +48,11 @@ def after(hours: int) -> int:
     return HOUR + hours * HOUR_MS + SETTLE_MS
 
 
-def an_interval(hour: int, start_s: int, end_s: int, worker: str = "w", pool: str = "a") -> Interval:
+def an_interval(hour: int, start_s: int, end_s: int, worker: str = "w", pool: str = "a") -> ReadyInterval:
     """Seconds of the hour with that number in which a GPU was ready, half of them with requests."""
     at = HOUR + hour * HOUR_MS
     start, end = at + start_s * 1000, at + end_s * 1000
-    return Interval(pool, worker, start, end, (end - start) // 2, 1, "ready", f"GPU-{worker}", "h200")
+    return ReadyInterval(pool, worker, start, end, (end - start) // 2, 1, "ready", f"GPU-{worker}", "h200")
 
 
 async def a_tenant(database: Database, name: str = "acme", priced: bool = True) -> Tenant:
@@ -75,9 +75,9 @@ async def lines(database: Database, tenant: Tenant) -> list[tuple[str, int, int]
     async with database.session() as session:
         own = select(UsageLine).where(col(UsageLine.tenant_id) == tenant.tenant_id)
         found = (await session.exec(own.order_by(col(UsageLine.seq)))).all()
-    assert (await verify_books(database, tenant.tenant_id)).faults == []
+    assert (await verify_ledger(database, tenant.tenant_id)).faults == []
     await rebuild(database, tenant.tenant_id)
-    assert (await verify_books(database, tenant.tenant_id)).faults == []
+    assert (await verify_ledger(database, tenant.tenant_id)).faults == []
     return [(line.meter, line.quantity, line.amount_nano) for line in found]
 
 
@@ -100,7 +100,7 @@ async def test_an_hour_is_booked_once_when_it_is_over(database: Database) -> Non
     assert await lines(database, tenant) == [("gpu_second", 1_004, 1_004 * DOLLAR // 1_000)]
     assert await post_hours(database, after(1)) == 0
     (usage,) = await usage_in(
-        database, tenant.tenant_id, Window(HOUR, after(1)), GroupBy.POOL, ZoneInfo("UTC")
+        database, tenant.tenant_id, PeriodWindow(HOUR, after(1)), GroupBy.POOL, ZoneInfo("UTC")
     )
     assert (usage.group, usage.requests, usage.amount_nano) == ("a", 0, 1_004 * DOLLAR // 1_000)
 
@@ -337,7 +337,7 @@ async def test_what_was_metered_is_what_was_billed_idle_or_free(database: Databa
     terms = GpuTerms("h200", 1, HOUR, HOUR + HOUR_MS, DOLLAR, pool="b")
     await commit_gpus(database, tenant.tenant_id, terms)
     await store(database, [an_interval(0, 0, 3_000), an_interval(0, 0, 3_600, "v", "b")])
-    window = Window(HOUR, HOUR + HOUR_MS)
+    window = PeriodWindow(HOUR, HOUR + HOUR_MS)
     before = await pool_seconds(database, "a", window)
     assert (before.ready, before.billed, before.idle, before.free) == (3_000, 0, 500, 500)
     await post_hours(database, after(1))

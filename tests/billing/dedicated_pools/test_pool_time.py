@@ -14,14 +14,14 @@ from billing.dedicated_pools.commitment_rates import (
     UnpricedError,
     charge_hour,
     cost_nano,
-    holds_at,
+    covers_hour,
     total_nano,
 )
-from billing.dedicated_pools.hours import HOUR_MS, Interval, Owned, PoolHour, hours_of, parse
+from billing.dedicated_pools.hours import HOUR_MS, GpuHour, PoolOwnership, ReadyInterval, hours_of, parse
 from billing.dedicated_pools.posting import differences
 from billing.dedicated_pools.reports import whole_hours
 from billing.money import NANO
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
 from billing.prices.written_tiers import gpu_second_nano
 from billing.tables.dedicated_pools import Commitment
@@ -31,9 +31,9 @@ HOUR = 500_000 * HOUR_MS
 CENT = NANO // 100
 
 
-def an_interval(start: int, end: int, worker: str = "w", busy: int = 0, **changes: object) -> Interval:
+def an_interval(start: int, end: int, worker: str = "w", busy: int = 0, **changes: object) -> ReadyInterval:
     """Of a worker with one GPU of its own, in ms after HOUR."""
-    each = Interval("a", worker, HOUR + start, HOUR + end, busy, 1, "ready", f"GPU-{worker}", "h200")
+    each = ReadyInterval("a", worker, HOUR + start, HOUR + end, busy, 1, "ready", f"GPU-{worker}", "h200")
     return replace(each, **changes)
 
 
@@ -52,13 +52,17 @@ intervals = st.lists(
     max_size=12,
 )
 owners = st.lists(st.tuples(st.integers(-100, 400), st.sampled_from(("", "t1", "t2"))), max_size=3).map(
-    lambda rows: [Owned(HOUR + at, tenant) for at, tenant in sorted(set(rows), key=lambda row: row[0])]
+    lambda rows: [
+        PoolOwnership(HOUR + at, tenant) for at, tenant in sorted(set(rows), key=lambda row: row[0])
+    ]
 )
 
 
 @settings(max_examples=60)
 @given(intervals, owners, st.integers(0, 1 << 30))
-def test_a_gpu_is_counted_once_at_each_instant(found: list[Interval], of_a: list[Owned], seed: int) -> None:
+def test_a_gpu_is_counted_once_at_each_instant(
+    found: list[ReadyInterval], of_a: list[PoolOwnership], seed: int
+) -> None:
     """INV-38: Against an hour that is read millisecond by millisecond, whatever the order in which intervals
     came, however often, and whoever reported them."""
     mixed = [*found, *random.Random(seed).choices(found, k=5 * bool(found))]
@@ -88,7 +92,7 @@ def test_a_gpu_is_counted_once_at_each_instant(found: list[Interval], of_a: list
 def test_busy_time_is_a_part_of_ready_time() -> None:
     """Of an interval that two owners share each has its share; the rest was idle."""
     each = an_interval(0, 10_000, busy=6_000)
-    (first, second) = hours_of([each], {"a": [Owned(HOUR + 2_500, "t1")]})
+    (first, second) = hours_of([each], {"a": [PoolOwnership(HOUR + 2_500, "t1")]})
     assert (first.tenant_id, first.ready_seconds, first.busy_seconds) == ("", 2, 1)
     assert (second.tenant_id, second.ready_ms, second.busy_ms) == ("t1", 7_500, 4_500)
 
@@ -120,7 +124,7 @@ def test_what_is_just_an_interval_is_taken(value: bytes) -> None:
     found = parse("a", b"0 w 1", value)
     to_ms, busy_ms, gpus, state, device, gpu_type = value.decode().split(" ", 5)
     facts = (0, int(to_ms), int(busy_ms), int(gpus), state, device, gpu_type)
-    assert found == Interval("a", "w 1", *facts)
+    assert found == ReadyInterval("a", "w 1", *facts)
     assert (found.hour_ms, replace(found, from_ms=2 * HOUR_MS - 1).hour_ms) == (0, HOUR_MS)
     for wrong in (b"9 1 1025 s d t", b"9 1 -1 s d t", b"9 10 1 s d t", b"3600001 1 1 s d t"):
         with pytest.raises(ValueError, match=r"."):
@@ -142,9 +146,9 @@ def test_hours_are_counted_whole() -> None:
     assert [cost_nano(of, HOUR, HOUR + ms) for ms in (HOUR_MS - 1, HOUR_MS, 2 * HOUR_MS, -HOUR_MS)] == [
         0, 2 * NANO, 4 * NANO, 0
     ]  # fmt: skip
-    assert [holds_at(of, HOUR + at * HOUR_MS) for at in (-1, 0, 9, 10)] == [False, True, True, False]
-    assert whole_hours(Window(HOUR_MS, 2 * HOUR_MS)) == Window(HOUR_MS, 2 * HOUR_MS)
-    assert whole_hours(Window(HOUR_MS + 1, 2 * HOUR_MS + 1)) == Window(HOUR_MS, 3 * HOUR_MS)
+    assert [covers_hour(of, HOUR + at * HOUR_MS) for at in (-1, 0, 9, 10)] == [False, True, True, False]
+    assert whole_hours(PeriodWindow(HOUR_MS, 2 * HOUR_MS)) == PeriodWindow(HOUR_MS, 2 * HOUR_MS)
+    assert whole_hours(PeriodWindow(HOUR_MS + 1, 2 * HOUR_MS + 1)) == PeriodWindow(HOUR_MS, 3 * HOUR_MS)
 
 
 def a_commitment(id: str = "c", **changes: object) -> Commitment:
@@ -164,9 +168,9 @@ def a_commitment(id: str = "c", **changes: object) -> Commitment:
     return Commitment.model_validate(facts)
 
 
-def a_use(seconds: int, pool: str = "a", gpu_type: str = "h200") -> PoolHour:
+def a_use(seconds: int, pool: str = "a", gpu_type: str = "h200") -> GpuHour:
     """Ready GPU-seconds of one pool."""
-    return PoolHour(pool, "t1", "", gpu_type, seconds * 1000, 0)
+    return GpuHour(pool, "t1", "", gpu_type, seconds * 1000, 0)
 
 
 def of_book(gpu_type: str) -> GpuPrice | None:

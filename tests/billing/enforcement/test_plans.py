@@ -8,20 +8,20 @@ from billing.audit.log import list_rows
 from billing.enforcement.limit_cache import read_rows
 from billing.enforcement.limit_settings import set_policy
 from billing.enforcement.plans import (
-    Standing,
+    PlanAssignment,
     assign_plan,
+    assignment_under_plan,
     create_plan,
     end_plan,
     find_plan,
     list_plans,
-    moved,
 )
-from billing.limits import Facts, limits_of
+from billing.limits import RequestFacts, limits_of
 from billing.prices.book import NewVersion, add_version, pinned_prices
 from billing.prices.files import FlatPrices
 from billing.tables.noisy import NoisyFinding
 from billing.tables.tenants import PLATFORM, Plan, PoolTerms
-from billing.tenants.pool_terms import find_terms, list_terms, set_terms, throttled
+from billing.tenants.pool_terms import find_terms, list_terms, set_terms, throttled_terms
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant, find_tenant, set_tenant
 from core.clock import now_ms
 from core.database import Database
@@ -51,11 +51,17 @@ async def cheap(database: Database) -> Plan:
 def test_what_is_a_tenants_own_goes_before_its_plans() -> None:
     """From nothing to a plan, to another, and to none again."""
     silver, gold = a_plan("silver"), a_plan("gold", "interactive")
-    assert moved(Standing(), None, silver) == Standing("silver", "standard")
-    assert moved(Standing("silver", "standard"), silver, gold) == Standing("gold", "interactive")
-    assert moved(Standing("own", "standard"), silver, gold) == Standing("own", "interactive")
-    assert moved(Standing("silver", "bulk"), silver, gold) == Standing("gold", "bulk")
-    assert moved(Standing("silver", "standard"), silver, None) == Standing()
+    assert assignment_under_plan(PlanAssignment(), None, silver) == PlanAssignment("silver", "standard")
+    assert assignment_under_plan(PlanAssignment("silver", "standard"), silver, gold) == PlanAssignment(
+        "gold", "interactive"
+    )
+    assert assignment_under_plan(PlanAssignment("own", "standard"), silver, gold) == PlanAssignment(
+        "own", "interactive"
+    )
+    assert assignment_under_plan(PlanAssignment("silver", "bulk"), silver, gold) == PlanAssignment(
+        "gold", "bulk"
+    )
+    assert assignment_under_plan(PlanAssignment("silver", "standard"), silver, None) == PlanAssignment()
 
 
 async def test_a_tenant_that_is_moved_pays_by_the_plans_book_from_the_next_request_on(
@@ -98,7 +104,7 @@ async def test_a_tenants_own_limit_stands_in_place_of_its_plans(
 
     async def limits(of: str) -> dict[str, int]:
         rows = await read_rows(database, of, now_ms())
-        found = limits_of(rows, Facts(of, "p", "k", "", "m"), now_ms())
+        found = limits_of(rows, RequestFacts(of, "p", "k", "", "m"), now_ms())
         return {each.dimension.value: each.limit for each in found.units}
 
     assert await limits(tenant) == {"requests_per_minute": 99, "tokens_per_minute": 1_000}
@@ -176,7 +182,7 @@ def test_a_throttle_is_the_lowest_cap_until_it_is_lifted() -> None:
     terms = PoolTerms(tenant_id="t", slots_max=8, tokens_max=500, reserve_tokens=300, updated_ms=2)
 
     def caps(*findings: NoisyFinding) -> tuple[int | None, int | None, int, int]:
-        under = throttled(terms, findings)
+        under = throttled_terms(terms, findings)
         return under.slots_max, under.tokens_max, under.reserve_tokens, under.updated_ms
 
     assert caps() == (8, 500, 300, 2)

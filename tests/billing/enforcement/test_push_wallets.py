@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from billing.enforcement.limit_cache import LimitBook
+from billing.enforcement.limit_cache import LimitCache
 from billing.enforcement.limit_settings import LIMITS_CHANGED
-from billing.enforcement.push_wallets import counts_in, enforce
+from billing.enforcement.push_wallets import counts_in, push_money_limits
 from billing.ledger.grant_spending import GrantKind
 from billing.limits import WALLET, WALLET_WINDOW, MoneyLimit, Scope
-from billing.periods import LAST_MS, Window
+from billing.periods import LAST_MS, PeriodWindow
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
 from billing.quota.client import SETTLED_KEEP_MS
@@ -132,7 +132,7 @@ async def test_a_grant_pays_for_nothing_from_its_end_on(sqlite: Database, settin
     now = now_ms()
     ends = now + 600_000
     await grant(sqlite, tenant, NewGrant(GrantKind.PROMO, 500, "a", expires_ms=ends))
-    book = LimitBook(sqlite)
+    book = LimitCache(sqlite)
     before = await book.limits_for(tenant, "p1", "k1", "u1", "m1", ends - 1)
     after = await book.limits_for(tenant, "p1", "k1", "u1", "m1", ends)
     assert ([each.limit_nano for each in before.money], [each.limit_nano for each in after.money]) == (
@@ -143,7 +143,7 @@ async def test_a_grant_pays_for_nothing_from_its_end_on(sqlite: Database, settin
 
 def counted(scope: Scope, of: str, accepted_ms: int = 1_000, period: str = "month") -> bool:
     """Whether a request counts for somebody, in the window from 1,000 ms on or in a wallet."""
-    window = WALLET_WINDOW if period == WALLET else Window(1_000, 2_000)
+    window = WALLET_WINDOW if period == WALLET else PeriodWindow(1_000, 2_000)
     facts: dict[str, Any] = {"accepted_ms": accepted_ms, "ended_ms": 1_500, "model": "m"}
     request = UsageRow(project_id="p", key_id="k", user_id="u", **facts)
     return counts_in(MoneyLimit(scope, of, period, window, 1), request)
@@ -169,7 +169,7 @@ async def test_gateways_hear_of_what_is_booked_by_hand(
     async with redis.pubsub() as listener:
         await listener.subscribe(CONTROL_CHANNEL)
         await soon(listener.get_message(timeout=None))
-        await enforce(sqlite, redis, tenant, "a")
+        await push_money_limits(sqlite, redis, tenant, "a")
         message = await soon(listener.get_message(timeout=None))
     assert message is not None
     heard = bytes(message["data"] or b"")  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ from sqlmodel import col, select
 
 from billing.booking.assess import assess
 from billing.booking.write import center_at
-from billing.ledger.rows import EntryRow, LineRow, RequestRow, RollupRow, TxnRow, UseRow
-from billing.ledger.transactions import HOUR_MS, Priced, post_usage
-from billing.ledger.verify import Verified, verify_books
+from billing.ledger.rows import EntryRow, LineRow, RollupRow, TxnRow, UsageEventRow, UseRow
+from billing.ledger.transactions import HOUR_MS, PricedUsage, post_usage
+from billing.ledger.verify import Verified, verify_ledger
 from billing.posting.biller import post
 from billing.tables.ledger import (
     CostCenter,
@@ -63,7 +63,7 @@ async def read(database: Database, table: Any, tenant: str = "t1") -> list[Any]:
 
 async def proven(database: Database, tenant: str = "t1") -> Verified:
     """The tenant's books, which are right."""
-    found = await verify_books(database, tenant)
+    found = await verify_ledger(database, tenant)
     assert found.faults == []
     return found
 
@@ -163,7 +163,7 @@ async def test_what_was_changed_behind_the_books_is_found(database: Database, wh
         await post(database, "default", [encode(an_event(request))])
     await proven(database)
     await tamper(database, TAMPERING[what])
-    assert (await verify_books(database, "t1")).faults
+    assert (await verify_ledger(database, "t1")).faults
 
 
 async def test_a_project_that_moves_leaves_its_past_where_it_was(database: Database) -> None:
@@ -196,7 +196,7 @@ async def test_a_project_that_moves_leaves_its_past_where_it_was(database: Datab
 @pytest.mark.parametrize(
     ("row", "table"),
     [
-        (RequestRow, UsageRow),
+        (UsageEventRow, UsageRow),
         (LineRow, UsageLine),
         (EntryRow, LedgerEntry),
         (TxnRow, LedgerTxn),
@@ -220,7 +220,7 @@ def test_each_moment_has_the_last_move_before_it(moments: list[int], at: int) ->
 def test_books_whose_rollups_are_being_rebuilt_stay_behind_with_them() -> None:
     """INV-26: Lines that came after the rebuild's place are its to add, so that none is added twice."""
     rows = assess("default", [encode(an_event())], 0).good
-    priced = [Priced(each.row, each.lines) for each in rows]
+    priced = [PricedUsage(each.row, each.lines) for each in rows]
     behind = LedgerHead(tenant_id="t1", txn_seq=4, line_seq=10, rolled_seq=7, sha256="x")
     posting = post_usage(behind, priced, lambda project, at_ms: "", 0)
     assert (posting.head.line_seq, posting.head.rolled_seq) == (14, 7)

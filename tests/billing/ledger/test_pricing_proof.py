@@ -11,11 +11,11 @@ from billing.ledger import pricing_proof
 from billing.ledger.pricing_proof import (
     ADMITTED_MS_MAX,
     KEPT_MS,
-    Asked,
-    Begun,
-    BookOf,
-    Pricing,
-    priced_wrong,
+    PricingCheck,
+    PricingHistory,
+    TenantPriceBook,
+    VersionStart,
+    pricing_fault,
 )
 from chaos.tampering.unguarded import unguarded_file
 from core.clock import now_ms
@@ -26,16 +26,19 @@ from tests.billing.events import PRICES, an_event, priced
 ANY = frozenset({"*"})
 HOUR_MS = 3_600_000
 BOOKS = {
-    "default": BookOf(None, [Begun(0, 1, ANY), Begun(10 * HOUR_MS, 2, ANY), Begun(20 * HOUR_MS, 3, ANY)]),
-    "own": BookOf("default", [Begun(5 * HOUR_MS, 1, frozenset({"large"}))]),
+    "default": TenantPriceBook(
+        None,
+        [VersionStart(0, 1, ANY), VersionStart(10 * HOUR_MS, 2, ANY), VersionStart(20 * HOUR_MS, 3, ANY)],
+    ),
+    "own": TenantPriceBook("default", [VersionStart(5 * HOUR_MS, 1, frozenset({"large"}))]),
 }
 
 
-def at(hour: float, book: str, version: int, model: str = "small", waited_ms: int = 100) -> Asked:
+def at(hour: float, book: str, version: int, model: str = "small", waited_ms: int = 100) -> PricingCheck:
     """A request that was accepted at an hour, and claimed after it had waited."""
     accepted = int(hour * HOUR_MS)
     claimed = accepted + waited_ms
-    return Asked("r", model, accepted, claimed, claimed + 1_000, claimed + 2_000, book, version)
+    return PricingCheck("r", model, accepted, claimed, claimed + 1_000, claimed + 2_000, book, version)
 
 
 @pytest.mark.parametrize(
@@ -61,20 +64,22 @@ def at(hour: float, book: str, version: int, model: str = "small", waited_ms: in
         (at(26, "own", 1, "large"), False),
     ],
 )
-def test_what_priced_a_request_was_in_force_when_it_was_admitted(request_of: Asked, right: bool) -> None:
+def test_what_priced_a_request_was_in_force_when_it_was_admitted(
+    request_of: PricingCheck, right: bool
+) -> None:
     """Of its book, or what that takes from its parent; between acceptance and claim; with what gateways kept.
     The tenant pays by `own` from the 15th hour to the 25th; what was before nobody knows."""
     paid_by = [(15 * HOUR_MS, "own"), (25 * HOUR_MS, "default")]
-    assert (priced_wrong(Pricing(BOOKS, paid_by), request_of) == "") is right
+    assert (pricing_fault(PricingHistory(BOOKS, paid_by), request_of) == "") is right
 
 
 def test_what_no_price_was_there_for_is_priced_as_of_when_it_was_booked() -> None:
     """Not as of its end: the first version began between the two."""
     begins = 30 * HOUR_MS
-    pricing = Pricing({"new": BookOf(None, [Begun(begins, 1, ANY)])}, [])
-    at_end = Asked("r", "small", begins - 9_000, begins - 8_000, begins - 7_000, begins - 1, "new", 1)
-    assert priced_wrong(pricing, at_end) != ""
-    assert priced_wrong(pricing, at_end._replace(posted_ms=begins)) == ""
+    pricing = PricingHistory({"new": TenantPriceBook(None, [VersionStart(begins, 1, ANY)])}, [])
+    at_end = PricingCheck("r", "small", begins - 9_000, begins - 8_000, begins - 7_000, begins - 1, "new", 1)
+    assert pricing_fault(pricing, at_end) != ""
+    assert pricing_fault(pricing, at_end._replace(posted_ms=begins)) == ""
 
 
 def test_verify_names_what_another_version_priced(

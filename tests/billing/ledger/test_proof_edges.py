@@ -19,10 +19,10 @@ from billing.ledger.proofs import (
     charge_proof,
     event_proof,
 )
-from billing.ledger.seals import Seals
+from billing.ledger.seals import LedgerSeals
 from billing.ledger.sources import Sources, source_faults
 from billing.ledger.transactions import chain_hash
-from billing.ledger.verify import Verified, follow_chain, verify_books
+from billing.ledger.verify import Verified, follow_chain, verify_ledger
 from billing.periods import HOUR_MS
 from billing.posting.biller import post
 from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
@@ -101,7 +101,7 @@ def test_each_line_of_a_charge_proves_it() -> None:
             ({"c1": later}, ["charge c1: end_ms: not what was booked"]),
             ({}, ["charge c1: it was deleted"]),
         ):
-            assert source_faults(txn, [line], Sources({}, charges), Seals(True)) == faults
+            assert source_faults(txn, [line], Sources({}, charges), LedgerSeals(True)) == faults
 
 
 async def test_that_others_were_erased_excuses_nothing(sqlite: Database) -> None:
@@ -177,7 +177,7 @@ async def test_the_last_hash_is_that_of_the_head(sqlite: Database) -> None:
 async def test_who_reads_on_knows_what_was_read_by_its_hash(sqlite: Database) -> None:
     """A mark names a transaction and its hash: the same number with another one is another one."""
     await booked(sqlite, "r1", "r2")
-    read = await verify_books(sqlite, "t1")
+    read = await verify_ledger(sqlite, "t1")
     async with sqlite.session() as session:
         head = await session.get_one(LedgerHead, "t1")
         for sha256, faults in (

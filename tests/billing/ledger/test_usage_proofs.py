@@ -17,9 +17,9 @@ from billing.ledger.derived import rollup_differences
 from billing.ledger.proofs import KEPT_OF_WORDS, WHOLE, event_proof, words_proof
 from billing.ledger.rows import EntryRow, LineRow, TxnRow
 from billing.ledger.transactions import chain_hash
-from billing.ledger.verify import Verified, verify_books
+from billing.ledger.verify import Verified, verify_ledger
 from billing.posting.biller import post
-from billing.reconciliation.rebuild_rollups import mend_rollups
+from billing.reconciliation.rebuild_rollups import rebuild_wrong_rollups
 from billing.tables.ledger import LedgerTxn
 from billing.tables.tenants import UsageRow
 from billing.tenants.tenancy import create_tenant
@@ -43,7 +43,7 @@ async def booked(db: Database, *requests: str, tenant: str = "t1") -> None:
 
 async def found(db: Database, tenant: str = "t1") -> str:
     """What verifying says, in one text."""
-    return "\n".join((await verify_books(db, tenant)).faults)
+    return "\n".join((await verify_ledger(db, tenant)).faults)
 
 
 EDITS = {
@@ -88,7 +88,7 @@ async def test_a_fact_of_a_request_that_was_changed_is_named(sqlite: Database) -
     assert await found(sqlite) == ""
     for number, (name, value) in enumerate(EDITS.items()):
         await tamper(sqlite, f"UPDATE usage_event SET {name} = {value} WHERE request_id = 'r{number}'")
-    faults = (await verify_books(sqlite, "t1")).faults
+    faults = (await verify_ledger(sqlite, "t1")).faults
     for number, name in enumerate(EDITS):
         own = [fault for fault in faults if f"request r{number}:" in fault]
         assert len(own) == 1, (name, own)
@@ -199,15 +199,15 @@ async def test_what_an_older_version_booked_is_sealed_once_and_proved_from_then_
     monkeypatch.setattr(sealing, "PAUSE_SECONDS", 0)
     await old_books(database, monkeypatch, "r1", "r2", "r3")
     await booked(database, "r4")
-    books = await verify_books(database, "t1")
+    books = await verify_ledger(database, "t1")
     assert (books.faults, books.seals.unsealed, books.seals.proved_from_txn) == ([], 3, 4)
     assert (await seal(database, "t1"), await seal(database, "t1")) == (3, 0)
     await old_books(database, monkeypatch, "r5")
     await booked(database, "r6")
-    books = await verify_books(database, "t1")
+    books = await verify_ledger(database, "t1")
     assert (books.faults, books.seals.sealed, books.seals.unsealed) == ([], 3, 1)
     assert await seal(database, "t1") == 1
-    books = await verify_books(database, "t1")
+    books = await verify_ledger(database, "t1")
     assert (books.faults, books.seals.sealed, books.seals.unsealed, books.txns) == ([], 4, 0, 9)
     await tamper(database, "UPDATE usage_event SET user_id = 'u9' WHERE request_id = 'r3'")
     assert f"transaction 6: {seals.NOT_SEALED}" in await found(database)
@@ -230,7 +230,7 @@ async def test_erasing_breaks_no_seal(sqlite: Database, monkeypatch: pytest.Monk
     )
     async with sqlite.transaction() as session:
         await record(session, "t1", "user.erase", OPAQUE, None, {"erased_ms": 1})
-    books = await verify_books(sqlite, "t1")
+    books = await verify_ledger(sqlite, "t1")
     assert (books.faults, books.seals.sealed) == ([], 1)
 
 
@@ -291,7 +291,7 @@ async def test_a_seal_is_no_money_and_books_go_on_behind_it(
     assert txn.first_line_seq == txn.last_line_seq + 1
     assert txn.posted_ms > 0
     await booked(sqlite, "r2")
-    books: Verified = await verify_books(sqlite, "t1")
+    books: Verified = await verify_ledger(sqlite, "t1")
     assert (books.faults, books.seals.sealed_ms) == ([], txn.posted_ms)
 
 
@@ -330,16 +330,16 @@ def test_a_rollup_is_compared_by_its_key(kept: dict[Any, Any], match: str) -> No
 async def test_rollups_are_made_again_only_from_books_that_are_whole(sqlite: Database) -> None:
     """A request that was changed would be in them as it was changed."""
     await booked(sqlite, "r1", "r2")
-    assert await mend_rollups(sqlite, "t1") == 0
+    assert await rebuild_wrong_rollups(sqlite, "t1") == 0
     edit = "UPDATE rollup_hour SET user_id = 'u9'"
     await tamper(sqlite, edit)
-    assert await mend_rollups(sqlite, "t1") == 1
+    assert await rebuild_wrong_rollups(sqlite, "t1") == 1
     assert await found(sqlite) == ""
     (row,) = await list_rows(sqlite, "t1")
     assert (row.action, "'u9', not" in row.after) == ("reconciliation.rebuild", True)
     await tamper(sqlite, edit, "UPDATE usage_event SET user_id = 'u9' WHERE request_id = 'r1'")
     with pytest.raises(Refused, match="the books themselves are wrong"):
-        await mend_rollups(sqlite, "t1")
+        await rebuild_wrong_rollups(sqlite, "t1")
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ async def test_rollups_that_are_said_to_be_behind_are_named(seq: str, sqlite: Da
     await booked(sqlite, "r1", "r2")
     await tamper(sqlite, "DELETE FROM rollup_hour", f"UPDATE ledger_head SET rolled_seq = {seq}")
     assert "rollups go up to line" in await found(sqlite)
-    assert await mend_rollups(sqlite, "t1") > 0
+    assert await rebuild_wrong_rollups(sqlite, "t1") > 0
     await booked(sqlite, "r3")
     assert await found(sqlite) == ""
 

@@ -7,12 +7,12 @@ import pytest
 
 from billing.noisy.detect import (
     WAIT_EDGES_MS,
-    Known,
+    FindingStep,
+    KnownFindings,
     Noise,
     Rules,
     Span,
-    Step,
-    Use,
+    TenantLoad,
     decide,
     observe,
     own_pool,
@@ -35,9 +35,9 @@ SMALL = Rules(
 )
 
 
-def did(work: int, place: int = AT_100, requests: int = 2, slot_ms: int = 1_000) -> Use:
+def did(work: int, place: int = AT_100, requests: int = 2, slot_ms: int = 1_000) -> TenantLoad:
     """What a tenant did in a span: its requests waited equally long, and held 10 tokens each."""
-    return Use(requests, work, work, slot_ms, slot_ms * 10, Counter({place: requests}))
+    return TenantLoad(requests, work, work, slot_ms, slot_ms * 10, Counter({place: requests}))
 
 
 def pool(hog: int, quiet: int, *windows: int) -> list[Span]:
@@ -73,11 +73,11 @@ def test_the_rules_are_those_that_operators_are_told() -> None:
 
 def test_what_was_done_adds_up() -> None:
     """Nothing at first; each fact by itself."""
-    whole = Use()
-    assert whole == Use(0, 0, 0, 0, 0, Counter())
+    whole = TenantLoad()
+    assert whole == TenantLoad(0, 0, 0, 0, 0, Counter())
     for _ in range(2):
-        whole.add(Use(1, 2, 3, 4, 5, Counter({6: 7})))
-    assert whole == Use(2, 4, 6, 8, 10, Counter({6: 14}))
+        whole.add(TenantLoad(1, 2, 3, 4, 5, Counter({6: 7})))
+    assert whole == TenantLoad(2, 4, 6, 8, 10, Counter({6: 14}))
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_what_is_seen_of_a_window_is_per_time() -> None:
     assert (seen.others_requests, seen.used.requests, seen.share) == (4, 6, 0.9)
     for spans, back in (([], 0), ([span], 1), ([span], 2)):
         nothing = observe("hog", spans, {}, SMALL, back)
-        assert (nothing.used, nothing.share, nothing.fair, nothing.slots) == (Use(), 0.0, 1.0, 0.0)
+        assert (nothing.used, nothing.share, nothing.fair, nothing.slots) == (TenantLoad(), 0.0, 1.0, 0.0)
         assert (nothing.others_requests, nothing.hot) == (0, False)
 
 
@@ -186,21 +186,21 @@ def test_a_finding_is_closed_when_it_was_calm_for_so_long() -> None:
     """Since it was opened, or throttled, and as far as is known; not a span sooner."""
     calm: list[Span] = [{"hog": did(50), "quiet": did(50)}] * 3
 
-    def after(now: int, known: Known, spans: list[Span] = calm) -> Step:
+    def after(now: int, known: KnownFindings, spans: list[Span] = calm) -> FindingStep:
         step, noise = decide("hog", spans, {}, replace(known, baseline_wait_ms=100), now, SMALL)
         assert noise == observe("hog", spans, {}, SMALL, baseline_ms=100)
         return step
 
-    opened = Known(open_since_ms=10_000)
-    assert (after(12_999, opened), after(13_000, opened)) == (Step.KEEP, Step.CLOSE)
-    assert after(13_000, opened, calm[:2]) is Step.KEEP
-    throttled = Known(open_since_ms=10_000, throttled_since_ms=11_000)
-    assert (after(13_999, throttled), after(14_000, throttled)) == (Step.KEEP, Step.CLOSE)
+    opened = KnownFindings(open_since_ms=10_000)
+    assert (after(12_999, opened), after(13_000, opened)) == (FindingStep.KEEP, FindingStep.CLOSE)
+    assert after(13_000, opened, calm[:2]) is FindingStep.KEEP
+    throttled = KnownFindings(open_since_ms=10_000, throttled_since_ms=11_000)
+    assert (after(13_999, throttled), after(14_000, throttled)) == (FindingStep.KEEP, FindingStep.CLOSE)
     loud = pool(900, 100, AT_1600)
-    assert after(20_000, opened, [*loud, *calm, *calm[:1]]) is Step.CLOSE
-    assert after(20_000, opened, [*loud, *calm]) is Step.KEEP, "a window of its end was loud"
-    assert after(20_000, opened, [*calm, *loud]) is Step.KEEP
-    assert after(20_000, opened, [*calm[:1], *loud, *calm[:2]]) is Step.KEEP
+    assert after(20_000, opened, [*loud, *calm, *calm[:1]]) is FindingStep.CLOSE
+    assert after(20_000, opened, [*loud, *calm]) is FindingStep.KEEP, "a window of its end was loud"
+    assert after(20_000, opened, [*calm, *loud]) is FindingStep.KEEP
+    assert after(20_000, opened, [*calm[:1], *loud, *calm[:2]]) is FindingStep.KEEP
 
 
 @pytest.mark.parametrize(
@@ -218,32 +218,40 @@ def test_a_throttle_is_kept_for_who_would_take_more(
     """Each bound by itself."""
     rules = replace(SMALL, wait_ms_min=1_600)
     span: Span = {"hog": did(50, own_wait, slot_ms=slot_ms), "quiet": did(50, requests=others)}
-    known = Known(1_000, 100, 1_000, slots_max=5)
-    assert (decide("hog", [span] * 4, {}, known, 9_000, rules)[0] is Step.CLOSE) is closed
+    known = KnownFindings(1_000, 100, 1_000, slots_max=5)
+    assert (decide("hog", [span] * 4, {}, known, 9_000, rules)[0] is FindingStep.CLOSE) is closed
 
 
 def test_of_whom_hardly_anything_is_known_its_throttle_stays() -> None:
     """Too few requests of its own to say that it waits for nothing."""
     span: Span = {"hog": did(50, requests=1, slot_ms=5_000), "quiet": did(50)}
-    assert decide("hog", [span] * 4, {}, Known(1_000, 100, 1_000, slots_max=5), 9_000, SMALL)[0] is Step.KEEP
+    assert (
+        decide("hog", [span] * 4, {}, KnownFindings(1_000, 100, 1_000, slots_max=5), 9_000, SMALL)[0]
+        is FindingStep.KEEP
+    )
 
 
 def test_noise_is_found_when_it_was_seen_so_often_in_a_row() -> None:
     """And what is returned with it is the last of it; nothing of who was dismissed lately."""
     spans = pool(500, 500, *[AT_100] * 4)
     loud = pool(2_000, 50, AT_1600)
-    found = [decide("hog", [*spans, *loud[:count]], {}, Known(), 1, SMALL) for count in (1, 2)]
-    assert [step for step, _ in found] == [Step.NOTHING, Step.OPEN]
+    found = [decide("hog", [*spans, *loud[:count]], {}, KnownFindings(), 1, SMALL) for count in (1, 2)]
+    assert [step for step, _ in found] == [FindingStep.NOTHING, FindingStep.OPEN]
     assert found[1][1] == observe("hog", [*spans, *loud], {}, SMALL)
-    assert decide("hog", [*spans, *loud], {}, Known(dismissed_ms=1), 1, SMALL) == (Step.NOTHING, None)
+    assert decide("hog", [*spans, *loud], {}, KnownFindings(dismissed_ms=1), 1, SMALL) == (
+        FindingStep.NOTHING,
+        None,
+    )
 
 
 def test_a_throttle_and_a_proposal_of_next_to_nothing() -> None:
     """One request at least, and one worker."""
-    idle = Noise("hog", 0.5, 0.5, Use(), 0.0, 0.0, 0.0, 0, None, None, hot=False)
+    idle = Noise("hog", 0.5, 0.5, TenantLoad(), 0.0, 0.0, 0.0, 0, None, None, hot=False)
     assert throttle_slots(idle, reserve_tokens=0) == throttle_slots(idle, reserve_tokens=99) == 1
     assert own_pool(idle, worker_slots=4) == {"slots": 1, "kv_tokens": 0, "workers": 1}
-    busy = replace(idle, slots=4.0, tokens_in_flight=400.0, used=Use(slot_ms=2, token_ms=20), pool_slots=3.9)
+    busy = replace(
+        idle, slots=4.0, tokens_in_flight=400.0, used=TenantLoad(slot_ms=2, token_ms=20), pool_slots=3.9
+    )
     assert own_pool(busy, worker_slots=0) == {"slots": 5, "kv_tokens": 500, "workers": 5}
     assert [throttle_slots(busy, reserve) for reserve in (0, 10, 11)] == [1, 1, 2]
     assert throttle_slots(replace(busy, pool_slots=6.0), reserve_tokens=0) == 3

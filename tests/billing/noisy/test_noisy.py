@@ -10,12 +10,12 @@ import pytest
 
 from billing.noisy.detect import (
     WAIT_EDGES_MS,
-    Known,
+    FindingStep,
+    KnownFindings,
     Noise,
     Rules,
     Span,
-    Step,
-    Use,
+    TenantLoad,
     decide,
     observe,
     own_pool,
@@ -28,11 +28,13 @@ QUIET, HOG = "quiet", "hog"
 BEFORE = 40  # spans of peace
 
 
-def use(work: int, wait_ms: int, requests: int = 6, slots: float = 1.0) -> Use:
+def use(work: int, wait_ms: int, requests: int = 6, slots: float = 1.0) -> TenantLoad:
     """What a tenant did in a span: its requests all waited equally long."""
     place = min(bisect_left(WAIT_EDGES_MS, wait_ms), len(WAIT_EDGES_MS) - 1)
     slot_ms = round(slots * RULES.span_ms)
-    return Use(requests, work, work, slot_ms, slot_ms * 100, Counter({place: requests} if requests else {}))
+    return TenantLoad(
+        requests, work, work, slot_ms, slot_ms * 100, Counter({place: requests} if requests else {})
+    )
 
 
 def peace(spans: int = BEFORE) -> list[Span]:
@@ -46,9 +48,9 @@ def noise(spans: int, wait_ms: int = 3_000, share: float = 0.9) -> list[Span]:
     return [{QUIET: use(1_000 - work, wait_ms), HOG: use(work, 9_000, slots=8 * share)} for _ in range(spans)]
 
 
-def step(spans: Sequence[Span], tenant: str = HOG, weights: Mapping[str, float] | None = None) -> Step:
+def step(spans: Sequence[Span], tenant: str = HOG, weights: Mapping[str, float] | None = None) -> FindingStep:
     """What is decided of a tenant of whom nothing is known."""
-    return decide(tenant, spans, weights or {}, Known(), len(spans) * RULES.span_ms, RULES)[0]
+    return decide(tenant, spans, weights or {}, KnownFindings(), len(spans) * RULES.span_ms, RULES)[0]
 
 
 @dataclass
@@ -61,17 +63,19 @@ class Played:
 
 def play(spans: Sequence[Span], throttle: int | None = None) -> Played:
     """Decide at the end of every span, as the biller does; `throttle`: the cap that each finding brings."""
-    played, known = Played(), Known()
+    played, known = Played(), KnownFindings()
     for until in range(1, len(spans) + 1):
         now = until * RULES.span_ms
         done, seen = decide(HOG, spans[:until], {}, known, now, RULES)
-        if done is Step.OPEN:
+        if done is FindingStep.OPEN:
             assert seen is not None
             played.opened.append(until)
-            known = Known(now, seen.baseline_wait_ms, now if throttle else None, throttle, known.relapses)
-        elif done is Step.CLOSE:
+            known = KnownFindings(
+                now, seen.baseline_wait_ms, now if throttle else None, throttle, known.relapses
+            )
+        elif done is FindingStep.CLOSE:
             played.closed.append(until)
-            known = Known(relapses=known.relapses + 1)
+            known = KnownFindings(relapses=known.relapses + 1)
     return played
 
 
@@ -80,29 +84,29 @@ def test_who_takes_far_more_than_its_share_while_others_wait_is_noisy() -> None:
     played = play(peace() + noise(20))
     assert len(played.opened) == 1
     assert BEFORE < played.opened[0] <= BEFORE + 12
-    assert step(peace() + noise(20), QUIET) is Step.NOTHING
+    assert step(peace() + noise(20), QUIET) is FindingStep.NOTHING
     assert suspects(peace() + noise(20), {}, RULES) == [HOG]
 
 
 def test_a_tenant_that_is_alone_on_a_pool_is_never_noisy() -> None:
     """INV-29: However much it takes, and however long it waits for itself."""
     alone: list[Span] = [{HOG: use(10_000, 60_000, slots=16)} for _ in range(60)]
-    assert step(alone) is Step.NOTHING
+    assert step(alone) is FindingStep.NOTHING
     assert suspects(alone, {}, RULES) == []
 
 
 def test_a_tenant_within_its_weight_is_not_noisy() -> None:
     """INV-29: Who pays for most of a pool may use it."""
     spans = peace() + noise(20, share=0.8)
-    assert step(spans, weights={HOG: 4.0, QUIET: 1.0}) is Step.NOTHING
-    assert step(spans) is Step.OPEN
+    assert step(spans, weights={HOG: 4.0, QUIET: 1.0}) is FindingStep.NOTHING
+    assert step(spans) is FindingStep.OPEN
 
 
 def test_nobody_is_noisy_while_others_do_not_wait_longer() -> None:
     """An idle pool is anybody's; and what is slow now was slow before."""
-    assert step(peace() + noise(20, wait_ms=250)) is Step.NOTHING
+    assert step(peace() + noise(20, wait_ms=250)) is FindingStep.NOTHING
     slow: list[Span] = [{QUIET: use(500, 2_500), HOG: use(500, 2_500)} for _ in range(BEFORE)]
-    assert step(slow + noise(20, wait_ms=3_000)) is Step.NOTHING
+    assert step(slow + noise(20, wait_ms=3_000)) is FindingStep.NOTHING
 
 
 def test_who_waits_behind_its_own_backlog_is_nobodys_victim() -> None:
@@ -111,16 +115,16 @@ def test_who_waits_behind_its_own_backlog_is_nobodys_victim() -> None:
         {QUIET: use(100, 200), HOG: use(600, 200), "third": use(300, 200)} for _ in range(BEFORE)
     ]
     spans += [{QUIET: use(100, 250), HOG: use(600, 90_000), "third": use(300, 250)} for _ in range(20)]
-    assert [step(spans, tenant) for tenant in (QUIET, HOG, "third")] == [Step.NOTHING] * 3
+    assert [step(spans, tenant) for tenant in (QUIET, HOG, "third")] == [FindingStep.NOTHING] * 3
 
 
 def test_nobody_is_noisy_where_nothing_is_known_of_before() -> None:
     """A pool that just came up, others that just came, or hardly any requests."""
-    assert step(noise(20)) is Step.NOTHING
-    assert step([{HOG: use(500, 200)} for _ in range(BEFORE)] + noise(20)) is Step.NOTHING
+    assert step(noise(20)) is FindingStep.NOTHING
+    assert step([{HOG: use(500, 200)} for _ in range(BEFORE)] + noise(20)) is FindingStep.NOTHING
     few: list[Span] = [{QUIET: use(10, 3_000, requests=0), HOG: use(990, 200)} for _ in range(20)]
-    assert step(peace() + few) is Step.NOTHING
-    assert step([]) is Step.NOTHING
+    assert step(peace() + few) is FindingStep.NOTHING
+    assert step([]) is FindingStep.NOTHING
 
 
 def test_a_short_burst_is_not_noise() -> None:
@@ -145,15 +149,15 @@ def test_noise_that_comes_and_goes_does_not_flap() -> None:
 def test_each_relapse_takes_twice_as_much_calm(relapses: int, calm: int) -> None:
     """INV-29: One span less is not enough; it doubles four times at most."""
 
-    def after(quiet: int) -> Step:
+    def after(quiet: int) -> FindingStep:
         spans = peace() + noise(16) + peace(quiet)
-        known = Known(BEFORE * RULES.span_ms, 200, relapses=relapses)
+        known = KnownFindings(BEFORE * RULES.span_ms, 200, relapses=relapses)
         return decide(HOG, spans, {}, known, len(spans) * RULES.span_ms, RULES)[0]
 
-    first_calm = next(quiet for quiet in range(200) if after(quiet) is Step.CLOSE)
+    first_calm = next(quiet for quiet in range(200) if after(quiet) is FindingStep.CLOSE)
     assert first_calm >= calm
     assert first_calm < calm + RULES.window_spans
-    assert after(first_calm - 1) is Step.KEEP
+    assert after(first_calm - 1) is FindingStep.KEEP
 
 
 def test_a_throttle_stays_while_the_tenant_is_at_its_cap() -> None:
@@ -182,9 +186,9 @@ def test_what_was_dismissed_is_not_found_again_for_a_day() -> None:
     """An operator who knows better is not asked every two minutes."""
     spans = peace() + noise(20)
     now = len(spans) * RULES.span_ms
-    assert decide(HOG, spans, {}, Known(dismissed_ms=now - 1), now, RULES)[0] is Step.NOTHING
-    long_ago = Known(dismissed_ms=now - RULES.dismissed_ms)
-    assert decide(HOG, spans, {}, long_ago, now, RULES)[0] is Step.OPEN
+    assert decide(HOG, spans, {}, KnownFindings(dismissed_ms=now - 1), now, RULES)[0] is FindingStep.NOTHING
+    long_ago = KnownFindings(dismissed_ms=now - RULES.dismissed_ms)
+    assert decide(HOG, spans, {}, long_ago, now, RULES)[0] is FindingStep.OPEN
 
 
 def test_a_throttle_is_the_fair_share_of_what_ran_and_never_below_the_reserve() -> None:
@@ -193,7 +197,7 @@ def test_a_throttle_is_the_fair_share_of_what_ran_and_never_below_the_reserve() 
     assert (round(seen.share, 2), seen.fair) == (0.9, 0.5)
     assert throttle_slots(seen, reserve_tokens=0) == 4  # half of the 8.2 that ran
     assert throttle_slots(seen, reserve_tokens=650) == 7  # of 100 tokens each
-    small = Noise(HOG, 0.9, 0.1, Use(), 1.0, 1.0, 1.0, 10, 1, 1, hot=True)
+    small = Noise(HOG, 0.9, 0.1, TenantLoad(), 1.0, 1.0, 1.0, 10, 1, 1, hot=True)
     assert throttle_slots(small, reserve_tokens=500) == 1
     assert own_pool(seen, worker_slots=4) == {"slots": 9, "kv_tokens": 900, "workers": 3}
 
@@ -214,9 +218,9 @@ def test_in_random_histories_nobody_within_its_share_is_ever_noisy() -> None:
             for _ in range(60)
         ]
         for tenant in "abc":
-            done, seen = decide(tenant, spans, weights, Known(), len(spans) * RULES.span_ms, RULES)
+            done, seen = decide(tenant, spans, weights, KnownFindings(), len(spans) * RULES.span_ms, RULES)
             assert seen is not None
-            if done is Step.OPEN:
+            if done is FindingStep.OPEN:
                 assert seen.share > seen.fair
                 assert seen.others_wait_ms is not None
                 assert seen.baseline_wait_ms is not None
@@ -246,7 +250,7 @@ def test_nobody_who_is_alone_or_within_its_share_is_ever_found() -> None:
         }
         for tenant in spans[0]:
             within = work[tenant] * sum(weights.values()) <= weights[tenant] * sum(work.values())
-            is_found = step(spans, tenant, weights) is Step.OPEN
+            is_found = step(spans, tenant, weights) is FindingStep.OPEN
             assert not (is_found and within), (tenant, work, weights)
             found += is_found
     assert found

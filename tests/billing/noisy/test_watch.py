@@ -7,7 +7,7 @@ from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.audit.log import list_rows
-from billing.noisy.detect import Rules, State
+from billing.noisy.detect import FindingState, Rules
 from billing.noisy.findings import accept, dismiss, find_finding, list_findings
 from billing.noisy.watch import POSTED_AFTER_MS, NoisyWatch, read_spans
 from billing.posting.biller import post
@@ -21,7 +21,7 @@ from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
 from engine.api import PoolQueue
-from server.pools.tenant_terms import Terms
+from server.pools.tenant_terms import TenantTermsSync
 from tests.billing.events import an_event
 
 POOL = "default"
@@ -42,7 +42,9 @@ class Town:
         """What may be done about noise, from the next look on."""
         settings = self._settings.model_copy(update={"noisy_neighbours": mode})
         self.watch = NoisyWatch(self.db, self.redis, settings, RULES)
-        self.terms = Terms(self.db, self.redis, {POOL: PoolQueue(self.redis, POOL, settings)}, settings)
+        self.terms = TenantTermsSync(
+            self.db, self.redis, {POOL: PoolQueue(self.redis, POOL, settings)}, settings
+        )
 
     async def spans(self, number: int, hog_tokens: int, wait_ms: int, hog_ms: int = 3_000) -> None:
         """So many spans in which both ask ten times, and a look at the end of each."""
@@ -108,7 +110,7 @@ async def test_noise_is_found_throttled_and_forgiven(
     assert await town.slots_max() is None
     await town.spans(12, hog_tokens=2_000, wait_ms=5_000, hog_ms=20_000)
     (found,) = await list_findings(sqlite)
-    assert (found.tenant_id, found.pool, found.state) == (town.hog, POOL, State.OPEN)
+    assert (found.tenant_id, found.pool, found.state) == (town.hog, POOL, FindingState.OPEN)
     assert (found.share_permille > 800, found.fair_permille) == (True, 500)
     assert found.others_wait_ms >= 5_000 > 1_000 > found.baseline_wait_ms >= 200
     assert found.proposal["slots"] >= found.proposal["slots_used"] > 4
@@ -117,7 +119,7 @@ async def test_noise_is_found_throttled_and_forgiven(
     assert 1 <= found.slots_max < found.proposal["slots_used"]
     await town.spans(RULES.window_spans + RULES.calm_spans + 4, hog_tokens=100, wait_ms=200, hog_ms=500)
     (closed,) = await list_findings(sqlite, with_closed=True)
-    assert (closed.state, closed.lifted_ms) == (State.CALM, closed.closed_ms)
+    assert (closed.state, closed.lifted_ms) == (FindingState.CALM, closed.closed_ms)
     assert await town.slots_max() is None
     actions = [row.action for row in await list_rows(sqlite, town.hog) if row.source == "process"]
     assert actions[:2] == ["tenant.lift_throttle", "tenant.throttle"]
@@ -164,7 +166,7 @@ async def test_by_default_noise_is_only_proposed_and_an_operator_decides(
     await accept(sqlite, redis, found.id, "ticket 7")
     assert await town.slots_max() == found.slots_max
     await town.spans(2, hog_tokens=2_000, wait_ms=5_000)
-    assert (await find_finding(sqlite, found.id)).state == State.ACCEPTED
+    assert (await find_finding(sqlite, found.id)).state == FindingState.ACCEPTED
     assert await town.slots_max() == found.slots_max
     await dismiss(sqlite, redis, found.id, "a load test that was agreed on")
     assert await town.slots_max() is None
@@ -266,4 +268,4 @@ async def test_what_is_only_proposed_from_now_on_throttles_nobody(
     await town.spans(1, hog_tokens=2_000, wait_ms=5_000)
     assert await town.slots_max() is None
     (found,) = await list_findings(sqlite)
-    assert (found.state, found.lifted_ms is None) == (State.OPEN, False)
+    assert (found.state, found.lifted_ms is None) == (FindingState.OPEN, False)

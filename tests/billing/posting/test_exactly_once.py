@@ -19,13 +19,13 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from billing.booking.assess import Quarantined
-from billing.ledger.verify import verify_books
+from billing.ledger.verify import verify_ledger
 from billing.posting.biller import Biller, post, post_in_parts
 from billing.posting.quarantine import held_events
 from billing.posting.usage_stream import EndedStream
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
-from billing.reconciliation.comparison import State
+from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.run import Reconciliation
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, UsageEvent, encode, ended_stream
 from chaos.installation import postgres
@@ -104,7 +104,7 @@ async def _posted(
         for batch in batches:
             await post(database, "default", [encode(event) for event in batch])
         for tenant in ("t0", "t1"):
-            assert (await verify_books(database, tenant)).faults == []
+            assert (await verify_ledger(database, tenant)).faults == []
         return await totals(database)
 
 
@@ -145,7 +145,7 @@ async def test_the_whole_stream_again_changes_nothing(
     assert await totals(database, redis) == before
     reconciliation = Reconciliation(database, redis, settings)
     for tenant in ("t0", "t1"):
-        assert {each.state for each in await reconciliation.run(tenant_id=tenant)} == {State.EQUAL}
+        assert {each.state for each in await reconciliation.run(tenant_id=tenant)} == {ComparisonState.EQUAL}
 
 
 async def test_two_billers_on_one_stream_count_what_one_does(
@@ -173,7 +173,7 @@ async def test_two_billers_on_one_stream_count_what_one_does(
     await asyncio.gather(*(work(stream) for stream in streams))
     reconciliation = Reconciliation(database, redis, settings)
     for tenant in ("t0", "t1"):
-        assert {each.state for each in await reconciliation.run(tenant_id=tenant)} == {State.EQUAL}
+        assert {each.state for each in await reconciliation.run(tenant_id=tenant)} == {ComparisonState.EQUAL}
     found = await totals(database)
     assert found["events"] == [(8, sum(e.cost_nano for e in CORPUS), sum(e.output_text for e in CORPUS))]
 

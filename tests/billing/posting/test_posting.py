@@ -8,7 +8,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalErr
 
 from billing.booking.assess import Quarantined, assess, conflicts
 from billing.posting import biller
-from billing.posting.biller import refuses_the_data
+from billing.posting.biller import is_data_error
 from billing.usage import UsageOwner, encode
 from core.names import name_of
 from tests.billing.events import PRICES, an_event
@@ -151,7 +151,7 @@ def test_what_a_database_would_refuse_again_is_told_from_what_it_cannot_do_now(
     error: DBAPIError, is_refused: bool
 ) -> None:
     """Data exceptions and constraints are held; a full disk or a lost race is tried again."""
-    assert refuses_the_data(error) is is_refused
+    assert is_data_error(error) is is_refused
 
 
 def test_what_is_done_now_and_then_is_due_at_once_and_again_when_its_time_is_over(
@@ -160,7 +160,7 @@ def test_what_is_done_now_and_then_is_due_at_once_and_again_when_its_time_is_ove
     """From when it was last found due."""
     times = [100.0, 100.0, 101.9, 102.0, 103.9, 105.0, 106.9, 107.0]
     monkeypatch.setattr(biller, "time", SimpleNamespace(monotonic=iter(times).__next__))
-    every = biller._Every(2.0)  # pyright: ignore[reportPrivateUsage]
+    every = biller._Interval(2.0)  # pyright: ignore[reportPrivateUsage]
     found = [every.due() for _ in times]
     assert found == [True, False, False, True, False, True, False, True]
 

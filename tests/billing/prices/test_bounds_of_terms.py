@@ -11,13 +11,13 @@ from billing.closing.period_commitments import MISTAKE_MS_MAX, NewCommitment, co
 from billing.dedicated_pools import commitments as of_gpus
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, end_gpu_commitment
 from billing.money import NANO
-from billing.periods import AHEAD_MS_MAX, HOUR_MS, LAST_MS, Period, Window, window_at
+from billing.periods import AHEAD_MS_MAX, HOUR_MS, LAST_MS, Period, PeriodWindow, window_at
 from billing.prices import book, withdrawals
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
 from billing.prices.rating import Meter
 from billing.prices.tiers import QUANTITY_MAX
-from billing.prices.true_up import Committed
+from billing.prices.true_up import CommittedInPeriod
 from billing.prices.withdrawals import NOTICE_MS, withdraw_version
 from billing.prices.written_tiers import PRICE_NANO_MAX
 from billing.tables.tenants import PriceVersion, Tenant
@@ -28,7 +28,7 @@ from core.errors import Refused
 NOW = 4_070_908_800_000  # in 2099: what has not begun by any clock may be withdrawn
 DAY_MS = 24 * HOUR_MS
 MONTH = window_at(Period.MONTH, ZoneInfo("UTC"), NOW)
-YEAR = Window(MONTH.start_ms, MONTH.end_ms + 300 * DAY_MS)
+YEAR = PeriodWindow(MONTH.start_ms, MONTH.end_ms + 300 * DAY_MS)
 
 
 @pytest.fixture
@@ -166,8 +166,8 @@ async def _acme(db: Database) -> Tenant:
 
 async def test_a_commitment_begins_within_13_months_or_is_meant(sqlite: Database) -> None:
     """And with the running month at the earliest."""
-    acme, new = await _acme(sqlite), NewCommitment(Committed(NANO), MONTH)
-    far = NewCommitment(Committed(NANO), MONTH, far_ahead=True)
+    acme, new = await _acme(sqlite), NewCommitment(CommittedInPeriod(NANO), MONTH)
+    far = NewCommitment(CommittedInPeriod(NANO), MONTH, far_ahead=True)
     soon = MONTH.start_ms - AHEAD_MS_MAX
     await commit(sqlite, acme, new, dry_run=True, now=soon)
     await _refused(commit(sqlite, acme, new, dry_run=True, now=soon - 1), "13 months")
@@ -177,25 +177,25 @@ async def test_a_commitment_begins_within_13_months_or_is_meant(sqlite: Database
 
 
 GOOD = (
-    (Committed(PRICE_NANO_MAX), 0),
-    (Committed(1), 24),
-    (Committed(1, "*", Meter.OUTPUT, 1, 0), 1),
-    (Committed(1, "m", Meter.OUTPUT, QUANTITY_MAX - 1, PRICE_NANO_MAX), 1),
+    (CommittedInPeriod(PRICE_NANO_MAX), 0),
+    (CommittedInPeriod(1), 24),
+    (CommittedInPeriod(1, "*", Meter.OUTPUT, 1, 0), 1),
+    (CommittedInPeriod(1, "m", Meter.OUTPUT, QUANTITY_MAX - 1, PRICE_NANO_MAX), 1),
 )
 BAD = (
-    (Committed(PRICE_NANO_MAX + 1), 0, "9,000,000"),
-    (Committed(0), 0, "above zero"),
-    (Committed(1), 25, "notice"),
-    (Committed(1), -1, "notice"),
-    (Committed(1, "*", Meter.OUTPUT, 0), 1, "at least 1"),
-    (Committed(1, "*", Meter.OUTPUT, QUANTITY_MAX), 1, "at least 1"),
-    (Committed(1, "", Meter.OUTPUT, 1), 1, "names a model"),
-    (Committed(1, "*", Meter.OUTPUT, 1, -1), 1, "overage"),
-    (Committed(1, "*", Meter.OUTPUT, 1, PRICE_NANO_MAX + 1), 1, "overage"),
-    (Committed(1, "*"), 1, "belong to a meter"),
-    (Committed(1, units=1), 1, "belong to a meter"),
-    (Committed(1, overage_nano=0), 1, "belong to a meter"),
-    (Committed(1, "*", Meter.REASONING, 1), 1, "units are of"),
+    (CommittedInPeriod(PRICE_NANO_MAX + 1), 0, "9,000,000"),
+    (CommittedInPeriod(0), 0, "above zero"),
+    (CommittedInPeriod(1), 25, "notice"),
+    (CommittedInPeriod(1), -1, "notice"),
+    (CommittedInPeriod(1, "*", Meter.OUTPUT, 0), 1, "at least 1"),
+    (CommittedInPeriod(1, "*", Meter.OUTPUT, QUANTITY_MAX), 1, "at least 1"),
+    (CommittedInPeriod(1, "", Meter.OUTPUT, 1), 1, "names a model"),
+    (CommittedInPeriod(1, "*", Meter.OUTPUT, 1, -1), 1, "overage"),
+    (CommittedInPeriod(1, "*", Meter.OUTPUT, 1, PRICE_NANO_MAX + 1), 1, "overage"),
+    (CommittedInPeriod(1, "*"), 1, "belong to a meter"),
+    (CommittedInPeriod(1, units=1), 1, "belong to a meter"),
+    (CommittedInPeriod(1, overage_nano=0), 1, "belong to a meter"),
+    (CommittedInPeriod(1, "*", Meter.REASONING, 1), 1, "units are of"),
 )
 
 
@@ -211,7 +211,7 @@ async def test_terms_of_a_commitment_have_bounds(sqlite: Database) -> None:
 async def test_a_mistake_is_one_for_a_day(sqlite: Database, clock: list[int]) -> None:
     """To the millisecond. And a notice counts from the end of the running month."""
     acme = await _acme(sqlite)
-    made = await commit(sqlite, acme, NewCommitment(Committed(NANO), YEAR))
+    made = await commit(sqlite, acme, NewCommitment(CommittedInPeriod(NANO), YEAR))
     clock[0] = NOW + MISTAKE_MS_MAX + 1
     await _refused(end_commitment(sqlite, acme, made.id, "typo", mistake=True), "within a day")
     clock[0] = NOW + MISTAKE_MS_MAX

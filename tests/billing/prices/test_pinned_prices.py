@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from redis.asyncio import Redis
 from sqlmodel import col, select
 
-from billing.ledger.verify import verify_books
+from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post
 from billing.prices.book import NewVersion, add_version, pinned_prices
 from billing.prices.files import FlatPrices
 from billing.prices.rating import Counts, Meter, rate
 from billing.quota.client import Quota
-from billing.quota.types import Admitted, Extension
+from billing.quota.types import Admitted, AllowanceExtension
 from billing.tables.ledger import UsageLine
 from billing.tables.tenants import Price, UsageRow
 from billing.tenants.tenancy import create_tenant
@@ -51,7 +51,7 @@ async def test_an_answer_keeps_the_prices_that_it_was_admitted_under(
     assert again.dup
     assert again.prices == before.prices
     assert (before.prices.version, after.prices.version) == (1, 2)
-    assert isinstance(await quota.extend(tenant, "r1", 512), Extension)
+    assert isinstance(await quota.extend(tenant, "r1", 512), AllowanceExtension)
     events = [
         an_event(id, tenant, prices=answer.prices, ended_ms=now_ms())
         for id, answer in (("r1", again), ("r2", after))
@@ -63,7 +63,7 @@ async def test_an_answer_keeps_the_prices_that_it_was_admitted_under(
         rows = (await session.exec(select(UsageRow))).all()
     assert {(line.request_id, line.price_version) for line in lines} == {("r1", 1), ("r2", 2)}
     assert {row.request_id: row.cost_nano for row in rows} == {"r1": 3_700, "r2": 19 * 900}
-    assert (await verify_books(database, tenant)).faults == []
+    assert (await verify_ledger(database, tenant)).faults == []
 
 
 async def test_a_version_of_the_future_waits_for_its_time(database: Database) -> None:

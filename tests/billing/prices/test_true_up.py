@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from billing.money import NANO, UNITS, round_half_even
 from billing.prices.rating import Meter
 from billing.prices.tiers import Tier, TierMode, TierPrices, cost_of
-from billing.prices.true_up import LACKING, Committed, Key, Sums, TrueUp, VersionPrices, true_up
+from billing.prices.true_up import (
+    LACKING,
+    CommittedInPeriod,
+    PeriodSums,
+    TrueUp,
+    TrueUpKey,
+    VersionPrices,
+    true_up,
+)
 
 MILLION = 1_000_000
 METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT)
@@ -53,25 +61,25 @@ events = st.lists(
 Event = tuple[str, Meter, int, int]
 
 
-def sums_of(events: Iterable[Event]) -> dict[Key, Sums]:
+def sums_of(events: Iterable[Event]) -> dict[TrueUpKey, PeriodSums]:
     """What their lines say: each rounded for itself."""
-    found: dict[Key, Sums] = {}
+    found: dict[TrueUpKey, PeriodSums] = {}
     for model, meter, version, quantity in events:
         amount = round_half_even(quantity * FLAT_NANO[meter], UNITS)
-        key = Key(model, meter, "b", version)
-        found[key] = found.get(key, Sums()) + Sums(quantity, amount, amount)
+        key = TrueUpKey(model, meter, "b", version)
+        found[key] = found.get(key, PeriodSums()) + PeriodSums(quantity, amount, amount)
     return found
 
 
-def booked(sums: dict[Key, Sums], lines: Sequence[TrueUp]) -> dict[Key, Sums]:
+def booked(sums: dict[TrueUpKey, PeriodSums], lines: Sequence[TrueUp]) -> dict[TrueUpKey, PeriodSums]:
     """The sums after a true-up was posted."""
     after = dict(sums)
     for line in lines:
-        after[line.key] = after.get(line.key, Sums()) + Sums(0, 0, line.difference_nano)
+        after[line.key] = after.get(line.key, PeriodSums()) + PeriodSums(0, 0, line.difference_nano)
     return after
 
 
-def total(sums: dict[Key, Sums]) -> int:
+def total(sums: dict[TrueUpKey, PeriodSums]) -> int:
     """What the period costs by its lines."""
     return sum(each.posted_nano for each in sums.values())
 
@@ -99,11 +107,11 @@ def test_any_order_and_any_batches_give_what_one_shot_gives(events: list[Event],
     """Complaint 22: nothing that was ingested goes unrated. A true-up after each batch, or one at the end."""
     chosen = random.Random(seed)
     mixed = chosen.sample(events, len(events))
-    sums: dict[Key, Sums] = {}
+    sums: dict[TrueUpKey, PeriodSums] = {}
     while mixed:
         size = chosen.randint(1, len(mixed))
         for key, each in sums_of(mixed[:size]).items():
-            sums[key] = sums.get(key, Sums()) + each
+            sums[key] = sums.get(key, PeriodSums()) + each
         mixed = mixed[size:]
         if chosen.random() < 0.5:
             sums = booked(sums, true_up(sums, VERSIONS))
@@ -116,7 +124,7 @@ def test_any_order_and_any_batches_give_what_one_shot_gives(events: list[Event],
 @given(events)
 def test_a_second_true_up_finds_nothing(events: list[Event]) -> None:
     """Complaint 20: run again, it charges nothing again."""
-    committed = (Committed(10 * NANO), Committed(5_000, "*", Meter.OUTPUT, 30_000, 3))
+    committed = (CommittedInPeriod(10 * NANO), CommittedInPeriod(5_000, "*", Meter.OUTPUT, 30_000, 3))
     sums = sums_of(events)
     sums = booked(sums, true_up(sums, VERSIONS, committed))
     assert [line for line in true_up(sums, VERSIONS, committed) if line.difference_nano] == []
@@ -148,8 +156,8 @@ def test_a_model_with_a_price_of_its_own_has_no_tiers_of_any_model() -> None:
 def test_reasoning_is_counted_with_output() -> None:
     """Complaint 16: reasoning is neither unpriced nor in tiers of its own."""
     flat = {
-        Key("m", Meter.OUTPUT, "b", 1): Sums(600, 6, 6),
-        Key("m", Meter.REASONING, "b", 1): Sums(600, 6, 6),
+        TrueUpKey("m", Meter.OUTPUT, "b", 1): PeriodSums(600, 6, 6),
+        TrueUpKey("m", Meter.REASONING, "b", 1): PeriodSums(600, 6, 6),
     }
     (line,) = true_up(flat, VERSIONS)
     assert (line.key.meter, line.quantity) == (Meter.OUTPUT, 1_200)
@@ -166,7 +174,7 @@ def test_reasoning_is_counted_with_output() -> None:
 def test_what_was_committed_to_comes_first_then_overage(quantity: int, costs: int) -> None:
     """A thousand units for 500 nano whether used or not; each above for 2 nano."""
     sums = sums_of([("m", Meter.OUTPUT, 1, quantity)])
-    committed = [Committed(500, "m", Meter.OUTPUT, 1_000, 2 * MILLION)]
+    committed = [CommittedInPeriod(500, "m", Meter.OUTPUT, 1_000, 2 * MILLION)]
     sums = booked(sums, true_up(sums, VERSIONS, committed))
     assert total(sums) == costs
 
@@ -174,10 +182,10 @@ def test_what_was_committed_to_comes_first_then_overage(quantity: int, costs: in
 def test_beyond_a_commitment_the_book_prices_what_is_left() -> None:
     """Without an overage price: by tiers, else flat; the oldest version's units are covered first."""
     sums = sums_of([("m", Meter.OUTPUT, 1, 900), ("m", Meter.OUTPUT, 2, 1_100)])
-    lines = true_up(sums, VERSIONS, [Committed(500, "*", Meter.OUTPUT, 1_000)])
+    lines = true_up(sums, VERSIONS, [CommittedInPeriod(500, "*", Meter.OUTPUT, 1_000)])
     assert {line.key.version: line.cost_nano for line in lines} == {1: 0, 2: 1_000, 0: 500}
     sums = sums_of([("m", Meter.CACHED_INPUT, 1, 3_000)])
-    lines = true_up(sums, VERSIONS, [Committed(500, "m", Meter.CACHED_INPUT, 1_000)])
+    lines = true_up(sums, VERSIONS, [CommittedInPeriod(500, "m", Meter.CACHED_INPUT, 1_000)])
     assert [line.cost_nano for line in lines] == [500, 500]
 
 
@@ -187,19 +195,19 @@ def test_a_tenant_pays_at_least_what_it_committed_to(events: list[Event], least:
     sums = sums_of(events)
     sums = booked(sums, true_up(sums, VERSIONS))
     spent = total(sums)
-    sums = booked(sums, true_up(sums, VERSIONS, [Committed(least)]))
+    sums = booked(sums, true_up(sums, VERSIONS, [CommittedInPeriod(least)]))
     assert total(sums) == max(spent, least)
-    late = booked(sums, [TrueUp(Key("m", Meter.GPU_SECOND, "", 0), 0, 0, 700, "")])
-    late = booked(late, true_up(late, VERSIONS, [Committed(least)]))
+    late = booked(sums, [TrueUp(TrueUpKey("m", Meter.GPU_SECOND, "", 0), 0, 0, 700, "")])
+    late = booked(late, true_up(late, VERSIONS, [CommittedInPeriod(least)]))
     assert total(late) == max(spent + 700, least)
-    assert late.get(LACKING, Sums()).posted_nano == max(0, least - spent - 700)
+    assert late.get(LACKING, PeriodSums()).posted_nano == max(0, least - spent - 700)
 
 
 @given(st.integers(0, 10**7), st.integers(0, 10**7))
 def test_more_use_never_makes_a_month_of_graduated_prices_cheaper(some: int, more: int) -> None:
     """With a minimum and a commitment too."""
     versions = {("b", 1): VERSIONS["b", 2]}
-    committed = [Committed(70_000)]
+    committed = [CommittedInPeriod(70_000)]
 
     def month(quantity: int) -> int:
         sums = sums_of([("m", Meter.OUTPUT, 1, quantity)])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.money import NANO, to_text
-from billing.prices.book import NewVersion, add_version, gpu_price, list_books, pinned_prices
+from billing.prices.book import NewVersion, add_version, gpu_price, list_price_books, pinned_prices
 from billing.prices.files import PRICE_NANO_MAX, FlatPrices, parse
 from billing.prices.rating import Meter
 from billing.prices.tiers import Tier, TierMode, TierPrices
@@ -129,7 +129,7 @@ async def test_the_past_cannot_be_changed(database: Database) -> None:
             await add_version(database, new)
     again, made = await add_version(database, NewVersion("gold", {"*": flat(1)}, valid_from_ms=future))
     assert (again.version, made) == (1, False)
-    assert [(book.id, len(versions)) for book, versions in await list_books(database)] == [
+    assert [(book.id, len(versions)) for book, versions in await list_price_books(database)] == [
         ("default", 1),
         ("gold", 1),
     ]
@@ -143,7 +143,7 @@ async def test_imports_at_once_are_one_after_the_other_or_refused(database: Data
     made = [result for result in done if not isinstance(result, BaseException)]
     assert made
     assert all(isinstance(result, Refused) for result in done if isinstance(result, BaseException))
-    ((_, versions),) = [entry for entry in await list_books(database) if entry[0].id == "gold"]
+    ((_, versions),) = [entry for entry in await list_price_books(database) if entry[0].id == "gold"]
     assert [version.version for version in versions] == list(range(1, len(made) + 1))
     assert {each.valid_from_ms for each in versions} == {version.valid_from_ms for version, _ in made}
 

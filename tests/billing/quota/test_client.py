@@ -9,7 +9,7 @@ from redis.exceptions import OutOfMemoryError
 
 from billing.quota.client import CANCEL_MARK_MS, SETTLED_KEEP_MS, Quota
 from billing.quota.redis_keys import posted_key
-from billing.quota.types import Admission, AdmissionState, Admitted, Canceller, Extension
+from billing.quota.types import Admission, AdmissionState, Admitted, AllowanceExtension, Canceller
 from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event
@@ -225,16 +225,16 @@ async def test_a_cancel_of_a_known_request_finds_its_pool(quota: Quota, redis: R
 async def test_extending_is_absolute_and_only_rises(quota: Quota) -> None:
     """A repeated or late call takes nothing away."""
     start = (await admitted(quota)).granted
-    assert await quota.extend("t1", "r1", start + 256) == Extension(start + 256)
-    assert await quota.extend("t1", "r1", start + 256) == Extension(start + 256)
-    assert await quota.extend("t1", "r1", 1) == Extension(start + 256)
+    assert await quota.extend("t1", "r1", start + 256) == AllowanceExtension(start + 256)
+    assert await quota.extend("t1", "r1", start + 256) == AllowanceExtension(start + 256)
+    assert await quota.extend("t1", "r1", 1) == AllowanceExtension(start + 256)
     await quota.settle(an_event())
-    assert await quota.extend("t1", "r1", start + 512) == Extension(start + 256)
+    assert await quota.extend("t1", "r1", start + 512) == AllowanceExtension(start + 256)
 
 
 async def test_extending_goes_on_after_redis_lost_the_admission(quota: Quota) -> None:
     """No answer is cut because of lost bookkeeping while no quota refuses."""
-    assert await quota.extend("t1", "r1", 300) == Extension(300)
+    assert await quota.extend("t1", "r1", 300) == AllowanceExtension(300)
 
 
 async def test_an_open_request_counts_until_its_deadline_and_grace(quota: Quota) -> None:

@@ -8,10 +8,10 @@ from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
 from billing.limits import Scope
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.quota.client import WAIT_MS_MAX, Quota
 from billing.quota.money import MoneyCounts
-from billing.quota.types import Admitted, Extension, Remaining
+from billing.quota.types import Admitted, AllowanceExtension, Remaining
 from billing.usage import PinnedPrices
 from core.errors import Refusal
 from core.settings import Settings
@@ -114,7 +114,9 @@ async def test_an_answer_ends_at_the_exact_limit(tenant: Tenant) -> None:
     assert granted == 256 + 700
     assert grants == [256, 256, 128, 32, 16, 8, 4]
     assert (answer.refusal.code, answer.refusal.remaining) == ("budget_exceeded", 0)
-    assert await tenant.extend("a", granted) == Extension(granted), "what it has it may ask for again"
+    assert await tenant.extend("a", granted) == AllowanceExtension(granted), (
+        "what it has it may ask for again"
+    )
     await tenant.settle("a", output=granted)
     assert await tenant.sums() == (0, 100 + 2 * 956, 0)
 
@@ -124,8 +126,8 @@ async def test_streams_share_what_is_left(tenant: Tenant) -> None:
     await limited(tenant, 2 * HELD + 2 * 300)
     await tenant.admit("a")
     await tenant.admit("b")
-    assert await tenant.extend("a", 512) == Extension(256 + 128)
-    assert await tenant.extend("b", 512) == Extension(256 + 64)
+    assert await tenant.extend("a", 512) == AllowanceExtension(256 + 128)
+    assert await tenant.extend("b", 512) == AllowanceExtension(256 + 64)
 
 
 async def test_a_single_token_is_not_shared(tenant: Tenant) -> None:
@@ -133,7 +135,7 @@ async def test_a_single_token_is_not_shared(tenant: Tenant) -> None:
     await limited(tenant, 2 * HELD + 2)
     await tenant.admit("a")
     await tenant.admit("b")
-    assert await tenant.extend("a", 512) == Extension(257)
+    assert await tenant.extend("a", 512) == AllowanceExtension(257)
 
 
 async def test_who_finds_nothing_left_waits_for_what_others_hold(tenant: Tenant) -> None:
@@ -141,11 +143,11 @@ async def test_who_finds_nothing_left_waits_for_what_others_hold(tenant: Tenant)
     await limited(tenant, 2 * HELD)
     await tenant.admit("a")
     await tenant.admit("b")
-    assert await tenant.extend("a", 512) == Extension(256, wait_ms=100)
+    assert await tenant.extend("a", 512) == AllowanceExtension(256, wait_ms=100)
     tenant.now += WAIT_MS_MAX - 1
     assert (await tenant.extend("a", 512)).wait_ms == 100
     await tenant.settle("b", output=6)
-    assert await tenant.extend("a", 512) == Extension(256 + 128)
+    assert await tenant.extend("a", 512) == AllowanceExtension(256 + 128)
     tenant.now += 10_000
     granted = 384
     while (answer := await tenant.extend("a", granted + 256)).granted > granted:
@@ -176,7 +178,7 @@ async def test_a_raised_or_overridden_limit_reaches_a_running_answer(tenant: Ten
     assert (await tenant.refused("b", input=10_000)).limit == HELD + 512
     assert (await tenant.extend("a", 512)).refusal is not None  # a refusal writes nothing
     await tenant.admit("c", input=0, chunk=0)
-    assert await tenant.extend("a", 512) == Extension(256 + 128)
+    assert await tenant.extend("a", 512) == AllowanceExtension(256 + 128)
     tenant.limit(a_budget(1, revision=1))  # a gateway that has not heard
     await tenant.admit("d", input=0, chunk=0)
     assert (await tenant.extend("a", 512)).granted > 384
@@ -195,7 +197,7 @@ async def test_an_edit_of_everything_reaches_a_running_answer(tenant: Tenant) ->
     facts = {"override_nano": HELD + 2, "override_until_ms": tenant.now + 5}
     tenant.limit(a_budget(1, revision=1, **facts))
     await tenant.admit("b", input=0, chunk=0)
-    assert await tenant.extend("a", 512) == Extension(257)
+    assert await tenant.extend("a", 512) == AllowanceExtension(257)
 
 
 async def test_soft_and_shadow_budgets_count_and_refuse_nothing(tenant: Tenant) -> None:
@@ -205,14 +207,14 @@ async def test_soft_and_shadow_budgets_count_and_refuse_nothing(tenant: Tenant) 
     answer = await tenant.admit("a")
     (shadowed,) = answer.shadowed
     assert (shadowed.code, shadowed.limit, answer.granted) == ("budget_exceeded", 1, 256)
-    assert await tenant.extend("a", 512) == Extension(512)
+    assert await tenant.extend("a", 512) == AllowanceExtension(512)
     assert [each.held_nano for each in await tenant.quota.budget_sums("t1")] == [HELD + 512] * 2
     assert (await tenant.admit("b")).standing.budget is None
 
 
 async def test_the_wallet_is_one_more_limit(tenant: Tenant) -> None:
     """Refused with its own code. Complaint 23: credit that is put in counts at once."""
-    wallet = a_budget(HELD, period="wallet", window=Window(0, WINDOW.end_ms))
+    wallet = a_budget(HELD, period="wallet", window=PeriodWindow(0, WINDOW.end_ms))
     tenant.limit(a_budget(10_000), wallet)
     await tenant.seed(wallet, spent=HELD - 102)
     await tenant.seed(spent=0)
@@ -228,8 +230,8 @@ async def test_the_wallet_is_one_more_limit(tenant: Tenant) -> None:
 async def test_a_window_s_end_begins_another_count(tenant: Tenant) -> None:
     """A request counts where it was accepted, whenever it ends. Complaint 25: no reset is missed, since
     nothing is reset."""
-    day = Window(NOW - 1000, NOW + 1000)
-    today, tomorrow = a_budget(HELD, window=day), a_budget(HELD, window=Window(NOW + 1000, NOW + 3000))
+    day = PeriodWindow(NOW - 1000, NOW + 1000)
+    today, tomorrow = a_budget(HELD, window=day), a_budget(HELD, window=PeriodWindow(NOW + 1000, NOW + 3000))
     tenant.limit(today)
     await tenant.seed()
     await tenant.admit("a")
@@ -345,7 +347,7 @@ async def test_free_requests_are_not_refused_by_money(tenant: Tenant) -> None:
     await limited(tenant, 5, spent=6)
     free = PinnedPrices(book="b", version=1, input_nano=0, cached_input_nano=0, output_nano=0)
     await tenant.admit("a", prices=free)
-    assert await tenant.extend("a", 512) == Extension(512)
+    assert await tenant.extend("a", 512) == AllowanceExtension(512)
 
 
 async def test_without_the_books_a_hard_budget_fails_closed(tenant: Tenant) -> None:
@@ -366,7 +368,7 @@ async def test_what_ends_works_when_redis_is_full(tenant: Tenant) -> None:
     try:
         with pytest.raises(OutOfMemoryError):
             await tenant.ask("c")
-        assert await tenant.extend("a", 512) == Extension(512)
+        assert await tenant.extend("a", 512) == AllowanceExtension(512)
         assert await tenant.settle("a", output=5) == "settled"
         assert await tenant.settle("a", output=5, line_seq=3) == "dup"
         assert await tenant.quota.release("t1", "b")
@@ -377,7 +379,7 @@ async def test_what_ends_works_when_redis_is_full(tenant: Tenant) -> None:
 
 async def test_old_windows_are_forgotten(tenant: Tenant) -> None:
     """A week after their end; what is counted stays bounded."""
-    old = Window(1_000, 2_000)
+    old = PeriodWindow(1_000, 2_000)
     tenant.limit(a_budget(10, window=old))
     await tenant.seed()
     assert len(await tenant.quota.budget_sums("t1")) == 1

@@ -8,19 +8,19 @@ from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
 from billing.booking.adjustments import Correction, correct
-from billing.enforcement.limit_cache import LimitBook
+from billing.enforcement.limit_cache import LimitCache
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.limit_settings import end_budget, override_budget, set_budget
 from billing.ledger.grant_spending import GrantKind
 from billing.limits import WALLET_CIRCLE_NANO, MoneyLimit, Scope
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.quota import money
 from billing.quota.client import Quota
-from billing.quota.spent_by_books import spent
-from billing.quota.types import Admission, Admitted, Extension
-from billing.reconciliation.comparison import State
+from billing.quota.spent_by_books import posted_of_limit
+from billing.quota.types import Admission, Admitted, AllowanceExtension
+from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.run import EVERYTHING, Reconciliation
 from billing.tables.ledger import LedgerHead
 from billing.tenants.tenancy import create_tenant
@@ -45,7 +45,7 @@ class Books:
         self.redis = redis
         self.tenant = tenant
         self.quota = Quota(redis, settings, db)
-        self.book = LimitBook(db)
+        self.book = LimitCache(db)
 
     def event(self, id: str, **facts: object) -> UsageEvent:
         """An ended request of it, accepted now."""
@@ -142,7 +142,7 @@ async def test_each_scope_and_window_counts_its_own(books: Books) -> None:
     await books.booked("c", model="big")
     old = books.event("d")
     await post(books.db, "A", [encode(msgspec.structs.replace(old, accepted_ms=now - 1_000_000))])
-    window = Window(now - 1000, now + 1_000_000)
+    window = PeriodWindow(now - 1000, now + 1_000_000)
     expected = {
         (Scope.TENANT, ""): 3,
         (Scope.PROJECT, "p1"): 2,
@@ -153,9 +153,11 @@ async def test_each_scope_and_window_counts_its_own(books: Books) -> None:
         (Scope.MODEL, "smollm2"): 2,
     }
     for (scope, id), count in expected.items():
-        found = await spent(books.db, books.tenant, MoneyLimit(scope, id, "month", window, 0))
+        found = await posted_of_limit(books.db, books.tenant, MoneyLimit(scope, id, "month", window, 0))
         assert found == (count * COST, 4 * 3)
-    assert (await spent(books.db, "stranger", MoneyLimit(Scope.TENANT, "", "month", window, 0))) == (0, 0)
+    assert (
+        await posted_of_limit(books.db, "stranger", MoneyLimit(Scope.TENANT, "", "month", window, 0))
+    ) == (0, 0)
 
 
 async def test_a_settlement_that_redis_lost_is_counted_once_by_the_books(books: Books) -> None:
@@ -197,7 +199,7 @@ async def test_without_the_books_hard_budgets_fail_closed(
     async def broken(*_: object) -> tuple[int, int]:
         raise OperationalError("select", {}, OSError("gone"))
 
-    monkeypatch.setattr(money, "spent", broken)
+    monkeypatch.setattr(money, "posted_of_limit", broken)
     refusal = await books.ask("a")
     assert isinstance(refusal, Refusal)
     assert (refusal.code, refusal.retry) == ("overloaded", True)
@@ -214,7 +216,7 @@ async def test_an_edit_reaches_answers_that_run(books: Books) -> None:
     budget = await books.budget(HELD)
     await books.ask("a")
 
-    async def more(tokens: int) -> Extension:
+    async def more(tokens: int) -> AllowanceExtension:
         return await books.quota.extend(books.tenant, "a", tokens)
 
     assert (await more(512)).refusal is not None
@@ -319,7 +321,7 @@ async def test_a_wallet_that_has_spent_millions_is_granted_and_spends_again(
     await books.is_out_of_money("b")
     assert await books.quota.release(books.tenant, "a")
     repaired = await Reconciliation(books.db, books.redis, settings).repair(books.tenant)
-    assert {each.state for each in repaired} == {State.EQUAL}
+    assert {each.state for each in repaired} == {ComparisonState.EQUAL}
     compared = await Reconciliation(books.db, books.redis, settings).run(EVERYTHING, books.tenant, True)
     assert [each for each in compared if each.difference] == []
     assert await wallet_faults(books.db, books.tenant) == []

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from billing.posting import usage_stream
 from billing.posting.usage_stream import Delivery, EndedStream
 from billing.quota import under_way
-from billing.quota.under_way import Ended, UnderWay
+from billing.quota.under_way import EndedRequest, UnderWay
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
 from core.redis import MultiplexedRedis
 from tests.billing.events import an_event
@@ -25,9 +25,9 @@ async def leave(redis: Redis, *events: UsageEvent, pool: str = "default") -> Non
         await redis.xadd(ended_stream(pool), {ENDED_FIELD: encode(event)})
 
 
-def as_ended(event: UsageEvent, pool: str = "default") -> Ended:
+def as_ended(event: UsageEvent, pool: str = "default") -> EndedRequest:
     """What is said of it."""
-    return Ended(event.request, pool, event.accepted_ms, hashlib.sha256(encode(event)).hexdigest())
+    return EndedRequest(event.request, pool, event.accepted_ms, hashlib.sha256(encode(event)).hexdigest())
 
 
 async def found(redis: Redis) -> list[str]:

@@ -8,16 +8,16 @@ from redis.asyncio import Redis
 from billing.limits import (
     WALLET_CIRCLE_NANO,
     Dimension,
-    Limits,
     MoneyLimit,
+    RequestLimits,
     Scope,
     UnitLimit,
     wallet_limit,
 )
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.quota import owned
-from billing.quota.owned import Whose
-from billing.quota.redis_keys import live_key, rq_key
+from billing.quota.owned import OwnerFilter
+from billing.quota.redis_keys import open_requests_key, rq_key
 from billing.quota.types import LimitUse
 from billing.quota.usage import use_of
 
@@ -44,7 +44,7 @@ class Replies:
 
 async def one(limit: UnitLimit | MoneyLimit, reply: Any) -> LimitUse:
     """What is said of one limit."""
-    limits = Limits(money=(limit,)) if isinstance(limit, MoneyLimit) else Limits((limit,))
+    limits = RequestLimits(money=(limit,)) if isinstance(limit, MoneyLimit) else RequestLimits((limit,))
     redis: Any = Replies(reply)
     (found,) = await use_of(redis, "{t:t1}", limits, NOW)
     assert [asked[1] for asked in redis.asked] == ["{t:t1}" + limit.key]
@@ -98,7 +98,7 @@ async def test_money_is_spent_held_or_left(
     values: list[bytes | None], spent: int, held: int, remaining: int, known: bool
 ) -> None:
     """Of what was booked, of what is not yet, and of what open answers may come to."""
-    found = await one(MoneyLimit(Scope.USER, "u", "day", Window(0, 5), 100), values)
+    found = await one(MoneyLimit(Scope.USER, "u", "day", PeriodWindow(0, 5), 100), values)
     assert (found.spent, found.held, found.remaining, found.known) == (spent, held, remaining, known)
     assert (found.resets_at_ms, found.burst, found.model_glob, found.hard) == (5, None, "*", True)
 
@@ -109,7 +109,7 @@ async def test_money_is_spent_held_or_left(
 async def test_what_only_counts_is_not_hard(hard: bool, shadow: bool, is_hard: bool) -> None:
     """A lifetime's budget and a wallet begin anew at no time; an override is the limit while it holds."""
     override = {"override_nano": 7, "override_until_ms": NOW + 1}
-    budget = MoneyLimit(Scope.TENANT, "", "lifetime", Window(0, 5), 1, hard, shadow, **override)
+    budget = MoneyLimit(Scope.TENANT, "", "lifetime", PeriodWindow(0, 5), 1, hard, shadow, **override)
     found = await one(budget, [None] * 4)
     assert (found.hard, found.shadow, found.limit, found.resets_at_ms) == (is_hard, shadow, 7, None)
     wallet = await one(wallet_limit(WALLET_CIRCLE_NANO + 3, 9), [None] * 4)
@@ -119,14 +119,14 @@ async def test_what_only_counts_is_not_hard(hard: bool, shadow: bool, is_hard: b
 async def test_without_limits_nothing_is_asked() -> None:
     """And with several each has its own answer, in their order."""
     redis: Any = Replies("nobody reads this")
-    assert await use_of(redis, "{t:t1}", Limits(), NOW) == []
+    assert await use_of(redis, "{t:t1}", RequestLimits(), NOW) == []
     units = (
         UnitLimit(Scope.TENANT, "", "*", Dimension.CONCURRENCY, 3, 3),
         UnitLimit(Scope.TENANT, "", "*", Dimension.TOKENS, 3, 3),
     )
-    money = (MoneyLimit(Scope.TENANT, "", "day", Window(0, 5), 9),)
+    money = (MoneyLimit(Scope.TENANT, "", "day", PeriodWindow(0, 5), 9),)
     redis = Replies(1, b"60000:1000000:1", [b"0", b"4", None, None])
-    found = await use_of(redis, "{t:t1}", Limits(units, money), NOW)
+    found = await use_of(redis, "{t:t1}", RequestLimits(units, money), NOW)
     assert [each.spent for each in found] == [1, 1, 4]
     assert [asked[0] for asked in redis.asked] == ["zcount", "get", "hmget"]
     assert redis.asked[0][2:] == (f"({NOW}", "+inf")
@@ -137,7 +137,7 @@ def test_a_wallet_as_scripts_count_it_goes_round() -> None:
     assert wallet_limit(WALLET_CIRCLE_NANO, 0).script_nano == 0
     assert wallet_limit(WALLET_CIRCLE_NANO - 1, 0).script_nano == WALLET_CIRCLE_NANO - 1
     assert (
-        MoneyLimit(Scope.TENANT, "", "day", Window(0, 5), WALLET_CIRCLE_NANO).script_nano
+        MoneyLimit(Scope.TENANT, "", "day", PeriodWindow(0, 5), WALLET_CIRCLE_NANO).script_nano
         == WALLET_CIRCLE_NANO
     )
 
@@ -145,15 +145,15 @@ def test_a_wallet_as_scripts_count_it_goes_round() -> None:
 @pytest.mark.parametrize(
     ("whose", "owns"),
     [
-        (Whose("t"), True),
-        (Whose("t", "p", "k", "u"), True),
-        (Whose("t", project="q"), False),
-        (Whose("t", "p", key="l"), False),
-        (Whose("t", "p", user="v"), False),
-        (Whose("t", user="u"), True),
+        (OwnerFilter("t"), True),
+        (OwnerFilter("t", "p", "k", "u"), True),
+        (OwnerFilter("t", project="q"), False),
+        (OwnerFilter("t", "p", key="l"), False),
+        (OwnerFilter("t", "p", user="v"), False),
+        (OwnerFilter("t", user="u"), True),
     ],
 )
-def test_a_request_is_meant_where_all_that_was_named_made_it(whose: Whose, owns: bool) -> None:
+def test_a_request_is_meant_where_all_that_was_named_made_it(whose: OwnerFilter, owns: bool) -> None:
     """What was not named is anybody's."""
     assert whose.owns("p", "k", "u") is owns
 
@@ -174,10 +174,15 @@ async def test_all_open_requests_are_found_oldest_first(
     }
     client: Any = redis
     for at, (id, record) in enumerate(records.items()):
-        await client.zadd(live_key("t1"), {id: at})
+        await client.zadd(open_requests_key("t1"), {id: at})
         await client.hset(rq_key("t1", id), mapping=record)
-    await redis.zadd(live_key("t1"), {"gone": -1})
-    assert await owned.open_of(redis, Whose("t1")) == [("r0", "b"), ("r2", "b"), ("r3", "b"), ("r4", "a")]
+    await redis.zadd(open_requests_key("t1"), {"gone": -1})
+    assert await owned.open_of(redis, OwnerFilter("t1")) == [
+        ("r0", "b"),
+        ("r2", "b"),
+        ("r3", "b"),
+        ("r4", "a"),
+    ]
     mine = [("r0", "b"), ("r2", "b"), ("r4", "a")]
-    assert await owned.open_of(redis, Whose("t1", "p", "k", "u")) == mine
-    assert await owned.open_of(redis, Whose("t2")) == []
+    assert await owned.open_of(redis, OwnerFilter("t1", "p", "k", "u")) == mine
+    assert await owned.open_of(redis, OwnerFilter("t2")) == []

@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from billing.ledger.transactions import LineKind
-from billing.quota.types import AdmissionState, Directory
+from billing.quota.types import AdmissionState, DirectoryEntry
 from billing.reconciliation import pools, repair_pauses, unbilled
-from billing.reconciliation.comparison import BookSums, Check, Compared, State
+from billing.reconciliation.comparison import BookSums, Check, Comparison, ComparisonState
 from billing.reconciliation.run import _or_why_not, _storable  # pyright: ignore[reportPrivateUsage]
-from billing.reconciliation.tenant_keys import Streams, is_stuck
-from billing.reconciliation.unbilled import PoolHour, Share
+from billing.reconciliation.tenant_keys import EndedStreams, is_stuck
+from billing.reconciliation.unbilled import EndedPoolHour, UnbilledShare
 from billing.tables.reconciliation import EndedHour, EngineHour, ReconMark
 from billing.usage import EndedCounts, EngineCounts
 
@@ -45,17 +45,21 @@ def test_a_hold_is_stuck_once_its_time_is_over(
         if state is None
         else SimpleNamespace(state=state, admitted_ms=ADMITTED_MS, deadline_ms=DEADLINE_MS)
     )
-    assert is_stuck(cast(Directory | None, found), in_pool, now_ms) is is_late
+    assert is_stuck(cast(DirectoryEntry | None, found), in_pool, now_ms) is is_late
 
 
 def test_what_is_shown_of_a_comparison() -> None:
     """Money as such, other numbers with their unit; what waits is no difference, and never that old."""
-    one = Compared(Check.R4, "t1", "cost", "nano", 1_500_000_000, 0, "so", age_ms=3)
+    one = Comparison(Check.R4, "t1", "cost", "nano", 1_500_000_000, 0, "so", age_ms=3)
     assert one.in_words(one.expected) == "$1.50"
     assert replace(one, unit="tokens").in_words(12_345) == "12,345 tokens"
-    assert (one.state, one.difference, one.facts()["detail"]) == (State.DIFFERS, -1_500_000_000, "so")
+    assert (one.state, one.difference, one.facts()["detail"]) == (
+        ComparisonState.DIFFERS,
+        -1_500_000_000,
+        "so",
+    )
     waits = replace(one, waiting="soon").aged(-1)
-    assert (waits.state, waits.age_ms, waits.facts()["detail"]) == (State.WAITING, 0, "soon")
+    assert (waits.state, waits.age_ms, waits.facts()["detail"]) == (ComparisonState.WAITING, 0, "soon")
     assert replace(one, actual=one.expected).aged(5).facts() | {"state": "", "age_ms": 0} == {
         "check": "R4", "tenant": "t1", "subject": "cost", "unit": "nano", "expected": 1_500_000_000,
         "actual": 1_500_000_000, "difference": 0, "state": "", "age_ms": 0, "detail": "so",
@@ -85,7 +89,7 @@ def test_numbers_are_kept_as_far_as_a_column_holds_them() -> None:
 
 def test_a_stream_that_was_written_later_than_now_waits_for_no_time() -> None:
     """Clocks differ."""
-    assert Streams(("1-0",), 1, 9_001).waiting(9_000) == "not drained: 1 unread, the oldest for 0 s"
+    assert EndedStreams(("1-0",), 1, 9_001).waiting(9_000) == "not drained: 1 unread, the oldest for 0 s"
 
 
 @pytest.mark.parametrize(
@@ -144,15 +148,17 @@ def test_what_ended_never_becomes_less(
 
 def test_what_is_lost_of_an_hour_is_neither_billed_nor_held() -> None:
     """Each by itself, and never below nothing; it waits only where something is lost."""
-    hour = PoolHour("p", 5 * HOUR_MS, 9, 90, 4, 50, 2, 30)
+    hour = EndedPoolHour("p", 5 * HOUR_MS, 9, 90, 4, 50, 2, 30)
     assert (hour.lost_requests, hour.lost_output) == (3, 10)
     requests, tokens = hour.compared("soon")
     assert (requests.subject, requests.expected, requests.actual) == ("p 5 ended requests", 9, 6)
     assert (tokens.subject, tokens.expected, tokens.actual) == ("p 5 ended tokens", 90, 80)
     assert (requests.detail, requests.waiting, tokens.waiting) == ("2 held", "soon", "soon")
     whole = replace(hour, billed_requests=7, billed_output=60)
-    assert [(each.waiting, each.state) for each in whole.compared("soon")] == [("", State.EQUAL)] * 2
-    assert Share("p", 4, 1).part == 0.25
+    assert [(each.waiting, each.state) for each in whole.compared("soon")] == [
+        ("", ComparisonState.EQUAL)
+    ] * 2
+    assert UnbilledShare("p", 4, 1).part == 0.25
 
 
 def engine_row(hour_ms: int, at_ms: int, **counts: int) -> dict[str, Any]:
@@ -209,12 +215,12 @@ def test_each_loss_on_a_server_pauses_twice_as_long(times: int, minutes: int) ->
     assert repair_pauses.paused_until_ms(mark, "a", until_ms - 1) == until_ms
     assert repair_pauses.paused_until_ms(mark, "a", until_ms) == 0
     two_days_ms = 2 * 24 * HOUR_MS
-    assert repair_pauses.healed_times(mark, "a", 1_000 + two_days_ms) == times
-    assert repair_pauses.healed_times(mark, "a", 1_001 + two_days_ms) == 0
-    assert repair_pauses.healed_times(mark, "b", 1_001) == repair_pauses.healed_times(None, "a", 1_001) == 0
+    assert repair_pauses.rebuild_count(mark, "a", 1_000 + two_days_ms) == times
+    assert repair_pauses.rebuild_count(mark, "a", 1_001 + two_days_ms) == 0
+    assert repair_pauses.rebuild_count(mark, "b", 1_001) == repair_pauses.rebuild_count(None, "a", 1_001) == 0
 
 
-async def failing(error: Exception) -> list[Compared]:
+async def failing(error: Exception) -> list[Comparison]:
     """A comparison of what is none."""
     raise error
 
@@ -225,8 +231,8 @@ async def failing(error: Exception) -> list[Compared]:
 async def test_what_cannot_be_compared_is_a_difference(pool: str, subject: str) -> None:
     """Of each check that it leaves undone; a database that is away is none: that is tried again."""
     why = _or_why_not(failing(ValueError("secret")), "t1", pool, {Check.R4, Check.R1})
-    wanted = Compared(Check.R1, "t1", subject, "faults", 0, 1, "ValueError")
+    wanted = Comparison(Check.R1, "t1", subject, "faults", 0, 1, "ValueError")
     assert await why == [wanted, replace(wanted, check=Check.R4)]
-    assert (wanted.state, wanted.is_uncompared) == (State.DIFFERS, True)
+    assert (wanted.state, wanted.is_uncompared) == (ComparisonState.DIFFERS, True)
     with pytest.raises(ConnectionError):
         await _or_why_not(failing(ConnectionError()), "t1", pool, {Check.R4})

@@ -2,7 +2,7 @@
 
 from billing.dedicated_pools.hours import HOUR_MS
 from billing.dedicated_pools.store import store
-from billing.reconciliation.comparison import State
+from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.pools import BOOKED_AFTER_MS, compare_pool_time, metered_pools
 from core.database import Database
 from tests.billing.dedicated_pools.test_pool_posting import (
@@ -24,9 +24,13 @@ async def test_ready_time_is_in_the_books_or_a_difference(database: Database) ->
     assert await metered_pools(database) == {"b"}
     over = HOUR + HOUR_MS + BOOKED_AFTER_MS
     (early,) = await compare_pool_time(database, "b", over - 1)
-    assert (early.expected, early.state) == (0, State.EQUAL)
+    assert (early.expected, early.state) == (0, ComparisonState.EQUAL)
     (unbilled,) = await compare_pool_time(database, "b", over)
-    assert (unbilled.expected, unbilled.difference, unbilled.state) == (3_600, -3_600, State.DIFFERS)
+    assert (unbilled.expected, unbilled.difference, unbilled.state) == (
+        3_600,
+        -3_600,
+        ComparisonState.DIFFERS,
+    )
     await post_hours(database, after(1))
     (booked,) = await compare_pool_time(database, "b", over)
-    assert (booked.state, booked.detail) == (State.EQUAL, "billed 3600, idle 0, free 0")
+    assert (booked.state, booked.detail) == (ComparisonState.EQUAL, "billed 3600, idle 0, free 0")

@@ -11,8 +11,8 @@ from sqlmodel import select
 from billing.posting.usage_stream import EndedStream
 from billing.quota.redis_keys import posted_key
 from billing.reconciliation import long_waits, redis_repair, repair_pauses
-from billing.reconciliation.comparison import Check, Compared, State
-from billing.reconciliation.redis_repair import Memory, has_lost, heal
+from billing.reconciliation.comparison import Check, Comparison, ComparisonState
+from billing.reconciliation.redis_repair import SumsOrigin, has_lost_sums, rebuild_lost_sums
 from billing.reconciliation.run import Reconciliation, watch
 from billing.tables.audit import AuditLog
 from billing.tables.reconciliation import ReconMark
@@ -24,7 +24,7 @@ from tests.billing.events import an_event
 from tests.billing.reconciliation.test_run import billed, differing
 from tests.support.patience import wait_until
 
-EQUAL = Compared(Check.R4, "t1", "cost", "nano", 5, 5)
+EQUAL = Comparison(Check.R4, "t1", "cost", "nano", 5, 5)
 LESS = replace(EQUAL, actual=3)
 NONE = replace(EQUAL, actual=0)
 
@@ -44,10 +44,10 @@ NONE = replace(EQUAL, actual=0)
     ],
 )
 def test_a_loss_is_told_from_a_fault(
-    compared: Sequence[Compared], agreed: str, name: str, lost: bool
+    compared: Sequence[Comparison], agreed: str, name: str, lost: bool
 ) -> None:
     """By where the sums stand and since when; a difference that nothing explains is left for people."""
-    assert has_lost(compared, agreed, Memory(name, 0), None) is lost
+    assert has_lost_sums(compared, agreed, SumsOrigin(name, 0), None) is lost
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_a_loss_is_told_from_a_fault(
     ],
 )
 def test_sums_that_began_after_the_books_lost_what_was_before(
-    compared: Sequence[Compared], agreed: str, began_ms: int, booked_ms: int | None, lost: bool
+    compared: Sequence[Comparison], agreed: str, began_ms: int, booked_ms: int | None, lost: bool
 ) -> None:
     """Where they were never seen to agree, as of a tenant that is minutes old, or always busy."""
-    assert has_lost(compared, agreed, Memory("a 1", began_ms), booked_ms) is lost
+    assert has_lost_sums(compared, agreed, SumsOrigin("a 1", began_ms), booked_ms) is lost
 
 
-async def look(database: Database, redis: Redis, settings: Settings) -> list[Compared]:
+async def look(database: Database, redis: Redis, settings: Settings) -> list[Comparison]:
     """As a biller does once a minute; what it healed."""
     looking = Reconciliation(database, redis, settings)
-    return await heal(database, redis, looking, await looking.run({Check.R4}))
+    return await rebuild_lost_sums(database, redis, looking, await looking.run({Check.R4}))
 
 
 async def test_after_a_flush_the_sums_are_counted_anew_by_themselves(
@@ -82,7 +82,7 @@ async def test_after_a_flush_the_sums_are_counted_anew_by_themselves(
     await billed(database, redis, settings, an_event("r1", tenant=tenant))
     assert await look(database, redis, settings) == []
     await redis.flushall()
-    assert {each.state for each in await look(database, redis, settings)} == {State.EQUAL}
+    assert {each.state for each in await look(database, redis, settings)} == {ComparisonState.EQUAL}
     assert await redis.hget(posted_key(tenant), "requests") == b"1"
     assert await look(database, redis, settings) == []
     async with database.session() as session:
@@ -118,7 +118,7 @@ async def test_sums_that_began_again_are_counted_anew_too(
     await look(database, redis, settings)
     await redis.flushall()
     await billed(database, redis, settings, an_event("r2", tenant=tenant))
-    assert {each.state for each in await look(database, redis, settings)} == {State.EQUAL}
+    assert {each.state for each in await look(database, redis, settings)} == {ComparisonState.EQUAL}
     assert await redis.hget(posted_key(tenant), "requests") == b"2"
 
 
@@ -131,7 +131,7 @@ async def test_so_are_those_that_no_look_saw_before(
     await billed(database, redis, settings, an_event("r1", tenant=tenant))
     await redis.flushall()
     await billed(database, redis, settings, an_event("r2", tenant=tenant))
-    assert {each.state for each in await look(database, redis, settings)} == {State.EQUAL}
+    assert {each.state for each in await look(database, redis, settings)} == {ComparisonState.EQUAL}
     assert await redis.hget(posted_key(tenant), "requests") == b"2"
 
 
@@ -158,12 +158,14 @@ async def test_what_is_on_its_way_is_waited_for(
     differs = [replace(each, actual=0) for each in compared]
     await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(an_event("r9", tenant=tenant))})
     looking = Reconciliation(database, redis, settings)
-    assert await heal(database, redis, looking, differs) == []
+    assert await rebuild_lost_sums(database, redis, looking, differs) == []
     assert await redis.hget(posted_key(tenant), "requests") is None
     stream = EndedStream(redis, "default", "c")
     await stream.ensure_groups()
     await stream.acknowledge(await stream.read())
-    assert {each.state for each in await heal(database, redis, looking, differs)} == {State.EQUAL}
+    assert {each.state for each in await rebuild_lost_sums(database, redis, looking, differs)} == {
+        ComparisonState.EQUAL
+    }
 
 
 async def test_a_memory_that_waits_has_not_agreed(sqlite: Database, redis: Redis, settings: Settings) -> None:
@@ -175,8 +177,8 @@ async def test_a_memory_that_waits_has_not_agreed(sqlite: Database, redis: Redis
     await billed(sqlite, redis, settings, an_event("r2", tenant=tenant))
     looking = Reconciliation(sqlite, redis, settings)
     waits = [replace(each, waiting="not drained") for each in await looking.run({Check.R4})]
-    assert await heal(sqlite, redis, looking, waits) == []
-    assert {each.state for each in await look(sqlite, redis, settings)} == {State.EQUAL}
+    assert await rebuild_lost_sums(sqlite, redis, looking, waits) == []
+    assert {each.state for each in await look(sqlite, redis, settings)} == {ComparisonState.EQUAL}
 
 
 async def test_sums_that_are_deleted_again_and_again_are_not_healed_for_ever(
@@ -207,8 +209,8 @@ def test_a_pause_is_of_one_server_and_ends() -> None:
     assert repair_pauses.paused_until_ms(mark, "a", 1_000 + repair_pauses.FIRST_MS) == 0
     mark.seq = 500
     assert repair_pauses.paused_until_ms(mark, "a", 2_000) == 1_000 + repair_pauses.LONGEST_MS
-    assert repair_pauses.healed_times(mark, "a", 2_000) == 500
-    assert repair_pauses.healed_times(mark, "a", 1_001 + repair_pauses.FORGOTTEN_MS) == 0
+    assert repair_pauses.rebuild_count(mark, "a", 2_000) == 500
+    assert repair_pauses.rebuild_count(mark, "a", 1_001 + repair_pauses.FORGOTTEN_MS) == 0
 
 
 async def test_what_waits_too_long_is_an_alarm(database: Database) -> None:

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.audit.log import record
-from billing.limits import Limits, MoneyLimit, Scope
+from billing.limits import MoneyLimit, RequestLimits, Scope
 from billing.periods import Period, window_at, zone_named
 from billing.posting.biller import post
 from billing.posting.usage_stream import EndedStream
@@ -17,10 +17,17 @@ from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
 from billing.quota.types import Admission
 from billing.reconciliation import run as reconciliation
-from billing.reconciliation.comparison import BookSums, Check, Compared, State, lines_and_revenue, receivable
+from billing.reconciliation.comparison import (
+    BookSums,
+    Check,
+    Comparison,
+    ComparisonState,
+    lines_and_revenue,
+    receivable,
+)
 from billing.reconciliation.pools import HOUR_MS, store_engine_hours
-from billing.reconciliation.run import Reconciliation, remember
-from billing.reconciliation.tenant_keys import Streams
+from billing.reconciliation.run import Reconciliation, store_differences
+from billing.reconciliation.tenant_keys import EndedStreams
 from billing.tables.audit import AuditLog
 from billing.tables.reconciliation import ReconItem
 from billing.tables.tenants import PLATFORM
@@ -65,14 +72,16 @@ async def billed(database: Database, redis: Redis, settings: Settings, *events: 
     await post(database, "default", [encode(event) for event in events])
 
 
-async def found(database: Database, redis: Redis, settings: Settings, whole: bool = False) -> list[Compared]:
+async def found(
+    database: Database, redis: Redis, settings: Settings, whole: bool = False
+) -> list[Comparison]:
     """All comparisons of tenant t1."""
     return await Reconciliation(database, redis, settings).run(tenant_id="t1", whole=whole)
 
 
-def differing(compared: Sequence[Compared]) -> set[str]:
+def differing(compared: Sequence[Comparison]) -> set[str]:
     """Which checks differ."""
-    return {each.check.value for each in compared if each.state is State.DIFFERS}
+    return {each.check.value for each in compared if each.state is ComparisonState.DIFFERS}
 
 
 async def test_books_that_agree_are_said_to_agree(
@@ -81,11 +90,11 @@ async def test_books_that_agree_are_said_to_agree(
     """Every check of a tenant is there and equal, at once and when only what is new is read."""
     await billed(database, redis, settings, an_event("r1"), an_event("r2", output_text=0, reason="error"))
     first = await found(database, redis, settings)
-    assert {each.state for each in first} == {State.EQUAL}
+    assert {each.state for each in first} == {ComparisonState.EQUAL}
     assert {each.check for each in first} >= {Check.R1, Check.R2, Check.R4, Check.R7, Check.R8}
     await billed(database, redis, settings, an_event("r3"))
     again = await found(database, redis, settings)
-    assert {each.state for each in again} == {State.EQUAL}
+    assert {each.state for each in again} == {ComparisonState.EQUAL}
     totals = {each.subject: each.actual for each in again if each.check is Check.R4}
     assert totals["requests"] == 3
     whole = await found(database, redis, settings, whole=True)
@@ -158,7 +167,9 @@ async def test_a_slot_that_counted_otherwise_is_found_and_resolved(
     """R4 says by how much, and since when; once it is mended it is no difference any more."""
     await billed(database, redis, settings, an_event("r1"))
     await redis.hincrby(posted_key("t1"), "cost_nano", 7)
-    (cost,) = [each for each in await found(database, redis, settings) if each.state is State.DIFFERS]
+    (cost,) = [
+        each for each in await found(database, redis, settings) if each.state is ComparisonState.DIFFERS
+    ]
     assert (cost.check, cost.subject, cost.difference) == (Check.R4, "cost", 7)
     await redis.hincrby(posted_key("t1"), "cost_nano", -7)
     assert not differing(await found(database, redis, settings))
@@ -171,21 +182,23 @@ async def test_what_is_unread_is_no_false_alarm(database: Database, redis: Redis
     await admitted(redis, settings, "r2")
     await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(event)})
     await Quota(redis, settings).settle(event)
-    waiting = [each for each in await found(database, redis, settings) if each.state is not State.EQUAL]
-    assert {each.state for each in waiting} == {State.WAITING}
+    waiting = [
+        each for each in await found(database, redis, settings) if each.state is not ComparisonState.EQUAL
+    ]
+    assert {each.state for each in waiting} == {ComparisonState.WAITING}
     assert "not drained: 1 unread" in waiting[0].waiting
     stream = EndedStream(redis, "default", "c")
     await stream.ensure_groups()
     deliveries = await stream.read()
     await post(database, "default", [each.data for each in deliveries])
     await stream.acknowledge(deliveries)
-    assert {each.state for each in await found(database, redis, settings)} == {State.EQUAL}
+    assert {each.state for each in await found(database, redis, settings)} == {ComparisonState.EQUAL}
 
 
 def test_streams_say_how_much_they_hold_and_since_when() -> None:
     """In seconds; nothing where they are drained."""
-    assert Streams(("1-0",)).waiting(9_000) == ""
-    assert Streams(("1-0",), 3, 2_000).waiting(9_000) == "not drained: 3 unread, the oldest for 7 s"
+    assert EndedStreams(("1-0",)).waiting(9_000) == ""
+    assert EndedStreams(("1-0",), 3, 2_000).waiting(9_000) == "not drained: 3 unread, the oldest for 7 s"
 
 
 @pytest.mark.parametrize("how", ["lease over", "billed", "never queued", "live"])
@@ -208,24 +221,24 @@ async def test_holds_that_nobody_will_close_are_found(
 
 async def test_a_difference_is_remembered_from_when_it_was_first_seen(database: Database) -> None:
     """Its age grows while it lasts; what waits leaves it open; a new one later begins at nought."""
-    wrong = Compared(Check.R4, "t1", "cost", "nano", 5, 7)
+    wrong = Comparison(Check.R4, "t1", "cost", "nano", 5, 7)
     checks = {Check.R4}
-    assert (await remember(database, [wrong], checks, "t1", NOW))[0].age_ms == 0
-    assert (await remember(database, [wrong], checks, "t1", NOW + 500))[0].age_ms == 500
-    waits = Compared(Check.R4, "t1", "cost", "nano", 5, 7, waiting="not drained")
-    assert (await remember(database, [waits], checks, "t1", NOW + 600))[0].age_ms == 600
-    equal = Compared(Check.R4, "t1", "cost", "nano", 7, 7)
-    assert (await remember(database, [equal], checks, "t1", NOW + 700))[0].age_ms == 0
-    assert (await remember(database, [wrong], checks, "t1", NOW + 800))[0].age_ms == 0
+    assert (await store_differences(database, [wrong], checks, "t1", NOW))[0].age_ms == 0
+    assert (await store_differences(database, [wrong], checks, "t1", NOW + 500))[0].age_ms == 500
+    waits = Comparison(Check.R4, "t1", "cost", "nano", 5, 7, waiting="not drained")
+    assert (await store_differences(database, [waits], checks, "t1", NOW + 600))[0].age_ms == 600
+    equal = Comparison(Check.R4, "t1", "cost", "nano", 7, 7)
+    assert (await store_differences(database, [equal], checks, "t1", NOW + 700))[0].age_ms == 0
+    assert (await store_differences(database, [wrong], checks, "t1", NOW + 800))[0].age_ms == 0
 
 
 async def test_two_who_saw_it_first_count_as_the_older(database: Database) -> None:
     """A biller and a command may look at the same moment; what was resolved long ago is forgotten."""
-    wrong = Compared(Check.R4, "t1", "cost", "nano", 5, 7)
+    wrong = Comparison(Check.R4, "t1", "cost", "nano", 5, 7)
     async with database.transaction() as session:
         for first in (NOW - 10, NOW):
             session.add(reconciliation._seen(None, wrong, first))  # pyright: ignore[reportPrivateUsage]
-    assert (await remember(database, [wrong], {Check.R4}, "t1", NOW + 5))[0].age_ms == 15
+    assert (await store_differences(database, [wrong], {Check.R4}, "t1", NOW + 5))[0].age_ms == 15
     async with database.session() as session:
         items = (await session.exec(select(ReconItem).order_by(col(ReconItem.first_seen_ms)))).all()
     assert [each.resolved_ms for each in items] == [None, NOW + 5]
@@ -279,13 +292,13 @@ async def test_engines_counts_are_stored_and_compared(
     """R5: absolute by worker and hour: told twice they change nothing; the unbilled part is said."""
     hour = now_ms() // HOUR_MS * HOUR_MS
     earlier = msgspec.structs.replace(COUNTS, engine_output=8, output_taken=3)
-    compared: list[Compared] = []
+    compared: list[Comparison] = []
     for counts in (earlier, COUNTS, COUNTS):
         await redis.hset(engine_hours("default"), f"w:1:{hour}", msgspec.msgpack.encode(counts))
         compared = await Reconciliation(database, redis, settings).run({Check.R5})
     output, prompt = compared
-    assert (output.state, output.expected, output.detail) == (State.EQUAL, 12, "unbilled 41.7 %")
-    assert (prompt.state, prompt.expected) == (State.EQUAL, 30)
+    assert (output.state, output.expected, output.detail) == (ComparisonState.EQUAL, 12, "unbilled 41.7 %")
+    assert (prompt.state, prompt.expected) == (ComparisonState.EQUAL, 30)
     wrong = msgspec.structs.replace(COUNTS, engine_output=15)
     await redis.hset(engine_hours("default"), f"w:1:{hour}", msgspec.msgpack.encode(wrong))
     compared = await Reconciliation(database, redis, settings).run({Check.R5})
@@ -319,7 +332,7 @@ async def test_a_redis_that_lost_data_is_brought_in_line_with_the_books(
     with pytest.raises(Refused, match="on its way"):
         await looking.repair("t1")
     await redis.delete(ended_stream("default"))
-    assert {each.state for each in await looking.repair("t1")} == {State.EQUAL}
+    assert {each.state for each in await looking.repair("t1")} == {ComparisonState.EQUAL}
     assert not differing(await found(database, redis, settings))
     async with database.session() as session:
         (row,) = (await session.exec(select(AuditLog).where(col(AuditLog.source) != "upgrade"))).all()
@@ -334,16 +347,16 @@ async def test_a_budget_that_redis_counts_otherwise_is_found(
     limit = MoneyLimit(Scope.TENANT, "", "month", month, 10**12, hard=True)
     quota = Quota(redis, settings, database)
     accepted = msgspec.structs.replace(an_event("r1"), accepted_ms=now_ms())
-    await admitted(redis, settings, "r1", db=database, limits=Limits(money=(limit,)))
+    await admitted(redis, settings, "r1", db=database, limits=RequestLimits(money=(limit,)))
     (seq,) = (await post(database, "default", [encode(accepted)]))[0].line_seqs.values()
     await quota.settle(accepted, seq)
     compared = await found(database, redis, settings)
     (budget,) = [each for each in compared if each.subject.startswith("month of tenant")]
-    assert (budget.state, budget.actual) == (State.EQUAL, accepted.cost_nano)
+    assert (budget.state, budget.actual) == (ComparisonState.EQUAL, accepted.cost_nano)
     (key,) = [key async for key in redis.scan_iter(match="{t:t1}m*:tenant:*")]
     await redis.hincrby(key, "posted", 5)
     compared = await found(database, redis, settings)
-    assert [each.difference for each in compared if each.state is State.DIFFERS] == [5]
+    assert [each.difference for each in compared if each.state is ComparisonState.DIFFERS] == [5]
 
 
 async def test_a_change_in_the_record_of_administrators_is_found(
@@ -359,4 +372,4 @@ async def test_a_change_in_the_record_of_administrators_is_found(
     await tamper(database, "UPDATE audit_log SET author = 'nobody'")
     wrong = await looking.run({Check.R7}, whole=True)
     assert differing(wrong) == {"R7"}
-    assert PLATFORM in {each.tenant_id for each in wrong if each.state is State.DIFFERS}
+    assert PLATFORM in {each.tenant_id for each in wrong if each.state is ComparisonState.DIFFERS}

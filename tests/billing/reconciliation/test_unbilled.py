@@ -21,18 +21,18 @@ from billing.cli.usage import usage_command
 from billing.periods import HOUR_MS
 from billing.posting.biller import post
 from billing.posting.usage_stream import EndedStream
-from billing.reconciliation.comparison import Check, Compared, State
+from billing.reconciliation.comparison import Check, Comparison, ComparisonState
 from billing.reconciliation.run import Reconciliation
 from billing.reconciliation.unbilled import (
     LATE_MS,
-    PoolHour,
-    Share,
+    EndedPoolHour,
+    UnbilledShare,
     compare_ended,
     pool_hours,
     share_of,
     store_ended_hours,
 )
-from billing.reconciliation.unbilled_alarm import above, raise_alarm
+from billing.reconciliation.unbilled_alarm import alarm_unbilled, over_share
 from billing.tables.reconciliation import EndedHour
 from billing.tables.tenants import PLATFORM, UsageQuarantine
 from billing.tables.wallets import Outbox
@@ -57,7 +57,7 @@ def ended(request: str, **changes: Any) -> UsageEvent:
     return an_event(request, accepted_ms=HOUR, ended_ms=HOUR, **changes)
 
 
-async def r5(database: Database, redis: Redis, settings: Settings) -> list[Compared]:
+async def r5(database: Database, redis: Redis, settings: Settings) -> list[Comparison]:
     """What was ended against what was billed."""
     return await Reconciliation(database, redis, settings).run({Check.R5})
 
@@ -71,12 +71,12 @@ async def test_ends_that_nobody_billed_are_a_difference(
     await counted(redis, events[2], writer="w2")
     await post(database, "default", [encode(each) for each in events[:2]])
     requests, tokens = await r5(database, redis, settings)
-    assert (requests.expected, requests.difference, requests.state) == (3, -1, State.DIFFERS)
+    assert (requests.expected, requests.difference, requests.state) == (3, -1, ComparisonState.DIFFERS)
     assert (tokens.expected, tokens.difference, tokens.unit) == (21, -7, "tokens")
     await redis.flushall()
     assert [each.difference for each in await r5(database, redis, settings)] == [-1, -7]
     await post(database, "default", [encode(events[2])])
-    assert {each.state for each in await r5(database, redis, settings)} == {State.EQUAL}
+    assert {each.state for each in await r5(database, redis, settings)} == {ComparisonState.EQUAL}
 
 
 async def test_what_is_on_its_way_is_no_difference_yet(
@@ -85,7 +85,7 @@ async def test_what_is_on_its_way_is_no_difference_yet(
     """An event that the biller has not read may be the one that is missing."""
     await counted(redis, ended("r1"))
     await redis.xadd(ended_stream("default"), {ENDED_FIELD: encode(ended("r1"))})
-    assert {each.state for each in await r5(database, redis, settings)} == {State.WAITING}
+    assert {each.state for each in await r5(database, redis, settings)} == {ComparisonState.WAITING}
 
 
 async def test_what_is_held_is_not_lost_but_unbilled(
@@ -98,7 +98,7 @@ async def test_what_is_held_is_not_lost_but_unbilled(
     batch, _ = await post(database, "default", [encode(good), encode(bad)], admissions)
     assert len(batch.held) == 1
     compared = await r5(database, redis, settings)
-    assert {(each.state, each.detail) for each in compared} == {(State.EQUAL, "1 held")}
+    assert {(each.state, each.detail) for each in compared} == {(ComparisonState.EQUAL, "1 held")}
     share = await share_of(database, "default", NOW)
     assert (share.output, share.unbilled, share.requests) == (14, 7, 1)
 
@@ -162,21 +162,21 @@ async def test_an_hour_has_its_milliseconds_and_no_others(sqlite: Database, redi
         assert (found.billed_requests, found.billed_output) == (2, 14)
         assert (found.held_requests, found.held_output, found.lost_requests) == lost, held
     day_ms = 24 * HOUR_MS
-    assert await share_of(sqlite, "default", HOUR + day_ms) == Share("default", 35, 4 * 7 + 7, 5)
-    assert await share_of(sqlite, "default", HOUR + day_ms + 1) == Share("default", 0, 0, 0)
+    assert await share_of(sqlite, "default", HOUR + day_ms) == UnbilledShare("default", 35, 4 * 7 + 7, 5)
+    assert await share_of(sqlite, "default", HOUR + day_ms + 1) == UnbilledShare("default", 0, 0, 0)
     for late_ms, seen in ((0, 1), (1, 0)):
         assert len(await pool_hours(sqlite, "default", HOUR + 7 * day_ms + late_ms)) == seen
 
 
 def test_billed_beyond_what_was_counted_is_no_loss():
     """Ends of commands are counted by nobody; and a share is of something, or whole."""
-    hour = PoolHour("p", HOUR, 2, 10, billed_requests=3, billed_output=10)
+    hour = EndedPoolHour("p", HOUR, 2, 10, billed_requests=3, billed_output=10)
     assert (hour.lost_requests, hour.lost_output) == (0, 0)
-    assert {each.state for each in hour.compared()} == {State.EQUAL}
-    assert Share("p", 0, 0).part == 0
-    assert Share("p", 0, 5).part == Share("p", 5, 9).part == 1
-    shares = [Share("p", 1_000, 1), Share("q", 1_000, 2)]
-    assert above(shares, 0.001) == shares[1:]
+    assert {each.state for each in hour.compared()} == {ComparisonState.EQUAL}
+    assert UnbilledShare("p", 0, 0).part == 0
+    assert UnbilledShare("p", 0, 5).part == UnbilledShare("p", 5, 9).part == 1
+    shares = [UnbilledShare("p", 1_000, 1), UnbilledShare("q", 1_000, 2)]
+    assert over_share(shares, 0.001) == shares[1:]
 
 
 async def test_too_much_unbilled_is_told_once_a_day(
@@ -187,9 +187,9 @@ async def test_too_much_unbilled_is_told_once_a_day(
     await counted(redis, ended("r1"), ended("r2"))
     await store_ended_hours(database, redis, "default", NOW)
     await post(database, "default", [encode(ended("r1"))])
-    assert await raise_alarm(database, ["default"], 0.5, NOW) == []
+    assert await alarm_unbilled(database, ["default"], 0.5, NOW) == []
     for _ in range(2):
-        (share,) = await raise_alarm(database, ["default"], 0.4, NOW)
+        (share,) = await alarm_unbilled(database, ["default"], 0.4, NOW)
         assert share == replace(share, output=14, unbilled=7, requests=1)
     async with database.session() as session:
         (row,) = (await session.exec(select(Outbox))).all()

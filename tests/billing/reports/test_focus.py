@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.booking.adjustments import Correction, correct
-from billing.dedicated_pools.hours import Interval
+from billing.dedicated_pools.hours import ReadyInterval
 from billing.dedicated_pools.posting import post_hours
 from billing.dedicated_pools.store import store
 from billing.ledger.transactions import HOUR_MS
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.reports.focus import COLUMNS, MANDATORY, account_of, charges, focus_row, unit_price
@@ -68,7 +68,7 @@ def check(row: dict[str, str]) -> None:
     assert (row["PricingUnit"] == row["ConsumedUnit"]) == (row["PricingQuantity"] == row["ConsumedQuantity"])
 
 
-async def exported(database: Database, tenant_name: str, period: Window) -> list[dict[str, str]]:
+async def exported(database: Database, tenant_name: str, period: PeriodWindow) -> list[dict[str, str]]:
     """The rows of a tenant."""
     tenant = await find_tenant(database, tenant_name)
     assert tenant is not None
@@ -84,7 +84,7 @@ async def test_every_row_keeps_the_rules_and_their_sum_is_the_bill(database: Dat
     events = an_hour_of(80, seed=11, tenant=tenant)
     await post(database, "default", [encode(event) for event in events])
     await post(database, "default", [encode(an_event("foreign", "t9"))])
-    rows = await exported(database, "acme", Window(0, 5 * HOUR_MS))
+    rows = await exported(database, "acme", PeriodWindow(0, 5 * HOUR_MS))
     assert set(MANDATORY) <= set(COLUMNS)
     for row in rows:
         check(row)
@@ -106,7 +106,7 @@ async def test_what_is_contracted_is_exact_and_what_was_rounded_is_said(database
     odd = msgspec.structs.replace(PRICES, input_nano=123_456_789, output_nano=333_333_333)
     await post(database, "default", [encode(an_event("r1", tenant, prices=odd))])
     await correct(database, tenant, Correction("r1", {Meter.OUTPUT: 5}, "one"))
-    rows = await exported(database, "acme", Window(0, 5 * HOUR_MS))
+    rows = await exported(database, "acme", PeriodWindow(0, 5 * HOUR_MS))
     exact = {"input": "0.000000987654312", "cached input": "0.0000001", "output": "0.000002333333331"}
     exact = {f"{name} tokens": Decimal(nano) for name, nano in exact.items()}
     found = {row["SkuMeter"]: row for row in rows if not row["ChargeClass"]}
@@ -132,7 +132,7 @@ async def test_names_cost_centers_and_edges_of_the_period(database: Database) ->
     event = priced(an_event(tenant=tenant, owner=UsageOwner(project=project.id, key="k1"), prices=by_request))
     moment = moved.valid_from_ms + 1
     await post(database, "default", [encode(msgspec.structs.replace(event, ended_ms=moment))])
-    rows = await exported(database, "acme", Window(moment - moment % 1000, moment + 30 * 60_000))
+    rows = await exported(database, "acme", PeriodWindow(moment - moment % 1000, moment + 30 * 60_000))
     assert {row["SkuMeter"] for row in rows} == {
         "requests",
         "input tokens",
@@ -179,7 +179,7 @@ async def test_pools_and_true_ups_are_charges_too(database: Database) -> None:
     seconds = (("v", 3_600), ("w", 1_800))
     await store(
         database,
-        [Interval("a", each, hour, hour + s * 1000, 0, 1, "ready", each, "h200") for each, s in seconds],
+        [ReadyInterval("a", each, hour, hour + s * 1000, 0, 1, "ready", each, "h200") for each, s in seconds],
     )
     await post_hours(database, hour + 2 * HOUR_MS)
     rows = [row for month in (1, 2, 3) for row in await exported(database, "acme", window(month))]

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from billing.cli.months import month_window
 from billing.periods import UTC_ZONE, Calendar, month_number
 from billing.prices.rating import Meter
-from billing.reports.price_comparison import Cell, CompareBy, Difference, Sums, compare, sums_of, total
+from billing.reports.price_comparison import (
+    CellSums,
+    CompareBy,
+    PriceCell,
+    PriceDifference,
+    compare,
+    sums_of,
+    total,
+)
 from billing.reports.usage_report import GroupBy, usage_in
 from billing.tenants.tenancy import find_tenant
 from core.database import Database
@@ -22,16 +30,18 @@ from tests.billing.events import an_event
 __all__ = ["parley"]
 
 NANO = st.integers(-(10**18), 10**18)
-SUMS = st.builds(Sums, st.integers(0, 1 << 53), NANO, NANO, NANO)
-CELLS = st.builds(Cell, st.sampled_from(["a", "b", "c"]), st.sampled_from([each.value for each in Meter]))
+SUMS = st.builds(CellSums, st.integers(0, 1 << 53), NANO, NANO, NANO)
+CELLS = st.builds(
+    PriceCell, st.sampled_from(["a", "b", "c"]), st.sampled_from([each.value for each in Meter])
+)
 MONTHS = st.dictionaries(CELLS, SUMS, max_size=12)
 PARTS = ("volume_nano", "mix_nano", "price_nano", "tiers_nano", "corrections_nano")
-INPUT, OUTPUT = Cell("a", "input"), Cell("a", "output")
+INPUT, OUTPUT = PriceCell("a", "input"), PriceCell("a", "output")
 
 
 @given(MONTHS, MONTHS, st.sampled_from(list(CompareBy)))
 def test_the_parts_add_up_to_the_nano(
-    before: dict[Cell, Sums], after: dict[Cell, Sums], by: CompareBy
+    before: dict[PriceCell, CellSums], after: dict[PriceCell, CellSums], by: CompareBy
 ) -> None:
     """Of each group, and of all groups to what the months cost; however they are grouped."""
     found = compare(before, after, by)
@@ -42,29 +52,32 @@ def test_the_parts_add_up_to_the_nano(
     assert (whole.before_nano, whole.after_nano) == (_cost(before), _cost(after))
 
 
-def _cost(month: dict[Cell, Sums]) -> int:
+def _cost(month: dict[PriceCell, CellSums]) -> int:
     return sum(sums.used_nano + sums.tiers_nano + sums.corrections_nano for sums in month.values())
 
 
-BASE = {INPUT: Sums(1000, 200), OUTPUT: Sums(500, 400)}
+BASE = {INPUT: CellSums(1000, 200), OUTPUT: CellSums(500, 400)}
 
 
 @pytest.mark.parametrize(
     ("after", "expected"),
     [
-        ({INPUT: Sums(2000, 400), OUTPUT: Sums(1000, 800)}, {"volume_nano": 600}),
-        ({INPUT: Sums(1000, 300), OUTPUT: Sums(500, 600)}, {"price_nano": 300}),
-        ({INPUT: Sums(500, 100), OUTPUT: Sums(1000, 800)}, {"mix_nano": 300}),
-        ({INPUT: Sums(1000, 200, 7, -9), OUTPUT: Sums(500, 400)}, {"tiers_nano": 7, "corrections_nano": -9}),
+        ({INPUT: CellSums(2000, 400), OUTPUT: CellSums(1000, 800)}, {"volume_nano": 600}),
+        ({INPUT: CellSums(1000, 300), OUTPUT: CellSums(500, 600)}, {"price_nano": 300}),
+        ({INPUT: CellSums(500, 100), OUTPUT: CellSums(1000, 800)}, {"mix_nano": 300}),
+        (
+            {INPUT: CellSums(1000, 200, 7, -9), OUTPUT: CellSums(500, 400)},
+            {"tiers_nano": 7, "corrections_nano": -9},
+        ),
         # Twice the tokens, all of them output, at half its price.
-        ({OUTPUT: Sums(3000, 1200)}, {"volume_nano": 600, "mix_nano": 1200, "price_nano": -1200}),
+        ({OUTPUT: CellSums(3000, 1200)}, {"volume_nano": 600, "mix_nano": 1200, "price_nano": -1200}),
         ({}, {"volume_nano": -600}),
         # Requests are no tokens: what is new of a unit is volume, of a cell mix.
-        ({**BASE, Cell("a", "request"): Sums(3, 30)}, {"volume_nano": 30}),
-        ({**BASE, Cell("b", "input"): Sums(1500, 900)}, {"volume_nano": 600, "mix_nano": 300}),
+        ({**BASE, PriceCell("a", "request"): CellSums(3, 30)}, {"volume_nano": 30}),
+        ({**BASE, PriceCell("b", "input"): CellSums(1500, 900)}, {"volume_nano": 600, "mix_nano": 300}),
     ],
 )
-def test_each_part_is_what_it_says(after: dict[Cell, Sums], expected: dict[str, int]) -> None:
+def test_each_part_is_what_it_says(after: dict[PriceCell, CellSums], expected: dict[str, int]) -> None:
     """One thing changes, and one part says so."""
     found = compare(BASE, after)["total"]
     assert {part: getattr(found, part) for part in PARTS if getattr(found, part)} == expected
@@ -80,9 +93,9 @@ def test_lines_are_what_their_kind_makes_them() -> None:
         ("", "minimum", "true_up", 0, 9),
     ]
     assert sums_of(lines) == {
-        Cell("m", "input"): Sums(10, 100, -5, -40),
-        Cell("gpu", "gpu_second"): Sums(3600, 70),
-        Cell("", "minimum"): Sums(0, 0, 9),
+        PriceCell("m", "input"): CellSums(10, 100, -5, -40),
+        PriceCell("gpu", "gpu_second"): CellSums(3600, 70),
+        PriceCell("", "minimum"): CellSums(0, 0, 9),
     }
 
 
@@ -92,7 +105,7 @@ def test_sums_are_read_as_postgres_writes_them() -> None:
         ("m", "input", "usage", Decimal("1E+3"), Decimal("1.2500E+8")),
         ("m", "input", "usage", None, None),
     ]
-    assert sums_of(lines) == {Cell("m", "input"): Sums(1_000, 125_000_000)}
+    assert sums_of(lines) == {PriceCell("m", "input"): CellSums(1_000, 125_000_000)}
 
 
 def _history(parley: Command, home: Path) -> None:
@@ -173,6 +186,6 @@ def test_a_month_that_runs_says_so(parley: Command) -> None:
 
 def test_nothing_is_a_difference_of_nothing() -> None:
     """No month, no groups."""
-    nothing: dict[Cell, Sums] = {}
+    nothing: dict[PriceCell, CellSums] = {}
     assert compare(nothing, nothing) == {}
-    assert total([]) == Difference()
+    assert total([]) == PriceDifference()

@@ -12,16 +12,16 @@ from sqlalchemy.exc import DBAPIError
 
 from billing.booking import rollups
 from billing.booking.adjustments import Correction, correct
-from billing.periods import HOUR_MS, LAST_MS, Calendar, ClosedMonth, Window
+from billing.periods import HOUR_MS, LAST_MS, Calendar, ClosedMonth, PeriodWindow
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.reports.usage_pages import usage_page
 from billing.reports.usage_questions import (
     OF_LINES,
-    Bucket,
     Facet,
-    Position,
-    Question,
+    PagePosition,
+    UsageBucket,
+    UsageQuestion,
     bucket_window,
     check_question,
     split_hours,
@@ -75,7 +75,7 @@ async def posted(database: Database, events: list[UsageEvent]) -> None:
         await post(database, pool, [encode(event) for event in events if event.pool == pool])
 
 
-async def expected(database: Database, question: Question, as_of: int) -> Groups:
+async def expected(database: Database, question: UsageQuestion, as_of: int) -> Groups:
     """The same from each line by itself."""
     rows = {row.request_id: row for row in await read(database, UsageRow)}
     found: dict[tuple[object, ...], list[int]] = {}
@@ -98,7 +98,7 @@ async def expected(database: Database, question: Question, as_of: int) -> Groups
         if not wanted or not start <= line.ended_ms < end:
             continue
         bucket = 0
-        if question.bucket is Bucket.HOUR:
+        if question.bucket is UsageBucket.HOUR:
             bucket = line.ended_ms - line.ended_ms % HOUR_MS
         elif question.bucket is not None:
             bucket = _bucket(question, line.ended_ms)
@@ -112,24 +112,24 @@ async def expected(database: Database, question: Question, as_of: int) -> Groups
     return {group: tuple(sums) for group, sums in found.items() if any(sums[seen])}
 
 
-def _bucket(question: Question, at_ms: int) -> int:
+def _bucket(question: UsageQuestion, at_ms: int) -> int:
     """Where the day or month of an instant begins."""
-    if question.bucket is Bucket.DAY:
+    if question.bucket is UsageBucket.DAY:
         return question.calendar.day_at(at_ms).start_ms
     return question.calendar.window(question.calendar.month_at(at_ms)).start_ms
 
 
 async def paged(
     database: Database,
-    question: Question,
+    question: UsageQuestion,
     rows_max: int,
     between: Callable[[], Awaitable[None]] | None = None,
 ) -> tuple[Groups, int]:
     """All pages one after the other, and the line that they are as of."""
     found: Groups = {}
-    after: Position | None = None
+    after: PagePosition | None = None
     as_of: int | None = None
-    last: Position | None = None
+    last: PagePosition | None = None
     while True:
         page = await usage_page(database, question, rows_max, 60.0, after, as_of)
         assert len(page.rows) <= rows_max
@@ -140,7 +140,7 @@ async def paged(
             group = (bucket, *row.group)
             assert group not in found, "told twice"
             found[group] = tuple(getattr(usage, name) for name in SUMS)
-            last = Position(bucket, row.group)
+            last = PagePosition(bucket, row.group)
         as_of, after = page.as_of, page.end
         if after is None:
             return found, as_of
@@ -149,13 +149,13 @@ async def paged(
             await between()
 
 
-def _begin(question: Question, window: Window) -> int:
+def _begin(question: UsageQuestion, window: PeriodWindow) -> int:
     """Of the whole bucket."""
     match question.bucket:
         case None:
             assert window == question.window
             return 0
-        case Bucket.HOUR:
+        case UsageBucket.HOUR:
             begin = window.start_ms - window.start_ms % HOUR_MS
         case _:
             begin = _bucket(question, window.start_ms)
@@ -163,7 +163,7 @@ def _begin(question: Question, window: Window) -> int:
     return begin
 
 
-def a_question(chosen: random.Random) -> Question:
+def a_question(chosen: random.Random) -> UsageQuestion:
     """Any."""
     start, end = sorted(chosen.sample(range(BEGIN - HOUR_MS, BEGIN + SPAN + HOUR_MS), 2))
     if chosen.random() < 0.3:
@@ -177,12 +177,12 @@ def a_question(chosen: random.Random) -> Question:
         before = Calendar(ZoneInfo(chosen.choice(ZONES)))
         closed = {october: ClosedMonth(before.window(october), before.zone)}
         calendar = Calendar(calendar.zone, closed)
-    return Question(
+    return UsageQuestion(
         "t1",
-        Window(start, end),
+        PeriodWindow(start, end),
         calendar,
         by,
-        chosen.choice([None, *Bucket]),
+        chosen.choice([None, *UsageBucket]),
         where,
         chosen.choice([None, None, "p1"]),
         chosen.choice([True, False]),
@@ -214,12 +214,12 @@ async def test_no_group_is_missed_or_told_twice_while_usage_arrives(
     print("seed", seed)
     chosen = random.Random(seed)
     await posted(database, some_events(60, chosen))
-    whole = Window(BEGIN, BEGIN + SPAN)
+    whole = PeriodWindow(BEGIN, BEGIN + SPAN)
     berlin, kathmandu = Calendar(ZoneInfo("Europe/Berlin")), Calendar(ZoneInfo("Asia/Kathmandu"))
     questions = [
-        Question("t1", whole, berlin, (Facet.USER, Facet.KEY), None),
-        Question("t1", whole, kathmandu, (Facet.MODEL,), Bucket.DAY),
-        Question("t1", whole, berlin, (Facet.REASON, Facet.METER), None),
+        UsageQuestion("t1", whole, berlin, (Facet.USER, Facet.KEY), None),
+        UsageQuestion("t1", whole, kathmandu, (Facet.MODEL,), UsageBucket.DAY),
+        UsageQuestion("t1", whole, berlin, (Facet.REASON, Facet.METER), None),
     ]
     monkeypatch.setattr(rollups, "LINES_AT_ONCE", 40)
     rounds = 0
@@ -251,7 +251,7 @@ def _die(done: int, whole: int) -> None:
 async def test_pages_add_up_to_the_ledger(database: Database) -> None:
     """To the nano: what was credited to revenue. What was free is asked for as well, or left out."""
     await posted(database, some_events(80, random.Random(5)))
-    question = Question("t1", Window(BEGIN, BEGIN + SPAN), UTC_DAYS, (Facet.METER, Facet.PROJECT))
+    question = UsageQuestion("t1", PeriodWindow(BEGIN, BEGIN + SPAN), UTC_DAYS, (Facet.METER, Facet.PROJECT))
     found, _ = await paged(database, question, 2)
     entries = [row for row in await read(database, LedgerEntry) if row.account.startswith("revenue:")]
     assert sum(sums[SUMS.index("amount_nano")] for sums in found.values()) == -sum(
@@ -274,38 +274,38 @@ async def test_what_takes_too_long_is_ended_by_the_database(database: Database) 
         async with database.short_snapshot(0.05) as session:
             await (await session.connection()).exec_driver_sql(slow)
     assert is_out_of_time(ended.value)
-    question = Question("t1", Window(BEGIN, BEGIN + SPAN), UTC_DAYS)
+    question = UsageQuestion("t1", PeriodWindow(BEGIN, BEGIN + SPAN), UTC_DAYS)
     assert (await usage_page(database, question, 10, 10.0)).rows == []
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"window": Window(5, 5)}, "before"),
-        ({"window": Window(9, 5)}, "before"),
-        ({"window": Window(-1, 5)}, "before"),
-        ({"window": Window(0, 401 * 24 * HOUR_MS)}, "^at most 400 days at once: ask"),
+        ({"window": PeriodWindow(5, 5)}, "before"),
+        ({"window": PeriodWindow(9, 5)}, "before"),
+        ({"window": PeriodWindow(-1, 5)}, "before"),
+        ({"window": PeriodWindow(0, 401 * 24 * HOUR_MS)}, "^at most 400 days at once: ask"),
         (
-            {"window": Window(0, 33 * 24 * HOUR_MS), "bucket": Bucket.HOUR},
+            {"window": PeriodWindow(0, 33 * 24 * HOUR_MS), "bucket": UsageBucket.HOUR},
             "^at most 32 days at once by the hour, or by or of kind, meter, reason: ask",
         ),
-        ({"window": Window(0, 33 * 24 * HOUR_MS), "by": (Facet.REASON,)}, "32 days"),
-        ({"window": Window(0, 33 * 24 * HOUR_MS), "where": {Facet.KIND: ("usage",)}}, "32 days"),
+        ({"window": PeriodWindow(0, 33 * 24 * HOUR_MS), "by": (Facet.REASON,)}, "32 days"),
+        ({"window": PeriodWindow(0, 33 * 24 * HOUR_MS), "where": {Facet.KIND: ("usage",)}}, "32 days"),
     ],
 )
 def test_what_is_too_much_to_ask_is_said(changes: dict[str, object], says: str) -> None:
     """In words for who asked."""
-    facts: dict[str, object] = {"window": Window(0, HOUR_MS), **changes}
+    facts: dict[str, object] = {"window": PeriodWindow(0, HOUR_MS), **changes}
     with pytest.raises(ValueError, match=says):
-        check_question(Question("t1", calendar=UTC_DAYS, **facts))  # type: ignore[arg-type]
+        check_question(UsageQuestion("t1", calendar=UTC_DAYS, **facts))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("days", "changes"),
     [
         (400, {}),
-        (400, {"bucket": Bucket.DAY}),
-        (32, {"bucket": Bucket.HOUR}),
+        (400, {"bucket": UsageBucket.DAY}),
+        (32, {"bucket": UsageBucket.HOUR}),
         (32, {"by": (Facet.METER,)}),
         (400, {"by": (Facet.POOL,), "where": {Facet.USER: ("u",)}}),
     ],
@@ -314,30 +314,34 @@ def test_as_much_may_be_asked_and_a_millisecond_more_may_not(days: int, changes:
     """From the first time that there is, or up to the last."""
     span_ms = days * 24 * HOUR_MS
     for start in (0, LAST_MS - span_ms):
-        check_question(Question("t1", Window(start, start + span_ms), UTC_DAYS, **changes))
-    for window in (Window(0, span_ms + 1), Window(LAST_MS - 1, LAST_MS + 1)):
+        check_question(UsageQuestion("t1", PeriodWindow(start, start + span_ms), UTC_DAYS, **changes))
+    for window in (PeriodWindow(0, span_ms + 1), PeriodWindow(LAST_MS - 1, LAST_MS + 1)):
         with pytest.raises(ValueError, match=r"."):
-            check_question(Question("t1", window, UTC_DAYS, **changes))
+            check_question(UsageQuestion("t1", window, UTC_DAYS, **changes))
 
 
 def test_a_bucket_is_as_long_as_it_lies_in_the_time() -> None:
     """The first and the last may be cut; without buckets there is one."""
-    whole = Window(5, 2 * HOUR_MS + 7)
-    by_hour = Question("t1", whole, UTC_DAYS, bucket=Bucket.HOUR)
+    whole = PeriodWindow(5, 2 * HOUR_MS + 7)
+    by_hour = UsageQuestion("t1", whole, UTC_DAYS, bucket=UsageBucket.HOUR)
     found = [bucket_window(by_hour, at * HOUR_MS) for at in range(3)]
-    assert found == [Window(5, HOUR_MS), Window(HOUR_MS, 2 * HOUR_MS), Window(2 * HOUR_MS, whole.end_ms)]
-    by_day = Question("t1", whole, UTC_DAYS, bucket=Bucket.DAY)
-    assert bucket_window(by_day, 0) == bucket_window(Question("t1", whole, UTC_DAYS), 0) == whole
-    assert (by_day.buckets, by_hour.buckets) == ({0: Window(0, 24 * HOUR_MS)}, {})
-    by_month = Question("t1", Window(0, 31 * 24 * HOUR_MS + 1), UTC_DAYS, bucket=Bucket.MONTH)
+    assert found == [
+        PeriodWindow(5, HOUR_MS),
+        PeriodWindow(HOUR_MS, 2 * HOUR_MS),
+        PeriodWindow(2 * HOUR_MS, whole.end_ms),
+    ]
+    by_day = UsageQuestion("t1", whole, UTC_DAYS, bucket=UsageBucket.DAY)
+    assert bucket_window(by_day, 0) == bucket_window(UsageQuestion("t1", whole, UTC_DAYS), 0) == whole
+    assert (by_day.buckets, by_hour.buckets) == ({0: PeriodWindow(0, 24 * HOUR_MS)}, {})
+    by_month = UsageQuestion("t1", PeriodWindow(0, 31 * 24 * HOUR_MS + 1), UTC_DAYS, bucket=UsageBucket.MONTH)
     assert list(by_month.buckets) == [0, 31 * 24 * HOUR_MS]
 
 
 def test_hours_that_no_rollup_answers_for() -> None:
     """Where days begin on a whole hour, those at the edges alone; else one a day more."""
-    days = Window(BEGIN, BEGIN + 5 * 24 * HOUR_MS)
+    days = PeriodWindow(BEGIN, BEGIN + 5 * 24 * HOUR_MS)
     of = {
-        zone: len(split_hours(Question("t1", days, Calendar(ZoneInfo(zone)), bucket=Bucket.DAY)))
+        zone: len(split_hours(UsageQuestion("t1", days, Calendar(ZoneInfo(zone)), bucket=UsageBucket.DAY)))
         for zone in ZONES
     }
     assert of == {
@@ -347,7 +351,7 @@ def test_hours_that_no_rollup_answers_for() -> None:
         "Asia/Kathmandu": 5,
         "America/Havana": 0,
     }
-    assert split_hours(Question("t1", Window(5, 2 * HOUR_MS + 1), UTC_DAYS)) == [
+    assert split_hours(UsageQuestion("t1", PeriodWindow(5, 2 * HOUR_MS + 1), UTC_DAYS)) == [
         0,
         2 * HOUR_MS,
     ]

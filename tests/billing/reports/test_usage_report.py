@@ -8,7 +8,7 @@ import pytest
 
 from billing.booking import rollups
 from billing.ledger.transactions import HOUR_MS
-from billing.periods import Window
+from billing.periods import PeriodWindow
 from billing.posting.biller import post
 from billing.reports.usage_report import GroupBy, usage_in
 from billing.tables.ledger import RollupHour
@@ -29,7 +29,7 @@ OF_EVENT = {
 }
 
 
-def expected(events: list[UsageEvent], window: Window, by: GroupBy) -> dict[str, tuple[int, ...]]:
+def expected(events: list[UsageEvent], window: PeriodWindow, by: GroupBy) -> dict[str, tuple[int, ...]]:
     """The sums, added up one by one."""
     sums: dict[str, list[int]] = defaultdict(lambda: [0] * 7)
     for event in events:
@@ -41,7 +41,7 @@ def expected(events: list[UsageEvent], window: Window, by: GroupBy) -> dict[str,
     return {group: tuple(values) for group, values in sums.items()}
 
 
-async def reported(database: Database, window: Window, by: GroupBy) -> dict[str, tuple[int, ...]]:
+async def reported(database: Database, window: PeriodWindow, by: GroupBy) -> dict[str, tuple[int, ...]]:
     """The same from the database."""
     found = await usage_in(database, "t1", window, by, UTC_ZONE)
     return {
@@ -68,14 +68,14 @@ async def test_sums_are_exact_in_any_window(database: Database, by: GroupBy) -> 
     print("seed", seed)
     chosen = random.Random(seed)
     windows = [
-        Window(0, 5 * HOUR_MS),
-        Window(HOUR_MS, 2 * HOUR_MS),
-        Window(10, 20),
-        Window(HOUR_MS - 5, HOUR_MS + 5),
+        PeriodWindow(0, 5 * HOUR_MS),
+        PeriodWindow(HOUR_MS, 2 * HOUR_MS),
+        PeriodWindow(10, 20),
+        PeriodWindow(HOUR_MS - 5, HOUR_MS + 5),
     ]
     for _ in range(8):
         start, end = sorted(chosen.choices(range(5 * HOUR_MS), k=2))
-        windows.append(Window(start, end + 1))
+        windows.append(PeriodWindow(start, end + 1))
     for window in windows:
         assert await reported(database, window, by) == expected(events, window, by), window
 
@@ -87,7 +87,7 @@ async def test_days_are_those_of_the_zone(database: Database) -> None:
     events = [an_event(f"r{offset}", ended_ms=midnight + offset) for offset in (-2, -1, 0, 1, 2)]
     await post(database, "default", [encode(event) for event in events])
     days = await usage_in(
-        database, "t1", Window(midnight - 24 * HOUR_MS, midnight + 24 * HOUR_MS), GroupBy.DAY, zone
+        database, "t1", PeriodWindow(midnight - 24 * HOUR_MS, midnight + 24 * HOUR_MS), GroupBy.DAY, zone
     )
     assert [(day.group, day.requests) for day in days] == [
         (str(midnight - 24 * HOUR_MS), 2),

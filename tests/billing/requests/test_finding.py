@@ -11,7 +11,7 @@ from billing.booking.adjustments import Correction, correct
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.requests import find
-from billing.requests.find import REASONS, FoundRequest, Sought, cursor_of, find_requests
+from billing.requests.find import REASONS, RequestMatch, RequestSearch, cursor_of, find_requests
 from billing.tenants.tenancy import create_tenant, find_tenant
 from billing.tenants.users import create_user
 from billing.usage import UsageEvent, UsageOwner, encode
@@ -45,7 +45,7 @@ async def ids(database: Database, **sought: object) -> list[str]:
     found, after = list[str](), None
     while True:
         facts = {"since_ms": 0, "until_ms": ALWAYS_MS, "limit": 3, **sought, "after": after}
-        page = await find_requests(database, Sought(**facts))  # pyright: ignore[reportArgumentType]
+        page = await find_requests(database, RequestSearch(**facts))  # pyright: ignore[reportArgumentType]
         assert len(page.found) <= 3
         found += [each.id for each in page.found]
         if page.next is None:
@@ -77,7 +77,9 @@ async def test_each_condition_finds_what_fits_it(database: Database):
     assert await ids(database, code="engine_lost") == ["lost"]
     assert await ids(database, over_ms=1_000) == ["slow"]
     assert await ids(database, over_ms=8_000) == []
-    (dear,) = (await find_requests(database, Sought(since_ms=0, until_ms=ALWAYS_MS, model="large"))).found
+    (dear,) = (
+        await find_requests(database, RequestSearch(since_ms=0, until_ms=ALWAYS_MS, model="large"))
+    ).found
     assert await ids(database, cost_over_nano=dear.cost_nano - 1) == ["dear"]
     assert await ids(database, cost_over_nano=dear.cost_nano) == []
     assert await ids(database, since_ms=8_000, until_ms=8_500) == ["dear"]
@@ -90,7 +92,7 @@ async def test_a_statement_looks_at_so_many_and_says_where_to_go_on(
     """Nothing is left out where what fits is rarer than that, and no page looks further."""
     await filled(database)
     monkeypatch.setattr(find, "SCANNED_MAX", 5)
-    sought = Sought(since_ms=0, until_ms=ALWAYS_MS, model="large")
+    sought = RequestSearch(since_ms=0, until_ms=ALWAYS_MS, model="large")
     page = await find_requests(database, sought)
     assert page.found == []
     assert page.next is not None
@@ -109,7 +111,7 @@ async def test_what_is_shown_of_one(database: Database):
     event = an_event("r1", tenant, owner=owner, accepted_ms=1_000, first_token_ms=1_250, ended_ms=9_000)
     await post(database, "default", [encode(event)])
     await correct(database, tenant, Correction("r1", {Meter.OUTPUT: 0}, "c1"))
-    (one,) = (await find_requests(database, Sought(since_ms=0, until_ms=ALWAYS_MS))).found
+    (one,) = (await find_requests(database, RequestSearch(since_ms=0, until_ms=ALWAYS_MS))).found
     assert (one.tenant_name, one.user, one.user_id) == ("acme", "ann", ann.id)
     assert (one.took_ms, one.first_token_after_ms) == (8_000, 250)
     assert (one.cost_nano, one.corrected_nano) == (event.cost_nano, -7 * 400)
@@ -156,7 +158,7 @@ def test_the_command_shows_a_tenants_and_all(parley: Callable[..., Result], home
     found = rows(parley("--tenant", "acme", "--user", "ann", *since, "--json"))
     assert [each["id"] for each in found] == ["acme2", "acme1", "acme0"]
     assert {(each["user"], each["corrected_nano"]) for each in found} == {("ann", 0)}
-    assert set(found[0]) == {*FoundRequest.__struct_fields__, "ended", "accepted"}
+    assert set(found[0]) == {*RequestMatch.__struct_fields__, "ended", "accepted"}
     assert len(rows(parley(*since, "--json"))) == 6
     first, more = rows(parley("--tenant", "beta", *since, "--limit", "1", "--json"))
     assert first["id"] == "beta2"
@@ -172,7 +174,8 @@ def test_the_command_shows_a_tenants_and_all(parley: Callable[..., Result], home
         return (
             (
                 await find_requests(
-                    database, Sought(since_ms=0, until_ms=ALWAYS_MS, tenant=tenant and tenant.tenant_id)
+                    database,
+                    RequestSearch(since_ms=0, until_ms=ALWAYS_MS, tenant=tenant and tenant.tenant_id),
                 )
             )
             .found[0]

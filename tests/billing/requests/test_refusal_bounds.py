@@ -7,25 +7,32 @@ import pytest
 from redis.asyncio import Redis
 
 from billing.requests import refusal_views
-from billing.requests.find import Cursor, cursor_of
+from billing.requests.find import RequestCursor, cursor_of
 from billing.requests.held import CountedIn, counted_in
 from billing.requests.refusal_counter import RefusalCounter
-from billing.requests.refusal_counts import EVERYBODY, OTHERS, Count, Refused, bounded, squeezed
+from billing.requests.refusal_counts import (
+    EVERYBODY,
+    OTHERS,
+    RefusalCount,
+    RefusalKey,
+    bounded,
+    summed_to_fit,
+)
 from billing.requests.refusal_stream import (
+    RefusalRow,
     RefusalTally,
-    Row,
-    believed,
     encode,
     entries_after,
     forget,
     rows_of,
+    storable_counts,
     stream_key,
-    unsaid_users,
+    unchecked_users,
 )
 from billing.requests.refusal_views import (
-    FoundRefusals,
     RefusalCursor,
-    SoughtRefusals,
+    RefusalMatch,
+    RefusalSearch,
     find_refusals,
     refusals_of,
 )
@@ -44,12 +51,12 @@ GOOD = ["a", NOW, "k", "u", "c", 1]
 
 def test_a_minute_names_twenty_and_thirty_codes() -> None:
     """Those of most refusals; what is left is the others', and then the other codes'."""
-    flood = {Refused("a", 0, "k", f"u{n:02}", "c"): Count(n) for n in range(1, 22)}
+    flood = {RefusalKey("a", 0, "k", f"u{n:02}", "c"): RefusalCount(n) for n in range(1, 22)}
     assert {of.user: each.number for of, each in bounded(flood).items()} == {
         **{f"u{n:02}": n for n in range(2, 22)},
         OTHERS: 1,
     }
-    codes = {Refused("a", 0, OTHERS, OTHERS, f"c{n:02}"): Count(n) for n in range(1, 32)}
+    codes = {RefusalKey("a", 0, OTHERS, OTHERS, f"c{n:02}"): RefusalCount(n) for n in range(1, 32)}
     assert {of.code: each.number for of, each in bounded(codes).items()} == {
         **{f"c{n:02}": n for n in range(2, 32)},
         "other": 1,
@@ -59,21 +66,25 @@ def test_a_minute_names_twenty_and_thirty_codes() -> None:
 def test_rows_are_squeezed_step_by_step() -> None:
     """As far as it has to be: who, which tenant, which minute, which code."""
     fine = {
-        Refused(tenant, minute, "k", f"u{n}", code): Count(1)
+        RefusalKey(tenant, minute, "k", f"u{n}", code): RefusalCount(1)
         for tenant in "ab"
         for minute in (0, MINUTE_MS)
         for n in range(5)
         for code in "cd"
     }
-    assert squeezed(fine, 40) == fine
-    assert len(squeezed(fine, 39)) == 2 * 2 * (3 + 2), "three of each minute, and the others of two codes"
-    assert len(squeezed(fine, 19)) == 2 * 2 * 2
-    no_tenants = squeezed(fine, 7)
+    assert summed_to_fit(fine, 40) == fine
+    assert len(summed_to_fit(fine, 39)) == 2 * 2 * (3 + 2), (
+        "three of each minute, and the others of two codes"
+    )
+    assert len(summed_to_fit(fine, 19)) == 2 * 2 * 2
+    no_tenants = summed_to_fit(fine, 7)
     assert {(of.tenant, of.minute_ms, of.code) for of in no_tenants} == {
         (EVERYBODY, minute, code) for minute in (0, MINUTE_MS) for code in "cd"
     }
-    assert {(of.minute_ms, of.code) for of in squeezed(fine, 3)} == {(MINUTE_MS, "c"), (MINUTE_MS, "d")}
-    assert squeezed(fine, 1) == {Refused(EVERYBODY, MINUTE_MS, OTHERS, OTHERS, "other"): Count(40)}
+    assert {(of.minute_ms, of.code) for of in summed_to_fit(fine, 3)} == {(MINUTE_MS, "c"), (MINUTE_MS, "d")}
+    assert summed_to_fit(fine, 1) == {
+        RefusalKey(EVERYBODY, MINUTE_MS, OTHERS, OTHERS, "other"): RefusalCount(40)
+    }
 
 
 @pytest.mark.parametrize(
@@ -96,7 +107,8 @@ def test_a_row_is_read_as_far_as_gateways_write_them(row: list[object], is_read:
 def test_an_entry_is_of_a_thousand_rows_and_a_mebibyte() -> None:
     """What is longer is not even looked at; a row that says little more is what it does not say."""
     assert (
-        rows_of(msgspec.msgpack.encode([GOOD] * 1_000)) == [Row("a", NOW, "k", "u", "c", 1, "", [])] * 1_000
+        rows_of(msgspec.msgpack.encode([GOOD] * 1_000))
+        == [RefusalRow("a", NOW, "k", "u", "c", 1, "", [])] * 1_000
     )
     assert isinstance(rows_of(msgspec.msgpack.encode([GOOD] * 1_001)), Unreadable)
     for size, too_long in ((1 << 20, False), ((1 << 20) + 1, True)):
@@ -112,19 +124,21 @@ def test_a_minute_is_believed_about_now() -> None:
         NOW + 3 * MINUTE_MS,
     ]
     found = [
-        next(iter(believed([Row("a", minute, "k", "", "c", 1)], {"a"}, set(), NOW + 1))) for minute in minutes
+        next(iter(storable_counts([RefusalRow("a", minute, "k", "", "c", 1)], {"a"}, set(), NOW + 1)))
+        for minute in minutes
     ]
     assert [of.minute_ms for of in found] == [NOW, NOW, NOW + 2 * MINUTE_MS, NOW]
-    late = believed([Row("a", NOW - 180 * MINUTE_MS, "k", "", "c", 1)], {"a"}, set(), NOW)
+    late = storable_counts([RefusalRow("a", NOW - 180 * MINUTE_MS, "k", "", "c", 1)], {"a"}, set(), NOW)
     assert [of.minute_ms for of in late] == [NOW - 180 * MINUTE_MS]
 
 
 def test_users_whose_ids_may_be_names_are_looked_up() -> None:
     """Not those that say nothing, nor nobody."""
     rows = [
-        Row("a", NOW, "k", user, "c", 1) for user in ("", OTHERS, "u_" + "0" * 32, "ann", "u_" + "0" * 33)
+        RefusalRow("a", NOW, "k", user, "c", 1)
+        for user in ("", OTHERS, "u_" + "0" * 32, "ann", "u_" + "0" * 33)
     ]
-    assert unsaid_users(rows) == {"a": {"ann", "u_" + "0" * 33}}
+    assert unchecked_users(rows) == {"a": {"ann", "u_" + "0" * 33}}
 
 
 async def test_what_is_not_told_yet_is_bounded(redis: Redis, settings: Settings) -> None:
@@ -139,7 +153,7 @@ async def test_what_is_not_told_yet_is_bounded(redis: Redis, settings: Settings)
     other.add(("a", "k", "u" * 200), "overloaded", "", "", NOW + 59_999)
     await other.tell()
     [(_, data)] = await entries_after(redis, settings.installation, (0, 0))
-    assert rows_of(data) == [Row("a", NOW, "k", "u" * 200, "overloaded", 1, "", [])]
+    assert rows_of(data) == [RefusalRow("a", NOW, "k", "u" * 200, "overloaded", 1, "", [])]
 
 
 async def test_entries_are_read_once_and_so_many_at_once(redis: Redis, settings: Settings) -> None:
@@ -148,7 +162,9 @@ async def test_entries_are_read_once_and_so_many_at_once(redis: Redis, settings:
     key = stream_key(settings.installation)
     assert await entries_after(redis, settings.installation, (0, 0)) == []
     for n in range(17):
-        await client.xadd(key, {"c": encode({Refused("a", NOW, "k", "", "c"): Count(1)})}, id=f"5-{n}")
+        await client.xadd(
+            key, {"c": encode({RefusalKey("a", NOW, "k", "", "c"): RefusalCount(1)})}, id=f"5-{n}"
+        )
     first = [id for id, _ in await entries_after(redis, settings.installation, (0, 0))]
     assert first == [(5, n) for n in range(16)]
     assert [id for id, _ in await entries_after(redis, settings.installation, (5, 14))] == [(5, 15), (5, 16)]
@@ -186,7 +202,7 @@ async def test_minutes_go_when_they_are_older_than_they_are_kept(
     kept_ms = settings.refusals_kept_days * 86_400_000
     await store(sqlite, minute(NOW - kept_ms - MINUTE_MS), minute(NOW - kept_ms), minute(NOW))
     await counter.clear(NOW)
-    found = (await find_refusals(sqlite, SoughtRefusals(since_ms=0, until_ms=NOW + 1))).found
+    found = (await find_refusals(sqlite, RefusalSearch(since_ms=0, until_ms=NOW + 1))).found
     assert [each.minute_ms for each in found] == [NOW, NOW - kept_ms]
 
 
@@ -200,10 +216,10 @@ async def test_who_has_no_row_any_more_is_counted_with_the_others(
     nobodys = minute(NOW - MINUTE_MS, "t2", key_id="other", user_id="u2", code="d")
     await store(sqlite, *named, before, nobodys)
     client: Any = redis
-    entry = encode({Refused(tenant, NOW, "new", "", "c"): Count(9)})
+    entry = encode({RefusalKey(tenant, NOW, "new", "", "c"): RefusalCount(9)})
     await client.xadd(stream_key(settings.installation), {"c": entry})
     assert await RefusalCounter(sqlite, redis, settings).step(NOW) == 9
-    found = (await find_refusals(sqlite, SoughtRefusals(since_ms=0, until_ms=NOW + 1))).found
+    found = (await find_refusals(sqlite, RefusalSearch(since_ms=0, until_ms=NOW + 1))).found
     assert {(each.tenant, each.key, each.number) for each in found} == {
         *((tenant, f"k{n:02}", n) for n in range(2, 21)),
         *((tenant, "new", 9), (tenant, "", 1), (tenant, "other", 1), ("t2", "other", 1)),
@@ -219,7 +235,7 @@ async def test_pages_of_refusals_end_where_nothing_is_left(
 
     async def page(looked_max: int, limit: int, after: RefusalCursor | None = None, **of: Any) -> list[Any]:
         monkeypatch.setattr(refusal_views, "LOOKED_MAX", looked_max)
-        sought = SoughtRefusals(since_ms=NOW, until_ms=NOW + 3 * MINUTE_MS, limit=limit, after=after, **of)
+        sought = RefusalSearch(since_ms=NOW, until_ms=NOW + 3 * MINUTE_MS, limit=limit, after=after, **of)
         found = await find_refusals(sqlite, sought)
         last = found.next and (found.next.minute_ms - NOW) // MINUTE_MS
         return [*((each.minute_ms - NOW) // MINUTE_MS for each in found.found), f"next {last}"]
@@ -250,17 +266,17 @@ async def test_what_is_of_others_says_so(sqlite: Database) -> None:
     """Nobody's key, nobody's user; and no tenant where not even that is told apart."""
     others: dict[str, Any] = {"key_id": OTHERS, "user_id": OTHERS}
     await store(sqlite, minute(0, "a"), minute(1, "a", **others), minute(2, EVERYBODY, why="w", **others))
-    found = (await find_refusals(sqlite, SoughtRefusals(since_ms=0, until_ms=9))).found
+    found = (await find_refusals(sqlite, RefusalSearch(since_ms=0, until_ms=9))).found
     assert found == [
-        FoundRefusals(2, "", "", "", "", "", "c", 1, "w", [], True),
-        FoundRefusals(1, "a", "a", "", "", "", "c", 1, "", [], True),
-        FoundRefusals(0, "a", "a", "u", "u", "k", "c", 1, "", [], False),
+        RefusalMatch(2, "", "", "", "", "", "c", 1, "w", [], True),
+        RefusalMatch(1, "a", "a", "", "", "", "c", 1, "", [], True),
+        RefusalMatch(0, "a", "a", "u", "u", "k", "c", 1, "", [], False),
     ]
 
 
 def test_a_place_to_go_on_from_is_no_other_pages() -> None:
     """Its times are some that there are; and it has no fact more."""
-    for cursor in (Cursor(0, "a", "r"), Cursor(253_370_764_800_000, "a", "r")):
+    for cursor in (RequestCursor(0, "a", "r"), RequestCursor(253_370_764_800_000, "a", "r")):
         assert cursor_of(cursor.text()) == cursor
     whole = RefusalCursor(7, "a", "k", "u", "c")
     assert refusal_views.refusal_cursor_of(whole.text()) == whole

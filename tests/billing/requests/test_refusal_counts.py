@@ -22,26 +22,26 @@ from billing.requests.refusal_counts import (
     NAMED_MAX,
     OTHER_CODE,
     OTHERS,
-    Count,
     Counts,
-    Refused,
+    RefusalCount,
+    RefusalKey,
     add,
     bounded,
-    squeezed,
     summed,
+    summed_to_fit,
     total,
 )
 from billing.requests.refusal_stream import (
     ENTRIES_MAX,
     ROWS_MAX,
+    RefusalRow,
     RefusalTally,
-    Row,
-    believed,
     entries_after,
     rows_of,
+    storable_counts,
     stream_key,
 )
-from billing.requests.refusal_views import SoughtRefusals, find_refusals, refusal_cursor_of, refusals_of
+from billing.requests.refusal_views import RefusalSearch, find_refusals, refusal_cursor_of, refusals_of
 from billing.tables.refusals import RefusalMinute
 from billing.tables.tenants import TenantUser
 from billing.tenants.erasure import erase_user
@@ -61,14 +61,14 @@ ID = uuid7(NOW)
 
 texts = st.sampled_from([f"n{number}" for number in range(60)])
 keys = st.builds(
-    Refused,
+    RefusalKey,
     tenant=st.sampled_from(["a", "b", "c"]),
     minute_ms=st.integers(0, 3).map(lambda number: number * MINUTE_MS),
     key=texts,
     user=texts,
     code=st.sampled_from([f"code_{number}" for number in range(CODES_MAX + 5)]),
 )
-counts = st.dictionaries(keys, st.integers(1, 1_000).map(Count), max_size=120)
+counts = st.dictionaries(keys, st.integers(1, 1_000).map(RefusalCount), max_size=120)
 
 
 def by(counts: Counts, *names: str) -> Counter[tuple[object, ...]]:
@@ -100,7 +100,7 @@ def test_however_they_are_folded_each_minutes_sum_stays_and_rows_are_bounded(eac
 @given(counts, st.integers(1, 60))
 def test_memory_is_bounded_and_loses_nothing(found: Counts, rows_max: int) -> None:
     """However few rows there may be."""
-    after = squeezed(found, rows_max)
+    after = summed_to_fit(found, rows_max)
     assert len(after) <= max(1, rows_max)
     assert total(after) == total(found)
 
@@ -108,14 +108,16 @@ def test_memory_is_bounded_and_loses_nothing(found: Counts, rows_max: int) -> No
 def test_who_is_refused_most_has_a_row() -> None:
     """And the last ids are kept, of everyone."""
     flood = {
-        Refused("a", 0, "k", f"u{number}", "rate_limited"): Count(1, "", (f"i{number}",))
+        RefusalKey("a", 0, "k", f"u{number}", "rate_limited"): RefusalCount(1, "", (f"i{number}",))
         for number in range(10_000)
     }
-    flood[Refused("a", 0, "k", "loud", "rate_limited")] = Count(500, "user requests_per_minute", ("x", "y"))
+    flood[RefusalKey("a", 0, "k", "loud", "rate_limited")] = RefusalCount(
+        500, "user requests_per_minute", ("x", "y")
+    )
     after = bounded(flood)
-    assert after[Refused("a", 0, "k", "loud", "rate_limited")].number == 500
+    assert after[RefusalKey("a", 0, "k", "loud", "rate_limited")].number == 500
     assert len(after) == NAMED_MAX + 1
-    others = after[Refused("a", 0, OTHERS, OTHERS, "rate_limited")]
+    others = after[RefusalKey("a", 0, OTHERS, OTHERS, "rate_limited")]
     assert (others.number, len(others.ids)) == (10_000 - (NAMED_MAX - 1), IDS_KEPT)
     assert set(by({of._replace(code=OTHER_CODE): count for of, count in after.items()}, "code")) == {
         ("other",)
@@ -124,39 +126,41 @@ def test_who_is_refused_most_has_a_row() -> None:
 
 def test_codes_beyond_the_last_that_has_a_row_are_one() -> None:
     """Each of them counts, the first of them too."""
-    counts = {Refused("t", 0, OTHERS, OTHERS, f"code_{n}"): Count(n + 1) for n in range(CODES_MAX + 3)}
+    counts = {
+        RefusalKey("t", 0, OTHERS, OTHERS, f"code_{n}"): RefusalCount(n + 1) for n in range(CODES_MAX + 3)
+    }
     found = bounded(counts)
     assert (len(found), total(found)) == (CODES_MAX + 1, total(counts))
-    assert found[Refused("t", 0, OTHERS, OTHERS, OTHER_CODE)].number == 1 + 2 + 3
+    assert found[RefusalKey("t", 0, OTHERS, OTHERS, OTHER_CODE)].number == 1 + 2 + 3
 
 
 def test_a_count_keeps_the_last_ids_and_the_last_reason() -> None:
     """The newest last."""
     found: Counts = {}
-    of = Refused("a", 0, "k", "u", "c")
+    of = RefusalKey("a", 0, "k", "u", "c")
     for number in range(5):
-        add(found, of, Count(1, f"why {number}" if number < 4 else "", (str(number),)))
-    assert found == {of: Count(5, "why 3", ("2", "3", "4"))}
+        add(found, of, RefusalCount(1, f"why {number}" if number < 4 else "", (str(number),)))
+    assert found == {of: RefusalCount(5, "why 3", ("2", "3", "4"))}
 
 
 def test_what_is_read_is_of_tenants_and_users_that_there_are() -> None:
     """Of others it is nobody's; a minute that cannot be is now; ids are those that a request can have."""
     rows = [
-        Row("a", NOW, "k", "u_" + "0" * 32, "rate_limited", 1, "", [ID, "what I said"]),
-        Row("a", NOW, "k", "ann", "rate_limited", 2),
-        Row("a", NOW, "k", "Ada Lovelace", "rate_limited", 4),
-        Row("b", NOW, "k", "u", "rate_limited", 8, "", [ID]),
-        Row("a", 0, "k", "ann", "overloaded", 16),
-        Row("a", NOW + 9 * MINUTE_MS, "*", "ann", "overloaded", 32),
+        RefusalRow("a", NOW, "k", "u_" + "0" * 32, "rate_limited", 1, "", [ID, "what I said"]),
+        RefusalRow("a", NOW, "k", "ann", "rate_limited", 2),
+        RefusalRow("a", NOW, "k", "Ada Lovelace", "rate_limited", 4),
+        RefusalRow("b", NOW, "k", "u", "rate_limited", 8, "", [ID]),
+        RefusalRow("a", 0, "k", "ann", "overloaded", 16),
+        RefusalRow("a", NOW + 9 * MINUTE_MS, "*", "ann", "overloaded", 32),
     ]
-    found = believed(rows, {"a"}, {("a", "ann")}, NOW)
+    found = storable_counts(rows, {"a"}, {("a", "ann")}, NOW)
     assert found == {
-        Refused("a", NOW, "k", "u_" + "0" * 32, "rate_limited"): Count(1, "", (ID,)),
-        Refused("a", NOW, "k", "ann", "rate_limited"): Count(2),
-        Refused("a", NOW, "k", "", "rate_limited"): Count(4),
-        Refused("", NOW, OTHERS, OTHERS, "rate_limited"): Count(8),
-        Refused("a", NOW, "k", "ann", "overloaded"): Count(16),
-        Refused("a", NOW, OTHERS, OTHERS, "overloaded"): Count(32),
+        RefusalKey("a", NOW, "k", "u_" + "0" * 32, "rate_limited"): RefusalCount(1, "", (ID,)),
+        RefusalKey("a", NOW, "k", "ann", "rate_limited"): RefusalCount(2),
+        RefusalKey("a", NOW, "k", "", "rate_limited"): RefusalCount(4),
+        RefusalKey("", NOW, OTHERS, OTHERS, "rate_limited"): RefusalCount(8),
+        RefusalKey("a", NOW, "k", "ann", "overloaded"): RefusalCount(16),
+        RefusalKey("a", NOW, OTHERS, OTHERS, "overloaded"): RefusalCount(32),
     }
 
 
@@ -245,7 +249,7 @@ async def test_counting_goes_on_where_it_ended(database: Database, redis: Redis,
     await refuse()
     assert await counter.step(now) == 1
     await redis.delete(stream_key(settings.installation))
-    old = refusal_stream.encode({Refused(tenant, now, "k1", "", "overloaded"): Count(1)})
+    old = refusal_stream.encode({RefusalKey(tenant, now, "k1", "", "overloaded"): RefusalCount(1)})
     await redis.xadd(stream_key(settings.installation), {"c": old}, id="5-1")
     assert await counter.step(now) == 1
     assert sum(row.number for row in await rows(database)) == 3
@@ -272,7 +276,8 @@ async def test_a_full_stream_takes_no_more_and_nothing_is_lost(redis: Redis, set
     assert await redis.xlen(stream_key(settings.installation)) == ENTRIES_MAX
     assert tally.rows == 1
     told: Any = await redis.xrange(stream_key(settings.installation))
-    in_stream = sum(row.number for _, fields in told for row in rows_of(fields[b"c"]) if isinstance(row, Row))  # type: ignore[union-attr]
+    rows = [row for _, fields in told for row in rows_of(fields[b"c"])]  # type: ignore[union-attr]
+    in_stream = sum(row.number for row in rows if isinstance(row, RefusalRow))
     assert in_stream == ENTRIES_MAX
     await redis.delete(stream_key(settings.installation))
     await tally.tell()
@@ -301,19 +306,19 @@ async def test_they_are_found_by_whose_they_are_and_a_request_by_its_id(
     tenant = (await create_tenant(database, "acme")).tenant_id
     ann = await create_user(database, tenant, "ann")
     id = await filled(database, redis, settings, tenant, ann.id)
-    page = await find_refusals(database, SoughtRefusals(**ALWAYS))
+    page = await find_refusals(database, RefusalSearch(**ALWAYS))
     assert (len(page.found), page.next) == (4, None)
-    mine = await find_refusals(database, SoughtRefusals(**ALWAYS, tenant=tenant, user=ann.id, limit=1))
+    mine = await find_refusals(database, RefusalSearch(**ALWAYS, tenant=tenant, user=ann.id, limit=1))
     (newest,) = mine.found
     assert (newest.user, newest.number, newest.why) == ("ann", 1, "user requests_per_minute")
     assert newest.last_ids == [id]
     assert mine.next is not None
     after = refusal_cursor_of(mine.next.text())
-    older = await find_refusals(database, SoughtRefusals(**ALWAYS, tenant=tenant, user=ann.id, after=after))
+    older = await find_refusals(database, RefusalSearch(**ALWAYS, tenant=tenant, user=ann.id, after=after))
     assert [each.minute_ms for each in older.found] == [newest.minute_ms - MINUTE_MS]
     assert [
         each.code
-        for each in (await find_refusals(database, SoughtRefusals(**ALWAYS, code="overloaded"))).found
+        for each in (await find_refusals(database, RefusalSearch(**ALWAYS, code="overloaded"))).found
     ] == ["overloaded"]
     (nobodys,) = [each for each in page.found if each.others]
     assert (nobodys.tenant, nobodys.last_ids) == ("", [])

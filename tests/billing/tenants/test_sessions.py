@@ -11,7 +11,7 @@ from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import PLATFORM, ApiKey, Tenant
 from billing.tenants import keys, session_ends, sessions
 from billing.tenants.keys import KeyState, Principal, authenticate_key, create_key, key_state, rotate_key
-from billing.tenants.session_ends import clear_sessions, note_use
+from billing.tenants.session_ends import clear_sessions, touch_session
 from billing.tenants.sessions import (
     is_own_session,
     is_suspended_token,
@@ -84,7 +84,7 @@ async def test_a_session_lasts_to_its_last_millisecond(
         assert len(await list_sessions(sqlite, key.tenant_id)) == is_open
         assert len(await sessions_of(sqlite, caller)) == is_open
         assert await is_own_session(sqlite, caller, row.id) is is_open
-        assert await note_use(sqlite, key.tenant_id, row.id) is is_open
+        assert await touch_session(sqlite, key.tenant_id, row.id) is is_open
         assert await clear_sessions(sqlite, clock.now) == (not is_open)
     assert await clear_sessions(sqlite, clock.now) == 0
 

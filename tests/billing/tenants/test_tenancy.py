@@ -23,7 +23,7 @@ from billing.tenants.tenancy import (
 from billing.tenants.users import close_user, create_user, list_users, user_id, user_is_closed
 from core.database import Database
 from core.errors import Refused
-from core.names import mended
+from core.names import storable_name
 
 
 async def test_names_are_unique_and_found_again(database: Database) -> None:
@@ -160,7 +160,7 @@ async def test_a_user_who_is_named_is_known_once(database: Database) -> None:
     assert [row.action for row in await list_rows(database, tenant)] == ["tenant.create"]
 
 
-@pytest.mark.parametrize("old", ["bob\x1b[31m", "line\r\nbreak", mended("nul\x00"), " spaced "])
+@pytest.mark.parametrize("old", ["bob\x1b[31m", "line\r\nbreak", storable_name("nul\x00"), " spaced "])
 async def test_a_user_of_before_the_rule_for_names_can_be_closed(
     database: Database, redis: Redis, old: str
 ) -> None:

@@ -15,9 +15,9 @@ from sqlmodel import col
 
 from billing.booking.adjustments import Correction, correct
 from billing.booking.assess import assess
-from billing.budgets.spent import Counted, Sum, TenantBudgets
+from billing.budgets.spent import BudgetSum, SpendingScope, TenantBudgets
 from billing.ledger.grant_spending import GrantKind
-from billing.periods import FIRST_MS, LAST_MS, Period, Window, window_at
+from billing.periods import FIRST_MS, LAST_MS, Period, PeriodWindow, window_at
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.tables.limits import Budget
@@ -32,7 +32,14 @@ from billing.tables.wallets import (
 )
 from billing.tenants.tenancy import create_tenant, set_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
-from billing.wallets.budgets import Spent, budget_faults, check_budgets, exhausted_at, spent, standings
+from billing.wallets.budgets import (
+    BudgetSpending,
+    budget_faults,
+    budget_spending,
+    budget_standings,
+    check_budgets,
+    exhausted_at,
+)
 from billing.wallets.ledger_check import wallet_faults
 from billing.wallets.wallets import NewGrant, expire, grant
 from core.clock import now_ms
@@ -41,7 +48,7 @@ from tests.billing.events import an_event
 from tests.billing.ledger.test_ledger import proven, read
 
 COST = 3_700  # of an_event(), in nano-USD
-EVER = Window(FIRST_MS, LAST_MS)
+EVER = PeriodWindow(FIRST_MS, LAST_MS)
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
@@ -107,7 +114,9 @@ async def test_several_billers_alert_once(database: Database) -> None:
     await asyncio.gather(*(use(database, event) for event in events), use(database, *events))
     assert await alerts(database, tenant) == [("tenant", 10), ("tenant", 50), ("tenant", 100)]
     assert len(await read(database, Outbox, tenant)) == 3
-    assert await spent(database, tenant, Counted("tenant", ""), "lifetime", EVER) == Spent(12 * COST, 48)
+    assert await budget_spending(
+        database, tenant, SpendingScope("tenant", ""), "lifetime", EVER
+    ) == BudgetSpending(12 * COST, 48)
 
 
 async def test_an_edit_of_a_limit_forgets_nothing_of_what_was_spent(database: Database) -> None:
@@ -152,7 +161,9 @@ async def test_a_request_counts_where_it_was_accepted_for_whom_it_was(database: 
     await use(database, by("ann", "last", day.end_ms - 1), by("ann", "next", day.end_ms))
     await use(database, by("vip", "late", midnight - 5), by("vip", "later", midnight - 6))
     assert await alerts(database, tenant) == [("ann", 100), ("vip", 100)]
-    assert (await spent(database, tenant, Counted("user", "ann"), "day", day)).nano == 2 * COST
+    assert (
+        await budget_spending(database, tenant, SpendingScope("user", "ann"), "day", day)
+    ).nano == 2 * COST
     rows: list[BudgetAlert] = await read(database, BudgetAlert, tenant)
     starts = {row.scope_id: row.window_start_ms for row in rows}
     assert starts == {"ann": day.start_ms, "vip": window_at(Period.DAY, BERLIN, midnight - 1).start_ms}
@@ -194,10 +205,14 @@ async def test_order_and_repeats_of_events_change_no_sum_and_no_alert(database: 
     total = (await proven(database, tenant)).amount_nano
     assert sum(row.spent_nano for row in sums if row.scope == "tenant") == total
     for row in sums:
-        window = Window(row.window_start_ms, row.window_end_ms)
-        found = await spent(database, tenant, Counted(row.scope, row.scope_id), row.period, window)
+        window = PeriodWindow(row.window_start_ms, row.window_end_ms)
+        found = await budget_spending(
+            database, tenant, SpendingScope(row.scope, row.scope_id), row.period, window
+        )
         assert found.nano == row.spent_nano
-    assert (await spent(database, tenant, Counted("tenant", ""), "lifetime", EVER)).nano == total
+    assert (
+        await budget_spending(database, tenant, SpendingScope("tenant", ""), "lifetime", EVER)
+    ).nano == total
     before = await alerts(database, tenant)
     await use(database, *events)
     assert await alerts(database, tenant) == before
@@ -229,9 +244,9 @@ async def test_an_override_holds_until_its_time_and_ends_by_itself(sqlite: Datab
     budget = await a_budget(sqlite, tenant, COST, override_nano=9 * COST, override_until_ms=now + 60_000)
     await use(sqlite, an_event("r1", tenant))
     assert await alerts(sqlite, tenant) == []
-    ((_, (standing,)),) = await standings(sqlite, tenant, now)
+    ((_, (standing,)),) = await budget_standings(sqlite, tenant, now)
     assert (standing.limit_nano, standing.left_nano, standing.percent) == (9 * COST, 8 * COST, 11)
-    ((_, (later,)),) = await standings(sqlite, tenant, now + 60_000)
+    ((_, (later,)),) = await budget_standings(sqlite, tenant, now + 60_000)
     assert (later.limit_nano, later.left_nano, later.percent) == (COST, 0, 100)
     assert later.budget.id == budget.id
 
@@ -243,7 +258,7 @@ async def test_a_budget_for_each_shows_who_spent_the_most(sqlite: Database) -> N
     await a_budget(sqlite, tenant, COST, id="b2", scope="model", scope_id="large")
     events = [an_event(f"{name}{n}", tenant, model=name) for name in ("small", "tiny") for n in range(2)]
     await use(sqlite, *events, an_event("more", tenant, model="tiny"), an_event("l", tenant, model="large"))
-    (_, each), (_, named) = await standings(sqlite, tenant, now_ms(), each_max=5)
+    (_, each), (_, named) = await budget_standings(sqlite, tenant, now_ms(), each_max=5)
     assert [(found.counted.scope_id, found.spent_nano) for found in each] == [
         ("tiny", 3 * COST),
         ("small", 2 * COST),
@@ -272,7 +287,7 @@ async def test_a_wallet_alerts_when_little_of_the_last_top_up_is_left(database: 
 
 def test_the_pace_of_a_window_says_when_its_limit_is_reached() -> None:
     """Half spent in a quarter of the time: at half time. Never later than the window ends."""
-    window = Window(1_000, 5_000)
+    window = PeriodWindow(1_000, 5_000)
     assert exhausted_at(100, 50, window, 2_000) == 3_000
     assert exhausted_at(100, 20, window, 2_000) is None
     assert exhausted_at(100, 100, window, 2_000) == 2_000
@@ -299,7 +314,9 @@ def test_a_request_counts_for_whom_it_was_asked(scope: str, whose: str | None) -
     of = TenantBudgets("t", "UTC", [own, each, other])
     asked = assess("default", [encode(an_event())], 0).good[0].row
     nobody = msgspec.structs.replace(asked, project_id="", key_id="", user_id="", model="")
-    wanted = [] if whose is None else [Sum(Counted(scope, whose), "day", Window(0, 86_400_000))]
+    wanted = (
+        [] if whose is None else [BudgetSum(SpendingScope(scope, whose), "day", PeriodWindow(0, 86_400_000))]
+    )
     assert of.sums_of(asked) == wanted
     assert of.sums_of(nobody) == (wanted if scope == "tenant" else [])
 

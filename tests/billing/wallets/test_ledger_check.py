@@ -8,7 +8,7 @@ from sqlmodel import col
 from billing.tables.wallets import Wallet, WalletGrant
 from billing.wallets.ledger_check import wallet_faults
 from billing.wallets.statements import grants_as_of, statement
-from billing.wallets.undo import Undo, UndoKind, take
+from billing.wallets.undo import Undo, UndoKind, book_undo
 from billing.wallets.wallets import expire, grant
 from chaos.tampering.unguarded import tamper
 from core.clock import now_ms
@@ -24,7 +24,7 @@ async def spent(db: Database) -> tuple[str, WalletGrant, WalletGrant]:
     bought, _ = await grant(db, tenant, paid(COST + 100, "p"))
     given, _ = await grant(db, tenant, promo(50, "q", expires_ms=ENDS, priority=90))
     await use(db, tenant, "r1")
-    await take(db, tenant, Undo(UndoKind.CLAW_BACK, bought.id, 30, "k", "why"))
+    await book_undo(db, tenant, Undo(UndoKind.CLAW_BACK, bought.id, 30, "k", "why"))
     await expire(db, tenant, ENDS)
     return tenant, bought, given
 

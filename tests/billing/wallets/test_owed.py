@@ -14,16 +14,16 @@ from billing.audit.compare import compare_states
 from billing.booking.adjustments import Correction, correct
 from billing.cli.prices import prices_command
 from billing.cli.tenants import tenants_command
-from billing.ledger.grant_rows import load_purses
-from billing.ledger.grant_spending import Grant, Purse, TopUp
+from billing.ledger.grant_rows import load_wallets
+from billing.ledger.grant_spending import Grant, SpendableWallet, TopUp
 from billing.ledger.transactions import BREAKAGE
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.quota.types import Admitted
-from billing.reconciliation.books import compare_books, compare_derived
+from billing.reconciliation.books import compare_derived, compare_ledger
 from billing.tables.wallets import WalletGrant, WalletOwed
 from billing.usage import encode
-from billing.wallets.owed import Owed, OwedTerm, owed_by, paid_of, set_owed_term
+from billing.wallets.owed import Owed, OwedTerm, allot_payment, owed_by, set_owed_term
 from billing.wallets.wallets import expire, grant, list_grants
 from core import migrations
 from core.clock import now_ms
@@ -199,7 +199,7 @@ async def test_what_a_grant_becomes_by_itself_is_no_change_of_it(database: Datab
 async def agree(database: Database, tenant: str) -> None:
     """The books, the wallet and what is kept of both."""
     await sound(database, tenant)
-    compared, _ = await compare_books(database, tenant, now_ms(), whole=True)
+    compared, _ = await compare_ledger(database, tenant, now_ms(), whole=True)
     compared += await compare_derived(database, tenant, whole=True)
     assert [each.facts() for each in compared if each.difference] == []
 
@@ -237,7 +237,7 @@ async def test_what_was_owed_before_the_upgrade_is_found(database: Database) -> 
 @given(st.lists(st.integers(1, 50), max_size=5), st.integers(0, 200))
 def test_money_pays_what_is_owed_in_its_order_and_no_more(owed: list[int], left: int) -> None:
     """All of one before the next."""
-    found = paid_of([Owed(str(at), nano, "", "", 0) for at, nano in enumerate(owed)], left)
+    found = allot_payment([Owed(str(at), nano, "", "", 0) for at, nano in enumerate(owed)], left)
     amounts = [amount for _, amount in found]
     assert sum(amounts) == min(left, sum(owed))
     assert amounts[:-1] == owed[: len(amounts)][:-1]
@@ -247,7 +247,7 @@ def test_what_lapsed_comes_back_only_as_far_as_it_is_needed_and_for_its_time() -
     """To the millisecond; what is left of others is spent in the order of grants."""
     ended = Grant("ended", "promo", 0, 0, 1_000, 0, lapsed_nano=70)
     other = Grant("other", "paid", 1, 30, None, 0)
-    purse = Purse("t", 0, TopUp("", 0), (), [ended, other], 2_000)
+    purse = SpendableWallet("t", 0, TopUp("", 0), (), [ended, other], 2_000)
     assert purse.charge("late", 10, 1_000) == {other.account: 10}
     assert purse.charge("early", 40, 999) == {ended.account: 40}
     assert (purse.revived, ended.lapsed_nano, ended.left_nano) == ({ended.account: 40}, 30, 0)
@@ -259,7 +259,7 @@ def test_what_lapsed_comes_back_only_as_far_as_it_is_needed_and_for_its_time() -
 def test_what_is_left_pays_before_what_lapsed_comes_back() -> None:
     """A correction may have given back a part of an ended grant: only what is missing then is revived."""
     grant = Grant("g", "promo", 0, 10, 1_000, 0, lapsed_nano=70)
-    purse = Purse("t", 0, TopUp("", 0), (), [grant], 2_000)
+    purse = SpendableWallet("t", 0, TopUp("", 0), (), [grant], 2_000)
     assert purse.charge("early", 30, 999) == {grant.account: 30}
     assert (purse.revived, grant.lapsed_nano, grant.left_nano) == ({grant.account: 20}, 50, 0)
 
@@ -267,7 +267,7 @@ def test_what_is_left_pays_before_what_lapsed_comes_back() -> None:
 def test_a_time_that_is_to_come_is_now() -> None:
     """A gateway's clock may be ahead: what has not ended pays, and what has ended by then does too."""
     grant = Grant("g", "promo", 0, 100, 3_000, 0)
-    purse = Purse("t", 0, TopUp("", 0), (), [grant], 2_000)
+    purse = SpendableWallet("t", 0, TopUp("", 0), (), [grant], 2_000)
     assert purse.charge("ahead", 30, 4_000) == {grant.account: 30}
     assert purse.owed == {}
 
@@ -278,5 +278,5 @@ async def test_a_grant_is_in_the_purse_once(database: Database) -> None:
     await grant(database, tenant, promo(5_000, "g", expires_ms=now + 60_000))
     async with database.transaction() as session:
         await (await session.connection()).execute(text("UPDATE wallet_grant SET lapsed_nano = 7"))
-        purse = (await load_purses(session, [tenant], now, now))[tenant]
+        purse = (await load_wallets(session, [tenant], now, now))[tenant]
     assert [(each.left_nano, each.lapsed_nano) for each in purse.grants] == [(5_000, 7)]

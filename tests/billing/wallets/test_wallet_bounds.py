@@ -10,7 +10,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from billing.audit.log import list_rows
-from billing.ledger.grant_spending import Grant, GrantKind, Purse, TopUp
+from billing.ledger.grant_spending import Grant, GrantKind, SpendableWallet, TopUp
 from billing.limits import LIMIT_NANO_MAX
 from billing.periods import LAST_MS
 from billing.tables.ledger import LedgerEntry
@@ -18,15 +18,15 @@ from billing.tables.wallets import BudgetAlert, Wallet, WalletGrant
 from billing.tenants.tenancy import create_tenant
 from billing.wallets import undo, wallets
 from billing.wallets.owed import OwedTerm, set_owed_term
-from billing.wallets.undo import Undo, UndoKind, planned_undo, take
+from billing.wallets.undo import Undo, UndoKind, book_undo, preview_undo
 from billing.wallets.wallets import (
+    GrantPreview,
     NewGrant,
-    Planned,
     expire,
     grant,
     list_grants,
     list_wallets,
-    planned,
+    preview_grant,
     set_low_percents,
     tenants_with_expired,
     wallet_state,
@@ -96,7 +96,7 @@ async def test_a_wallet_has_room_for_so_much_and_so_many(
         await grant(sqlite, tenant, paid(1, "c"))
     await change(sqlite, WalletGrant, "a", left_nano=0)
     with pytest.raises(Refused, match="what a wallet has left"):
-        await planned(sqlite, tenant, paid(3, "c"))
+        await preview_grant(sqlite, tenant, paid(3, "c"))
     await grant(sqlite, tenant, paid(2, "c"))
 
 
@@ -105,9 +105,9 @@ async def test_a_key_is_that_of_one_grant(sqlite: Database) -> None:
     tenant = await a_tenant(sqlite)
     made, _ = await grant(sqlite, tenant, promo(5, "k", expires_ms=SOON))
     same = NewGrant(GrantKind.PROMO, 5, "k", None, SOON)
-    assert (await grant(sqlite, tenant, same), await planned(sqlite, tenant, same)) == (
+    assert (await grant(sqlite, tenant, same), await preview_grant(sqlite, tenant, same)) == (
         (made, False),
-        Planned(made, 0, 0),
+        GrantPreview(made, 0, 0),
     )
     for other in ({"kind": GrantKind.PAID}, {"amount_nano": 6}, {"priority": 11}, {"expires_ms": SOON + 1}):
         with pytest.raises(Refused, match="another grant"):
@@ -118,13 +118,15 @@ async def test_a_key_is_that_of_one_grant(sqlite: Database) -> None:
 async def test_what_a_grant_would_do(sqlite: Database) -> None:
     """It pays what is owed, as far as it goes, where that is the tenant's term."""
     tenant = await a_tenant(sqlite)
-    assert await planned(sqlite, tenant, paid(10, "a")) == Planned(None, 0, 10)
+    assert await preview_grant(sqlite, tenant, paid(10, "a")) == GrantPreview(None, 0, 10)
     await grant(sqlite, tenant, paid(COST - 7, "a"))
     await use(sqlite, tenant, "r1")
     for amount, pays in ((10, 7), (7, 7), (6, 6)):
-        assert await planned(sqlite, tenant, paid(amount, "b")) == Planned(None, pays, amount - pays)
+        assert await preview_grant(sqlite, tenant, paid(amount, "b")) == GrantPreview(
+            None, pays, amount - pays
+        )
     await set_owed_term(sqlite, tenant, OwedTerm.INVOICED)
-    assert await planned(sqlite, tenant, paid(10, "b")) == Planned(None, 0, 10)
+    assert await preview_grant(sqlite, tenant, paid(10, "b")) == GrantPreview(None, 0, 10)
 
 
 async def test_alerts_go_by_the_last_payment_and_by_promo_money_where_there_is_none(sqlite: Database) -> None:
@@ -258,9 +260,9 @@ async def test_what_was_taken_is_recorded_with_its_grants(
     tenant = await a_tenant(sqlite)
     first, _ = await grant(sqlite, tenant, paid(10, "a"))
     second, _ = await grant(sqlite, tenant, paid(20, first.id))
-    await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, first.id, 4, "k", "why"))
-    await take(sqlite, tenant, Undo(UndoKind.PAY_OUT, "", 22, "p", "why"))
-    await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, first.id, 4, "k", "why"))
+    await book_undo(sqlite, tenant, Undo(UndoKind.CLAW_BACK, first.id, 4, "k", "why"))
+    await book_undo(sqlite, tenant, Undo(UndoKind.PAY_OUT, "", 22, "p", "why"))
+    await book_undo(sqlite, tenant, Undo(UndoKind.CLAW_BACK, first.id, 4, "k", "why"))
     told = [
         row for row in await list_rows(sqlite, tenant) if row.action in ("wallet.claw_back", "wallet.pay_out")
     ]
@@ -281,7 +283,7 @@ async def test_what_was_taken_is_recorded_with_its_grants(
     await grant(sqlite, tenant, paid(1, "b"))
     monkeypatch.setattr(undo, "GRANTS_MAX", 1)
     with pytest.raises(Refused, match=r"\$0.000000001 of paid money"):
-        await planned_undo(sqlite, tenant, Undo(UndoKind.PAY_OUT, "", 2, "q", "why"))
+        await preview_undo(sqlite, tenant, Undo(UndoKind.PAY_OUT, "", 2, "q", "why"))
 
 
 async def test_what_is_taken_tells_that_little_is_left(sqlite: Database) -> None:
@@ -289,10 +291,10 @@ async def test_what_is_taken_tells_that_little_is_left(sqlite: Database) -> None
     tenant = await a_tenant(sqlite)
     made, _ = await grant(sqlite, tenant, paid(100, "a"))
     for amount, key in ((79, "k1"), (1, "k2"), (15, "k3")):
-        await take(sqlite, tenant, Undo(UndoKind.CLAW_BACK, made.id, amount, key, "why"))
+        await book_undo(sqlite, tenant, Undo(UndoKind.CLAW_BACK, made.id, amount, key, "why"))
     told = [(row.threshold, row.spent_nano) for row in await read(sqlite, BudgetAlert, tenant)]
     assert sorted(told) == [(5, 95), (20, 80)]
-    for action in (planned_undo, take):
+    for action in (preview_undo, book_undo):
         with pytest.raises(Refused, match="above 0"):
             await action(sqlite, tenant, Undo(UndoKind.CLAW_BACK, made.id, 0, "k4", "why"))
 
@@ -303,7 +305,7 @@ def test_an_empty_grant_pays_for_nothing_and_says_nothing() -> None:
         Grant(name, "paid", 0, left, None, at)
         for at, (name, left) in enumerate((("a", 0), ("b", 5), ("c", 9)))
     ]
-    purse = Purse("t", 0, TopUp("", 0), (), grants, 2)
+    purse = SpendableWallet("t", 0, TopUp("", 0), (), grants, 2)
     purse.charge("r1", 5)
     purse.charge("r0", 0)
     purse.charge("r2", 1)

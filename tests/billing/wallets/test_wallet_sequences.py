@@ -5,7 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billing.ledger.grant_spending import Grant, GrantKind, Purse, TopUp
+from billing.ledger.grant_spending import Grant, GrantKind, SpendableWallet, TopUp
 from billing.ledger.transactions import entries_of
 
 
@@ -70,15 +70,15 @@ class Day:
         paid = sum(sum(each.values()) for each in self.used.values())
         assert self.balances.get("receivable", 0) == sum(self.costs.values()) - paid >= 0
 
-    def _purse(self) -> Purse:
-        return Purse("t1", 0, TopUp("", 0), (), self.grants, self.hour)
+    def _purse(self) -> SpendableWallet:
+        return SpendableWallet("t1", 0, TopUp("", 0), (), self.grants, self.hour)
 
     def _book(self, charged: int, moved: dict[str, int]) -> None:
         paid = {(account, "p", ""): amount for account, amount in moved.items()}
         for account, amount, _, _ in entries_of({("output", "p", ""): charged}, paid):
             self.balances[account] = self.balances.get(account, 0) + amount
 
-    def _keep(self, purse: Purse, accepted: int | None = None) -> None:
+    def _keep(self, purse: SpendableWallet, accepted: int | None = None) -> None:
         accepted = self.hour if accepted is None else accepted
         ends = {each.id: each.expires_ms for each in self.grants}
         for request, grant, amount in purse.uses:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from billing.booking.adjustments import Correction, correct
-from billing.ledger.grant_spending import Grant, GrantKind, Purse, TopUp
+from billing.ledger.grant_spending import Grant, GrantKind, SpendableWallet, TopUp
 from billing.limits import LIMIT_NANO_MAX
 from billing.posting.biller import post
 from billing.prices.rating import Meter
@@ -109,7 +109,7 @@ def test_of_two_grants_the_first_one_pays(
             Grant(name, GrantKind.PROMO, priority, 100, expires, created)
             for name, (priority, expires, created) in (names[::-1] if swapped else names)
         ]
-        purse = Purse("t", 0, TopUp("", 0), [], grants, 2)
+        purse = SpendableWallet("t", 0, TopUp("", 0), [], grants, 2)
         purse.charge("r", 70)
         assert purse.changed == {"first": 30}
         purse.charge("r", 50)
@@ -179,7 +179,7 @@ def test_an_expired_grant_pays_for_nothing() -> None:
     """From its very millisecond on."""
     spent = Grant("g", "promo", 10, 100, 5_000, 0)
     for at, left in ((4_999, 60), (5_000, 100)):
-        purse = Purse("t1", 0, TopUp("", 0), (), [Grant(**vars(spent))], at)
+        purse = SpendableWallet("t1", 0, TopUp("", 0), (), [Grant(**vars(spent))], at)
         purse.charge("r1", 40)
         assert purse.grants[0].left_nano == left
 
@@ -296,8 +296,8 @@ def test_a_purse_pays_all_it_can_and_takes_back_what_it_paid(
     """In any order of costs the same is left of each grant; given back in full, all is as it was."""
     before = {each.id: each.left_nano for each in given_grants}
 
-    def purse() -> Purse:
-        return Purse("t1", 0, TopUp("", 0), (), [Grant(**vars(each)) for each in given_grants], 10)
+    def purse() -> SpendableWallet:
+        return SpendableWallet("t1", 0, TopUp("", 0), (), [Grant(**vars(each)) for each in given_grants], 10)
 
     one, other = purse(), purse()
     usable = one.left_nano

@@ -7,12 +7,12 @@ from typing import Any, cast
 from tests.conformance.clients import steps as s
 from tests.conformance.clients.subjects import Facts, Subject
 from tests.conformance.values import BadCase, Names
-from tests.support.patience import Lived, patience, pause, wait_until
+from tests.support.patience import LivedTime, patience, pause, wait_until
 from tests.support.scripted_peer import (
     Frame,
     Peer,
-    Refusal,
     Socket,
+    UpgradeRefusal,
     accepted_fields,
     end_fields,
     welcome_fields,
@@ -78,7 +78,9 @@ class Playing:
             case s.Greet():
                 await self._welcome(self._line(step), step.greet)
             case s.Refuse():
-                self._peer.refusals.append(Refusal(self._names.value(step.refuse), step.body, step.headers))
+                self._peer.refusals.append(
+                    UpgradeRefusal(self._names.value(step.refuse), step.body, step.headers)
+                )
             case s.Send():
                 await self._send(step, step.send, step.text)
             case s.SendAll():
@@ -119,7 +121,7 @@ class Playing:
     # Connections
 
     async def _connect(self, step: s.Open | s.Connect) -> None:
-        with Lived() as lived:
+        with LivedTime() as lived:
             socket = await self._peer.socket()
             name = step.open if isinstance(step, s.Open) else step.connect
             line = self._lines[name] = Line(socket)
@@ -159,7 +161,7 @@ class Playing:
 
     async def _expect(self, step: s.Expect) -> None:
         pattern = step.expect.get("$only", step.expect)
-        with Lived() as lived:
+        with LivedTime() as lived:
             self._match(step.expect, await self._line(step).socket.hear(pattern["t"]))
         _not_before(lived, step.not_before_ms)
 
@@ -264,7 +266,7 @@ async def _patiently(true: Callable[[], Any], step: s.Step, problem: Callable[[]
         raise Failed(problem()) from None
 
 
-def _not_before(lived: Lived, milliseconds: int) -> None:
+def _not_before(lived: LivedTime, milliseconds: int) -> None:
     passed = lived.wall_seconds * 1000
     if passed < milliseconds:
         raise Failed(f"it came after {passed:.0f} ms, {milliseconds} at the earliest")

@@ -9,7 +9,7 @@ import httpx
 from playwright.async_api import Page
 
 from server.client import Answer, Client, Ended, ProtocolError, Reset, SignedOut, Text
-from server.client_answer import Reading
+from server.client_answer import OpenAnswer
 from server.client_connection import Encoding
 from tests.conformance.clients.steps import Options
 
@@ -62,7 +62,7 @@ class _Read:
     """One answer and the task that reads it."""
 
     may_read: asyncio.Event = field(default_factory=asyncio.Event)
-    reading: Reading | None = None
+    reading: OpenAnswer | None = None
     answer: Answer | None = None
     refused: ProtocolError | None = None
     traces: list[Facts] = field(default_factory=list[Facts])
@@ -171,7 +171,7 @@ class PythonSubject:
         read = self._reads.get(id)
         if read is None or (read.reading is None and read.refused is None):
             return None
-        reading = read.reading or Reading(id, None)
+        reading = read.reading or OpenAnswer(id, None)
         error, ended = reading.error or read.refused, reading.ended
         return {
             "text": reading.text,

@@ -34,7 +34,14 @@ from tests.engine.builders import TENANT
 from tests.engine.workers import Crew
 from tests.support import engines
 from tests.support.home import settings_in, short_folder
-from tests.support.patience import ENGINE_SECONDS, LONG_TEST_SECONDS, PROMPT_SECONDS, Lived, ended, wait_until
+from tests.support.patience import (
+    ENGINE_SECONDS,
+    LONG_TEST_SECONDS,
+    PROMPT_SECONDS,
+    LivedTime,
+    ended,
+    wait_until,
+)
 from tests.support.shallow import shallow
 from tests.support.valkey import running_valkey
 
@@ -196,7 +203,7 @@ async def test_a_cancel_reaches_the_engine(client: Client):
     """The answer ends with what it has, and the engine has nothing left to do."""
     id = await client.ask("Tell me a very long story.", max_tokens=1500, min_tokens=1500)
     await client.crew.reaches(id, 4)
-    with Lived() as lived:
+    with LivedTime() as lived:
         await client.crew.queue.control(TENANT, id, Control.CANCEL)
         end = await client.crew.ended(id)
     assert lived.seconds < PROMPT_SECONDS

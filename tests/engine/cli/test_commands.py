@@ -23,7 +23,7 @@ from core.settings import Settings
 from engine.api import Control
 from engine.main import model_of
 from engine.models.registry import ModelRecord, list_models, save
-from engine.node.reports import Fleet, NodeReport, SlotReport, SlotState
+from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, append_to, request
 from tests.support.home import settings_in
 from tests.support.patience import soon
@@ -217,8 +217,8 @@ async def test_a_worker_without_a_supervisor_is_not_killed(pool: Pool, parley: P
     """Nobody is there to obey; the line says what to do."""
     await pool.worker("w1")
     assert "no supervisor runs w1" in await parley("workers", "kill", "w1", code=1)
-    slot = SlotReport(0, "w2", 12, SlotState.STARTING)
-    await Fleet(pool.queue).report(NodeReport("s1", "n1", 1, [slot]))
+    slot = WorkerReport(0, "w2", 12, WorkerProcessState.STARTING)
+    await PoolNodes(pool.queue).report(NodeReport("s1", "n1", 1, [slot]))
     assert "w2 is starting" in await parley("workers", "drain", "w2", code=1)
 
 

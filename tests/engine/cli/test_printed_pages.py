@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from core.terminal import show_blocks
+from core.terminal import print_blocks
 from engine.cli import models, top
 from engine.cli.formatting import duration, time_of_day, worker_table
 from engine.gpus import DeviceHealth
@@ -46,7 +46,7 @@ def test_workers_are_printed_with_what_is_known_of_them(capsys: pytest.CaptureFi
     known = {"model": "tiny", "running": 0, "waiting": 2, "kv_usage": 0.256, "step_age_ms": 0, "why": "slow"}
     unread = DeviceHealth(0, "u", None, None, None, False, None, None)
     told = a_worker(**known, memory_mib=12_345, lease_ms=2_500, gpu=gpu)
-    show_blocks(worker_table([told, a_worker(), a_worker(gpu=unread)]))
+    print_blocks(worker_table([told, a_worker(), a_worker(gpu=unread)]))
     lines = printed(capsys)
     assert [" ".join(line.split()) for line in lines] == [
         "worker node model state held running waiting KV step age memory GPU lease",
@@ -81,7 +81,7 @@ def test_a_pool_is_printed_by_class_and_tenant(capsys: pytest.CaptureFixture[str
     tenants = [first, *(a_tenant(number) for number in range(1, 22))]
     classes = [ClassRow("interactive", 4, 1, 2_500), ClassRow("bulk", 0, 2, 0)]
     seen = PoolSnapshot("far", AT_MS, 7, classes, tenants, [a_worker()])
-    show_blocks(*top.page(seen))
+    print_blocks(*top.page(seen))
     lines = printed(capsys)
     assert lines[0] == "pool far   4 waiting, 3 running, 7 parked   2027-01-15T08:00:00.123+00:00"
     table = [" ".join(line.split()) for line in lines[1:]]
@@ -95,13 +95,13 @@ def test_a_pool_is_printed_by_class_and_tenant(capsys: pytest.CaptureFixture[str
     assert table[25].startswith("worker node")
     assert lines[1].index("waiting") + len("waiting") == lines[2].index("4") + 1
     assert lines[4].index("served") + len("served") == lines[5].index("6,789") + 5
-    show_blocks(*top.page(PoolSnapshot("far", AT_MS, 0, [], tenants[:20], [])))
+    print_blocks(*top.page(PoolSnapshot("far", AT_MS, 0, [], tenants[:20], [])))
     assert "more" not in "".join(printed(capsys))
 
 
 def test_tables_have_a_line_below_their_head(capsys: pytest.CaptureFixture[str]):
     """All of them."""
-    show_blocks(*top.page(PoolSnapshot("far", AT_MS, 0, [], [], [])))
+    print_blocks(*top.page(PoolSnapshot("far", AT_MS, 0, [], [], [])))
     assert (
         sum(1 for line in capsys.readouterr().out.splitlines() if line.strip() and not line.strip(" ─━╺"))
         == 3

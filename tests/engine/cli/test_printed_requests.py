@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from core.terminal import show_blocks
+from core.terminal import print_blocks
 from engine.cli import requests
-from engine.operations.inspection import RequestDetail, RequestRow
+from engine.operations.inspection import InspectedRequest, RequestDetail
 from engine.request import Control
 from tests.engine.cli.test_printed_pages import AT_MS, printed
 
 ID = "0196d3c0-0000-7000-8000-000000000001"
 
 
-def a_row(**changes: Any) -> RequestRow:
+def a_row(**changes: Any) -> InspectedRequest:
     """A request in line that nobody has worked on."""
     fields: dict[str, Any] = {
         **{"tenant": "t1", "id": ID, "pool": "near", "status": "queued", "priority": "bulk", "lane": "ids"},
@@ -21,10 +21,10 @@ def a_row(**changes: Any) -> RequestRow:
         **{"accepted_ms": AT_MS - 2_000, "claimed_ms": 0, "first_token_ms": 0},
         **{"deadline_ms": AT_MS + 3_000, **changes},
     }
-    return RequestRow(**fields)
+    return InspectedRequest(**fields)
 
 
-def a_detail(row: RequestRow, **changes: Any) -> dict[str, str]:
+def a_detail(row: InspectedRequest, **changes: Any) -> dict[str, str]:
     """Of this request, by the names of its lines; None where there is none such."""
     fields: dict[str, Any] = {
         **{"warm": "", "fingerprint": "f", "epoch": 1, "visible": 2, "covered": 3, "granted": 4},
@@ -39,7 +39,7 @@ def test_requests_are_printed_with_how_long_they_wait_and_have(capsys: pytest.Ca
     """What has ended says why and has no more time; what is late has none left."""
     ended = a_row(status="ended", reason="stop", priority="", worker="w1", claims=1)
     late = a_row(accepted_ms=AT_MS + 1, deadline_ms=AT_MS - 1)
-    show_blocks(requests._table([a_row(), ended, late], AT_MS))
+    print_blocks(requests._table([a_row(), ended, late], AT_MS))
     lines = printed(capsys)
     assert [" ".join(line.split()) for line in lines] == [
         "id tenant status class worker model claims prompt tokens log age deadline in",

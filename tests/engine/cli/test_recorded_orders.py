@@ -18,7 +18,7 @@ from core.errors import StartupError
 from core.settings import Settings
 from engine.cli import workers
 from engine.models.registry import ModelRecord, route, save
-from engine.node.reports import Fleet, NodeReport, SlotReport, SlotState
+from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, request
 
 FAR_MS = 4_000_000_000_000
@@ -65,8 +65,8 @@ async def desk(
 async def test_orders_to_workers(desk: Desk):
     """Also one that is not obeyed; none where there is nobody to give it to."""
     await desk.pool.worker("w1")
-    await Fleet(desk.pool.queue).report(
-        NodeReport("s1", "n1", 1, [SlotReport(0, "w1", 12, SlotState.STARTING)])
+    await PoolNodes(desk.pool.queue).report(
+        NodeReport("s1", "n1", 1, [WorkerReport(0, "w1", 12, WorkerProcessState.STARTING)])
     )
     await desk.run("workers", "drain", "w1")
     await desk.run("workers", "kill", "w1")

@@ -11,7 +11,7 @@ import pytest
 
 from engine.grammar.json_schema import check_schema
 from engine.grammar.regex import check_pattern
-from engine.grammar.response_format import Shape, checked, shape_of
+from engine.grammar.response_format import Shape, checked_format, format_of
 
 Replay = Callable[[Any, bytes], None]
 PERSON = {
@@ -44,15 +44,15 @@ def schema_format(schema: Any, **more: Any) -> dict[str, Any]:
 )
 def test_every_type_is_packed_for_the_worker(raw: dict[str, Any], shape: Shape | None):
     """Plain text asks for nothing; the others come out as they went in."""
-    packed = checked(raw)
-    assert (shape_of(packed) if packed else None) == shape
+    packed = checked_format(raw)
+    assert (format_of(packed) if packed else None) == shape
 
 
 def test_the_order_of_properties_is_kept():
     """Answers have their properties in the schema's order."""
-    packed = checked(schema_format({"type": "object", "properties": {"z": {}, "a": {}, "m": {}}}))
+    packed = checked_format(schema_format({"type": "object", "properties": {"z": {}, "a": {}, "m": {}}}))
     assert packed
-    assert list(shape_of(packed).schema["properties"]) == ["z", "a", "m"]
+    assert list(format_of(packed).schema["properties"]) == ["z", "a", "m"]
 
 
 def _nested(levels: int) -> Any:
@@ -96,7 +96,7 @@ BAD_FORMATS: dict[str, tuple[Any, str]] = {
 def test_what_is_no_format_is_refused_with_the_reason(raw: Any, words: str):
     """A ValueError that names what to change."""
     with pytest.raises(ValueError, match=words):
-        checked(raw)
+        checked_format(raw)
 
 
 STRING = {"type": "string"}

@@ -8,7 +8,7 @@ import pytest
 
 from engine.grammar.json_schema import check_schema
 from engine.grammar.regex import check_pattern
-from engine.grammar.response_format import checked, uses_patterns
+from engine.grammar.response_format import checked_format, uses_patterns
 from tests.engine.grammar.test_response_format import schema_format
 
 STRING: dict[str, Any] = {"type": "string"}
@@ -293,9 +293,9 @@ def described(length: int) -> dict[str, Any]:
 def test_the_bytes_of_a_shape_are_bounded():
     """16 KiB as compact JSON."""
     around = len(json.dumps(described(0), separators=(",", ":")))
-    assert checked(described(16_384 - around))
+    assert checked_format(described(16_384 - around))
     with pytest.raises(ValueError, match="16385 bytes long, 16384 at most"):
-        checked(described(16_385 - around))
+        checked_format(described(16_385 - around))
 
 
 def test_the_depth_of_a_shape_is_bounded():
@@ -307,9 +307,9 @@ def test_the_depth_of_a_shape_is_bounded():
             inner = [inner] if at % 2 else {"a": inner}
         return schema_format({"default": inner})
 
-    assert checked(nested(33))
+    assert checked_format(nested(33))
     with pytest.raises(ValueError, match="nested more than 32 levels deep"):
-        checked(nested(34))
+        checked_format(nested(34))
 
 
 @pytest.mark.parametrize(
@@ -324,8 +324,8 @@ def test_the_depth_of_a_shape_is_bounded():
 )
 def test_a_shape_is_packed_with_what_it_says_only(raw: dict[str, Any], packed: str | None):
     """Workers of the version before read it too."""
-    assert packed in (None, checked(raw))
-    assert checked(raw)
+    assert packed in (None, checked_format(raw))
+    assert checked_format(raw)
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_a_shape_is_packed_with_what_it_says_only(raw: dict[str, Any], packed: s
 )
 def test_which_shapes_hold_a_pattern(raw: dict[str, Any], uses: bool):
     """An empty one is one."""
-    packed = checked(raw)
+    packed = checked_format(raw)
     assert packed
     assert uses_patterns(packed) is uses
 
@@ -356,4 +356,4 @@ def test_which_shapes_hold_a_pattern(raw: dict[str, Any], uses: bool):
 def test_no_type_takes_what_it_does_not_know(given: dict[str, Any], words: str):
     """It would be ignored in silence."""
     with pytest.raises(ValueError, match=words):
-        checked(given)
+        checked_format(given)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from billing.booking.admissions import Asked, seal
+from billing.booking.admissions import SealedAdmission, seal
 from billing.booking.assess import Quarantined
 from billing.posting.biller import post
 from billing.posting.usage_stream import EndedStream
@@ -22,19 +22,19 @@ from billing.reconciliation.run import Reconciliation
 from billing.usage import EndedCounts, decode, encode, ended_stream
 from core.clock import now_ms
 from core.database import Database
-from core.processes import GATEWAY, SUPERVISOR, WORKER, Process
+from core.processes import GATEWAY, SUPERVISOR, WORKER, ProcessKind
 from core.scripts import load_scripts
 from core.settings import Settings
-from core.tasks import end_tasks
-from engine.api import Append, EndReason, Enqueue, Entry, EntryKind, Offer
+from core.tasks import cancel_tasks
+from engine.api import Append, ClaimOffer, EndReason, Enqueue, Entry, EntryKind
 from engine.backends.scripted import ScriptedEngine
 from engine.journal import end_counts
-from engine.journal.files import FOLDER, Segments, taken
+from engine.journal.files import FOLDER, JournalSegments, taken
 from engine.journal.journal import Journal
-from engine.journal.keeper import Keeper
+from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.finish import end_unclaimed
 from engine.queue.client import PoolQueue
-from engine.queue.journaled_ends import Contents, End, contents, frame
+from engine.queue.journaled_ends import JournalContents, JournaledEnd, contents, frame
 from engine.request import input_decoder, input_encoder
 from tests.billing.events import an_event as sealed_event
 from tests.billing.posting.test_biller import a_biller, held, rows, until_acknowledged, until_posted
@@ -56,7 +56,7 @@ async def running(journal: Journal) -> AsyncGenerator[Journal]:
     try:
         yield journal
     finally:
-        await end_tasks([task])
+        await cancel_tasks([task])
 
 
 def files(settings: Settings) -> list[Path]:
@@ -64,10 +64,10 @@ def files(settings: Settings) -> list[Path]:
     return sorted((settings.home / FOLDER).glob("*"))
 
 
-def ends_in(settings: Settings) -> list[End]:
+def ends_in(settings: Settings) -> list[JournaledEnd]:
     """What is journaled, in all files; what a death made stand there twice, once."""
     found = [contents(path.read_bytes()) for path in files(settings)]
-    return [*dict.fromkeys(end for each in found if isinstance(each, Contents) for end in each.ends)]
+    return [*dict.fromkeys(end for each in found if isinstance(each, JournalContents) for end in each.ends)]
 
 
 def admitted(crew: Crew, id: str = "") -> Enqueue:
@@ -75,7 +75,7 @@ def admitted(crew: Crew, id: str = "") -> Enqueue:
     asked = crew.request_of()
     asked = msgspec.structs.replace(asked, id=id or asked.id)
     given = input_decoder.decode(asked.input)
-    facts = Asked(
+    facts = SealedAdmission(
         *(TENANT, asked.id, given.model, FINGERPRINT, given.owner, given.prices),
         *(given.accepted_ms, len(given.prompt) // 4, given.sampling.max_tokens),
     )
@@ -123,7 +123,7 @@ async def test_ends_that_redis_lost_are_billed_exactly_once(
     assert len({event.request for event in events}) == 4
     await posted(database, redis, read)
     own = a_journal(settings, "k")
-    keeper = Keeper(crew.queue, own)
+    keeper = JournalKeeper(crew.queue, own)
     if looked:
         await keeper.once()
         assert len(ends_in(settings)) == (0 if read == 4 else 4)
@@ -151,7 +151,7 @@ async def test_a_request_that_redis_knows_as_open_wins(
     await redis.flushall()
     await crew.queue.enqueue(admitted(crew, first.request))
     own = a_journal(settings, "k")
-    keeper = Keeper(crew.queue, own)
+    keeper = JournalKeeper(crew.queue, own)
     await keeper.once()
     assert await redis.xlen(ended_stream(POOL)) == 0
     assert ends_in(settings) == [first]
@@ -175,7 +175,7 @@ async def test_a_restart_that_lost_nothing_brings_nothing_back(redis: Redis, set
     crew = await answered(redis, settings, 2)
     await redis.hset("{p:default}sys", "incarnation", "7")
     own = a_journal(settings, "k")
-    await Keeper(crew.queue, own).once()
+    await JournalKeeper(crew.queue, own).once()
     assert await redis.xlen(ended_stream(POOL)) == 2
     assert {end.memory.partition(".")[2] for end in ends_in(settings)} == {"7"}
 
@@ -187,7 +187,7 @@ async def test_a_lost_tail_is_brought_back_alone(redis: Redis, settings: Setting
     await redis.xdel(ended_stream(POOL), last.id)
     await redis.delete(f"{{p:default}}req:{TENANT}:{last.request}")
     await redis.hset("{p:default}sys", "incarnation", "1")
-    await Keeper(crew.queue, a_journal(settings, "k")).once()
+    await JournalKeeper(crew.queue, a_journal(settings, "k")).once()
     found = await streamed(redis)
     assert decode(found[-1][1]).request == last.request
     assert (len(found), found[0][0]) == (3, first.id)
@@ -195,13 +195,13 @@ async def test_a_lost_tail_is_brought_back_alone(redis: Redis, settings: Setting
 
 async def test_a_reply_that_is_lost_loses_no_end(redis: Redis, settings: Settings) -> None:
     """Who asks again hears where its event is; who had nothing to do with the end hears nothing."""
-    kept: list[End] = []
+    kept: list[JournaledEnd] = []
     crew = Crew(redis, settings)
     queue = PoolQueue(redis, POOL, settings, ended=kept.append)
     await queue.register("w", FINGERPRINT, {"kv_tokens": 1000})
     asked = admitted(crew)
     await queue.enqueue(asked)
-    (claim,) = (await queue.claim("w", 1, Offer(FINGERPRINT, 4, 9_999, 9_999))).claims
+    (claim,) = (await queue.claim("w", 1, ClaimOffer(FINGERPRINT, 4, 9_999, 9_999))).claims
     end = Entry(o=claim.o + 1, k=EntryKind.END, v=b"{}")
     sent = Append(
         tenant=TENANT,
@@ -225,7 +225,7 @@ async def test_a_reply_that_is_lost_loses_no_end(redis: Redis, settings: Setting
 
 async def test_ends_of_reapers_and_cancels_are_journaled_too(redis: Redis, settings: Settings) -> None:
     """Whoever writes an end tells of it: what was parked may have used something."""
-    kept: list[End] = []
+    kept: list[JournaledEnd] = []
     crew = Crew(redis, settings)
     queue = PoolQueue(redis, POOL, settings, ended=kept.append)
     asked = admitted(crew)
@@ -270,7 +270,7 @@ async def is_kept(settings: Settings, id: str) -> bool:
 async def test_a_journal_has_a_bound_and_goes_on_once_it_is_cut(settings: Settings) -> None:
     """Beyond it nothing is written; what is there stays whole."""
     journal = a_journal(settings, "w", 600)
-    ends = [End("t", f"r{n}", "m", f"{n}-0", b"x" * 200) for n in range(4)]
+    ends = [JournaledEnd("t", f"r{n}", "m", f"{n}-0", b"x" * 200) for n in range(4)]
     assert [await journal.keep([end]) for end in ends] == [True, True, False, False]
     assert ends_in(settings) == ends[:2]
     journal._segments.close()  # pyright: ignore[reportPrivateUsage]
@@ -282,7 +282,7 @@ async def test_a_journal_has_a_bound_and_goes_on_once_it_is_cut(settings: Settin
 async def test_nobody_cuts_what_is_still_written(redis: Redis, settings: Settings) -> None:
     """A living worker's file is its own; a file that is no journal is set aside, and others are tended."""
     queue = PoolQueue(redis, POOL, settings)
-    segments = Segments(settings.home / FOLDER, POOL, "living", 1 << 20)
+    segments = JournalSegments(settings.home / FOLDER, POOL, "living", 1 << 20)
     segments.write([b"anything"])
     (path,) = files(settings)
     with taken(path) as closed:
@@ -293,7 +293,7 @@ async def test_nobody_cuts_what_is_still_written(redis: Redis, settings: Setting
     empty.touch()
     other_pool = settings.home / FOLDER / "other~y~1.ends"
     other_pool.touch()
-    await Keeper(queue, a_journal(settings, "k")).once()
+    await JournalKeeper(queue, a_journal(settings, "k")).once()
     assert files(settings) == sorted([garbage.with_suffix(".unreadable"), path, other_pool])
     segments.close()
 
@@ -304,20 +304,20 @@ async def test_a_file_that_a_worker_made_up_keeps_nobody_from_the_others(
     """Neither a place that no stream has, nor one that cannot be set aside, nor another pool's."""
     folder = settings.home / FOLDER
     places = ("x", "9" * 20 + "-0", "\u0663-\u0663", "1-0-0")
-    made_up = Segments(folder, POOL, "a", 1 << 20)
-    made_up.write([frame(End("t", f"r{at}", "gone", at, b"made up")) for at in places])
+    made_up = JournalSegments(folder, POOL, "a", 1 << 20)
+    made_up.write([frame(JournaledEnd("t", f"r{at}", "gone", at, b"made up")) for at in places])
     made_up.close()
     (folder / f"{POOL}~b~1.ends").write_bytes(b"no journal" * 9)
     (folder / f"{POOL}~b~1.unreadable").mkdir()
-    good = Segments(folder, POOL, "c", 1 << 20)
-    good.write([frame(End("t", "r1", "gone", "1-0", b"good"))])
+    good = JournalSegments(folder, POOL, "c", 1 << 20)
+    good.write([frame(JournaledEnd("t", "r1", "gone", "1-0", b"good"))])
     good.close()
-    other = Segments(folder, f"{POOL}~c", "d", 1 << 20)
-    other.write([frame(End("t", "r1", "gone", "1-0", b"another pool's"))])
+    other = JournalSegments(folder, f"{POOL}~c", "d", 1 << 20)
+    other.write([frame(JournaledEnd("t", "r1", "gone", "1-0", b"another pool's"))])
     other.close()
     for number, name in enumerate("abc"):
         os.utime(folder / f"{POOL}~{name}~1.ends", (number, number))
-    await Keeper(PoolQueue(redis, POOL, settings), a_journal(settings, "k")).once()
+    await JournalKeeper(PoolQueue(redis, POOL, settings), a_journal(settings, "k")).once()
     assert [event for _, event in await streamed(redis)] == [b"good"]
 
 
@@ -332,8 +332,8 @@ async def test_what_a_worker_made_up_is_held(database: Database, redis: Redis, s
     journal = a_journal(settings, "w")
     async with running(journal):
         for id, event in made_up.items():
-            journal.add(End(event.tenant, id, "gone", "1-0", encode(event)))
-    await Keeper(PoolQueue(redis, POOL, settings), a_journal(settings, "k")).once()
+            journal.add(JournaledEnd(event.tenant, id, "gone", "1-0", encode(event)))
+    await JournalKeeper(PoolQueue(redis, POOL, settings), a_journal(settings, "k")).once()
     async with a_biller(database, redis, settings):
 
         async def listed() -> bool:
@@ -346,7 +346,7 @@ async def test_what_a_worker_made_up_is_held(database: Database, redis: Redis, s
 
 @pytest.mark.parametrize("process", [SUPERVISOR, GATEWAY, WORKER], ids=lambda process: process.name)
 async def test_keepers_need_no_more_than_their_own_users_may(
-    process: Process, redis: Redis, settings: Settings
+    process: ProcessKind, redis: Redis, settings: Settings
 ) -> None:
     """Whoever keeps journals cuts them and brings back what is lost, under its Redis user."""
     crew = await answered(redis, settings, 1)
@@ -355,7 +355,7 @@ async def test_keepers_need_no_more_than_their_own_users_may(
     async with client_of(redis, settings.redis_endpoint, process, POOL) as client:
         queue = PoolQueue(client, POOL, crew.settings)
         await EndedStream(redis, POOL, "b").ensure_groups()
-        await Keeper(queue, a_journal(settings, "k")).once()
+        await JournalKeeper(queue, a_journal(settings, "k")).once()
     assert await redis.xlen(ended_stream(POOL)) == 1
 
 
@@ -375,7 +375,7 @@ async def test_lost_ends_show_as_a_difference_until_they_are_back(
         return requests.difference
 
     assert await missing() == -3
-    await Keeper(crew.queue, a_journal(settings, "k")).once()
+    await JournalKeeper(crew.queue, a_journal(settings, "k")).once()
     async with a_biller(database, redis, settings):
         await until_posted(database, 3)
     assert await missing() == 0
@@ -383,9 +383,9 @@ async def test_lost_ends_show_as_a_difference_until_they_are_back(
 
 def test_an_end_that_is_told_twice_is_counted_once() -> None:
     """As one is whose reply was lost; what is no event is not counted."""
-    counted = end_counts.EndsCounted()
+    counted = end_counts.EndCounts()
     event = sealed_event(ended_ms=5)
     for id in ("1-0", "2-0"):
-        counted.add(End("t1", "r1", "m", id, encode(event)))
-    counted.add(End("t1", "r2", "m", "3-0", b"none"))
+        counted.add(JournaledEnd("t1", "r1", "m", id, encode(event)))
+    counted.add(JournaledEnd("t1", "r2", "m", "3-0", b"none"))
     assert counted.hours == {0: EndedCounts(1, event.output_text, event.cost_nano)}

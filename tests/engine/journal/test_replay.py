@@ -10,11 +10,11 @@ from billing.quota.client import Quota
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream
 from core.settings import Settings
 from engine.api import EndReason
-from engine.journal.files import FOLDER, Segments
-from engine.journal.keeper import Keeper
+from engine.journal.files import FOLDER, JournalSegments
+from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.finish import end_unclaimed
 from engine.queue.client import PoolQueue
-from engine.queue.journaled_ends import End, frame
+from engine.queue.journaled_ends import JournaledEnd, frame
 from engine.queue.types import ReplayCode
 from tests.engine.builders import TENANT
 from tests.engine.journal.test_journal import admitted, ends_in, files, streamed
@@ -25,9 +25,9 @@ __all__ = ["journals_are_closed"]
 POOL = "default"
 
 
-def lost(request: str = "r1", id: str = "5-1", event: bytes = b"event") -> End:
+def lost(request: str = "r1", id: str = "5-1", event: bytes = b"event") -> JournaledEnd:
     """An end of a memory that Redis does not have."""
-    return End("t1", request, "another.0", id, event)
+    return JournaledEnd("t1", request, "another.0", id, event)
 
 
 async def test_the_biller_has_what_is_below_and_not_one_entry_more(redis: Redis, settings: Settings) -> None:
@@ -78,7 +78,7 @@ async def test_what_stands_at_the_place_of_an_end_is_it_only_where_it_says_the_s
 async def test_an_end_that_its_record_knows_is_not_brought_back(redis: Redis, settings: Settings) -> None:
     """Also where the biller has acknowledged it and its event is gone: a restart alone lost nothing."""
     client: Any = redis
-    kept: list[End] = []
+    kept: list[JournaledEnd] = []
     crew = Crew(redis, settings)
     queue = PoolQueue(redis, POOL, settings, ended=kept.append)
     asked = admitted(crew)
@@ -90,9 +90,9 @@ async def test_an_end_that_its_record_knows_is_not_brought_back(redis: Redis, se
     assert await client.xlen(ended_stream(POOL)) == 0
 
 
-def a_file(settings: Settings, *ends: End) -> Path:
+def a_file(settings: Settings, *ends: JournaledEnd) -> Path:
     """Of a process that is gone."""
-    segments = Segments(settings.home / FOLDER, POOL, "gone", 1 << 20)
+    segments = JournalSegments(settings.home / FOLDER, POOL, "gone", 1 << 20)
     segments.write([frame(end) for end in ends])
     segments.close()
     (path,) = files(settings)
@@ -105,8 +105,8 @@ async def test_what_waits_beside_what_was_lost_is_kept(redis: Redis, settings: S
     queue = PoolQueue(redis, POOL, settings)
     here = (await queue.ends()).memory
     id = (await client.xadd(ended_stream(POOL), {ENDED_FIELD: b"waits"})).decode()
-    a_file(settings, End("t1", "waits", here, id, b"waits"), lost())
-    await Keeper(queue, a_journal(settings, "k")).once()
+    a_file(settings, JournaledEnd("t1", "waits", here, id, b"waits"), lost())
+    await JournalKeeper(queue, a_journal(settings, "k")).once()
     assert {end.request for end in ends_in(settings)} == {"waits", "r1"}
     assert {end.memory for end in ends_in(settings)} == {here}
 
@@ -116,8 +116,8 @@ async def test_a_file_stays_until_what_it_holds_is_kept_elsewhere(redis: Redis, 
     path = a_file(settings, lost())
     full = a_journal(settings, "k", 1)
     queue = PoolQueue(redis, POOL, settings)
-    await Keeper(queue, full).once()
+    await JournalKeeper(queue, full).once()
     assert path.exists()
-    await Keeper(queue, a_journal(settings, "k2")).once()
+    await JournalKeeper(queue, a_journal(settings, "k2")).once()
     assert not path.exists()
     assert len(await streamed(redis)) == 1

@@ -7,7 +7,7 @@ import redis.asyncio
 
 from billing.usage import EngineCounts, engine_hours
 from engine.backends.base import EngineCounters, Generation, StepOutput
-from engine.journal.token_counts import Counted, publish
+from engine.journal.token_counts import EngineTokenCounts, publish
 
 HOUR_MS = 3_600_000
 
@@ -24,7 +24,7 @@ def output(id: str, tokens: int) -> StepOutput:
 
 def test_each_token_is_in_one_class() -> None:
     """Tests, new and continued prompts, taken and dropped ids add up to what the engine counted."""
-    counted = Counted(EngineCounters(100, 20))
+    counted = EngineTokenCounts(EngineCounters(100, 20))
     counted.submitted(a_generation("a", 10))
     counted.submitted(a_generation("b", 7, tail=1))
     counted.stepped([output("a", 1), output("b", 2)], EngineCounters(117, 23))
@@ -38,7 +38,7 @@ def test_each_token_is_in_one_class() -> None:
 
 def test_what_was_aborted_may_have_been_counted_unseen() -> None:
     """Its prompt where no token of it came, and a few ids."""
-    counted = Counted(EngineCounters())
+    counted = EngineTokenCounts(EngineCounters())
     counted.submitted(a_generation("a", 10))
     counted.submitted(a_generation("b", 20))
     counted.stepped([output("a", 1)], EngineCounters(10, 1))
@@ -49,7 +49,7 @@ def test_what_was_aborted_may_have_been_counted_unseen() -> None:
 
 def test_an_hour_ends_with_what_was_counted_until_then() -> None:
     """Each hour has its own counts; the last of the old one is told again with the first of the new."""
-    counted = Counted(EngineCounters())
+    counted = EngineTokenCounts(EngineCounters())
     counted.stepped([output("a", 5)], EngineCounters(0, 5))
     counted.took(5)
     assert counted.hours(HOUR_MS)[HOUR_MS].output_taken == 5
@@ -62,7 +62,7 @@ def test_an_hour_ends_with_what_was_counted_until_then() -> None:
 
 def test_the_last_millisecond_of_an_hour_is_its_own() -> None:
     """Before the first look nothing is told of an hour that nobody counted in."""
-    counted = Counted(EngineCounters())
+    counted = EngineTokenCounts(EngineCounters())
     counted.took(1)
     assert list(counted.hours(2 * HOUR_MS - 1)) == [HOUR_MS]
     counted.took(2)

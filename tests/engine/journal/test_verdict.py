@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.journal.verdict import Id, Verdict, id_of, last_ids, sort_out, verdict
-from engine.queue.journaled_ends import End
+from engine.journal.verdict import Id, SegmentVerdict, id_of, last_ids, split_ends, verdict
+from engine.queue.journaled_ends import JournaledEnd
 from engine.queue.types import Watermark
 
 NOW = Watermark("2.0", (50, 3))
@@ -14,9 +14,9 @@ ids = st.tuples(st.integers(1, 99), st.integers(0, 9))
 marks = st.dictionaries(st.sampled_from(["1.0", "1.1"]), ids)
 
 
-def an_end(id: str, memory: str = "2.0", request: str = "r1") -> End:
+def an_end(id: str, memory: str = "2.0", request: str = "r1") -> JournaledEnd:
     """Of tenant t1."""
-    return End("t1", request, memory, id, b"event")
+    return JournaledEnd("t1", request, memory, id, b"event")
 
 
 ends = st.lists(
@@ -30,32 +30,32 @@ ends = st.lists(
 )
 
 
-def judged(found: Sequence[End], before: dict[str, Id]) -> Verdict:
+def judged(found: Sequence[JournaledEnd], before: dict[str, Id]) -> SegmentVerdict:
     """Of a file with these."""
     return verdict(last_ids(found), NOW, before)
 
 
 def test_a_file_goes_once_the_biller_has_acknowledged_all_of_it():
     """Its last end decides, and only of the memory that Redis has."""
-    assert judged([an_end("50-2"), an_end("49-9")], {}) is Verdict.DONE
-    assert judged([an_end("50-2"), an_end("50-3")], {}) is Verdict.WAITS
-    assert judged([], {}) is Verdict.DONE
+    assert judged([an_end("50-2"), an_end("49-9")], {}) is SegmentVerdict.DONE
+    assert judged([an_end("50-2"), an_end("50-3")], {}) is SegmentVerdict.WAITS
+    assert judged([], {}) is SegmentVerdict.DONE
 
 
 def test_what_another_memory_had_is_brought_back_unless_it_was_acknowledged_there():
     """How far the biller was in it is known to who looked; who did not look takes it for lost."""
-    assert judged([an_end("7-0", "1.0")], {}) is Verdict.LOST
-    assert judged([an_end("7-0", "1.0")], {"1.0": (7, 0)}) is Verdict.LOST
-    assert judged([an_end("7-0", "1.0")], {"1.0": (7, 1)}) is Verdict.DONE
-    assert judged([an_end("7-0", "1.0"), an_end("60-0")], {"1.0": (7, 1)}) is Verdict.WAITS
+    assert judged([an_end("7-0", "1.0")], {}) is SegmentVerdict.LOST
+    assert judged([an_end("7-0", "1.0")], {"1.0": (7, 0)}) is SegmentVerdict.LOST
+    assert judged([an_end("7-0", "1.0")], {"1.0": (7, 1)}) is SegmentVerdict.DONE
+    assert judged([an_end("7-0", "1.0"), an_end("60-0")], {"1.0": (7, 1)}) is SegmentVerdict.WAITS
 
 
 def test_the_least_id_of_a_memory_that_nobody_knows_is_brought_back():
     """Of it nothing is known to be acknowledged."""
     first = an_end("0-0", "1.0")
     assert last_ids([first]) == {"1.0": (0, 0)}
-    assert judged([first], {}) is Verdict.LOST
-    assert sort_out([first], NOW, {}).lost == [first]
+    assert judged([first], {}) is SegmentVerdict.LOST
+    assert split_ends([first], NOW, {}).lost == [first]
 
 
 def test_an_id_that_is_none_is_never_acknowledged():
@@ -65,9 +65,9 @@ def test_an_id_that_is_none_is_never_acknowledged():
 
 
 @given(ends, marks)
-def test_nothing_is_forgotten_that_is_not_acknowledged(found: list[End], before: dict[str, Id]):
+def test_nothing_is_forgotten_that_is_not_acknowledged(found: list[JournaledEnd], before: dict[str, Id]):
     """Each end is brought back, kept or acknowledged, each once; a file goes once the last is so of all."""
-    sorted_ = sort_out(found, NOW, before)
+    sorted_ = split_ends(found, NOW, before)
     limits: dict[str, Id] = {**before, NOW.memory: NOW.below}
     for end in found:
         acknowledged = id_of(end.id) < limits.get(end.memory, (0, 0))
@@ -78,5 +78,11 @@ def test_nothing_is_forgotten_that_is_not_acknowledged(found: list[End], before:
         assert len(there) == (0 if acknowledged else 1)
     assert all(end.memory != NOW.memory for end in sorted_.lost)
     assert all(end.memory == NOW.memory for end in sorted_.waiting)
-    expected = Verdict.LOST if sorted_.lost else Verdict.WAITS if sorted_.waiting else Verdict.DONE
+    expected = (
+        SegmentVerdict.LOST
+        if sorted_.lost
+        else SegmentVerdict.WAITS
+        if sorted_.waiting
+        else SegmentVerdict.DONE
+    )
     assert judged(found, before) is expected

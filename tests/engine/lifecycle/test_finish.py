@@ -14,13 +14,13 @@ from engine.api import (
     EndFacts,
     EndReason,
     LogReader,
-    Status,
+    RequestStatus,
     end_payload,
     end_unclaimed,
     input_decoder,
     text_hash,
 )
-from engine.lifecycle.finish import end_overdue_move
+from engine.lifecycle.finish import end_overdue_migration
 from engine.queue import redis_keys
 from engine.queue.types import Enqueue
 from tests.engine.builders import PRICES, START_MS, Pool, append_to, pool, request, request_input
@@ -130,7 +130,7 @@ async def test_what_nobody_knows_the_asker_of_has_no_owner_and_no_price(redis: r
     """Its input is gone and so is its admission: the biller holds what there is to be paid."""
     p, e = pool(redis), request()
     await p.queue.enqueue(e)
-    await p.client.delete(redis_keys.input_(p.name, e.tenant, e.id))
+    await p.client.delete(redis_keys.request_input(p.name, e.tenant, e.id))
     assert await end_unclaimed(p.queue, Quota(p.redis, p.settings), e.tenant, e.id, "error", "internal")
     event = await event_of(p)
     assert (event.owner, event.prices) == (UsageOwner("", ""), PinnedPrices("", 0, 0, 0, 0))
@@ -143,7 +143,7 @@ async def test_what_cannot_be_read_is_charged_by_its_admission(redis: redis.asyn
     p, e = pool(redis), request()
     quota = await admitted(p, e)
     await p.queue.enqueue(e)
-    await p.client.delete(redis_keys.input_(p.name, e.tenant, e.id))
+    await p.client.delete(redis_keys.request_input(p.name, e.tenant, e.id))
     assert await end_unclaimed(p.queue, quota, e.tenant, e.id, "error", "internal")
     event = await event_of(p)
     assert (event.owner, event.prices) == (UsageOwner("p1", "k1"), PRICES)
@@ -155,14 +155,14 @@ async def test_a_move_that_nobody_finishes_ends_two_seconds_after_its_deadline(r
     quota, at = await admitted(p, e), (e.tenant, e.id)
     await p.queue.enqueue(e)
     p.clock.ms = e.deadline_ms + 2_001
-    assert not await end_overdue_move(p.queue, quota, *at)
-    assert not await end_overdue_move(p.queue, quota, e.tenant, "unknown")
+    assert not await end_overdue_migration(p.queue, quota, *at)
+    assert not await end_overdue_migration(p.queue, quota, e.tenant, "unknown")
     await p.client.hset(p.key(f"req:{e.tenant}:{e.id}"), "status", "moving")
     await p.client.hset(p.key(f"req:{e.tenant}:{e.id}"), "deadline", 1)
     p.clock.ms = e.deadline_ms + 2_000
-    assert not await end_overdue_move(p.queue, quota, *at)
+    assert not await end_overdue_migration(p.queue, quota, *at)
     p.clock.ms += 1
-    assert await end_overdue_move(p.queue, quota, *at)
+    assert await end_overdue_migration(p.queue, quota, *at)
     assert (await event_of(p)).reason == "deadline"
 
 
@@ -205,7 +205,7 @@ async def test_a_queued_request_is_cancelled(redis: redis.asyncio.Redis):
     quota = await admitted(p, e)
     await p.queue.enqueue(e)
     p.clock.advance(300)
-    assert await p.queue.control(e.tenant, e.id, Control.CANCEL) is Status.QUEUED
+    assert await p.queue.control(e.tenant, e.id, Control.CANCEL) is RequestStatus.QUEUED
     at = (e.tenant, e.id)
     assert [await end_unclaimed(p.queue, quota, *at, EndReason.CANCELLED) for _ in range(2)] == [True, False]
     entry = (await LogReader(redis, p.name).read(*at, 0, 10))[-1]

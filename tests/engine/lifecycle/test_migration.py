@@ -15,11 +15,11 @@ from engine.api import (
     Enqueue,
     Enqueued,
     LogReader,
-    Moved,
-    Mover,
-    MoveReason,
-    MoveRefused,
-    Status,
+    MigratedTo,
+    MigrationRefusalReason,
+    MigrationRefused,
+    Migrator,
+    RequestStatus,
 )
 from tests.engine.builders import (
     PRICES,
@@ -44,7 +44,7 @@ class Pair:
         self.b.clock = self.clock = self.a.clock
         self.b.__post_init__()
         self.quota = Quota(redis, self.a.settings)
-        self.mover = Mover(redis, self.a.settings, self.a.settings.keyring, self.clock)
+        self.mover = Migrator(redis, self.a.settings, self.a.settings.keyring, self.clock)
 
     async def admit(self, e: Enqueue) -> None:
         """Bind the request to the first pool."""
@@ -96,7 +96,7 @@ class Pair:
 
 def pool_of(reply: object) -> str:
     """Where a pool says that a request is now."""
-    assert isinstance(reply, Moved)
+    assert isinstance(reply, MigratedTo)
     return reply.pool
 
 
@@ -109,7 +109,7 @@ def pair(redis: Redis) -> Pair:
 async def test_a_running_request_goes_on_in_the_other_pool(pair: Pair):
     """Its worker is fenced; a worker there continues behind the last token, and only that one ends it."""
     claim = await pair.running(gateway="g1")
-    assert await pair.mover.move("a", TENANT, claim.id, "b") == Moved("b")
+    assert await pair.mover.move("a", TENANT, claim.id, "b") == MigratedTo("b")
     assert await pair.a.places(TENANT, claim.id) == set()
     (late,) = await pair.a.queue.append(
         "wa", [append_to(claim, ids=(3,), n0=2, o0=claim.o + 1, x="!", visible=3)]
@@ -152,10 +152,10 @@ async def test_the_old_pool_answers_with_the_new_one(pair: Pair):
     assert [pool_of(reply) for reply in (*told, await old.unpark(TENANT, e.id))] == ["b", "b", "b"]
     view = await old.reader(TENANT, e.id, "g1", "reading")
     assert view is not None
-    assert (view.status, view.dest, view.following) == (Status.MOVED, "b", False)
+    assert (view.status, view.dest, view.following) == (RequestStatus.MOVED, "b", False)
     again = await old.enqueue(e)
     assert isinstance(again, Enqueued)
-    assert (again.status, again.dest) == (Status.MOVED, "b")
+    assert (again.status, again.dest) == (RequestStatus.MOVED, "b")
     assert await old.unowned(TENANT, e.id) is None
     record, log = (pair.a.key(f"{kind}:{TENANT}:{e.id}") for kind in ("req", "log"))
     assert 0 < await pair.a.client.ttl(record) <= 15 * 60
@@ -166,7 +166,7 @@ async def test_moving_again_changes_nothing(pair: Pair):
     """The same move twice is one move."""
     e = await pair.enqueue()
     for _ in range(2):
-        assert await pair.mover.move("a", TENANT, e.id, "b") == Moved("b")
+        assert await pair.mover.move("a", TENANT, e.id, "b") == MigratedTo("b")
     view = await pair.b.queue.view(TENANT, e.id)
     assert view is not None
     assert view.head == 2
@@ -190,18 +190,18 @@ async def test_a_request_comes_back(pair: Pair):
 @pytest.mark.parametrize(
     ("dest", "reason"),
     [
-        ("a", MoveReason.SAME_POOL),
-        ("nowhere", MoveReason.UNKNOWN_POOL),
-        ("other", MoveReason.NO_WORKER),
-        ("small", MoveReason.TOO_LARGE),
+        ("a", MigrationRefusalReason.SAME_POOL),
+        ("nowhere", MigrationRefusalReason.UNKNOWN_POOL),
+        ("other", MigrationRefusalReason.NO_WORKER),
+        ("small", MigrationRefusalReason.TOO_LARGE),
     ],
 )
-async def test_a_pool_that_cannot_go_on_is_refused(pair: Pair, dest: str, reason: MoveReason):
+async def test_a_pool_that_cannot_go_on_is_refused(pair: Pair, dest: str, reason: MigrationRefusalReason):
     """The request stays in its line: its own pool, an unknown one, one of another model, one too small."""
     e = await pair.enqueue()
     await Pool(pair.a.redis, name="other").worker(fingerprint="another@1")
     await Pool(pair.a.redis, name="small").worker(kv_tokens=50)
-    with pytest.raises(MoveRefused) as refused:
+    with pytest.raises(MigrationRefused) as refused:
         await pair.mover.move("a", TENANT, e.id, dest)
     assert (refused.value.reason, "--pool nowhere" in str(refused.value)) == (reason, dest == "nowhere")
     assert await pair.a.places(TENANT, e.id) == {"line:interactive", "ids:interactive"}
@@ -216,7 +216,7 @@ async def test_what_is_over_or_elsewhere_is_refused(pair: Pair):
     assert await pair.a.queue.finish(TENANT, ended.id, 1, [end_entry(2, 0)], usage_event(TENANT, ended.id))
     cases = [("unknown", "b", "unknown"), (ended.id, "b", "ended"), (e.id, "c", "already_moved")]
     for id, dest, reason in cases:
-        with pytest.raises(MoveRefused) as refused:
+        with pytest.raises(MigrationRefused) as refused:
             await pair.mover.move("a", TENANT, id, dest)
         assert refused.value.reason == reason
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 
 from core.pools import announce_pool
 from core.scripts import Script
-from engine.api import AppendCode, Claim, Control, Moved, Mover, Status
+from engine.api import AppendCode, Claim, Control, MigratedTo, Migrator, RequestStatus
 from tests.engine.builders import Pool, append_to, end_entry, text, tokens, usage_event
 from tests.engine.pool_state import pool_state
 from tests.engine.queue.test_model import SIZE, TENANTS, WORKERS, QueueMachine
@@ -35,7 +35,7 @@ class DeadMover(Exception):  # noqa: N818
     """The mover dies here."""
 
 
-class MortalMover(Mover):
+class MortalMover(Migrator):
     """Remembers its calls; dies before or after one of them, where told to."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -67,7 +67,7 @@ class Away:
 
     m: Tracked
     left: list[str]
-    place: Status
+    place: RequestStatus
     arrived: bool
     claim: Claim | None = None
 
@@ -88,24 +88,24 @@ class MovesMachine(QueueMachine):
         found = [each for each in self.away if able(each)]
         return data.draw(st.sampled_from(found)) if found else None
 
-    @precondition(some(Status.QUEUED, Status.RUNNING, Status.PARKED))
+    @precondition(some(RequestStatus.QUEUED, RequestStatus.RUNNING, RequestStatus.PARKED))
     @rule(data=st.data(), count=st.integers(1, 4))
     def move_some_away(self, data: st.DataObject, count: int) -> None:
         for _ in range(count):
-            if some(Status.QUEUED, Status.RUNNING, Status.PARKED)(self):
+            if some(RequestStatus.QUEUED, RequestStatus.RUNNING, RequestStatus.PARKED)(self):
                 self.move_away(data, None, False)
 
-    @precondition(some(Status.QUEUED, Status.RUNNING, Status.PARKED))
+    @precondition(some(RequestStatus.QUEUED, RequestStatus.RUNNING, RequestStatus.PARKED))
     @rule(data=st.data(), dies_at=st.integers(0, STEPS_MAX - 1), reply_lost=st.booleans())
     def a_mover_dies(self, data: st.DataObject, dies_at: int, reply_lost: bool) -> None:
         self.move_away(data, dies_at, reply_lost)
 
     def move_away(self, data: st.DataObject, dies_at: int | None, reply_lost: bool) -> None:
-        m = self.pick(data, Status.QUEUED, Status.RUNNING, Status.PARKED)
+        m = self.pick(data, RequestStatus.QUEUED, RequestStatus.RUNNING, RequestStatus.PARKED)
         self.run(self.there.worker(WORKER))
         self.mover.dies_at, self.mover.reply_lost = dies_at, reply_lost
         try:
-            assert self.run(self.mover.move(HERE, m.tenant, m.id, THERE)) == Moved(THERE)
+            assert self.run(self.mover.move(HERE, m.tenant, m.id, THERE)) == MigratedTo(THERE)
         except DeadMover:
             if (dies_at, reply_lost) == (0, False):
                 return
@@ -113,12 +113,12 @@ class MovesMachine(QueueMachine):
 
     def leave(self, m: Tracked, arrived: bool) -> None:
         """It is nowhere in the first pool any more."""
-        place = Status.PARKED if m.status is Status.PARKED else Status.QUEUED
+        place = RequestStatus.PARKED if m.status is RequestStatus.PARKED else RequestStatus.QUEUED
         m.doubt(self.incarnation)
-        if m.status is Status.RUNNING:
+        if m.status is RequestStatus.RUNNING:
             m.lose_owner()
             self.fair.let_go(m.item)
-        elif m.status is Status.QUEUED:
+        elif m.status is RequestStatus.QUEUED:
             self.fair.leave(m.item)
         m.o += 1
         m.item.warm, m.item.fresh = "", False
@@ -133,12 +133,12 @@ class MovesMachine(QueueMachine):
 
     @rule(data=st.data())
     def cancel_on_the_way(self, data: st.DataObject) -> None:
-        if each := self.gone(data, lambda each: each.m.status is not Status.ENDED):
+        if each := self.gone(data, lambda each: each.m.status is not RequestStatus.ENDED):
             reply = self.run(self.queue.control(each.m.tenant, each.m.id, Control.CANCEL))
-            if isinstance(reply, Moved) and reply.pool == THERE:
+            if isinstance(reply, MigratedTo) and reply.pool == THERE:
                 self.run(self.there.queue.control(each.m.tenant, each.m.id, Control.CANCEL))
             else:
-                assert reply is Status.MOVING or not each.arrived
+                assert reply is RequestStatus.MOVING or not each.arrived
             each.m.cancelled = True
             each.m.doom()
 
@@ -169,33 +169,33 @@ class MovesMachine(QueueMachine):
         m.item.deaths = 0 if count else m.item.deaths
         each.claim = None if ends else claim
         self.ended_there += ends
-        each.place = Status.ENDED if ends else Status.RUNNING
-        m.status = Status.ENDED if ends else m.status
+        each.place = RequestStatus.ENDED if ends else RequestStatus.RUNNING
+        m.status = RequestStatus.ENDED if ends else m.status
         if then == "give":
             assert self.run(self.there.queue.release(WORKER, m.tenant, m.id, claim.ck, "drain"))
-            each.place, each.claim = Status.QUEUED, None
+            each.place, each.claim = RequestStatus.QUEUED, None
             m.o += 1
 
     @rule(data=st.data())
     def move_back(self, data: st.DataObject) -> None:
-        each = self.gone(data, lambda each: each.arrived and each.place is not Status.ENDED)
+        each = self.gone(data, lambda each: each.arrived and each.place is not RequestStatus.ENDED)
         if each is None:
             return
         m = each.m
         self.start_or_renew(WORKERS[0])
         self.run(announce_pool(self.redis, self.pool.settings, HERE))  # as its supervisor does
-        assert self.run(self.mover.move(THERE, m.tenant, m.id, HERE)) == Moved(HERE)
+        assert self.run(self.mover.move(THERE, m.tenant, m.id, HERE)) == MigratedTo(HERE)
         self.away.remove(each)
         self.hops[m.id] += 1
         m.o += 1
-        m.status = Status.PARKED if each.place is Status.PARKED else Status.QUEUED
+        m.status = RequestStatus.PARKED if each.place is RequestStatus.PARKED else RequestStatus.QUEUED
         m.incarnation = self.incarnation
         m.item.large = m.item.need > SIZE / 4
         m.item.control &= Control.CANCEL
         m.doom()
         self.requests.append(m)
         self.requests.sort(key=lambda other: other.item.order)
-        if m.status is Status.QUEUED:
+        if m.status is RequestStatus.QUEUED:
             self.fair.enter(m.item)
 
     @rule(data=st.data())
@@ -205,7 +205,7 @@ class MovesMachine(QueueMachine):
             return
         call = data.draw(st.sampled_from(self.mover.calls))
         id, hop = call[2][1], call[2][3]
-        waiting = [m for m in self.requests if m.id == id and m.status is not Status.ENDED]
+        waiting = [m for m in self.requests if m.id == id and m.status is not RequestStatus.ENDED]
         if call[0].name == "move" and call[1] == HERE and waiting and hop == self.hops[id] + 1:
             self.run(self.mover.again(call))  # sent by a mover that died, and arrives only now
             self.leave(waiting[0], False)
@@ -255,10 +255,10 @@ class MovesMachine(QueueMachine):
             assert status == ("moved" if each.arrived else "moving")
             assert here[f"tok:{at}"] == (b"" if each.arrived else tokens(*range(int(n))))
             if each.arrived:
-                held = WORKER if each.place is Status.RUNNING else ""
+                held = WORKER if each.place is RequestStatus.RUNNING else ""
                 assert there[f"req:{at}"] == [each.place.value, str(m.o), str(m.item.n), held, str(m.epoch)]
                 assert there[f"log:{at}"] == (list(range(1, m.o + 1)), m.text)
-                ended = each.place is Status.ENDED
+                ended = each.place is RequestStatus.ENDED
                 assert there[f"tok:{at}"] == (b"" if ended else tokens(*m.ids))
                 expected = {"place": {each.place.value}, "ended": set[str]()}["ended" if ended else "place"]
                 assert places_in(there, m.tenant, m.id) == expected

@@ -8,19 +8,19 @@ import msgspec
 import pytest
 from redis.asyncio import Redis
 
-from billing.api import UNLIMITED, Admission, Admitted, Dimension, Limits, Quota, Scope
+from billing.api import UNLIMITED, Admission, Admitted, Dimension, Quota, RequestLimits, Scope
 from billing.limits import UnitLimit
 from core.clock import now_ms
 from core.errors import Refusal
 from core.pools import announce_pool
 from core.settings import Settings
-from engine.api import Enqueue, Enqueued, Moved, Mover, Status
+from engine.api import Enqueue, Enqueued, MigratedTo, Migrator, RequestStatus
 from engine.lifecycle.reaper import Reaper
-from engine.lifecycle.stale_admissions import IDS_MAX, sweep
+from engine.lifecycle.stale_admissions import IDS_MAX, release_stale_admissions
 from tests.engine.builders import PRICES, TENANT
 from tests.engine.workers import Crew
 
-ONE_AT_ONCE = Limits((UnitLimit(Scope.TENANT, "", "*", Dimension.CONCURRENCY, 1, 1),))
+ONE_AT_ONCE = RequestLimits((UnitLimit(Scope.TENANT, "", "*", Dimension.CONCURRENCY, 1, 1),))
 MINUTE_MS = 60_000
 
 
@@ -36,7 +36,7 @@ class Town:
         self.other = Crew(self.redis, self.settings, "other")
         self.quota = Quota(self.redis, self.settings)
 
-    async def admit(self, age_ms: int, limits: Limits = UNLIMITED, **changes: Any) -> Enqueue:
+    async def admit(self, age_ms: int, limits: RequestLimits = UNLIMITED, **changes: Any) -> Enqueue:
         """An admission of so long ago, and what its gateway would have enqueued."""
         asked = msgspec.structs.replace(self.crew.request_of(), accepted_ms=now_ms() - age_ms, **changes)
         admission = Admission(
@@ -73,11 +73,11 @@ def town(redis: Redis, settings: Settings) -> Town:
 async def test_what_a_dead_gateway_admitted_is_given_back(town: Town):
     """Complaint 3: its place and its holds are free again after a minute, not at its deadline."""
     await town.admit(MINUTE_MS + 1_000, ONE_AT_ONCE)
-    assert await sweep(town.other.queue, town.quota) == 0  # another pool's
+    assert await release_stale_admissions(town.other.queue, town.quota) == 0  # another pool's
     assert await town.open() == 1
-    assert await sweep(town.crew.queue, town.quota) == 1
+    assert await release_stale_admissions(town.crew.queue, town.quota) == 1
     assert await town.open() == 0
-    assert await sweep(town.crew.queue, town.quota) == 0
+    assert await release_stale_admissions(town.crew.queue, town.quota) == 0
     await town.admit(0, ONE_AT_ONCE)  # the place is free
 
 
@@ -85,7 +85,7 @@ async def test_a_late_enqueue_is_refused_and_a_new_sending_is_not(town: Town):
     """INV-31: A gateway that was only slow must not run what holds nothing; its client may send the same
     again."""
     late = await town.admit(MINUTE_MS + 1_000)
-    assert await sweep(town.crew.queue, town.quota) == 1
+    assert await release_stale_admissions(town.crew.queue, town.quota) == 1
     refused = await town.crew.queue.enqueue(late)
     assert isinstance(refused, Refusal)
     assert (refused.code, refused.retry, refused.after_ms) == ("overloaded", True, 1000)
@@ -103,7 +103,7 @@ async def test_what_is_young_or_in_its_pool_is_left_alone(town: Town):
     await town.admit(MINUTE_MS - 10_000)
     waiting = await town.admit(50 * MINUTE_MS)
     await town.crew.queue.enqueue(waiting)
-    assert await sweep(town.crew.queue, town.quota) == 0
+    assert await release_stale_admissions(town.crew.queue, town.quota) == 0
     assert await town.open() == 2
 
 
@@ -113,13 +113,13 @@ async def test_a_moved_request_is_not_swept(town: Town, settings: Settings):
     await town.crew.queue.enqueue(asked)
     await announce_pool(town.redis, settings, "other")
     await town.other.queue.register("w", asked.fingerprint, {"kv_tokens": 100_000})
-    moved = await Mover(town.redis, settings, settings.keyring).move("default", TENANT, asked.id, "other")
-    assert moved == Moved("other")
+    moved = await Migrator(town.redis, settings, settings.keyring).move("default", TENANT, asked.id, "other")
+    assert moved == MigratedTo("other")
     for crew in (town.crew, town.other):
-        assert await sweep(crew.queue, town.quota) == 0
+        assert await release_stale_admissions(crew.queue, town.quota) == 0
     view = await town.other.queue.view(TENANT, asked.id)
     assert view is not None
-    assert view.status is Status.QUEUED
+    assert view.status is RequestStatus.QUEUED
     assert await town.open() == 1
 
 
@@ -127,7 +127,7 @@ async def test_many_are_swept_at_once(town: Town):
     """More than one call takes."""
     for _ in range(IDS_MAX + 3):
         await town.admit(2 * MINUTE_MS)
-    assert await sweep(town.crew.queue, town.quota) == IDS_MAX + 3
+    assert await release_stale_admissions(town.crew.queue, town.quota) == IDS_MAX + 3
 
 
 async def test_broken_keys_of_one_tenant_do_not_keep_the_others(town: Town):
@@ -137,7 +137,7 @@ async def test_broken_keys_of_one_tenant_do_not_keep_the_others(town: Town):
     for name in ("conc", "live"):
         await redis.set(f"{{t:broken}}{name}", "no set")
     await town.admit(2 * MINUTE_MS)
-    assert await sweep(town.crew.queue, town.quota) == 1
+    assert await release_stale_admissions(town.crew.queue, town.quota) == 1
 
 
 async def test_of_many_reapers_one_sweeps(town: Town):

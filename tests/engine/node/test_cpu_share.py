@@ -15,7 +15,7 @@ import time
 from engine.node import cpu_share
 while open("/proc/self/autogroup").read().split()[-1] != str(cpu_share.MODEST):
     time.sleep(0.01)
-cpu_share.take_part()
+cpu_share.restore_cpu_share()
 time.sleep(60)
 """
 
@@ -35,7 +35,7 @@ async def test_a_start_gives_way_and_takes_part_when_it_is_done():
     ready = await spawn([sys.executable, "-c", STARTS], dict(os.environ))
     try:
         for process in (quiet, ready):
-            assert cpu_share.give_way(process.pid)
+            assert cpu_share.lower_cpu_share(process.pid)
         await wait_until(lambda: share(ready.pid) == cpu_share.EQUAL)
         assert share(quiet.pid) == cpu_share.MODEST
         assert share(os.getpid()) == before
@@ -47,4 +47,4 @@ async def test_a_start_gives_way_and_takes_part_when_it_is_done():
 
 def test_who_is_gone_has_no_share():
     """A worker that ended at once is no error."""
-    assert not cpu_share.give_way(2**22 + 1)
+    assert not cpu_share.lower_cpu_share(2**22 + 1)

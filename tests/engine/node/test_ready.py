@@ -6,7 +6,7 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billing.dedicated_pools.hours import HOUR_MS, READY_GAP_MS_MAX, Interval, parse, ready_key
+from billing.dedicated_pools.hours import HOUR_MS, READY_GAP_MS_MAX, ReadyInterval, parse, ready_key
 from engine.node.reports import READY
 from engine.node.supervised_worker import gpu_type
 from engine.queue import redis_keys
@@ -92,7 +92,7 @@ class Pool:
         arguments = [now, READY_GAP_MS_MAX, most, name, state, 1, device, "h200"]
         return int(str(self.script(keys=[redis_keys.system(POOL)], args=arguments)))
 
-    def intervals(self) -> list[Interval]:
+    def intervals(self) -> list[ReadyInterval]:
         """What a biller reads."""
         found: dict[bytes, bytes] = self.client.hgetall(ready_key(POOL))  # type: ignore[assignment]
         return sorted((parse(POOL, *entry) for entry in found.items()), key=lambda each: each.from_ms)

@@ -5,7 +5,7 @@ import signal
 
 from sqlmodel import select
 
-from billing.dedicated_pools.hours import Interval, hours_of
+from billing.dedicated_pools.hours import ReadyInterval, hours_of
 from billing.dedicated_pools.store import interval_of, store, take
 from billing.tables.dedicated_pools import PoolInterval
 from core.database import Database
@@ -14,7 +14,7 @@ from tests.engine.node.test_supervisor import crew as crew  # the fixture
 from tests.support.patience import START_SECONDS, wait_until
 
 
-async def stored(database: Database) -> list[Interval]:
+async def stored(database: Database) -> list[ReadyInterval]:
     """What is in SQL."""
     async with database.session() as session:
         return [interval_of(row) for row in (await session.exec(select(PoolInterval))).all()]

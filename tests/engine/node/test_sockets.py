@@ -18,7 +18,7 @@ from engine.api import PoolQueue
 from engine.models.registry import ModelRecord
 from engine.node import supervised_worker
 from engine.node.sockets import FOLDER, VARIABLE, engine_sockets
-from engine.node.supervised_worker import Slot
+from engine.node.supervised_worker import SupervisedWorker
 from engine.node.supervisor import Supervisor
 from tests.engine.builders import FINGERPRINT
 from tests.support.home import settings_in, short_folder
@@ -63,7 +63,7 @@ async def test_a_workers_sockets_go_with_it(
 
     monkeypatch.setattr(supervised_worker, "spawn", ends_at_once)
     queue = PoolQueue(redis, settings.pool, settings)
-    await Slot(settings, queue, 0, 1, lambda: None, model).keep(stop)
+    await SupervisedWorker(settings, queue, 0, 1, lambda: None, model).keep(stop)
     assert named == [own] if own else settings.home in Path(named[0]).parents
     assert [path for path in left if path.parent.exists()] == []
 

@@ -15,12 +15,12 @@ from redis.exceptions import RedisError
 from core.errors import StartupError
 from core.settings import Settings
 from engine.backends.environment import usable_cpus
-from engine.gpus import Assigned, DeviceHealth
+from engine.gpus import DeviceHealth, GpuAssignment
 from engine.models.known import RECORD
 from engine.models.registry import ModelRecord
 from engine.node import supervised_worker as slots
-from engine.node.reports import Heartbeat, SlotReport, SlotState
-from engine.node.supervised_worker import Backoff, Slot
+from engine.node.reports import ReadyTime, WorkerProcessState, WorkerReport
+from engine.node.supervised_worker import Backoff, SupervisedWorker
 from engine.queue.types import WorkerView
 from tests.support.home import settings_in
 
@@ -89,7 +89,7 @@ class Place:
         for name in ("alarms", "worker_exits"):
             adds = SimpleNamespace(add=lambda _, facts, name=name: self.counted.append((name, facts)))
             monkeypatch.setattr(slots.instruments, name, adds)
-        self.slot: Any = Slot(settings, self.queue, 2, 4, self._changed, self._model)  # type: ignore[arg-type]
+        self.slot: Any = SupervisedWorker(settings, self.queue, 2, 4, self._changed, self._model)  # type: ignore[arg-type]
         self.slot.worker = "w"
 
     def _changed(self) -> None:
@@ -98,14 +98,14 @@ class Place:
     async def _model(self) -> ModelRecord:
         return MODEL
 
-    def runs(self, state: SlotState = SlotState.STARTING) -> Process:
+    def runs(self, state: WorkerProcessState = WorkerProcessState.STARTING) -> Process:
         """A worker that was started now."""
         process = self.slot._process = Process()
         self.slot._state = state
         self.slot._started_at = self.slot._alive_at = self.slot._looked_at = self.now
         return process
 
-    def looks(self, after_seconds: float, view: WorkerView | None) -> SlotReport:
+    def looks(self, after_seconds: float, view: WorkerView | None) -> WorkerReport:
         """What becomes of it then."""
         self.now += after_seconds
         self.slot.look(view)
@@ -135,9 +135,9 @@ async def test_a_worker_that_is_not_ready_in_time_is_ended(place: Place, monkeyp
     later: list[Any] = []
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda *asked: later.append(asked))
     process = place.runs()
-    assert place.looks(8.0, seen("another")).state is SlotState.STARTING
+    assert place.looks(8.0, seen("another")).state is WorkerProcessState.STARTING
     report = place.looks(0.5, None)
-    assert (report.state, report.why) == (SlotState.DRAINING, "not ready after 8 s")
+    assert (report.state, report.why) == (WorkerProcessState.DRAINING, "not ready after 8 s")
     assert place.changes == 1
     place.looks(1.0, None)
     assert process.told == ["terminate"]
@@ -149,11 +149,11 @@ async def test_a_worker_without_a_lease_is_ended_after_thirty_seconds(place: Pla
     process = place.runs()
     place.slot._why = "ended with code 1"
     report = place.looks(1.0, seen())
-    assert (report.state, report.why, place.changes) == (SlotState.READY, "", 1)
+    assert (report.state, report.why, place.changes) == (WorkerProcessState.READY, "", 1)
     for _ in range(10):
-        assert place.looks(3.0, seen(alive=False)).state is SlotState.READY
+        assert place.looks(3.0, seen(alive=False)).state is WorkerProcessState.READY
     report = place.looks(0.5, None)
-    assert (report.state, report.why) == (SlotState.DRAINING, "no lease for 30 s")
+    assert (report.state, report.why) == (WorkerProcessState.DRAINING, "no lease for 30 s")
     assert (process.told, place.changes) == (["terminate"], 2)
 
 
@@ -161,26 +161,26 @@ async def test_who_did_not_look_for_long_blames_nobody(place: Place):
     """A supervisor that was stopped finds a worker that was stopped with it: both go on."""
     place.runs()
     place.looks(1.0, seen())
-    assert place.looks(100.0, None).state is SlotState.READY
+    assert place.looks(100.0, None).state is WorkerProcessState.READY
     for _ in range(6):
-        assert place.looks(5.0, None).state is SlotState.READY
-    assert place.looks(5.0, None).state is SlotState.DRAINING
+        assert place.looks(5.0, None).state is WorkerProcessState.READY
+    assert place.looks(5.0, None).state is WorkerProcessState.DRAINING
 
 
 def test_where_nothing_runs_nothing_is_ended(place: Place):
     """Between two workers."""
-    assert place.looks(8.5, None).state is SlotState.STARTING
+    assert place.looks(8.5, None).state is WorkerProcessState.STARTING
     assert place.changes == 0
     place.slot.kill()
 
 
 async def test_a_fault_takes_a_worker_out_once(place: Place):
     """It is counted when it comes; without it the place works again."""
-    process = place.runs(SlotState.READY)
+    process = place.runs(WorkerProcessState.READY)
     for fault in ("xid 79", "xid 79", "hot"):
         place.slot.judge(fault)
         assert place.slot.report().why == fault
-    assert (process.told, place.slot.report().state) == (["terminate"], SlotState.DRAINING)
+    assert (process.told, place.slot.report().state) == (["terminate"], WorkerProcessState.DRAINING)
     assert place.counted == [("alarms", {"kind": "device"})]
     assert not place.slot._well.is_set()
     place.slot.judge("")
@@ -191,18 +191,18 @@ async def test_a_fault_takes_a_worker_out_once(place: Place):
 def test_a_fault_where_nothing_runs_is_kept(place: Place):
     """The next worker is not started."""
     place.slot.judge("hot")
-    assert place.slot.report() == SlotReport(2, "w", 0, SlotState.STARTING, why="hot")
+    assert place.slot.report() == WorkerReport(2, "w", 0, WorkerProcessState.STARTING, why="hot")
 
 
 async def test_a_report_says_how_a_place_stands(place: Place, monkeypatch: pytest.MonkeyPatch):
     """Its memory is looked at every ten seconds, and only while something runs."""
     read = iter((700, 800))
     monkeypatch.setattr(slots, "_memory_mib", lambda pid: next(read) if pid == Process.pid else None)
-    place.slot.gpu = Assigned(DEVICE, {})
+    place.slot.gpu = GpuAssignment(DEVICE, {})
     assert place.slot.report().memory_mib is None
-    place.runs(SlotState.READY)
+    place.runs(WorkerProcessState.READY)
     place.slot._starts, place.slot._backoff = 5, Backoff(3)
-    expected = SlotReport(2, "w", 4711, SlotState.READY, 5, 3, 700, "", 3)
+    expected = WorkerReport(2, "w", 4711, WorkerProcessState.READY, 5, 3, 700, "", 3)
     assert place.slot.report() == expected
     place.now += 10.0
     assert place.slot.report().memory_mib == 700
@@ -231,9 +231,9 @@ def test_a_place_is_metered_by_its_gpu_or_where_cpus_are(place: Place, settings:
     """Else by nothing."""
     assert place.slot.heartbeat() is None
     place.slot._settings = settings.model_copy(update={"meter_cpu": True})
-    assert place.slot.heartbeat() == Heartbeat("w", SlotState.STARTING, 1, "cpu-n%201-2", "cpu")
-    place.slot.gpu = Assigned(DEVICE, {})
-    assert place.slot.heartbeat() == Heartbeat("w", SlotState.STARTING, 1, "GPU-3", "h200")
+    assert place.slot.heartbeat() == ReadyTime("w", WorkerProcessState.STARTING, 1, "cpu-n%201-2", "cpu")
+    place.slot.gpu = GpuAssignment(DEVICE, {})
+    assert place.slot.heartbeat() == ReadyTime("w", WorkerProcessState.STARTING, 1, "GPU-3", "h200")
 
 
 async def test_the_fourth_start_that_loads_nothing_is_an_alarm(place: Place):
@@ -299,7 +299,7 @@ async def test_a_worker_is_started_with_what_it_needs(
         return process
 
     monkeypatch.setattr(slots, "spawn", spawn)
-    monkeypatch.setattr(slots.cpu_share, "give_way", modest.append)
+    monkeypatch.setattr(slots.cpu_share, "lower_cpu_share", modest.append)
     command = [sys.executable, "-m", "engine.main", "worker", "--name", "w"]
     for failures, more in ((3, []), (4, ["--unsure"])):
         place.slot._load_failures, place.slot._loaded = failures, True
@@ -309,7 +309,7 @@ async def test_a_worker_is_started_with_what_it_needs(
         log = settings.home / "logs" / "worker-2.log"
         assert started.pop() == ([*command, *more], "s", "default", log)
         assert (place.slot._started_at, place.slot._alive_at, place.slot._loaded) == (began, began, False)
-        assert place.slot._state is (SlotState.ALARM if more else SlotState.STARTING)
+        assert place.slot._state is (WorkerProcessState.ALARM if more else WorkerProcessState.STARTING)
         assert modest == ([Process.pid] if more else [])
         assert (process.told.pop(), place.slot.report().pid) == ("kill", 0)
     assert (place.slot.report().starts, place.changes) == (2, 2)
@@ -331,7 +331,7 @@ async def test_a_place_that_is_stopped_asks_its_worker_to_drain(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ):
     """Its work is given back, and no other worker is started."""
-    process, stop, states = Process(), asyncio.Event(), list[SlotState]()
+    process, stop, states = Process(), asyncio.Event(), list[WorkerProcessState]()
 
     async def spawn(*_: object) -> Process:
         stop.set()
@@ -341,7 +341,7 @@ async def test_a_place_that_is_stopped_asks_its_worker_to_drain(
     place.slot._changed = lambda: states.append(place.slot._state)
     await place.slot.keep(stop)
     assert process.told == ["terminate", "kill"]
-    assert states == [SlotState.STARTING, SlotState.DRAINING]
+    assert states == [WorkerProcessState.STARTING, WorkerProcessState.DRAINING]
     assert place.slot.worker.startswith("n 1-2-")
     assert len(place.slot.worker) == len("n 1-2-") + 8
     assert place.queue.left == [(place.slot.worker, "drain")]
@@ -354,7 +354,7 @@ async def test_a_sick_place_waits_until_it_is_well_or_stopped(place: Place):
     waits = asyncio.create_task(place.slot.keep(stop))
     for _ in range(3):
         await asyncio.sleep(0)
-    assert (place.slot.report().state, waits.done()) == (SlotState.SICK, False)
+    assert (place.slot.report().state, waits.done()) == (WorkerProcessState.SICK, False)
     stop.set()
     await waits
     assert (place.slot.report().starts, place.slot.worker) == (0, "w")
@@ -387,7 +387,7 @@ def test_what_a_workers_environment_says(place: Place, settings: Settings):
     assert json.loads(plain[RECORD])["folder"] == "/models/tiny"
     own = {"worker_redis_url": "redis://own", "metrics_port": 9_000, "pool": "p/1", "worker_threads": 3}
     place.slot._settings = settings_in(settings.home, **own)
-    place.slot.gpu = Assigned(DEVICE, {"CUDA_VISIBLE_DEVICES": "GPU-3"})
+    place.slot.gpu = GpuAssignment(DEVICE, {"CUDA_VISIBLE_DEVICES": "GPU-3"})
     given = place.slot._environment(base, MODEL)
     assert "PARLEY_REDIS_URL_FILE" not in given
     assert given["PARLEY_REDIS_URL"] == "redis://own"

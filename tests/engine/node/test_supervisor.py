@@ -28,20 +28,20 @@ from core.database import Database
 from core.errors import StartupError
 from core.metrics import serving_metrics
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import PoolQueue, WorkerView
 from engine.lifecycle.reaper import Reaper
 from engine.models.known import KnownModel
 from engine.models.registry import ModelRecord, save
 from engine.node import supervised_worker
-from engine.node.reports import SlotState
+from engine.node.reports import WorkerProcessState
 from engine.node.supervised_worker import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff
 from engine.node.supervisor import Supervisor
 from engine.operations.inspection import Inspection
 from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT
 from tests.engine.workers import TOKENIZER, Crew
 from tests.support.home import settings_in
-from tests.support.patience import PROMPT_SECONDS, START_SECONDS, Lived, finished, soon, wait_until
+from tests.support.patience import PROMPT_SECONDS, START_SECONDS, LivedTime, finished, soon, wait_until
 from tests.support.platform import processes_of
 from tests.support.ports import two_free_ports_in_a_row
 
@@ -104,7 +104,7 @@ async def test_an_answer_survives_the_death_of_its_worker(crew: Crew):
         await crew.reaches(id, 20)
         holder = next(worker for worker in await crew.queue.workers() if worker.claims)
         n = len(await crew.queue.tokens("t1", id)) // 4
-        with Lived() as lived:
+        with LivedTime() as lived:
             os.kill(int(holder.info["pid"]), signal.SIGKILL)
             await crew.reaches(id, n + 10)
         assert lived.seconds < PROMPT_SECONDS
@@ -279,22 +279,22 @@ async def test_a_second_supervisor_is_refused(crew: Crew):
 async def test_a_sick_gpu_is_taken_out_until_it_is_well(crew: Crew):
     """Its worker is drained in order, none is started there, and the place says why."""
     stop, changed = asyncio.Event(), asyncio.Event()
-    place = supervised_worker.Slot(
+    place = supervised_worker.SupervisedWorker(
         crew.settings, crew.queue, 0, 1, changed.set, KnownModel(crew.settings).read
     )
     task = asyncio.create_task(place.keep(stop))
 
-    async def looked(state: SlotState) -> bool:
+    async def looked(state: WorkerProcessState) -> bool:
         views = {view.worker: view for view in await crew.queue.workers()}
         place.look(views.get(place.worker))
         return place.report().state is state
 
     try:
-        await wait_until(lambda: looked(SlotState.READY), START_SECONDS)
+        await wait_until(lambda: looked(WorkerProcessState.READY), START_SECONDS)
         id = await crew.send(max_tokens=120)
         await crew.reaches(id, 5)
         place.judge("GPU 0: Xid 79")
-        await wait_until(lambda: looked(SlotState.SICK), START_SECONDS)
+        await wait_until(lambda: looked(WorkerProcessState.SICK), START_SECONDS)
         assert place.report().why == "GPU 0: Xid 79"
         assert (await crew.kinds(id))[-1] == "moved:drain"
         place.judge("")
@@ -368,7 +368,7 @@ async def _reaping(crew: Crew, settings: Settings, later_ms: int = 0) -> AsyncGe
     queue = PoolQueue(crew.redis, crew.pool, settings, lambda: now_ms() + later_ms)
     task = asyncio.create_task(Reaper(queue, Quota(crew.redis, settings), 10).run())
     yield
-    await end_tasks([task])
+    await cancel_tasks([task])
 
 
 def test_restarts_back_off_only_while_they_fail():

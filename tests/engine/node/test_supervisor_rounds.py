@@ -12,10 +12,10 @@ from redis.exceptions import RedisError
 
 from core.errors import StartupError
 from core.settings import Settings
-from core.tasks import end_tasks
-from engine.gpus import Assigned, DeviceHealth
+from core.tasks import cancel_tasks
+from engine.gpus import DeviceHealth, GpuAssignment
 from engine.node import supervisor as supervisors
-from engine.node.reports import Heartbeat, NodeReport, OrderKind, SlotReport, SlotState
+from engine.node.reports import NodeReport, ReadyTime, WorkerOrderKind, WorkerProcessState, WorkerReport
 from engine.node.supervisor import Supervisor
 from engine.queue.types import WorkerView
 from tests.support.home import settings_in
@@ -29,7 +29,7 @@ class Slot:
 
     def __init__(self, worker: str, heart: bool = True) -> None:
         self.worker = worker
-        self.gpu: Assigned | None = None
+        self.gpu: GpuAssignment | None = None
         self.looked: list[WorkerView | None] = []
         self.judged: list[str] = []
         self.killed = 0
@@ -47,14 +47,14 @@ class Slot:
         """By order."""
         self.killed += 1
 
-    def report(self) -> SlotReport:
+    def report(self) -> WorkerReport:
         """How it stands."""
         gpu = self.gpu.device.index if self.gpu else None
-        return SlotReport(0, self.worker, 1, SlotState.READY, memory_mib=7, gpu=gpu)
+        return WorkerReport(0, self.worker, 1, WorkerProcessState.READY, memory_mib=7, gpu=gpu)
 
-    def heartbeat(self) -> Heartbeat | None:
+    def heartbeat(self) -> ReadyTime | None:
         """Where it is metered."""
-        return Heartbeat(self.worker, SlotState.READY, 1, "d", "cpu") if self._heart else None
+        return ReadyTime(self.worker, WorkerProcessState.READY, 1, "d", "cpu") if self._heart else None
 
 
 class Fleet:
@@ -62,7 +62,7 @@ class Fleet:
 
     def __init__(self) -> None:
         self.reports: list[NodeReport] = []
-        self.beats: list[list[Heartbeat]] = []
+        self.beats: list[list[ReadyTime]] = []
         self.orders: list[Any] = []
         self.taken = True
         self.heard: Callable[[], None] = lambda: None
@@ -73,7 +73,7 @@ class Fleet:
         if len(self.reports) == 1:  # as a place does whose state changes meanwhile
             self.heard()
 
-    async def beat(self, heartbeats: list[Heartbeat]) -> bool:
+    async def beat(self, heartbeats: list[ReadyTime]) -> bool:
         """Ready time."""
         self.beats.append(heartbeats)
         return self.taken
@@ -116,7 +116,7 @@ class Rounds:
         """That loop of it, until something is so."""
         task = asyncio.create_task(loop)
         await wait_until(until)
-        await end_tasks([task])
+        await cancel_tasks([task])
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_a_round_looks_at_each_worker_and_says_how_all_are(
 ):
     """Each place hears what the pool says of its own worker; the next round comes as one changes."""
     shown: list[Any] = []
-    monkeypatch.setattr(supervisors.instruments, "show_places", lambda *seen: shown.append(seen))
+    monkeypatch.setattr(supervisors.instruments, "show_workers", lambda *seen: shown.append(seen))
     rounds.of._devices_missing = "no driver"
     rounds.fleet.heard = rounds.of._changed.set
     await rounds.runs(rounds.of._watch(), lambda: len(rounds.fleet.beats) == 2)
@@ -172,7 +172,7 @@ def test_each_worker_has_a_line_a_minute(rounds: Rounds):
     rounds.now += 0.1
     rounds.of._devices_missing = "no driver"
     rounds.of._seen = [DEVICE]
-    rounds.slots[1].gpu = Assigned(DEVICE, {})
+    rounds.slots[1].gpu = GpuAssignment(DEVICE, {})
     rounds.of._log_health(views)
     rounds.of._log_health(views)
     none = {name: None for name in ("running", "waiting", "kv_usage", "steps", "step_age_ms")}
@@ -190,7 +190,7 @@ async def test_each_gpus_fault_is_judged_at_the_place_that_has_it(rounds: Rounds
     watch = SimpleNamespace(fault="hot", see=lambda *what: seen.append(what))
     rounds.of._devices = SimpleNamespace(read=lambda: [DEVICE], xids=lambda: {"GPU-3": [79]})
     rounds.of._watches = {"GPU-3": watch}
-    rounds.slots[1].gpu = Assigned(DEVICE, {})
+    rounds.slots[1].gpu = GpuAssignment(DEVICE, {})
     await rounds.of._look_at_devices()
     rounds.of._devices.xids = dict
     await rounds.of._look_at_devices()
@@ -202,7 +202,7 @@ async def test_each_gpus_fault_is_judged_at_the_place_that_has_it(rounds: Rounds
 async def test_a_kill_is_obeyed_by_the_place_of_its_worker(rounds: Rounds, monkeypatch: pytest.MonkeyPatch):
     """Drains are the worker's own; a Redis that is away is asked again."""
     monkeypatch.setattr(supervisors, "ORDER_WAIT_SECONDS", 0)
-    kinds = (OrderKind.DRAIN, OrderKind.KILL, OrderKind.KILL)
+    kinds = (WorkerOrderKind.DRAIN, WorkerOrderKind.KILL, WorkerOrderKind.KILL)
     orders = [
         SimpleNamespace(kind=kind, worker=name) for kind, name in zip(kinds, ("w1", "w2", "w9"), strict=True)
     ]

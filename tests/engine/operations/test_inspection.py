@@ -5,8 +5,8 @@ import pytest
 from redis.asyncio import Redis
 
 from core.redis import Client
-from engine.api import Control, Status
-from engine.node.reports import Fleet, NodeReport, OrderKind, SlotReport, SlotState
+from engine.api import Control, RequestStatus
+from engine.node.reports import NodeReport, PoolNodes, WorkerOrderKind, WorkerProcessState, WorkerReport
 from engine.operations.inspection import Inspection
 from engine.queue.types import TenantTerms
 from tests.engine.builders import START_MS, TENANT, Pool, append_to, end_entry, request, usage_event
@@ -37,9 +37,9 @@ async def test_requests_are_listed_by_tenant_and_status(pool: Pool):
     assert rows[running.id].tokens == 3
     assert rows[running.id].log_head == 3
     assert [row.id for row in await seen.requests("t2", None, 100)] == [waiting.id]
-    assert [row.id for row in await seen.requests(None, Status.RUNNING, 100)] == [running.id]
+    assert [row.id for row in await seen.requests(None, RequestStatus.RUNNING, 100)] == [running.id]
     assert len(await seen.requests(None, None, 1)) == 1
-    assert await seen.requests(None, Status.ENDED, 100) == []
+    assert await seen.requests(None, RequestStatus.ENDED, 100) == []
 
 
 async def test_ended_requests_come_from_their_stream(pool: Pool):
@@ -50,11 +50,11 @@ async def test_ended_requests_come_from_their_stream(pool: Pool):
     )
     await pool.queue.append("w1", [end])
     seen = Inspection(pool.queue)
-    (row,) = await seen.requests(TENANT, Status.ENDED, 100)
+    (row,) = await seen.requests(TENANT, RequestStatus.ENDED, 100)
     assert (row.id, row.status, row.reason, row.tokens) == (claim.id, "ended", "length", 1)
-    assert await seen.requests("t2", Status.ENDED, 100) == []
+    assert await seen.requests("t2", RequestStatus.ENDED, 100) == []
     await pool.client.delete(pool.key(f"req:{TENANT}:{claim.id}"))
-    (row,) = await seen.requests(TENANT, Status.ENDED, 100)
+    (row,) = await seen.requests(TENANT, RequestStatus.ENDED, 100)
     assert (row.id, row.status) == (claim.id, "ended")
 
 
@@ -133,16 +133,16 @@ async def test_a_snapshot_shows_how_tenants_share_the_pool(pool: Pool):
 
 async def test_workers_are_what_the_pool_and_their_supervisors_say(pool: Pool):
     """Registered, draining, lapsed; and those that are not registered yet, or no more."""
-    fleet, seen = Fleet(pool.queue), Inspection(pool.queue)
+    fleet, seen = PoolNodes(pool.queue), Inspection(pool.queue)
     for name in ("w1", "w2", "w3"):
         await pool.worker(name)
     slots = [
-        SlotReport(0, "w1", 11, SlotState.READY, starts=2, memory_mib=700),
-        SlotReport(1, "w4", 14, SlotState.STARTING, starts=1),
-        SlotReport(2, "w5", 0, SlotState.RESTARTING, why="ended with code 1"),
+        WorkerReport(0, "w1", 11, WorkerProcessState.READY, starts=2, memory_mib=700),
+        WorkerReport(1, "w4", 14, WorkerProcessState.STARTING, starts=1),
+        WorkerReport(2, "w5", 0, WorkerProcessState.RESTARTING, why="ended with code 1"),
     ]
     await fleet.report(NodeReport("s1", "n1", 1, slots))
-    await fleet.order("w2", OrderKind.DRAIN, "w2")
+    await fleet.order("w2", WorkerOrderKind.DRAIN, "w2")
     states = {row.worker: row.state for row in await seen.workers()}
     assert states == {
         "w1": "ready",
@@ -162,9 +162,9 @@ async def test_workers_are_what_the_pool_and_their_supervisors_say(pool: Pool):
 
 async def test_an_order_reaches_its_addressee_once(pool: Pool):
     """In the order in which they were given; without one the wait ends."""
-    fleet = Fleet(pool.queue)
-    await fleet.order("s1", OrderKind.KILL, "w1")
-    await fleet.order("s1", OrderKind.KILL, "w2")
+    fleet = PoolNodes(pool.queue)
+    await fleet.order("s1", WorkerOrderKind.KILL, "w1")
+    await fleet.order("s1", WorkerOrderKind.KILL, "w2")
     taken = [await fleet.next_order("s1", 0.05) for _ in range(3)]
     assert [order.worker if order else None for order in taken] == ["w1", "w2", None]
     assert await pool.client.exists(pool.key("worker:w1")) == 0
@@ -175,7 +175,7 @@ async def test_everything_works_on_a_cluster(cluster: Client):
     for name in ("a", "b", "c", "d"):
         pool = Pool(cluster, name=name)
         claim = await pool.running()
-        await Fleet(pool.queue).report(NodeReport("s1", "n1", 1, []))
+        await PoolNodes(pool.queue).report(NodeReport("s1", "n1", 1, []))
         seen = Inspection(pool.queue)
         assert await seen.find(claim.id, None) == (TENANT, claim.id)
         assert len((await seen.snapshot()).workers) == len(await seen.requests(None, None, 10)) == 1

@@ -88,7 +88,7 @@ async def test_an_input_that_does_not_decode_ends_once(crew: Crew, bad: bytes):
     client: Any = crew.redis
     ids = [await crew.send() for _ in range(3)]
     await admit(crew, ids[1])
-    await client.set(redis_keys.input_(crew.pool, TENANT, ids[1]), bad)
+    await client.set(redis_keys.request_input(crew.pool, TENANT, ids[1]), bad)
     one, two = (ScriptedEngine(saying(TEXT), step_seconds=0.001) for _ in range(2))
     async with crew.worker(one) as first, crew.worker(two) as second:
         ends = [await crew.ended(id) for id in ids]
@@ -107,7 +107,7 @@ async def test_an_input_that_is_gone_ends_too(crew: Crew):
     """With nothing known of its owner either; the line behind it moves on."""
     client: Any = crew.redis
     lost, good = await crew.send(), await crew.send()
-    await client.delete(redis_keys.input_(crew.pool, TENANT, lost))
+    await client.delete(redis_keys.request_input(crew.pool, TENANT, lost))
     async with crew.worker(ScriptedEngine(saying(TEXT), step_seconds=0)):
         assert (await crew.ended(lost))["code"] == "internal"
         await crew.ended(good)
@@ -140,7 +140,7 @@ async def test_the_reaper_ends_what_cannot_be_read(crew: Crew):
     """No worker is there: at its deadline a damaged request ends like any other, and the ones behind it."""
     client: Any = crew.redis
     damaged, broken, good = [await crew.send(deadline_ms=HOUR_MS) for _ in range(3)]
-    await client.set(redis_keys.input_(crew.pool, TENANT, damaged), BAD_INPUTS["truncated"])
+    await client.set(redis_keys.request_input(crew.pool, TENANT, damaged), BAD_INPUTS["truncated"])
     await client.set(redis_keys.log(crew.pool, TENANT, broken), "no stream")
     late = PoolQueue(crew.redis, crew.pool, crew.settings, lambda: now_ms() + HOUR_MS)
     reaper = Reaper(late, Quota(crew.redis, crew.settings), 10)
@@ -189,9 +189,9 @@ async def test_fields_of_a_future_version_are_passed_over(crew: Crew):
     """A newer gateway beside an older worker: what it does not know, it does not need."""
     client: Any = crew.redis
     id = await crew.send()
-    packed = await client.get(redis_keys.input_(crew.pool, TENANT, id))
+    packed = await client.get(redis_keys.request_input(crew.pool, TENANT, id))
     newer = {**msgspec.msgpack.decode(packed), "future": {"a": [1, 2, {"b": None}]}}
-    await client.set(redis_keys.input_(crew.pool, TENANT, id), msgspec.msgpack.encode(newer))
+    await client.set(redis_keys.request_input(crew.pool, TENANT, id), msgspec.msgpack.encode(newer))
     async with crew.worker(ScriptedEngine(saying(TEXT), step_seconds=0)):
         assert (await crew.ended(id))["reason"] == "stop"
     assert await crew.text(id) == TEXT
@@ -213,7 +213,7 @@ async def test_absurd_numbers_end_in_time(crew: Crew, sampling: Sampling):
     """Whatever a gateway let through: an end, and the worker lives."""
     client: Any = crew.redis
     id, beside = await crew.send(), await crew.send()
-    key = redis_keys.input_(crew.pool, TENANT, id)
+    key = redis_keys.request_input(crew.pool, TENANT, id)
     asked = msgspec.structs.replace(input_decoder.decode(await client.get(key)), sampling=sampling)
     await client.set(key, msgspec.msgpack.encode(asked))
     async with crew.worker(ScriptedEngine(saying(TEXT), step_seconds=0)):
@@ -226,7 +226,7 @@ async def test_absurd_prompts_end_in_time(crew: Crew, ids: list[int]):
     """No ids, ids that no vocabulary has, more than the model takes."""
     client: Any = crew.redis
     id, beside = await crew.send(), await crew.send()
-    key = redis_keys.input_(crew.pool, TENANT, id)
+    key = redis_keys.request_input(crew.pool, TENANT, id)
     asked: RequestInput = msgspec.structs.replace(
         input_decoder.decode(await client.get(key)), prompt=tokens(*ids)
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from engine.api import Claims, Offer, PriorityClass, TenantTerms
+from engine.api import ClaimOffer, ClaimReply, PriorityClass, TenantTerms
 from tests.engine.builders import FINGERPRINT, START_MS, Pool, append_to, pool, request
 
 BULK, STANDARD, INTERACTIVE = PriorityClass.BULK, PriorityClass.STANDARD, PriorityClass.INTERACTIVE
@@ -18,14 +18,14 @@ async def put(p: Pool, **changes: Any) -> str:
     return e.id
 
 
-async def claim(p: Pool, worker: str = "w1", lowest: PriorityClass = BULK, **room: int) -> Claims:
+async def claim(p: Pool, worker: str = "w1", lowest: PriorityClass = BULK, **room: int) -> ClaimReply:
     """The worker's next call."""
     p.calls[worker] = p.calls.get(worker, 0) + 1
     slots, kv, prefill = room.get("slots", 16), room.get("kv", 1_000), room.get("prefill", 100_000)
-    return await p.queue.claim(worker, p.calls[worker], Offer(FINGERPRINT, slots, kv, prefill, lowest))
+    return await p.queue.claim(worker, p.calls[worker], ClaimOffer(FINGERPRINT, slots, kv, prefill, lowest))
 
 
-def ids(found: Claims) -> list[str]:
+def ids(found: ClaimReply) -> list[str]:
     """Of what it takes."""
     return [each.id for each in found.claims]
 

@@ -10,11 +10,11 @@ import redis.asyncio
 from core.errors import Refusal
 from engine.api import (
     AppendCode,
+    ClaimOffer,
     Control,
     Enqueued,
-    Offer,
     PriorityClass,
-    Status,
+    RequestStatus,
     TenantTerms,
 )
 from engine.queue.lua_scripts import FOLDER
@@ -39,8 +39,8 @@ async def test_a_request_is_enqueued_once(redis: redis.asyncio.Redis):
     e = request(gateway="g1")
     first = await p.queue.enqueue(e)
     again = await p.queue.enqueue(e)
-    assert first == Enqueued(True, Status.QUEUED, 1, 1, 0, 0)
-    assert again == Enqueued(False, Status.QUEUED, 1, 1, 0, 0)
+    assert first == Enqueued(True, RequestStatus.QUEUED, 1, 1, 0, 0)
+    assert again == Enqueued(False, RequestStatus.QUEUED, 1, 1, 0, 0)
     assert await p.kinds(e.tenant, e.id) == ["queued"]
     assert await p.places(e.tenant, e.id) == {"line:interactive", "ids:interactive"}
     assert await redis.hgetall(p.key(f"rd:{e.tenant}:{e.id}")) == {b"g1": b"reading"}
@@ -190,7 +190,7 @@ async def test_a_full_redis_refuses_new_work_and_finishes_old(redis: redis.async
         assert refusal_of(await p.queue.enqueue(request())).code == "overloaded"
         answer = await p.queue.append("w1", [append_to(claim, ids=(1,), x="a")])
         assert answer[0].code is AppendCode.OK
-        assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is Status.RUNNING
+        assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is RequestStatus.RUNNING
         assert await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
     finally:
         await redis.config_set("maxmemory", 0)
@@ -243,7 +243,7 @@ async def test_a_repeated_claim_call_gets_the_same_answer(redis: redis.asyncio.R
     await p.worker()
     for _ in range(3):
         await p.queue.enqueue(request())
-    offer = Offer(FINGERPRINT, 2, 100_000, 100_000)
+    offer = ClaimOffer(FINGERPRINT, 2, 100_000, 100_000)
     first = await p.queue.claim("w1", 1, offer)
     assert len(first.claims) == 2
     assert await p.queue.claim("w1", 1, offer) == first
@@ -256,7 +256,7 @@ async def test_a_repeated_claim_leaves_out_what_was_released_meanwhile(redis: re
     p = pool(redis)
     await p.worker()
     await p.queue.enqueue(request())
-    offer = Offer(FINGERPRINT, 2, 100_000, 100_000)
+    offer = ClaimOffer(FINGERPRINT, 2, 100_000, 100_000)
     (claim,) = (await p.queue.claim("w1", 1, offer)).claims
     await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
     assert (await p.queue.claim("w1", 1, offer)).claims == []
@@ -284,7 +284,7 @@ async def test_what_does_not_fit_is_skipped(redis: redis.asyncio.Redis):
     small = request(prompt_tokens=10)
     await p.queue.enqueue(small)
     assert [c.id for c in await p.claim(kv_tokens=1_000)] == [small.id]
-    claims = await p.queue.claim("w1", 99, Offer(FINGERPRINT, 16, 1_000, 100_000))
+    claims = await p.queue.claim("w1", 99, ClaimOffer(FINGERPRINT, 16, 1_000, 100_000))
     assert (claims.claims, claims.retry_ms > 0) == ([], True)
 
 
@@ -305,7 +305,7 @@ async def test_expired_and_cancelled_requests_are_never_claimed(redis: redis.asy
     late, cancelled = request(deadline_ms=START_MS + 100), request()
     await p.queue.enqueue(late)
     await p.queue.enqueue(cancelled)
-    assert await p.queue.control(cancelled.tenant, cancelled.id, Control.CANCEL) is Status.QUEUED
+    assert await p.queue.control(cancelled.tenant, cancelled.id, Control.CANCEL) is RequestStatus.QUEUED
     p.clock.advance(100)
     assert await p.claim() == []
     reaped = await p.queue.reap()

@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import NoPermissionError, ResponseError
 
-from core.processes import GATEWAY, WORKER, Process
+from core.processes import GATEWAY, WORKER, ProcessKind
 from core.redis import Client, connect_url
 from core.redis_acl import rules
 from core.scripts import load_scripts
@@ -19,13 +19,13 @@ from engine.api import (
     Enqueued,
     Entry,
     EntryKind,
-    Hints,
+    HintChannel,
     JournaledEnd,
     LogReader,
-    Moved,
-    Mover,
+    MigratedTo,
+    Migrator,
     PriorityClass,
-    Status,
+    RequestStatus,
     TenantTerms,
     WorkerWakes,
 )
@@ -71,7 +71,7 @@ async def test_every_script_runs_under_a_gateways_user(cluster: Client, cluster_
 
 
 @contextlib.asynccontextmanager
-async def user_of(url: str, process: Process) -> AsyncGenerator[Client]:
+async def user_of(url: str, process: ProcessKind) -> AsyncGenerator[Client]:
     """A client of the cluster that is one of its users."""
     client: Any = connect_url(url.replace("://", f"://{process.name}:pw@"))
     try:
@@ -84,7 +84,7 @@ async def user_of(url: str, process: Process) -> AsyncGenerator[Client]:
 async def everything(p: Pool) -> None:
     """A pool's day."""
     queue = p.queue
-    hints, wakes = Hints(p.redis, "g1"), WorkerWakes(p.redis, p.name, "w1")
+    hints, wakes = HintChannel(p.redis, "g1"), WorkerWakes(p.redis, p.name, "w1")
     await hints.follow(p.name)
     await wakes.start()
     await queue.starting("smollm2@1")
@@ -121,8 +121,8 @@ async def park_and_unpark(p: Pool, tenant: str, id: str) -> None:
     await p.queue.reader(tenant, id, "g1", "stuck")
     assert await p.places(tenant, id) == {"parked"}
     await p.queue.reader(tenant, id, "g1", "reading")
-    assert await p.queue.park(tenant, id) is Status.QUEUED
-    assert await p.queue.unpark(tenant, id) is Status.PARKED
+    assert await p.queue.park(tenant, id) is RequestStatus.QUEUED
+    assert await p.queue.unpark(tenant, id) is RequestStatus.PARKED
 
 
 async def endings(p: Pool, tenant: str, id: str) -> None:
@@ -154,16 +154,16 @@ async def endings(p: Pool, tenant: str, id: str) -> None:
 async def there_and_back(p: Pool) -> None:
     """To the pool on the other node, where it runs on, and back."""
     other = Pool(p.redis, name=next(name for name in POOLS if name != p.name))
-    mover, worker = Mover(p.redis, p.settings, p.settings.keyring, p.clock), f"{other.name} worker"
+    mover, worker = Migrator(p.redis, p.settings, p.settings.keyring, p.clock), f"{other.name} worker"
     await other.worker(worker)
     claim = await p.running("w4", tenant="t4")
     at = (claim.tenant, claim.id)
     await p.queue.append("w4", [append_to(claim, ids=(1, 2), x="ab")])
-    assert await mover.move(p.name, *at, other.name) == Moved(other.name)
+    assert await mover.move(p.name, *at, other.name) == MigratedTo(other.name)
     (late,) = await p.queue.append("w4", [append_to(claim, ids=(3,), n0=2, o0=4, x="!")])
     assert late.code is AppendCode.FENCED
     redirect = await p.queue.control(*at, Control.CANCEL)
-    assert isinstance(redirect, Moved)
+    assert isinstance(redirect, MigratedTo)
     assert redirect.pool == other.name
     (taken,) = await other.claim(worker)
     assert (taken.id, taken.n, taken.o) == (claim.id, 2, 4)
@@ -179,7 +179,7 @@ async def there_and_back(p: Pool) -> None:
 
 async def test_one_client_serves_pools_on_both_nodes(cluster: Client):
     """A gateway follows both; neither node's silence holds up the other's hints."""
-    hints = Hints(cluster, "g1")
+    hints = HintChannel(cluster, "g1")
     pools = [Pool(cluster, name=name) for name in POOLS]
     for p in pools:
         await hints.follow(p.name)

@@ -5,7 +5,7 @@ import pytest
 import redis.asyncio
 
 from core.errors import Refusal
-from engine.api import Enqueued, PriorityClass, Status
+from engine.api import Enqueued, PriorityClass, RequestStatus
 from engine.queue import client as queue_module
 from tests.engine.builders import START_MS, append_to, end_entry, pool, request, usage_event
 
@@ -26,20 +26,20 @@ async def test_who_sends_again_is_told_where_it_stands(redis: redis.asyncio.Redi
     last, bulk = request(), request(priority=PriorityClass.BULK)
     for gateway, created in (("g1", True), ("g2", False), ("g3", False)):
         found = await p.queue.enqueue(msgspec.structs.replace(last, gateway=gateway))
-        assert found == Enqueued(created, Status.QUEUED, 1, 1, 3, 0)
+        assert found == Enqueued(created, RequestStatus.QUEUED, 1, 1, 3, 0)
     assert await redis.hkeys(p.key(f"rd:{last.tenant}:{last.id}")) == [b"g1", b"g2"], "no more than it may"
     found = await p.queue.enqueue(bulk)
     assert isinstance(found, Enqueued)
     assert found.position == 4 + 1
     claim = next(each for each in await p.claim() if each.id == last.id)
     found = await p.queue.enqueue(last)
-    assert found == Enqueued(False, Status.RUNNING, 1, 2, 0, 0)
+    assert found == Enqueued(False, RequestStatus.RUNNING, 1, 2, 0, 0)
     p.clock.advance(p.settings.gateway_lease_ms - 1)
     assert (await p.queue.reap()).dead_readers == 0, "with its first request a gateway has a lease"
     ended = append_to(claim, entries=[end_entry(3, 0)], end=usage_event(claim.tenant, claim.id))
     await p.queue.append("w1", [ended])
     found = await p.queue.enqueue(msgspec.structs.replace(last, gateway="g1"))
-    assert found == Enqueued(False, Status.ENDED, 1, 3, 0, 0)
+    assert found == Enqueued(False, RequestStatus.ENDED, 1, 3, 0, 0)
     assert await redis.exists(p.key(f"rd:{last.tenant}:{last.id}")) == 0
 
 

@@ -7,7 +7,7 @@ import pytest
 import redis.asyncio
 
 from core.errors import Refusal
-from engine.api import Claim, Enqueued, Offer, PriorityClass, TenantTerms
+from engine.api import Claim, ClaimOffer, Enqueued, PriorityClass, TenantTerms
 from tests.engine.builders import FINGERPRINT, Pool, append_to, end_entry, pool, request, usage_event
 
 PAGE, TENANTS_MAX, IDS_MAX = 16, 64, 4
@@ -232,7 +232,7 @@ async def test_tenants_behind_many_that_do_not_fit_are_reached(redis: redis.asyn
     for at in range(2 * TENANTS_MAX + 5):
         await backlog(p, f"a{at:03}", 1, prompt_tokens=5_000)
     await backlog(p, "b", 1)
-    offer = Offer(FINGERPRINT, 4, 1_000, 100_000)
+    offer = ClaimOffer(FINGERPRINT, 4, 1_000, 100_000)
     answers = [await p.queue.claim("w1", call, offer) for call in range(1, 4)]
     assert [len(answer.claims) for answer in answers] == [0, 0, 1]
     assert all(answer.retry_ms > 0 for answer in answers[:2])

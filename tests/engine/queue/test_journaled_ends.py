@@ -4,34 +4,43 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.unreadable import Unreadable
-from engine.queue.journaled_ends import HEAD, MAGIC, MARK, PAYLOAD_BYTES_MAX, Contents, End, contents, frame
+from engine.queue.journaled_ends import (
+    HEAD,
+    MAGIC,
+    MARK,
+    PAYLOAD_BYTES_MAX,
+    JournalContents,
+    JournaledEnd,
+    contents,
+    frame,
+)
 
 names = st.text(max_size=20)
 places = st.just("") | st.from_regex(r"[0-9]{1,19}-[0-9]{1,19}", fullmatch=True)
-ends = st.builds(End, names, names, names, places, st.binary(max_size=200))
+ends = st.builds(JournaledEnd, names, names, names, places, st.binary(max_size=200))
 files = st.lists(ends, max_size=8)
 
 
-def a_file(found: list[End]) -> bytes:
+def a_file(found: list[JournaledEnd]) -> bytes:
     """As a journal writes it."""
     return MAGIC + b"".join(map(frame, found))
 
 
-def read(data: bytes) -> Contents:
+def read(data: bytes) -> JournalContents:
     """What a journal's file holds."""
     found = contents(data)
-    assert isinstance(found, Contents)
+    assert isinstance(found, JournalContents)
     return found
 
 
 @given(files)
-def test_what_was_written_is_read(found: list[End]):
+def test_what_was_written_is_read(found: list[JournaledEnd]):
     """All of it, in its order."""
-    assert read(a_file(found)) == Contents(found)
+    assert read(a_file(found)) == JournalContents(found)
 
 
 @given(files, st.data())
-def test_a_torn_tail_is_cut_cleanly(found: list[End], data: st.DataObject):
+def test_a_torn_tail_is_cut_cleanly(found: list[JournaledEnd], data: st.DataObject):
     """Of a file that ends anywhere, each whole end comes back, and the rest is no damage."""
     whole = a_file(found)
     kept = data.draw(st.integers(0, len(whole)))
@@ -45,7 +54,7 @@ def test_a_torn_tail_is_cut_cleanly(found: list[End], data: st.DataObject):
 
 
 @given(files.filter(bool), st.data())
-def test_a_flipped_bit_costs_its_own_end_alone(found: list[End], data: st.DataObject):
+def test_a_flipped_bit_costs_its_own_end_alone(found: list[JournaledEnd], data: st.DataObject):
     """No other end is lost, and none comes back otherwise than it was written."""
     whole = bytearray(a_file(found))
     bit = data.draw(st.integers(0, len(whole) * 8 - 1))
@@ -61,7 +70,7 @@ def test_a_flipped_bit_costs_its_own_end_alone(found: list[End], data: st.DataOb
 
 
 @given(files, st.binary(max_size=300), st.data())
-def test_what_is_put_between_is_no_end(found: list[End], noise: bytes, data: st.DataObject):
+def test_what_is_put_between_is_no_end(found: list[JournaledEnd], noise: bytes, data: st.DataObject):
     """Noise in a file is counted; what was written around it comes back."""
     at = data.draw(st.integers(0, len(found)))
     mixed = a_file(found[:at]) + noise + b"".join(map(frame, found[at:]))
@@ -78,14 +87,14 @@ def test_garbage_is_refused_by_its_kind(data: bytes):
 
 def test_the_largest_event_that_the_biller_takes_fits():
     """1 MiB, with what names it."""
-    largest = End("t" * 200, "r" * 200, "m" * 40, "1-0", bytes(1 << 20))
-    assert read(a_file([largest])) == Contents([largest])
+    largest = JournaledEnd("t" * 200, "r" * 200, "m" * 40, "1-0", bytes(1 << 20))
+    assert read(a_file([largest])) == JournalContents([largest])
     assert PAYLOAD_BYTES_MAX == 1_048_576 + 4_096
 
 
 def test_a_length_beyond_all_events_is_damage():
     """Nobody waits for it, and what follows is found."""
-    good = End("t", "r", "m", "1-0", b"event")
+    good = JournaledEnd("t", "r", "m", "1-0", b"event")
     huge = HEAD.pack(MARK, PAYLOAD_BYTES_MAX + 1, 0)
     found = read(a_file([good]) + huge + frame(good))
     assert (list(found.ends), found.damaged, found.torn) == ([good, good], HEAD.size, 0)

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from core.errors import Refusal
 from core.redis import MultiplexedRedis
-from engine.api import AppendCode, Control, Enqueued, Offer, PriorityClass, Status, TenantTerms
+from engine.api import AppendCode, ClaimOffer, Control, Enqueued, PriorityClass, RequestStatus, TenantTerms
 from engine.queue.types import Append, ReleaseWhy
 from tests.engine.builders import FINGERPRINT, append_to, end_entry, pool, request, text, tokens, usage_event
 from tests.engine.fair_model import FairModel, Item, Room, Weights
@@ -68,7 +68,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.run(self.redis.aclose())
         self.runner.close()
 
-    def pick(self, data: st.DataObject, *statuses: Status) -> Tracked:
+    def pick(self, data: st.DataObject, *statuses: RequestStatus) -> Tracked:
         """One of the requests in these states."""
         return data.draw(st.sampled_from([m for m in self.requests if m.status in statuses]))
 
@@ -166,7 +166,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.start_or_renew(worker)
         call = self.pool.calls.get(worker, 0) + 1
         self.pool.calls[worker] = call
-        offer = Offer(FINGERPRINT, slots, kv, prefill)
+        offer = ClaimOffer(FINGERPRINT, slots, kv, prefill)
         answers = [self.run(self.queue.claim(worker, call, offer)) for _ in range(1 + retries)]
         assert all(answer == answers[0] for answer in answers)
         now = self.pool.clock.ms
@@ -178,17 +178,18 @@ class QueueMachine(RuleBasedStateMachine):
         for claim, item in zip(answers[0].claims, picks, strict=True):
             m = next(m for m in self.requests if m.item is item)
             m.o += item.claims == 1
-            m.status, m.worker, m.claim = Status.RUNNING, worker, claim
+            m.status, m.worker, m.claim = RequestStatus.RUNNING, worker, claim
             m.doubt(self.incarnation)
             assert (claim.cn, claim.epoch, claim.n, claim.o) == (item.claims, m.epoch, item.n, m.o)
             assert (claim.tokens, claim.visible, claim.deaths) == (tokens(*m.ids), len(m.text), m.item.deaths)
 
     @rule(worker=st.sampled_from(WORKERS), behind=st.integers(1, 3))
     def a_late_claim_call_comes_in(self, worker: str, behind: int) -> None:
-        call, offer = self.pool.calls.get(worker, 0) - behind, Offer(FINGERPRINT, 5, 1_000_000, 1_000_000)
+        call = self.pool.calls.get(worker, 0) - behind
+        offer = ClaimOffer(FINGERPRINT, 5, 1_000_000, 1_000_000)
         assert self.run(self.queue.claim(worker, call, offer)).claims == []
 
-    @precondition(some(Status.RUNNING))
+    @precondition(some(RequestStatus.RUNNING))
     @rule(
         data=st.data(),
         count=st.integers(0, 3),
@@ -197,7 +198,7 @@ class QueueMachine(RuleBasedStateMachine):
         retries=st.integers(0, 1),
     )
     def append(self, data: st.DataObject, count: int, x: str, first: bool, retries: int) -> None:
-        m = self.pick(data, Status.RUNNING)
+        m = self.pick(data, RequestStatus.RUNNING)
         count = count or int(not x)
         cached = m.item.prompt // 2 if first else None
         self.commit(m, m.next_append(count, x, cached=cached), retries)
@@ -223,17 +224,17 @@ class QueueMachine(RuleBasedStateMachine):
     def a_former_append_comes_again(self, data: st.DataObject) -> None:
         m, item = data.draw(st.sampled_from([(m, item) for m in self.requests for item in m.made]))
         (answer,) = self.run(self.queue.append("w1", [item]))
-        if m.status is Status.ENDED:
+        if m.status is RequestStatus.ENDED:
             assert answer.code is AppendCode.ENDED
         else:
             owned = m.claim is not None and m.claim.ck == item.ck
             assert answer.code is (AppendCode.DUP if owned else AppendCode.FENCED)
             m.incarnation = self.incarnation if owned else m.incarnation
 
-    @precondition(some(Status.RUNNING))
+    @precondition(some(RequestStatus.RUNNING))
     @rule(data=st.data(), retries=st.integers(0, 1))
     def end(self, data: st.DataObject, retries: int) -> None:
-        m = self.pick(data, Status.RUNNING)
+        m = self.pick(data, RequestStatus.RUNNING)
         self.commit(m, m.next_append(1, "", end=True), retries)
         self.fair.append(m.item, 1)
         self.over(m)
@@ -242,9 +243,9 @@ class QueueMachine(RuleBasedStateMachine):
         if m.claim:
             m.dead.append(m.claim)
             self.fair.let_go(m.item)
-        elif m.status is Status.QUEUED:
+        elif m.status is RequestStatus.QUEUED:
             self.fair.leave(m.item)
-        m.status, m.worker, m.claim = Status.ENDED, "", None
+        m.status, m.worker, m.claim = RequestStatus.ENDED, "", None
         m.o += 1
         self.events += 1
 
@@ -257,16 +258,16 @@ class QueueMachine(RuleBasedStateMachine):
         event = usage_event(m.tenant, m.id) if ending else None
         item = append_to(claim, ids=(9,), n0=len(m.ids), o0=m.o, entries=entries, end=event)
         (answer,) = self.run(self.queue.append("w1", [item]))
-        assert answer.code is (AppendCode.ENDED if m.status is Status.ENDED else AppendCode.FENCED)
+        assert answer.code is (AppendCode.ENDED if m.status is RequestStatus.ENDED else AppendCode.FENCED)
 
-    @precondition(some(Status.RUNNING))
+    @precondition(some(RequestStatus.RUNNING))
     @rule(
         data=st.data(),
         why=st.sampled_from(("lost", "drain", "preempt", "park", "error")),
         retries=st.integers(0, 1),
     )
     def release(self, data: st.DataObject, why: ReleaseWhy, retries: int) -> None:
-        m = self.pick(data, Status.RUNNING)
+        m = self.pick(data, RequestStatus.RUNNING)
         assert m.claim is not None
         for _ in range(1 + retries):
             assert self.run(self.queue.release(m.worker, m.tenant, m.id, m.claim.ck, why))
@@ -284,19 +285,20 @@ class QueueMachine(RuleBasedStateMachine):
         m.doubt(self.incarnation)
         m.lose_owner(crowd)
         self.fair.let_go(m.item)
-        m.status = Status.PARKED if parks else Status.QUEUED
+        m.status = RequestStatus.PARKED if parks else RequestStatus.QUEUED
         m.o += 1
         if not parks:
             self.fair.enter(m.item)
 
-    @precondition(some(Status.QUEUED, Status.RUNNING, Status.PARKED))
+    @precondition(some(RequestStatus.QUEUED, RequestStatus.RUNNING, RequestStatus.PARKED))
     @rule(data=st.data(), unpark=st.booleans())
     def park_or_unpark(self, data: st.DataObject, unpark: bool) -> None:
-        m = self.pick(data, Status.QUEUED, Status.RUNNING, Status.PARKED)
-        before, after = (Status.PARKED, Status.QUEUED) if unpark else (Status.QUEUED, Status.PARKED)
+        m = self.pick(data, RequestStatus.QUEUED, RequestStatus.RUNNING, RequestStatus.PARKED)
+        both = (RequestStatus.QUEUED, RequestStatus.PARKED)
+        before, after = both[::-1] if unpark else both
         call = self.queue.unpark if unpark else self.queue.park
         assert self.run(call(m.tenant, m.id)) is m.status
-        if m.status is Status.RUNNING:
+        if m.status is RequestStatus.RUNNING:
             m.asked_to_park = not unpark
             m.item.control = m.item.control & ~Control.PARK if unpark else m.item.control | Control.PARK
         elif m.status is before:
@@ -307,28 +309,28 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.requests)
     @rule(data=st.data(), how=st.sampled_from(("cancel", "finish", "look", "look", "look")))
     def cancel_or_finish(self, data: st.DataObject, how: str) -> None:
-        m = self.pick(data, *Status)
+        m = self.pick(data, *RequestStatus)
         if how == "cancel":
             assert self.run(self.queue.control(m.tenant, m.id, Control.CANCEL)) is m.status
-            m.cancelled = m.cancelled or m.status is not Status.ENDED
+            m.cancelled = m.cancelled or m.status is not RequestStatus.ENDED
             m.item.control |= Control.CANCEL
             m.doom()
-        elif how == "finish" and m.status is not Status.ENDED:
+        elif how == "finish" and m.status is not RequestStatus.ENDED:
             self.finish(m)
 
     def finish(self, m: Tracked) -> None:
-        ours = m.status is not Status.RUNNING
+        ours = m.status is not RequestStatus.RUNNING
         end, event = end_entry(m.o + 1, len(m.ids)), usage_event(m.tenant, m.id)
         for _ in range(2):
             assert bool(self.run(self.queue.finish(m.tenant, m.id, m.o, [end], event))) is ours
         if ours:
             self.over(m)
 
-    @precondition(some(Status.RUNNING))
+    @precondition(some(RequestStatus.RUNNING))
     @rule(data=st.data())
     def an_engine_dies(self, data: st.DataObject) -> None:
-        name = self.pick(data, Status.RUNNING).worker
-        held = [m for m in self.requests if m.worker == name and m.status is Status.RUNNING]
+        name = self.pick(data, RequestStatus.RUNNING).worker
+        held = [m for m in self.requests if m.worker == name and m.status is RequestStatus.RUNNING]
         assert self.run(self.queue.deregister(name, "lost")) == len(held)
         del self.leases[name]
         for m, crowd in [(m, crowd_at(name, held)) for m in held]:
@@ -338,7 +340,7 @@ class QueueMachine(RuleBasedStateMachine):
     def reap(self, repeats: int) -> None:
         dead = [name for name, lease in self.leases.items() if lease <= self.pool.clock.ms]
         reaped = self.run(self.queue.reap())
-        held = [m for m in self.requests if m.worker in dead and m.status is Status.RUNNING]
+        held = [m for m in self.requests if m.worker in dead and m.status is RequestStatus.RUNNING]
         assert reaped.requeued == len(held)
         for name in dead:  # in the order in which they went, each with its claims as the set has them
             del self.leases[name]
@@ -347,7 +349,8 @@ class QueueMachine(RuleBasedStateMachine):
         if repeats > 1:
             reaped = self.run(self.queue.reap())
             assert reaped.requeued == 0
-        due = {m.id for m in self.requests if m.item.doomed and m.status in (Status.QUEUED, Status.PARKED)}
+        waits = (RequestStatus.QUEUED, RequestStatus.PARKED)
+        due = {m.id for m in self.requests if m.item.doomed and m.status in waits}
         assert {expired.id for expired in reaped.expired} == due
 
     @invariant()
@@ -361,9 +364,9 @@ class QueueMachine(RuleBasedStateMachine):
     def expected(self) -> dict[str, Any]:
         """The pool's state, recounted from the requests and by the model of turns."""
         found: dict[str, Any] = {"sys": []}
-        running = [m for m in self.requests if m.status is Status.RUNNING]
+        running = [m for m in self.requests if m.status is RequestStatus.RUNNING]
         for class_ in PriorityClass:
-            line = [m for m in self.requests if m.item.class_ is class_ and m.status is Status.QUEUED]
+            line = [m for m in self.requests if m.item.class_ is class_ and m.status is RequestStatus.QUEUED]
             eligible, blocked = self.fair.eligible(class_), self.fair.blocked[class_]
             assert {m.tenant for m in line} == eligible.keys() | blocked
             found[f"age:{class_}"] = [f"{m.tenant}:{m.id}" for m in line]
@@ -377,13 +380,13 @@ class QueueMachine(RuleBasedStateMachine):
             found[f"ten:{name}"] = [tenant.counter, tenant.credit, held]
         for worker in WORKERS:
             found |= held_at(worker, running)
-        found["parked"] = {f"{m.tenant}:{m.id}" for m in self.requests if m.status is Status.PARKED}
+        found["parked"] = {f"{m.tenant}:{m.id}" for m in self.requests if m.status is RequestStatus.PARKED}
         found["ended"] = self.events
         for m in self.requests:
             at = f"{m.tenant}:{m.id}"
             found[f"req:{at}"] = [m.status.value, str(m.o), str(m.item.n), m.worker, str(m.epoch)]
             found[f"log:{at}"] = (list(range(1, m.o + 1)), m.text)
-            found[f"tok:{at}"] = b"" if m.status is Status.ENDED else tokens(*m.ids)
+            found[f"tok:{at}"] = b"" if m.status is RequestStatus.ENDED else tokens(*m.ids)
         return found
 
 
@@ -393,8 +396,5 @@ def test_any_history_agrees_with_the_model(redis_url: str):
     owner the only writer, one end each."""
     run_state_machine_as_test(
         cast(type[RuleBasedStateMachine], partial(QueueMachine, redis_url)),
-        settings=settings(
-            max_examples=by_form(25, 400),
-            stateful_step_count=by_form(60, 80),
-        ),
+        settings=settings(max_examples=by_form(25, 400), stateful_step_count=by_form(60, 80)),
     )

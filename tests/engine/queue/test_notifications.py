@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from engine.api import Hints
+from engine.api import HintChannel
 from engine.queue import notifications as module
 from tests.engine.builders import pool, request
 from tests.support.patience import soon, wait_until
@@ -14,7 +14,7 @@ from tests.support.patience import soon, wait_until
 async def test_hints_come_again_after_a_lost_connection(redis: redis.asyncio.Redis):
     """What was published while it was gone is lost; what comes later arrives."""
     p = pool(redis)
-    hints = Hints(redis, "g1")
+    hints = HintChannel(redis, "g1")
     await hints.follow(p.name)
     await hints.follow(p.name)
     assert await redis.client_kill_filter(_type="pubsub") == 1
@@ -34,7 +34,7 @@ async def test_unread_hints_are_bounded(redis: redis.asyncio.Redis, monkeypatch:
     """At the limit the oldest go: a reader reads the log from its cursor anyway."""
     monkeypatch.setattr(module, "WAITING_HINTS_MAX", 3)
     p = pool(redis)
-    hints = Hints(redis, "g1")
+    hints = HintChannel(redis, "g1")
     await hints.follow(p.name)
     sent = [request(gateway="g1") for _ in range(6)]
     for e in sent:

@@ -2,7 +2,7 @@
 
 import redis.asyncio
 
-from engine.api import Offer, PriorityClass
+from engine.api import ClaimOffer, PriorityClass
 from tests.engine.builders import FINGERPRINT, pool, request
 
 
@@ -13,5 +13,5 @@ async def test_nothing_below_the_lowest_class_of_an_offer_is_claimed(redis: redi
     for priority in (PriorityClass.BULK, PriorityClass.STANDARD, PriorityClass.INTERACTIVE):
         await p.queue.enqueue(request(priority=priority))
     for call, lowest in enumerate(PriorityClass, start=1):
-        claims = await p.queue.claim("w1", call, Offer(FINGERPRINT, 4, 10_000, 10_000, lowest))
+        claims = await p.queue.claim("w1", call, ClaimOffer(FINGERPRINT, 4, 10_000, 10_000, lowest))
         assert (len(claims.claims), claims.retry_ms) == (1, 0)

@@ -8,8 +8,8 @@ from core.ids import uuid7
 from engine.api import (
     AppendCode,
     Control,
-    Hints,
-    Status,
+    HintChannel,
+    RequestStatus,
     WorkerWakes,
 )
 from tests.engine.builders import (
@@ -61,7 +61,7 @@ async def test_cancel_reaches_a_running_request_three_ways(redis: redis.asyncio.
     wakes = WorkerWakes(redis, p.name, "w1")
     await wakes.start()
     heard = asyncio.ensure_future(anext(aiter(wakes)))
-    assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is Status.RUNNING
+    assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is RequestStatus.RUNNING
     assert await soon(heard) == (claim.tenant, claim.id, Control.CANCEL)
     assert (await p.queue.append("w1", [append_to(claim, ids=(1,))]))[0].control is Control.CANCEL
     assert (await p.queue.renew("w1", 0, {})).control == [(claim.tenant, claim.id, Control.CANCEL)]
@@ -104,7 +104,7 @@ async def test_a_request_is_parked_while_all_its_readers_are_stuck(redis: redis.
     assert await p.places(*at) == {"parked"}
     view = await p.queue.reader(*at, "g2", "reading")
     assert view is not None
-    assert (view.status, view.following) == (Status.QUEUED, True)
+    assert (view.status, view.following) == (RequestStatus.QUEUED, True)
     assert await p.kinds(*at) == ["queued", "running", "parked", "resumed"]
     assert await p.places(*at) == {"line:interactive", "ids:interactive"}
     (again,) = await p.claim()
@@ -190,7 +190,7 @@ async def test_readers_that_stay_stuck_park_it_once(redis: redis.asyncio.Redis):
     (claim,) = await p.claim()
     view = await p.queue.reader(e.tenant, e.id, "g1", "stuck")
     assert view is not None
-    assert (view.status, view.control) == (Status.RUNNING, Control(0))
+    assert (view.status, view.control) == (RequestStatus.RUNNING, Control(0))
     await p.queue.reader(e.tenant, e.id, "g1", "reading")
     view = await p.queue.reader(e.tenant, e.id, "g1", "stuck")
     assert view is not None
@@ -202,11 +202,11 @@ async def test_parking_and_unparking_twice_changes_nothing_more(redis: redis.asy
     p = pool(redis)
     e = request()
     await p.queue.enqueue(e)
-    assert await p.queue.park(e.tenant, e.id) is Status.QUEUED
-    assert await p.queue.park(e.tenant, e.id) is Status.PARKED
+    assert await p.queue.park(e.tenant, e.id) is RequestStatus.QUEUED
+    assert await p.queue.park(e.tenant, e.id) is RequestStatus.PARKED
     assert await p.claim() == []
-    assert await p.queue.unpark(e.tenant, e.id) is Status.PARKED
-    assert await p.queue.unpark(e.tenant, e.id) is Status.QUEUED
+    assert await p.queue.unpark(e.tenant, e.id) is RequestStatus.PARKED
+    assert await p.queue.unpark(e.tenant, e.id) is RequestStatus.QUEUED
     assert await p.kinds(e.tenant, e.id) == ["queued", "parked", "resumed"]
     assert await p.queue.park(TENANT, uuid7(START_MS)) is None
 
@@ -386,7 +386,7 @@ async def test_a_dead_gateways_readers_are_dropped(redis: redis.asyncio.Redis):
 async def test_events_of_the_queue_are_hinted(redis: redis.asyncio.Redis):
     """A gateway hears of `running` and `moved` without reading, each with the head it leads to."""
     p = pool(redis)
-    hints = Hints(redis, "g1")
+    hints = HintChannel(redis, "g1")
     await hints.follow(p.name)
     claim = await p.running(gateway="g1")
     await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")

@@ -2,7 +2,7 @@
 
 import redis.asyncio
 
-from engine.api import Status
+from engine.api import RequestStatus
 from tests.engine.builders import append_to, end_entry, pool, request, usage_event
 
 
@@ -16,7 +16,7 @@ async def test_a_look_changes_nothing(redis: redis.asyncio.Redis):
     for _ in range(2):
         view = await p.queue.view(*at)
         assert view is not None
-        assert (view.status, view.following, view.first, view.head) == (Status.PARKED, False, 1, 2)
+        assert (view.status, view.following, view.first, view.head) == (RequestStatus.PARKED, False, 1, 2)
     readers = p.key(f"rd:{e.tenant}:{e.id}")
     assert await redis.exists(readers) == 0
     for from_, first in (("2", 2), ("3", 3)):  # an old part of the log is gone, then all of it
@@ -34,7 +34,7 @@ async def test_what_has_ended_has_no_readers(redis: redis.asyncio.Redis):
     await p.queue.append("w1", [ended])
     view = await p.queue.reader(claim.tenant, claim.id, "g1", "reading")
     assert view is not None
-    assert (view.status, view.following, view.ended) == (Status.ENDED, False, True)
+    assert (view.status, view.following, view.ended) == (RequestStatus.ENDED, False, True)
     assert await redis.keys(p.key("rd:*")) == await redis.keys(p.key("reads:*")) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 import redis.asyncio
 
 from billing.usage import ENDED_FIELD, decode, ended_stream
-from engine.api import AppendCode, Control, Enqueued, Entry, EntryKind, Hints, LogReader, Status
+from engine.api import AppendCode, Control, Enqueued, Entry, EntryKind, HintChannel, LogReader, RequestStatus
 from tests.engine.builders import (
     START_MS,
     TENANT,
@@ -47,7 +47,7 @@ async def test_an_append_commits_tokens_and_text(redis: redis.asyncio.Redis):
 async def test_a_log_that_began_again_is_not_read_as_the_one_before(redis: redis.asyncio.Redis):
     """Its offsets are dense again, so only the epoch says that it is another; hints say it too."""
     p = pool(redis)
-    hints = Hints(redis, "g1")
+    hints = HintChannel(redis, "g1")
     await hints.follow(p.name)
     claim = await p.running(gateway="g1")
     log = LogReader(redis, p.name)
@@ -149,13 +149,13 @@ async def test_the_end_rides_with_the_last_tokens(redis: redis.asyncio.Redis):
     assert decode(ended[1][ENDED_FIELD.encode()]).request == claim.id
     view = await p.queue.view(claim.tenant, claim.id)
     assert view is not None
-    assert (view.status, view.ended, view.head, view.n, view.first) == (Status.ENDED, True, 4, 2, 1)
+    assert (view.status, view.ended, view.head, view.n, view.first) == (RequestStatus.ENDED, True, 4, 2, 1)
     left = {key.decode() for key in await p.client.keys("*") if claim.id.encode() in key}
     assert left == {p.key(f"{kind}:{claim.tenant}:{claim.id}") for kind in ("req", "log")}
     assert await redis.zrange(p.key("deadlines"), 0, -1) == []
     assert await redis.exists(p.key("reads:g1")) == 0
     assert 86_000 < await redis.ttl(p.key(f"log:{claim.tenant}:{claim.id}")) <= 86_400
-    assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is Status.ENDED
+    assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is RequestStatus.ENDED
     assert not await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
 
 
@@ -168,7 +168,7 @@ async def test_an_ended_request_is_returned_but_not_run_again(redis: redis.async
     (claim,) = await p.claim()
     await p.queue.append("w1", [append_to(claim, entries=[end_entry(3, 0)], end=usage_event(e.tenant, e.id))])
     again = await p.queue.enqueue(e)
-    assert again == Enqueued(False, Status.ENDED, 1, 3, 0, 0)
+    assert again == Enqueued(False, RequestStatus.ENDED, 1, 3, 0, 0)
     assert (await p.queue.append("w1", [append_to(claim, ids=(1,), x="a")]))[0].code is AppendCode.ENDED
     assert await p.claim() == []
 
@@ -202,7 +202,7 @@ async def test_one_hint_message_a_gateway_and_flush(redis: redis.asyncio.Redis):
     await p.queue.reader(both.tenant, both.id, "g2", "reading")
     listener: Any = redis.pubsub(ignore_subscribe_messages=True)
     await listener.ssubscribe(p.key("gw:g1"), p.key("gw:g2"))
-    hints = Hints(redis, "g1")
+    hints = HintChannel(redis, "g1")
     await hints.follow(p.name)
     await p.queue.append("w1", [append_to(c, ids=(1,), x=c.id[-3:]) for c in (mine, both, others)])
     stream = aiter(hints)
@@ -223,7 +223,7 @@ async def test_a_duplicate_append_hints_nothing(redis: redis.asyncio.Redis):
     """What was committed before was published before."""
     p = pool(redis)
     claim = await p.running(gateway="g1")
-    hints = Hints(redis, "g1")
+    hints = HintChannel(redis, "g1")
     await hints.follow(p.name)
     for _ in range(3):
         await p.queue.append("w1", [append_to(claim, ids=(1,), x="a")])

@@ -6,7 +6,7 @@ import msgspec
 import redis.asyncio
 
 from core.errors import Refusal
-from engine.api import Claims, Control, Enqueued, Offer, PriorityClass, TenantTerms
+from engine.api import ClaimOffer, ClaimReply, Control, Enqueued, PriorityClass, TenantTerms
 from engine.queue.types import ReleaseWhy
 from tests.engine.builders import FINGERPRINT, Pool, append_to, pool, request
 
@@ -21,10 +21,12 @@ async def put(p: Pool, count: int = 1, **changes: Any) -> list[str]:
     return [e.id for e in sent]
 
 
-async def claim(p: Pool, worker: str = "w1", **room: int) -> Claims:
+async def claim(p: Pool, worker: str = "w1", **room: int) -> ClaimReply:
     """The worker's next call."""
     p.calls[worker] = p.calls.get(worker, 0) + 1
-    offer = Offer(FINGERPRINT, room.get("slots", 16), room.get("kv", 1_000), room.get("prefill", 100_000))
+    offer = ClaimOffer(
+        FINGERPRINT, room.get("slots", 16), room.get("kv", 1_000), room.get("prefill", 100_000)
+    )
     return await p.queue.claim(worker, p.calls[worker], offer)
 
 

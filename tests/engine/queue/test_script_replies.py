@@ -7,23 +7,23 @@ import pytest
 from core.errors import Refusal
 from core.signed_text import Keyring
 from engine.queue import script_replies
-from engine.queue.migration_orders import Order, Orders, order_of
+from engine.queue.migration_orders import MigrationOrder, MigrationOrders, order_of
 from engine.queue.request_log import DamagedLogError, entry_of, pack_entry, unpack_entries, visible_text
 from engine.queue.types import (
     AppendCode,
     Appended,
     EndedAt,
     Enqueued,
-    Expired,
-    Moved,
+    ExpiredRequest,
+    MigratedTo,
+    ReaderView,
     Reaped,
     Renewed,
     ReplayCode,
-    View,
     Watermark,
     WorkerView,
 )
-from engine.request import Control, Entry, EntryKind, PriorityClass, Status
+from engine.request import Control, Entry, EntryKind, PriorityClass, RequestStatus
 
 HOUR_MS, NOW_MS = 3_600_000, 1_800_000_000_000
 DEADLINE_MS = NOW_MS + HOUR_MS
@@ -67,11 +67,11 @@ def test_who_is_refused_for_good_is_not_told_to_come_again(reason: str, expected
     [
         (
             script_replies.enqueued([1, b"queued", 2, 3, 4, 5]),
-            Enqueued(True, Status.QUEUED, 2, 3, 4, 5),
+            Enqueued(True, RequestStatus.QUEUED, 2, 3, 4, 5),
         ),
         (
             script_replies.enqueued([0, b"moved", 2, 3, 4, 5, b"far"]),
-            Enqueued(False, Status.MOVED, 2, 3, 4, 5, "far"),
+            Enqueued(False, RequestStatus.MOVED, 2, 3, 4, 5, "far"),
         ),
         (
             script_replies.appended([b"OK", 1, 2, 4, 5]),
@@ -86,10 +86,10 @@ def test_who_is_refused_for_good_is_not_told_to_come_again(reason: str, expected
             [(ReplayCode.PUT, EndedAt("m", "7-1")), (ReplayCode.KNOWN, EndedAt("m", "8-1"))],
         ),
         (script_replies.status(None), None),
-        (script_replies.status(b"running"), Status.RUNNING),
+        (script_replies.status(b"running"), RequestStatus.RUNNING),
         (
             script_replies.status([b"moved", b"far", b"2", b"9", b"seal"]),
-            Moved("far", Order("far", 2, 9, b"seal")),
+            MigratedTo("far", MigrationOrder("far", 2, 9, b"seal")),
         ),
         (
             script_replies.renewed([1, [[b"t1", b"r1", 4]]]),
@@ -100,7 +100,7 @@ def test_who_is_refused_for_good_is_not_told_to_come_again(reason: str, expected
             script_replies.reaped(
                 [1, [[b"t1", b"r1", b"error", b"c"], [b"\xff"]], 2, [[b"t1", b"r2"], [b"\xff"]]]
             ),
-            Reaped(1, [Expired("t1", "r1", "error", "c")], 2, [("t1", "r2")]),
+            Reaped(1, [ExpiredRequest("t1", "r1", "error", "c")], 2, [("t1", "r2")]),
         ),
         (script_replies.view(None), None),
     ],
@@ -131,8 +131,8 @@ def test_a_view_is_read_as_the_script_writes_it(ended: bool):
         b"8",
         b"seal",
     ]
-    assert script_replies.view(reply) == View(
-        status=Status(state.decode()),
+    assert script_replies.view(reply) == ReaderView(
+        status=RequestStatus(state.decode()),
         epoch=1,
         head=2,
         n=3,
@@ -145,7 +145,7 @@ def test_a_view_is_read_as_the_script_writes_it(ended: bool):
         priority=PriorityClass.BULK,
         following=ended,
         body_hash="" if ended else "hash",
-        order=Order("far", 7, 8, b"seal"),
+        order=MigrationOrder("far", 7, 8, b"seal"),
     )
 
 
@@ -213,7 +213,7 @@ def test_a_retract_cuts_what_was_said_before_it():
 )
 def test_an_order_is_good_for_an_hour_and_for_clocks_five_minutes_apart(hop: int, ago_ms: int, good: bool):
     """A sealed one; its hop is a number that Redis can hold."""
-    orders = Orders(Keyring(b"secret" * 8), "here")
+    orders = MigrationOrders(Keyring(b"secret" * 8), "here")
     order = orders.give("t1", "r1", "near", "far", hop, NOW_MS - ago_ms)
     assert (order.dest, order.hop, order.at_ms) == ("far", hop, NOW_MS - ago_ms)
     assert orders.good("t1", "r1", "near", order, NOW_MS) is good
@@ -222,5 +222,5 @@ def test_an_order_is_good_for_an_hour_and_for_clocks_five_minutes_apart(hop: int
 def test_a_record_without_an_order_has_an_empty_one():
     """Which is never good."""
     order = order_of(None, None, None, None)
-    assert order == Order("", 0, 0, b"")
-    assert not Orders(Keyring(b"secret" * 8), "here").good("t1", "r1", "near", order, 0)
+    assert order == MigrationOrder("", 0, 0, b"")
+    assert not MigrationOrders(Keyring(b"secret" * 8), "here").good("t1", "r1", "near", order, 0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from engine.scheduling.capacity import NO_ROOM, WAITING_MAX, Admission, Capacity, Held, Room
+from engine.scheduling.capacity import NO_ROOM, WAITING_MAX, AnswerLoad, Capacity, ClaimPlanner, ClaimRoom
 from engine.scheduling.cost import StepLoad
 
 SIZE = Capacity(slots=32, kv_tokens=24_000, step_tokens=256)
@@ -24,9 +24,9 @@ class Request:
     computed: int = 0
     tokens: int = 0
 
-    def held(self) -> Held:
+    def held(self) -> AnswerLoad:
         """As the worker sees it."""
-        return Held(
+        return AnswerLoad(
             "t1", self.prompt, self.tokens, 1000, max(GRANTED, self.tokens), prefilling=not self.tokens
         )
 
@@ -87,14 +87,14 @@ class Outcome:
     preemptions: int
 
 
-def worked_off(seed: int, admission: Admission | None, outputs: tuple[int, int] = (20, 250)) -> Outcome:
+def worked_off(seed: int, admission: ClaimPlanner | None, outputs: tuple[int, int] = (20, 250)) -> Outcome:
     """200 requests that all wait at first. Without admission whatever has a slot is in the engine."""
     chance = random.Random(seed)
     backlog = deque(Request(chance.randint(20, 500), chance.randint(*outputs)) for _ in range(200))
     engine, seconds, queue = Engine(chance), 0.0, list[int]()
     while backlog or engine.running or engine.waiting:
         inside = [*engine.running, *engine.waiting]
-        room = Room(SIZE.slots - len(inside), 10**9, 10**9)
+        room = ClaimRoom(SIZE.slots - len(inside), 10**9, 10**9)
         if admission is not None:
             room = admission.room([request.held() for request in inside], len(engine.waiting))
         _claim(backlog, room, engine, admission)
@@ -110,7 +110,9 @@ def worked_off(seed: int, admission: Admission | None, outputs: tuple[int, int] 
     return Outcome(seconds, queue, engine.preemptions)
 
 
-def _claim(backlog: "deque[Request]", room: Room, engine: Engine, admission: Admission | None) -> None:
+def _claim(
+    backlog: "deque[Request]", room: ClaimRoom, engine: Engine, admission: ClaimPlanner | None
+) -> None:
     """As the pool's script picks: in order, the last prompt may exceed what is left for prompts."""
     kv, prefill = room.kv_tokens, room.prefill_tokens
     for _ in range(min(room.slots, len(backlog))):
@@ -128,7 +130,7 @@ def _claim(backlog: "deque[Request]", room: Room, engine: Engine, admission: Adm
 def test_the_engine_is_as_busy_as_with_everything_at_once(seed: int):
     """Its queue never holds more than two after a step, and all is done in at most 1/0.95 of the time."""
     print(f"seed {seed}")
-    taken, greedy = worked_off(seed, Admission(SIZE)), worked_off(seed, None)
+    taken, greedy = worked_off(seed, ClaimPlanner(SIZE)), worked_off(seed, None)
     assert max(taken.waiting) <= WAITING_MAX < max(greedy.waiting)
     assert taken.seconds <= greedy.seconds / 0.95
 
@@ -137,7 +139,7 @@ def test_the_engine_is_as_busy_as_with_everything_at_once(seed: int):
 def test_memory_is_enough_for_answers_longer_than_they_were_granted(seed: int):
     """Answers of 500 to 1,000 tokens: greedily taken they preempt each other, and here next to never."""
     print(f"seed {seed}")
-    taken, greedy = worked_off(seed, Admission(SIZE), (500, 1000)), worked_off(seed, None, (500, 1000))
+    taken, greedy = worked_off(seed, ClaimPlanner(SIZE), (500, 1000)), worked_off(seed, None, (500, 1000))
     assert taken.preemptions <= greedy.preemptions / 5
     assert greedy.preemptions > 20
     assert taken.seconds <= greedy.seconds * 1.1
@@ -145,7 +147,7 @@ def test_memory_is_enough_for_answers_longer_than_they_were_granted(seed: int):
 
 def test_a_slow_engine_gets_fewer_sequences():
     """Steps that decode 32 sequences would take twice the target: about half of them are claimed."""
-    admission = Admission(Capacity(32, 24_000, 256, step_seconds=0.027))
+    admission = ClaimPlanner(Capacity(32, 24_000, 256, step_seconds=0.027))
     chance = random.Random(1)
     for _ in range(300):
         count = chance.randint(1, 20)

@@ -11,11 +11,11 @@ from engine.scheduling.capacity import (
     MARGIN_MIN,
     NO_ROOM,
     WAITING_MAX,
-    Admission,
+    AnswerLoad,
     Capacity,
-    Held,
-    Packing,
-    Room,
+    ClaimPlanner,
+    ClaimRoom,
+    ClassPacking,
     capacity_of,
     step_tokens_within,
 )
@@ -26,9 +26,9 @@ INTERACTIVE, STANDARD, BULK = PriorityClass
 QUICK = (0.01, 0.0005, 0.001, 0.0)
 
 
-def an_admission(capacity: Capacity = SIZE, coefficients: tuple[float, ...] = QUICK) -> Admission:
+def an_admission(capacity: Capacity = SIZE, coefficients: tuple[float, ...] = QUICK) -> ClaimPlanner:
     """One that knows its engine: a, b, c and d as given."""
-    admission, chance = Admission(capacity), random.Random(1)
+    admission, chance = ClaimPlanner(capacity), random.Random(1)
     a, b, c, d = coefficients
     for _ in range(500):
         load = StepLoad(chance.randint(0, 256), chance.randint(1, 32), chance.randint(100, 20_000))
@@ -37,21 +37,21 @@ def an_admission(capacity: Capacity = SIZE, coefficients: tuple[float, ...] = QU
     return admission
 
 
-def decoding(tokens: int = 10, prompt: int = 100, most: int = 200) -> Held:
+def decoding(tokens: int = 10, prompt: int = 100, most: int = 200) -> AnswerLoad:
     """A running answer."""
-    return Held("t1", prompt, tokens, most, granted=most, prefilling=False)
+    return AnswerLoad("t1", prompt, tokens, most, granted=most, prefilling=False)
 
 
-def prefilling(prompt: int, most: int = 200) -> Held:
+def prefilling(prompt: int, most: int = 200) -> AnswerLoad:
     """An answer without a token yet."""
-    return Held("t1", prompt, 0, most, granted=most, prefilling=True)
+    return AnswerLoad("t1", prompt, 0, most, granted=most, prefilling=True)
 
 
 def test_an_idle_worker_takes_what_it_can_hold_at_all():
     """Even where the model says that all is slow: a request larger than the watermark would never run."""
     slow = an_admission(coefficients=(5.0, 1.0, 1.0, 0.0))
-    assert slow.room([], waiting=9) == Room(32, 20_000, 256)
-    assert Admission(SIZE).room([], 0) == Room(32, 20_000, 256)
+    assert slow.room([], waiting=9) == ClaimRoom(32, 20_000, 256)
+    assert ClaimPlanner(SIZE).room([], 0) == ClaimRoom(32, 20_000, 256)
 
 
 def test_a_full_worker_takes_nothing():
@@ -76,7 +76,7 @@ def test_kv_counts_what_running_answers_will_grow_by():
     for _ in range(10):
         admission.ended(decoding(tokens=50))
     assert admission.room(held, 0).kv_tokens == 20_000 * KV_WATERMARK - 4 * 150
-    assert admission.room([decoding(tokens=20_000, most=20_000)], 0) == Room(0, 0, 256, full=True)
+    assert admission.room([decoding(tokens=20_000, most=20_000)], 0) == ClaimRoom(0, 0, 256, full=True)
 
 
 def test_no_more_are_claimed_than_will_fit_when_they_have_grown():
@@ -118,7 +118,7 @@ def test_the_last_token_within_the_first_tokens_target_may_be_taken():
 def test_an_answer_that_goes_on_is_computed_anew_with_what_it_has():
     """Its tokens are prompt tokens to its new engine."""
     admission = an_admission()
-    assert admission.room([Held("t1", 50, 30, 200, 200, prefilling=True)], 0).prefill_tokens == 176
+    assert admission.room([AnswerLoad("t1", 50, 30, 200, 200, prefilling=True)], 0).prefill_tokens == 176
 
 
 def test_where_nobody_decodes_no_step_is_too_long():
@@ -139,13 +139,18 @@ def test_a_long_prompt_does_not_keep_others_out():
 def test_lower_classes_leave_slots_and_memory_to_interactive_work():
     """Two of 32 slots and as much of the memory; on a small worker, none."""
     size = Capacity(slots=32, kv_tokens=32_000, step_tokens=256)
-    assert size.kept_for_interactive(Room(12, 9_000, 200), 20, BULK) == (Room(10, 7_000, 200), BULK)
-    assert size.kept_for_interactive(Room(3, 9_000, 200), 20, STANDARD) == (Room(3, 7_000, 200), STANDARD)
-    assert size.kept_for_interactive(Room(12, 2_001, 200), 29, BULK) == (Room(1, 1, 200), BULK)
-    for room, held in ((Room(2, 9_000, 200), 30), (Room(12, 2_000, 200), 20)):
+    assert size.kept_for_interactive(ClaimRoom(12, 9_000, 200), 20, BULK) == (ClaimRoom(10, 7_000, 200), BULK)
+    assert size.kept_for_interactive(ClaimRoom(3, 9_000, 200), 20, STANDARD) == (
+        ClaimRoom(3, 7_000, 200),
+        STANDARD,
+    )
+    assert size.kept_for_interactive(ClaimRoom(12, 2_001, 200), 29, BULK) == (ClaimRoom(1, 1, 200), BULK)
+    for room, held in ((ClaimRoom(2, 9_000, 200), 30), (ClaimRoom(12, 2_000, 200), 20)):
         assert size.kept_for_interactive(room, held, BULK) == (room, INTERACTIVE)
-    assert size.kept_for_interactive(Room(32, 32_000, 256), 0, BULK)[0] == Room(30, 32_000, 256)
-    assert size.kept_for_interactive(Room(12, 9_000, 200), 20, INTERACTIVE)[0] == Room(12, 9_000, 200)
+    assert size.kept_for_interactive(ClaimRoom(32, 32_000, 256), 0, BULK)[0] == ClaimRoom(30, 32_000, 256)
+    assert size.kept_for_interactive(ClaimRoom(12, 9_000, 200), 20, INTERACTIVE)[0] == ClaimRoom(
+        12, 9_000, 200
+    )
     assert [Capacity(slots, 1, 1).interactive_slots for slots in (1, 7, 8, 16, 64)] == [0, 0, 1, 1, 4]
 
 
@@ -167,7 +172,7 @@ def test_the_engines_own_queue_stays_short():
     one_left = [*[decoding()] * 10, prefilling(128), prefilling(117)]
     assert (admission.room(one_left, 0).prefill_tokens, admission.room(one_left, 0).slots) == (1, 20)
     full = [prefilling(300), prefilling(300)]
-    assert admission.room(full, 0) == Room(2, admission.room(full, 0).kv_tokens, 1)
+    assert admission.room(full, 0) == ClaimRoom(2, admission.room(full, 0).kv_tokens, 1)
     assert admission.room([*full, prefilling(300)], 0).slots == 1
     assert admission.room([*full, prefilling(300), prefilling(300)], 0) == NO_ROOM
     assert admission.room([decoding()], waiting=WAITING_MAX) == NO_ROOM
@@ -178,7 +183,7 @@ def test_bounds_hold_on_any_load(seed: int):
     """Whatever is claimed against the room: slots, KV that is promised, and at most two that wait."""
     print(f"seed {seed}")
     chance = random.Random(seed)
-    admission, held = an_admission(), list[Held]()
+    admission, held = an_admission(), list[AnswerLoad]()
     for _ in range(60):
         room = admission.room(held, 0)
         prefill, kv = room.prefill_tokens, room.kv_tokens
@@ -242,7 +247,7 @@ def test_the_room_beside_what_is_in_hand():
         assert (room.slots, room.kv_tokens, room.prefill_tokens, room.full) == expected
 
 
-def _starved(held: list[Held]) -> int:
+def _starved(held: list[AnswerLoad]) -> int:
     """Prompts that get nothing of vLLM's next step."""
     left = SIZE.step_tokens - sum(not answer.prefilling for answer in held)
     starved = 0
@@ -255,7 +260,7 @@ def _starved(held: list[Held]) -> int:
 
 def test_the_margin_falls_fast_and_comes_back_slowly():
     """Three crowded steps in a row, or a preemption; then none for some steps: it must show first."""
-    admission = Admission(SIZE)
+    admission = ClaimPlanner(SIZE)
     for _ in range(2):
         admission.stepped(waiting=5, preemptions=0)
     admission.stepped(waiting=0, preemptions=0)
@@ -277,7 +282,7 @@ def test_the_margin_falls_fast_and_comes_back_slowly():
 
 def test_how_fast_the_margin_moves():
     """Eight steps between two cuts; a fifth of a hundredth a step back. What waited longest is kept."""
-    admission = Admission(SIZE)
+    admission = ClaimPlanner(SIZE)
     assert admission.waiting_max == 0
     margins: list[float] = []
     for waiting in [3] * 19 + [2] * 2:
@@ -285,7 +290,7 @@ def test_how_fast_the_margin_moves():
         margins.append(round(admission.margin, 4))
     assert margins == [1.0] * 2 + [0.8] * 8 + [0.64] * 8 + [0.512] + [0.514, 0.516]
     assert admission.waiting_max == 3
-    fresh = Admission(SIZE)
+    fresh = ClaimPlanner(SIZE)
     fresh.stepped(0, preemptions=1)
     assert fresh.margin == 0.8, "its first preemption counts"
 
@@ -314,12 +319,12 @@ def test_the_predicted_step_is_a_full_one_while_prompts_are_in_prefill():
     admission = an_admission()
     assert admission.predicted_step([decoding()] * 10) == pytest.approx(0.02, rel=0.1)
     assert admission.predicted_step([decoding()] * 10 + [prefilling(9)]) == pytest.approx(0.148, rel=0.1)
-    assert Admission(SIZE).predicted_step([prefilling(9)]) == pytest.approx(0.5)
+    assert ClaimPlanner(SIZE).predicted_step([prefilling(9)]) == pytest.approx(0.5)
 
 
 def test_lower_classes_come_in_packs():
     """On a busy worker bulk is let through twice a second, standard every 50 ms, interactive always."""
-    packing = Packing()
+    packing = ClassPacking()
     assert packing.lowest(1000, free_share=0.1) is PriorityClass.BULK
     packing.claimed(PriorityClass.BULK, 1000)
     assert packing.lowest(1001, 0.1) is PriorityClass.INTERACTIVE
@@ -328,7 +333,7 @@ def test_lower_classes_come_in_packs():
     assert packing.lowest(1500, 0.1) is PriorityClass.BULK
     assert packing.lowest(1051, free_share=0.5) is PriorityClass.BULK
     assert packing.lowest(1051, free_share=0.25) is PriorityClass.BULK
-    assert Packing().lowest(0, 0.0) is PriorityClass.BULK, "nobody waits for the first pack"
+    assert ClassPacking().lowest(0, 0.0) is PriorityClass.BULK, "nobody waits for the first pack"
 
 
 def test_the_steps_size_is_chosen_so_that_a_full_prefill_step_stays_short():

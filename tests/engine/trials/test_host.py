@@ -11,14 +11,14 @@ import pytest
 
 from engine.grammar.response_format import Shape
 from engine.trials import host as module
-from engine.trials.host import Host
+from engine.trials.host import TrialHost
 
 
 class _EndedError(Exception):
     """The process would have ended with this code."""
 
 
-class Begun(Host):
+class Begun(TrialHost):
     """Notes what it would begin."""
 
     begun: list[tuple[int, str]]
@@ -27,7 +27,7 @@ class Begun(Host):
         self.begun.append((number, packed))
 
 
-def a_host(kind: type[Host] = Host, trial: Any = None) -> tuple[Any, int, io.BytesIO]:
+def a_host(kind: type[TrialHost] = TrialHost, trial: Any = None) -> tuple[Any, int, io.BytesIO]:
     """With the pipe that its requests come by, and what it answers."""
     read, write = os.pipe()
     answers = io.BytesIO()
@@ -72,10 +72,10 @@ def test_requests_are_read_as_they_come():
     host._requests.close()
 
 
-def running(host: Host, number: int, until: float) -> tuple[int, int]:
+def running(host: TrialHost, number: int, until: float) -> tuple[int, int]:
     """A trial that nobody began: where it is heard, and where it speaks."""
     read, write = os.pipe()
-    host._running[read] = module._Running(number, 1_000 + number, until)
+    host._running[read] = module._RunningTrial(number, 1_000 + number, until)
     host._selector.register(read, module.selectors.EVENT_READ)
     return read, write
 

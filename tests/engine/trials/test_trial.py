@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from engine.api import checked_format
-from engine.trials.host_process import Trier
+from engine.trials.host_process import TrialRunner
 from tests.engine.real_patterns import REAL_PATTERNS
 from tests.support import leaks
 from tests.support.home import short_folder
@@ -43,10 +43,10 @@ BAD_SCHEMAS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def trier(request: pytest.FixtureRequest, model_folder: Path) -> AsyncGenerator[Trier]:
+async def trier(request: pytest.FixtureRequest, model_folder: Path) -> AsyncGenerator[TrialRunner]:
     """One host for all tests; where a test makes it give up, the next one has another."""
     with request.config.stash[leaks.LEAKS].shared(), short_folder("trials") as home:
-        found = Trier(model_folder, home / "trials.log")
+        found = TrialRunner(model_folder, home / "trials.log")
         yield found
         await found.close()
 
@@ -64,7 +64,7 @@ def of_schema(schema: Any) -> str:
 
 
 @pytest.mark.parametrize(("pattern", "words"), BAD_PATTERNS.items())
-async def test_a_pattern_that_would_stall_the_engine_is_refused(trier: Trier, pattern: str, words: str):
+async def test_a_pattern_that_would_stall_the_engine_is_refused(trier: TrialRunner, pattern: str, words: str):
     """Ambiguous, too slow, or not to be finished at all."""
     found = await trier.problem(packed({"type": "regex", "pattern": pattern}))
     assert found is not None
@@ -72,14 +72,14 @@ async def test_a_pattern_that_would_stall_the_engine_is_refused(trier: Trier, pa
 
 
 @pytest.mark.parametrize(("schema", "words"), BAD_SCHEMAS.values(), ids=BAD_SCHEMAS.keys())
-async def test_in_a_schema_the_place_is_named(trier: Trier, schema: Any, words: str):
+async def test_in_a_schema_the_place_is_named(trier: TrialRunner, schema: Any, words: str):
     """Which of its patterns, and where in it."""
     found = await trier.problem(of_schema(schema))
     assert found is not None
     assert words in found
 
 
-async def test_patterns_from_real_life_pass_while_others_are_refused(trier: Trier):
+async def test_patterns_from_real_life_pass_while_others_are_refused(trier: TrialRunner):
     """A few here, all of them in `chaos bench masks`. The bad one beside them holds nothing up."""
     bad = asyncio.create_task(trier.problem(packed({"type": "regex", "pattern": TOO_LARGE})))
     for name, pattern, _ in REAL_PATTERNS[::9]:

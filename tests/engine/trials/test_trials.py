@@ -13,15 +13,15 @@ import pytest
 import redis.asyncio
 
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import ModelRecord
 from engine.queue import redis_keys
 from engine.trials import client as asking
 from engine.trials import host_process as trier_module
 from engine.trials import server as desk_module
-from engine.trials.client import ASKING_PER_TENANT_MAX, Trials
+from engine.trials.client import ASKING_PER_TENANT_MAX, ShapeTrials
 from engine.trials.server import TrialDesk
-from engine.trials.turns import WAITING_MAX, WAITING_PER_TENANT_MAX, Lanes
+from engine.trials.turns import WAITING_MAX, WAITING_PER_TENANT_MAX, TrialQueue
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.support.patience import patience, wait_until
 
@@ -30,7 +30,7 @@ POOL = "default"
 
 def test_tenants_come_in_turn_one_trial_each():
     """Whoever has many waits for its own, not the others for it."""
-    lanes = Lanes()
+    lanes = TrialQueue()
     for name in ("a1", "a2", "a3"):
         lanes.add("a", name)
     lanes.add("b", "b1")
@@ -44,7 +44,7 @@ def test_tenants_come_in_turn_one_trial_each():
 
 def test_what_waits_is_bounded():
     """By tenant, and in all."""
-    lanes = Lanes()
+    lanes = TrialQueue()
     assert all(lanes.add("a", str(name)) for name in range(WAITING_PER_TENANT_MAX))
     assert not lanes.add("a", "more")
     tenants = (f"t{number}" for number in count())
@@ -55,13 +55,13 @@ def test_what_waits_is_bounded():
 
 def test_what_waits_is_bounded_by_numbers_that_stand():
     """16 of a tenant and 256 in all; the same one asked for twice waits once."""
-    lanes = Lanes()
+    lanes = TrialQueue()
     assert [lanes.add("a", str(number)) for number in range(17)] == [True] * 16 + [False]
     for tenant in range(15):
         assert all(lanes.add(f"t{tenant}", str(number)) for number in range(16))
     assert len(lanes) == 256
     assert not lanes.add("late", "x")
-    again = Lanes()
+    again = TrialQueue()
     assert [again.add("a", "x"), again.add("a", "x"), len(again)] == [True, True, 1]
 
 
@@ -96,7 +96,7 @@ async def test_what_tries_shapes_finds_no_secret_and_no_address(home: Path, monk
 
     monkeypatch.setattr(trier_module.asyncio, "create_subprocess_exec", started)
     log = home / "logs" / "trials.log"
-    found = trier_module.Trier(home, log)
+    found = trier_module.TrialRunner(home, log)
     try:
         names = await found.problem("x")
         assert names is not None
@@ -137,23 +137,23 @@ async def desk(settings: Settings, client: Any, trier: Any) -> AsyncGenerator[No
     try:
         yield
     finally:
-        await end_tasks([task])
+        await cancel_tasks([task])
 
 
 async def test_what_is_found_is_answered_and_remembered(redis: redis.asyncio.Redis, settings: Settings):
     """In the gateway and in the pool; by the shape and the model, whoever asks."""
     trier = Trier()
     async with desk(settings, redis, trier):
-        found = await Trials(redis).refusal(POOL, FINGERPRINT, "a", "bad")
+        found = await ShapeTrials(redis).refusal(POOL, FINGERPRINT, "a", "bad")
         assert found is not None
         assert (found.code, found.message) == (
             "bad_request",
             "options.response_format: pattern: ambiguous",
         )
-        gateway = Trials(redis)
+        gateway = ShapeTrials(redis)
         for tenant in ("a", "b"):
             assert await gateway.refusal(POOL, FINGERPRINT, tenant, "good") is None
-            assert await Trials(redis).refusal(POOL, FINGERPRINT, tenant, "bad") == found
+            assert await ShapeTrials(redis).refusal(POOL, FINGERPRINT, tenant, "bad") == found
     assert trier.tried == ["bad", "good"]
     client: Any = redis
     assert await client.keys("*}trial*") == []
@@ -163,7 +163,7 @@ async def test_what_is_found_is_answered_and_remembered(redis: redis.asyncio.Red
 
 async def test_a_flood_of_one_tenant_holds_up_no_other(redis: redis.asyncio.Redis, settings: Settings):
     """Its shapes are tried one after the other, however many it has, and more than some are not taken."""
-    trier, gateway = Trier(), Trials(redis)
+    trier, gateway = Trier(), ShapeTrials(redis)
     async with desk(settings, redis, trier):
         flood = [
             asyncio.create_task(gateway.refusal(POOL, FINGERPRINT, "flood", f"slow {number} bad"))
@@ -181,14 +181,14 @@ async def test_a_flood_of_one_tenant_holds_up_no_other(redis: redis.asyncio.Redi
 
 async def test_who_wants_the_same_shape_waits_for_no_flood(redis: redis.asyncio.Redis, settings: Settings):
     """One who knows what shape another uses puts it at the end of his own line."""
-    trier, gateway = Trier(), Trials(redis)
+    trier, gateway = Trier(), ShapeTrials(redis)
     async with desk(settings, redis, trier):
         shapes = [*(f"slow {number}" for number in range(ASKING_PER_TENANT_MAX - 1)), "good"]
         flood = [
             asyncio.create_task(gateway.refusal(POOL, FINGERPRINT, "flood", packed)) for packed in shapes
         ]
         await wait_until(lambda: len(trier.tried) > 0)
-        assert await Trials(redis).refusal(POOL, FINGERPRINT, "other", "good") is None
+        assert await ShapeTrials(redis).refusal(POOL, FINGERPRINT, "other", "good") is None
         trier.going.set()
         assert await asyncio.gather(*flood) == [None] * len(flood)
     assert trier.tried.count("good") == 1
@@ -199,7 +199,7 @@ async def test_without_a_verdict_the_sender_tries_again(
 ):
     """Where nobody tries, or a trial comes to nothing: retryable, and nothing is remembered."""
     monkeypatch.setattr(asking, "ASK_SECONDS_MAX", 0.6)
-    gateway, trier = Trials(redis), Trier()
+    gateway, trier = ShapeTrials(redis), Trier()
     found = await gateway.refusal(POOL, FINGERPRINT, TENANT, "good")
     assert found is not None
     assert (found.code, found.retry) == ("overloaded", True)
@@ -234,12 +234,12 @@ async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
             """Nothing to end."""
 
     monkeypatch.setattr(TrialDesk, "_model", model)
-    monkeypatch.setattr(desk_module, "Trier", Counted)
+    monkeypatch.setattr(desk_module, "TrialRunner", Counted)
     task = asyncio.create_task(TrialDesk(settings, redis).run())
-    assert await Trials(redis).refusal(POOL, "old", TENANT, "good") is None
+    assert await ShapeTrials(redis).refusal(POOL, "old", TENANT, "good") is None
     current = ModelRecord("tiny", "2", "new", Path("/new"), POOL, 10)
-    assert await Trials(redis).refusal(POOL, "new", TENANT, "good") is None
-    await end_tasks([task])
+    assert await ShapeTrials(redis).refusal(POOL, "new", TENANT, "good") is None
+    await cancel_tasks([task])
     assert triers == [Path("/old"), Path("/new")]
 
 
@@ -261,7 +261,7 @@ async def test_a_host_that_dies_is_started_again(tmp_path: Path, monkeypatch: py
     secret."""
     monkeypatch.setattr(trier_module, "HOST", ("-c", A_HOST))
     monkeypatch.setenv("PARLEY_REDIS_URL", "secret")
-    trier = trier_module.Trier(tmp_path, tmp_path / "trials.log")
+    trier = trier_module.TrialRunner(tmp_path, tmp_path / "trials.log")
     try:
         async with patience():
             first = await trier.problem("any")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from billing.ledger.verify import verify_books
+from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post
 from billing.usage import encode
 from core.database import Database
@@ -46,6 +46,6 @@ async def test_what_an_end_bills_and_what_its_reader_is_told(reason: EndReason, 
         assert ending.event.cost_nano == wanted
         assert f'"nano":{wanted}'.encode() in ending.payload
         await post(sqlite, "default", [encode(ending.event)])
-    books = await verify_books(sqlite, "t1")
+    books = await verify_ledger(sqlite, "t1")
     assert books.faults == []
     assert books.amount_nano == sum(TABLE[reason])

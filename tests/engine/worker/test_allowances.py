@@ -12,10 +12,10 @@ from engine.backends.base import Finish, Generation, StepOutput
 from engine.queue.types import AppendCode, Appended, Claim
 from engine.request import Control, EntryKind
 from engine.scheduling.capacity import Capacity
-from engine.worker.allowances import Ask, Grants
-from engine.worker.claimed_request import Answer, Phase
-from engine.worker.continuation import packed
-from engine.worker.core import Work, Workload
+from engine.worker.allowances import AllowanceRequest, Allowances
+from engine.worker.claimed_request import ClaimedRequest, ClaimPhase
+from engine.worker.continuation import pack_ids
+from engine.worker.core import WorkerCalls, WorkerCore
 from tests.engine.builders import FINGERPRINT
 from tests.engine.tokens import EOS, ids_of
 from tests.engine.worker.test_continuation import a_claim
@@ -53,21 +53,21 @@ class Play:
         """A worker that knows nothing goes on from the log."""
         self.claims += 1
         capacity = Capacity(slots=4, kv_tokens=100_000, step_tokens=256)
-        self.load = Workload("default", FINGERPRINT, capacity, open_answer, LIMITS, 256)
+        self.load = WorkerCore("default", FINGERPRINT, capacity, open_answer, LIMITS, 256)
         self.engine, self.asked = {}, []
         fresh = a_claim(max_tokens=self.max_tokens, stop=self.stop, prompt=PROMPT)
-        logged = {"n": len(self.logged), "tokens": packed(self.logged), "o": self.offset}
+        logged = {"n": len(self.logged), "tokens": pack_ids(self.logged), "o": self.offset}
         shown = {"raw": len(self.shown), "visible": len(self.shown), "granted": self.granted}
         names = {"ck": f"ck{self.claims}", "cn": self.claims}
         self.do(self.load.claimed([_changed(fresh, **logged, **shown, **names)], self.now_ms))
 
     @property
-    def answer(self) -> Answer | None:
+    def answer(self) -> ClaimedRequest | None:
         """The one in hand."""
         found = list(self.load.__dict__["_answers"].values())
         return found[0] if found else None
 
-    def do(self, work: Work) -> None:
+    def do(self, work: WorkerCalls) -> None:
         """What the worker would do, and the append that follows."""
         for key in work.abort:
             self.engine.pop(key, None)
@@ -160,7 +160,7 @@ def test_nothing_runs_ahead_of_a_grant_for_long():
     play.step()
     assert not play.engine
     assert play.answer is not None
-    assert play.answer.phase is Phase.WAITING
+    assert play.answer.phase is ClaimPhase.WAITING
     play.grant(30)
     assert (len(play.logged), play.engine) == (30, {})
     play.grant(200)
@@ -209,16 +209,16 @@ def test_whoever_got_all_it_asked_for_is_not_short():
     play.grant(512)
     play.step(256)
     assert play.asked == [("ck1", 768, 0)]
-    grants = Grants(256)
+    grants = Allowances(256)
     assert grants.answered("ck", 0) is None
     answer = open_answer(_changed(a_claim(max_tokens=5_000), granted=20))
-    assert grants.ask(answer) == Ask("ck", "t1", "r1", 276, 0)
+    assert grants.ask(answer) == AllowanceRequest("ck", "t1", "r1", 276, 0)
     assert grants.ask(answer) is None, "once"
 
 
 def test_who_is_short_stays_so_by_another_name():
     """Only the one that was renamed, and only while it is this worker's."""
-    grants, answer = Grants(256), open_answer(_changed(a_claim(max_tokens=5_000), granted=20))
+    grants, answer = Allowances(256), open_answer(_changed(a_claim(max_tokens=5_000), granted=20))
     for name in ("ck", "other"):
         answer.key = name
         grants.ask(answer)
@@ -242,7 +242,7 @@ def test_who_is_short_stays_so_by_another_name():
 
 def test_only_some_are_kept_of_those_that_wait_in_the_pool():
     """And only those of which something is asked: nobody would bring the others back."""
-    grants, answer = Grants(256), open_answer(_changed(a_claim(max_tokens=5_000), granted=20))
+    grants, answer = Allowances(256), open_answer(_changed(a_claim(max_tokens=5_000), granted=20))
     grants.parked(answer)
     assert grants.leave() == []
     for number in range(4_097):

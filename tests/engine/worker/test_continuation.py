@@ -7,8 +7,8 @@ import pytest
 
 from engine.queue.types import Append, AppendCode, Appended, Claim
 from engine.request import Control, EndReason, EntryKind, Sampling, input_decoder
-from engine.worker.claimed_request import Answer
-from engine.worker.continuation import ModelLimits, completed, generation, ids_from, packed
+from engine.worker.claimed_request import ClaimedRequest
+from engine.worker.continuation import ModelLimits, completed, generation, ids_from, pack_ids
 from tests.engine.builders import request_input, tokens
 from tests.engine.tokens import EOS, ids_of
 from tests.engine.workers import PROMPT, TOKENIZER, open_answer
@@ -34,7 +34,7 @@ def a_claim(
         raw=visible,
         visible=visible,
         input=packed_input,
-        tokens=packed(ids),
+        tokens=pack_ids(ids),
         granted=1000,
         control=Control(0),
         deaths=0,
@@ -83,8 +83,8 @@ def test_a_complete_tail_is_recognised(tail: list[int], stopped: bool, reason: E
 
 def test_ids_are_kept_as_little_endian_words():
     """What Redis holds is the same on every machine."""
-    assert packed([1, 65536]) == b"\x01\0\0\0\0\0\x01\0"
-    assert ids_from(packed([1, 65536, 4_000_000_000])) == [1, 65536, 4_000_000_000]
+    assert pack_ids([1, 65536]) == b"\x01\0\0\0\0\0\x01\0"
+    assert ids_from(pack_ids([1, 65536, 4_000_000_000])) == [1, 65536, 4_000_000_000]
 
 
 def test_replayed_text_is_not_logged_twice():
@@ -94,7 +94,7 @@ def test_replayed_text_is_not_logged_twice():
     answer.take(ids_of("ld"), 0, 1)
     append = _appended(answer)
     assert [(e.o, e.x, e.p, e.r, e.i) for e in append.entries] == [(3, "ld", 9, 11, 11)]
-    assert (append.n0, append.tokens) == (9, packed(ids_of("ld")))
+    assert (append.n0, append.tokens) == (9, pack_ids(ids_of("ld")))
 
 
 def test_text_held_at_the_seam_appears_when_it_is_free():
@@ -107,7 +107,9 @@ def test_text_held_at_the_seam_appears_when_it_is_free():
 
 def test_entries_have_at_most_their_size():
     """16 KiB of UTF-8, cut between code points."""
-    answer = Answer(a_claim(max_tokens=50_000), TOKENIZER, ModelLimits((EOS,), 10**6), entry_bytes_max=64)
+    answer = ClaimedRequest(
+        a_claim(max_tokens=50_000), TOKENIZER, ModelLimits((EOS,), 10**6), entry_bytes_max=64
+    )
     answer.take(ids_of("日本語" * 20), 0, 1)
     append = answer.append("default", 1)
     assert append is not None
@@ -124,16 +126,16 @@ def test_nothing_beyond_the_grant_is_appended():
     _appended(answer)
     answer.take(ids_of("defg"), 0, 1)
     append = _appended(answer)
-    assert append.tokens == packed(ids_of("d"))
+    assert append.tokens == pack_ids(ids_of("d"))
     assert answer.append("default", 1) is None
     answer.grant(5, final=False)
-    assert _appended(answer).tokens == packed(ids_of("e"))
+    assert _appended(answer).tokens == pack_ids(ids_of("e"))
     assert answer.completed() is None
     answer.grant(6, final=True)
     assert answer.completed() is EndReason.BUDGET
     answer.end(EndReason.BUDGET)
     append = _appended(answer)
-    assert append.tokens == packed(ids_of("f"))
+    assert append.tokens == pack_ids(ids_of("f"))
     assert [entry.x for entry in append.entries] == ["f", ""]
     assert append.end is not None
 
@@ -146,7 +148,7 @@ def test_a_rewind_repeats_the_same_entries():
     assert answer.rewind(Appended(AppendCode.GAP, 2, 3, Control(0), 1000))
     again = _appended(answer)
     assert again.entries == everything[1:]
-    assert again.tokens == packed(ids_of("cdef"))
+    assert again.tokens == pack_ids(ids_of("cdef"))
     answer.take(ids_of("gh"), 0, 1)
     lost = answer.append("default", 1)
     assert lost is not None
@@ -168,7 +170,7 @@ def test_ids_behind_the_end_are_not_part_of_the_answer():
     assert long.ids == ids_of("abc")
 
 
-def _appended(answer: Answer, text: str = "") -> Append:
+def _appended(answer: ClaimedRequest, text: str = "") -> Append:
     """Take text, append it, and learn that it is in the log."""
     if text:
         answer.take(ids_of(text), 0, 1)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from engine.backends.base import Finish, Measured
+from engine.backends.base import Finish, StepMeasurement
 from engine.request import PriorityClass
-from engine.scheduling.capacity import WINDOW_MS, Admission, Held
+from engine.scheduling.capacity import WINDOW_MS, AnswerLoad, ClaimPlanner
 from engine.scheduling.cost import OutputLengths, StepCost, StepLoad
 from tests.engine.builders import FINGERPRINT, START_MS
 from tests.engine.loads import a_load, claim, flush, holding, sampled
@@ -15,11 +15,11 @@ from tests.engine.workers import PROMPT
 
 def test_claims_are_bounded_by_what_was_granted_to_those_before(monkeypatch: pytest.MonkeyPatch):
     """Each is counted once, as it is claimed."""
-    counted: list[Held] = []
-    monkeypatch.setattr(Admission, "claimed", lambda _, held: counted.append(held))
+    counted: list[AnswerLoad] = []
+    monkeypatch.setattr(ClaimPlanner, "claimed", lambda _, held: counted.append(held))
     load = holding("a", "b", granted=30)
     load.stepped([sampled("a", "x"), sampled("b", "x")], START_MS)
-    assert counted == [Held("t1", len(PROMPT), 0, 50, 30, True)] * 2
+    assert counted == [AnswerLoad("t1", len(PROMPT), 0, 50, 30, True)] * 2
 
 
 def test_the_engines_prefix_cache_is_counted_for_prompts_only():
@@ -37,11 +37,11 @@ def test_what_steps_take_is_learned_with_what_was_decoded_in_them(monkeypatch: p
     monkeypatch.setattr(StepCost, "learn", lambda _, load, seconds: learned.append((load, seconds)))
     load = holding("a", "b")
     load.stepped([sampled("a", "xyz")], START_MS)
-    load.measured([Measured(0.5, 40, 1), Measured(0.25, 0, 2)], 1, 0)
+    load.measured([StepMeasurement(0.5, 40, 1), StepMeasurement(0.25, 0, 2)], 1, 0)
     context = len(PROMPT) + 3
     assert learned == [(StepLoad(40, 1, context), 0.5), (StepLoad(0, 2, context), 0.25)]
     assert (load.waiting_max, load.margin) == (1, 1.0)
-    load.measured([Measured(0.5, 0, 1)], 3, 1)
+    load.measured([StepMeasurement(0.5, 0, 1)], 3, 1)
     assert (load.waiting_max, load.margin) == (3, 0.8)
     load.measured([], 9, 9)
     assert load.waiting_max == 3

@@ -1,7 +1,7 @@
 """Ended answers are kept until their end has been asked for twice, and no longer."""
 
 from engine.request import EndReason
-from engine.worker.claimed_request import Answer
+from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.end_confirmation import ASK_AFTER_MS, KEPT_MAX, EndedAnswers
 from tests.engine.worker.test_continuation import a_claim
 from tests.engine.workers import open_answer
@@ -9,7 +9,7 @@ from tests.engine.workers import open_answer
 FIRST, LAST = ASK_AFTER_MS
 
 
-def an_ended_answer() -> Answer:
+def an_ended_answer() -> ClaimedRequest:
     """With its end in the log."""
     answer = open_answer(a_claim())
     answer.end(EndReason.STOP)
@@ -56,8 +56,8 @@ def test_not_more_than_the_latest_are_kept():
     assert oldest not in ended
 
 
-def _another(answer: Answer) -> Answer:
+def _another(answer: ClaimedRequest) -> ClaimedRequest:
     """A cheap copy under its own name."""
-    copied = object.__new__(Answer)
+    copied = object.__new__(ClaimedRequest)
     copied.__dict__.update(answer.__dict__)
     return copied

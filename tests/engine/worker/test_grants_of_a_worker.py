@@ -7,7 +7,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, ResponseError
 
-from billing.api import Extension, Quota
+from billing.api import AllowanceExtension, Quota
 from core.settings import Settings
 from engine.api import Enqueued
 from engine.backends.scripted import ScriptedEngine
@@ -26,12 +26,12 @@ class Slot:
         self.error: Exception | None = ConnectionError("away")
         self.asked = 0
 
-    async def extend(self, to_tokens: int) -> Extension:
+    async def extend(self, to_tokens: int) -> AllowanceExtension:
         """As Quota has it."""
         self.asked += 1
         if self.error is not None:
             raise self.error
-        return Extension(to_tokens)
+        return AllowanceExtension(to_tokens)
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def slot(monkeypatch: pytest.MonkeyPatch) -> Slot:
     slot = Slot()
     monkeypatch.setattr(core, "WAIT_MS_MAX", 300)
 
-    def extend(quota: Quota, tenant: str, id: str, to_tokens: int) -> Awaitable[Extension]:
+    def extend(quota: Quota, tenant: str, id: str, to_tokens: int) -> Awaitable[AllowanceExtension]:
         return slot.extend(to_tokens)
 
     monkeypatch.setattr(Quota, "extend", extend)

@@ -9,8 +9,8 @@ import redis.asyncio
 
 from billing.api import Quota
 from core.settings import Settings
-from core.tasks import end_tasks
-from engine.api import AppendCode, Claim, Status
+from core.tasks import cancel_tasks
+from engine.api import AppendCode, Claim, RequestStatus
 from engine.backends.scripted import ScriptedEngine
 from engine.lifecycle.reaper import Reaper
 from engine.queue import client as engine_queue
@@ -163,7 +163,7 @@ async def test_a_suspect_that_no_worker_is_free_for_ends_for_its_sender_to_try_a
     assert ward.ended == {shaped: ("error", "engine_lost")}
     view = await p.queue.view(busy.tenant, busy.id)
     assert view is not None
-    assert view.status is Status.RUNNING
+    assert view.status is RequestStatus.RUNNING
 
 
 async def test_one_that_was_cleared_keeps_its_own_deadline(redis: redis.asyncio.Redis):
@@ -214,7 +214,7 @@ async def test_innocents_beside_a_shape_that_hangs_are_answered(
             await wait_until(lambda: crew.queue.workers())
             await wait_until(replaced)
             hung += not over.done()
-    await end_tasks([reaping])
+    await cancel_tasks([reaping])
     ends = [(end["reason"], end.get("code")) for end in await over]
     assert ends == [("error", "bad_request"), *[("stop", None)] * len(good)]
     assert hung <= 2

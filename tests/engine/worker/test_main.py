@@ -16,7 +16,7 @@ from engine import main
 from engine.backends.base import EngineDeadError
 from engine.backends.scripted import ScriptedEngine
 from engine.models.registry import ModelRecord
-from engine.node.reports import Order, OrderKind
+from engine.node.reports import WorkerOrder, WorkerOrderKind
 from engine.node.supervised_worker import ENGINE_DEAD
 from engine.worker import self_test
 from engine.worker.continuation import ModelLimits
@@ -96,8 +96,8 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     journal = beside(found, "journal")
     replaced: dict[str, Any] = {
         **{name: noted(found, name) for name in ("_announce", "_prove", "_obey", "announce_alone")},
-        **{name: beside(found, name) for name in ("Keeper", "TrialDesk")},
-        "journal_of": lambda settings, *_: journal() if settings.journal_mib_max else None,
+        **{name: beside(found, name) for name in ("JournalKeeper", "TrialDesk")},
+        "make_journal": lambda settings, *_: journal() if settings.journal_mib_max else None,
         "model_of": _model,
         "load_tokenizer": lambda _: byte_tokenizer(),
         "stop_ids": lambda *_: (EOS,),
@@ -109,7 +109,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     }
     for name, value in replaced.items():
         monkeypatch.setattr(main, name, value)
-    monkeypatch.setattr(main.cpu_share, "take_part", lambda: found.happened.append("takes part"))
+    monkeypatch.setattr(main.cpu_share, "restore_cpu_share", lambda: found.happened.append("takes part"))
     monkeypatch.setattr(main.gc, "freeze", lambda: None)
     return found
 
@@ -121,7 +121,9 @@ async def test_what_runs_beside_a_worker(scene: Scene, settings: Settings, super
     engine is proved after it was loaded, and before anything is claimed."""
     code = await main._work(settings, asyncio.Event(), "w1", True, announced, supervised)
     assert code == 0
-    beside = {"_obey", "journal"} | (set() if supervised else {"Keeper", "TrialDesk", "announce_alone"})
+    beside = {"_obey", "journal"} | (
+        set() if supervised else {"JournalKeeper", "TrialDesk", "announce_alone"}
+    )
     begun = ["_announce"] * announced + ["takes part", "_prove"]
     assert scene.happened[: len(begun)] == begun
     assert set(scene.happened[len(begun) :]) == beside | {"runs"}
@@ -142,7 +144,7 @@ async def test_what_a_worker_works_with(scene: Scene, settings: Settings, monkey
         assert workload.capacity.step_tokens == 300
         assert workload.__dict__["_limits"] == ModelLimits((EOS,), length)
     assert not {"journal", "TrialDesk"} & set(scene.happened)
-    assert "Keeper" not in scene.happened
+    assert "JournalKeeper" not in scene.happened
 
 
 @pytest.mark.parametrize(("asked", "tokens"), [(0, 256), (512, 512)])
@@ -233,11 +235,16 @@ async def test_an_engine_is_proved_and_its_full_step_measured_where_it_is_not_kn
 async def test_a_worker_drains_where_it_is_told_to(monkeypatch: pytest.MonkeyPatch):
     """Other orders are its supervisor's, and a Redis that is away is asked again."""
     monkeypatch.setattr(main, "ORDER_WAIT_SECONDS", 0)
-    told: list[Any] = [RedisAwayError(), None, Order(OrderKind.KILL, "w1"), Order(OrderKind.DRAIN, "w1")]
+    told: list[Any] = [
+        RedisAwayError(),
+        None,
+        WorkerOrder(WorkerOrderKind.KILL, "w1"),
+        WorkerOrder(WorkerOrderKind.DRAIN, "w1"),
+    ]
     stop = asyncio.Event()
 
     class _Fleet:
-        async def next_order(self, name: str, seconds: float) -> Order | None:
+        async def next_order(self, name: str, seconds: float) -> WorkerOrder | None:
             assert (name, seconds, stop.is_set()) == ("w1", 0, False)
             found = told.pop(0)
             if isinstance(found, Exception):

@@ -4,7 +4,7 @@ import pytest
 from redis.asyncio import Redis
 
 from core.settings import Settings
-from engine.api import Offer
+from engine.api import ClaimOffer
 from engine.backends.base import Generation
 from engine.backends.scripted import ScriptedEngine
 from engine.worker import worker as worker_module
@@ -62,7 +62,7 @@ async def test_claims_that_the_worker_never_heard_of_are_given_back(crew: Crew):
         first = await crew.send()
         await crew.reaches(first, 3)
         stranded = await crew.send()
-        offer = Offer(FINGERPRINT, 1, 100_000, 100_000)
+        offer = ClaimOffer(FINGERPRINT, 1, 100_000, 100_000)
         (claim,) = (await crew.queue.claim(worker.name, 10_000, offer)).claims
         assert claim.id == stranded
         for id in (first, stranded):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import redis.asyncio
 
-from engine.api import AppendCode, Claim, Status
+from engine.api import AppendCode, Claim, RequestStatus
 from tests.engine.builders import Pool, append_to, pool, request
 
 SLOTS = 32
@@ -185,5 +185,5 @@ async def test_nothing_is_left_of_a_suspect_that_ended(redis: redis.asyncio.Redi
     assert await p.queue.release(name, claim.tenant, claim.id, claim.ck, "drain")
     view = await p.queue.view(claim.tenant, claim.id)
     assert view is not None
-    assert view.status is Status.QUEUED
+    assert view.status is RequestStatus.QUEUED
     assert await client.keys(p.key("fresh:*")) == await client.keys(p.key("suspects:*")) == []

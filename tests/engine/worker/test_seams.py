@@ -18,7 +18,7 @@ from engine.backends.base import Finish, Generation, GenerationRefusedError, Ste
 from engine.backends.environment import engine_environment
 from engine.backends.scripted import ScriptedEngine, seeded
 from engine.request import Sampling
-from engine.worker.interrupted import Ask, Interrupted
+from engine.worker.interrupted import InterruptedEngine, InterruptedPrompt
 from tests.engine.grammar.test_response_format import PERSON, Walk
 from tests.engine.tokens import ids_of
 from tests.engine.workers import LIMITS, PROMPT, TOKENIZER, Crew
@@ -33,13 +33,13 @@ async def test_a_seam_does_not_show(settings: Settings):
     print(f"seed {seed}")
     rng = random.Random(seed)
     engine = ScriptedEngine(seeded(seed, ids_of("abc é€🙂")), step_seconds=0)
-    runs = Interrupted(engine, TOKENIZER, LIMITS, settings)
+    runs = InterruptedEngine(engine, TOKENIZER, LIMITS, settings)
     sampling = Sampling(max_tokens=40, stop=("ab", "ca c"))
-    whole = [Ask([*PROMPT, at], sampling) for at in range(30)]
+    whole = [InterruptedPrompt([*PROMPT, at], sampling) for at in range(30)]
     answers = await runs.answers(whole)
     lengths = [range(1, len(given.ids) + 1) for given in answers]
     cuts = [tuple(sorted(rng.sample(length, min(2, len(length))))) for length in lengths]
-    cut = [Ask(ask.prompt, sampling, at) for ask, at in zip(whole, cuts, strict=True)]
+    cut = [InterruptedPrompt(ask.prompt, sampling, at) for ask, at in zip(whole, cuts, strict=True)]
     assert await runs.answers(cut) == answers
     await runs.stop()
     assert {given.reason for given in answers} == {"stop", "length"}

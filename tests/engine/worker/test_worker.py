@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from billing import usage
 from core.settings import Settings
-from engine.api import Control, EntryKind, Offer, PriorityClass
+from engine.api import ClaimOffer, Control, EntryKind, PriorityClass
 from engine.backends.base import EngineDeadError
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT, append_to
@@ -114,7 +114,7 @@ async def test_an_answer_that_was_complete_is_ended_without_the_engine(crew: Cre
     """A worker that died between the last id and the end: the next one must not generate past it."""
     id = await crew.send()
     await crew.queue.register("dead", FINGERPRINT, {"kv_tokens": 1000})
-    claim = (await crew.queue.claim("dead", 1, Offer(FINGERPRINT, 1, 1000, 1000))).claims[0]
+    claim = (await crew.queue.claim("dead", 1, ClaimOffer(FINGERPRINT, 1, 1000, 1000))).claims[0]
     await crew.queue.append("dead", [append_to(claim, ids=(*ids_of("done"), EOS), x="done")])
     await crew.lose("dead")
     async with crew.worker(fast("never")) as worker:

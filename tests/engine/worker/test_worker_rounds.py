@@ -11,7 +11,7 @@ from redis.exceptions import OutOfMemoryError, ResponseError
 from engine.backends.base import EngineDeadError
 from engine.queue.types import AppendCode
 from engine.worker import worker as workers
-from engine.worker.core import Work
+from engine.worker.core import WorkerCalls
 from engine.worker.worker import Worker
 from tests.engine.worker.test_end_confirmation import an_ended_answer
 
@@ -56,9 +56,9 @@ class Alone:
             ),
             "_engine": SimpleNamespace(unfinished=set, stats=self._stats),
             "_workload": Nothing(
-                appended=lambda *_: Work(),
-                given_up=lambda answer: self.did.append(("given up", answer)) or Work(),
-                reconcile=lambda *_: Work(),
+                appended=lambda *_: WorkerCalls(),
+                given_up=lambda answer: self.did.append(("given up", answer)) or WorkerCalls(),
+                reconcile=lambda *_: WorkerCalls(),
                 held=set(),
                 margin=1.0,
                 step_predicted_ms=7,

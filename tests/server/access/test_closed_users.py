@@ -7,7 +7,7 @@ import pytest
 from core.database import Database
 from server.access import closed_users
 from server.access.closed_users import ClosedUsers
-from tests.support.watch import Watch
+from tests.support.watch import StubClock
 
 MANY = 10_000
 
@@ -38,13 +38,13 @@ def books(monkeypatch: pytest.MonkeyPatch) -> Books:
 
 
 @pytest.fixture
-def closed(books: Books, watch: Watch) -> ClosedUsers:
+def closed(books: Books, watch: StubClock) -> ClosedUsers:
     """A gateway's."""
     nothing: Any = None
     return ClosedUsers(nothing)
 
 
-async def test_it_is_known_for_five_seconds(closed: ClosedUsers, books: Books, watch: Watch):
+async def test_it_is_known_for_five_seconds(closed: ClosedUsers, books: Books, watch: StubClock):
     """Not a millisecond longer, and nothing that was read in a future that a clock came back from."""
     assert await closed.has("t", "zoe")
     asked = 1
@@ -77,7 +77,7 @@ async def test_news_are_heard_at_once(closed: ClosedUsers, books: Books):
     assert await closed.has("t", "ann")
 
 
-async def test_ten_thousand_are_kept_the_latest_read(closed: ClosedUsers, books: Books, watch: Watch):
+async def test_ten_thousand_are_kept_the_latest_read(closed: ClosedUsers, books: Books, watch: StubClock):
     """What is read again counts as the latest."""
     for number in range(MANY):
         await closed.has("t", f"u{number}")

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from billing.api import FoundRefusals, Principal, SoughtRefusals, find_refusals, set_policy
+from billing.api import Principal, RefusalMatch, RefusalSearch, find_refusals, set_policy
 from billing.requests.refusal_counter import RefusalCounter
 from billing.requests.refusal_stream import ROWS_MAX, rows_of, stream_key
 from billing.tenants.users import user_named
@@ -18,7 +18,7 @@ from core.database import Database
 from core.errors import Refusal
 from core.ids import uuid7
 from core.settings import Settings
-from server.access.refusal_counts import Refusals
+from server.access.refusal_counts import RefusalNotes
 from tests.server.requests.test_limits_at_a_gateway import refusal
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until
@@ -35,13 +35,13 @@ async def gateway(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGe
         yield site
 
 
-async def counted(site: Site, number: int) -> list[FoundRefusals]:
+async def counted(site: Site, number: int) -> list[RefusalMatch]:
     """All that is stored, once it is so many."""
     counter = RefusalCounter(site.database, site.redis, site.settings)
 
-    async def found() -> list[FoundRefusals]:
+    async def found() -> list[RefusalMatch]:
         await counter.step(now_ms())
-        sought = SoughtRefusals(since_ms=0, until_ms=now_ms() + 60_000)
+        sought = RefusalSearch(since_ms=0, until_ms=now_ms() + 60_000)
         page = (await find_refusals(site.database, sought)).found
         return page if sum(each.number for each in page) >= number else []
 
@@ -96,7 +96,7 @@ async def test_memory_is_bounded_while_redis_is_away_and_nothing_is_lost(
     redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """A flood of tens of thousands of users of many tenants; it is told when Redis is back."""
-    refusals = Refusals(redis, settings)
+    refusals = RefusalNotes(redis, settings)
     stores: list[Any] = [Away(hangs=False), Away(hangs=True), redis]
     for round, store in enumerate(stores):
         refusals._tally._redis = store  # pyright: ignore[reportPrivateUsage]
@@ -120,7 +120,7 @@ async def test_memory_is_bounded_while_redis_is_away_and_nothing_is_lost(
 
 def test_noting_one_is_cheap(redis_url: str, settings: Settings) -> None:
     """A flood of users costs each refusal some microseconds, folding included."""
-    refusals = Refusals(Redis.from_url(redis_url), settings)
+    refusals = RefusalNotes(Redis.from_url(redis_url), settings)
     who, refused = WHO, Refusal("rate_limited", "", scope="user", dimension="requests_per_minute")
     began = time.thread_time()
     for number in range(50_000):

@@ -30,7 +30,7 @@ class Books:
 def books(monkeypatch: pytest.MonkeyPatch) -> Books:
     """Instead of SQL."""
     books = Books()
-    monkeypatch.setattr(used_sessions, "note_use", books.note_use)
+    monkeypatch.setattr(used_sessions, "touch_session", books.note_use)
     return books
 
 

@@ -9,7 +9,7 @@ from core.errors import Refusal, Refused
 from server.access import users as module
 from server.access.users import FULL_MS, KEPT_MS, Users
 from server.protocol.codes import ErrorCode
-from tests.support.watch import Watch
+from tests.support.watch import StubClock
 
 MANY = 10_000
 
@@ -70,13 +70,13 @@ def books(monkeypatch: pytest.MonkeyPatch) -> Books:
 
 
 @pytest.fixture
-def users(books: Books, watch: Watch) -> Users:
+def users(books: Books, watch: StubClock) -> Users:
     """A gateway's, of tenants with seven users at most."""
     nothing: Any = None
     return Users(nothing, 7)
 
 
-async def test_both_ways_are_kept_for_a_minute(users: Users, books: Books, watch: Watch):
+async def test_both_ways_are_kept_for_a_minute(users: Users, books: Books, watch: StubClock):
     """And not a millisecond longer; what was read in a future that a clock came back from is read anew."""
     assert await users.id_of("t", "ann") == "u0"
     assert await users.name_of("t", "u0") == "name of u0"
@@ -110,7 +110,7 @@ async def test_news_empty_both_and_overtake_what_is_being_read(users: Users, boo
         assert books.take() == asked
 
 
-async def test_ten_thousand_are_kept_the_latest_read(users: Users, books: Books, watch: Watch):
+async def test_ten_thousand_are_kept_the_latest_read(users: Users, books: Books, watch: StubClock):
     """Of ids and of names each; what is read again counts as the latest."""
     for number in range(MANY):
         await users.name_of("t", f"u{number}")
@@ -127,11 +127,11 @@ async def test_ten_thousand_are_kept_the_latest_read(users: Users, books: Books,
     assert books.take() == [("names", "t", "u1")]
 
 
-async def test_a_full_tenant_is_counted_every_ten_seconds(users: Users, books: Books, watch: Watch):
+async def test_a_full_tenant_is_counted_every_ten_seconds(users: Users, books: Books, watch: StubClock):
     """Who is known comes in meanwhile; another tenant is counted by itself; room, or news, end it."""
     await users.id_of("t", "ann")
     books.full = True
-    users._ids = module._Kept()
+    users._ids = module._UserCache()
     for name in ("bob", "cid"):
         with pytest.raises(Refused, match="full"):
             await users.id_of("t", name)
@@ -152,7 +152,9 @@ async def test_a_full_tenant_is_counted_every_ten_seconds(users: Users, books: B
     assert books.take() == [("id", "t", "bob")]
 
 
-async def test_a_tenant_that_has_room_again_is_not_held_for_full(users: Users, books: Books, watch: Watch):
+async def test_a_tenant_that_has_room_again_is_not_held_for_full(
+    users: Users, books: Books, watch: StubClock
+):
     """Also where the clock goes back to when it was."""
     books.full = True
     with pytest.raises(Refused):

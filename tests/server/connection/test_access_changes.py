@@ -21,7 +21,7 @@ from core.clock import now_ms
 from server.access.authentication import Authenticator
 from server.connection.registry import SUPERSEDED
 from tests.server.site import Site
-from tests.support.patience import PROMPT_SECONDS, Lived, wait_until
+from tests.support.patience import PROMPT_SECONDS, LivedTime, wait_until
 
 Change = Callable[[Site], Awaitable[Any]]
 
@@ -65,7 +65,7 @@ async def test_open_connections_are_cut_and_their_answers_are_not_lost(
     async with gateway.answering("x" * 40, step_seconds=0.02), gateway.welcomed() as peer:
         id = await peer.send()
         await peer.hear("delta")
-        with Lived() as lived:
+        with LivedTime() as lived:
             await change(gateway)
             assert (await peer.hear("error"))["code"] == code
             assert await peer.closed() == close
@@ -134,7 +134,7 @@ async def test_a_key_that_loses_rights_loses_them_on_open_connections(gateway: S
         id = await peer.send()
         assert (await peer.hear("accepted", id=id))["priority"] == "interactive"
         await tenancy.set_tenant(gateway.database, gateway.tenant, priority_max="bulk")
-        await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+        await tenancy.publish_news(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
 
         async def lowered() -> bool:
             id = await peer.send()
@@ -179,11 +179,11 @@ async def test_who_signs_out_is_cut_off(gateway: Site, told: bool, monkeypatch: 
             gateway.welcomed(tickets[2]) as stays,
         ):
             if not told:
-                monkeypatch.setattr(session_ends, "tell", _not_told)
-            with Lived() as lived:
+                monkeypatch.setattr(session_ends, "publish_news", _not_told)
+            with LivedTime() as lived:
                 await mine.post("/v1/logout")
                 if not told:
-                    await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+                    await tenancy.publish_news(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
                 assert await first.closed() == 4501
                 assert await second.closed() == 4501
             print(f"cut {lived} after signing out")
@@ -204,7 +204,7 @@ async def test_a_ticket_does_not_grow_into_its_key(gateway: Site):
         id = await service.send()
         await service.hear("end")
         await tenancy.set_tenant(gateway.database, gateway.tenant, priority_max="bulk")
-        await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+        await tenancy.publish_news(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
 
         async def looked_up() -> bool:
             sent = await ann.send()
@@ -229,8 +229,8 @@ async def test_news_of_another_tenant_end_nobody_here(gateway: Site):
             (SUPERSEDED, service.welcome["connection"]),
             (SUPERSEDED, ann.welcome["connection"]),
         ):
-            await tenancy.tell(gateway.redis, "another", kind, named)
-        await tenancy.tell(gateway.redis, gateway.tenant, SUPERSEDED, last.welcome["connection"])
+            await tenancy.publish_news(gateway.redis, "another", kind, named)
+        await tenancy.publish_news(gateway.redis, gateway.tenant, SUPERSEDED, last.welcome["connection"])
         assert await last.closed() == 4003  # so all before were heard
         await service.quiet()
         await ann.quiet()

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from billing.api import KEY_REVOKED, SESSION_ENDED, ControlNews, Principal
-from server.connection.access_checks import access_ms, check, end_all, has_ended
+from server.connection.access_checks import access_ms, end_all, has_ended, recheck_access
 from server.protocol.codes import CloseCode
 from server.session.events import AccessChanged, Event
-from tests.support.watch import Watch
+from tests.support.watch import StubClock
 
 KEY = Principal("t1", "p1", "k1", "", frozenset({"chat", "requests:read"}), "bulk", None, False, "k1")
 ANN = replace(KEY, user="ann", fixed_user=True, scopes=frozenset({"chat"}))
@@ -81,10 +81,10 @@ async def test_each_proof_is_looked_up_once():
     auth = Auth()
     other = replace(KEY, tenant="t2")
     peers = [Peer(each) for each in (KEY, ANN, SIGNED_IN, other, None)]
-    await check(auth.edge, peers, "t1")
+    await recheck_access(auth.edge, peers, "t1")
     assert auth.asked == [("t1", "k1", ""), ("t1", "k1", "s1")]
     auth.asked.clear()
-    await check(auth.edge, peers)
+    await recheck_access(auth.edge, peers)
     assert len(auth.asked) == 3
     assert await has_ended(auth.edge, ANN) is False
     assert auth.asked[-1] == ("t1", "k1", "", "ann")
@@ -99,7 +99,7 @@ async def test_each_proof_is_looked_up_once():
 async def test_who_may_nothing_any_more_is_told_why(suspended: bool, closes: list[tuple[Any, ...]]):
     """Of a tenant that is closed, that; else what has ended."""
     peers = [Peer(each) for each in (KEY, ANN, SIGNED_IN)]
-    await check(Auth(None, suspended).edge, peers)
+    await recheck_access(Auth(None, suspended).edge, peers)
     assert [peer.closes[0][: len(close)] for peer, close in zip(peers, closes, strict=True)] == closes
     assert [len(peer.closes) for peer in peers] == [1] * 3
 
@@ -107,12 +107,12 @@ async def test_who_may_nothing_any_more_is_told_why(suspended: bool, closes: lis
 async def test_a_closed_user_of_a_ticket_goes():
     """Whom the key itself names was looked up with it."""
     by_ticket, open, own, service = Peer(ANN), Peer(replace(ANN, user="bob")), Peer(ANN), Peer(KEY)
-    await check(Auth(closed={"ann", ""}).edge, [by_ticket, open, service])
-    await check(Auth(ANN, closed={"ann"}).edge, [own])
+    await recheck_access(Auth(closed={"ann", ""}).edge, [by_ticket, open, service])
+    await recheck_access(Auth(ANN, closed={"ann"}).edge, [own])
     assert [peer.closes for peer in (by_ticket, open, own, service)] == [[REVOKED], [], [], []]
 
 
-async def test_a_connection_is_held_to_what_its_key_may_now(watch: Watch):
+async def test_a_connection_is_held_to_what_its_key_may_now(watch: StubClock):
     """Never more scopes than it had; when it ends is told where that is sooner."""
     fresh = replace(
         KEY,
@@ -124,7 +124,7 @@ async def test_a_connection_is_held_to_what_its_key_may_now(watch: Watch):
         access_ends_ms=watch.ms + 5_000,
     )
     peer = Peer(ANN)
-    await check(Auth(fresh).edge, [peer])
+    await recheck_access(Auth(fresh).edge, [peer])
     assert peer.principal == replace(fresh, user="ann", fixed_user=True, scopes=frozenset({"chat"}))
     assert peer.heard == [AccessChanged(5_000)]
     for ends_ms, told, kept in (
@@ -135,7 +135,7 @@ async def test_a_connection_is_held_to_what_its_key_may_now(watch: Watch):
     ):
         peer.heard.clear()
         at = None if ends_ms is None else watch.ms + ends_ms
-        await check(Auth(replace(KEY, access_ends_ms=at)).edge, [peer])
+        await recheck_access(Auth(replace(KEY, access_ends_ms=at)).edge, [peer])
         assert peer.heard == [AccessChanged(each) for each in told]
         assert peer.principal is not None
         assert peer.principal.access_ends_ms == watch.ms + kept
@@ -159,7 +159,7 @@ async def test_who_showed_another_token_meanwhile_is_left_alone():
 
     for auth in (Slow(None), Slow(KEY), SlowToClose(KEY)):
         peer.principal = ANN
-        await check(auth.edge, [peer])
+        await recheck_access(auth.edge, [peer])
         assert (peer.principal, peer.closes, peer.heard) == (other, [], [])
 
 
@@ -181,7 +181,7 @@ def test_news_end_those_they_are_of(kind: str, key: str, tenant: str, cut: list[
     assert [bool(peer.closes) for peer in peers] == cut
 
 
-def test_what_is_left_of_access_is_never_less_than_nothing(watch: Watch):
+def test_what_is_left_of_access_is_never_less_than_nothing(watch: StubClock):
     """None: without end."""
     ends = (None, watch.ms + 7, watch.ms, watch.ms - 7)
     assert [access_ms(replace(KEY, access_ends_ms=each)) for each in ends] == [None, 7, 0, 0]

@@ -7,12 +7,12 @@ import pytest
 
 from billing.api import Principal
 from core.errors import Refused
-from server.connection.effect_handlers import Operations
+from server.connection.effect_handlers import EffectHandlers
 from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import Hello, Send
-from server.reading.sources import Opening
+from server.reading.sources import OpenedRequest
 from server.session import effects as fx
-from server.session.events import Reading, TurnAccepted
+from server.session.events import ReadableRequest, SendAccepted
 
 KEY = Principal("t1", "p1", "k1", "ann", frozenset({"chat"}), "bulk", None, False, "k1")
 
@@ -45,10 +45,10 @@ class Doors:
         if self.full:
             raise Refused(refusal(ErrorCode.RATE_LIMITED, name))
 
-    async def take(self, _: Principal, send: Send) -> tuple[TurnAccepted, Opened]:
+    async def take(self, _: Principal, send: Send) -> tuple[SendAccepted, Opened]:
         """See Intake."""
         self.asked.append("take")
-        return TurnAccepted(Reading(send.id, 1, 0, 0, "queued"), False, "bulk"), Opened()
+        return SendAccepted(ReadableRequest(send.id, 1, 0, 0, "queued"), False, "bulk"), Opened()
 
     async def cancel(self, _: Principal, id: str) -> str:
         """See Intake."""
@@ -62,12 +62,12 @@ class Doors:
     async def open(self, who: Any, *_: object) -> Any:
         """See Door, and Readers."""
         if isinstance(who, Principal):
-            return Opening(Reading("r", 1, 0, 0, "queued"), cast(Any, Opened()))
+            return OpenedRequest(ReadableRequest("r", 1, 0, 0, "queued"), cast(Any, Opened()))
         return SimpleNamespace(record=None, sources={}, event="opened")
 
-    async def operations(self) -> Operations:
+    async def operations(self) -> EffectHandlers:
         """Those of a connection whose caller is known."""
-        operations = Operations(cast(Any, self), "")
+        operations = EffectHandlers(cast(Any, self), "")
         await operations.open(cast(Any, SimpleNamespace(principal=KEY)), Hello(1))
         return operations
 

@@ -8,13 +8,15 @@ from redis.asyncio import Redis
 from core.database import Database
 from core.settings import Settings
 from server import main
-from server.connection.registry import Door
-from server.reading.subscriptions import Hub
+from server.connection.registry import ConnectionRegistry
+from server.reading.subscriptions import Subscriptions
 from tests.server.site import Site, running_site
 from tests.support.patience import patience
 
 
-@pytest.mark.parametrize("of", [(Door, "left"), (Hub, "_tell_gone")], ids=["door", "hub"])
+@pytest.mark.parametrize(
+    "of", [(ConnectionRegistry, "left"), (Subscriptions, "_tell_gone")], ids=["door", "hub"]
+)
 async def test_nothing_of_a_gateway_goes_on_after_its_end(
     sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch, of: tuple[type, str]
 ):

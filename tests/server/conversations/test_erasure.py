@@ -8,12 +8,12 @@ import pytest
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from server.access.authorization import Owner
+from server.access.authorization import ConversationOwner
 from server.conversations import erasure
 from server.conversations.erasure import erase_texts, texts_of
-from server.conversations.store import Answer, Conversations, Turn
+from server.conversations.store import ConversationStore, RecordedAnswer, Turn
 from tests.server.virtual.loop import passed, played
-from tests.support.watch import Watch
+from tests.support.watch import StubClock
 
 KNOWN_MS = 100_000
 
@@ -88,7 +88,7 @@ def test_what_stays_in_redis_is_named(count: int, named: str):
 
 
 async def test_pools_forget_what_they_may_still_know(
-    sqlite: Database, asked: Asked, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    sqlite: Database, asked: Asked, watch: StubClock, monkeypatch: pytest.MonkeyPatch
 ):
     """To the millisecond; what they could not is told, in order."""
     asked += [("r3", "c", watch.ms), ("r2", "c", watch.ms - KNOWN_MS + 1), ("r1", "c", watch.ms - KNOWN_MS)]
@@ -114,7 +114,7 @@ async def test_pools_forget_what_they_may_still_know(
         forgot.append(request)
         return request not in fails
 
-    for name, stub in (("Recorders", Pools), ("announced_pools", pools), ("forgotten", forgotten)):
+    for name, stub in (("PoolRecorders", Pools), ("announced_pools", pools), ("forget_answer", forgotten)):
         monkeypatch.setattr(erasure, name, stub)
     nothing: Any = None
     assert await erase_texts(sqlite, nothing, Settings(), "t", "ann") == (0, 0)
@@ -124,20 +124,20 @@ async def test_pools_forget_what_they_may_still_know(
         await erase_texts(sqlite, nothing, Settings(), "t", "ann")
 
 
-async def _turn(kept: Conversations, owner: Owner, conversation: str, request: str) -> None:
+async def _turn(kept: ConversationStore, owner: ConversationOwner, conversation: str, request: str) -> None:
     await kept.open_turn("t", owner, Turn(conversation, request, f"what of {request}", "tiny", 1))
-    await kept.record("t", request, Answer(f"that of {request}", "stop", "", {}, {}, 1, 1, 3, 2))
+    await kept.record("t", request, RecordedAnswer(f"that of {request}", "stop", "", {}, {}, 1, 1, 3, 2))
 
 
 async def test_all_of_a_users_words_are_told(sqlite: Database, asked: Asked):
     """Conversations by their ids, hidden ones too; then what they said in those of a service key."""
-    kept = Conversations(sqlite)
-    ann, service = Owner("p", "", "ann"), Owner("p", "k", "")
+    kept = ConversationStore(sqlite)
+    ann, service = ConversationOwner("p", "", "ann"), ConversationOwner("p", "k", "")
     await _turn(kept, ann, "c2", "r2")
     await _turn(kept, ann, "c1", "r1")
     for request in ("r3", "r4"):
         await _turn(kept, service, "c3", request)
-    await _turn(kept, Owner("p", "", "bob"), "c4", "r5")
+    await _turn(kept, ConversationOwner("p", "", "bob"), "c4", "r5")
     await kept.delete("t", ann, "c2", 5)
     asked += [("r1", "c1", 1), ("r2", "c2", 1), ("r3", "c3", 1), ("r9", "c9", 1)]
     told = [each async for each in texts_of(sqlite, "t", "ann")]
@@ -163,7 +163,7 @@ async def test_all_of_a_users_words_are_told(sqlite: Database, asked: Asked):
 
 async def test_words_in_a_service_keys_conversation_go_with_its_title(sqlite: Database):
     """What others said there stays; a conversation of nobody's words goes, another tenant's does not."""
-    kept, service = Conversations(sqlite), Owner("p", "k", "")
+    kept, service = ConversationStore(sqlite), ConversationOwner("p", "k", "")
     for conversation, request in (("c1", "r1"), ("c1", "r2"), ("c2", "r3"), ("c3", "r4")):
         await _turn(kept, service, conversation, request)
     await kept.open_turn("u", service, Turn("c1", "r1", "theirs", "tiny", 1))

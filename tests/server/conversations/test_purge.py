@@ -17,14 +17,14 @@ from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
-from server.access.authorization import Owner
+from server.access.authorization import ConversationOwner
 from server.conversations.purge import CONVERSATIONS_AT_ONCE, Purge, purge
-from server.conversations.store import Answer, Conversations, Turn
+from server.conversations.store import ConversationStore, RecordedAnswer, Turn
 from server.conversations.tables import Conversation
 from tests.engine.builders import append_to, end_entry, pool, usage_event
 from tests.server.http_site import HttpSite, http_site
 from tests.server.virtual.loop import passed, passing, played
-from tests.support.watch import Watch
+from tests.support.watch import StubClock
 
 SECRET_WORDS = "the-words-nobody-may-read-again"
 
@@ -46,8 +46,10 @@ async def conversation(site: HttpSite, request: str | None = None) -> str:
     """One with a turn in it, answered."""
     now = now_ms()
     turn = Turn(uuid7(now), request or uuid7(now), f"say {SECRET_WORDS}", "tiny", now)
-    await site.edge.conversations.open_turn(site.tenant, Owner(site.project, site.key_id, ""), turn)
-    answer = Answer(SECRET_WORDS, "stop", "", {}, {}, 1, 1, 3, now)
+    await site.edge.conversations.open_turn(
+        site.tenant, ConversationOwner(site.project, site.key_id, ""), turn
+    )
+    answer = RecordedAnswer(SECRET_WORDS, "stop", "", {}, {}, 1, 1, 3, now)
     await site.edge.conversations.record(site.tenant, turn.request, answer)
     return turn.conversation
 
@@ -76,7 +78,9 @@ async def test_what_was_deleted_is_gone_after_its_time(site: HttpSite, database:
     assert await purge_of(site, deleted_keep_seconds=600).step(now_ms() + 600_001) == 1
     assert await purge_of(site, deleted_keep_seconds=0).step(now_ms()) == 0
     assert await rows(database) == (1, 2)
-    left = await site.edge.conversations.messages(site.tenant, Owner(site.project, site.key_id, ""), kept, 0)
+    left = await site.edge.conversations.messages(
+        site.tenant, ConversationOwner(site.project, site.key_id, ""), kept, 0
+    )
     assert left is not None
     assert [each.role for each in left] == ["user", "assistant"]
 
@@ -86,12 +90,12 @@ async def test_another_tenants_conversation_of_the_same_id_stays(site: HttpSite,
     id = await conversation(site)
     other = (await create_tenant(database, "globex")).tenant_id
     turn = Turn(id, uuid7(now_ms()), "another's words", "tiny", now_ms())
-    await site.edge.conversations.open_turn(other, Owner("p", "k", ""), turn)
+    await site.edge.conversations.open_turn(other, ConversationOwner("p", "k", ""), turn)
     before = await rows(database)
     await delete(site, id)
     assert await purge_of(site, deleted_keep_seconds=0).step(now_ms() + 1) == 1
     assert await rows(database) == (before[0] - 1, before[1] - 2)
-    left = await site.edge.conversations.messages(other, Owner("p", "k", ""), id, 0)
+    left = await site.edge.conversations.messages(other, ConversationOwner("p", "k", ""), id, 0)
     assert left is not None
     assert left[0].content == "another's words"
 
@@ -169,7 +173,7 @@ def of_pools(sqlite: Database, pools: Any) -> Purge:
 
 async def deleted(sqlite: Database, *at_ms: int, made_ms: int) -> None:
     """Conversations of these times of deletion, each with a turn of request `r<time>`."""
-    kept, owner = Conversations(sqlite), Owner("p", "", "ann")
+    kept, owner = ConversationStore(sqlite), ConversationOwner("p", "", "ann")
     for at in at_ms:
         turn = Turn(f"c{at}", f"r{at}", "hello", "tiny", made_ms)
         await kept.open_turn("t", owner, turn)
@@ -182,7 +186,7 @@ async def left(sqlite: Database) -> list[str]:
         return sorted((await session.exec(select(Conversation.id))).all())
 
 
-async def test_the_oldest_go_first_twenty_at_once(sqlite: Database, pools: Pools, watch: Watch):
+async def test_the_oldest_go_first_twenty_at_once(sqlite: Database, pools: Pools, watch: StubClock):
     """To the millisecond, each with what the pools may still know."""
     await deleted(sqlite, *range(1_021, 1_000, -1), made_ms=watch.ms)
     purge = of_pools(sqlite, pools)
@@ -200,7 +204,7 @@ async def test_the_oldest_go_first_twenty_at_once(sqlite: Database, pools: Pools
 
 @pytest.mark.parametrize(("age_ms", "forgot"), [(99_999, ["r1"]), (100_000, [])])
 async def test_what_no_pool_can_know_is_not_asked_for(
-    sqlite: Database, pools: Pools, watch: Watch, age_ms: int, forgot: list[str]
+    sqlite: Database, pools: Pools, watch: StubClock, age_ms: int, forgot: list[str]
 ):
     """Its rows go all the same."""
     await deleted(sqlite, 1, made_ms=watch.ms - age_ms)
@@ -208,7 +212,7 @@ async def test_what_no_pool_can_know_is_not_asked_for(
     assert (pools.forgot, await left(sqlite)) == (forgot, [])
 
 
-async def test_a_thousand_broken_ones_are_set_aside(sqlite: Database, pools: Pools, watch: Watch):
+async def test_a_thousand_broken_ones_are_set_aside(sqlite: Database, pools: Pools, watch: StubClock):
     """They come no more, and count as work that was done; one more goes with what Redis holds of it."""
     await deleted(sqlite, 1, 2, made_ms=watch.ms)
     pools.errors = {"r1": ResponseError("WRONGTYPE x"), "r2": ResponseError("WRONGTYPE x")}
@@ -223,7 +227,7 @@ async def test_a_thousand_broken_ones_are_set_aside(sqlite: Database, pools: Poo
 
 @pytest.mark.parametrize("error", [GoneError("x"), ResponseError("MISCONF x")])
 async def test_a_redis_that_is_away_sets_nothing_aside(
-    sqlite: Database, pools: Pools, watch: Watch, error: Exception
+    sqlite: Database, pools: Pools, watch: StubClock, error: Exception
 ):
     """It is tried again; nor does whoever erases hear that it is done."""
     await deleted(sqlite, 1, made_ms=watch.ms)
@@ -236,7 +240,7 @@ async def test_a_redis_that_is_away_sets_nothing_aside(
     assert await made.step(watch.ms) == 1
 
 
-async def test_who_erases_hears_what_stays_in_redis(sqlite: Database, pools: Pools, watch: Watch):
+async def test_who_erases_hears_what_stays_in_redis(sqlite: Database, pools: Pools, watch: StubClock):
     """The rows go."""
     await deleted(sqlite, 1, 2, made_ms=watch.ms)
     pools.errors = {"r1": ResponseError("WRONGTYPE x")}

@@ -11,13 +11,13 @@ from redis.exceptions import ResponseError
 from structlog.testing import capture_logs
 
 from core.settings import Settings
-from engine.api import DamagedLogError, Entry, EntryKind, Status
+from engine.api import DamagedLogError, Entry, EntryKind, RequestStatus
 from server.conversations import recorder as module
-from server.conversations.recorder import Recorders
-from server.conversations.store import Answer
+from server.conversations.recorder import PoolRecorders
+from server.conversations.store import RecordedAnswer
 from tests.server.pool_words import Log, Queue, World, entry, event, fields, row, view
 from tests.server.virtual.loop import passed, passing, played
-from tests.support.watch import BEGAN_MS, Watch
+from tests.support.watch import BEGAN_MS, StubClock
 
 LOST_MS = 60_000
 USAGE = {"input": 0, "cached_input": 0, "output": 0, "total": 0}
@@ -25,7 +25,7 @@ TIMING = {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch, watch: Watch) -> World:
+def world(monkeypatch: pytest.MonkeyPatch, watch: StubClock) -> World:
     """In place of Redis and SQL."""
     made = World()
     for name, stub in (("PoolQueue", Queue), ("LogReader", Log), ("admissions_of", made.admissions_of)):
@@ -33,8 +33,8 @@ def world(monkeypatch: pytest.MonkeyPatch, watch: Watch) -> World:
     return made
 
 
-LOST = Answer("", "error", "log_lost", USAGE, TIMING, 0, 5, 6, BEGAN_MS)
-RECORDED = Answer("hi", "stop", "", {"input": 1}, {"total_ms": 2}, 3, 4, 7, BEGAN_MS)
+LOST = RecordedAnswer("", "error", "log_lost", USAGE, TIMING, 0, 5, 6, BEGAN_MS)
+RECORDED = RecordedAnswer("hi", "stop", "", {"input": 1}, {"total_ms": 2}, 3, 4, 7, BEGAN_MS)
 
 
 async def test_each_end_is_recorded_and_acknowledged_once(world: World):
@@ -138,7 +138,7 @@ async def test_an_end_that_cannot_be_recorded_holds_up_no_other(world: World, er
     ],
 )
 async def test_an_answer_is_what_its_log_says(
-    world: World, tail: list[Entry], text: str | Exception, shown: Any, answer: Answer | None
+    world: World, tail: list[Entry], text: str | Exception, shown: Any, answer: RecordedAnswer | None
 ):
     """Nothing where the log goes on; lost where no database holds it, and where it is damaged."""
     world.tail, world.text, world.row = tail, text, row()
@@ -172,12 +172,12 @@ async def test_catching_up_looks_among_the_newest(world: World):
     ("found", "age_ms", "answers"),
     [
         (view(), 0, [RECORDED]),
-        (view(Status.RUNNING), LOST_MS + 1, []),
+        (view(RequestStatus.RUNNING), LOST_MS + 1, []),
         (None, LOST_MS + 1, [LOST]),
         (None, LOST_MS, []),
     ],
 )
-async def test_the_next_turn_may_come(world: World, found: Any, age_ms: int, answers: list[Answer]):
+async def test_the_next_turn_may_come(world: World, found: Any, age_ms: int, answers: list[RecordedAnswer]):
     """Once the last has ended, or nobody has known of it for a minute."""
     await world.recorders().catch_up("t1", "c1")
     assert world.did == []
@@ -192,7 +192,7 @@ async def test_the_next_turn_may_come(world: World, found: Any, age_ms: int, ans
     ("has_row", "found", "known", "gone"),
     [
         (False, None, True, False),
-        (True, view(Status.RUNNING), True, False),
+        (True, view(RequestStatus.RUNNING), True, False),
         (True, None, True, True),
         (True, None, False, False),
     ],
@@ -210,15 +210,20 @@ async def test_what_no_pool_knows_is_given_up(
 
 async def test_a_request_is_found_where_it_went(world: World):
     """Eight pools on at the most; of the pools that are served the first that has it."""
-    world.views = {(f"p{at}", "r1"): view(Status.MOVED, f"p{at + 1}") for at in range(9)}
-    world.views["p9", "r1"] = view(Status.RUNNING)
+    world.views = {(f"p{at}", "r1"): view(RequestStatus.MOVED, f"p{at + 1}") for at in range(9)}
+    world.views["p9", "r1"] = view(RequestStatus.RUNNING)
     found = [await world.recorders(pool)._find("t1", "r1") for pool in ("p0", "p1", "p9", "p10")]
-    assert [each and each[1].status for each in found] == [Status.MOVED, Status.RUNNING, Status.RUNNING, None]
+    assert [each and each[1].status for each in found] == [
+        RequestStatus.MOVED,
+        RequestStatus.RUNNING,
+        RequestStatus.RUNNING,
+        None,
+    ]
     at, _ = found[1] or (None, None)
     assert at is not None
     assert at._queue.pool == "p9"
     world.did.clear()
-    world.views["p1", "r1"] = view(Status.MOVED, "nowhere")
+    world.views["p1", "r1"] = view(RequestStatus.MOVED, "nowhere")
     assert await world.recorders("p1", "p9")._find("t1", "r1") is not None
     assert [each[1] for each in world.did] == ["default", "p1", "nowhere", "p9"]
 
@@ -241,7 +246,7 @@ def test_how_long_a_pool_may_know_a_request(world: World):
     """Its longest deadline, and what keeps a log that nobody recorded."""
     made: Any = world
     settings = Settings(deadline_bulk_ms=7_000_000, unrecorded_log_keep_seconds=900)
-    assert Recorders(made, settings, made, "gw").known_ms == 7_900_000
+    assert PoolRecorders(made, settings, made, "gw").known_ms == 7_900_000
 
 
 def test_it_goes_on_whatever_happens(monkeypatch: pytest.MonkeyPatch):

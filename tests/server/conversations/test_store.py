@@ -8,20 +8,24 @@ import pytest
 
 from core.database import Database
 from core.errors import Refused
-from server.access.authorization import Owner
-from server.conversations.store import PAGE_ROWS, Answer, Conversations, Turn
+from server.access.authorization import ConversationOwner
+from server.conversations.store import PAGE_ROWS, ConversationStore, RecordedAnswer, Turn
 from server.conversations.tables import Message
 
-ANN = Owner("p", "", "ann")
-OTHERS = [Owner("q", "", "ann"), Owner("p", "k", "ann"), Owner("p", "", "bob")]
+ANN = ConversationOwner("p", "", "ann")
+OTHERS = [
+    ConversationOwner("q", "", "ann"),
+    ConversationOwner("p", "k", "ann"),
+    ConversationOwner("p", "", "bob"),
+]
 TURN = Turn("c1", "r1", "hello", "tiny", 1_000)
-ANSWER = Answer("hi", "stop", "", {"total": 2}, {"total_ms": 3}, 7, 2, 9, 1_500)
+ANSWER = RecordedAnswer("hi", "stop", "", {"total": 2}, {"total_ms": 3}, 7, 2, 9, 1_500)
 
 
 @pytest.fixture
-def kept(sqlite: Database) -> Conversations:
+def kept(sqlite: Database) -> ConversationStore:
     """Of one database."""
-    return Conversations(sqlite)
+    return ConversationStore(sqlite)
 
 
 async def refused(work: Coroutine[Any, Any, object]) -> tuple[str, str, bool, int | None]:
@@ -46,13 +50,13 @@ BUSY = (
 )
 
 
-async def rows(kept: Conversations, tenant: str = "t") -> list[tuple[Any, ...]]:
+async def rows(kept: ConversationStore, tenant: str = "t") -> list[tuple[Any, ...]]:
     """The messages of c1."""
     found = await kept.messages(tenant, ANN, "c1", 0)
     return [(row.position, row.role, row.content, row.request_id, row.status) for row in found or ()]
 
 
-async def test_a_turn_is_two_rows_and_a_conversation(kept: Conversations):
+async def test_a_turn_is_two_rows_and_a_conversation(kept: ConversationStore):
     """The same request again changes nothing; the next turn comes behind, and the title stays."""
     assert await kept.history("t", ANN, "c1") == []
     said = " what \n is\t" + "x" * 100
@@ -78,7 +82,7 @@ async def test_a_turn_is_two_rows_and_a_conversation(kept: Conversations):
     ]
 
 
-async def test_history_is_what_was_said_once_nothing_runs(kept: Conversations):
+async def test_history_is_what_was_said_once_nothing_runs(kept: ConversationStore):
     """While an answer runs there is none, and no other turn."""
     await kept.open_turn("t", ANN, TURN)
     assert await refused(kept.history("t", ANN, "c1")) == BUSY
@@ -91,7 +95,7 @@ async def test_history_is_what_was_said_once_nothing_runs(kept: Conversations):
 
 
 @pytest.mark.parametrize("other", OTHERS)
-async def test_what_is_anothers_is_unknown(kept: Conversations, other: Owner):
+async def test_what_is_anothers_is_unknown(kept: ConversationStore, other: ConversationOwner):
     """Of another project, key or user; in another tenant the id is free."""
     await kept.open_turn("t", ANN, TURN)
     assert await refused(kept.history("t", other, "c1")) == unknown("c1")
@@ -106,7 +110,7 @@ async def test_what_is_anothers_is_unknown(kept: Conversations, other: Owner):
     assert len(await rows(kept)) == 2
 
 
-async def test_what_is_deleted_is_unknown_to_everybody(kept: Conversations):
+async def test_what_is_deleted_is_unknown_to_everybody(kept: ConversationStore):
     """At once, and once."""
     await kept.open_turn("t", ANN, TURN)
     await kept.open_turn("t", ANN, Turn("c2", "r2", "other", "tiny", 900))
@@ -122,7 +126,7 @@ async def test_what_is_deleted_is_unknown_to_everybody(kept: Conversations):
     assert len(await rows(kept, "u")) == 2
 
 
-async def test_an_answer_is_recorded_once(kept: Conversations):
+async def test_an_answer_is_recorded_once(kept: ConversationStore):
     """Of its tenant and request alone, in the answer's row."""
     for tenant, conversation, request in (("t", "c1", "r1"), ("t", "c2", "r2"), ("u", "c1", "r1")):
         await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
@@ -141,14 +145,16 @@ async def test_an_answer_is_recorded_once(kept: Conversations):
     assert await kept.answer_row("u", "r2") is None
 
 
-async def found(asked: Coroutine[Any, Any, tuple[Message, Owner] | None]) -> tuple[Message, Owner]:
+async def found(
+    asked: Coroutine[Any, Any, tuple[Message, ConversationOwner] | None],
+) -> tuple[Message, ConversationOwner]:
     """It is there."""
     row = await asked
     assert row is not None
     return row
 
 
-async def test_what_runs_is_found_by_its_conversation(kept: Conversations):
+async def test_what_runs_is_found_by_its_conversation(kept: ConversationStore):
     """Of this tenant; of several those that were asked for."""
     for tenant, conversation, request in (("t", "c1", "r1"), ("t", "c2", "r2"), ("u", "c3", "r3")):
         await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
@@ -162,7 +168,7 @@ async def test_what_runs_is_found_by_its_conversation(kept: Conversations):
     assert await kept.running_in("t", ["c2", "c3"]) == set()
 
 
-async def test_a_turn_that_was_refused_is_taken_back(kept: Conversations):
+async def test_a_turn_that_was_refused_is_taken_back(kept: ConversationStore):
     """Both of its rows, and no other's."""
     for tenant, conversation, request in (("t", "c1", "r1"), ("t", "c2", "r2"), ("u", "c1", "r1")):
         await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
@@ -172,7 +178,9 @@ async def test_a_turn_that_was_refused_is_taken_back(kept: Conversations):
     assert await kept.running("t", "c2") is not None
 
 
-async def test_conversations_are_listed_last_used_first(kept: Conversations, monkeypatch: pytest.MonkeyPatch):
+async def test_conversations_are_listed_last_used_first(
+    kept: ConversationStore, monkeypatch: pytest.MonkeyPatch
+):
     """Of one time by their ids; a page goes on exactly where the one before ended."""
     monkeypatch.setattr("server.conversations.store.PAGE_ROWS", 2)
     for id, at in (("a", 10), ("b", 30), ("c", 20), ("d", 20), ("e", 20)):
@@ -185,7 +193,7 @@ async def test_conversations_are_listed_last_used_first(kept: Conversations, mon
     assert PAGE_ROWS == 50
 
 
-async def test_messages_come_by_pages(kept: Conversations, monkeypatch: pytest.MonkeyPatch):
+async def test_messages_come_by_pages(kept: ConversationStore, monkeypatch: pytest.MonkeyPatch):
     """In their order, behind a position."""
     monkeypatch.setattr("server.conversations.store.PAGE_ROWS", 3)
     for number in range(3):

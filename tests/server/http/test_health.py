@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from server.http.health import Health, missing_words
 from tests.server.virtual.loop import passing, played
-from tests.support.watch import Watch
+from tests.support.watch import StubClock
 
 
 class Model(NamedTuple):
@@ -98,7 +98,7 @@ async def test_what_is_missing_has_words(world: World, missing: list[str]):
     assert (await health.healthz(request)).body == b"ok\n"
 
 
-async def test_an_answer_is_kept_for_a_fifth_of_a_second(watch: Watch):
+async def test_an_answer_is_kept_for_a_fifth_of_a_second(watch: StubClock):
     """Also a bad one; asked at once it is looked for once; a gateway that drains does not look."""
     for world in (World(), World(registered=[])):
         health, looks = world.health(), 0

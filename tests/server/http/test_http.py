@@ -12,9 +12,9 @@ from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
 from core.settings import Settings
-from server.access.authorization import Owner, user_of
+from server.access.authorization import ConversationOwner, user_of
 from server.conversations import store
-from server.conversations.store import Answer, Turn
+from server.conversations.store import RecordedAnswer, Turn
 from server.http import conversation_routes
 from server.http.app import routes
 from server.http.health import Health
@@ -127,22 +127,22 @@ async def test_a_page_may_ask_who_is_signed_in(site: Site):
     assert (await site.client.get("/v1/me")).json() == {"tenant": None, "project": None, "user": None}
 
 
-async def _turn(site: Site, owner: Owner, content: str, conversation: str | None = None) -> Turn:
+async def _turn(site: Site, owner: ConversationOwner, content: str, conversation: str | None = None) -> Turn:
     now = now_ms()
     turn = Turn(conversation or uuid7(now), uuid7(now), content, "smollm2", now)
     await site.edge.conversations.open_turn(site.tenant, owner, turn)
     return turn
 
 
-def _answer(text: str) -> Answer:
+def _answer(text: str) -> RecordedAnswer:
     usage = {"input": 3, "cached_input": 0, "output": 2, "total": 5}
     timing = {"queue_ms": 1, "ttft_ms": 2, "total_ms": 3}
-    return Answer(text, "stop", "", usage, timing, 42, 1, 5, now_ms())
+    return RecordedAnswer(text, "stop", "", usage, timing, 42, 1, 5, now_ms())
 
 
 async def test_a_turn_is_stored_listed_and_deleted(site: Site):
     """Title, order, running state, usage and cost of a conversation, as the page shows them."""
-    owner = Owner(site.project, site.key_id, "")
+    owner = ConversationOwner(site.project, site.key_id, "")
     turn = await _turn(site, owner, "  Hello\n there ")
     listed = (await site.client.get("/v1/conversations", headers=site.bearer)).json()
     assert [(row["title"], row["running"]) for row in listed["conversations"]] == [("Hello there", True)]
@@ -168,7 +168,7 @@ async def test_a_turn_is_stored_listed_and_deleted(site: Site):
 
 async def test_conversations_are_their_owners_alone(site: Site, database: Database):
     """Another key, another user and another tenant see nothing, and an id of somebody else's is unknown."""
-    turn = await _turn(site, Owner(site.project, site.key_id, ""), "mine")
+    turn = await _turn(site, ConversationOwner(site.project, site.key_id, ""), "mine")
     _, other_key = await create_key(database, site.tenant, site.project)
     stranger = await create_tenant(database, "globex")
     project = await create_project(database, stranger.tenant_id, "web")
@@ -183,7 +183,7 @@ async def test_conversations_are_their_owners_alone(site: Site, database: Databa
 
 async def test_pages_of_conversations_neither_skip_nor_repeat(site: Site):
     """The cursor goes through 120 conversations, each once, last used first."""
-    owner = Owner(site.project, site.key_id, "")
+    owner = ConversationOwner(site.project, site.key_id, "")
     made = [(await _turn(site, owner, f"number {n}")).conversation for n in range(120)]
     seen: list[str] = []
     cursor = ""
@@ -202,7 +202,7 @@ async def test_pages_of_messages_neither_skip_nor_repeat(site: Site, monkeypatch
     """The cursor goes through a conversation, each message once and in order."""
     for module in (store, conversation_routes):
         monkeypatch.setattr(module, "PAGE_ROWS", 2)
-    owner = Owner(site.project, site.key_id, "")
+    owner = ConversationOwner(site.project, site.key_id, "")
     conversation = None
     for number in range(3):
         turn = await _turn(site, owner, f"{number}?", conversation)

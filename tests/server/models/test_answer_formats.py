@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from billing.tenants import tenancy
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.trials.server import TrialDesk
 from tests.engine.builders import FINGERPRINT
 from tests.server.site import Peer, Site
@@ -36,7 +36,7 @@ async def _trying(gateway: Site) -> AsyncGenerator[None]:  # pyright: ignore[rep
     desk = TrialDesk(gateway.settings, gateway.redis)
     task = asyncio.create_task(desk.serve(Trier(), FINGERPRINT))
     yield
-    await end_tasks([task])
+    await cancel_tasks([task])
 
 
 async def asked(peer: Peer, shape: dict[str, Any]) -> dict[str, Any]:
@@ -65,7 +65,7 @@ async def test_patterns_are_turned_off_by_tenant(gateway: Site):
 
     async def turn(regex: bool) -> None:
         await tenancy.set_tenant(gateway.database, gateway.tenant, regex=regex)
-        await tenancy.tell(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
+        await tenancy.publish_news(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
 
     async with gateway.welcomed() as peer:
         assert (await asked(peer, LIST))["t"] == "accepted"

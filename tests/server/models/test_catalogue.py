@@ -11,7 +11,7 @@ from core.settings import Settings
 from engine.api import ModelRecord
 from server.models import catalogue as module
 from server.models.catalogue import Catalogue
-from tests.support.watch import Watch
+from tests.support.watch import StubClock
 
 MANY = 10_000
 
@@ -64,13 +64,13 @@ def books(monkeypatch: pytest.MonkeyPatch) -> Books:
 
 
 @pytest.fixture
-def catalogue(books: Books, watch: Watch) -> Catalogue:
+def catalogue(books: Books, watch: StubClock) -> Catalogue:
     """A gateway's, whose default is `main`."""
     nothing: Any = None
     return Catalogue(nothing, Settings(model="main"))
 
 
-async def test_models_are_known_for_two_seconds(catalogue: Catalogue, books: Books, watch: Watch):
+async def test_models_are_known_for_two_seconds(catalogue: Catalogue, books: Books, watch: StubClock):
     """Then they are read anew."""
     for passed_ms, read in ((0, 1), (2_000, 1), (1, 2), (2_000, 2), (1, 3)):
         watch.ms += passed_ms
@@ -102,7 +102,7 @@ async def test_the_default_is_the_configured_or_the_only_one(
         await catalogue.resolve(asked)
 
 
-async def test_prices_are_known_for_two_seconds(catalogue: Catalogue, books: Books, watch: Watch):
+async def test_prices_are_known_for_two_seconds(catalogue: Catalogue, books: Books, watch: StubClock):
     """Of each tenant and model; unless the next ones begin before."""
     assert await catalogue.prices("t", "m") == f"1 at {watch.ms}"
     for tenant, model in (("t", "m"), ("t", "n"), ("u", "m"), ("t", "m")):

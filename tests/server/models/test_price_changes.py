@@ -5,7 +5,7 @@ import pytest
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
 from billing.quota.client import Quota
-from billing.tenants.tenancy import PRICES_CHANGED, tell
+from billing.tenants.tenancy import PRICES_CHANGED, publish_news
 from core.clock import now_ms
 from server.models import catalogue
 from tests.server.site import Peer, Site
@@ -39,7 +39,7 @@ async def test_a_version_begins_when_it_says_however_long_a_gateway_keeps_prices
         await wait_until(begun)
         assert await version(gateway, peer) == 2
         await add_version(gateway.database, NewVersion("default", {"*": FlatPrices(6, 6, 6, 0)}))
-        await tell(gateway.redis, "", PRICES_CHANGED)
+        await publish_news(gateway.redis, "", PRICES_CHANGED)
 
         async def told() -> bool:
             return await version(gateway, peer) == 3

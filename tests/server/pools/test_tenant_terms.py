@@ -16,10 +16,10 @@ from core.redis import Client
 from core.settings import Settings
 from engine.api import PoolQueue, PriorityClass, TenantTerms
 from server.pools import tenant_terms as module
-from server.pools.tenant_terms import Terms, terms_of
+from server.pools.tenant_terms import TenantTermsSync, terms_of
 from tests.server.virtual.loop import passed, passing, played
 from tests.support.patience import wait_until
-from tests.support.watch import Watch
+from tests.support.watch import StubClock
 
 POOL = "terms"
 
@@ -33,9 +33,9 @@ def settings(redis_url: str) -> Settings:
 
 
 @pytest.fixture
-def terms(database: Database, redis: Client, settings: Settings) -> Terms:
+def terms(database: Database, redis: Client, settings: Settings) -> TenantTermsSync:
     """A gateway's keeper."""
-    return Terms(database, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings)
+    return TenantTermsSync(database, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings)
 
 
 async def in_the_pool(redis: Client, tenant: str) -> dict[bytes, bytes]:
@@ -44,7 +44,7 @@ async def in_the_pool(redis: Client, tenant: str) -> dict[bytes, bytes]:
 
 
 async def test_terms_and_reserves_are_written_to_the_pool(
-    database: Database, redis: Client, terms: Terms
+    database: Database, redis: Client, terms: TenantTermsSync
 ) -> None:
     """A cap that is taken away again is gone from the pool too."""
     tenant = (await create_tenant(database, "acme")).tenant_id
@@ -62,7 +62,7 @@ async def test_terms_and_reserves_are_written_to_the_pool(
 
 
 async def test_news_bring_them_at_once_and_a_new_redis_gets_all(
-    database: Database, redis: Client, terms: Terms, settings: Settings
+    database: Database, redis: Client, terms: TenantTermsSync, settings: Settings
 ) -> None:
     """The keeper looks every ten minutes here: what comes sooner came by the news."""
     tenant = (await create_tenant(database, "acme")).tenant_id
@@ -77,7 +77,7 @@ async def test_news_bring_them_at_once_and_a_new_redis_gets_all(
 
         await wait_until(lambda: weight_is(2.0))
         await redis.delete(f"{{p:{POOL}}}ten:{tenant}")
-        await Terms(database, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings).apply()
+        await TenantTermsSync(database, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings).apply()
         assert await weight_is(2.0)
     finally:
         running.cancel()
@@ -126,11 +126,11 @@ class World:
         """As billing's."""
         return self.rows
 
-    def keeper(self) -> Terms:
+    def keeper(self) -> TenantTermsSync:
         """A gateway's."""
         world: Any = self
         pools: Any = {name: Pool(self, name) for name in "ab"}
-        return Terms(world, world, pools, SETTINGS)
+        return TenantTermsSync(world, world, pools, SETTINGS)
 
     def told(self) -> list[tuple[Any, ...]]:
         """What was written since it was last asked."""
@@ -168,7 +168,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-async def test_what_is_new_is_written(world: World, watch: Watch):
+async def test_what_is_new_is_written(world: World, watch: StubClock):
     """All to a Redis or a pool that is new, and after a minute."""
     keeper = world.keeper()
     await keeper.apply()
@@ -191,7 +191,7 @@ async def test_what_is_new_is_written(world: World, watch: Watch):
         assert world.told() == ([] if passed_ms > 1 else RESERVES + TERMS)
 
 
-async def test_one_pool_or_tenant_keeps_no_other_from_its_terms(world: World, watch: Watch):
+async def test_one_pool_or_tenant_keeps_no_other_from_its_terms(world: World, watch: StubClock):
     """What could not be written is tried again; what a pool has no room for is said."""
     keeper = world.keeper()
     world.errors["a", "t"] = ResponseError("WRONGTYPE x")
@@ -210,7 +210,7 @@ async def test_one_pool_or_tenant_keeps_no_other_from_its_terms(world: World, wa
         assert world.told() == wrote
 
 
-async def test_a_redis_that_is_away_ends_the_round(world: World, watch: Watch):
+async def test_a_redis_that_is_away_ends_the_round(world: World, watch: StubClock):
     """Nobody's keys are to blame for it."""
     world.errors["a", "t"] = GoneError("x")
     with pytest.raises(GoneError):

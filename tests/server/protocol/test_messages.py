@@ -13,11 +13,11 @@ from server.protocol import messages as m
 from server.protocol.codec import Malformed, Subprotocol, decode, encode
 from server.protocol.codes import HELLO_REFUSED, RETRYABLE, CloseCode, ErrorCode, of_queue, refusal
 
-USAGE = m.Usage(1, UNSET, 2, 3)
+USAGE = m.EndUsage(1, UNSET, 2, 3)
 TIMING = m.Timing(1, 2, 3)
 USAGE_SAID, TIMING_SAID = {"input": 1, "output": 2, "total": 3}, {"queue_ms": 1, "ttft_ms": 2, "total_ms": 3}
 COST_SAID = {"nano": 0, "currency": "USD"}
-BEATS, LIMITS = m.Heartbeat(1, 2), m.WireLimits(1, 2, 3, 4, 5)
+BEATS, LIMITS = m.HeartbeatTimes(1, 2), m.WireLimits(1, 2, 3, 4, 5)
 SAID: list[tuple[m.ServerMessage, dict[str, Any]]] = [
     (
         m.Welcome("s", "c", "r", 9, BEATS, LIMITS, "full", [m.WelcomeRequest("x", "gone", why="late")], 7),
@@ -35,7 +35,7 @@ SAID: list[tuple[m.ServerMessage, dict[str, Any]]] = [
         },
     ),
     (
-        m.Accepted("x", 1, 2, False, "bulk", m.QueuePlace(3, 4)),
+        m.Accepted("x", 1, 2, False, "bulk", m.QueuePosition(3, 4)),
         {
             "t": "accepted",
             "id": "x",

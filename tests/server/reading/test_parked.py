@@ -5,29 +5,29 @@ from typing import Any, cast
 
 import redis.asyncio
 
-from server.context import Edge
-from server.reading.subscriptions import Hub, Name
+from server.context import GatewayContext
+from server.reading.subscriptions import RequestName, Subscriptions
 from tests.engine.builders import START_MS, Pool, append_to, end_entry, pool, request, usage_event
 
 GATEWAY = "g1"
 PARKED_MS = 600_000
 
 
-def hub_of(p: Pool) -> Hub:
+def hub_of(p: Pool) -> Subscriptions:
     """A gateway's, whose requests are due to be looked at whenever it polls."""
     changed = p.settings.model_copy(update={"poll_interval_seconds": 0.0})
     edge = SimpleNamespace(settings=changed, gateway=GATEWAY, redis=p.redis, queues={p.name: p.queue})
-    return Hub(cast(Edge, edge))
+    return Subscriptions(cast(GatewayContext, edge))
 
 
-async def told(hub: Hub) -> None:
+async def told(hub: Subscriptions) -> None:
     """What the pool is being told has arrived."""
     while hub.work:
         for task in hub.work:
             await task
 
 
-async def polled(hub: Hub, p: Pool, times: int) -> None:
+async def polled(hub: Subscriptions, p: Pool, times: int) -> None:
     """So many seconds pass, in each of which the gateway polls, the worker lives and the pool is reaped."""
     poll: Any = hub._poll  # its clock is the test's
     for _ in range(times):
@@ -48,8 +48,8 @@ async def test_once_unparked_by_age_it_stays_in_line_on_a_busy_pool_until_a_work
     hub, parked = hub_of(p), request(gateway=GATEWAY, deadline_ms=deadline)
     at = (parked.tenant, parked.id)
     await p.queue.enqueue(parked)
-    hub.join(Name(p.name, *at), reader)
-    hub.report(Name(p.name, *at), reader, stuck=True)
+    hub.join(RequestName(p.name, *at), reader)
+    hub.report(RequestName(p.name, *at), reader, stuck=True)
     await told(hub)
     assert await p.places(*at) == {"parked"}
     p.clock.advance(PARKED_MS)

@@ -6,7 +6,7 @@ from typing import Any
 
 from core.clock import now_ms
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from tests.server.connection.test_gateway_time import key
 from tests.server.connection.test_gateway_time import model as model
 from tests.server.connection.test_gateway_time import playing as playing
@@ -81,7 +81,7 @@ async def _heard(gateway: VirtualGateway, stuck: bool) -> tuple[Heard, Heard, He
         await of_second.until("end", shared)
         await of_first.until("end", beside)
         await of_third.until("end", apart)
-        await end_tasks(tasks)
+        await cancel_tasks(tasks)
     return of_first.heard[shared], of_second.heard[shared], of_first.heard[beside], of_third.heard[apart]
 
 

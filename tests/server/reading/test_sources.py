@@ -9,17 +9,24 @@ import pytest
 
 from core.errors import Refused
 from core.pools import HOPS_MAX
-from engine.api import Entry, EntryKind, PriorityClass, Status, View, text_hash
+from engine.api import Entry, EntryKind, PriorityClass, ReaderView, RequestStatus, text_hash
 from server.conversations.tables import Message
-from server.protocol.messages import Cost, EndPayload, Timing, Usage
-from server.reading.sources import Opening, Readers, StoredSource, pieces_of, reading_of, stored_opening
-from server.reading.subscriptions import Followed, Name
-from server.session.events import Reading
+from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
+from server.reading.sources import (
+    OpenedRequest,
+    RequestReaders,
+    StoredSource,
+    pieces_of,
+    reading_of,
+    stored_opening,
+)
+from server.reading.subscriptions import FollowedRequest, RequestName
+from server.session.events import ReadableRequest
 
 KIB_16 = 16 * 1024
 
 
-def view(status: Status = Status.RUNNING) -> View:
+def view(status: RequestStatus = RequestStatus.RUNNING) -> ReaderView:
     """A log of epoch 2 with the head at 5."""
     return cast(Any, msgspec.defstruct("Seen", ["status", "epoch", "head"]))(status, 2, 5)
 
@@ -32,20 +39,20 @@ def test_a_reader_goes_on_where_it_is_if_its_log_has_that(
     epoch: int | None, o: int, after: int, snap: str | None
 ):
     """Else from the start, and it forgets what it has."""
-    assert reading_of("r", view(), epoch, o) == Reading("r", 2, after, 5, "running", snap)
+    assert reading_of("r", view(), epoch, o) == ReadableRequest("r", 2, after, 5, "running", snap)
 
 
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (Status.QUEUED, "queued"),
-        (Status.PARKED, "parked"),
-        (Status.MOVING, "running"),
-        (Status.MOVED, "running"),
-        (Status.ENDED, "ended"),
+        (RequestStatus.QUEUED, "queued"),
+        (RequestStatus.PARKED, "parked"),
+        (RequestStatus.MOVING, "running"),
+        (RequestStatus.MOVED, "running"),
+        (RequestStatus.ENDED, "ended"),
     ],
 )
-def test_who_reads_is_not_told_of_a_move(status: Status, said: str):
+def test_who_reads_is_not_told_of_a_move(status: RequestStatus, said: str):
     """It runs, wherever that is."""
     assert reading_of("r", view(status), 2, 0).state == said
 
@@ -67,7 +74,7 @@ def test_a_text_is_cut_in_pieces_of_one_message(text: str, sizes: list[int]):
     assert "".join(pieces) == text
 
 
-def stored(content: str, head: int, **more: Any) -> Opening:
+def stored(content: str, head: int, **more: Any) -> OpenedRequest:
     """The answer of that text, as its row says."""
     facts: Any = {"cost_nano": 5, "code": "", **more}
     row = Message(
@@ -92,7 +99,7 @@ async def test_a_stored_answer_is_a_snap_and_the_last_offsets_of_its_log():
     content = "a" * KIB_16 + "b" * KIB_16 + "c"
     usage, timing = {"prompt": 4, "output": 7, "cached": 1}, {"queue_ms": 2}
     found = stored(content, 90, usage=usage, timing=timing)
-    assert found.reading == Reading("r", 3, 87, 90, "ended", "a" * KIB_16)
+    assert found.reading == ReadableRequest("r", 3, 87, 90, "ended", "a" * KIB_16)
     assert found.priority is PriorityClass.INTERACTIVE
     entries = await found.source.read(0, 99, 0)
     assert entries[:2] == [
@@ -103,7 +110,7 @@ async def test_a_stored_answer_is_a_snap_and_the_last_offsets_of_its_log():
     assert (end.o, end.k, len(entries)) == (90, EntryKind.END, 3)
     assert msgspec.json.decode(end.v, type=EndPayload) == EndPayload(
         reason="stop",
-        usage=Usage(*(usage.get(name, 0) for name in Usage.__struct_fields__)),
+        usage=EndUsage(*(usage.get(name, 0) for name in EndUsage.__struct_fields__)),
         cost=Cost(5, "usd"),
         timing=Timing(*(timing.get(name, 0) for name in Timing.__struct_fields__)),
         h=text_hash(content),
@@ -114,12 +121,12 @@ async def test_a_stored_answer_is_a_snap_and_the_last_offsets_of_its_log():
 async def test_an_answer_without_figures_has_an_end_of_zeros():
     """One whose head is not known takes the offsets that it needs."""
     found = stored("a" * (KIB_16 + 1), 0, code="oom", cost_nano=0)
-    assert found.reading == Reading("r", 3, 1, 3, "ended", "a" * KIB_16)
+    assert found.reading == ReadableRequest("r", 3, 1, 3, "ended", "a" * KIB_16)
     text, end = await found.source.read(1, 99, 0)
     assert (text.o, text.i, end.o) == (2, 0, 3)
     said = msgspec.json.decode(end.v, type=EndPayload)
-    assert (said.usage, said.timing, said.code) == (Usage(0, 0, 0, 0), Timing(0, 0, 0), "oom")
-    assert stored("", 0).reading == Reading("r", 3, 1, 2, "ended", "")
+    assert (said.usage, said.timing, said.code) == (EndUsage(0, 0, 0, 0), Timing(0, 0, 0), "oom")
+    assert stored("", 0).reading == ReadableRequest("r", 3, 1, 2, "ended", "")
 
 
 async def test_a_stored_answer_is_read_after_an_offset():
@@ -135,7 +142,7 @@ class Pools:
 
     def __init__(self) -> None:
         self.views = dict[str, Any]()
-        self.open = list[Followed]()
+        self.open = list[FollowedRequest]()
         self.released = list[tuple[str, str]]()
         self.queues = defaultdict[str, Any](lambda: SimpleNamespace(reader=self.reader))
         self.logs: Any = {}
@@ -143,7 +150,7 @@ class Pools:
         self.quota = SimpleNamespace(directory=self.nothing, release=self.release)
         self.conversations = SimpleNamespace(answer_row=self.nothing)
         self.recorders = SimpleNamespace(give_up=self.nothing)
-        self.readers = Readers(cast(Any, self), cast(Any, self))
+        self.readers = RequestReaders(cast(Any, self), cast(Any, self))
 
     async def nothing(self, *_: object) -> None:
         """What is not there."""
@@ -156,12 +163,12 @@ class Pools:
         """See Hub."""
         return pool in self.views
 
-    def join(self, name: Name, _: object) -> Followed:
+    def join(self, name: RequestName, _: object) -> FollowedRequest:
         """See Hub."""
-        self.open.append(Followed(name))
+        self.open.append(FollowedRequest(name))
         return self.open[-1]
 
-    def leave(self, name: Name, _: object) -> None:
+    def leave(self, name: RequestName, _: object) -> None:
         """See Hub."""
         self.open = [each for each in self.open if each.name != name]
 
@@ -176,20 +183,20 @@ class Pools:
         """See Edge."""
         return order == f"from {pool}"
 
-    async def opened(self) -> Opening | None:
+    async def opened(self) -> OpenedRequest | None:
         """The log of `r`, from the pool `0` on."""
-        return await self.readers.open_log(Name("0", "t", "r"), "hash", None, 0)
+        return await self.readers.open_log(RequestName("0", "t", "r"), "hash", None, 0)
 
 
 def seen(**changed: Any) -> Any:
     """A whole log of the request that was asked for."""
-    usual = {"status": Status.RUNNING, "epoch": 2, "head": 5, "first": 1, "body_hash": "hash"}
+    usual = {"status": RequestStatus.RUNNING, "epoch": 2, "head": 5, "first": 1, "body_hash": "hash"}
     return SimpleNamespace(**{**usual, "priority": PriorityClass.BULK, "dest": "", "order": None, **changed})
 
 
 def moved(pool: int) -> Any:
     """It went on to the next pool."""
-    return seen(status=Status.MOVED, dest=str(pool + 1), order=f"from {pool}")
+    return seen(status=RequestStatus.MOVED, dest=str(pool + 1), order=f"from {pool}")
 
 
 async def test_a_whole_log_is_opened_and_its_epoch_is_known():
@@ -204,7 +211,13 @@ async def test_a_whole_log_is_opened_and_its_epoch_is_known():
 
 @pytest.mark.parametrize(
     "view",
-    [None, seen(first=2), seen(first=6), seen(body_hash="other"), seen(status=Status.MOVED, order="forged")],
+    [
+        None,
+        seen(first=2),
+        seen(first=6),
+        seen(body_hash="other"),
+        seen(status=RequestStatus.MOVED, order="forged"),
+    ],
     ids=["gone", "trimmed", "empty", "another's", "a forged move"],
 )
 async def test_what_is_no_whole_log_of_the_request_is_not_followed(view: Any):

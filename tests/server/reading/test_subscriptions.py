@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from engine.api import Entry, EntryKind, Hint, Status
-from server.reading.subscriptions import POLLS_AT_ONCE_MAX, Followed, Hub, Name
+from engine.api import Entry, EntryKind, Hint, RequestStatus
+from server.reading.subscriptions import POLLS_AT_ONCE_MAX, FollowedRequest, RequestName, Subscriptions
 from tests.support.watch import watch_in_hand
 
 
@@ -27,9 +27,9 @@ class Reader:
         self.breaks += 1
 
 
-def followed(name: str, epoch: int | None) -> tuple[Followed, Reader]:
+def followed(name: str, epoch: int | None) -> tuple[FollowedRequest, Reader]:
     """A request in this incarnation, and who reads it."""
-    found, reader = Followed(Name("p", "t", name)), Reader()
+    found, reader = FollowedRequest(RequestName("p", "t", name)), Reader()
     found.listeners[reader] = reader
     found.holders.add(reader)
     if epoch is not None:
@@ -110,7 +110,7 @@ class Told:
     def __init__(self) -> None:
         self.queue = Queue()
         edge = SimpleNamespace(redis=None, gateway="g", queues={"p": self.queue}, settings=Poll())
-        self.hub = Hub(cast(Any, edge))
+        self.hub = Subscriptions(cast(Any, edge))
 
     async def since(self) -> list[tuple[str, str]]:
         """What the pool was told since the last look; nothing is under way then."""
@@ -121,7 +121,7 @@ class Told:
         return told
 
 
-ONE = Name("p", "t", "r")
+ONE = RequestName("p", "t", "r")
 
 
 async def test_a_pool_is_told_where_that_changes_how_its_readers_stand():
@@ -187,12 +187,12 @@ async def test_a_record_that_is_gone_breaks_its_readers_once():
         return followed.epoch, reader.heads, reader.breaks
 
     assert await looked() == (None, [], 0)
-    told.queue.view = SimpleNamespace(status=Status.RUNNING, epoch=4, ended=False, head=7)
+    told.queue.view = SimpleNamespace(status=RequestStatus.RUNNING, epoch=4, ended=False, head=7)
     assert await looked() == (4, [7], 0)
     told.queue.view = None
     assert await looked() == (None, [7], 1)
     assert await looked() == (None, [7], 1)
-    told.queue.view = SimpleNamespace(status=Status.ENDED, epoch=5, ended=True, head=9)
+    told.queue.view = SimpleNamespace(status=RequestStatus.ENDED, epoch=5, ended=True, head=9)
     assert await looked() == (5, [7, 9], 1)
     assert followed.ended
 
@@ -202,7 +202,7 @@ async def test_hints_are_news_of_the_log_that_is_read():
     told, reader = Told(), Reader()
     followed = told.hub.join(ONE, reader)
     followed.listeners[reader] = reader
-    told.queue.view = SimpleNamespace(status=Status.RUNNING, epoch=2, ended=False, head=0)
+    told.queue.view = SimpleNamespace(status=RequestStatus.RUNNING, epoch=2, ended=False, head=0)
 
     async def hinted(id: str, epoch: int, dest: str = "") -> tuple[list[int], list[tuple[str, str]]]:
         take = told.hub._take  # pyright: ignore[reportPrivateUsage]

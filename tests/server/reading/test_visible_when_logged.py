@@ -9,7 +9,7 @@ import pytest
 import redis.asyncio
 from redis.exceptions import ConnectionError as NoRedisError
 
-from engine.api import Append, AppendCode, Hint, Hints, PoolQueue
+from engine.api import Append, AppendCode, Hint, HintChannel, PoolQueue
 from tests.engine.builders import append_to, end_entry, pool, text, usage_event
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Peer, Site
@@ -68,9 +68,9 @@ async def test_a_word_whose_append_is_under_way_is_seen_by_nobody(
 
 
 @asynccontextmanager
-async def heard(redis: redis.asyncio.Redis, name: str) -> AsyncGenerator[Hints]:
+async def heard(redis: redis.asyncio.Redis, name: str) -> AsyncGenerator[HintChannel]:
     """What a gateway hears of a pool."""
-    hints = Hints(redis, "g1")
+    hints = HintChannel(redis, "g1")
     await hints.follow(name)
     try:
         yield hints

@@ -9,8 +9,16 @@ import httpx
 import pytest
 from redis.asyncio import Redis
 
-from billing.api import Extension, Quota, end_budget, pinned_prices, push_limits, set_budget, set_policy
-from billing.enforcement.limit_settings import announce
+from billing.api import (
+    AllowanceExtension,
+    Quota,
+    end_budget,
+    pinned_prices,
+    push_limits,
+    set_budget,
+    set_policy,
+)
+from billing.enforcement.limit_settings import publish_limits_changed
 from billing.tenants.tenancy import set_tenant
 from billing.wallets import wallets
 from core.clock import now_ms
@@ -18,7 +26,7 @@ from core.database import Database
 from core.settings import Settings
 from server.client import Client, ProtocolError
 from tests.server.site import Peer, Site, running_site
-from tests.support.patience import Lived, patience, pause, wait_until
+from tests.support.patience import LivedTime, patience, pause, wait_until
 
 PROMPT_TOKENS = 24  # "hello" in the template
 CHUNK_TOKENS = 16
@@ -155,7 +163,7 @@ async def test_an_edit_counts_within_a_second_and_forgets_nothing(gateway: Site)
             id = await peer.send()
             return (await peer.hear(id=id))["t"] == "accepted"
 
-        with Lived() as lived:
+        with LivedTime() as lived:
             await wait_until(let_in)
         print(f"the edit counted after {lived}")
         assert (await refusal(peer))["limit"] == 1  # one more, not three
@@ -286,7 +294,7 @@ async def top_up(site: Site, nano: int, name: str) -> None:
     new = wallets.NewGrant(wallets.GrantKind.PAID, nano, name)
     await wallets.grant(site.database, site.tenant, new)
     await push_limits(site.database, site.redis, site.tenant)
-    await announce(site.redis, site.tenant)
+    await publish_limits_changed(site.redis, site.tenant)
 
 
 async def test_little_is_asked_for_the_last_tokens(thrifty: Site, monkeypatch: pytest.MonkeyPatch):
@@ -294,14 +302,16 @@ async def test_little_is_asked_for_the_last_tokens(thrifty: Site, monkeypatch: p
     asked = Counter[str]()
     extend = Quota.extend
 
-    async def counted(quota: Quota, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> Extension:
+    async def counted(
+        quota: Quota, tenant: str, id: str, to_tokens: int, now_ms: int = 0
+    ) -> AllowanceExtension:
         asked[id] += 1
         return await extend(quota, tenant, id, to_tokens, now_ms)
 
     monkeypatch.setattr(Quota, "extend", counted)
     await budget(thrifty, 8 * await cost_of(thrifty, 40))
     async with thrifty.answering(LONG), Client(thrifty.url, thrifty.key) as client:
-        with Lived() as lived:
+        with LivedTime() as lived:
             answers = await asyncio.gather(*(client.send("hello") for _ in range(8)))
             ends = await asyncio.gather(*(answer.end() for answer in answers))
     print(f"{asked.total()} calls for 8 answers in {lived}")
@@ -317,7 +327,7 @@ async def test_a_flood_of_refused_sends_costs_little_and_writes_nothing(gateway:
         await refusal(peer, conversation=None)
         before = {name async for name in gateway.redis.scan_iter("*")}
         sizes = await gateway.redis.dbsize()
-        with Lived() as lived:
+        with LivedTime() as lived:
             for _ in range(FLOOD):
                 await peer.send()
                 assert (await peer.hear())["code"] == "budget_exceeded"

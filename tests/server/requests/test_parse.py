@@ -20,11 +20,11 @@ CONVERSATION = uuid7(NOW_MS - 1)
 AFTER = "cancel_after_ms"
 
 
-def parsed(settings: Settings, id: str = ID, **said: Any) -> parse.Turn:
+def parsed(settings: Settings, id: str = ID, **said: Any) -> parse.ParsedSend:
     """The turn of a send, by default of one short text."""
     if "content" not in said and "messages" not in said:
         said["content"] = "hi"
-    return parse.parse_turn(Send(id, **said), NOW_MS, settings)
+    return parse.parse_send(Send(id, **said), NOW_MS, settings)
 
 
 def refused(code: str, words: str) -> Any:
@@ -293,7 +293,7 @@ def test_a_class_is_lowered_to_what_a_key_may_have():
     """Never raised."""
     interactive, standard, bulk = PriorityClass
     found = {
-        (asked.value, most.value): parse.lowered(asked, most)
+        (asked.value, most.value): parse.capped_priority(asked, most)
         for asked in PriorityClass
         for most in PriorityClass
     }

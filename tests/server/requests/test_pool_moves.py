@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from billing.usage import ENDED_FIELD, UsageEvent, decode, ended_stream
-from engine.api import Control, Moved, Mover
+from engine.api import Control, MigratedTo, Migrator
 from engine.backends.scripted import ScriptedEngine
 from server.client import Client
 from tests.engine.workers import Crew
@@ -29,14 +29,14 @@ class Pools:
 
     site: Site
     crew: Crew
-    mover: Mover
+    mover: Migrator
     engines: list[ScriptedEngine]
 
     async def move(self, id: str, back: bool = False) -> None:
         """Move a request to the other pool, or back."""
         names = (self.site.settings.pool, OTHER)
         source, dest = reversed(names) if back else names
-        assert await self.mover.move(source, self.site.tenant, id, dest) == Moved(dest)
+        assert await self.mover.move(source, self.site.tenant, id, dest) == MigratedTo(dest)
 
     async def says(self, id: str, tokens: int) -> None:
         """Until that many tokens of an answer are logged in the gateway's own pool."""
@@ -60,7 +60,7 @@ async def two_pools(site: Site, step_seconds: float = 0.01) -> AsyncGenerator[Po
     async with AsyncExitStack() as stack:
         for each, engine in zip((site.crew, crew), engines, strict=True):
             await stack.enter_async_context(each.worker(engine))
-        yield Pools(site, crew, Mover(site.redis, site.settings, site.settings.keyring), engines)
+        yield Pools(site, crew, Migrator(site.redis, site.settings, site.settings.keyring), engines)
 
 
 async def test_an_answer_goes_on_in_another_pool_under_its_reader(gateway: Site):
@@ -149,7 +149,7 @@ async def test_a_move_that_hangs_is_a_pause(gateway: Site, monkeypatch: pytest.M
         while min(len(reading.text) for reading in readings) < 20:
             await wire.hear()
         with monkeypatch.context() as patch:
-            patch.setattr(Mover, "_finish", _dies)
+            patch.setattr(Migrator, "_finish", _dies)
             for reading in readings:
                 with pytest.raises(ConnectionError):
                     await pools.move(reading.id)

@@ -6,9 +6,9 @@ from dataclasses import astuple
 import pytest
 
 from core.settings import Settings
-from server.session.duties import Access, Heartbeat
-from server.session.limits import Limits
-from server.session.pending import Underway
+from server.session.duties import AccessTimer, Heartbeat
+from server.session.limits import SessionLimits
+from server.session.pending import PendingRequests
 from tests.server.playbook import LIMITS
 
 SETTINGS = (
@@ -40,7 +40,7 @@ def test_pings_are_a_fifth_of_the_interval_apart_at_most():
 
 def test_access_without_an_end_asks_for_nothing():
     """Nor does it end."""
-    access = Access(60.0)
+    access = AccessTimer(60.0)
     assert access.due() == float("inf")
     assert access.notice(1e9) is None
     assert not access.over(1e9)
@@ -50,12 +50,12 @@ def test_a_session_keeps_to_the_settings(settings: Settings):
     """Milliseconds there, seconds here."""
     given = (1.5, 2_500, 3_500, 4, 5, 6, 7, 8, 9, 10, 11.5, 12.5, 13, 14.5)
     changed = settings.model_copy(update=dict(zip(SETTINGS, given, strict=True)))
-    assert astuple(Limits.of(changed)) == (1.5, 2.5, 3.5, 4, 5, 6, 7, 8, 9, 0.01, 11.5, 12.5, 13, 14.5)
+    assert astuple(SessionLimits.of(changed)) == (1.5, 2.5, 3.5, 4, 5, 6, 7, 8, 9, 0.01, 11.5, 12.5, 13, 14.5)
 
 
 def test_a_detach_is_about_every_attach_before_it():
     """Two under way: neither reads; the next one does, and nothing of them is remembered."""
-    underway = Underway()
+    underway = PendingRequests()
     underway.attach("r")
     underway.attach("r")
     underway.detach("r")
@@ -69,7 +69,7 @@ def test_a_detach_is_about_every_attach_before_it():
 
 def test_a_send_is_under_way_until_each_of_its_kind_is_answered():
     """What was wished before is known to each answer."""
-    underway = Underway()
+    underway = PendingRequests()
     underway.send("r")
     underway.send("r")
     underway.cancel("r")

@@ -61,7 +61,7 @@ def test_a_new_session_is_welcomed_with_its_limits():
     play.effects.popleft()
     welcome = play.message(m.Welcome)
     assert welcome.limits == m.WireLimits(256, 32768, 262144, 16, 131072)
-    assert welcome.heartbeat == m.Heartbeat(25_000, 10_000)
+    assert welcome.heartbeat == m.HeartbeatTimes(25_000, 10_000)
     assert (welcome.resumed, welcome.requests, welcome.now) == ("none", [], 7)
 
 
@@ -72,17 +72,17 @@ SNAPPED = fx.Emit(m.Snap(1, 2, 0, ""))
 @pytest.mark.parametrize(
     ("request_", "resumed", "then"),
     [
-        (ev.Reading("r", 1, 3, 5, "running"), "full", [FOLLOWED, fx.ReadLog("r", 1, 3, 256, 32768)]),
+        (ev.ReadableRequest("r", 1, 3, 5, "running"), "full", [FOLLOWED, fx.ReadLog("r", 1, 3, 256, 32768)]),
         (
-            ev.Reading("r", 2, 0, 5, "running", ""),
+            ev.ReadableRequest("r", 2, 0, 5, "running", ""),
             "partial",
             [FOLLOWED, SNAPPED, fx.ReadLog("r", 2, 0, 256, 32768)],
         ),
-        (ev.Unreadable("r", "not_resumable"), "partial", []),
+        (ev.NotResumed("r", "not_resumable"), "partial", []),
     ],
 )
 def test_a_resumed_session_says_how_much_of_it(
-    request_: ev.Reading | ev.Unreadable, resumed: str, then: list[fx.Effect]
+    request_: ev.ReadableRequest | ev.NotResumed, resumed: str, then: list[fx.Effect]
 ):
     """Full: all go on at o + 1; partial: some start again or are gone."""
     play = Playbook()
@@ -94,14 +94,14 @@ def test_a_resumed_session_says_how_much_of_it(
 
 def test_a_resumed_reading_goes_on_at_the_next_offset():
     """Its part of the log is read after the offset that the client applied."""
-    play = open_session(ev.Reading("r", 1, 3, 5, "running"))
+    play = open_session(ev.ReadableRequest("r", 1, 3, 5, "running"))
     play << fx.Follow("r") << fx.ReadLog("r", 1, 3, 256, 32768)
     play >> ev.LogRead("r", 3, [text(4), text(5)]) << delta(4, 5, "aa")
 
 
 def test_a_snap_comes_before_everything_else_of_its_request():
     """INV-19: Where the client's offsets mean nothing any more."""
-    play = open_session(ev.Reading("r", 2, 4, 5, "ended", "hello"))
+    play = open_session(ev.ReadableRequest("r", 2, 4, 5, "ended", "hello"))
     play << fx.Follow("r") << m.Snap(1, 2, 4, "hello")
     play << fx.ReadLog("r", 2, 4, 256, 32768 - 5)
 
@@ -199,7 +199,7 @@ def test_a_request_with_nothing_in_flight_may_always_send_one_entry():
     """Another request's unread bytes fill the connection; they hold this one back, not off."""
     narrow = replace(LIMITS, connection_bytes=10)
     play = reading_one(limits=narrow)
-    play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("s", 1, 0, 0, "running"))
     play << m.Attached(2, "s", 1, 1, 0, "running") << fx.Follow("s")
     play >> ev.LogGrew("r", [text(1, "x" * 10, 0)], 1) << m.Delta(1, 1, 1, 0, "x" * 10, 1)
     play >> ev.LogGrew("s", [text(1, "y", 0)], 1) << m.Delta(2, 1, 1, 0, "y", 1)
@@ -212,7 +212,7 @@ def test_no_request_takes_the_room_of_the_others():
     nothing."""
     narrow = replace(LIMITS, connection_bytes=100)
     play = reading_one(limits=narrow)
-    play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("s", 1, 0, 0, "running"))
     play << m.Attached(2, "s", 1, 1, 0, "running") << fx.Follow("s")
     play >> ev.LogGrew("r", texts(1, 9, "x" * 10), 9) << m.Delta(1, 1, 5, 0, "x" * 50, 5)
     play.at(1.0) >> ev.LogGrew("s", texts(1, 9, "y" * 10), 9) << m.Delta(2, 1, 5, 0, "y" * 50, 5)
@@ -234,7 +234,7 @@ def test_the_ack_of_the_end_frees_g():
     play.message(m.End)
     play >> m.Ack([(1, 1)]) << fx.Unfollow("r", done=True)
     play >> m.Ack([(1, 1)])
-    play.nothing() >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))
+    play.nothing() >> ev.AttachAllowed(ev.ReadableRequest("s", 1, 0, 0, "running"))
     assert play.message(m.Attached).g == 2
     play << fx.Follow("s")
 
@@ -264,7 +264,7 @@ def test_attach_on_an_attached_id_moves_the_cursor():
     play >> ev.LogGrew("r", texts(1, 3), 3) << delta(1, 3, "aaa")
     play.at(1.0) >> m.Attach("r", 1) << fx.StartAttach("r", None, 1)
     play >> ev.LogGrew("r", [text(4)], 4)
-    play.nothing() >> ev.AttachAllowed(ev.Reading("r", 1, 1, 4, "running"))
+    play.nothing() >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 1, 4, "running"))
     play << m.Attached(1, "r", 1, 2, 4, "running") << fx.Follow("r") << fx.ReadLog("r", 1, 1, 256, 32768)
 
 
@@ -272,7 +272,7 @@ def test_a_read_that_the_cursor_left_is_thrown_away():
     """Its entries are not those that come next; these are asked for once more, and sent once."""
     play = reading_one(head=3) << fx.ReadLog("r", 1, 0, 256, 32768)
     play >> m.Attach("r", 2) << fx.StartAttach("r", None, 2)
-    play >> ev.AttachAllowed(ev.Reading("r", 1, 2, 3, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 2, 3, "running"))
     play.message(m.Attached)
     play << fx.Follow("r") << fx.ReadLog("r", 1, 2, 256, 32768)
     play.nothing() >> ev.LogRead("r", 0, texts(1, 3)) << fx.ReadLog("r", 1, 2, 256, 32768)
@@ -292,8 +292,8 @@ def test_a_dup_on_an_attached_connection_only_repeats_accepted():
     """Its reading goes on undisturbed."""
     play = reading_one()
     send = m.Send("r", content="hi")
-    play >> send << fx.StartTurn(send)
-    play >> ev.TurnAccepted(ev.Reading("r", 1, 0, 5, "running"), True, "interactive")
+    play >> send << fx.StartSend(send)
+    play >> ev.SendAccepted(ev.ReadableRequest("r", 1, 0, 5, "running"), True, "interactive")
     accepted = play.message(m.Accepted)
     assert (accepted.g, accepted.dup) == (1, True)
     play.nothing()
@@ -303,9 +303,9 @@ def test_a_cancel_before_accepted_is_remembered():
     """Answered `pending` at once, done as soon as the request is accepted, and not answered twice."""
     play = open_session()
     send = m.Send("r", content="hi")
-    play >> send << fx.ConfirmResumeToken() << fx.StartTurn(send)
+    play >> send << fx.ConfirmResumeToken() << fx.StartSend(send)
     play >> m.Cancel("r") << m.CancelOk("r", "pending")
-    play >> ev.TurnAccepted(ev.Reading("r", 1, 0, 0, "queued"), False, "interactive")
+    play >> ev.SendAccepted(ev.ReadableRequest("r", 1, 0, 0, "queued"), False, "interactive")
     play.message(m.Accepted)
     play << fx.Follow("r") << fx.StartCancel("r", answer=False)
 
@@ -319,8 +319,8 @@ def test_a_refused_turn_leaves_room():
     play >> m.Send("one more", content="x")
     refused = play.message(m.Error)
     assert (refused.code, refused.scope, refused.limit) == ("rate_limited", "connection", 16)
-    play >> ev.TurnRefused("r0", NO) << m.Error(NO.code, NO.message, False, "send", "r0")
-    play >> m.Send("one more", content="x") << fx.StartTurn(m.Send("one more", content="x"))
+    play >> ev.SendRefused("r0", NO) << m.Error(NO.code, NO.message, False, "send", "r0")
+    play >> m.Send("one more", content="x") << fx.StartSend(m.Send("one more", content="x"))
 
 
 def test_a_refused_attach_ends_the_reading():

@@ -50,10 +50,10 @@ def test_a_welcome_lists_what_is_read_what_is_gone_and_what_has_no_place():
     play = Playbook(TWO)
     play >> hello() << fx.OpenSession(hello())
     play >> opened(
-        ev.Reading("a", 1, 3, 3, "running"),
-        ev.Unreadable("b", "forbidden"),
-        ev.Reading("c", 2, 4, 9, "ended", "text"),
-        ev.Reading("d", 5, 6, 7, "queued"),
+        ev.ReadableRequest("a", 1, 3, 3, "running"),
+        ev.NotResumed("b", "forbidden"),
+        ev.ReadableRequest("c", 2, 4, 9, "ended", "text"),
+        ev.ReadableRequest("d", 5, 6, 7, "queued"),
         resumed=True,
     )
     welcome = play.message(m.Welcome)
@@ -66,13 +66,13 @@ def test_a_welcome_lists_what_is_read_what_is_gone_and_what_has_no_place():
     assert (welcome.resumed, play.session.resumed) == ("partial", "partial")
     play << fx.Follow("a") << fx.Follow("c") << m.Snap(2, 2, 4, "text")
     play << fx.ReadLog("c", 2, 4, 256, 32 * KIB - 4)
-    assert play.measured == [fx.Measure(fx.Measured.REPLAYED_EVENTS, 5)]
+    assert play.measured == [fx.Measure(fx.MeasureKind.REPLAYED_EVENTS, 5)]
 
 
 def test_a_welcome_to_what_was_not_resumed_says_so():
     """Whatever is listed."""
     play = Playbook()
-    play >> hello() >> opened(ev.Unreadable("r", "forbidden"))
+    play >> hello() >> opened(ev.NotResumed("r", "forbidden"))
     play << fx.OpenSession(hello())
     assert play.message(m.Welcome).resumed == "none"
 
@@ -174,14 +174,14 @@ def test_a_send_that_is_known_needs_no_place():
     """One that is under way, and one that is read; any other is refused, and counts for nothing."""
     play = reading_one(limits=TWO)
     send, other = m.Send("s", content="x"), m.Send("t", content="x")
-    play >> send << fx.StartTurn(send)
+    play >> send << fx.StartSend(send)
     play >> other << full("send", "t")
-    play >> send << fx.StartTurn(send)
-    play >> m.Send("r", content="x") << fx.StartTurn(m.Send("r", content="x"))
-    play >> ev.TurnRefused("s", NO) << m.Error(NO.code, NO.message, False, "send", "s")
+    play >> send << fx.StartSend(send)
+    play >> m.Send("r", content="x") << fx.StartSend(m.Send("r", content="x"))
+    play >> ev.SendRefused("s", NO) << m.Error(NO.code, NO.message, False, "send", "s")
     play >> other << full("send", "t")
-    play >> ev.TurnRefused("s", NO) << m.Error(NO.code, NO.message, False, "send", "s")
-    play >> other << fx.StartTurn(other)
+    play >> ev.SendRefused("s", NO) << m.Error(NO.code, NO.message, False, "send", "s")
+    play >> other << fx.StartSend(other)
 
 
 def test_an_attach_that_is_known_needs_no_place():
@@ -189,14 +189,14 @@ def test_an_attach_that_is_known_needs_no_place():
     play = reading_one(limits=TWO)
     send = m.Send("s", content="x")
     play >> m.Attach("t", 0) << fx.StartAttach("t", None, 0)
-    play >> send << fx.StartTurn(send)
+    play >> send << fx.StartSend(send)
     play >> m.Attach("u", 0) << full("attach", "u")
     play >> m.Attach("r", 0) << fx.StartAttach("r", None, 0)
     play >> m.Attach("s", 0) << fx.StartAttach("s", None, 0)
-    play >> ev.AttachAllowed(ev.Reading("t", 1, 0, 0, "running")) << full("attach", "t")
-    play >> ev.AttachAllowed(ev.Reading("r", 1, 0, 0, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("t", 1, 0, 0, "running")) << full("attach", "t")
+    play >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 0, 0, "running"))
     play << m.Attached(1, "r", 1, 1, 0, "running") << fx.Follow("r")
-    play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "queued"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("s", 1, 0, 0, "queued"))
     play << m.Attached(2, "s", 1, 1, 0, "queued") << fx.Follow("s")
 
 
@@ -204,7 +204,7 @@ def test_each_send_under_way_is_counted_once():
     """Of three places one is read, and two are waited for."""
     play = reading_one(limits=replace(LIMITS, requests=3))
     for id in ("s", "t"):
-        play >> m.Send(id, content="x") << fx.StartTurn(m.Send(id, content="x"))
+        play >> m.Send(id, content="x") << fx.StartSend(m.Send(id, content="x"))
     play >> m.Send("u", content="x")
     assert play.message(m.Error).limit == 3
 
@@ -212,7 +212,7 @@ def test_each_send_under_way_is_counted_once():
 def test_each_attach_is_counted_by_what_is_read():
     """Two are read: a third is refused at once."""
     play = reading_one(limits=TWO)
-    play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("s", 1, 0, 0, "running"))
     play << m.Attached(2, "s", 1, 1, 0, "running") << fx.Follow("s")
     play >> m.Attach("t", 0) << full("attach", "t")
 
@@ -227,7 +227,7 @@ def test_a_refused_attach_that_was_asked_for_says_so():
 def test_what_is_not_read_any_more_is_not_gone_on_with():
     """The log was replaced, and the client had left."""
     play = open_session()
-    play >> ev.AttachAllowed(ev.Reading("r", 1, 0, 0, "running"), asked=False)
+    play >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 0, 0, "running"), asked=False)
     play >> ev.AttachRefused("r", NO, asked=False)
     play.nothing()
 
@@ -236,7 +236,7 @@ def test_a_cancel_of_what_is_read_is_done_at_once():
     """Also while the same send is under way again; before it was accepted, it waits."""
     play = reading_one()
     send = m.Send("r", content="hi")
-    play >> send << fx.StartTurn(send)
+    play >> send << fx.StartSend(send)
     play >> m.Cancel("r") << fx.StartCancel("r")
     play >> m.Cancel("s") << fx.StartCancel("s")
     play >> ev.CancelAnswered("r", "running") << m.CancelOk("r", "running")
@@ -247,13 +247,13 @@ def test_accepted_says_the_place_in_line():
     """The front, with no wait and no quota, where nothing else is known."""
     play = open_session()
     play >> m.Send("r", content="x")
-    play >> ev.TurnAccepted(ev.Reading("r", 4, 0, 0, "queued"), False, "batch")
+    play >> ev.SendAccepted(ev.ReadableRequest("r", 4, 0, 0, "queued"), False, "batch")
     play >> m.Send("s", content="x")
-    play >> ev.TurnAccepted(ev.Reading("s", 4, 0, 0, "queued"), False, "batch", 3, 40)
-    play << fx.ConfirmResumeToken() << fx.StartTurn(m.Send("r", content="x"))
-    play << m.Accepted("r", 1, 4, False, "batch", m.QueuePlace(0, 0)) << fx.Follow("r")
-    play << fx.StartTurn(m.Send("s", content="x"))
-    play << m.Accepted("s", 2, 4, False, "batch", m.QueuePlace(3, 40)) << fx.Follow("s")
+    play >> ev.SendAccepted(ev.ReadableRequest("s", 4, 0, 0, "queued"), False, "batch", 3, 40)
+    play << fx.ConfirmResumeToken() << fx.StartSend(m.Send("r", content="x"))
+    play << m.Accepted("r", 1, 4, False, "batch", m.QueuePosition(0, 0)) << fx.Follow("r")
+    play << fx.StartSend(m.Send("s", content="x"))
+    play << m.Accepted("s", 2, 4, False, "batch", m.QueuePosition(3, 40)) << fx.Follow("s")
 
 
 # Readings
@@ -271,7 +271,7 @@ def test_a_detach_gives_the_connection_its_bytes_back():
     """And the others have a larger share of it."""
     play = reading_one(limits=replace(LIMITS, connection_bytes=120))
     for g, id in ((2, "s"), (3, "t")):
-        play >> ev.AttachAllowed(ev.Reading(id, 1, 0, 0, "running"))
+        play >> ev.AttachAllowed(ev.ReadableRequest(id, 1, 0, 0, "running"))
         play << m.Attached(g, id, 1, 1, 0, "running") << fx.Follow(id)
     play >> ev.LogGrew("r", texts(1, 4, "x" * 10), 4) << m.Delta(1, 1, 4, 0, "x" * 40, 4)
     assert play.session.in_flight() == 40
@@ -293,7 +293,7 @@ def test_a_message_that_is_no_text_counts_64_bytes():
 def test_the_stream_that_is_due_first_sets_the_timer():
     """Whichever of them it is."""
     play = reading_one()
-    play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("s", 1, 0, 0, "running"))
     play << m.Attached(2, "s", 1, 1, 0, "running") << fx.Follow("s")
     play >> ev.LogGrew("r", [text(1)], 1) << delta(1, 1, "a")
     play >> ev.LogGrew("r", [text(2)], 2)
@@ -318,7 +318,7 @@ def test_what_a_session_measures():
     play >> ev.LogGrew("r", texts(1, 5), 5) << delta(1, 5, "aaaaa")
     play >> m.Ack([(1, 2)]) >> m.Ack([(1, 5)])
     play >> m.Attach("r", 3) << fx.StartAttach("r", None, 3)
-    play >> ev.AttachAllowed(ev.Reading("r", 1, 3, 5, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 3, 5, "running"))
     play << m.Attached(1, "r", 1, 4, 5, "running") << fx.Follow("r") << fx.ReadLog("r", 1, 3, 256, 32 * KIB)
     assert [(each.what.value, each.value) for each in play.measured] == [
         ("ack_lag_events", 5),
@@ -331,7 +331,7 @@ def test_what_a_session_measures():
 def test_a_request_without_room_asks_for_one_byte_at_least():
     """With nothing in flight one entry goes, however full the connection is."""
     play = reading_one(limits=replace(LIMITS, connection_bytes=10))
-    play >> ev.AttachAllowed(ev.Reading("s", 1, 0, 0, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("s", 1, 0, 0, "running"))
     play << m.Attached(2, "s", 1, 1, 0, "running") << fx.Follow("s")
     play >> ev.LogGrew("r", [text(1, "x" * 10)], 1) << m.Delta(1, 1, 1, 0, "x" * 10, 1)
     play >> ev.LogGrew("s", [], 1) << fx.ReadLog("s", 1, 0, 256, 1)

@@ -32,7 +32,7 @@ def test_a_reader_that_is_shut_for_two_seconds_is_told_so():
     play << m.Event(1, "paused")
     play.nothing() >> m.Ack([(1, 2)]) << fx.ReadLog("r", 1, 2, 2, 32 * 1024)
     play >> ev.LogRead("r", 2, [text(3)]) << m.Event(1, "unpaused") << m.Delta(1, 3, 3, 2, "a", 3)
-    assert fx.Measure(fx.Measured.STALL_SECONDS, 2.0) in play.measured
+    assert fx.Measure(fx.MeasureKind.STALL_SECONDS, 2.0) in play.measured
 
 
 def test_after_a_pause_merges_are_larger_until_the_head_is_reached():
@@ -64,11 +64,11 @@ def test_no_ack_for_thirty_seconds_makes_a_reader_stuck_and_one_ack_frees_it():
     play.fire() << m.Event(1, "paused")
     play.nothing().fire()
     assert play.now == 30.0
-    play << fx.Report("r", stuck=True)
+    play << fx.ReportReader("r", stuck=True)
     (
         play.nothing()
         >> m.Ack([(1, 1)])
-        << fx.Report("r", stuck=False)
+        << fx.ReportReader("r", stuck=False)
         << fx.ReadLog("r", 1, 2, 1, 32 * 1024 - 2)
     )
 
@@ -79,7 +79,7 @@ def test_an_open_window_does_not_hide_a_reader_that_acks_nothing():
     play >> ev.LogGrew("r", [text(1)], 1) << m.Delta(1, 1, 1, 0, "a", 1)
     play.nothing().fire()
     assert play.now == 30.0
-    play << fx.Report("r", stuck=True)
+    play << fx.ReportReader("r", stuck=True)
 
 
 def test_a_paused_reader_is_stuck_once_it_is_many_tokens_behind():
@@ -87,7 +87,7 @@ def test_a_paused_reader_is_stuck_once_it_is_many_tokens_behind():
     play = shut_at_zero()
     play.fire() << m.Event(1, "paused")
     play >> ev.LogGrew("r", [text(4, i=4_096)], 4)
-    play.nothing() >> ev.LogGrew("r", [text(5, i=4_097)], 5) << fx.Report("r", stuck=True)
+    play.nothing() >> ev.LogGrew("r", [text(5, i=4_097)], 5) << fx.ReportReader("r", stuck=True)
 
 
 def test_a_reader_that_acks_everything_is_never_stuck():
@@ -107,7 +107,7 @@ def test_a_repeated_ack_is_no_sign_of_life():
     play >> m.Ack([(1, 1)])
     play << fx.ReadLog("r", 1, 2, 1, 32 * 1024 - 2) >> ev.LogRead("r", 2, [text(3)])
     play << m.Delta(1, 3, 3, 2, "a", 3)
-    play.fire() << fx.Report("r", stuck=True)
+    play.fire() << fx.ReportReader("r", stuck=True)
     play >> m.Ack([(1, 1)])
     play.nothing()
 
@@ -156,7 +156,7 @@ def test_a_drain_asks_first_and_closes_at_its_deadline():
     play = reading_one(limits=PATIENT)
     play >> ev.DrainStarted(5_000) << m.GoAway("drain", 5_000)
     play.nothing() >> ev.LogGrew("r", [text(1)], 1) << m.Delta(1, 1, 1, 0, "a", 1)
-    play >> m.Send("s", content="hi") << fx.StartTurn(m.Send("s", content="hi"))
+    play >> m.Send("s", content="hi") << fx.StartSend(m.Send("s", content="hi"))
     play.nothing().fire() << fx.Unfollow("r", done=False) << fx.Close(CloseCode.DRAIN)
     assert play.now == 5.0
 

@@ -12,9 +12,9 @@ from tests.server.playbook import open_session, reading_one, text
 def test_what_is_detached_before_it_is_accepted_is_not_read():
     """`accepted` comes, and nothing after it; the place is free."""
     play = open_session()
-    play >> m.Send("r", content="hi") << fx.ConfirmResumeToken() << fx.StartTurn(m.Send("r", content="hi"))
+    play >> m.Send("r", content="hi") << fx.ConfirmResumeToken() << fx.StartSend(m.Send("r", content="hi"))
     play >> m.Detach("r")
-    play >> ev.TurnAccepted(ev.Reading("r", 1, 0, 0, "queued"), False, "interactive")
+    play >> ev.SendAccepted(ev.ReadableRequest("r", 1, 0, 0, "queued"), False, "interactive")
     assert play.message(m.Accepted).g == 1
     play.nothing() >> ev.LogGrew("r", [text(1)], 1)
     play.nothing()
@@ -25,8 +25,8 @@ def test_an_attach_that_is_detached_before_its_answer_reads_nothing():
     play = open_session()
     play >> m.Attach("r", 0) << fx.ConfirmResumeToken() << fx.StartAttach("r", None, 0)
     play >> m.Detach("r") >> m.Attach("r", 3) << fx.StartAttach("r", None, 3)
-    play >> ev.AttachAllowed(ev.Reading("r", 1, 0, 3, "running"))
-    play.nothing() >> ev.AttachAllowed(ev.Reading("r", 1, 3, 3, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 0, 3, "running"))
+    play.nothing() >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 3, 3, "running"))
     play << m.Attached(1, "r", 1, 4, 3, "running") << fx.Follow("r")
 
 
@@ -35,6 +35,6 @@ def test_the_first_delta_after_an_attach_goes_at_once():
     play = reading_one()
     play >> ev.LogGrew("r", [text(1)], 1) << m.Delta(1, 1, 1, 0, "a", 1)
     play >> m.Attach("r", 0) << fx.StartAttach("r", None, 0)
-    play >> ev.AttachAllowed(ev.Reading("r", 1, 0, 1, "running"))
+    play >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 0, 1, "running"))
     play << m.Attached(1, "r", 1, 1, 1, "running") << fx.Follow("r") << fx.ReadLog("r", 1, 0, 256, 32 * 1024)
     play >> ev.LogRead("r", 0, [text(1)]) << m.Delta(1, 1, 1, 0, "a", 1)

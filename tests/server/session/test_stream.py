@@ -6,20 +6,22 @@ import pytest
 
 from engine.api import Entry
 from server.protocol.messages import Delta
-from server.session.backpressure import Climbed, Ladder
-from server.session.limits import Limits
-from server.session.stream import Pace, Stream
-from server.session.window import ConnectionWindow, Window
+from server.session.backpressure import Backpressure, BackpressureChange
+from server.session.limits import SessionLimits
+from server.session.stream import DeltaPace, Stream
+from server.session.window import ConnectionWindow, RequestWindow
 from tests.server.playbook import LIMITS, delta, end, text, texts
 
 KIB = 1024
-PACE = Pace(0.02)
+PACE = DeltaPace(0.02)
 
 
-def stream(events: int = 256, size: int = 32 * KIB, pace: Pace = PACE, limits: Limits = LIMITS) -> Stream:
+def stream(
+    events: int = 256, size: int = 32 * KIB, pace: DeltaPace = PACE, limits: SessionLimits = LIMITS
+) -> Stream:
     """The reading of `r` with a window of so many events and bytes."""
-    window = Window(ConnectionWindow(128 * KIB), events, size)
-    return Stream(1, "r", 1, window, pace, Ladder(limits))
+    window = RequestWindow(ConnectionWindow(128 * KIB), events, size)
+    return Stream(1, "r", 1, window, pace, Backpressure(limits))
 
 
 def sent(reading: Stream, entries: list[Entry], now: float = 0.0) -> list[object]:
@@ -131,7 +133,7 @@ def test_the_pace_slows_a_second_after_the_first_delta_for_who_asked_for_it(
     batch: bool, after: float, wait: float
 ):
     """To 40 ms."""
-    reading = stream(pace=Pace(0.02, batch))
+    reading = stream(pace=DeltaPace(0.02, batch))
     sent(reading, [text(1)], 7.0)
     sent(reading, [text(2)], 7.0 + after)
     sent(reading, [text(3)], 7.0 + after)
@@ -154,7 +156,7 @@ def test_who_has_caught_up_reads_at_the_usual_pace_again():
     """250 ms apart only until the head of the log."""
     reading = stream(events=2)
     sent(reading, texts(1, 3), 1.0)
-    assert reading.climb(3.0) == Climbed(paused=True, stuck=False)
+    assert reading.climb(3.0) == BackpressureChange(paused=True, stuck=False)
     reading.ack(2, 4.0)
     reading.opened()
     assert [type(each).__name__ for each in sent(reading, [text(3)], 4.0)] == ["Event", "Delta"]
@@ -175,16 +177,16 @@ def test_a_reader_is_as_far_behind_as_the_tokens_it_has_not_acknowledged():
     sent(reading, texts(1, 6))
     reading.ack(6, 0.0)
     sent(reading, texts(7, 13), 1.0)
-    assert reading.climb(3.0) == Climbed(paused=True, stuck=False)
+    assert reading.climb(3.0) == BackpressureChange(paused=True, stuck=False)
     reading.offer([text(14)], 0, 3.0)
-    assert reading.climb(3.0) == Climbed(paused=False, stuck=True)
+    assert reading.climb(3.0) == BackpressureChange(paused=False, stuck=True)
 
 
 def test_an_answer_of_no_tokens_leaves_nobody_behind():
     """Not even where none at all may be missing."""
     reading = stream(events=0, limits=replace(LIMITS, stuck_tokens=0))
     assert sent(reading, [end(1)]) == []
-    assert reading.climb(2.0) == Climbed(paused=True, stuck=False)
+    assert reading.climb(2.0) == BackpressureChange(paused=True, stuck=False)
 
 
 def test_reading_from_another_place_begins_anew():

@@ -5,7 +5,7 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.session.window import ConnectionWindow, Window
+from server.session.window import ConnectionWindow, RequestWindow
 
 EVENTS, BYTES, CONNECTION = 8, 100, 150
 
@@ -16,7 +16,7 @@ def test_windows_hold_under_any_order_of_sends_and_acks(seed: int):
     """Unacked bytes are those in flight; only a single entry with nothing in flight may pass a window."""
     rng = random.Random(seed)
     connection = ConnectionWindow(CONNECTION)
-    windows = [Window(connection, EVENTS, BYTES) for _ in range(3)]
+    windows = [RequestWindow(connection, EVENTS, BYTES) for _ in range(3)]
     flying: list[list[tuple[int, int]]] = [[] for _ in windows]
     for _ in range(60):
         at = rng.randrange(len(windows))
@@ -45,7 +45,7 @@ def test_windows_hold_under_any_order_of_sends_and_acks(seed: int):
 
 def test_acks_are_cumulative_and_absolute():
     """An old one changes nothing, a newer one covers all before it."""
-    window = Window(ConnectionWindow(1000), 10, 1000)
+    window = RequestWindow(ConnectionWindow(1000), 10, 1000)
     for o in (1, 2, 3):
         window.count(o, 10)
     assert window.ack(2)
@@ -55,12 +55,12 @@ def test_acks_are_cumulative_and_absolute():
 
 def test_a_window_of_no_events_lets_nothing_through():
     """0 pauses, even with nothing in flight."""
-    assert not Window(ConnectionWindow(1000), 0, 1000).fits(1, 1)
+    assert not RequestWindow(ConnectionWindow(1000), 0, 1000).fits(1, 1)
 
 
 def test_a_fresh_window_has_sent_nothing():
     """So that nothing may be acknowledged."""
-    window = Window(ConnectionWindow(1000), 10, 1000)
+    window = RequestWindow(ConnectionWindow(1000), 10, 1000)
     assert (window.sent, window.sent_most, window.acked, window.tokens_acked) == (0, 0, 0, 0)
     assert window.ack(0)
     assert not window.ack(1)
@@ -69,7 +69,7 @@ def test_a_fresh_window_has_sent_nothing():
 def test_what_was_in_flight_before_a_restart_is_nobodys():
     """Its bytes are given back once, and the farthest offset that was ever sent is known."""
     connection = ConnectionWindow(1000)
-    window = Window(connection, 10, 1000)
+    window = RequestWindow(connection, 10, 1000)
     window.count(3, 10, tokens=30)
     window.restart(1)
     assert (window.sent, window.sent_most, window.acked, connection.unacked) == (1, 3, 1, 0)
@@ -88,7 +88,7 @@ def test_what_was_in_flight_before_a_restart_is_nobodys():
 def test_room_is_what_is_left_and_never_negative():
     """Also where a window was made smaller, or more was sent than it lets through."""
     connection = ConnectionWindow(100)
-    window = Window(connection, 10, 60)
+    window = RequestWindow(connection, 10, 60)
     assert (connection.share(), connection.room(), window.bytes_room()) == (100, 100, 60)
     connection.requests = 1
     assert connection.share() == 100
@@ -107,7 +107,7 @@ def test_room_is_what_is_left_and_never_negative():
 def test_the_connection_has_room_for_no_more_than_all_of_it():
     """Whatever a request's own window would let through."""
     connection = ConnectionWindow(100)
-    one, other = Window(connection, 10, 100), Window(connection, 10, 100)
+    one, other = RequestWindow(connection, 10, 100), RequestWindow(connection, 10, 100)
     one.count(1, 80)
     other.count(1, 10)
     assert (other.bytes_room(), other.fits(1, 10), other.fits(1, 11)) == (10, True, False)

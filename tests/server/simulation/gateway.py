@@ -17,7 +17,7 @@ from server.protocol.codec import Subprotocol
 from server.protocol.codes import CloseCode, ErrorCode, refusal
 from server.session import effects as fx
 from server.session import events as ev
-from server.session.limits import Limits
+from server.session.limits import SessionLimits
 from server.session.machine import Session, SessionState
 from tests.server.simulation.pool import Pool
 from tests.server.simulation.witness import Witness
@@ -82,7 +82,7 @@ class Connection:
     """One connection's machine, and what its shell holds for it."""
 
     def __init__(
-        self, name: str, pool: Pool, sessions: Sessions, limits: Limits, clock: Callable[[], float]
+        self, name: str, pool: Pool, sessions: Sessions, limits: SessionLimits, clock: Callable[[], float]
     ) -> None:
         self.name = name
         self.limits = limits
@@ -150,7 +150,7 @@ class Connection:
         self._staged = dict(job.staged)
         self.feed(answer)
         self._staged.clear()
-        if isinstance(answer, ev.TurnAccepted) and answer.reading.id in self.following and self.record:
+        if isinstance(answer, ev.SendAccepted) and answer.reading.id in self.following and self.record:
             self.record.open_ids.add(answer.reading.id)
 
     def answer_all(self) -> None:
@@ -189,7 +189,7 @@ class Connection:
             case fx.EndSession():
                 if self.record is not None:
                     self._sessions.forget(self.record.name)
-            case fx.Report(id, stuck):
+            case fx.ReportReader(id, stuck):
                 (self.stuck.add if stuck else self.stuck.discard)(id)
             case fx.ConfirmResumeToken() | fx.Measure():
                 pass
@@ -206,10 +206,10 @@ class Connection:
         match job.effect:
             case fx.OpenSession(hello):
                 return self._opened(job, hello)
-            case fx.StartTurn(message):
+            case fx.StartSend(message):
                 fresh = self._pool.start(message.id)
                 reading, job.staged[message.id] = self._pool.open(message.id, None, 0)
-                return ev.TurnAccepted(reading, not fresh, "interactive")
+                return ev.SendAccepted(reading, not fresh, "interactive")
             case fx.StartAttach(id, epoch, o):
                 reading, job.staged[id] = self._pool.open(id, epoch, o)
                 return ev.AttachAllowed(reading)
@@ -246,8 +246,8 @@ class Connection:
 
     def _refused(self, effect: Any, refused: Refused) -> ev.Event | None:
         match effect:
-            case fx.StartTurn(message):
-                return ev.TurnRefused(message.id, refused.refusal)
+            case fx.StartSend(message):
+                return ev.SendRefused(message.id, refused.refusal)
             case fx.StartAttach(id):
                 return ev.AttachRefused(id, refused.refusal)
             case fx.ReadLog(id) | fx.Reopen(id):
@@ -261,14 +261,14 @@ class Connection:
         self.record, resumed = self._sessions.open(resume.token, self)
         named = {request.id for request in resume.requests}
         others = [m.ResumeRequest(id) for id in sorted(self.record.open_ids - named)]
-        requests: list[ev.Reading | ev.Unreadable] = []
+        requests: list[ev.ReadableRequest | ev.NotResumed] = []
         for request in [*resume.requests, *others]:
             try:
                 reading, job.staged[request.id] = self._pool.open(request.id, request.epoch, request.o)
                 requests.append(reading)
             except Refused:
                 if request.epoch is not None:
-                    requests.append(ev.Unreadable(request.id, "not_resumable"))
+                    requests.append(ev.NotResumed(request.id, "not_resumable"))
         token = f"{self.record.name}.{self.record.number}"
         return ev.Opened(self.record.name, self.name, token, 2**40, resumed, tuple(requests), 7)
 

@@ -10,13 +10,23 @@ from typing import Any, cast
 import msgspec
 
 from core.errors import Refused
-from engine.api import Control, Entry, EntryKind, Order, PriorityClass, Status, View, text_hash, visible_text
+from engine.api import (
+    Control,
+    Entry,
+    EntryKind,
+    MigrationOrder,
+    PriorityClass,
+    ReaderView,
+    RequestStatus,
+    text_hash,
+    visible_text,
+)
 from server.conversations.tables import Message
-from server.protocol.messages import Cost, EndPayload, Timing, Usage
+from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
 from server.reading.sources import not_resumable, reading_of, stored_opening
-from server.session.events import Reading
+from server.session.events import ReadableRequest
 
-USAGE = Usage(7, 0, 5, 12)
+USAGE = EndUsage(7, 0, 5, 12)
 TIMING = Timing(1, 2, 3)
 
 
@@ -38,7 +48,7 @@ class Log:
     def __init__(self, id: str) -> None:
         self.id = id
         self.versions = [Version(1)]
-        self.state = Status.QUEUED
+        self.state = RequestStatus.QUEUED
         self.stored: list[Entry] | None = None
         self.gone = False
         self.runs = 0
@@ -73,8 +83,8 @@ class Log:
 
     def run(self) -> None:
         """An engine takes it."""
-        if self.state is Status.QUEUED:
-            self.state, self.runs = Status.RUNNING, self.runs + 1
+        if self.state is RequestStatus.QUEUED:
+            self.state, self.runs = RequestStatus.RUNNING, self.runs + 1
             self.append(EntryKind.RUNNING)
 
     def end(self, reason: str = "stop") -> None:
@@ -82,7 +92,7 @@ class Log:
         h = text_hash(visible_text(self.now.entries))
         payload = EndPayload(reason, USAGE, Cost(5, "usd"), TIMING, h)
         self.append(EntryKind.END, value=msgspec.json.encode(payload))
-        self.state = Status.ENDED
+        self.state = RequestStatus.ENDED
 
     def retract(self, p: int) -> None:
         """Take the text from a position on back: same offsets, without it."""
@@ -103,7 +113,7 @@ class Log:
         """What a reader of the stored answer gets after its snap."""
         return stored_opening(self.id, self._row()).source._entries  # pyright: ignore  (no other door)
 
-    def stored_reading(self) -> Reading:
+    def stored_reading(self) -> ReadableRequest:
         """Where a reader of the stored answer begins."""
         return stored_opening(self.id, self._row()).reading
 
@@ -150,7 +160,7 @@ class Pool:
         self.logs[id] = Log(id)
         return True
 
-    def open(self, id: str, epoch: int | None, o: int) -> tuple[Reading, bool]:
+    def open(self, id: str, epoch: int | None, o: int) -> tuple[ReadableRequest, bool]:
         """A request for a reader who applied `o` of that epoch, and whether it is live. Raises Refused."""
         log = self.logs.get(id)
         if log is None or (log.gone and log.stored is None):
@@ -159,11 +169,11 @@ class Pool:
             return log.stored_reading(), False
         return reading_of(id, self.view(log), epoch, o), True
 
-    def view(self, log: Log) -> View:
+    def view(self, log: Log) -> ReaderView:
         """What the pool tells of a log."""
-        return View(
+        return ReaderView(
             log.state, log.now.epoch, log.head, 0, Control(0), "", 0, log.ended, 1, "",
-            PriorityClass.INTERACTIVE, True, "", Order("", 0, 0, b""),
+            PriorityClass.INTERACTIVE, True, "", MigrationOrder("", 0, 0, b""),
         )  # fmt: skip
 
     def read(self, id: str, after: int, entries_max: int, bytes_max: int) -> list[Entry]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from engine.api import Entry, EntryKind
 from server.protocol import messages as m
-from server.session.limits import DELTA_BYTES_MAX, Limits
+from server.session.limits import DELTA_BYTES_MAX, SessionLimits
 from tests.server.simulation.pool import Log, Pool
 
 OTHER_BYTES = 64
@@ -44,7 +44,7 @@ class Cursor:
 class Witness:
     """One connection's frames, in the order they were sent. A violation is an AssertionError."""
 
-    def __init__(self, pool: Pool, limits: Limits) -> None:
+    def __init__(self, pool: Pool, limits: SessionLimits) -> None:
         self._pool = pool
         self._limits = limits
         self._window = m.WindowRequest()

@@ -10,7 +10,7 @@ from engine.api import EntryKind
 from server.protocol.codes import CloseCode
 from server.session import effects as fx
 from server.session import events as ev
-from server.session.limits import Limits
+from server.session.limits import SessionLimits
 from tests.server.simulation.gateway import Connection, Job, Sessions
 from tests.server.simulation.pool import Log, Pool
 
@@ -22,9 +22,9 @@ HAPPENED = [EntryKind.MOVED, EntryKind.PARKED, EntryKind.RESUMED]
 picks = st.integers(0, 7)
 
 
-def limits_of(events: int, size: int, connection: int, hello_seconds: float = 10.0) -> Limits:
+def limits_of(events: int, size: int, connection: int, hello_seconds: float = 10.0) -> SessionLimits:
     """Small windows, so that they are met all the time."""
-    return Limits(
+    return SessionLimits(
         hello_seconds=hello_seconds,
         heartbeat_interval=25.0,
         heartbeat_timeout=10.0,
@@ -41,7 +41,7 @@ def limits_of(events: int, size: int, connection: int, hello_seconds: float = 10
 class World(RuleBasedStateMachine):
     """What happens to requests and gateways, whoever reads."""
 
-    def begin_world(self, limits: Limits) -> None:
+    def begin_world(self, limits: SessionLimits) -> None:
         """Nothing has happened yet."""
         self.now = 1000.0
         self.limits = limits

@@ -14,15 +14,15 @@ import msgspec
 
 from billing.api import KEY_REVOKED, ControlNews
 from core.settings import Settings
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import Hint, ModelRecord
 from server import main
-from server.access.rates import Rates
-from server.connection.registry import Door
-from server.connection.websocket import WIRE, Listener
-from server.context import Edge
+from server.access.rates import CallRates
+from server.connection.registry import ConnectionRegistry
+from server.connection.websocket import WIRE, SocketListener
+from server.context import GatewayContext
 from server.http.health import Health
-from server.reading.subscriptions import Hub
+from server.reading.subscriptions import Subscriptions
 from tests.engine.builders import FINGERPRINT
 from tests.server.virtual.pool import Held, MemoryPool
 from tests.server.virtual.redis import MemoryRedis
@@ -50,7 +50,7 @@ class Wire:
     def __init__(self) -> None:
         self.heard: asyncio.Queue[str | bytes | int] = asyncio.Queue()
         self.closed: int | None = None
-        self._listener: Listener | None = None
+        self._listener: SocketListener | None = None
         self._unread: list[str | bytes] = []
         self._held = False
 
@@ -80,7 +80,7 @@ class Wire:
         """See server.connection.websocket.Wire."""
         self.close(code)
 
-    def hand_over(self, listener: Listener) -> None:
+    def hand_over(self, listener: SocketListener) -> None:
         """See server.connection.websocket.Wire."""
         self._listener = listener
         self._read_on()
@@ -144,7 +144,7 @@ class VirtualGateway:
     quota: MemoryQuota
     conversations: MemoryConversations
     pool: MemoryPool
-    door: Door
+    door: ConnectionRegistry
     health: Health
     app: Any
     draining: "asyncio.Task[None] | None" = None
@@ -215,7 +215,7 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
     parts = {
         "settings": settings,
         "gateway": "g1",
-        "rates": Rates(settings),
+        "rates": CallRates(settings),
         "db": None,
         "redis": redis,
         "auth": keys,
@@ -236,12 +236,12 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
         "orders": nothing,
         "refusals": nothing,
     }
-    edge = cast(Edge, SimpleNamespace(**parts, is_ordered=lambda *_: False, serve=lambda _: None))
-    hub = Hub(edge)
+    edge = cast(GatewayContext, SimpleNamespace(**parts, is_ordered=lambda *_: False, serve=lambda _: None))
+    hub = Subscriptions(edge)
     hub._hints = cast(Any, hints)  # pyright: ignore[reportPrivateUsage]  (no other door)
     await hub.start()
-    door, health = Door(edge, hub), Health(edge)
-    app = main.front(edge, door, health)
+    door, health = ConnectionRegistry(edge, hub), Health(edge)
+    app = main.limited_application(edge, door, health)
     tasks = [asyncio.create_task(hub.run()), asyncio.create_task(door.run())]
     gateway = VirtualGateway(settings, redis, keys, quota, conversations, pool, door, health, app)
     try:
@@ -249,6 +249,6 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
         for task in tasks:
             assert not task.done(), task.exception()
     finally:
-        await end_tasks([*tasks, *([gateway.draining] if gateway.draining else [])])
-        await end_tasks(door.work | hub.work)
+        await cancel_tasks([*tasks, *([gateway.draining] if gateway.draining else [])])
+        await cancel_tasks(door.work | hub.work)
         await pool.close()

@@ -63,7 +63,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 def played(work: Coroutine[Any, Any, T]) -> T:
     """Run it to its end in virtual time, and end what it left."""
     loop = VirtualLoop()
-    with clock.told_by(loop), asyncio.Runner(loop_factory=lambda: loop) as runner:
+    with clock.clock_from(loop), asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(work)
 
 

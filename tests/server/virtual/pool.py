@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from core.clock import now_ms
 from core.errors import Refusal
-from core.tasks import end_tasks
+from core.tasks import cancel_tasks
 from engine.api import (
     Control,
     EndFacts,
@@ -17,11 +17,11 @@ from engine.api import (
     Entry,
     EntryKind,
     Hint,
-    Order,
+    MigrationOrder,
     PriorityClass,
     ReaderState,
-    Status,
-    View,
+    ReaderView,
+    RequestStatus,
     end_payload,
     input_decoder,
 )
@@ -31,8 +31,8 @@ FLUSH_SECONDS = 0.01
 TURN_SECONDS = 0.001
 TOKENS_A_FLUSH = 64
 NO_CONTROL = Control(0)
-NOWHERE = Order("", 0, 0, b"")
-OVER = (Status.ENDED,)
+NOWHERE = MigrationOrder("", 0, 0, b"")
+OVER = (RequestStatus.ENDED,)
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Held:
 
     asked: Enqueue
     entries: list[Entry] = field(default_factory=list[Entry])
-    status: Status = Status.QUEUED
+    status: RequestStatus = RequestStatus.QUEUED
     control: Control = NO_CONTROL
     priority: PriorityClass = PriorityClass.INTERACTIVE
     readers: dict[str, ReaderState] = field(default_factory=dict[str, ReaderState])
@@ -110,15 +110,15 @@ class MemoryPool:
         for at, task in list(self._working.items()):
             task.cancel()
             found = self.held[at]
-            if found.status is Status.RUNNING:
-                found.status = Status.QUEUED
+            if found.status is RequestStatus.RUNNING:
+                found.status = RequestStatus.QUEUED
                 self._append(found, EntryKind.MOVED, value=b'{"why":"lost"}')
         self._working.clear()
 
     def _claim(self, found: Held) -> None:
-        if self.script is None or found.status is not Status.QUEUED:
+        if self.script is None or found.status is not RequestStatus.QUEUED:
             return
-        found.status, found.claims = Status.RUNNING, found.claims + 1
+        found.status, found.claims = RequestStatus.RUNNING, found.claims + 1
         if found.claims == 1:
             found.claimed_ms = now_ms()
             self._append(found, EntryKind.RUNNING)
@@ -207,7 +207,7 @@ class MemoryPool:
             asyncio.get_running_loop().call_soon(self._claim, found)
         return Enqueued(created, found.status, 1, found.head, 0, 0)
 
-    async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> View | None:
+    async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> ReaderView | None:
         """How a gateway's readers stand."""
         found = self.held.get((tenant, id))
         if found is None:
@@ -227,19 +227,19 @@ class MemoryPool:
             self._unpark(found)
         return self._view(found)
 
-    async def view(self, tenant: str, id: str) -> View | None:
+    async def view(self, tenant: str, id: str) -> ReaderView | None:
         """The request as it stands."""
         found = self.held.get((tenant, id))
         return None if found is None else self._view(found)
 
-    async def control(self, tenant: str, id: str, flag: Control, body_hash: str = "") -> Status | None:
+    async def control(self, tenant: str, id: str, flag: Control, body_hash: str = "") -> RequestStatus | None:
         """Set a flag; one that nobody runs ends at once."""
         found = self.held.get((tenant, id))
         if found is None or (body_hash and found.asked.body_hash != body_hash):
             return None
         before = found.status
         found.control |= flag
-        if before in (Status.QUEUED, Status.PARKED):
+        if before in (RequestStatus.QUEUED, RequestStatus.PARKED):
             self.end(found, EndReason.CANCELLED)
         return before
 
@@ -292,7 +292,7 @@ class MemoryPool:
             ended_ms=now_ms(),
             code=code,
         )
-        found.status = Status.ENDED
+        found.status = RequestStatus.ENDED
         self._append(found, EntryKind.END, value=end_payload(facts, request).payload)
         found.readers.clear()
         for wait in found.waits:
@@ -302,30 +302,30 @@ class MemoryPool:
 
     async def close(self) -> None:
         """Nobody works any more."""
-        await end_tasks(self._working.values())
+        await cancel_tasks(self._working.values())
 
     def retire(self, tenant: str, id: str) -> None:
         """Its log is gone, as after its retention."""
         self.held.pop((tenant, id), None)
 
     def _overdue(self, found: Held) -> None:
-        if found.status is not Status.RUNNING:
+        if found.status is not RequestStatus.RUNNING:
             self.end(found, EndReason.DEADLINE)
 
     def _park_or_ask(self, found: Held) -> None:
-        if found.status is Status.RUNNING:
+        if found.status is RequestStatus.RUNNING:
             found.control |= Control.PARK
-        elif found.status is Status.QUEUED:
+        elif found.status is RequestStatus.QUEUED:
             self._park(found)
 
     def _park(self, found: Held) -> None:
-        found.status = Status.PARKED
+        found.status = RequestStatus.PARKED
         self._append(found, EntryKind.PARKED)
         loop, parkings = asyncio.get_running_loop(), self._parkings(found)
         found.waits.add(loop.call_later(self._park_seconds, self._parked_long, found, parkings))
 
     def _parked_long(self, found: Held, parkings: int) -> None:
-        if found.status is not Status.PARKED or self._parkings(found) != parkings:
+        if found.status is not RequestStatus.PARKED or self._parkings(found) != parkings:
             return
         if found.asked.no_reader_ms is not None:
             self._left_alone(found)
@@ -338,10 +338,10 @@ class MemoryPool:
         return sum(1 for entry in found.entries if entry.k is EntryKind.PARKED)
 
     def _unpark(self, found: Held) -> None:
-        if found.status is Status.RUNNING:
+        if found.status is RequestStatus.RUNNING:
             found.control &= ~Control.PARK
-        elif found.status is Status.PARKED:
-            found.status = Status.QUEUED
+        elif found.status is RequestStatus.PARKED:
+            found.status = RequestStatus.QUEUED
             self._read_again(found)
             self._append(found, EntryKind.RESUMED)
             asyncio.get_running_loop().call_soon(self._claim, found)
@@ -362,9 +362,9 @@ class MemoryPool:
 
     def _unread(self, found: Held) -> None:
         found.unread = None
-        if found.status in OVER or (found.readers and found.status is not Status.PARKED):
+        if found.status in OVER or (found.readers and found.status is not RequestStatus.PARKED):
             return
-        if found.status is Status.RUNNING:
+        if found.status is RequestStatus.RUNNING:
             found.control |= Control.CANCEL
         else:
             self.end(found, EndReason.SLOW_READER if found.readers else EndReason.CANCELLED)
@@ -378,9 +378,9 @@ class MemoryPool:
         asked = found.asked
         self._news(Hint(self.name, asked.tenant, asked.id, [entry], found.head, 1))
 
-    def _view(self, found: Held) -> View:
-        asked, ended = found.asked, found.status is Status.ENDED
-        return View(
+    def _view(self, found: Held) -> ReaderView:
+        asked, ended = found.asked, found.status is RequestStatus.ENDED
+        return ReaderView(
             found.status, 1, found.head, found.tokens, found.control, "", asked.deadline_ms, ended, 1, "",
             found.priority, True, asked.body_hash, NOWHERE,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from billing.api import (
     AdmissionState,
     Admitted,
     Canceller,
-    Directory,
+    DirectoryEntry,
     PriceOffer,
     Principal,
 )
@@ -27,8 +27,8 @@ from core.ids import uuid7
 from engine.api import ModelRecord
 from server.access import tickets
 from server.access.authentication import Authenticator
-from server.access.authorization import Owner, user_of
-from server.conversations.store import Turn, busy, unknown
+from server.access.authorization import ConversationOwner, user_of
+from server.conversations.store import Turn, conversation_busy, conversation_not_found
 from server.conversations.tables import Message, MessageStatus
 from server.models.prompts import ChatMessage, PromptRenderer
 from server.protocol.codes import ErrorCode, refusal
@@ -122,10 +122,10 @@ class MemoryQuota:
     """Admissions without limits, as billing/quotas keeps them for a gateway."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Directory] = {}
+        self._found: dict[tuple[str, str], DirectoryEntry] = {}
         self._cancels: dict[tuple[str, str], set[str]] = {}
 
-    async def directory(self, tenant: str, id: str) -> Directory | None:
+    async def directory(self, tenant: str, id: str) -> DirectoryEntry | None:
         """What is known of a request."""
         await asyncio.sleep(TRIP_SECONDS)
         found = self._found.get((tenant, id))
@@ -137,7 +137,7 @@ class MemoryQuota:
         known = await self.directory(*at)
         cancelled = not self._members(asked).isdisjoint(self._cancels.get(at, ()))
         if known is None:
-            known = self._found[at] = Directory(
+            known = self._found[at] = DirectoryEntry(
                 tenant=asked.tenant,
                 id=asked.id,
                 body_hash=asked.body_hash,
@@ -167,7 +167,7 @@ class MemoryQuota:
         """It may come again."""
         self._settle(tenant, id, AdmissionState.RELEASED)
 
-    async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> Directory | None:
+    async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> DirectoryEntry | None:
         """Remember a cancel that came first."""
         found = await self.directory(tenant, id)
         if found is None:
@@ -196,7 +196,7 @@ class MemoryQuota:
 class Stored:
     """A conversation."""
 
-    owner: Owner
+    owner: ConversationOwner
     messages: list[Any] = field(default_factory=list[Any])
     deleted: bool = False
 
@@ -207,18 +207,18 @@ class MemoryConversations:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Stored] = {}
 
-    async def history(self, tenant: str, owner: Owner, conversation: str) -> list[ChatMessage]:
+    async def history(self, tenant: str, owner: ConversationOwner, conversation: str) -> list[ChatMessage]:
         """The messages so far."""
         found = self._found.get((tenant, conversation))
         if found is None:
             return []
         if found.owner != owner or found.deleted:
-            raise unknown(conversation)
+            raise conversation_not_found(conversation)
         if any(each.status == MessageStatus.RUNNING for each in found.messages):
-            raise busy()
+            raise conversation_busy()
         return [{"role": each.role, "content": each.content} for each in found.messages]
 
-    async def open_turn(self, tenant: str, owner: Owner, turn: Turn) -> None:
+    async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> None:
         """The user's message and the answer's running row."""
         at = tenant, turn.conversation
         found = self._found.setdefault(at, Stored(owner))
@@ -236,7 +236,7 @@ class MemoryConversations:
             if of == tenant:
                 found.messages = [each for each in found.messages if each.request_id != request]
 
-    async def answer_row(self, tenant: str, request: str) -> tuple[Message, Owner] | None:
+    async def answer_row(self, tenant: str, request: str) -> tuple[Message, ConversationOwner] | None:
         """The stored answer of a request, and whose it is."""
         for (of, _), found in self._found.items():
             rows = [each for each in found.messages if each.request_id == request and each.role != "user"]
