@@ -39,7 +39,7 @@ test-pythons: ## run the tests that start no engine under Python 3.12 and 3.13, 
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/python -m scripts.pythons $(ARGS)
 
-check: ## formatting, lint, types, import contracts, file sizes, real time in tests, named tests, settings, the browser code's types
+check: ## formatting, lint, types, import contracts, file sizes, real time in tests, named tests, references, the browser code's types
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -49,6 +49,7 @@ check: ## formatting, lint, types, import contracts, file sizes, real time in te
 	@$(BIN)/python scripts/check_complaints.py
 	@$(BIN)/python scripts/check_security.py
 	@$(BIN)/python scripts/check_invariants.py
+	@$(BIN)/python scripts/check_references.py
 	@$(BIN)/python scripts/settings_table.py --check
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
 	@$(BIN)/python scripts/client_types.py --check

@@ -1,6 +1,6 @@
 """The usage event: what one ended request used. The engine writes it to a pool's `ended` stream.
 
-This module owns the event's format and the stream's name (docs/architecture.md, "From log to ledger").
+This module owns the event's format and the stream's name (docs/ledger.md, "Posting").
 """
 
 import msgspec

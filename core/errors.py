@@ -9,7 +9,7 @@ class StartupError(Exception):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A typed answer to a caller who asked for something that will not be done (docs/protocol.md, errors).
+    """A typed answer to a caller who asked for what will not be done (docs/protocol.md, "Errors").
 
     `scope` names what is at its limit, `dimension` what is counted there, and the numbers are of it: units,
     or nano-USD where money is counted; `resets_at_ms` is Unix ms. `retry`: the same call may work later.

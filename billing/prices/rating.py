@@ -1,6 +1,6 @@
 """Rating: what an amount of use costs under pinned prices. Pure; worker and biller call the same code.
 
-Rounding happens once, on each line; a total is the sum of its lines (docs/architecture.md, money).
+Rounding happens once, on each line; a total is the sum of its lines (docs/ledger.md, "Posting").
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Quotas and the directory of a tenant's requests, in Redis under `{t:TENANT}`. One Lua call each.
 
 Decides nothing itself: the scripts do. Every call is idempotent per request id. A script names further keys
-by what it reads, all of them with the tenant's tag (docs/architecture.md, "Quotas").
+by what it reads, all of them with the tenant's tag (docs/limits.md, "Quotas").
 """
 
 import asyncio

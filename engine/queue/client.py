@@ -1,6 +1,6 @@
 """The pool's queue in Redis: one Lua call an operation, each of them idempotent under retry.
 
-Decides nothing: the scripts in `engine/queue/lua` do. The keys are named in docs/architecture.md.
+Decides nothing: the scripts in `engine/queue/lua` do. The keys are listed in docs/redis.md.
 """
 
 import secrets

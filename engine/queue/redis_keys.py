@@ -1,4 +1,4 @@
-"""The names of everything a pool keeps in Redis (docs/architecture.md, "State in Redis").
+"""The names of everything a pool keeps in Redis (docs/redis.md, "A pool's keys").
 
 All carry the one hash tag `{p:POOL}`, so a pool lives on one node of a cluster. The scripts in
 `engine/queue/lua` derive the same names from `system`; a name here is one that Python touches itself.

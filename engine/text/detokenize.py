@@ -1,7 +1,7 @@
 """Token ids to text, one at a time, the same whether an answer ran in one piece or was continued.
 
 The text is a function of the prompt's last ids and the answer's ids. A continuation therefore replays all ids
-that are logged; it never resumes from text (docs/decisions.md, continuation).
+that are logged; it never resumes from text (docs/continuation.md, "At another worker").
 """
 
 from collections.abc import Sequence

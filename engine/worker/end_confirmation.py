@@ -2,7 +2,7 @@
 
 A Redis that crashes within the second between two syncs, or fails over, comes back without the tail of a log
 and does not know that it ended. Only its worker has that tail, so it asks after each end twice and appends
-again what is missing (docs/architecture.md, "Continuation, in detail").
+again what is missing (docs/continuation.md, "At another worker").
 """
 
 from collections import OrderedDict

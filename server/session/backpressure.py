@@ -1,4 +1,4 @@
-"""How far one reader has fallen behind: reading, paused, stuck (docs/protocol.md, slow readers). Pure.
+"""How far one reader has fallen behind: reading, paused, stuck (docs/protocol.md, "Slow readers"). Pure.
 
 A stream is shut while its log has more than its window lets through. Shut for a while, the client is told
 that it is paused. A reader is stuck when something waits for its acknowledgement for long, or when it is

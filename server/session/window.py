@@ -1,7 +1,7 @@
 """How much a client has not yet acknowledged, and so how much more may be sent. Pure.
 
-An acknowledgement means applied by the application (docs/protocol.md, window). Counts are in log offsets and
-in bytes: the UTF-8 bytes of text, 64 for any other logged message.
+An acknowledgement means applied by the application (docs/protocol.md, "Window and acknowledgement"). Counts
+are in log offsets and in bytes: the UTF-8 bytes of text, 64 for any other logged message.
 """
 
 from collections import deque

@@ -18,7 +18,7 @@ from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 
 TARGET = 50_000
 REQUESTS_PER_SOCKET = 10
-# A stream's deltas come at most this often (docs/protocol.md, window).
+# A stream's deltas come at most this often (docs/protocol.md, "Window and acknowledgement").
 DELTA_SECONDS, BATCH_SECONDS = 0.02, 0.04
 LEAD_SECONDS = 1.0
 SETTLE_SECONDS = 2.0
