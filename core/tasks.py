@@ -1,4 +1,4 @@
-"""Ending asyncio tasks for certain."""
+"""Running asyncio tasks to their end, and ending them for certain."""
 
 import asyncio
 from collections.abc import Coroutine, Generator, Iterable
@@ -26,6 +26,30 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
             pending = {task for task in pending if not task.done()}
     if interrupted and not leaving:
         raise asyncio.CancelledError
+
+
+class KeptTasks:
+    """Tasks that nobody awaits. Each is held until it is done: asyncio itself lets them be collected."""
+
+    __slots__ = ("_running",)  # every idle connection has one
+
+    def __init__(self) -> None:
+        self._running = set[asyncio.Task[Any]]()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run this to its end. A callback that is added to the task finds it no longer counted here."""
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    @property
+    def running(self) -> set[asyncio.Task[Any]]:
+        """Those that are not done."""
+        return set(self._running)
+
+    def __len__(self) -> int:
+        return len(self._running)
 
 
 class EndingTaskGroup(asyncio.TaskGroup):

@@ -13,6 +13,8 @@ from weakref import WeakSet
 
 import httpx
 
+from core.tasks import KeptTasks
+
 CHECK_SECONDS = 0.1
 CHECK_SECONDS_MAX = 2.0
 CONNECT_SECONDS_MAX = 5.0
@@ -84,7 +86,7 @@ class Balancer:
         self._client = client
         self._turn = 0
         self._accepted = 0
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening = KeptTasks()
         self._sides: WeakSet[Side] = WeakSet()
 
     @property
@@ -115,9 +117,7 @@ class Balancer:
         self._accepted += 1
         side = Side(self._accepted)
         self._sides.add(side)
-        task = asyncio.get_running_loop().create_task(self._open(side))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        self._opening.start(self._open(side))
         return side
 
     async def _open(self, client: Side) -> None:

@@ -2,8 +2,8 @@
 be read. Decides nothing; each call is idempotent and repeated until Redis answers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -11,7 +11,7 @@ from billing.api import Quota, UsageEvent
 from core.error_facts import error_summary
 from core.failpoints import Failpoint, reached
 from core.redis import is_refusing_everybody
-from core.tasks import cancel_tasks
+from core.tasks import KeptTasks, cancel_tasks
 from core.telemetry import RepeatedWarning, logger
 from engine import instruments
 from engine.lifecycle.finish import end_claimed
@@ -46,31 +46,31 @@ class BackgroundCalls:
         self._worker = worker
         self._granted = granted
         self._wanted = wanted
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._asking: set[asyncio.Task[None]] = set()
+        self._tasks = KeptTasks()
+        self._asking = KeptTasks()
         self._releasing: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def begin(self, work: WorkerCalls) -> None:
         """Start what the workload decided."""
         for tenant, id, ck, why in work.release:
-            self._releasing[tenant, id] = self._start(self._release(tenant, id, ck, why))
+            self._releasing[tenant, id] = self._tasks.start(self._release(tenant, id, ck, why))
         for event in work.settle:
-            self._start(self._settle(event))
+            self._tasks.start(self._settle(event))
         for claim, why in work.unreadable:
-            self._start(self._end_unreadable(claim, why))
+            self._tasks.start(self._end_unreadable(claim, why))
         for tenant, id in work.unpark:
-            self._start(self._unpark(tenant, id))
+            self._tasks.start(self._unpark(tenant, id))
         for ask in work.extend:
-            self._start(self._extend(ask), self._asking)
+            self._asking.start(self._extend(ask))
 
     async def finished(self) -> None:
         """Until none is under way. Who waits for a grant has nothing to finish."""
         while self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self._tasks.running)
 
     async def end(self) -> None:
         """Stop those under way."""
-        await cancel_tasks(self._tasks | self._asking)
+        await cancel_tasks(self._tasks.running | self._asking.running)
 
     async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
         try:
@@ -141,16 +141,6 @@ class BackgroundCalls:
                 return
             instruments.grants.add(1, {"answer": "wait"})
             wait_ms = max(answer.wait_ms, GRANT_WAIT_MS_MIN)
-
-    def _start(
-        self, work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]] | None = None
-    ) -> asyncio.Task[None]:
-        """Kept, so that it is neither collected nor left behind."""
-        kept = self._tasks if tasks is None else tasks
-        task = asyncio.create_task(work)
-        kept.add(task)
-        task.add_done_callback(kept.discard)
-        return task
 
 
 async def _insist(call: Callable[[], Awaitable[T]]) -> T:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.api import Principal
 from core.clock import monotonic, now_ms
 from core.errors import Refusal, Refused
-from core.tasks import cancel_tasks
+from core.tasks import KeptTasks, cancel_tasks
 from core.telemetry import RepeatedWarning, logger
 from engine.api import Entry
 from server import instruments
@@ -67,7 +67,7 @@ class Connection:
         self._inbox: deque[str | bytes] | None = None
         self._outbox: deque[ServerMessage | CloseCode] | None = None
         self._opening = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = KeptTasks()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = float("inf")
         self._blocked: asyncio.TimerHandle | None = None
@@ -243,13 +243,7 @@ class Connection:
     def _spawn(
         self, work: Coroutine[Any, Any, ev.Event | None], refuse: Callable[[Refusal], ev.Event | None]
     ) -> None:
-        task = asyncio.create_task(self._run(work, refuse))
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._catch_up()
+        self._tasks.start(self._run(work, refuse)).add_done_callback(lambda _: self._catch_up())
 
     async def _run(
         self, work: Awaitable[ev.Event | None], refuse: Callable[[Refusal], ev.Event | None]
@@ -334,7 +328,7 @@ class Connection:
         self._door.spawn(self._finish())
 
     async def _finish(self) -> None:
-        await cancel_tasks(self._tasks)
+        await cancel_tasks(self._tasks.running)
         self._operations.close()
         await self._door.left(self, self._operations.record)
         self._report()

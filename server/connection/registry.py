@@ -25,7 +25,7 @@ from core.addresses import rate_limit_address
 from core.clock import monotonic, now_ms
 from core.errors import Refused
 from core.failed_rounds import AWAY, logged_failures
-from core.tasks import EndingTaskGroup
+from core.tasks import EndingTaskGroup, KeptTasks
 from core.telemetry import logger
 from server import instruments
 from server.connection import access_checks
@@ -82,15 +82,13 @@ class ConnectionRegistry:
         self._sockets: dict[str, OpenSocket] = {}
         self._inside: dict[str, OpenSocket] = {}
         self._records: dict[str, SessionRecord] = {}
-        self._work: set[asyncio.Task[Any]] = set()
+        self._work = KeptTasks()
         self._drained_by: float | None = None
         instruments.WATCHED.add(self)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Work that outlives the connection that asked for it: half a turn helps nobody."""
-        task = asyncio.create_task(work)
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
+        self._work.start(work)
 
     def entered(self, who: OpenSocket) -> bool:
         """A socket is open; it has not said hello. False: there is no place for it."""
@@ -138,10 +136,7 @@ class ConnectionRegistry:
                 await self._supersede(record.tenant, record.superseded[0])
             return record
 
-        task = asyncio.create_task(take_over())
-        self._work.add(task)
-        task.add_done_callback(self._work.discard)
-        return await asyncio.shield(task)
+        return await asyncio.shield(self._work.start(take_over()))
 
     async def left(self, who: OpenSocket, record: SessionRecord | None) -> None:
         """A connection is gone; its session may be resumed for a while."""
@@ -161,7 +156,7 @@ class ConnectionRegistry:
     @property
     def work(self) -> set[asyncio.Task[Any]]:
         """What goes on that no connection holds."""
-        return set(self._work)
+        return self._work.running
 
     @property
     def busy(self) -> bool:

@@ -5,7 +5,7 @@ gateway as its reader again, should the pool have dropped it.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 from redis.exceptions import RedisError
@@ -14,7 +14,7 @@ from core.clock import monotonic
 from core.error_facts import error_summary
 from core.failed_rounds import logged_failures
 from core.pools import HOPS_MAX, announce_pool, known_pools
-from core.tasks import EndingTaskGroup
+from core.tasks import EndingTaskGroup, KeptTasks
 from core.telemetry import RepeatedWarning, logger
 from core.unreadable import ERRORS
 from engine.api import Entry, EntryKind, Hint, HintChannel, MigrationOrder, ReaderState, RequestStatus
@@ -103,7 +103,7 @@ class Subscriptions:
         self._edge = edge
         self._hints = HintChannel(edge.redis, edge.gateway)
         self._followed: dict[RequestName, FollowedRequest] = {}
-        self._telling: set[asyncio.Task[None]] = set()
+        self._telling = KeptTasks()
         self._pools: set[str] = set()
 
     async def start(self) -> None:
@@ -184,14 +184,14 @@ class Subscriptions:
         if not followed.holders:
             del self._followed[name]
             if not followed.ended:
-                self._spawn(self._tell_gone(name))
+                self._telling.start(self._tell_gone(name))
         elif before != followed.state:
             self._tell(followed)
 
     @property
-    def work(self) -> set[asyncio.Task[None]]:
+    def work(self) -> set[asyncio.Task[Any]]:
         """What the pools are being told just now."""
-        return set(self._telling)
+        return self._telling.running
 
     def __len__(self) -> int:
         return len(self._followed)
@@ -206,20 +206,17 @@ class Subscriptions:
         if followed is None:
             return
         if followed.epoch not in (None, hint.epoch):
-            self._spawn(self._tell_state(followed))  # the log has begun again: these entries are of another
+            self._telling.start(
+                self._tell_state(followed)
+            )  # the log has begun again: these entries are of another
             return
         followed.news(hint.entries, hint.head)
         if hint.dest:
-            self._spawn(self._tell_state(followed))  # it answers with where the request is now
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+            self._telling.start(self._tell_state(followed))  # it answers with where the request is now
 
     def _tell(self, followed: FollowedRequest) -> None:
         if not followed.ended:
-            self._spawn(self._tell_state(followed))
+            self._telling.start(self._tell_state(followed))
 
     async def _tell_state(self, followed: FollowedRequest) -> None:
         """What is lost here is said again by the next poll."""

@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from core import tasks
-from core.tasks import CANCEL_AGAIN_SECONDS, EndingTaskGroup, cancel_tasks
+from core.tasks import CANCEL_AGAIN_SECONDS, EndingTaskGroup, KeptTasks, cancel_tasks
 from tests.support.patience import BEAT_SECONDS, forever, patience, pause
 
 
@@ -115,3 +115,23 @@ async def test_a_group_leaves_its_tasks_timeouts_alone(monkeypatch: pytest.Monke
     async with EndingTaskGroup() as group:
         group.create_task(waits_in_vain())
     assert waits == 20
+
+
+async def test_a_task_is_kept_until_it_is_done():
+    """However it ends; who asked to be told of that finds it gone."""
+    kept, left, may_end = KeptTasks(), list[int](), asyncio.Event()
+
+    async def fails() -> None:
+        await may_end.wait()
+        raise ValueError("its own affair")
+
+    good, bad = kept.start(may_end.wait()), kept.start(fails())
+    for task in (good, bad):
+        task.add_done_callback(lambda _: left.append(len(kept)))
+    running = kept.running
+    running.clear()  # a copy
+    assert (len(kept), kept.running) == (2, {good, bad})
+    may_end.set()
+    await asyncio.wait([good, bad])
+    assert (left, kept.running, bool(kept)) == ([1, 0], set(), False)
+    assert isinstance(bad.exception(), ValueError)
