@@ -13,12 +13,14 @@ from server.protocol import messages as m
 from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal
 from server.session import effects as fx
 from server.session import events as ev
+from server.session.access_timer import AccessTimer
 from server.session.backpressure import NEVER
-from server.session.duties import AccessTimer, AckViolations, Heartbeat, Violations
+from server.session.heartbeat import Heartbeat
 from server.session.limits import SessionLimits
 from server.session.pending import PendingRequests
 from server.session.stream import Stream
 from server.session.streams import ConnectionStreams
+from server.session.violations import AckViolations, Violations
 
 
 class SessionState(StrEnum):
@@ -109,8 +111,7 @@ class Session:
             case SessionState.OPENING | SessionState.CLOSED:
                 return None
             case SessionState.OPEN | SessionState.DRAINING:
-                duties = min(self._heartbeat.due(), self._access.due(), self._close_by)
-                return min(duties, self._readings.due())
+                return min(self._heartbeat.due(), self._access.due(), self._close_by, self._readings.due())
             case _:
                 assert_never(self.state)
 

@@ -6,6 +6,7 @@
 from server.protocol import messages as m
 from server.session import effects as fx
 from server.session import events as ev
+from server.session.pending import PendingRequests
 from tests.server.playbook import open_session, reading_one, text
 
 
@@ -38,3 +39,29 @@ def test_the_first_delta_after_an_attach_goes_at_once():
     play >> ev.AttachAllowed(ev.ReadableRequest("r", 1, 0, 1, "running"))
     play << m.Attached(1, "r", 1, 1, 1, "running") << fx.Follow("r") << fx.ReadLog("r", 1, 0, 256, 32 * 1024)
     play >> ev.LogRead("r", 0, [text(1)]) << m.Delta(1, 1, 1, 0, "a", 1)
+
+
+def test_a_detach_is_about_every_attach_before_it():
+    """Two under way: neither reads; the next one does, and nothing of them is remembered."""
+    pending = PendingRequests()
+    pending.attach("r")
+    pending.attach("r")
+    pending.detach("r")
+    assert (pending.attached("r"), pending.attached("r")) == (False, False)
+    pending.attach("r")
+    assert pending.attached("r")
+    assert pending.attached("r"), "one that nobody counts is wanted"
+    pending.detach("r")
+    assert pending.attached("r"), "a detach after the answer is not about the next attach"
+
+
+def test_a_send_is_under_way_until_each_of_its_kind_is_answered():
+    """What was wished before is known to each answer."""
+    pending = PendingRequests()
+    pending.send("r")
+    pending.send("r")
+    pending.cancel("r")
+    assert pending.answered("r").cancelled
+    assert (pending.sent("r"), pending.ids()) == (True, ["r"])
+    assert pending.answered("r").cancelled
+    assert (pending.sent("r"), pending.ids()) == (False, [])
