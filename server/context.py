@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 from billing.api import Bindings, LimitCache, Quota
-from core.clock import now_ms
 from core.database import Database
 from core.pools import ByPool
 from core.redis import Client
 from core.settings import Settings
-from engine.api import LogReader, MigrationOrder, MigrationOrders, PoolQueue, ShapeTrials
+from engine.api import LogReader, MigrationOrders, PoolQueue, ShapeTrials
 from server.access.authentication import Authenticator
 from server.access.closed_users import ClosedUsers
 from server.access.rates import CallRates
@@ -21,18 +20,16 @@ from server.models.answer_formats import AnswerFormats
 from server.models.catalogue import Catalogue
 from server.models.prompts import PromptRenderers
 from server.pools.end_journals import EndJournals
+from server.pools.gateway_pools import GatewayPools
 from server.pools.tenant_terms import TenantTermsSync
 
 
 @dataclass(frozen=True)
 class GatewayContext:
-    """The gateway's dependencies, made once at start. `gateway` is this process's name in the pools.
-
-    `queues`, `logs` and `recorders` are by pool; `serve` keeps those of a pool that there is.
-    """
+    """The gateway's dependencies, made once at start. HTTP routes have it whole; the classes of rooms above
+    name in their constructors what they need of it."""
 
     settings: Settings
-    gateway: str
     rates: CallRates
     db: Database
     redis: Client
@@ -46,22 +43,10 @@ class GatewayContext:
     catalogue: Catalogue
     shapes: AnswerFormats
     conversations: ConversationStore
-    queues: ByPool[PoolQueue]
+    pools: GatewayPools
     journals: EndJournals
-    logs: ByPool[LogReader]
-    recorders: PoolRecorders
     terms: TenantTermsSync
-    orders: MigrationOrders
     refusals: RefusalNotes
-
-    def is_ordered(self, pool: str, tenant: str, id: str, order: MigrationOrder | None) -> bool:
-        """Whether a request went from this pool by a good order: a worker may write that it did."""
-        return order is not None and self.orders.good(tenant, id, pool, order, now_ms())
-
-    def serve(self, pool: str) -> None:
-        """A pool of the installation."""
-        for each in (self.queues, self.logs, self.recorders):
-            each.keep(pool)
 
 
 def make_context(
@@ -72,14 +57,19 @@ def make_context(
     conversations, closed_users = ConversationStore(db), ClosedUsers(db)
     bindings = Bindings(settings.keyring, settings.installation, unsealed_until_ms)
     quota = Quota(redis, settings, db, bindings)
-    orders = MigrationOrders(settings.keyring, settings.installation)
     journals = EndJournals(settings, gateway)
     queues = ByPool(
         lambda pool: PoolQueue(redis, pool, settings, ended=journals.of_queue(pool)), settings.pool
     )
+    pools = GatewayPools(
+        gateway,
+        queues,
+        logs=ByPool(lambda pool: LogReader(redis, pool), settings.pool),
+        recorders=PoolRecorders(redis, settings, conversations, gateway),
+        orders=MigrationOrders(settings.keyring, settings.installation),
+    )
     return GatewayContext(
         settings=settings,
-        gateway=gateway,
         rates=rates,
         db=db,
         redis=redis,
@@ -93,11 +83,8 @@ def make_context(
         catalogue=Catalogue(db, settings),
         shapes=AnswerFormats(ShapeTrials(redis)),
         conversations=conversations,
-        queues=queues,
+        pools=pools,
         journals=journals,
-        logs=ByPool(lambda pool: LogReader(redis, pool), settings.pool),
-        recorders=PoolRecorders(redis, settings, conversations, gateway),
         terms=TenantTermsSync(db, redis, queues, settings),
-        orders=orders,
         refusals=RefusalNotes(redis, settings),
     )

@@ -70,7 +70,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
             await require_schema(db)
             until = await unsealed_until_ms(db, settings, DIRECTORY_SEALED_SINCE)
             edge = make_context(settings, _gateway_name(settings), db, redis, until)
-            hub = Subscriptions(edge)
+            hub = Subscriptions(edge.redis, edge.settings, edge.pools, edge.catalogue)
             try:
                 await _start(hub, settings)
                 await _serve(edge, hub, listener, stop)
@@ -96,7 +96,7 @@ async def _serve(
     lacks = partial(missing_words, health, asyncio.get_running_loop())
     metrics = serving_metrics_async(edge.settings, GATEWAY_PLACE, lacks)
     # From here on nothing fails before the `try` below, which ends these.
-    upkeep = [keep_scripts(edge.redis), Purge(edge.db, edge.recorders, edge.settings).run()]
+    upkeep = [keep_scripts(edge.redis), Purge(edge.db, edge.pools.recorders, edge.settings).run()]
     upkeep.append(edge.refusals.run())
     background = [hub.run(), door.run(), edge.terms.run(), PoolServices(edge).run(), *upkeep]
     tasks = [asyncio.create_task(work) for work in background]
@@ -106,7 +106,9 @@ async def _serve(
     )
     stopping = asyncio.create_task(stop.wait())
     try:
-        log.info("gateway serves", gateway=edge.gateway, host=edge.settings.host, port=edge.settings.port)
+        log.info(
+            "gateway serves", gateway=edge.pools.gateway, host=edge.settings.host, port=edge.settings.port
+        )
         async with metrics:
             await asyncio.wait([serving, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             health.draining = True

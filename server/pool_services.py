@@ -27,15 +27,15 @@ class PoolServices:
         served = set[str]()
         async with EndingTaskGroup() as group:
             while True:
-                for pool in sorted({*self._edge.queues, *await self._known()} - served):
+                for pool in sorted({*self._edge.pools.queues, *await self._known()} - served):
                     served.add(pool)
                     log.info("serving a pool", pool=pool)
-                    self._edge.serve(pool)
-                    group.create_task(self._edge.recorders[pool].run())
+                    self._edge.pools.serve(pool)
+                    group.create_task(self._edge.pools.recorders[pool].run())
                     group.create_task(self._reaper(pool).run())
                     if journal := self._edge.journals.of(pool):
                         group.create_task(journal.run())
-                        group.create_task(JournalKeeper(self._edge.queues[pool], journal).run())
+                        group.create_task(JournalKeeper(self._edge.pools.queues[pool], journal).run())
                     self._edge.terms.pool_added()
                 await asyncio.sleep(LOOK_SECONDS)
 
@@ -50,4 +50,4 @@ class PoolServices:
         """Supervisors reap too, and faster; but while none lives, what was accepted still ends in time."""
         edge = self._edge
         interval_ms = edge.settings.reap_interval_ms * REAP_SLOWER
-        return Reaper(edge.queues[pool], edge.quota, interval_ms, edge.settings.keyring)
+        return Reaper(edge.pools.queues[pool], edge.quota, interval_ms, edge.settings.keyring)

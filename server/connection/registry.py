@@ -74,7 +74,7 @@ class ConnectionRegistry:
     def __init__(self, edge: GatewayContext, hub: Subscriptions) -> None:
         self.edge = edge
         self.limits = SessionLimits.of(edge.settings)
-        self.readers = RequestReaders(edge, hub)
+        self.readers = RequestReaders(edge.quota, edge.pools, edge.conversations, hub)
         self.intake = SendHandler(edge, hub, self.readers)
         self.sessions = SessionStore(edge)
         self.hellos = http.lobby(edge.settings)

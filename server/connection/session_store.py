@@ -66,7 +66,7 @@ class SessionStore:
             "n": 1,
             "before_until": "0",
             "connection": connection,
-            "gateway": self._edge.gateway,
+            "gateway": self._edge.pools.gateway,
         }
         key = _key(principal.tenant, session)
         await self._redis.hset(key, mapping=fields)
@@ -106,7 +106,7 @@ class SessionStore:
         self, principal: Principal, connection: str, shown: ResumeToken
     ) -> SessionRecord | None:
         key = _key(principal.tenant, shown.session)
-        arguments = [0, shown.owner, shown.number, connection, self._edge.gateway, self._keep_ms]
+        arguments = [0, shown.owner, shown.number, connection, self._edge.pools.gateway, self._keep_ms]
         reply = await _RESUME(self._edge.redis, [key, _ids(key)], arguments)
         if not reply:
             return None

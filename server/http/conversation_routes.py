@@ -94,7 +94,7 @@ class ConversationRoutes:
         return json_reply({})
 
     async def _catch_up(self, tenant: str, conversation: str) -> None:
-        await self._edge.recorders.catch_up(tenant, conversation)
+        await self._edge.pools.recorders.catch_up(tenant, conversation)
 
 
 def _message(row: Message, principal: Principal) -> dict[str, object]:

@@ -70,7 +70,7 @@ class Health:
         model = await self._edge.catalogue.default()
         if model is None:
             return [f"the model {self._edge.settings.model} is not installed (parley models add)"]
-        workers = await self._edge.queues[model.pool].workers()
+        workers = await self._edge.pools.queues[model.pool].workers()
         if any(worker.alive and worker.fingerprint == model.fingerprint for worker in workers):
             return []
         return [f"no worker of {model.name} {model.version} is ready yet"]

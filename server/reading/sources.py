@@ -10,7 +10,7 @@ from typing import Protocol
 
 import msgspec
 
-from billing.api import Principal
+from billing.api import Principal, Quota
 from core.error_facts import error_summary
 from core.errors import Refusal, Refused
 from core.pools import HOPS_MAX
@@ -26,8 +26,9 @@ from engine.api import (
     text_hash,
 )
 from server.access.authorization import owns, read_refusal
-from server.context import GatewayContext
+from server.conversations.store import ConversationStore
 from server.conversations.tables import Message, MessageStatus
+from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
 from server.reading.subscriptions import FollowedRequest, LogListener, RequestName, Subscriptions
@@ -62,11 +63,13 @@ class Source(Protocol):
 class LiveSource:
     """A log in Redis, in whichever pool its request is. `logs` are by pool."""
 
-    def __init__(self, hub: Subscriptions, logs: Mapping[str, LogReader], name: RequestName) -> None:
-        self._hub = hub
+    def __init__(
+        self, subscriptions: Subscriptions, logs: Mapping[str, LogReader], name: RequestName
+    ) -> None:
+        self._subscriptions = subscriptions
         self._logs = logs
         self._epoch: int | None = None
-        self._joined: FollowedRequest = hub.join(name, self)
+        self._joined: FollowedRequest = subscriptions.join(name, self)
 
     @property
     def _followed(self) -> FollowedRequest:
@@ -104,11 +107,11 @@ class LiveSource:
 
     def report(self, stuck: bool) -> None:
         """See Source."""
-        self._hub.report(self._name, self, stuck)
+        self._subscriptions.report(self._name, self, stuck)
 
     def close(self) -> None:
         """See Source."""
-        self._hub.leave(self._name, self)
+        self._subscriptions.leave(self._name, self)
 
 
 class StoredSource:
@@ -144,13 +147,21 @@ class OpenedRequest:
 class RequestReaders:
     """Opens requests for reading."""
 
-    def __init__(self, edge: GatewayContext, hub: Subscriptions) -> None:
-        self._edge = edge
-        self._hub = hub
+    def __init__(
+        self,
+        quota: Quota,
+        pools: GatewayPools,
+        conversations: ConversationStore,
+        subscriptions: Subscriptions,
+    ) -> None:
+        self._quota = quota
+        self._pools = pools
+        self._conversations = conversations
+        self._subscriptions = subscriptions
 
     async def open(self, principal: Principal, id: str, epoch: int | None, o: int) -> OpenedRequest:
         """A request for a reader who applied `o` of that epoch. Raises Refused: forbidden, not_resumable."""
-        found = await self._edge.quota.directory(principal.tenant, id)
+        found = await self._quota.directory(principal.tenant, id)
         if found is not None:
             refused = read_refusal(principal, found)
             if refused is not None:
@@ -168,10 +179,10 @@ class RequestReaders:
         except Refused as refused:
             if refused.refusal.code != ErrorCode.NOT_RESUMABLE:
                 raise
-        if await self._edge.recorders.give_up(principal.tenant, id):
+        if await self._pools.recorders.give_up(principal.tenant, id):
             return await self.open(principal, id, epoch, o)
         # Its admission may be older than what is lost, and would count as an open request until its deadline.
-        await self._edge.quota.release(principal.tenant, id)
+        await self._quota.release(principal.tenant, id)
         raise Refused(log_lost())
 
     async def open_log(
@@ -179,18 +190,18 @@ class RequestReaders:
     ) -> OpenedRequest | None:
         """A log that is still there, wherever its request has moved; None where it is gone, or another's: who
         sent something else under its id, after its directory record was deleted, does not read it."""
-        if hops > HOPS_MAX or not await self._hub.follow(name.pool):
+        if hops > HOPS_MAX or not await self._subscriptions.follow(name.pool):
             return None
-        source = LiveSource(self._hub, self._edge.logs, name)
+        source = LiveSource(self._subscriptions, self._pools.logs, name)
         try:
-            queue = self._edge.queues[name.pool]
-            view = await queue.reader(name.tenant, name.id, self._edge.gateway, "reading")
+            queue = self._pools.queues[name.pool]
+            view = await queue.reader(name.tenant, name.id, self._pools.gateway, "reading")
         except BaseException:
             source.close()
             raise
         if view is not None and view.status is RequestStatus.MOVED:
             source.close()
-            if not self._edge.is_ordered(*name, view.order):
+            if not self._pools.is_ordered(*name, view.order):
                 return None
             return await self.open_log(name._replace(pool=view.dest), body_hash, epoch, o, hops + 1)
         if view is None or view.first != 1 or view.body_hash != body_hash:
@@ -200,7 +211,7 @@ class RequestReaders:
         return OpenedRequest(reading_of(name.id, view, epoch, o), source, view.priority)
 
     async def _stored(self, principal: Principal, id: str) -> OpenedRequest:
-        found = await self._edge.conversations.answer_row(principal.tenant, id)
+        found = await self._conversations.answer_row(principal.tenant, id)
         if found is None:
             raise Refused(not_resumable())
         row, owner = found

@@ -14,11 +14,14 @@ from core.clock import monotonic
 from core.error_facts import error_summary
 from core.failed_rounds import logged_failures
 from core.pools import HOPS_MAX, announce_pool, known_pools
+from core.redis import Client
+from core.settings import Settings
 from core.tasks import EndingTaskGroup, KeptTasks
 from core.telemetry import RepeatedWarning, logger
 from core.unreadable import ERRORS
 from engine.api import Entry, EntryKind, Hint, HintChannel, MigrationOrder, ReaderState, RequestStatus
-from server.context import GatewayContext
+from server.models.catalogue import Catalogue
+from server.pools.gateway_pools import GatewayPools
 
 RENEW_SECONDS = 1.0
 POLLS_AT_ONCE_MAX = 32
@@ -99,33 +102,36 @@ class FollowedRequest:
 class Subscriptions:
     """All requests that are followed here. One task runs it."""
 
-    def __init__(self, edge: GatewayContext) -> None:
-        self._edge = edge
-        self._hints = HintChannel(edge.redis, edge.gateway)
+    def __init__(self, redis: Client, settings: Settings, pools: GatewayPools, catalogue: Catalogue) -> None:
+        self._redis = redis
+        self._settings = settings
+        self._pools = pools
+        self._catalogue = catalogue
+        self._hints = HintChannel(redis, pools.gateway)
         self._followed: dict[RequestName, FollowedRequest] = {}
         self._telling = KeptTasks()
-        self._pools: set[str] = set()
+        self._joined: set[str] = set()
 
     async def start(self) -> None:
         """Listen to every pool that there is."""
-        models = await self._edge.catalogue.models()
-        for pool in sorted({*self._edge.queues, *(model.pool for model in models)}):
+        models = await self._catalogue.models()
+        for pool in sorted({*self._pools.queues, *(model.pool for model in models)}):
             await self.announce(pool)
-        for pool in sorted(await known_pools(self._edge.redis, self._edge.settings)):
+        for pool in sorted(await known_pools(self._redis, self._settings)):
             await self.follow(pool)
 
     async def announce(self, pool: str) -> None:
         """Say that there is a pool, one of the settings or of a model, and listen to it. Before any request
         goes there."""
-        if pool not in self._pools:
-            await announce_pool(self._edge.redis, self._edge.settings, pool)
+        if pool not in self._joined:
+            await announce_pool(self._redis, self._settings, pool)
             await self._join(pool)
 
     async def follow(self, pool: str) -> bool:
         """Listen to a pool: before any request there registers this gateway as its reader. False: there is no
         such pool, and whoever wrote its name into a record made it up."""
-        if pool not in self._pools:
-            if pool not in await known_pools(self._edge.redis, self._edge.settings):
+        if pool not in self._joined:
+            if pool not in await known_pools(self._redis, self._settings):
                 strange.warning("a record names a pool that there is not")
                 return False
             await self._join(pool)
@@ -133,16 +139,16 @@ class Subscriptions:
 
     async def _join(self, pool: str) -> None:
         await self._hints.follow(pool)
-        await self._edge.queues[pool].renew_gateway(self._edge.gateway)
-        self._edge.serve(pool)
-        self._pools.add(pool)
+        await self._pools.queues[pool].renew_gateway(self._pools.gateway)
+        self._pools.serve(pool)
+        self._joined.add(pool)
 
     async def run(self) -> None:
         """Take hints, poll, and keep the gateway's leases, for ever."""
         try:
             async with EndingTaskGroup() as group:
                 group.create_task(self._listen())
-                group.create_task(self._every(self._edge.settings.poll_interval_seconds, self._poll))
+                group.create_task(self._every(self._settings.poll_interval_seconds, self._poll))
                 group.create_task(self._every(RENEW_SECONDS, self._renew))
         finally:
             await self._hints.close()
@@ -229,7 +235,7 @@ class Subscriptions:
         if name in self._followed:
             return
         try:
-            await self._edge.queues[name.pool].reader(name.tenant, name.id, self._edge.gateway, "gone")
+            await self._pools.queues[name.pool].reader(name.tenant, name.id, self._pools.gateway, "gone")
         except (RedisError, OSError) as error:
             log.warning("reader not taken back", error=type(error).__name__)
 
@@ -243,7 +249,7 @@ class Subscriptions:
             await asyncio.sleep(seconds)
 
     async def _poll(self) -> None:
-        quiet_since = monotonic() - self._edge.settings.poll_interval_seconds
+        quiet_since = monotonic() - self._settings.poll_interval_seconds
         due = [f for f in self._followed.values() if not f.ended and f.heard_at <= quiet_since]
         for at in range(0, len(due), POLLS_AT_ONCE_MAX):
             await asyncio.gather(*(self._look_at(followed) for followed in due[at : at + POLLS_AT_ONCE_MAX]))
@@ -257,8 +263,8 @@ class Subscriptions:
 
     async def _look(self, followed: FollowedRequest, hops: int = 0) -> None:
         name = followed.name
-        queue = self._edge.queues[name.pool]
-        view = await queue.reader(name.tenant, name.id, self._edge.gateway, followed.state)
+        queue = self._pools.queues[name.pool]
+        view = await queue.reader(name.tenant, name.id, self._pools.gateway, followed.state)
         if self._followed.get(name) is not followed:
             return
         if view is not None and view.status is RequestStatus.MOVED:
@@ -274,7 +280,7 @@ class Subscriptions:
     async def _read_on(self, followed: FollowedRequest, order: MigrationOrder, hops: int) -> None:
         """Its request has moved: register there, and let its readers go on at their cursors."""
         name, pool = followed.name, order.dest
-        ordered = self._edge.is_ordered(*name, order)
+        ordered = self._pools.is_ordered(*name, order)
         if not ordered or hops > HOPS_MAX or not await self.follow(pool):
             followed.broken()
             return
@@ -289,12 +295,10 @@ class Subscriptions:
         await self._look(there, hops)
 
     async def _renew(self) -> None:
-        for pool in sorted(self._pools):
-            if not await self._edge.queues[pool].renew_gateway(self._edge.gateway):
+        for pool in sorted(self._joined):
+            if not await self._pools.queues[pool].renew_gateway(self._pools.gateway):
                 log.warning("gateway lease had lapsed", pool=pool)
-                await announce_pool(
-                    self._edge.redis, self._edge.settings, pool
-                )  # Redis may have lost that too
+                await announce_pool(self._redis, self._settings, pool)  # Redis may have lost that too
                 mine = [f for f in self._followed.values() if f.name.pool == pool and not f.ended]
                 for followed in mine:
                     await self._look_at(followed)

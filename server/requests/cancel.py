@@ -11,10 +11,10 @@ async def cancel_placed(
     """Cancel it in its pool, or where it was ordered to; the state it was in, None where no pool knows it, or
     one knows another under its id."""
     for _ in range(HOPS_MAX):
-        queue = edge.queues[pool]
+        queue = edge.pools.queues[pool]
         status = await queue.control(tenant, id, Control.CANCEL, body_hash)
         if isinstance(status, MigratedTo):
-            if not edge.is_ordered(pool, tenant, id, status.order):
+            if not edge.pools.is_ordered(pool, tenant, id, status.order):
                 return None
             pool = status.pool
             continue

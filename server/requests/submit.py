@@ -173,7 +173,7 @@ class SendHandler:
         context = min(record.max_model_len, edge.settings.worker_max_model_len or record.max_model_len)
         sampling = parse.sampling(turn.options, len(prompt), context, default_temperature(record.folder))
         priority = parse.capped_priority(turn.options.priority, principal.priority_max)
-        accepted_ms = await edge.queues[record.pool].now_ms()  # what its deadline is held against
+        accepted_ms = await edge.pools.queues[record.pool].now_ms()  # what its deadline is held against
         deadline_ms = parse.deadline_ms(turn.options, priority, accepted_ms, edge.settings)
         return PreparedSend(turn, record, prompt, sampling, priority, user, accepted_ms, deadline_ms)
 
@@ -194,7 +194,7 @@ class SendHandler:
         except Refused as refused:
             if refused.refusal.code != ErrorCode.CONVERSATION_BUSY:
                 raise
-            await self._edge.recorders.catch_up(principal.tenant, turn.conversation)
+            await self._edge.pools.recorders.catch_up(principal.tenant, turn.conversation)
             history = await stored.history(principal.tenant, owner, turn.conversation)
         if len(history) >= self._edge.settings.prompt_messages_max:
             raise parse.bad_request("this conversation has too many messages: start a new one")
@@ -254,9 +254,9 @@ class SendHandler:
         except Exception:
             await self._edge.quota.release(tenant, turn.id)
             raise
-        source = LiveSource(self._hub, self._edge.logs, RequestName(admitted.pool, tenant, turn.id))
+        source = LiveSource(self._hub, self._edge.pools.logs, RequestName(admitted.pool, tenant, turn.id))
         try:
-            queue = self._edge.queues[admitted.pool]
+            queue = self._edge.pools.queues[admitted.pool]
             reached(Failpoint.GATEWAY_AFTER_ADMIT)
             placed = await queue.enqueue(self._item(principal, prepared, admitted))
             reached(Failpoint.GATEWAY_AFTER_ENQUEUE)
@@ -325,7 +325,7 @@ class SendHandler:
             granted=admitted.granted,
             model=prepared.record.name,
             priority=prepared.priority,
-            gateway=self._edge.gateway,
+            gateway=self._edge.pools.gateway,
             cancelled=admitted.cancelled,
             no_reader_ms=parse.no_reader_ms(turn.options),
             shaped=prepared.sampling.response_format is not None,

@@ -21,8 +21,9 @@ from engine.models.registry import ModelRecord, save
 from engine.node.supervisor import Supervisor
 from server.context import make_context
 from server.pool_services import PoolServices
-from server.reading.subscriptions import RequestName, Subscriptions
+from server.reading.subscriptions import RequestName
 from tests.server.conftest import gateway as gateway
+from tests.server.http_site import subscriptions_of
 from tests.server.site import Site
 from tests.support.patience import wait_until
 from tests.support.users import client_of, make_user, url_of
@@ -73,7 +74,7 @@ async def test_a_worker_without_a_supervisor_announces_where_it_may(
 async def test_a_gateway_announces_its_models_pools(sqlite: Database, redis: Redis, settings: Settings):
     """Those that SQL names, and its own."""
     await save(sqlite, ModelRecord("other", "1", "f", settings.home, "big", 4096), {}, now_ms())
-    hub = Subscriptions(make_context(settings, "gw-test", sqlite, redis))
+    hub = subscriptions_of(make_context(settings, "gw-test", sqlite, redis))
     await hub.start()
     running = asyncio.create_task(hub.run())
     assert await announced_pools(redis, settings) == {POOL, "big"}
@@ -87,7 +88,7 @@ async def test_a_pool_that_a_record_names_is_not_followed(
     """Where a worker writes that a request has moved to a pool that there is not, or in a circle, its readers
     are told that it is lost, and nobody looks there."""
     edge = make_context(settings, "gw-test", sqlite, redis)
-    hub = Subscriptions(edge)
+    hub = subscriptions_of(edge)
     await hub.start()
     name = RequestName(POOL, "t1", uuid7(now_ms()))
     followed = hub.join(name, object())
@@ -102,24 +103,24 @@ async def test_a_pool_that_a_record_names_is_not_followed(
     followed.heard_at -= 3_600
     try:
         await wait_until(lambda: listener.lost > 0)
-        assert await edge.recorders.give_up(name.tenant, name.id) is False
+        assert await edge.pools.recorders.give_up(name.tenant, name.id) is False
     finally:
         await cancel_tasks(tasks)
     assert await announced_pools(redis, settings) == {POOL}
-    assert [set(each) for each in (edge.queues, edge.logs, edge.recorders)] == [{POOL}] * 3
+    assert [set(each) for each in (edge.pools.queues, edge.pools.logs, edge.pools.recorders)] == [{POOL}] * 3
 
 
 async def test_nobody_listens_to_a_pool_that_there_is_not(sqlite: Database, redis: Redis, settings: Settings):
     """Nor leaves a trace of its name: no lease, no queue. Once it is announced, both."""
     edge = make_context(settings, "gw-test", sqlite, redis)
-    hub = Subscriptions(edge)
+    hub = subscriptions_of(edge)
     try:
         assert await hub.follow("made-up") is False
-        assert (await redis.keys("*"), set(edge.queues)) == ([], {POOL})
+        assert (await redis.keys("*"), set(edge.pools.queues)) == ([], {POOL})
         await announce_pool(redis, settings, "made-up")
         assert await hub.follow("made-up") is True
         assert await redis.keys("{p:made-up}*") != []
-        assert "made-up" in edge.queues
+        assert "made-up" in edge.pools.queues
     finally:
         await hub.close()
 

@@ -35,11 +35,11 @@ from server.connection.registry import ConnectionRegistry
 from server.context import make_context
 from server.conversations.purge import Purge
 from server.pool_services import PoolServices
-from server.reading.subscriptions import Subscriptions
 from server.session.machine import Session
 from tests.engine.workers import Crew, saying
 from tests.security.sinks import CANARY, Sinks, spans
 from tests.server.conftest import gateway as gateway
+from tests.server.http_site import subscriptions_of
 from tests.server.site import Site
 from tests.support.patience import pause, wait_until
 
@@ -155,11 +155,11 @@ async def test_a_gateways_loops_say_nothing(
 ):
     """Hub, door, terms, pools and recorders, while Redis and SQL quote what they were asked."""
     edge = make_context(settings, "gw-test", sqlite, redis)
-    hub = Subscriptions(edge)
+    hub = subscriptions_of(edge)
     await hub.start()
     door = ConnectionRegistry(edge, hub)
     broken()
-    recorder = edge.recorders[settings.pool]
+    recorder = edge.pools.recorders[settings.pool]
     await _for_a_while([hub.run(), door.run(), edge.terms.run(), PoolServices(edge).run(), recorder.run()])
     hushed(sinks)
 
@@ -189,7 +189,7 @@ async def test_other_loops_say_nothing(
     works: dict[str, list[Awaitable[Any]]] = {
         "supervisor": [*Supervisor(settings, redis, 0).loops()] if loop == "supervisor" else [],
         "outbox": [OutboxSender(sqlite, settings).run(asyncio.Event())] if loop == "outbox" else [],
-        "purge": [Purge(sqlite, edge.recorders, settings).run()] if loop == "purge" else [],
+        "purge": [Purge(sqlite, edge.pools.recorders, settings).run()] if loop == "purge" else [],
     }
     broken()
     await _for_a_while(works[loop])

@@ -77,12 +77,12 @@ async def test_no_forged_text_is_recorded(
             "the pool of the other": scene.event(OTHER),
         }[forgery]
         await scene.end(worker, OWN, event, "forged")
-    await edge.recorders.catch_up(TENANT, scene.turn.conversation)
+    await edge.pools.recorders.catch_up(TENANT, scene.turn.conversation)
     await run_until_recorded(edge, redis, OWN)
-    await edge.recorders.catch_up(TENANT, scene.turn.conversation)
+    await edge.pools.recorders.catch_up(TENANT, scene.turn.conversation)
     row = await scene.row()
     assert (row.status, row.content) == ("running", "")
-    edge.serve(OTHER)
+    edge.pools.serve(OTHER)
     await scene.end(redis, OTHER, scene.event(OTHER), "true")
     await run_until_recorded(edge, redis, OTHER)
     row = await scene.row()
@@ -96,7 +96,7 @@ async def test_what_has_ended_is_caught_up_with(sqlite: Database, redis: Redis, 
     await scene.end(redis, OWN, scene.event(OWN), "true")
     await redis.xadd(ended_stream(OWN), {ENDED_FIELD: b"nothing that can be read"})
     with capture_logs() as logs:
-        await scene.edge.recorders.catch_up(TENANT, scene.turn.conversation)
+        await scene.edge.pools.recorders.catch_up(TENANT, scene.turn.conversation)
     assert (await scene.row()).content == "true"
     assert logs == []  # what is in the way is said once, by the recorder
 
@@ -107,20 +107,20 @@ async def test_what_a_pool_spoiled_keeps_no_other_from_forgetting(
     """The other pools' parts of an answer go, and whoever erases hears that one's stays."""
     scene = Scene(make_context(settings, "gw-test", sqlite, redis), redis)
     await scene.begin()
-    scene.edge.serve(OTHER)
+    scene.edge.pools.serve(OTHER)
     name = f"{TENANT}:{scene.turn.request}"
-    spoiled, *whole = list(scene.edge.recorders)
+    spoiled, *whole = list(scene.edge.pools.recorders)
     assert whole
     await redis.set(f"{{p:{spoiled}}}req:{name}", "no record")
     for pool in whole:
         await scene.end(redis, pool, scene.event(pool), "true")
-    assert not await forget_answer(scene.edge.recorders, TENANT, scene.turn.request)
+    assert not await forget_answer(scene.edge.pools.recorders, TENANT, scene.turn.request)
     assert not [pool for pool in whole if await redis.exists(f"{{p:{pool}}}log:{name}")]
 
 
 async def run_until_recorded(edge: GatewayContext, redis: Redis, pool: str) -> None:
     """Until the recorder has nothing left to do."""
-    task = asyncio.create_task(edge.recorders[pool].run())
+    task = asyncio.create_task(edge.pools.recorders[pool].run())
     try:
         await wait_until(lambda: recorded(redis, pool))
     finally:

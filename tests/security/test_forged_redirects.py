@@ -15,11 +15,11 @@ from core.processes import WORKER
 from core.settings import Settings
 from engine.api import MigrationOrders
 from server.context import GatewayContext, make_context
-from server.reading.sources import RequestReaders
-from server.reading.subscriptions import RequestName, Subscriptions
+from server.reading.subscriptions import RequestName
 from server.requests.cancel import cancel_placed
 from tests.engine.builders import TENANT, Pool, request
 from tests.security.test_poisoned_pools import all_live
+from tests.server.http_site import readers_of, subscriptions_of
 from tests.support.users import client_of
 
 EVIL, HOME = "evil", "default"
@@ -81,7 +81,7 @@ class Heard:
 
 async def led(attack: Attack) -> list[bool]:
     """Whether a reader, one who attaches and one who cancels get from the worker's pool to the request."""
-    hub, name, heard = Subscriptions(attack.edge), RequestName(EVIL, TENANT, attack.id), Heard()
+    hub, name, heard = subscriptions_of(attack.edge), RequestName(EVIL, TENANT, attack.id), Heard()
     await hub.start()
     followed = hub.join(name, heard)
     followed.listeners[heard] = heard
@@ -91,7 +91,7 @@ async def led(attack: Attack) -> list[bool]:
         return heard.lost or followed.name != name
 
     await all_live([hub.run()], looked)
-    opened = await RequestReaders(attack.edge, hub).open_log(name, attack.hash, None, 0)
+    opened = await readers_of(attack.edge, hub).open_log(name, attack.hash, None, 0)
     cancelled = await cancel_placed(attack.edge, EVIL, TENANT, attack.id, attack.hash)
     return [followed.name.pool == HOME, opened is not None, cancelled is not None]
 

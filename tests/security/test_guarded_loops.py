@@ -22,10 +22,9 @@ from server.connection.registry import ConnectionRegistry
 from server.context import make_context
 from server.conversations.erasure import erase_texts
 from server.pools.tenant_terms import TenantTermsSync
-from server.reading.subscriptions import Subscriptions
 from tests.security.test_poisoned_pools import all_live
 from tests.server.conversations.test_purge import conversation, rows
-from tests.server.http_site import http_site
+from tests.server.http_site import http_site, subscriptions_of
 
 POOL = "default"
 REQUEST = "0190aaaa-0000-7000-8000-000000000001"
@@ -58,7 +57,7 @@ async def test_a_door_outlives_what_nobody_foresaw(
         return len(obeyed) > 1
 
     with capture_logs() as lines:
-        await all_live([ConnectionRegistry(edge, Subscriptions(edge)).run()], twice)
+        await all_live([ConnectionRegistry(edge, subscriptions_of(edge)).run()], twice)
     said = {line["event"] for line in lines}
     assert said >= {"news not obeyed", "news cannot be read", "upkeep failed"}
     assert "news interrupted" not in said

@@ -23,11 +23,10 @@ from engine.lifecycle.stale_admissions import release_stale_admissions
 from engine.node.reports import PoolNodes, WorkerOrderKind
 from server.context import make_context
 from server.conversations.purge import Purge
-from server.reading.subscriptions import Subscriptions
 from tests.billing.events import an_event
 from tests.security.test_poisoned_pools import all_live
 from tests.server.conversations.test_purge import conversation, rows
-from tests.server.http_site import http_site
+from tests.server.http_site import http_site, subscriptions_of
 
 POOL = "default"
 
@@ -129,8 +128,8 @@ async def test_a_round_that_fails_is_not_the_last(
     if loop == "reaper":
         running = Reaper(PoolQueue(redis, POOL, settings), Quota(redis, settings), 10).run()
     else:
-        hub = Subscriptions(make_context(settings, "gw-test", sqlite, redis))
-        hub._pools.add(POOL)  # pyright: ignore[reportPrivateUsage]
+        hub = subscriptions_of(make_context(settings, "gw-test", sqlite, redis))
+        hub._joined.add(POOL)  # pyright: ignore[reportPrivateUsage]
         running = hub.run()
 
     async def again() -> bool:
@@ -149,7 +148,7 @@ async def test_a_conversation_whose_keys_are_broken_holds_up_no_purge(
         for each in (poison, good):
             await site.client.delete(f"/v1/conversations/{each}", headers=site.bearer)
         await redis.set(f"{{p:{POOL}}}req:{site.tenant}:0190aaaa-0000-7000-8000-000000000001", "x")
-        purge = Purge(site.edge.db, site.edge.recorders, settings)
+        purge = Purge(site.edge.db, site.edge.pools.recorders, settings)
         later = now_ms() + settings.deleted_keep_seconds * 1000 + 1_000
         with capture_logs() as lines:
             while await purge.step(later):

@@ -23,8 +23,9 @@ from server.access.authorization import ConversationOwner
 from server.context import GatewayContext, make_context
 from server.conversations.store import ConversationStore, Turn
 from server.pool_services import PoolServices
-from server.reading.subscriptions import RequestName, Subscriptions
+from server.reading.subscriptions import RequestName
 from tests.billing.events import an_event
+from tests.server.http_site import subscriptions_of
 from tests.support.patience import wait_until
 
 TENANT, PROJECT = "t1", "p1"
@@ -106,7 +107,7 @@ async def test_an_end_that_is_none_is_recorded_as_lost(
     turn = Turn(uuid7(now_ms()), request, "hello", "tiny", now_ms())
     await conversations.open_turn(TENANT, ConversationOwner(PROJECT, "k1", ""), turn)
     await poison(redis, request, ENDS[name], {})
-    await all_live([edge.recorders["default"].run()], lambda: recorded(redis))
+    await all_live([edge.pools.recorders["default"].run()], lambda: recorded(redis))
     found = await conversations.answer_row(TENANT, request)
     assert found is not None
     assert (found[0].status, found[0].code) == ("ended", "log_lost")
@@ -121,16 +122,16 @@ async def test_a_record_that_is_none_ends_no_gateway(
     """Neither its recorder, nor its hub, which looks at what is read there."""
     request = uuid7(now_ms())
     await poison(redis, request, "{}", fields)
-    hub = Subscriptions(edge)
+    hub = subscriptions_of(edge)
     await hub.start()
     hub.join(RequestName("default", TENANT, request), object())
-    works = [edge.recorders["default"].run(), hub.run(), PoolServices(edge).run()]
+    works = [edge.pools.recorders["default"].run(), hub.run(), PoolServices(edge).run()]
     await all_live(works, lambda: recorded(redis))
 
 
 async def test_news_that_are_none_end_no_listening(edge: GatewayContext, redis: Redis):
     """What comes after them is heard."""
-    hub = Subscriptions(edge)
+    hub = subscriptions_of(edge)
     await hub.start()
     request = uuid7(now_ms())
     followed = hub.join(RequestName("default", TENANT, request), object())

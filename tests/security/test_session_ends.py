@@ -190,7 +190,7 @@ async def test_what_has_ended_is_cleared_away_in_batches(few: Browsers):
     await few.end_all()
     assert (await few.site.client.get("/v1/sessions", headers=few.site.bearer)).json()["sessions"] == []
     stays = await few.sign_in(code=few.site.code("ann"))
-    purge = Purge(few.site.edge.db, few.site.edge.recorders, few.site.edge.settings)
+    purge = Purge(few.site.edge.db, few.site.edge.pools.recorders, few.site.edge.settings)
     assert await clear_sessions(few.site.edge.db, now_ms(), 2) == 2
     assert await few.rows() == 2
     assert await purge.clear_sessions(now_ms()) == 1

@@ -17,6 +17,8 @@ from server.http.app import SecurityHeaders, routes
 from server.http.call_limit import LimitedCalls
 from server.http.guard import guarded
 from server.http.health import Health
+from server.reading.sources import RequestReaders
+from server.reading.subscriptions import Subscriptions
 
 UNLIMITED: dict[str, Any] = {
     "calls_per_address_per_second": 0,
@@ -79,3 +81,13 @@ async def http_site(
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
         yield HttpSite(edge, client, tenant.tenant_id, project.id, row.id, secret)
+
+
+def subscriptions_of(edge: GatewayContext) -> Subscriptions:
+    """A gateway's, with nobody reading."""
+    return Subscriptions(edge.redis, edge.settings, edge.pools, edge.catalogue)
+
+
+def readers_of(edge: GatewayContext, subscriptions: Subscriptions) -> RequestReaders:
+    """What opens requests for them."""
+    return RequestReaders(edge.quota, edge.pools, edge.conversations, subscriptions)

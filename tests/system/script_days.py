@@ -101,7 +101,7 @@ async def a_connections_day(redis: Client, settings: Settings, tenant: str) -> N
     assert await seats.take(user, "c2", "") is not None
     assert await seats.take(user, "c2", "c1") is None
     await seats.keep()
-    edge: Any = SimpleNamespace(redis=redis, settings=settings, gateway="g1")
+    edge: Any = SimpleNamespace(redis=redis, settings=settings, pools=SimpleNamespace(gateway="g1"))
     sessions = SessionStore(edge)
     record = await sessions.open(user, "c1", None)
     await sessions.note(record, "r1")

@@ -127,7 +127,7 @@ async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGene
     """A gateway with one tenant, its key and a browser that signed in."""
     settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
     edge = make_context(settings, "gw-fuzz", db, redis)
-    hub = Subscriptions(edge)
+    hub = Subscriptions(edge.redis, edge.settings, edge.pools, edge.catalogue)
     await hub.start()
     door, health = ConnectionRegistry(edge, hub), Health(edge)
     entrance = UpgradeLimits(settings, edge.rates, door.hellos)

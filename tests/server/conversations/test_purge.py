@@ -39,7 +39,7 @@ async def site(database: Database, redis: Redis, settings: Settings) -> AsyncIte
 def purge_of(site: HttpSite, **changes: int) -> Purge:
     """A purge with a setting."""
     settings = site.edge.settings.model_copy(update=changes)
-    return Purge(site.edge.db, site.edge.recorders, settings)
+    return Purge(site.edge.db, site.edge.pools.recorders, settings)
 
 
 async def conversation(site: HttpSite, request: str | None = None) -> str:
@@ -103,7 +103,7 @@ async def test_another_tenants_conversation_of_the_same_id_stays(site: HttpSite,
 async def test_what_is_not_deleted_is_not_purged(site: HttpSite, database: Database):
     """Even where it is named: between a look and the purge somebody may have come back."""
     id = await conversation(site)
-    assert await purge(site.edge.db, site.edge.recorders, [(site.tenant, id)]) == (0, set())
+    assert await purge(site.edge.db, site.edge.pools.recorders, [(site.tenant, id)]) == (0, set())
     assert await rows(database) == (1, 2)
 
 
@@ -128,7 +128,7 @@ async def test_nothing_of_it_is_left_in_redis_or_in_the_file(
     claim = await p.running(tenant=site.tenant, id=uuid7(now_ms()))
     end = append_to(claim, x=SECRET_WORDS, entries=[end_entry(4, 0)], end=usage_event(claim.tenant, claim.id))
     await p.queue.append("w1", [end])
-    assert p.name in site.edge.recorders or site.edge.recorders[p.name]
+    assert p.name in site.edge.pools.recorders or site.edge.pools.recorders[p.name]
     id = await conversation(site, claim.id)
     assert await redis.keys(f"*{claim.id}*") != []
     await delete(site, id)

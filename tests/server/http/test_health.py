@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -69,7 +70,7 @@ class World:
         """Of a gateway that sees this."""
         edge: Any = type("Edge", (), {})()
         edge.db = type("Db", (), {"engine": self})()
-        edge.catalogue, edge.queues = self, {"p": self}
+        edge.catalogue, edge.pools = self, SimpleNamespace(queues={"p": self})
         edge.settings = type("Settings", (), {"model": "main"})()
         return Health(edge)
 

@@ -5,7 +5,6 @@ from typing import Any, cast
 
 import redis.asyncio
 
-from server.context import GatewayContext
 from server.reading.subscriptions import RequestName, Subscriptions
 from tests.engine.builders import START_MS, Pool, append_to, end_entry, pool, request, usage_event
 
@@ -16,8 +15,8 @@ PARKED_MS = 600_000
 def hub_of(p: Pool) -> Subscriptions:
     """A gateway's, whose requests are due to be looked at whenever it polls."""
     changed = p.settings.model_copy(update={"poll_interval_seconds": 0.0})
-    edge = SimpleNamespace(settings=changed, gateway=GATEWAY, redis=p.redis, queues={p.name: p.queue})
-    return Subscriptions(cast(GatewayContext, edge))
+    pools = SimpleNamespace(gateway=GATEWAY, queues={p.name: p.queue})
+    return Subscriptions(cast(Any, p.redis), changed, cast(Any, pools), cast(Any, None))
 
 
 async def told(hub: Subscriptions) -> None:

@@ -138,7 +138,7 @@ async def test_a_stored_answer_is_read_after_an_offset():
 
 
 class Pools:
-    """A hub and an edge of readers: each pool's record as a test puts it there."""
+    """Subscriptions and pools of readers: each pool's record as a test puts it there."""
 
     def __init__(self) -> None:
         self.views = dict[str, Any]()
@@ -147,10 +147,10 @@ class Pools:
         self.queues = defaultdict[str, Any](lambda: SimpleNamespace(reader=self.reader))
         self.logs: Any = {}
         self.gateway = "g"
-        self.quota = SimpleNamespace(directory=self.nothing, release=self.release)
-        self.conversations = SimpleNamespace(answer_row=self.nothing)
         self.recorders = SimpleNamespace(give_up=self.nothing)
-        self.readers = RequestReaders(cast(Any, self), cast(Any, self))
+        quota: Any = SimpleNamespace(directory=self.nothing, release=self.release)
+        conversations: Any = SimpleNamespace(answer_row=self.nothing)
+        self.readers = RequestReaders(quota, cast(Any, self), conversations, cast(Any, self))
 
     async def nothing(self, *_: object) -> None:
         """What is not there."""

@@ -109,8 +109,8 @@ class Told:
 
     def __init__(self) -> None:
         self.queue = Queue()
-        edge = SimpleNamespace(redis=None, gateway="g", queues={"p": self.queue}, settings=Poll())
-        self.hub = Subscriptions(cast(Any, edge))
+        pools: Any = SimpleNamespace(gateway="g", queues={"p": self.queue})
+        self.hub = Subscriptions(cast(Any, None), cast(Any, Poll()), pools, cast(Any, None))
 
     async def since(self) -> list[tuple[str, str]]:
         """What the pool was told since the last look; nothing is under way then."""

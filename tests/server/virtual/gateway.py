@@ -212,9 +212,9 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
     pool = MemoryPool(POOL, settings.park_seconds_max, settled, hints.tell)
     record = ModelRecord("tiny", "1", FINGERPRINT, model, POOL, CONTEXT)
     keys, nothing = MemoryKeys(redis, settings), Nothing()
+    by_pool = {"gateway": "g1", "queues": {POOL: pool}, "logs": {POOL: pool}, "recorders": nothing}
     parts = {
         "settings": settings,
-        "gateway": "g1",
         "rates": CallRates(settings),
         "db": None,
         "redis": redis,
@@ -228,16 +228,13 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
         "catalogue": MemoryCatalogue(record),
         "shapes": nothing,
         "conversations": conversations,
-        "queues": {POOL: pool},
+        "pools": SimpleNamespace(**by_pool, is_ordered=lambda *_: False, serve=lambda _: None),
         "journals": nothing,
-        "logs": {POOL: pool},
-        "recorders": nothing,
         "terms": nothing,
-        "orders": nothing,
         "refusals": nothing,
     }
-    edge = cast(GatewayContext, SimpleNamespace(**parts, is_ordered=lambda *_: False, serve=lambda _: None))
-    hub = Subscriptions(edge)
+    edge = cast(GatewayContext, SimpleNamespace(**parts))
+    hub = Subscriptions(edge.redis, edge.settings, edge.pools, edge.catalogue)
     hub._hints = cast(Any, hints)  # pyright: ignore[reportPrivateUsage]  (no other door)
     await hub.start()
     door, health = ConnectionRegistry(edge, hub), Health(edge)
