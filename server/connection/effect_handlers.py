@@ -59,13 +59,7 @@ class EffectHandlers:
 
     async def turn(self, message: Send) -> ev.SendAccepted:
         """Make a send durable."""
-        who = self._who()
-        try:
-            self._rates.send(who)
-        except Refused as refused:
-            self._door.edge.refusals.note(who, message.id, who.user, refused.refusal)
-            raise
-        accepted, source = await self._door.intake.take(who, message)
+        accepted, source = await self._door.sends.take(self._who(), message)
         self._stage(accepted.reading.id, source)
         return accepted
 
@@ -81,7 +75,7 @@ class EffectHandlers:
         who = self._who()
         if effect.answer:  # else it is a part of a send
             self._rates.ask(who)
-        state = await self._door.intake.cancel(who, effect.id)
+        state = await self._door.cancels.cancel(who, effect.id)
         return ev.CancelAnswered(effect.id, state) if effect.answer else None
 
     async def read(self, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed | None:

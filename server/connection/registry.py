@@ -37,6 +37,11 @@ from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode, refusal, 
 from server.protocol.messages import Hello, ResumeRequest
 from server.reading.sources import RequestReaders, Source
 from server.reading.subscriptions import Subscriptions
+from server.requests.admit import SendAdmitter
+from server.requests.cancel import CancelHandler
+from server.requests.enqueue import SendEnqueuer
+from server.requests.prepare import SendPreparer
+from server.requests.reused_ids import ReusedIds
 from server.requests.submit import SendHandler
 from server.session.events import (
     DrainStarted,
@@ -75,7 +80,8 @@ class ConnectionRegistry:
         self.edge = edge
         self.limits = SessionLimits.of(edge.settings)
         self.readers = RequestReaders(edge.quota, edge.pools, edge.conversations, hub)
-        self.intake = SendHandler(edge, hub, self.readers)
+        self.cancels = CancelHandler(edge.quota, edge.pools, edge.conversations)
+        self.sends = _send_handler(edge, hub, self.readers, self.cancels)
         self.sessions = SessionStore(edge)
         self.hellos = http.lobby(edge.settings)
         self._places = ConnectionLimit(edge.redis, edge.settings)
@@ -327,3 +333,33 @@ class ConnectionRegistry:
             access_ms=access_ms(principal),
         )
         return AcceptedHello(event, principal, record, sources)
+
+
+def _send_handler(
+    context: GatewayContext, subscriptions: Subscriptions, readers: RequestReaders, cancels: CancelHandler
+) -> SendHandler:
+    """The steps of a send, each with what it needs."""
+    settings, quota, conversations = context.settings, context.quota, context.conversations
+    preparer = SendPreparer(
+        settings,
+        context.db,
+        context.catalogue,
+        context.users,
+        context.closed_users,
+        context.shapes,
+        context.prompts,
+        conversations,
+        context.pools,
+    )
+    keyring, pools = settings.keyring, context.pools
+    return SendHandler(
+        settings,
+        context.rates,
+        context.refusals,
+        context.used_sessions,
+        readers,
+        ReusedIds(settings.id_ahead_seconds_max, context.db, quota, conversations, readers),
+        preparer,
+        SendAdmitter(settings, context.redis, quota, context.limits, context.catalogue),
+        SendEnqueuer(keyring, quota, pools, conversations, subscriptions, cancels),
+    )

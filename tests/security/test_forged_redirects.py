@@ -16,7 +16,7 @@ from core.settings import Settings
 from engine.api import MigrationOrders
 from server.context import GatewayContext, make_context
 from server.reading.subscriptions import RequestName
-from server.requests.cancel import cancel_placed
+from server.requests.cancel import CancelHandler
 from tests.engine.builders import TENANT, Pool, request
 from tests.security.test_poisoned_pools import all_live
 from tests.server.http_site import readers_of, subscriptions_of
@@ -79,6 +79,11 @@ class Heard:
         self.lost = True
 
 
+def cancels_of(edge: GatewayContext) -> CancelHandler:
+    """What cancels for its connections."""
+    return CancelHandler(edge.quota, edge.pools, edge.conversations)
+
+
 async def led(attack: Attack) -> list[bool]:
     """Whether a reader, one who attaches and one who cancels get from the worker's pool to the request."""
     hub, name, heard = subscriptions_of(attack.edge), RequestName(EVIL, TENANT, attack.id), Heard()
@@ -92,7 +97,7 @@ async def led(attack: Attack) -> list[bool]:
 
     await all_live([hub.run()], looked)
     opened = await readers_of(attack.edge, hub).open_log(name, attack.hash, None, 0)
-    cancelled = await cancel_placed(attack.edge, EVIL, TENANT, attack.id, attack.hash)
+    cancelled = await cancels_of(attack.edge).cancel_placed(EVIL, TENANT, attack.id, attack.hash)
     return [followed.name.pool == HOME, opened is not None, cancelled is not None]
 
 
@@ -107,7 +112,7 @@ async def test_nobody_is_led_to_a_request_by_a_move_that_a_worker_made_up(attack
 
 async def test_a_cancel_is_for_what_was_asked_for(attack: Attack):
     """Who was admitted under the id of another's request ends another one by it."""
-    assert await cancel_placed(attack.edge, HOME, TENANT, attack.id, "another body") is None
+    assert await cancels_of(attack.edge).cancel_placed(HOME, TENANT, attack.id, "another body") is None
     view = await attack.home.queue.view(TENANT, attack.id)
     assert view is not None
     assert not view.ended

@@ -34,10 +34,8 @@ class Doors:
     def __init__(self, full: bool = False) -> None:
         self.asked = list[str]()
         self.full = full
-        rates = SimpleNamespace(send=lambda _: self.rate("send"), ask=lambda _: self.rate("ask"))
-        refusals = SimpleNamespace(note=lambda _who, id, user, _why: self.asked.append(f"note {id} {user}"))
-        self.edge = SimpleNamespace(rates=rates, refusals=refusals)
-        self.intake = self.readers = self
+        self.edge = SimpleNamespace(rates=SimpleNamespace(ask=lambda _: self.rate("ask")))
+        self.sends = self.cancels = self.readers = self
 
     def rate(self, name: str) -> None:
         """See Rates."""
@@ -46,12 +44,12 @@ class Doors:
             raise Refused(refusal(ErrorCode.RATE_LIMITED, name))
 
     async def take(self, _: Principal, send: Send) -> tuple[SendAccepted, Opened]:
-        """See Intake."""
+        """See SendHandler, and CancelHandler."""
         self.asked.append("take")
         return SendAccepted(ReadableRequest(send.id, 1, 0, 0, "queued"), False, "bulk"), Opened()
 
     async def cancel(self, _: Principal, id: str) -> str:
-        """See Intake."""
+        """See SendHandler, and CancelHandler."""
         self.asked.append(f"cancel {id}")
         return "running"
 
@@ -82,18 +80,16 @@ async def test_what_is_asked_for_is_under_its_callers_rate():
     answered = await operations.cancel(fx.StartCancel("r"))
     assert answered is not None
     assert (answered.id, answered.state) == ("r", "running")
-    assert doors.asked == ["rate send", "take", "rate ask", "cancel r", "rate ask", "cancel r"]
+    assert doors.asked == ["take", "rate ask", "cancel r", "rate ask", "cancel r"]
 
 
-async def test_a_send_over_its_rate_is_counted_as_refused_and_goes_no_further():
-    """Nor does an attach."""
+async def test_an_attach_over_its_rate_goes_no_further():
+    """Nothing is opened."""
     doors = Doors(full=True)
     operations = await doors.operations()
-    with pytest.raises(Refused, match="send"):
-        await operations.turn(Send("r"))
     with pytest.raises(Refused, match="ask"):
         await operations.attach(fx.StartAttach("r", None, 0))
-    assert doors.asked == ["rate send", "note r ann", "rate ask"]
+    assert doors.asked == ["rate ask"]
     assert operations.staged == {}
 
 

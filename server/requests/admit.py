@@ -1,0 +1,72 @@
+"""Asks billing to admit a prepared send: under which limits, at which prices."""
+
+from collections.abc import Sequence
+
+from redis.exceptions import RedisError
+
+from billing.api import Admission, Admitted, LimitCache, Principal, Quota, count_shadowed
+from core.errors import Refusal, Refused
+from core.redis import Client
+from core.settings import Settings
+from core.telemetry import logger
+from server import instruments
+from server.models.catalogue import Catalogue
+from server.protocol.codes import of_queue
+from server.requests.prepare import PreparedSend
+
+log = logger(__name__)
+
+
+class SendAdmitter:
+    """Has the sends of one gateway's connections admitted."""
+
+    def __init__(
+        self, settings: Settings, redis: Client, quota: Quota, limits: LimitCache, catalogue: Catalogue
+    ) -> None:
+        self._settings = settings
+        self._redis = redis
+        self._quota = quota
+        self._limits = limits
+        self._catalogue = catalogue
+
+    async def admit(self, principal: Principal, prepared: PreparedSend) -> Admitted:
+        """Hold money and tokens for it. Raises Refused with the limit that is met."""
+        send, record = prepared.send, prepared.record
+        who = (principal.tenant, principal.project, principal.key, prepared.user)
+        limits = await self._limits.limits_for(*who, record.name, prepared.accepted_ms)
+        offer = await self._catalogue.offer(principal.tenant, record.name)
+        admission = Admission(
+            tenant=principal.tenant,
+            id=send.id,
+            body_hash=send.body_hash,
+            owner_key=principal.owner_key,
+            project=principal.project,
+            user=prepared.user,
+            model=record.name,
+            pool=record.pool,
+            fingerprint=record.fingerprint,
+            input_tokens=len(prepared.prompt),
+            chunk_tokens=min(self._settings.chunk_tokens, prepared.sampling.max_tokens),
+            deadline_ms=prepared.deadline_ms,
+            prices=offer.now,
+            limits=limits,
+            key=principal.key,
+            next_prices=offer.next,
+            next_from_ms=offer.next_from_ms,
+        )
+        admitted = await self._quota.admit(admission)
+        if isinstance(admitted, Refusal):
+            instruments.limit_refused(admitted)
+            raise Refused(of_queue(admitted))
+        if admitted.shadowed:
+            await self._count_shadowed(principal.tenant, admitted.shadowed)
+        return admitted
+
+    async def _count_shadowed(self, tenant: str, refusals: Sequence[Refusal]) -> None:
+        """What limits in shadow mode would have answered. It holds nothing up that goes wrong."""
+        for refused in refusals:
+            instruments.limit_refused(refused, shadow=True)
+        try:
+            await count_shadowed(self._redis, tenant, refusals)
+        except (RedisError, OSError) as error:
+            log.warning("shadow refusals not counted", error=type(error).__name__)

@@ -1,0 +1,149 @@
+"""Stores an admitted send's turn and puts its request in line. What fails here gives its admission back."""
+
+import msgspec
+from opentelemetry import trace
+from opentelemetry.propagate import inject
+
+from billing.api import Admitted, LeastRemaining, Principal, Quota, Remaining, UsageOwner
+from core.errors import Refusal, Refused
+from core.failpoints import Failpoint, reached
+from core.signed_text import Keyring
+from engine.api import Enqueue, RequestInput, input_encoder, seal_request
+from server import instruments
+from server.access.authorization import cache_salt, owner_of
+from server.conversations.store import ConversationStore, Turn
+from server.pools.gateway_pools import GatewayPools
+from server.protocol.codes import of_queue
+from server.protocol.messages import Left, QuotaLeft
+from server.reading.sources import LiveSource, Source, log_lost
+from server.reading.subscriptions import RequestName, Subscriptions
+from server.requests import parse
+from server.requests.cancel import CancelHandler
+from server.requests.prepare import PreparedSend
+from server.session.events import ReadableRequest, SendAccepted
+
+
+class SendEnqueuer:
+    """Puts the sends of one gateway's connections in line. `keyring` seals requests for their workers."""
+
+    def __init__(
+        self,
+        keyring: Keyring,
+        quota: Quota,
+        pools: GatewayPools,
+        conversations: ConversationStore,
+        subscriptions: Subscriptions,
+        cancels: CancelHandler,
+    ) -> None:
+        self._keyring = keyring
+        self._quota = quota
+        self._pools = pools
+        self._conversations = conversations
+        self._subscriptions = subscriptions
+        self._cancels = cancels
+
+    async def enqueue(
+        self, principal: Principal, prepared: PreparedSend, admitted: Admitted
+    ) -> tuple[SendAccepted, Source] | None:
+        """In line, with a source that reads its log; None where its request has gone to another pool: read it
+        there. Raises Refused."""
+        send, tenant = prepared.send, principal.tenant
+        await self._subscriptions.announce(prepared.record.pool)
+        if not await self._subscriptions.follow(admitted.pool):
+            await self._quota.release(tenant, send.id)
+            raise Refused(log_lost())
+        try:
+            await self._store(principal, prepared)
+        except Exception:
+            await self._quota.release(tenant, send.id)
+            raise
+        name = RequestName(admitted.pool, tenant, send.id)
+        source = LiveSource(self._subscriptions, self._pools.logs, name)
+        try:
+            queue = self._pools.queues[admitted.pool]
+            reached(Failpoint.GATEWAY_AFTER_ADMIT)
+            placed = await queue.enqueue(self._item(principal, prepared, admitted))
+            reached(Failpoint.GATEWAY_AFTER_ENQUEUE)
+            if isinstance(placed, Refusal):
+                await self._undo(prepared, tenant)
+                raise Refused(of_queue(placed))
+            if placed.dest:  # it was moved between our look at the directory and this
+                source.close()
+                return None
+            if admitted.cancelled:
+                await self._cancels.cancel_placed(admitted.pool, tenant, send.id, send.body_hash)
+        except BaseException:
+            source.close()
+            raise
+        source.seen(placed.epoch)
+        instruments.PROMPT_TOKENS.record(len(prepared.prompt))
+        reading = ReadableRequest(send.id, placed.epoch, 0, placed.head, placed.status.value)
+        dup = not placed.created
+        place, quota = (placed.position, placed.wait_ms), quota_of(admitted.standing)
+        accepted = SendAccepted(reading, dup, prepared.priority.value, *place, quota)
+        return accepted, source
+
+    async def _undo(self, prepared: PreparedSend, tenant: str) -> None:
+        """The pool takes no more."""
+        reached(Failpoint.GATEWAY_BEFORE_RELEASE)
+        await self._quota.release(tenant, prepared.send.id)
+        if prepared.send.conversation is not None:
+            await self._conversations.abandon(tenant, prepared.send.id)
+
+    async def _store(self, principal: Principal, prepared: PreparedSend) -> None:
+        send = prepared.send
+        if send.conversation is None:
+            return
+        text = send.messages[-1]["content"]
+        turn = Turn(send.conversation, send.id, text, prepared.record.name, prepared.accepted_ms)
+        await self._conversations.open_turn(principal.tenant, owner_of(principal), turn)
+
+    def _item(self, principal: Principal, prepared: PreparedSend, admitted: Admitted) -> Enqueue:
+        send, tenant = prepared.send, principal.tenant
+        carrier: dict[str, str] = {}
+        inject(carrier, trace.set_span_in_context(trace.get_current_span()))
+        request = RequestInput(
+            prompt=b"".join(id.to_bytes(4, "little") for id in prepared.prompt),
+            sampling=prepared.sampling,
+            owner=UsageOwner(
+                project=principal.project,
+                key=principal.key,
+                user=prepared.user,
+                conversation=send.conversation or "",
+                metadata=msgspec.json.encode(parse.labels(send.metadata)),
+            ),
+            prices=admitted.prices,
+            model=prepared.record.name,
+            fingerprint=admitted.fingerprint,
+            accepted_ms=prepared.accepted_ms,
+            deadline_ms=prepared.deadline_ms,
+            trace=carrier.get("traceparent", ""),
+            salt=cache_salt(principal, prepared.user),
+        )
+        return Enqueue(
+            tenant=tenant,
+            id=send.id,
+            body_hash=send.body_hash,
+            input=input_encoder.encode(seal_request(request, tenant, send.id, self._keyring)),
+            fingerprint=admitted.fingerprint,
+            prompt_tokens=len(prepared.prompt),
+            max_tokens=prepared.sampling.max_tokens,
+            deadline_ms=prepared.deadline_ms,
+            accepted_ms=prepared.accepted_ms,
+            granted=admitted.granted,
+            model=prepared.record.name,
+            priority=prepared.priority,
+            gateway=self._pools.gateway,
+            cancelled=admitted.cancelled,
+            no_reader_ms=parse.no_reader_ms(send.options),
+            shaped=prepared.sampling.response_format is not None,
+        )
+
+
+def quota_of(standing: LeastRemaining) -> QuotaLeft:
+    """What `accepted` says of the limits with the least left."""
+    return QuotaLeft(_left(standing.requests), _left(standing.tokens), _left(standing.budget))
+
+
+def _left(found: Remaining | None) -> Left | None:
+    return None if found is None else Left(found.limit, found.remaining, found.resets_at_ms)

@@ -1,0 +1,121 @@
+"""Looks up what a send names (model, project, user, conversation) and renders its prompt. Writes nothing."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from billing.api import Principal, find_project
+from core.database import Database
+from core.errors import Refused
+from core.settings import Settings
+from core.telemetry import tracer
+from engine.api import ModelRecord, PriorityClass, Sampling
+from server.access.authorization import owner_of
+from server.access.closed_users import ClosedUsers
+from server.access.users import Users
+from server.conversations.store import ConversationStore
+from server.models.answer_formats import AnswerFormats
+from server.models.catalogue import Catalogue
+from server.models.prompts import ChatMessage, PromptRenderers
+from server.pools.gateway_pools import GatewayPools
+from server.protocol.codes import ErrorCode, refusal
+from server.requests import parse
+from server.requests.parse import ParsedSend
+
+TEMPERATURE_DEFAULT = 1.0
+
+spans = tracer("server")
+
+
+@dataclass(frozen=True)
+class PreparedSend:
+    """A send that may be admitted."""
+
+    send: ParsedSend
+    record: ModelRecord
+    prompt: list[int]
+    sampling: Sampling
+    priority: PriorityClass
+    user: str
+    accepted_ms: int
+    deadline_ms: int
+
+
+class SendPreparer:
+    """Prepares the sends of one gateway's connections."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        db: Database,
+        catalogue: Catalogue,
+        users: Users,
+        closed_users: ClosedUsers,
+        formats: AnswerFormats,
+        prompts: PromptRenderers,
+        conversations: ConversationStore,
+        pools: GatewayPools,
+    ) -> None:
+        self._settings = settings
+        self._db = db
+        self._catalogue = catalogue
+        self._users = users
+        self._closed_users = closed_users
+        self._formats = formats
+        self._prompts = prompts
+        self._conversations = conversations
+        self._pools = pools
+
+    async def prepare(self, principal: Principal, send: ParsedSend, facts: dict[str, object]) -> PreparedSend:
+        """Raises Refused where it asks for what there is not. `facts` learns whom it is for, early: a refusal
+        is counted to them."""
+        record = await self._catalogue.resolve(send.model)
+        user = await self._users.of_turn(principal, send.metadata, await self._project(principal, send))
+        facts["user"] = user
+        if await self._closed_users.has(principal.tenant, user):
+            raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
+        await self._formats.check(principal, record, send.options.response_format)
+        messages = await self._messages(principal, send)
+        with spans.span("validate"):
+            prompt = await self._prompts.render(principal, record.folder, messages)
+        context = min(record.max_model_len, self._settings.worker_max_model_len or record.max_model_len)
+        sampling = parse.sampling(send.options, len(prompt), context, default_temperature(record.folder))
+        priority = parse.capped_priority(send.options.priority, principal.priority_max)
+        accepted_ms = await self._pools.queues[record.pool].now_ms()  # what its deadline is held against
+        deadline_ms = parse.deadline_ms(send.options, priority, accepted_ms, self._settings)
+        return PreparedSend(send, record, prompt, sampling, priority, user, accepted_ms, deadline_ms)
+
+    async def _project(self, principal: Principal, send: ParsedSend) -> str | None:
+        named = send.metadata.get("project")
+        if not isinstance(named, str) or named == principal.project:
+            return principal.project if named else None
+        found = await find_project(self._db, principal.tenant, named)
+        return found.id if found else None
+
+    async def _messages(self, principal: Principal, send: ParsedSend) -> list[ChatMessage]:
+        if send.conversation is None:
+            return list(send.messages)
+        owner = owner_of(principal)
+        try:
+            history = await self._conversations.history(principal.tenant, owner, send.conversation)
+        except Refused as refused:
+            if refused.refusal.code != ErrorCode.CONVERSATION_BUSY:
+                raise
+            await self._pools.recorders.catch_up(principal.tenant, send.conversation)
+            history = await self._conversations.history(principal.tenant, owner, send.conversation)
+        if len(history) >= self._settings.prompt_messages_max:
+            raise parse.bad_request("this conversation has too many messages: start a new one")
+        return [*history, *send.messages]
+
+
+@lru_cache(maxsize=64)
+def default_temperature(folder: Path) -> float:
+    """The temperature that a model's own generation_config.json asks for, else 1."""
+    try:
+        config = msgspec.json.decode((folder / "generation_config.json").read_bytes(), type=dict[str, object])
+    except (OSError, msgspec.MsgspecError):
+        return TEMPERATURE_DEFAULT
+    value = config.get("temperature")
+    return float(value) if isinstance(value, int | float) and 0 <= value <= 2 else TEMPERATURE_DEFAULT
