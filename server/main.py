@@ -18,9 +18,7 @@ from starlette.websockets import WebSocket
 from billing.api import DIRECTORY_SEALED_SINCE, unsealed_until_ms
 from core import http, service
 from core.addresses import address_of
-from core.clock import now_ms
 from core.database import require_schema
-from core.ids import uuid7
 from core.metrics import GATEWAY_PLACE, serving_metrics_async
 from core.scripts import keep_scripts
 from core.settings import Settings
@@ -29,8 +27,8 @@ from core.stores import open_stores
 from core.tasks import cancel_tasks
 from core.telemetry import logger
 from server.access.authentication import origin_allowed
-from server.connection.connection import Connection
 from server.connection.effect_handlers import Caller
+from server.connection.gateway_connections import GatewayConnections
 from server.connection.registry import ConnectionRegistry
 from server.connection.upgrade_limits import UpgradeLimits
 from server.connection.websocket import WIRE, ParleyWebSocketProtocol, SocketWriter
@@ -69,78 +67,72 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
         async with open_stores(settings) as (db, redis):
             await require_schema(db)
             until = await unsealed_until_ms(db, settings, DIRECTORY_SEALED_SINCE)
-            edge = make_context(settings, _gateway_name(settings), db, redis, until)
-            hub = Subscriptions(edge.redis, edge.settings, edge.pools, edge.catalogue)
+            context = make_context(settings, _gateway_name(settings), db, redis, until)
+            connections = GatewayConnections(context)
             try:
-                await _start(hub, settings)
-                await _serve(edge, hub, listener, stop)
+                await _start(connections.subscriptions, settings)
+                await _serve(context, connections, listener, stop)
             finally:
-                await hub.close()
+                await connections.subscriptions.close()
 
 
-async def _start(hub: Subscriptions, settings: Settings) -> None:
+async def _start(subscriptions: Subscriptions, settings: Settings) -> None:
     try:
-        await hub.start()
+        await subscriptions.start()
     except (RedisError, OSError) as error:
         raise redis_failure(error, settings) from error
 
 
 async def _serve(
-    edge: GatewayContext, hub: Subscriptions, listener: http.Listener, stop: asyncio.Event
+    context: GatewayContext, connections: GatewayConnections, listener: http.Listener, stop: asyncio.Event
 ) -> None:
-    door, health = ConnectionRegistry(edge, hub), Health(edge)
-    app, entrance = (
-        limited_application(edge, door, health),
-        UpgradeLimits(edge.settings, edge.rates, door.hellos),
-    )
+    settings, registry, health = context.settings, connections.registry, Health(context)
+    app = limited_application(context, connections, health)
+    entrance = UpgradeLimits(settings, context.rates, registry.unproven)
     lacks = partial(missing_words, health, asyncio.get_running_loop())
-    metrics = serving_metrics_async(edge.settings, GATEWAY_PLACE, lacks)
+    metrics = serving_metrics_async(settings, GATEWAY_PLACE, lacks)
     # From here on nothing fails before the `try` below, which ends these.
-    upkeep = [keep_scripts(edge.redis), Purge(edge.db, edge.pools.recorders, edge.settings).run()]
-    upkeep.append(edge.refusals.run())
-    background = [hub.run(), door.run(), edge.terms.run(), PoolServices(edge).run(), *upkeep]
-    tasks = [asyncio.create_task(work) for work in background]
+    upkeep = [keep_scripts(context.redis), Purge(context.db, context.pools.recorders, settings).run()]
+    upkeep.append(context.refusals.run())
+    loops = [connections.subscriptions.run(), connections.run(), context.terms.run()]
+    tasks = [asyncio.create_task(work) for work in (*loops, PoolServices(context).run(), *upkeep)]
     closed = asyncio.Event()
-    serving = asyncio.create_task(
-        http.serve(app, listener, closed, entrance, **serving_options(edge.settings))
-    )
+    serving = asyncio.create_task(http.serve(app, listener, closed, entrance, **serving_options(settings)))
     stopping = asyncio.create_task(stop.wait())
     try:
-        log.info(
-            "gateway serves", gateway=edge.pools.gateway, host=edge.settings.host, port=edge.settings.port
-        )
+        log.info("gateway serves", gateway=context.pools.gateway, host=settings.host, port=settings.port)
         async with metrics:
             await asyncio.wait([serving, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             health.draining = True
-            await door.drain(edge.settings.drain_seconds_max)
-        if door.busy:
-            log.warning("connections cut", left=door.connections_open())
+            await connections.drain(settings.drain_seconds_max)
+        if registry.busy:
+            log.warning("connections cut", left=registry.connections_open())
     finally:
         closed.set()
         try:
             await serving
         finally:
             await cancel_tasks([stopping, *tasks])
-            await _end_work(door, hub)
-            await edge.refusals.flush()
+            await _end_work(registry, connections.subscriptions)
+            await context.refusals.flush()
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
 
 
-async def _end_work(door: ConnectionRegistry, hub: Subscriptions) -> None:
+async def _end_work(registry: ConnectionRegistry, subscriptions: Subscriptions) -> None:
     """What went on after Redis and the database are closed would open them again, and leave them open."""
-    if door.work:
-        await asyncio.wait(door.work, timeout=WORK_SECONDS_MAX)
-    if hub.work:  # the last that a connection does is to tell of its end
-        await asyncio.wait(hub.work, timeout=WORK_SECONDS_MAX)
-    await cancel_tasks(door.work | hub.work)
+    if registry.work:
+        await asyncio.wait(registry.work.running, timeout=WORK_SECONDS_MAX)
+    if subscriptions.work:  # the last that a connection does is to tell of its end
+        await asyncio.wait(subscriptions.work, timeout=WORK_SECONDS_MAX)
+    await cancel_tasks(registry.work.running | subscriptions.work)
 
 
-def limited_application(edge: GatewayContext, door: ConnectionRegistry, health: Health) -> ASGIApp:
+def limited_application(context: GatewayContext, connections: GatewayConnections, health: Health) -> ASGIApp:
     """What strangers meet: the application behind its limits."""
-    limited = LimitedCalls(application(edge, door, health), edge.rates)
-    return SecurityHeaders(limited, edge.settings.tls)
+    limited = LimitedCalls(application(context, connections, health), context.rates)
+    return SecurityHeaders(limited, context.settings.tls)
 
 
 def serving_options(settings: Settings) -> dict[str, Any]:
@@ -161,36 +153,36 @@ def _spare_collections() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def application(edge: GatewayContext, door: ConnectionRegistry, health: Health) -> ASGIApp:
+def application(context: GatewayContext, connections: GatewayConnections, health: Health) -> ASGIApp:
     """The gateway's ASGI application, without the security headers."""
 
     async def websocket(socket: WebSocket) -> None:
         subprotocol = choose_subprotocol(socket.scope["subprotocols"])
-        problem = _upgrade_problem(socket, door, subprotocol)
+        problem = _upgrade_problem(socket, connections, subprotocol)
         if problem is not None or subprotocol is None:
             status, text = problem or (400, "")
             await socket.send_denial_response(PlainTextResponse(text + "\n", status))
             return
         await socket.accept(subprotocol)
-        wire: SocketWriter = socket.scope["extensions"][WIRE]
+        writer: SocketWriter = socket.scope["extensions"][WIRE]
         scheme, _, token = socket.headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
         caller = Caller(address_of(socket.scope), bearer)
-        connection = Connection(door, wire, subprotocol, caller, uuid7(now_ms()))
+        connection = connections.accept(writer, subprotocol, caller)
         connection.start()
-        wire.hand_over(connection)
+        writer.hand_over(connection)
 
-    return guarded([WebSocketRoute("/v1/ws", websocket), *routes(edge, health)])
+    return guarded([WebSocketRoute("/v1/ws", websocket), *routes(context, health)])
 
 
 def _upgrade_problem(
-    socket: WebSocket, door: ConnectionRegistry, subprotocol: Subprotocol | None
+    socket: WebSocket, connections: GatewayConnections, subprotocol: Subprotocol | None
 ) -> tuple[int, str] | None:
     if subprotocol is None:
         return 400, f"offer one of the subprotocols {', '.join(Subprotocol)}"
-    if not origin_allowed(socket, door.edge.settings):
+    if not origin_allowed(socket, connections.settings):
         return 403, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"
-    if door.draining:
+    if connections.registry.draining:
         return 503, "this gateway is stopping: connect again"
     return None
 

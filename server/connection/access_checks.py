@@ -6,42 +6,22 @@ News of it come at once and can be lost, so all are looked up again now and then
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from billing.api import KEY_REVOKED, ControlNews, Principal
 from core.clock import now_ms
 from core.errors import Refusal
-from server.context import GatewayContext
+from server.access.authentication import Authenticator
+from server.access.closed_users import ClosedUsers
+from server.connection.registry import OpenSocket
 from server.protocol.codes import CloseCode, ErrorCode, suspended
-from server.session.events import AccessChanged, Event
-
-
-class OpenSocket(Protocol):
-    """What the door asks of a connection."""
-
-    id: str
-    address: str
-    principal: Principal | None
-
-    def order_close(self, code: CloseCode, reason: ErrorCode | None = None, message: str = "") -> None:
-        """End this connection from outside."""
-        ...
-
-    def feed(self, event: Event) -> None:
-        """Tell its session something."""
-        ...
-
-    def bytes_in_flight(self) -> int:
-        """Sent and not acknowledged."""
-        ...
-
-    def put_out(self) -> None:
-        """End it: it said no hello, and its place is another's."""
-        ...
+from server.session.events import AccessChanged
 
 
 async def recheck_access(
-    edge: GatewayContext, connected: Sequence[OpenSocket], of_tenant: str | None = None
+    auth: Authenticator,
+    closed_users: ClosedUsers,
+    connected: Sequence[OpenSocket],
+    of_tenant: str | None = None,
 ) -> None:
     """Look keys and sessions up, all or those of one tenant, and hold the connections to what they may."""
     of_proof: dict[tuple[str, str, str], list[OpenSocket]] = {}
@@ -49,16 +29,16 @@ async def recheck_access(
         if who.principal is not None and of_tenant in (None, who.principal.tenant):
             of_proof.setdefault(proof_of(who.principal), []).append(who)
     for proof, users in of_proof.items():
-        fresh = await edge.auth.standing(*proof)
-        refused = suspended() if fresh is None and await edge.auth.is_suspended_proof(*proof) else None
+        fresh = await auth.standing(*proof)
+        refused = suspended() if fresh is None and await auth.is_suspended_proof(*proof) else None
         for who in users:
-            await _check(edge, who, proof, fresh, refused)
+            await _check(closed_users, who, proof, fresh, refused)
 
 
-async def has_ended(edge: GatewayContext, principal: Principal) -> bool:
+async def has_ended(auth: Authenticator, principal: Principal) -> bool:
     """Whether a caller who was let in may come in no more: what ended meanwhile was told while nobody was
     there to be told."""
-    return await edge.auth.standing(*proof_of(principal), principal.user) is None
+    return await auth.standing(*proof_of(principal), principal.user) is None
 
 
 def end_all(connected: Sequence[OpenSocket], news: ControlNews) -> None:
@@ -77,7 +57,7 @@ def access_ms(principal: Principal) -> int | None:
 
 
 async def _check(
-    edge: GatewayContext,
+    closed_users: ClosedUsers,
     who: OpenSocket,
     proof: tuple[str, str, str],
     fresh: Principal | None,
@@ -96,7 +76,7 @@ async def _check(
         return
     # A user that a key or a session is fixed to was looked up with it; one who came by a ticket was not.
     by_ticket = before.fixed_user and not fresh.fixed_user
-    if by_ticket and await edge.closed_users.has(before.tenant, before.user):
+    if by_ticket and await closed_users.has(before.tenant, before.user):
         _end(who)
     if who.principal is not before:
         return

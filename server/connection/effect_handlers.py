@@ -1,31 +1,41 @@
-"""The awaiting half of one connection: what each effect of the machine asks of Redis and SQL, as an event.
+"""The awaiting half of one connection: starts what each effect of its session asks of Redis and SQL, at the
+use case that does it, and feeds the answer back as an event.
 
-A method raises Refused where the answer is no; the connection turns that into the refusing event.
+A use case raises Refused where the answer is no; that becomes the refusing event.
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any, Protocol, assert_never
 
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import Principal
-from core.errors import Refused
-from core.telemetry import logger
+from core.errors import Refusal, Refused
+from core.tasks import KeptTasks, cancel_tasks
+from core.telemetry import RepeatedWarning, logger
+from engine.api import Entry
 from server import instruments
-from server.access.authorization import owner_of
-from server.connection.registry import ConnectionRegistry, OpenSocket, access_ms
-from server.connection.session_store import SessionRecord
-from server.protocol.codes import ErrorCode, refusal, suspended
+from server.access.rates import CallRates
+from server.connection.handshake import Handshake
+from server.connection.registry import OpenSocket
+from server.connection.session_store import SessionRecord, SessionStore
+from server.protocol.codes import HELLO_REFUSED, CloseCode, ErrorCode, refusal
 from server.protocol.messages import Hello, Send
-from server.reading.sources import OpenedRequest, Source, StoredSource
+from server.reading.sources import OpenedRequest, RequestReaders, Source, StoredSource
+from server.requests.cancel import CancelHandler
+from server.requests.submit import SendHandler
 from server.session import effects as fx
 from server.session import events as ev
 
+TASKS_MAX = 64
 READ_AGAIN_SECONDS = 0.05
 READ_AGAIN_SECONDS_MAX = 1.0
 
 log = logger(__name__)
+damaged = RepeatedWarning(log)
 
 
 @dataclass(frozen=True)
@@ -36,68 +46,207 @@ class Caller:
     bearer: str
 
 
+@dataclass(frozen=True)
+class UseCases:
+    """What sessions ask for, for all connections of one gateway. `work` outlives the connection that asks."""
+
+    handshake: Handshake
+    sends: SendHandler
+    cancels: CancelHandler
+    readers: RequestReaders
+    sessions: SessionStore
+    rates: CallRates
+    work: KeptTasks
+
+
+class SessionSocket(OpenSocket, Protocol):
+    """A connection, as its handlers see it."""
+
+    def opened(self) -> None:
+        """Its session was told that it is open."""
+        ...
+
+    def take_more(self) -> None:
+        """Something is done: frames that wait may be taken."""
+        ...
+
+
 class EffectHandlers:
-    """One connection's. `sources`: what it reads; `staged`: opened, and not yet taken by the machine."""
+    """One connection's: what it reads, and what was just opened for the session to take. Nothing is awaited
+    between opening, telling the session and closing what it did not take."""
 
-    def __init__(self, door: ConnectionRegistry, bearer: str) -> None:
+    def __init__(self, use_cases: UseCases, socket: SessionSocket, bearer: str) -> None:
         self.record: SessionRecord | None = None
-        self.sources: dict[str, Source] = {}
-        self.staged: dict[str, Source] = {}
-        self._door = door
-        self._rates = door.edge.rates
+        self.sends_started = 0
+        self._cases = use_cases
+        self._socket = socket
         self._bearer = bearer
-        self._occupant: OpenSocket | None = None
+        self._opening = False
+        self._tasks = KeptTasks()
+        self._sources: dict[str, Source] = {}
+        self._staged: dict[str, Source] = {}
 
-    async def open(self, who: OpenSocket, hello: Hello) -> ev.Opened | ev.HelloRefused:
+    @property
+    def full(self) -> bool:
+        """Whether no more frames are to be taken: the session opens, or much that they caused is not done."""
+        return self._opening or len(self._tasks) >= TASKS_MAX
+
+    def start(self, effect: fx.AskingEffect) -> None:  # noqa: C901  (one arm an effect)
+        """Do what the session asks for; what takes time is answered later, with an event."""
+        match effect:
+            case fx.ReadLog(id):
+                self._spawn(self._read(effect), lambda refused: ev.AttachRefused(id, refused, asked=False))
+            case fx.Reopen(id):
+                self._spawn(self._reopen(effect), lambda refused: ev.AttachRefused(id, refused, asked=False))
+            case fx.Follow(id):
+                self._follow(id)
+            case fx.Unfollow():
+                self._unfollow(effect)
+            case fx.ReportReader(id, stuck):
+                if id in self._sources:
+                    self._sources[id].report(stuck)
+            case fx.OpenSession(hello):
+                self._opening = True
+                self._spawn(self._open(hello), _hello_refused)
+            case fx.StartSend(message):
+                self.sends_started += 1
+                # It outlives this connection: half a send helps nobody.
+                self._cases.work.start(self._send(message))
+            case fx.StartAttach(id):
+                self._spawn(self._attach(effect), lambda refused: ev.AttachRefused(id, refused))
+            case fx.StartCancel(id, answer):
+                refuse = (lambda refused: ev.CancelRefused(id, refused)) if answer else _nothing
+                self._spawn(self._cancel(effect), refuse)
+            case fx.Reauthenticate(token):
+                self._spawn(self._reauthenticate(token), ev.AuthRefused)
+            case fx.ConfirmResumeToken():
+                self._outlive(self._confirm())
+            case fx.EndSession():
+                self._outlive(self._end())
+            case _:
+                assert_never(effect)
+
+    async def close(self) -> None:
+        """The socket is gone: nobody reads here any more."""
+        await cancel_tasks(self._tasks.running)
+        self._drop_staged()
+        while self._sources:
+            self._sources.popitem()[1].close()
+        await self._cases.handshake.leave(self._socket, self.record)
+
+    # Running
+
+    def _spawn(
+        self, work: Coroutine[Any, Any, ev.Event | None], refuse: Callable[[Refusal], ev.Event | None]
+    ) -> None:
+        """Work that ends with the connection."""
+        task = self._tasks.start(self._run(work, refuse))
+        task.add_done_callback(lambda _: self._socket.take_more())
+
+    def _outlive(self, work: Coroutine[Any, Any, None]) -> None:
+        """Work that outlives the connection, and that the client did not ask for."""
+        self._cases.work.start(self._run(work, _nothing))
+
+    async def _run(
+        self, work: Awaitable[ev.Event | None], refuse: Callable[[Refusal], ev.Event | None]
+    ) -> None:
+        """Await a use case and feed its answer; a fault of ours is an `internal` the client may retry."""
+        try:
+            event = await work
+        except Refused as refused:
+            event = refuse(refused.refusal)
+        except (RedisError, SQLAlchemyError, OSError) as error:
+            log.error("operation failed", connection=self._socket.id, error=type(error).__name__)
+            event = refuse(_internal())
+        except Exception:
+            log.exception("operation broke", connection=self._socket.id)
+            event = refuse(_internal())
+        self._opening = self._opening and not isinstance(event, ev.Opened | ev.HelloRefused)
+        if event is not None:
+            self._socket.feed(event)
+        if isinstance(event, ev.Opened):
+            self._socket.opened()
+        self._drop_staged()
+
+    # The session
+
+    async def _open(self, hello: Hello) -> ev.Opened | ev.HelloRefused:
         """Who says hello, and what goes on from an earlier connection."""
-        let = await self._door.open(who, hello, self._bearer)
-        if isinstance(let, ev.HelloRefused):
-            return let
-        self._occupant, self.record = who, let.record
-        self.staged.update(let.sources)
-        return let.event
+        accepted = await self._cases.handshake.open(self._socket, hello, self._bearer)
+        if isinstance(accepted, ev.HelloRefused):
+            return accepted
+        self.record = accepted.record
+        self._staged.update(accepted.sources)
+        return accepted.event
 
-    async def turn(self, message: Send) -> ev.SendAccepted:
-        """Make a send durable."""
-        accepted, source = await self._door.sends.take(self._who(), message)
-        self._stage(accepted.reading.id, source)
+    async def _reauthenticate(self, token: str) -> ev.Reauthenticated:
+        return await self._cases.handshake.reauthenticate(self._socket, self._principal(), token)
+
+    async def _confirm(self) -> None:
+        """The client has the newest resume token."""
+        if self.record is not None:
+            await self._cases.sessions.confirm(self.record)
+
+    async def _end(self) -> None:
+        """The client said bye: the session is over, nobody keeps it."""
+        if self.record is not None:
+            record, self.record = self.record, None
+            await self._cases.sessions.end(record)
+
+    # Requests
+
+    async def _send(self, message: Send) -> None:
+        """Make a send durable; the session remembers that it reads the request."""
+        id = message.id
+        await self._run(self._take(message), lambda refused: ev.SendRefused(id, refused))
+        if id in self._sources:
+            await self._run(self._note(id), _nothing)
+
+    async def _take(self, message: Send) -> ev.SendAccepted:
+        accepted, source = await self._cases.sends.take(self._principal(), message)
+        self._staged[accepted.reading.id] = source
         return accepted
 
-    async def attach(self, effect: fx.StartAttach) -> ev.AttachAllowed:
+    async def _note(self, id: str) -> None:
+        if self.record is not None:
+            await self._cases.sessions.note(self.record, id)
+
+    async def _attach(self, effect: fx.StartAttach) -> ev.AttachAllowed:
         """Open a request for reading."""
-        who = self._who()
-        self._rates.ask(who)
-        opening = await self._door.readers.open(who, effect.id, effect.epoch, effect.o)
+        principal = self._principal()
+        self._cases.rates.ask(principal)
+        opening = await self._cases.readers.open(principal, effect.id, effect.epoch, effect.o)
         return self._allowed(opening, asked=True)
 
-    async def cancel(self, effect: fx.StartCancel) -> ev.CancelAnswered | None:
-        """Cancel a request."""
-        who = self._who()
+    async def _cancel(self, effect: fx.StartCancel) -> ev.CancelAnswered | None:
+        principal = self._principal()
         if effect.answer:  # else it is a part of a send
-            self._rates.ask(who)
-        state = await self._door.cancels.cancel(who, effect.id)
+            self._cases.rates.ask(principal)
+        state = await self._cases.cancels.cancel(principal, effect.id)
         return ev.CancelAnswered(effect.id, state) if effect.answer else None
 
-    async def read(self, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed | None:
+    # Reading
+
+    async def _read(self, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed | None:
         """The next part of a log. It is tried until Redis answers: a reader has nothing else to wait for."""
-        source, wait = self.sources.get(effect.id), READ_AGAIN_SECONDS
-        while source is not None and self.sources.get(effect.id) is source:
+        source, wait = self._sources.get(effect.id), READ_AGAIN_SECONDS
+        while source is not None and self._sources.get(effect.id) is source:
             instruments.LOG_READS.add(1)
             try:
-                return await self._read(source, effect)
+                return await self._read_once(source, effect)
             except (RedisError, SQLAlchemyError, OSError) as error:
                 log.warning("log not read", error=type(error).__name__)
             await asyncio.sleep(wait)
             wait = min(2 * wait, READ_AGAIN_SECONDS_MAX)
         return None
 
-    async def _read(self, source: Source, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed:
+    async def _read_once(self, source: Source, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed:
         """Where the log has gone meanwhile, its stored answer takes its place."""
         entries = await source.read(effect.after, effect.entries_max, effect.bytes_max)
         whole = bool(entries) and entries[0].o == effect.after + 1
         if whole or isinstance(source, StoredSource):
             return ev.LogRead(effect.id, effect.after, entries, effect.epoch)
-        opening = await self._door.readers.reopen(self._who(), effect.id, effect.epoch, effect.after)
+        opening = await self._cases.readers.reopen(self._principal(), effect.id, effect.epoch, effect.after)
         if isinstance(opening.source, StoredSource) or opening.reading.snap is not None:
             return self._allowed(opening, asked=False)
         opening.source.close()
@@ -105,82 +254,73 @@ class EffectHandlers:
             raise Refused(refusal(ErrorCode.LOG_LOST, "the platform lost a part of this answer"))
         return ev.LogRead(effect.id, effect.after, entries, effect.epoch)
 
-    async def reopen(self, effect: fx.Reopen) -> ev.AttachAllowed:
+    async def _reopen(self, effect: fx.Reopen) -> ev.AttachAllowed:
         """Go on with a request whose log is not the one that was read."""
-        opening = await self._door.readers.reopen(self._who(), effect.id, effect.epoch, effect.o)
+        opening = await self._cases.readers.reopen(self._principal(), effect.id, effect.epoch, effect.o)
         return self._allowed(opening, asked=False)
 
-    async def reauthenticate(self, who: OpenSocket, token: str) -> ev.Reauthenticated:
-        """Take a fresh token of the same owner."""
-        mine = self._who()
-        self._rates.ask(mine)
-        fresh = await self._door.edge.auth.of_token(token)
-        if fresh is None or not _same_owner(fresh, mine):
-            if fresh is None and await self._door.edge.auth.is_suspended(token):
-                raise Refused(suspended())
-            refused = refusal(ErrorCode.UNAUTHORIZED, "this token is not good for this session")
-            self._rates.failed(who.address, "auth", refused)
-            raise Refused(refused)
-        who.principal = fresh
-        return ev.Reauthenticated(access_ms(fresh))
-
-    def report(self, effect: fx.ReportReader) -> None:
-        """How this connection's reader of a request stands."""
-        source = self.sources.get(effect.id)
-        if source is not None:
-            source.report(effect.stuck)
-
-    async def note(self, id: str) -> None:
-        """Remember that the session reads this request."""
-        if self.record is not None:
-            await self._door.sessions.note(self.record, id)
-
-    async def forget(self, id: str) -> None:
-        """The client has applied the request's end."""
-        if self.record is not None:
-            await self._door.sessions.forget(self.record, id)
-
-    async def confirm(self) -> None:
-        """The client has the newest resume token."""
-        if self.record is not None:
-            await self._door.sessions.confirm(self.record)
-
-    async def end(self) -> None:
-        """The client said bye: the session is over, nobody keeps it."""
-        if self.record is not None:
-            record, self.record = self.record, None
-            await self._door.sessions.end(record)
-
-    def drop_staged(self) -> None:
-        """Close what was opened and then not wanted: a repeated send, or a session that closed meanwhile."""
-        while self.staged:
-            self.staged.popitem()[1].close()
-
-    def close(self) -> None:
-        """Nobody reads here any more."""
-        self.drop_staged()
-        while self.sources:
-            self.sources.popitem()[1].close()
-
     def _allowed(self, opening: OpenedRequest, asked: bool) -> ev.AttachAllowed:
-        self._stage(opening.reading.id, opening.source)
+        self._staged[opening.reading.id] = opening.source
         return ev.AttachAllowed(opening.reading, asked)
 
-    def _stage(self, id: str, source: Source) -> None:
-        before = self.staged.pop(id, None)
+    def _drop_staged(self) -> None:
+        """Close what was opened and then not wanted: a repeated send, or a session that closed meanwhile."""
+        while self._staged:
+            self._staged.popitem()[1].close()
+
+    def _follow(self, id: str) -> None:
+        """The session reads this request from the source that was just opened."""
+        before = self._sources.pop(id, None)
+        source = self._sources[id] = self._staged.pop(id)
+        source.listen(_RequestReader(self._socket, id))
         if before is not None:
             before.close()
-        self.staged[id] = source
 
-    def _who(self) -> Principal:
-        """As the caller stands now: its key may have lost rights since the hello."""
-        principal = self._occupant.principal if self._occupant is not None else None
+    def _unfollow(self, effect: fx.Unfollow) -> None:
+        source = self._sources.pop(effect.id, None)
+        if source is not None:
+            source.close()
+        if effect.damaged:
+            about = {"connection": self._socket.id, "id": effect.id}
+            damaged.warning("log cannot be read", **about, error=effect.damaged)
+        if effect.done:
+            self._outlive(self._forget(effect.id))
+
+    async def _forget(self, id: str) -> None:
+        """The client has applied the request's end."""
+        if self.record is not None:
+            await self._cases.sessions.forget(self.record, id)
+
+    def _principal(self) -> Principal:
+        """The caller as he stands now: his key may have lost rights since the hello."""
+        principal = self._socket.principal
         assert principal is not None, "the machine lets nothing through before hello"
         return principal
 
 
-def _same_owner(fresh: Principal, mine: Principal) -> bool:
-    """The same user, or the same service key, however often it was rotated."""
-    if fresh.tenant != mine.tenant or fresh.fixed_user != mine.fixed_user:
-        return False
-    return owner_of(fresh) == owner_of(mine)
+class _RequestReader:
+    """One request as this connection reads it: news of its log become the session's events."""
+
+    def __init__(self, socket: OpenSocket, id: str) -> None:
+        self._socket = socket
+        self._id = id
+
+    def news(self, entries: list[Entry], head: int) -> None:
+        """See LogListener."""
+        self._socket.feed(ev.LogGrew(self._id, entries, head))
+
+    def broken(self) -> None:
+        """See LogListener."""
+        self._socket.feed(ev.LogBroken(self._id))
+
+
+def _hello_refused(refused: Refusal) -> ev.HelloRefused:
+    return ev.HelloRefused(refused, HELLO_REFUSED.get(ErrorCode(refused.code), CloseCode.INTERNAL))
+
+
+def _nothing(_refused: Refusal) -> None:
+    """The client did not ask, so it gets no answer."""
+
+
+def _internal() -> Refusal:
+    return refusal(ErrorCode.INTERNAL, "our fault: it is logged with this connection's id", after_ms=1000)

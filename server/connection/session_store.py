@@ -12,9 +12,10 @@ import msgspec
 from billing.api import Principal
 from core.clock import now_ms
 from core.ids import uuid7
+from core.redis import Client
 from core.scripts import Script
+from core.settings import Settings
 from server.access.authorization import owner_of
-from server.context import GatewayContext
 from server.session.resume_token import ResumeToken, seal, unseal
 
 BEFORE_GRACE_MS = 30_000
@@ -44,17 +45,18 @@ class SessionRecord:
 
 
 class SessionStore:
-    """Makes, resumes and ends sessions."""
+    """Makes, resumes and ends sessions. `gateway`: this process's name."""
 
-    def __init__(self, edge: GatewayContext) -> None:
-        self._edge = edge
-        self._redis: Any = edge.redis
-        self._keep_ms = edge.settings.resume_seconds * 1000
+    def __init__(self, redis: Client, settings: Settings, gateway: str) -> None:
+        self._redis: Any = redis
+        self._keyring = settings.keyring
+        self._keep_ms = settings.resume_seconds * 1000
+        self._gateway = gateway
 
     async def open(self, principal: Principal, connection: str, token: str | None) -> SessionRecord:
         """Resume the token's session, or make a new one where there is no token or it is not good."""
         now = now_ms()
-        shown = unseal(token, self._edge.settings.keyring, now) if token else None
+        shown = unseal(token, self._keyring, now) if token else None
         owner = _owner(principal)
         if shown is not None and (shown.tenant, shown.owner) == (principal.tenant, owner):
             resumed = await self._resume(principal, connection, shown)
@@ -66,7 +68,7 @@ class SessionStore:
             "n": 1,
             "before_until": "0",
             "connection": connection,
-            "gateway": self._edge.pools.gateway,
+            "gateway": self._gateway,
         }
         key = _key(principal.tenant, session)
         await self._redis.hset(key, mapping=fields)
@@ -76,7 +78,7 @@ class SessionStore:
     async def confirm(self, record: SessionRecord) -> None:
         """The client used the newest token's connection: the token before dies soon."""
         keys = [_key(record.tenant, record.session)]
-        await _CONFIRM(self._edge.redis, keys, [0, record.connection, BEFORE_GRACE_MS])
+        await _CONFIRM(self._redis, keys, [0, record.connection, BEFORE_GRACE_MS])
 
     async def keep(self, record: SessionRecord) -> bool:
         """The connection lives: so does the record. False: another connection has the session now."""
@@ -106,8 +108,8 @@ class SessionStore:
         self, principal: Principal, connection: str, shown: ResumeToken
     ) -> SessionRecord | None:
         key = _key(principal.tenant, shown.session)
-        arguments = [0, shown.owner, shown.number, connection, self._edge.pools.gateway, self._keep_ms]
-        reply = await _RESUME(self._edge.redis, [key, _ids(key)], arguments)
+        arguments = [0, shown.owner, shown.number, connection, self._gateway, self._keep_ms]
+        reply = await _RESUME(self._redis, [key, _ids(key)], arguments)
         if not reply:
             return None
         number, before, gateway = reply
@@ -127,7 +129,7 @@ class SessionStore:
     ) -> SessionRecord:
         now, tenant = now_ms(), principal.tenant
         token = ResumeToken(session, tenant, _owner(principal), number, now + TOKEN_KEPT_MS)
-        sealed = seal(token, self._edge.settings.keyring)
+        sealed = seal(token, self._keyring)
         expires = now + self._keep_ms
         return SessionRecord(session, tenant, connection, sealed, expires, resumed, ids, superseded)
 

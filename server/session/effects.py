@@ -130,10 +130,8 @@ class Reauthenticate:
     token: str
 
 
-Effect = (
-    Emit
-    | Close
-    | OpenSession
+AskingEffect = (
+    OpenSession
     | ConfirmResumeToken
     | EndSession
     | StartSend
@@ -144,6 +142,8 @@ Effect = (
     | ReadLog
     | Reopen
     | ReportReader
-    | Measure
     | Reauthenticate
 )
+"""Those that ask something of the gateway's stores, pools or access."""
+
+Effect = Emit | Close | Measure | AskingEffect

@@ -30,16 +30,19 @@ from engine.backends.scripted import ScriptedEngine
 from engine.lifecycle.reaper import Reaper
 from engine.node.supervisor import Supervisor
 from server import main
-from server.connection.effect_handlers import EffectHandlers
-from server.connection.registry import ConnectionRegistry
+from server.connection import gateway_connections
+from server.connection.gateway_connections import GatewayConnections
+from server.connection.handshake import Handshake
 from server.context import make_context
 from server.conversations.purge import Purge
 from server.pool_services import PoolServices
+from server.reading.sources import RequestReaders
+from server.requests.cancel import CancelHandler
+from server.requests.submit import SendHandler
 from server.session.machine import Session
 from tests.engine.workers import Crew, saying
 from tests.security.sinks import CANARY, Sinks, spans
 from tests.server.conftest import gateway as gateway
-from tests.server.http_site import subscriptions_of
 from tests.server.site import Site
 from tests.support.patience import pause, wait_until
 
@@ -81,19 +84,27 @@ async def test_what_an_open_upgrade_raises_closes_it(
     gateway: Site, sinks: Sinks, monkeypatch: pytest.MonkeyPatch
 ):
     """4015 between its acceptance and its session: the client may come again."""
-    monkeypatch.setattr(main, "Connection", raising)
+    monkeypatch.setattr(gateway_connections, "Connection", raising)
     async with gateway.open() as peer:
         assert await peer.closed() == 4015
         assert peer.socket.close_reason == ""
     hushed(sinks)
 
 
-@pytest.mark.parametrize("operation", ["turn", "open", "attach", "cancel"])
+USE_CASES: dict[str, tuple[type, str]] = {
+    "turn": (SendHandler, "take"),
+    "open": (Handshake, "open"),
+    "attach": (RequestReaders, "open"),
+    "cancel": (CancelHandler, "cancel"),
+}
+
+
+@pytest.mark.parametrize("operation", USE_CASES)
 async def test_what_a_frame_raises_is_answered_typed(
     operation: str, gateway: Site, sinks: Sinks, monkeypatch: pytest.MonkeyPatch
 ):
     """`error internal` for the request, and the connection lives; of a hello it closes."""
-    monkeypatch.setattr(EffectHandlers, operation, raising_later)
+    monkeypatch.setattr(*USE_CASES[operation], raising_later)
     async with gateway.open() as peer:
         await peer.tell("hello", v=1, token=gateway.key)
         if operation != "open":
@@ -153,14 +164,14 @@ async def _for_a_while(loops: list[Awaitable[Any]]) -> None:
 async def test_a_gateways_loops_say_nothing(
     settings: Settings, sqlite: Database, redis: Redis, sinks: Sinks, broken: Callable[[], None]
 ):
-    """Hub, door, terms, pools and recorders, while Redis and SQL quote what they were asked."""
+    """Readers, connections, terms, pools and recorders, while Redis and SQL quote what they were asked."""
     edge = make_context(settings, "gw-test", sqlite, redis)
-    hub = subscriptions_of(edge)
-    await hub.start()
-    door = ConnectionRegistry(edge, hub)
+    connections = GatewayConnections(edge)
+    await connections.subscriptions.start()
     broken()
     recorder = edge.pools.recorders[settings.pool]
-    await _for_a_while([hub.run(), door.run(), edge.terms.run(), PoolServices(edge).run(), recorder.run()])
+    gateways = [connections.subscriptions.run(), connections.run(), PoolServices(edge).run()]
+    await _for_a_while([*gateways, edge.terms.run(), recorder.run()])
     hushed(sinks)
 
 

@@ -18,13 +18,13 @@ from engine.api import PoolQueue
 from engine.node.reports import NodeReport, PoolNodes
 from engine.queue import redis_keys
 from engine.trials.server import TrialDesk
-from server.connection.registry import ConnectionRegistry
+from server.connection.gateway_connections import GatewayConnections
 from server.context import make_context
 from server.conversations.erasure import erase_texts
 from server.pools.tenant_terms import TenantTermsSync
 from tests.security.test_poisoned_pools import all_live
 from tests.server.conversations.test_purge import conversation, rows
-from tests.server.http_site import http_site, subscriptions_of
+from tests.server.http_site import http_site
 
 POOL = "default"
 REQUEST = "0190aaaa-0000-7000-8000-000000000001"
@@ -47,8 +47,8 @@ async def test_a_door_outlives_what_nobody_foresaw(
         raise AttributeError("poison")
 
     monkeypatch.setattr(edge.terms, "changed", changed)
-    monkeypatch.setattr("server.connection.registry.KEEP_SECONDS", 0.0)
-    monkeypatch.setattr(ConnectionRegistry, "_keep_sessions", raises)
+    monkeypatch.setattr("server.connection.gateway_connections.KEEP_SECONDS", 0.0)
+    monkeypatch.setattr(GatewayConnections, "_keep_sessions", raises)
     client: Any = redis
 
     async def twice() -> bool:
@@ -57,7 +57,7 @@ async def test_a_door_outlives_what_nobody_foresaw(
         return len(obeyed) > 1
 
     with capture_logs() as lines:
-        await all_live([ConnectionRegistry(edge, subscriptions_of(edge)).run()], twice)
+        await all_live([GatewayConnections(edge).run()], twice)
     said = {line["event"] for line in lines}
     assert said >= {"news not obeyed", "news cannot be read", "upkeep failed"}
     assert "news interrupted" not in said

@@ -20,7 +20,7 @@ class Sat:
 
     def __init__(self, site: HttpSite, principal: Principal) -> None:
         self.site = site
-        self.sessions = SessionStore(site.edge)
+        self.sessions = SessionStore(site.edge.redis, site.edge.settings, site.edge.pools.gateway)
         self.principal = principal
         self._connections = 0
 

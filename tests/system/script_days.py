@@ -1,7 +1,6 @@
 """Days in which each script but the pools' own is called (theirs is `everything` of the cluster's tests)."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 from redis.crc import key_slot
@@ -101,8 +100,7 @@ async def a_connections_day(redis: Client, settings: Settings, tenant: str) -> N
     assert await seats.take(user, "c2", "") is not None
     assert await seats.take(user, "c2", "c1") is None
     await seats.keep()
-    edge: Any = SimpleNamespace(redis=redis, settings=settings, pools=SimpleNamespace(gateway="g1"))
-    sessions = SessionStore(edge)
+    sessions = SessionStore(redis, settings, "g1")
     record = await sessions.open(user, "c1", None)
     await sessions.note(record, "r1")
     record = await sessions.open(user, "c2", record.token)

@@ -25,13 +25,12 @@ from core.redis import Client
 from core.settings import Settings
 from core.tasks import cancel_tasks
 from core.telemetry import configure_logs
-from server.connection.registry import ConnectionRegistry
+from server.connection.gateway_connections import GatewayConnections
 from server.connection.upgrade_limits import UpgradeLimits
 from server.context import make_context
 from server.http.app import SecurityHeaders, routes
 from server.http.health import Health
 from server.main import limited_application, serving_options
-from server.reading.subscriptions import Subscriptions
 
 MADE_AT_ONCE = 200
 WARM_INPUTS = 5
@@ -126,13 +125,12 @@ async def opened(process: str, settings: Settings, db: Database, redis: Client) 
 async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGenerator[FuzzTarget]:
     """A gateway with one tenant, its key and a browser that signed in."""
     settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
-    edge = make_context(settings, "gw-fuzz", db, redis)
-    hub = Subscriptions(edge.redis, edge.settings, edge.pools, edge.catalogue)
-    await hub.start()
-    door, health = ConnectionRegistry(edge, hub), Health(edge)
-    entrance = UpgradeLimits(settings, edge.rates, door.hellos)
+    context = make_context(settings, "gw-fuzz", db, redis)
+    connections, health = GatewayConnections(context), Health(context)
+    await connections.subscriptions.start()
+    entrance = UpgradeLimits(settings, context.rates, connections.registry.unproven)
     served = Served(
-        configured(limited_application(edge, door, health), entrance, **serving_options(settings))
+        configured(limited_application(context, connections, health), entrance, **serving_options(settings))
     )
     key = await _key(db, "gateway")
 
@@ -140,10 +138,10 @@ async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGene
         cookie = await _signed_in(served, b"/v1/login", [], b'{"key":"%s"}' % key.encode())
         return [(b"authorization", b"Bearer " + key.encode()), (b"cookie", cookie)]
 
-    hearing = asyncio.create_task(hub.run())
+    hearing = asyncio.create_task(connections.subscriptions.run())
     try:
-        yield FuzzTarget(served, [*_swept(routes(edge, health)), SOCKET], sign_in)
-        while door.busy:  # noqa: ASYNC110  (the last connections leave)
+        yield FuzzTarget(served, [*_swept(routes(context, health)), SOCKET], sign_in)
+        while connections.registry.busy:  # noqa: ASYNC110  (the last connections leave)
             await asyncio.sleep(LEAVING_SECONDS)
     finally:
         await cancel_tasks([hearing])

@@ -19,7 +19,7 @@ from billing.tables.tenants import ApiKey
 from billing.tenants import session_ends, sessions, tenancy, users
 from core.clock import now_ms
 from server.access.authentication import Authenticator
-from server.connection.registry import SUPERSEDED
+from server.connection.control_news import SUPERSEDED
 from tests.server.site import Site
 from tests.support.patience import PROMPT_SECONDS, LivedTime, wait_until
 

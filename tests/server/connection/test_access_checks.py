@@ -1,7 +1,7 @@
 """What those who are connected may still do, and who is told to go. Connections are words."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -27,19 +27,19 @@ class Peer:
     heard: list[Event] = field(default_factory=list[Event])
 
     def order_close(self, code: CloseCode, reason: Any = None, message: str = "") -> None:
-        """See Occupant."""
+        """See OpenSocket."""
         self.closes.append((code, reason, message))
 
     def feed(self, event: Event) -> None:
-        """See Occupant."""
+        """See OpenSocket."""
         self.heard.append(event)
 
     def bytes_in_flight(self) -> int:
-        """See Occupant."""
+        """See OpenSocket."""
         return 0
 
     def put_out(self) -> None:
-        """See Occupant."""
+        """See OpenSocket."""
 
 
 @dataclass
@@ -64,12 +64,10 @@ class Auth:
         """As that of closed users."""
         return user in self.closed
 
-    @property
-    def edge(self) -> Any:
-        """A gateway that knows this."""
-        edge: Any = type("Edge", (), {})()
-        edge.auth = edge.closed_users = self
-        return edge
+
+async def recheck(auth: Auth, peers: list[Peer], of_tenant: str | None = None) -> None:
+    """By what keys, sessions and closed users are there."""
+    await recheck_access(cast(Any, auth), cast(Any, auth), peers, of_tenant)
 
 
 REVOKED = (4501, "unauthorized", "the key was revoked")
@@ -81,15 +79,15 @@ async def test_each_proof_is_looked_up_once():
     auth = Auth()
     other = replace(KEY, tenant="t2")
     peers = [Peer(each) for each in (KEY, ANN, SIGNED_IN, other, None)]
-    await recheck_access(auth.edge, peers, "t1")
+    await recheck(auth, peers, "t1")
     assert auth.asked == [("t1", "k1", ""), ("t1", "k1", "s1")]
     auth.asked.clear()
-    await recheck_access(auth.edge, peers)
+    await recheck(auth, peers)
     assert len(auth.asked) == 3
-    assert await has_ended(auth.edge, ANN) is False
+    assert await has_ended(cast(Any, auth), ANN) is False
     assert auth.asked[-1] == ("t1", "k1", "", "ann")
     auth.found = None
-    assert await has_ended(auth.edge, ANN) is True
+    assert await has_ended(cast(Any, auth), ANN) is True
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,7 @@ async def test_each_proof_is_looked_up_once():
 async def test_who_may_nothing_any_more_is_told_why(suspended: bool, closes: list[tuple[Any, ...]]):
     """Of a tenant that is closed, that; else what has ended."""
     peers = [Peer(each) for each in (KEY, ANN, SIGNED_IN)]
-    await recheck_access(Auth(None, suspended).edge, peers)
+    await recheck(Auth(None, suspended), peers)
     assert [peer.closes[0][: len(close)] for peer, close in zip(peers, closes, strict=True)] == closes
     assert [len(peer.closes) for peer in peers] == [1] * 3
 
@@ -107,8 +105,8 @@ async def test_who_may_nothing_any_more_is_told_why(suspended: bool, closes: lis
 async def test_a_closed_user_of_a_ticket_goes():
     """Whom the key itself names was looked up with it."""
     by_ticket, open, own, service = Peer(ANN), Peer(replace(ANN, user="bob")), Peer(ANN), Peer(KEY)
-    await recheck_access(Auth(closed={"ann", ""}).edge, [by_ticket, open, service])
-    await recheck_access(Auth(ANN, closed={"ann"}).edge, [own])
+    await recheck(Auth(closed={"ann", ""}), [by_ticket, open, service])
+    await recheck(Auth(ANN, closed={"ann"}), [own])
     assert [peer.closes for peer in (by_ticket, open, own, service)] == [[REVOKED], [], [], []]
 
 
@@ -124,7 +122,7 @@ async def test_a_connection_is_held_to_what_its_key_may_now(watch: StubClock):
         access_ends_ms=watch.ms + 5_000,
     )
     peer = Peer(ANN)
-    await recheck_access(Auth(fresh).edge, [peer])
+    await recheck(Auth(fresh), [peer])
     assert peer.principal == replace(fresh, user="ann", fixed_user=True, scopes=frozenset({"chat"}))
     assert peer.heard == [AccessChanged(5_000)]
     for ends_ms, told, kept in (
@@ -135,7 +133,7 @@ async def test_a_connection_is_held_to_what_its_key_may_now(watch: StubClock):
     ):
         peer.heard.clear()
         at = None if ends_ms is None else watch.ms + ends_ms
-        await recheck_access(Auth(replace(KEY, access_ends_ms=at)).edge, [peer])
+        await recheck(Auth(replace(KEY, access_ends_ms=at)), [peer])
         assert peer.heard == [AccessChanged(each) for each in told]
         assert peer.principal is not None
         assert peer.principal.access_ends_ms == watch.ms + kept
@@ -159,7 +157,7 @@ async def test_who_showed_another_token_meanwhile_is_left_alone():
 
     for auth in (Slow(None), Slow(KEY), SlowToClose(KEY)):
         peer.principal = ANN
-        await recheck_access(auth.edge, [peer])
+        await recheck(auth, [peer])
         assert (peer.principal, peer.closes, peer.heard) == (other, [], [])
 
 

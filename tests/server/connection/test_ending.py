@@ -8,14 +8,14 @@ from redis.asyncio import Redis
 from core.database import Database
 from core.settings import Settings
 from server import main
-from server.connection.registry import ConnectionRegistry
+from server.connection.handshake import Handshake
 from server.reading.subscriptions import Subscriptions
 from tests.server.site import Site, running_site
 from tests.support.patience import patience
 
 
 @pytest.mark.parametrize(
-    "of", [(ConnectionRegistry, "left"), (Subscriptions, "_tell_gone")], ids=["door", "hub"]
+    "of", [(Handshake, "leave"), (Subscriptions, "_tell_gone")], ids=["connection", "reader"]
 )
 async def test_nothing_of_a_gateway_goes_on_after_its_end(
     sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch, of: tuple[type, str]

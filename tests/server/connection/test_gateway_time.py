@@ -129,7 +129,7 @@ def test_a_key_s_places_are_those_of_its_connections(playing: Playing):
     """A resume takes its place along, one that leaves gives it back, and who stays keeps his."""
 
     async def play(gateway: VirtualGateway) -> None:
-        gateway.door._places._most["key"] = 2  # pyright: ignore[reportPrivateUsage]
+        gateway.connections._limit._most["key"] = 2  # pyright: ignore[reportPrivateUsage]
         secret, _ = key(gateway)
         async with welcomed(gateway, secret) as first, welcomed(gateway, secret) as stays:
             await refused(gateway, secret)

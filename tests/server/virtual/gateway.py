@@ -1,5 +1,5 @@
-"""A gateway without sockets, Redis and database: its connections, door, hub and routes are the real ones, its
-stores are in memory, and its time is its loop's."""
+"""A gateway without sockets, Redis and database: its connections, subscriptions and routes are the real
+ones, its stores are in memory, and its time is its loop's."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -18,11 +18,10 @@ from core.tasks import cancel_tasks
 from engine.api import Hint, ModelRecord
 from server import main
 from server.access.rates import CallRates
-from server.connection.registry import ConnectionRegistry
+from server.connection.gateway_connections import GatewayConnections
 from server.connection.websocket import WIRE, SocketListener
 from server.context import GatewayContext
 from server.http.health import Health
-from server.reading.subscriptions import Subscriptions
 from tests.engine.builders import FINGERPRINT
 from tests.server.virtual.pool import Held, MemoryPool
 from tests.server.virtual.redis import MemoryRedis
@@ -144,7 +143,7 @@ class VirtualGateway:
     quota: MemoryQuota
     conversations: MemoryConversations
     pool: MemoryPool
-    door: ConnectionRegistry
+    connections: GatewayConnections
     health: Health
     app: Any
     draining: "asyncio.Task[None] | None" = None
@@ -195,7 +194,7 @@ class VirtualGateway:
         """It is told to stop."""
         self.health.draining = True
         seconds = self.settings.drain_seconds_max
-        self.draining = asyncio.create_task(self.door.drain(seconds))
+        self.draining = asyncio.create_task(self.connections.drain(seconds))
 
 
 @asynccontextmanager
@@ -233,19 +232,19 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
         "terms": nothing,
         "refusals": nothing,
     }
-    edge = cast(GatewayContext, SimpleNamespace(**parts))
-    hub = Subscriptions(edge.redis, edge.settings, edge.pools, edge.catalogue)
-    hub._hints = cast(Any, hints)  # pyright: ignore[reportPrivateUsage]  (no other door)
-    await hub.start()
-    door, health = ConnectionRegistry(edge, hub), Health(edge)
-    app = main.limited_application(edge, door, health)
-    tasks = [asyncio.create_task(hub.run()), asyncio.create_task(door.run())]
-    gateway = VirtualGateway(settings, redis, keys, quota, conversations, pool, door, health, app)
+    context = cast(GatewayContext, SimpleNamespace(**parts))
+    connections, health = GatewayConnections(context), Health(context)
+    subscriptions = connections.subscriptions
+    subscriptions._hints = cast(Any, hints)  # pyright: ignore[reportPrivateUsage]  (no other way in)
+    await subscriptions.start()
+    app = main.limited_application(context, connections, health)
+    tasks = [asyncio.create_task(subscriptions.run()), asyncio.create_task(connections.run())]
+    gateway = VirtualGateway(settings, redis, keys, quota, conversations, pool, connections, health, app)
     try:
         yield gateway
         for task in tasks:
             assert not task.done(), task.exception()
     finally:
         await cancel_tasks([*tasks, *([gateway.draining] if gateway.draining else [])])
-        await cancel_tasks(door.work | hub.work)
+        await cancel_tasks(connections.registry.work.running | subscriptions.work)
         await pool.close()

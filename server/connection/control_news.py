@@ -1,0 +1,132 @@
+"""News of the platform that a gateway obeys: ended keys, sessions that went on elsewhere, changed rows.
+
+They can be lost: whatever they tell is looked up now and then, too.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from billing.api import (
+    ACCESS_CHANGED,
+    CONTROL_CHANNEL,
+    KEY_REVOKED,
+    LIMITS_CHANGED,
+    PRICES_CHANGED,
+    SESSION_ENDED,
+    TERMS_CHANGED,
+    ControlNews,
+    LimitCache,
+)
+from core import unreadable
+from core.failed_rounds import AWAY, logged_failures
+from core.redis import Client
+from core.telemetry import logger
+from server.access.closed_users import ClosedUsers
+from server.access.users import Users
+from server.connection import access_checks
+from server.connection.registry import ConnectionRegistry
+from server.models.catalogue import Catalogue
+from server.pools.tenant_terms import TenantTermsSync
+from server.protocol.codes import CloseCode
+
+SUPERSEDED = "superseded"
+RETRY_SECONDS = 0.2
+POLL_SECONDS = 1.0
+
+log = logger(__name__)
+_news = msgspec.json.Decoder(ControlNews)
+
+
+async def tell_superseded(redis: Client, tenant: str, connection: str) -> None:
+    """Tell the other gateways that this connection's session went on with another one."""
+    news = ControlNews(kind=SUPERSEDED, tenant=tenant, key=connection)
+    client: Any = redis
+    await client.publish(CONTROL_CHANNEL, msgspec.json.encode(news))
+
+
+@dataclass(frozen=True)
+class KnownRows:
+    """What this gateway knows of rows in SQL, each until it hears that they changed."""
+
+    catalogue: Catalogue
+    closed_users: ClosedUsers
+    users: Users
+    limits: LimitCache
+    terms: TenantTermsSync
+
+    def access_changed(self) -> None:
+        """Of some tenant: it may have another price book, too."""
+        self.catalogue.prices_changed()
+        self.closed_users.changed()
+        self.users.changed()
+
+
+class ControlNewsListener:
+    """One gateway's. `check_access` holds a tenant's connections to what they may do now."""
+
+    def __init__(
+        self,
+        redis: Client,
+        registry: ConnectionRegistry,
+        known: KnownRows,
+        check_access: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._redis = redis
+        self._registry = registry
+        self._known = known
+        self._check_access = check_access
+
+    async def run(self) -> None:
+        """Hear and obey, for ever."""
+        while True:
+            with logged_failures(log, "news interrupted"):
+                await self._listen()
+            await asyncio.sleep(RETRY_SECONDS)
+
+    async def _listen(self) -> None:
+        redis: Any = self._redis
+        pubsub = redis.pubsub()
+        try:
+            await pubsub.subscribe(CONTROL_CHANNEL)
+            while True:
+                message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=POLL_SECONDS)
+                if message is not None:
+                    with logged_failures(log, "news not obeyed"):
+                        self._obey(message["data"])
+        finally:
+            await pubsub.aclose()
+
+    def _obey(self, packed: bytes) -> None:
+        news = unreadable.read("news", _news.decode, packed)
+        if isinstance(news, unreadable.Unreadable):
+            log.error("news cannot be read", why=news.why)
+            return
+        if news.kind == SUPERSEDED:
+            self._superseded(news)
+        elif news.kind in (KEY_REVOKED, SESSION_ENDED):
+            access_checks.end_all(self._registry.sockets(), news)
+        elif news.kind == PRICES_CHANGED:
+            self._known.catalogue.prices_changed()
+        elif news.kind == ACCESS_CHANGED:
+            self._known.access_changed()
+            self._registry.work.start(self._access_changed(news.tenant))
+        elif news.kind == LIMITS_CHANGED:
+            self._known.limits.changed(news.tenant)
+        elif news.kind == TERMS_CHANGED:
+            self._known.terms.changed()
+
+    def _superseded(self, news: ControlNews) -> None:
+        socket = self._registry.find(news.key)
+        if socket is not None and socket.principal is not None and socket.principal.tenant == news.tenant:
+            socket.order_close(CloseCode.SUPERSEDED)
+
+    async def _access_changed(self, tenant: str) -> None:
+        """Somebody of this tenant was closed, or a key ends sooner. What fails is looked at again anyway."""
+        try:
+            await self._check_access(tenant)
+        except AWAY as error:
+            log.warning("access not checked", error=type(error).__name__)
