@@ -19,35 +19,35 @@ log = logger(__name__)
 class PoolServices:
     """Runs, for each pool, what every gateway does for it beside its readers."""
 
-    def __init__(self, edge: GatewayContext) -> None:
-        self._edge = edge
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
 
     async def run(self) -> None:
         """Record ended answers and reap, in all pools, for ever."""
         served = set[str]()
         async with EndingTaskGroup() as group:
             while True:
-                for pool in sorted({*self._edge.pools.queues, *await self._known()} - served):
+                for pool in sorted({*self._context.pools.queues, *await self._known()} - served):
                     served.add(pool)
                     log.info("serving a pool", pool=pool)
-                    self._edge.pools.serve(pool)
-                    group.create_task(self._edge.pools.recorders[pool].run())
+                    self._context.pools.serve(pool)
+                    group.create_task(self._context.pools.recorders[pool].run())
                     group.create_task(self._reaper(pool).run())
-                    if journal := self._edge.journals.of(pool):
+                    if journal := self._context.journals.of(pool):
                         group.create_task(journal.run())
-                        group.create_task(JournalKeeper(self._edge.pools.queues[pool], journal).run())
-                    self._edge.terms.pool_added()
+                        group.create_task(JournalKeeper(self._context.pools.queues[pool], journal).run())
+                    self._context.terms.pool_added()
                 await asyncio.sleep(LOOK_SECONDS)
 
     async def _known(self) -> set[str]:
         try:
-            return await known_pools(self._edge.redis, self._edge.settings)
+            return await known_pools(self._context.redis, self._context.settings)
         except (RedisError, OSError) as error:
             log.warning("pools not listed", error=type(error).__name__)
             return set()
 
     def _reaper(self, pool: str) -> Reaper:
         """Supervisors reap too, and faster; but while none lives, what was accepted still ends in time."""
-        edge = self._edge
-        interval_ms = edge.settings.reap_interval_ms * REAP_SLOWER
-        return Reaper(edge.pools.queues[pool], edge.quota, interval_ms, edge.settings.keyring)
+        context = self._context
+        interval_ms = context.settings.reap_interval_ms * REAP_SLOWER
+        return Reaper(context.pools.queues[pool], context.quota, interval_ms, context.settings.keyring)

@@ -1,4 +1,4 @@
-"""Where gateway cases are played in virtual time: the real connections, door and routes of a gateway without
+"""Where gateway cases are played in virtual time: the real connections and routes of a gateway without
 sockets, Redis and database (tests/server/virtual). A pause of the machine is not seen, and nothing waits."""
 
 import asyncio

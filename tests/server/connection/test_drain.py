@@ -13,7 +13,7 @@ from tests.server.virtual.loop import passed, played
 SECONDS = 10.0
 
 
-class Peer:
+class LeavingPeer:
     """A connection, and when it was asked to go on elsewhere. `goes`: it does."""
 
     def __init__(self, registry: ConnectionRegistry, name: int, goes: bool) -> None:
@@ -38,7 +38,7 @@ def drained(peers: int, goes: bool) -> tuple[list[tuple[float, int]], float]:
 
     async def whole() -> tuple[list[tuple[float, int]], float]:
         registry = ConnectionRegistry(UnprovenSockets(0, 0))
-        here: list[Any] = [Peer(registry, name, goes) for name in range(peers)]
+        here: list[Any] = [LeavingPeer(registry, name, goes) for name in range(peers)]
         for each in here:
             registry.enter(each)
         await drain(registry, SECONDS)

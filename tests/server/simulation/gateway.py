@@ -1,4 +1,4 @@
-"""A gateway without sockets: what the connection, its operations, the door and the hub do for a machine.
+"""A gateway without sockets: what connections, use cases and subscriptions do for a machine.
 
 Every question of the machine becomes a job; the test decides when it is looked up and when its answer comes.
 """
