@@ -22,7 +22,7 @@ RUN /opt/parley/bin/pip install --no-deps -r requirements/gpu.txt
 
 FROM packages AS wheel
 COPY . .
-RUN /opt/parley/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel .
+RUN /opt/parley/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel ./clients/python .
 
 FROM python:${PYTHON} AS runtime
 RUN useradd --system --uid 10001 --create-home --home-dir /var/lib/parley parley \

@@ -24,7 +24,7 @@ from chaos.observations import Answered, Observations, WorkloadRequest
 from chaos.workload import Crowd, Kind, ask, questions
 from core.settings import Settings
 from core.telemetry import configure_logs
-from server.client import Client
+from parley_client import Client
 
 SLOTS = 16
 FULL = SLOTS + 2  # each slot is taken again as soon as it is free

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from chaos.observations import Answered, Seam, WorkloadRequest
-from server.client import Answer, Client
-from server.client_answer import Ended, Event, ProtocolError, Reset, Status, Text
+from parley_client import Answer, Client, Ended, Event, ProtocolError, Reset, Status, Text
 
 # A busy machine on which workers are killed as fast as they start makes next to no tokens; that is no loss.
 ANSWER_SECONDS_MAX = 300.0

@@ -16,7 +16,7 @@ from typing import Any
 from core.errors import Refused
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = frozenset({"core", "billing", "engine", "server", "admin", "chaos"})
+OURS = frozenset({"core", "billing", "engine", "server", "admin", "chaos", "clients", "parley_client"})
 PLACES_MAX = 8
 CAUSES_MAX = 4
 REDIS_CODE = re.compile(r"[A-Z]{2,20}(?= )")

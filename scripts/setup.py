@@ -87,13 +87,16 @@ def install_lock(stack: str, lock: Path, with_torch: bool = True) -> None:
 
 
 def install_project() -> None:
-    """The project itself, editable: its code is run from this folder, its command is .venv/bin/parley."""
+    """The project itself and its Python client, editable: their code is run from this folder, the project's
+    command is .venv/bin/parley."""
     stamp = STAMPS / "project"
-    wanted = digest(str(ROOT) + (ROOT / "pyproject.toml").read_text())
+    parts = [ROOT / "clients" / "python", ROOT]
+    wanted = digest(str(ROOT) + "".join((part / "pyproject.toml").read_text() for part in parts))
     if stamp.exists() and stamp.read_text() == wanted:
         return
     say("installing parley itself")
-    if not pip(["--no-build-isolation", "--editable", str(ROOT)], 1):
+    editable = [argument for part in parts for argument in ("--editable", str(part))]
+    if not pip(["--no-build-isolation", *editable], len(parts)):
         fail()
     stamp.write_text(wanted)
 

@@ -22,8 +22,7 @@ from core.errors import StartupError
 from core.local_urls import UP_FILE
 from core.settings import Settings
 from core.terminal import print_json, print_line, stream, working
-from server.client import Answer, Client, Ended, ProtocolError
-from server.limit_words import error_text
+from parley_client import Answer, Client, Ended, ProtocolError, error_text
 
 CONNECT_SECONDS_MAX = 15.0
 NANO_DIGITS = 9

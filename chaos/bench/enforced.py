@@ -13,8 +13,7 @@ from chaos.installation.clerk import OrderRunner, running_clerk
 from chaos.installation.cluster import InstallationPlan, running_cluster
 from core.settings import Settings
 from core.telemetry import configure_logs
-from server.client import Client
-from server.client_answer import ProtocolError
+from parley_client import Client, ProtocolError
 
 GRANT = "0.30 USD"
 TOKENS_MAX = 1_000_000  # of the answer that is corrected: far more than the wallet has

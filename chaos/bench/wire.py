@@ -1,6 +1,6 @@
 """The leanest reader of parley.v1: counts tokens per frame and acknowledges, keeps no text.
 
-A load must not spend the machine's second core on being a good client; server/client.py is the good client.
+A load must not spend the machine's second core on being a good client; parley_client is the good client.
 """
 
 import asyncio

@@ -11,7 +11,7 @@ from chaos.books.terms import ClientAnswer
 from chaos.judge.allowed_losses import FORGOTTEN
 from chaos.observations import Answered, WorkloadRequest
 from chaos.workload import ask
-from server.client import Client
+from parley_client import Client
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz  ?!é€"
 CHARACTERS, TOKENS = (20, 300), (4, 60)

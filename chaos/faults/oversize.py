@@ -12,7 +12,7 @@ from chaos.faults.context import FaultContext
 from chaos.installation.measure import resident_bytes
 from chaos.observations import DoneFault, WorkloadRequest
 from chaos.workload import LETTERS, ask
-from server.client import Client
+from parley_client import Client
 
 KIND = "burst of oversized requests"
 CONTEXT = 4096

@@ -10,7 +10,7 @@ from itertools import count
 from chaos.faults.context import FaultContext
 from chaos.observations import DoneFault, WorkloadRequest
 from chaos.workload import LETTERS, ask
-from server.client import Client
+from parley_client import Client
 
 KIND = "poison"
 MARKER = "☠"  # the scripted engine's workers die of it; nobody else asks with it

@@ -7,7 +7,7 @@ import time
 from chaos.faults.context import FaultContext
 from chaos.observations import Answered, DoneFault, WorkloadRequest
 from chaos.workload import reread
-from server.client import Client
+from parley_client import Client
 
 KIND = "reload of all readers"
 READERS = 6

@@ -16,7 +16,7 @@ import coverage
 
 from scripts.working_tree import files
 
-PACKAGES = ("core", "billing", "engine", "server", "admin")
+PACKAGES = ("core", "billing", "engine", "server", "admin", "clients")
 KEPT = ".cache/reached.json"
 PLUGIN = "scripts.mutations.witness"
 TESTS_TRIED_MAX = 150

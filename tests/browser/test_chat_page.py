@@ -11,7 +11,7 @@ from billing.api import authenticate_key, make_link_code
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
-from server.client import Client
+from parley_client import Client
 from tests.browser.conftest import OpenPage
 from tests.support.patience import START_SECONDS, wait_until
 from tests.support.platform import Platform

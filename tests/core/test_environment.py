@@ -54,7 +54,7 @@ def test_however_many_it_is_one_short_line():
 def test_settings_and_variables_of_others_are_not_told():
     """All names that the code, the tests and the documents have, in any case."""
     named = set[str]()
-    folders = ("core", "billing", "engine", "server", "admin", "chaos", "tests", "scripts", "docs")
+    folders = ("core", "billing", "engine", "server", "admin", "chaos", "clients", "tests", "scripts", "docs")
     texts = [ROOT / name for name in ("README.md", "docker-compose.yml", "Dockerfile", "Makefile")]
     for folder in folders:
         texts += [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".md")]

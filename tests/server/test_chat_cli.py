@@ -12,9 +12,9 @@ from typing import Any, cast
 import pytest
 
 from core.errors import StartupError
+from parley_client import Client, Ended, ProtocolError, Usage
 from server import chat_cli
 from server.chat_cli import ChatTarget, Terminal
-from server.client import Client, Ended, ProtocolError, Usage
 from tests.support.patience import patience
 from tests.support.processes import Piped, parley, piped
 from tests.support.scripted_peer import Peer, Socket, scripted_peer

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
-from server.client import Client
+from parley_client import Client
 from server.reading.subscriptions import Subscriptions
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import soon, wait_until

@@ -12,8 +12,7 @@ import pytest
 
 from billing.usage import ENDED_FIELD, decode, ended_stream
 from engine.api import EntryKind, visible_text
-from server.client import Answer, Client
-from server.client_answer import Ended
+from parley_client import Answer, Client, Ended
 from tests.support.balancer import PortBalancer, running_balancer
 from tests.support.gateways import GatewayFleet, LetterEngine
 from tests.support.patience import RUN_SECONDS, patience, wait_until

@@ -19,8 +19,7 @@ from core.database import Database
 from core.embedded import EmbeddedValkey, ensure_home
 from engine.api import EntryKind, visible_text
 from engine.queue.redis_keys import log as log_key
-from server.client import Answer, Client, Reset
-from server.client_answer import Ended, ProtocolError
+from parley_client import Answer, Client, Ended, ProtocolError, Reset
 from tests.support.gateways import GatewayFleet, LetterEngine, running_gateways
 from tests.support.home import settings_in
 from tests.support.patience import patience, wait_until

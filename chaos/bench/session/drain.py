@@ -14,8 +14,7 @@ from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from chaos.installation.balancer import Balancer, running_balancer
 from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
-from server.client import Answer, Client
-from server.client_answer import Counters, Ended, Text
+from parley_client import Answer, Client, Counters, Ended, Text
 
 TARGET_MS = 100
 START_SECONDS = 1.0

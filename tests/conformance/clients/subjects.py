@@ -8,9 +8,8 @@ from typing import Any, Protocol
 import httpx
 from playwright.async_api import Page
 
-from server.client import Answer, Client, Ended, ProtocolError, Reset, SignedOut, Text
-from server.client_answer import OpenAnswer
-from server.client_connection import Encoding
+from parley_client import Answer, Client, Encoding, Ended, ProtocolError, Reset, SignedOut, Text
+from parley_client.answer import OpenAnswer
 from tests.conformance.clients.steps import Options
 
 Facts = dict[str, Any]
@@ -70,7 +69,7 @@ class _Read:
 
 
 class PythonSubject:
-    """server/client.py, in this process. `key`: with it tickets are had from a real gateway."""
+    """parley_client, in this process. `key`: with it tickets are had from a real gateway."""
 
     def __init__(self, encoding: Encoding, key: str | None = None) -> None:
         self._encoding: Encoding = encoding
@@ -287,7 +286,7 @@ STATE = """() => {
 
 
 class BrowserSubject:
-    """server/web/client.js, in a page of Chromium. `key`: with it tickets are had from a real gateway."""
+    """clients/js, in a page of Chromium. `key`: with it tickets are had from a real gateway."""
 
     def __init__(self, page: Page, key: str | None = None) -> None:
         self._page = page

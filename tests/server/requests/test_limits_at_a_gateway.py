@@ -24,7 +24,7 @@ from billing.wallets import wallets
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
-from server.client import Client, ProtocolError
+from parley_client import Client, ProtocolError
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import LivedTime, patience, pause, wait_until
 

@@ -13,7 +13,7 @@ import pytest
 from billing.usage import ENDED_FIELD, UsageEvent, decode, ended_stream
 from engine.api import Control, MigratedTo, Migrator
 from engine.backends.scripted import ScriptedEngine
-from server.client import Client
+from parley_client import Client
 from tests.engine.workers import Crew
 from tests.server.site import Site, saying
 from tests.support.patience import patience, wait_until

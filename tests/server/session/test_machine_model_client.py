@@ -12,9 +12,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-import server.client_connection
+import parley_client.connection
 from engine.api import EntryKind, text_hash
-from server.client import Client, Event, ProtocolError, Reset, Text
+from parley_client import Client, Event, ProtocolError, Reset, Text
 from server.protocol.codes import CloseCode
 from server.session import events as ev
 from tests.server.simulation.application import Reader, follows
@@ -48,8 +48,8 @@ class ClientModel(World):
         self.lines: list[Line] = []
         self.readers: list[Reader] = []
         self.unreachable = self.tampered = False
-        self.dial = server.client_connection.connect
-        server.client_connection.connect = self._connect  # type: ignore[assignment]
+        self.dial = parley_client.connection.connect
+        parley_client.connection.connect = self._connect  # type: ignore[assignment]
         self.client = Client("http://gateway", "key", window=window, batch=batch)
         self.entering = self.start(self.client.__aenter__())
         for _ in range(asked):
@@ -67,7 +67,7 @@ class ClientModel(World):
                 self.settle_down()
                 assert not self.client.counters.mismatched
         finally:
-            server.client_connection.connect = self.dial
+            parley_client.connection.connect = self.dial
             self._stop()
 
     def _stop(self) -> None:

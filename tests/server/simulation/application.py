@@ -5,8 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from server.client import Event, ProtocolError
-from server.client_reader import Answer
+from parley_client import Answer, Event, ProtocolError
 
 LOGGED = ('{"t":"delta"', '{"t":"event"', '{"t":"snap"', '{"t":"end"')
 

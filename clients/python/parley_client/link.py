@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, Protocol
 
-from server.client_answer import Counters
-from server.client_connection import (
+from parley_client.answer import Counters
+from parley_client.connection import (
     SUPERSEDED,
     Encoding,
     Frame,

@@ -5,8 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from server.client_answer import ProtocolError
-from server.limit_words import error_text
+from parley_client import ProtocolError, error_text
 
 NOW_MS = int(datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp() * 1000)
 DECEMBER_MS = int(datetime(2026, 12, 1, tzinfo=UTC).timestamp() * 1000)

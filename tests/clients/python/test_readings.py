@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from server.client_acks import Acks
-from server.client_answer import Ended, OpenAnswer, Reset, Text
-from server.client_readings import OpenAnswers
-from tests.server.test_client_answer import delta, end
+from parley_client.acks import Acks
+from parley_client.answer import Ended, OpenAnswer, Reset, Text
+from parley_client.readings import OpenAnswers
+from tests.clients.python.test_answer import delta, end
 
 ACKS = (10, 200, 500)
 

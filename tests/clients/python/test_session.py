@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from core.clock import now_ms
 from core.ids import uuid7_ms
-from server.client import ACK_SECONDS, Client
-from server.client_answer import ProtocolError
-from server.client_connection import GatewayClosed, Stopped
-from server.client_link import SignedOut
-from tests.server.test_client_answer import delta, end
+from parley_client import ProtocolError, SignedOut
+from parley_client.client import ACK_SECONDS, Client
+from parley_client.connection import GatewayClosed, Stopped
+from tests.clients.python.test_answer import delta, end
 from tests.server.virtual.loop import EPOCH_NS, passed, passing, played
 
 LIMITS = {"events": 10, "bytes": 200, "connection_bytes": 500, "frame": 1000}
@@ -110,10 +110,11 @@ def test_the_smaller_window_holds(window: dict[str, int] | None, events: int, by
     played(day())
 
 
-def test_ids_are_made_from_the_servers_clock():
+def test_ids_are_made_from_the_servers_clock(monkeypatch: pytest.MonkeyPatch):
     """Whatever this machine's says."""
 
     async def day() -> None:
+        monkeypatch.setattr("parley_client.client.now_ms", now_ms)  # the virtual loop's
         client = client_on(Link())
         assert uuid7_ms(client.new_id()) == NOW_MS
         await client.welcomed(welcome(now=NOW_MS + 86_400_000), {})

@@ -7,7 +7,7 @@ from websockets.datastructures import Headers
 from websockets.exceptions import InvalidStatus
 from websockets.http11 import Response
 
-from server.client_connection import DECODE, ENCODE, GatewayClosed, Stopped, _refusal, same_origin
+from parley_client.connection import DECODE, ENCODE, GatewayClosed, Stopped, _refusal, same_origin
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """What a terminal says of a limit that refuses: whose it is, of what, and when it begins anew. Pure.
 
-The chat page says the same (web/limit_words.js).
+The chat page says the same in its own limit_words.js.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from server.client_answer import ProtocolError
+from parley_client.answer import ProtocolError
 
+NANO = 1_000_000_000
 OWNERS = {
     "tenant": "Your organization's",
     "project": "This project's",
@@ -83,6 +84,7 @@ def _when(at_ms: int, now_ms: int, zone: tzinfo | None) -> str:
 
 
 def _money(nano: int) -> str:
-    from billing.api import to_display  # and SQL with it: a chat waits for that only where money is refused
-
-    return to_display(nano)
+    """An exact amount: at least two digits after the point, at most nine."""
+    whole, fraction = divmod(abs(nano), NANO)
+    digits = f"{fraction:09d}".rstrip("0").ljust(2, "0")
+    return f"{'-' if nano < 0 else ''}${whole}.{digits}"

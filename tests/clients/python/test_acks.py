@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from server.client_acks import Acks
+from parley_client.acks import Acks
 
 
 def delta(g: int, a: int, b: int, text: str = "") -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from server.client_answer import Frame, span
+from parley_client.answer import Frame, span
 
 OTHER_BYTES = 64  # what a logged message without text counts
 

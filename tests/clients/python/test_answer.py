@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from server.client_answer import (
+from parley_client.answer import (
     Counters,
     Ended,
     FrameOrder,

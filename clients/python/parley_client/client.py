@@ -7,8 +7,8 @@
         print((await answer.end()).usage)
 
 It reconnects by itself and goes on reading where it stood; what the server did not accept yet is sent again.
-`client_answer.py` decides what frames mean, `client_readings.py` keeps the open answers, `client_reader.py`
-is an answer as its reader sees it, `client_link.py` keeps a connection.
+`answer.py` decides what frames mean, `readings.py` keeps the open answers, `reader.py` is an answer as its
+reader sees it, `link.py` keeps a connection.
 """
 
 import asyncio
@@ -19,23 +19,13 @@ from typing import Any, Self
 
 import msgspec
 
-from core.clock import now_ms
-from core.ids import uuid7
-from server.client_acks import Acks
-from server.client_answer import Counters, Event, Frame, OpenAnswer, ProtocolError
-from server.client_answer import Ended as Ended
-from server.client_answer import Reset as Reset
-from server.client_answer import Standing as Standing
-from server.client_answer import Status as Status
-from server.client_answer import Text as Text
-from server.client_answer import TextTakenBack as TextTakenBack
-from server.client_answer import Trace as Trace
-from server.client_answer import Usage as Usage
-from server.client_connection import Encoding, GatewayClosed, Stopped
-from server.client_link import Link, LinkSettings
-from server.client_link import SignedOut as SignedOut
-from server.client_reader import Answer as Answer
-from server.client_readings import OpenAnswers
+from parley_client.acks import Acks
+from parley_client.answer import Counters, Event, Frame, OpenAnswer, ProtocolError
+from parley_client.connection import Encoding, GatewayClosed, Stopped
+from parley_client.ids import now_ms, uuid7
+from parley_client.link import Link, LinkSettings
+from parley_client.reader import Answer
+from parley_client.readings import OpenAnswers
 
 ACK_SECONDS = 0.2
 AUTH_RETRY_SECONDS_MIN, AUTH_RETRY_SECONDS_MAX = 0.25, 5.0

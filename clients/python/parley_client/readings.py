@@ -6,8 +6,8 @@ Decides only: methods return the frames to send. No socket, no token, no clock.
 from collections.abc import Iterable
 from typing import Any
 
-from server.client_acks import Acks
-from server.client_answer import (
+from parley_client.acks import Acks
+from parley_client.answer import (
     Counters,
     Ended,
     Event,

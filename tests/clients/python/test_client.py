@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from server import client_link
-from server.client import Answer, Client, Event
-from server.client_answer import Counters
-from server.client_link import Link, LinkSettings
+from parley_client import Answer, Client, Counters, Event
+from parley_client import link as client_link
+from parley_client.link import Link, LinkSettings
 from tests.support.patience import BEAT_SECONDS, forever, patience
 from tests.support.scripted_peer import Frame, Peer, Socket, scripted_peer
 

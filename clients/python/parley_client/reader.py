@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from server.client_answer import Ended, Event, OpenAnswer, Reset, Standing, Text, TextTakenBack
+from parley_client.answer import Ended, Event, OpenAnswer, Reset, Standing, Text, TextTakenBack
 
 
 class AnswerSource(Protocol):

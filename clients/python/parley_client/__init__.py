@@ -1,0 +1,42 @@
+"""Async Python client of Parley's session protocol parley.v1.
+
+What is named here is the client's interface; its modules are its own business.
+"""
+
+from parley_client.answer import (
+    Counters,
+    Ended,
+    Event,
+    ProtocolError,
+    Reset,
+    Standing,
+    Status,
+    Text,
+    TextTakenBack,
+    Trace,
+    Usage,
+)
+from parley_client.client import Client
+from parley_client.connection import Encoding
+from parley_client.limit_words import error_text
+from parley_client.link import SignedOut
+from parley_client.reader import Answer
+
+__all__ = [
+    "Answer",
+    "Client",
+    "Counters",
+    "Encoding",
+    "Ended",
+    "Event",
+    "ProtocolError",
+    "Reset",
+    "SignedOut",
+    "Standing",
+    "Status",
+    "Text",
+    "TextTakenBack",
+    "Trace",
+    "Usage",
+    "error_text",
+]
