@@ -9,6 +9,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from scripts import check_supply, sbom
+from scripts.lock import OURS
 
 REQUIREMENTS = Path(__file__).parents[2] / "requirements"
 
@@ -28,12 +29,13 @@ def test_each_package_has_hashes(lock: str):
     [("base", ["base"]), ("cpu", ["base", "cpu"]), ("test", ["base", "build", "cpu", "test"])],
 )
 def test_all_that_is_asked_for_is_locked(wanted: str, locks: list[str]):
-    """The gateway's image has base alone: what only the worker's lock holds is missing there."""
+    """The gateway's image has base alone: what only the worker's lock holds is missing there. Our own client
+    is built beside the platform."""
     project = tomllib.loads((REQUIREMENTS.parent / "pyproject.toml").read_text())
     extras, groups = project["project"]["optional-dependencies"], project["dependency-groups"]
     asked = {"base": project["project"]["dependencies"], "cpu": extras["cpu"], "test": groups["test"]}[wanted]
     locked = {canonicalize_name(part["name"]) for lock in locks for part in sbom.packages(lock)}
-    assert {canonicalize_name(Requirement(each).name) for each in asked} - locked == set()
+    assert {canonicalize_name(Requirement(each).name) for each in asked} - locked <= OURS
 
 
 def test_images_install_by_hashes():
@@ -42,6 +44,16 @@ def test_images_install_by_hashes():
     installed = [line for line in dockerfile.splitlines() if "-r requirements/base.txt" in line]
     assert installed
     assert all("--require-hashes" in line for line in installed)
+
+
+def test_our_own_client_is_asked_of_no_index():
+    """Whoever registered its name there would be installed into the gateway."""
+    root = REQUIREMENTS.parent
+    assert not any(part["name"] in OURS for lock in check_supply.LOCKS for part in sbom.packages(lock))
+    built = [line for line in (root / "Dockerfile").read_text().splitlines() if "pip wheel" in line]
+    assert [line.split()[-2:] for line in built] == [["./clients/python", "."]]
+    assert all("--no-deps" in line for line in built)
+    assert "--no-deps" in (root / "scripts" / "setup.py").read_text()
 
 
 def test_the_bill_names_all_that_is_installed():

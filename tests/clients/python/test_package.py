@@ -1,0 +1,44 @@
+"""What a customer installs: typed, of few packages, and nothing of the platform's."""
+
+import importlib
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+import parley_client
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "clients" / "python"
+
+
+def test_the_old_name_is_heard_for_one_version(monkeypatch: pytest.MonkeyPatch):
+    """It says what to import instead, and gives the same."""
+    monkeypatch.delitem(sys.modules, "server.client", raising=False)
+    with pytest.warns(DeprecationWarning, match="from parley_client import Client"):
+        old = importlib.import_module("server.client")
+    monkeypatch.delitem(sys.modules, "server.client")
+    given = {name for name in vars(old) if not name.startswith("_")} - {"warnings"}
+    assert {"Answer", "Client", "Ended", "ProtocolError", "Reset", "SignedOut", "Standing"} <= given
+    assert all(getattr(old, name) is getattr(parley_client, name) for name in given)
+
+
+def test_what_is_promised_is_there():
+    """Each name of the interface; a type checker is told that the package has types."""
+    assert all(hasattr(parley_client, name) for name in parley_client.__all__)
+    assert (Path(parley_client.__file__).parent / "py.typed").is_file()
+
+
+def test_the_platform_is_built_with_this_very_client():
+    """Its wheel asks for that version; no lock names it, for no index is asked for it."""
+    client = tomllib.loads((FOLDER / "pyproject.toml").read_text())["project"]
+    platform = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [Requirement(each) for each in platform["dependencies"]]
+    assert [str(each) for each in asked if each.name == client["name"]] == [
+        f"{client['name']}=={client['version']}"
+    ]
+    needed = {Requirement(each).name for each in client["dependencies"]}
+    assert needed == {"msgspec", "websockets"}
+    assert needed <= {each.name for each in asked}
