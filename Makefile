@@ -51,6 +51,7 @@ check: ## formatting, lint, types, import contracts, file sizes, real time in te
 	@$(BIN)/python scripts/check_invariants.py
 	@$(BIN)/python scripts/check_references.py
 	@$(BIN)/python scripts/settings_table.py --check
+	@$(BIN)/python scripts/javascript.py tsc -p clients/js/jsconfig.json
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
 	@$(BIN)/python scripts/client_types.py --check
 	@$(BIN)/python scripts/javascript.py tsc -p admin/web/jsconfig.json

@@ -1,6 +1,6 @@
 """Writes the TypeScript types of the browser's client: `.venv/bin/python scripts/client_types.py`.
 
-They are made from the JSDoc of server/web/client.js and of the modules that its types name, by the TypeScript
+They are made from the JSDoc of clients/js/src/client.js and of the modules that its types name, by the TypeScript
 of package-lock.json. `--check` writes nothing and fails where the written ones are stale.
 """
 
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WEB = ROOT / "server" / "web"
+SOURCES = ROOT / "clients" / "js" / "src"
 ENTRY = "client"
 NAMED = re.compile(r"""(?:from|import\()\s*["']\./([a-z0-9_-]+)\.js["']""")
 OPTIONS = ["--declaration", "--emitDeclarationOnly", "--allowJs", "--strict", "--target", "es2022"]
@@ -23,16 +23,16 @@ LIBRARIES = ["--lib", "es2022,dom,dom.iterable", "--module", "es2022", "--module
 def main(check: bool) -> int:
     """1 where `check` finds stale types."""
     made = declarations()
-    written = {path.name: path.read_text() for path in WEB.glob("*.d.ts")}
+    written = {path.name: path.read_text() for path in SOURCES.glob("*.d.ts")}
     if check:
         stale = sorted(name for name in made.keys() | written.keys() if made.get(name) != written.get(name))
         if stale:
             print(f"stale: {', '.join(stale)}; run scripts/client_types.py", file=sys.stderr)
         return 1 if stale else 0
     for name in written.keys() - made.keys():
-        (WEB / name).unlink()
+        (SOURCES / name).unlink()
     for name, text in made.items():
-        (WEB / name).write_text(text)
+        (SOURCES / name).write_text(text)
     return 0
 
 
@@ -41,7 +41,7 @@ def declarations() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "sources"
         # A copy without the written types, which would be taken for the truth about the modules.
-        shutil.copytree(WEB, sources, ignore=shutil.ignore_patterns("*.d.ts"))
+        shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("*.d.ts"))
         emitted = Path(folder) / "types"
         tsc = [sys.executable, str(ROOT / "scripts" / "javascript.py"), "tsc"]
         entry = str(sources / f"{ENTRY}.js")

@@ -1,12 +1,9 @@
 """The gateway's HTTP routes, the chat page, and the headers that lock it down."""
 
-from pathlib import Path
-
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.cookies import STRICT_TRANSPORT, secure
@@ -17,8 +14,8 @@ from server.http.health import Health
 from server.http.limit_routes import LimitRoutes
 from server.http.session_routes import SessionRoutes
 from server.http.ticket_routes import TicketRoutes
+from server.http.web_files import WEB, web_routes
 
-WEB = Path(__file__).parent.parent / "web"
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -65,7 +62,7 @@ def routes(edge: GatewayContext, health: Health) -> list[BaseRoute]:
         ),
         Route("/healthz", health.healthz, methods=["GET"]),
         Route("/readyz", health.readyz, methods=["GET"]),
-        Mount("/web", StaticFiles(directory=WEB)),
+        *web_routes(),
     ]
 
 

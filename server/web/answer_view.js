@@ -5,7 +5,7 @@ import { MarkdownView } from "./markdown.js";
 import { costText } from "./money.js";
 import { cutOff, errorText, reasonText, usageText, waitMsOf, waitOf } from "./words.js";
 
-/** @typedef {import("./answer.js").Answer} Answer */
+/** @typedef {import("/web/client/answer.js").Answer} Answer */
 /**
  * What an answer is to its reader: a live one, or one the server stored.
  * @typedef {Pick<Answer, "text" | "status" | "reason" | "usage" | "cost">

@@ -13,8 +13,8 @@
  * @property {string} reason
  * @property {string} code
  * @property {string} model
- * @property {import("./answer.js").Usage | null} usage
- * @property {import("./answer.js").Cost | null} cost
+ * @property {import("/web/client/answer.js").Usage | null} usage
+ * @property {import("/web/client/answer.js").Cost | null} cost
  */
 
 /**

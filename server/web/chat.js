@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { Browsers } from "./browsers.js";
-import { Client, ProtocolError, SignedOut } from "./client.js";
+import { Client, ProtocolError, SignedOut } from "/web/client/client.js";
 import { Composer } from "./composer.js";
 import { button, byId, closeDialogs, el } from "./dom.js";
 import { Notice } from "./notice.js";
@@ -13,7 +13,7 @@ import { Transcript } from "./transcript.js";
 import { Unsent } from "./unsent.js";
 import { errorText, reasonText, titleOf } from "./words.js";
 
-/** @typedef {import("./answer.js").Answer} Answer */
+/** @typedef {import("/web/client/answer.js").Answer} Answer */
 /** @typedef {import("./answer_view.js").AnswerView} AnswerView */
 /** @typedef {{answer: Answer, conversation: string, view: AnswerView | null}} Live an answer on its way */
 
@@ -247,7 +247,7 @@ class Chat {
 
   /**
    * @param {Answer} answer
-   * @param {import("./client.js").Change} change
+   * @param {import("/web/client/client.js").Change} change
    */
   #changed(answer, change) {
     const live = this.#live.get(answer.id);

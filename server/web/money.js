@@ -1,6 +1,6 @@
 // Amounts of money, for people. Pure.
 
-/** @typedef {import("./answer.js").Cost} Cost */
+/** @typedef {import("/web/client/answer.js").Cost} Cost */
 
 const NANO_DIGITS = 9;
 const SYMBOLS = new Map([

@@ -3,7 +3,7 @@
 import { byId } from "./dom.js";
 import { errorText, seconds } from "./words.js";
 
-/** @typedef {import("./link.js").LinkState} LinkState */
+/** @typedef {import("/web/client/link.js").LinkState} LinkState */
 
 const QUIET_MS = 700; // a blip shorter than this is not worth a word
 const TICK_MS = 1000;

@@ -2,7 +2,7 @@
 
 import { endsAtATime, limitText } from "./limit_words.js";
 
-/** @typedef {import("./answer.js").Usage} Usage */
+/** @typedef {import("/web/client/answer.js").Usage} Usage */
 /** @typedef {import("./answer_view.js").Shown} Shown */
 /**
  * What one waits for. `icon`: something holds an answer up that is on its way, and this is a picture of it.

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 HEALTHY_MS = 30_000
 START = """async (chance) => {
-  const { Client } = await import("/web/client.js");
+  const { Client } = await import("/web/client/client.js");
   Math.random = () => chance;
   window.waits = [];
   window.client = new Client({

@@ -17,7 +17,7 @@ from tests.support.scripted_peer import Frame, Peer, Socket, welcome_fields
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 START = """async (options) => {
-  const { Client, SignedOut } = await import("/web/client.js");
+  const { Client, SignedOut } = await import("/web/client/client.js");
   Object.assign(window, { states: [], changes: [], errors: [], tokens: 0 });
   window.client = new Client({
     token: async () => {
@@ -111,7 +111,7 @@ async def test_sha256_is_sha256(driven: Driven):
     chance = random.Random(seed)
     texts = ["".join(chance.choices("aé😀\n", k=length)) for length in [*range(130), 5000]]
     digests = await driven.page.evaluate(
-        "async (texts) => { const { sha256 } = await import('/web/sha256.js'); return texts.map(sha256); }",
+        "async (texts) => { const { sha256 } = await import('/web/client/sha256.js'); return texts.map(sha256); }",
         texts,
     )
     assert digests == [hashlib.sha256(text.encode()).hexdigest() for text in texts], f"seed {seed}"

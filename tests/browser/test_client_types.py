@@ -11,7 +11,7 @@ import pytest
 from tests.support.scripted_peer import scripted_peer
 
 ROOT = Path(__file__).parent.parent.parent
-WEB = ROOT / "server" / "web"
+TYPES = ROOT / "clients" / "js" / "src"
 GOOD = """
 import { Answer, Client, ProtocolError, SignedOut, type Trace } from "./client.js";
 
@@ -34,7 +34,7 @@ BAD = GOOD + 'answer.status === "asleep"; client.send({ text: "Hello" });\n'
 
 def typed(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     """What the TypeScript of the lock says about a customer's module beside the published types."""
-    for path in WEB.glob("*.d.ts"):
+    for path in TYPES.glob("*.d.ts"):
         (folder / path.name).write_text(path.read_text())
     (folder / "customer.ts").write_text(source)
     options = ["--strict", "--noEmit", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom"]
@@ -64,9 +64,9 @@ def test_a_customers_module_is_checked_by_them(tmp_path: Path):
     assert "'text' does not exist in type 'Message'" in wrong
 
 
-@pytest.mark.parametrize("name", [path.name for path in WEB.glob("*.d.ts")])
+@pytest.mark.parametrize("name", [path.name for path in TYPES.glob("*.d.ts")])
 async def test_they_are_served_beside_the_client(name: str):
-    """An editor that reads /web/client.js finds its types at the same place."""
+    """An editor that reads /web/client/client.js finds its types at the same place."""
     async with scripted_peer() as peer, httpx.AsyncClient() as http:
-        served = await http.get(f"{peer.url}/web/{name}")
-    assert (served.status_code, served.text) == (200, (WEB / name).read_text())
+        served = await http.get(f"{peer.url}/web/client/{name}")
+    assert (served.status_code, served.text) == (200, (TYPES / name).read_text())

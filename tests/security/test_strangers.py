@@ -33,6 +33,7 @@ from tests.server.site import Site, running_site
 GATEWAY_PUBLIC = {
     "/": "the chat page, in which nothing is secret",
     "/web": "the files of the page and of the client",
+    "/web/client": "the files of the client",
     "/v1/login": "takes a key or a link and makes a session",
     "/v1/logout": "ends the browser's own session, if it has one",
     "/v1/me": "says who is signed in, which may be nobody: a page asks before anyone is",

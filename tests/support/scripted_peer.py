@@ -18,12 +18,12 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import Mount, Route, WebSocketRoute
-from starlette.staticfiles import StaticFiles
+from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from core.clock import now_ms
-from server.http.app import WEB, SecurityHeaders, page
+from server.http.app import SecurityHeaders, page
+from server.http.web_files import web_routes
 from tests.support.patience import START_SECONDS, patience, wait_until
 
 Frame = dict[str, Any]
@@ -280,7 +280,7 @@ class Peer:
             Route("/v1/conversations/{id}", self._delete, methods=["DELETE"]),
             Route("/v1/conversations/{id}/messages", self._messages),
             WebSocketRoute("/v1/ws", self._play),
-            Mount("/web", StaticFiles(directory=WEB)),
+            *web_routes(),
         ]
         return Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)])
 

@@ -213,7 +213,7 @@ def _error(error: ProtocolError | None) -> Facts | None:
 
 
 START = """async ([options, key]) => {
-  const { Client, SignedOut } = await import("/web/client.js");
+  const { Client, SignedOut } = await import("/web/client/client.js");
   const subject = { answers: {}, traces: {}, unread: {}, token: "good", tokens: 0 };
   window.subject = subject;
   subject.client = new Client({
