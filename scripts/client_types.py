@@ -1,7 +1,8 @@
 """Writes the TypeScript types of the browser's client: `.venv/bin/python scripts/client_types.py`.
 
-They are made from the JSDoc of clients/js/src/client.js and of the modules that its types name, by the TypeScript
-of package-lock.json. `--check` writes nothing and fails where the written ones are stale.
+frames.d.ts is made from the server's own message types; the others from the JSDoc of clients/js/src/client.js
+and of the modules that its types name, by the TypeScript of package-lock.json. `--check` writes nothing and
+fails where the written ones are stale.
 """
 
 import argparse
@@ -12,9 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from frame_types import frames
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "clients" / "js" / "src"
 ENTRY = "client"
+FRAMES = "frames.d.ts"
 NAMED = re.compile(r"""(?:from|import\()\s*["']\./([a-z0-9_-]+)\.js["']""")
 OPTIONS = ["--declaration", "--emitDeclarationOnly", "--allowJs", "--strict", "--target", "es2022"]
 LIBRARIES = ["--lib", "es2022,dom,dom.iterable", "--module", "es2022", "--moduleResolution", "bundler"]
@@ -37,16 +41,18 @@ def main(check: bool) -> int:
 
 
 def declarations() -> dict[str, str]:
-    """The .d.ts files by name: the client's and those that it names, directly or not."""
+    """The .d.ts files by name: the frames', the client's and those that it names, directly or not."""
+    made = {FRAMES: frames()}
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "sources"
         # A copy without the written types, which would be taken for the truth about the modules.
         shutil.copytree(SOURCES, sources, ignore=shutil.ignore_patterns("*.d.ts"))
+        (sources / FRAMES).write_text(made[FRAMES])
         emitted = Path(folder) / "types"
         tsc = [sys.executable, str(ROOT / "scripts" / "javascript.py"), "tsc"]
         entry = str(sources / f"{ENTRY}.js")
         subprocess.run([*tsc, entry, "--outDir", str(emitted), *OPTIONS, *LIBRARIES], check=True)
-        return _reachable(emitted, ENTRY, {})
+        return _reachable(emitted, ENTRY, made)
 
 
 def _reachable(folder: Path, module: str, found: dict[str, str]) -> dict[str, str]:

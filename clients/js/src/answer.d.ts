@@ -1,3 +1,9 @@
+/**
+ * The log offsets that a frame covers, the first and the last; null: it is about this connection only.
+ * @param {Logged} frame
+ * @returns {[number, number] | null}
+ */
+export function span(frame: Logged): [number, number] | null;
 /** A refusal or a failure that the server named with a code of docs/protocol.md. */
 export class ProtocolError extends Error {
     /**
@@ -36,11 +42,11 @@ export class ProtocolError extends Error {
 export class Answer {
     /**
      * @param {string} id the request's id
-     * @param {Frame | null} message the `send` that starts it; null for a reader of somebody's request
+     * @param {Send | null} message the `send` that starts it; null for a reader of somebody's request
      */
-    constructor(id: string, message: Frame | null);
+    constructor(id: string, message: Send | null);
     id: string;
-    message: Frame | null;
+    message: import("./frames.js").Send | null;
     accepted: boolean;
     /** @type {number | null} */
     epoch: number | null;
@@ -82,10 +88,10 @@ export class Answer {
     get finished(): boolean;
     /**
      * Apply one frame of this request's `g`.
-     * @param {Frame} frame
+     * @param {ServerMessage} frame
      * @returns {Outcome}
      */
-    apply(frame: Frame): Outcome;
+    apply(frame: ServerMessage): Outcome;
     /**
      * It will never end: the server refused it or does not know it.
      * @param {ProtocolError} error
@@ -95,12 +101,15 @@ export class Answer {
     rewind(): void;
     #private;
 }
+export type ServerMessage = import("./frames.js").ServerMessage;
+export type Send = import("./frames.js").Send;
+export type Delta = import("./frames.js").Delta;
+export type LogEvent = import("./frames.js").Event;
+export type End = import("./frames.js").End;
 /**
- * a message of protocol parley.v1
+ * of an answer
  */
-export type Frame = Record<string, any> & {
-    t: string;
-};
+export type Logged = Delta | LogEvent | import("./frames.js").Snap | import("./frames.js").Retract | End;
 /**
  * Where a request stands. "moved": its worker is gone, another takes it over. "parked": nobody was reading, so its
  * worker does something else. "resumed": a reader is back, the worker soon too.

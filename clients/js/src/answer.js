@@ -2,7 +2,12 @@
 
 import { sha256 } from "./sha256.js";
 
-/** @typedef {Record<string, any> & {t: string}} Frame a message of protocol parley.v1 */
+/** @typedef {import("./frames.js").ServerMessage} ServerMessage */
+/** @typedef {import("./frames.js").Send} Send */
+/** @typedef {import("./frames.js").Delta} Delta */
+/** @typedef {import("./frames.js").Event} LogEvent */
+/** @typedef {import("./frames.js").End} End */
+/** @typedef {Delta | LogEvent | import("./frames.js").Snap | import("./frames.js").Retract | End} Logged of an answer */
 /**
  * Where a request stands. "moved": its worker is gone, another takes it over. "parked": nobody was reading, so its
  * worker does something else. "resumed": a reader is back, the worker soon too.
@@ -35,6 +40,16 @@ import { sha256 } from "./sha256.js";
 
 const STATUSES = new Set(["queued", "running", "moved", "parked", "resumed"]);
 
+/**
+ * The log offsets that a frame covers, the first and the last; null: it is about this connection only.
+ * @param {Logged} frame
+ * @returns {[number, number] | null}
+ */
+export function span(frame) {
+  if (frame.t === "delta") return [frame.a, frame.b];
+  return frame.o === undefined ? null : [frame.o, frame.o];
+}
+
 /** A refusal or a failure that the server named with a code of docs/protocol.md. */
 export class ProtocolError extends Error {
   /**
@@ -65,7 +80,7 @@ export class ProtocolError extends Error {
 export class Answer {
   /**
    * @param {string} id the request's id
-   * @param {Frame | null} message the `send` that starts it; null for a reader of somebody's request
+   * @param {Send | null} message the `send` that starts it; null for a reader of somebody's request
    */
   constructor(id, message) {
     this.id = id;
@@ -123,7 +138,7 @@ export class Answer {
 
   /**
    * Apply one frame of this request's `g`.
-   * @param {Frame} frame
+   * @param {ServerMessage} frame
    * @returns {Outcome}
    */
   apply(frame) {
@@ -140,7 +155,7 @@ export class Answer {
         return "reset";
       case "event":
         if (frame.o === undefined) return this.#connectionEvent(frame);
-        return this.#inOrder(frame.o, frame.o) ?? this.#event(frame);
+        return this.#inOrder(frame.o, frame.o) ?? this.#event(frame, frame.o);
       case "delta":
         return this.#inOrder(frame.a, frame.b) ?? this.#delta(frame);
       case "end":
@@ -181,7 +196,7 @@ export class Answer {
   }
 
   /**
-   * @param {Frame} frame
+   * @param {Delta} frame
    * @returns {Outcome}
    */
   #delta(frame) {
@@ -195,18 +210,19 @@ export class Answer {
   }
 
   /**
-   * @param {Frame} frame
+   * @param {LogEvent} frame
+   * @param {number} o
    * @returns {Outcome}
    */
-  #event(frame) {
-    this.applied = frame.o;
-    if (STATUSES.has(frame.k)) this.status = frame.k;
+  #event(frame, o) {
+    this.applied = o;
+    if (STATUSES.has(frame.k)) this.status = /** @type {Status} */ (frame.k);
     if (frame.k === "moved") this.movedBecause = frame.v?.why ?? null;
     return "status";
   }
 
   /**
-   * @param {Frame} frame
+   * @param {LogEvent} frame
    * @returns {Outcome}
    */
   #connectionEvent(frame) {
@@ -216,7 +232,7 @@ export class Answer {
   }
 
   /**
-   * @param {Frame} frame
+   * @param {End} frame
    * @returns {Outcome}
    */
   #end(frame) {

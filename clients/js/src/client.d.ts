@@ -39,7 +39,14 @@ export class Client {
     cancel(answer: Answer): void;
     #private;
 }
-export type Frame = import("./answer.js").Frame;
+export type ClientMessage = import("./frames.js").ClientMessage;
+export type ServerMessage = import("./frames.js").ServerMessage;
+export type Hello = import("./frames.js").Hello;
+export type Welcome = import("./frames.js").Welcome;
+/**
+ * a message of protocol parley.v1
+ */
+export type Frame = ClientMessage | ServerMessage;
 export type LinkState = import("./link.js").LinkState;
 export type Change = import("./answer.js").Change;
 export type Trace = import("./answer.js").Trace;
@@ -50,9 +57,13 @@ export type Options = {
      */
     token: () => Promise<string>;
     /**
-     * of the socket; the page's own origin unless given
+     * of the socket, wss://HOST/v1/ws; the page's own origin unless given
      */
     url?: string | undefined;
+    /**
+     * where the runtime has none (Node 20): that of a package
+     */
+    WebSocket?: import("./connection.js").SocketClass | undefined;
     onState?: ((state: LinkState) => void) | undefined;
     /**
      * when it returns, or the promise that it returned is settled,

@@ -17,7 +17,11 @@ import { Readings } from "./readings.js";
 
 export { Answer, ProtocolError, SignedOut };
 
-/** @typedef {import("./answer.js").Frame} Frame */
+/** @typedef {import("./frames.js").ClientMessage} ClientMessage */
+/** @typedef {import("./frames.js").ServerMessage} ServerMessage */
+/** @typedef {import("./frames.js").Hello} Hello */
+/** @typedef {import("./frames.js").Welcome} Welcome */
+/** @typedef {ClientMessage | ServerMessage} Frame a message of protocol parley.v1 */
 /** @typedef {import("./link.js").LinkState} LinkState */
 /** @typedef {import("./answer.js").Change} Change */
 /** @typedef {import("./answer.js").Trace} Trace */
@@ -25,7 +29,8 @@ export { Answer, ProtocolError, SignedOut };
  * @typedef {object} Options
  * @property {() => Promise<string>} token a fresh ticket or an API key, asked for at every connection and when the
  *   one in use is about to end; it throws SignedOut where there is none to be had
- * @property {string} [url] of the socket; the page's own origin unless given
+ * @property {string} [url] of the socket, wss://HOST/v1/ws; the page's own origin unless given
+ * @property {import("./connection.js").SocketClass} [WebSocket] where the runtime has none (Node 20): that of a package
  * @property {(state: LinkState) => void} [onState]
  * @property {import("./answer.js").Watcher} [onChange] when it returns, or the promise that it returned is settled,
  *   the change counts as applied; the server waits for readers who are slow
@@ -73,15 +78,16 @@ export class Client {
       (answer, change, trace) => this.options.onChange?.(answer, change, trace),
       options.trace ?? false,
     );
-    const url = options.url ?? location.origin.replace(/^http/, "ws") + "/v1/ws";
-    this.#link = new Link(url, options.backoffMs ?? BACKOFF_MS, {
+    /** @type {import("./link.js").Owner} */
+    const owner = {
       token: options.token,
       hello: (token) => this.#hello(token),
       onWelcome: (welcome, hello) => this.#welcome(welcome, hello),
       onFrame: (frame) => this.#frame(frame),
       onError: (frame) => this.#error(frame),
       onState: (state) => this.#linked(state),
-    });
+    };
+    this.#link = new Link(urlOf(options), options.backoffMs ?? BACKOFF_MS, owner, options.WebSocket);
   }
 
   /** @type {Readings} */
@@ -143,7 +149,7 @@ export class Client {
    */
   async send(message) {
     const id = message.id ?? (await this.newId());
-    /** @type {Frame} */
+    /** @type {import("./frames.js").Send} */
     const frame = { ...message, t: "send", id };
     const known = this.#readings.get(id);
     const answer = known ?? this.#readings.add(id, frame);
@@ -191,13 +197,13 @@ export class Client {
 
   /**
    * @param {string} token
-   * @returns {Frame}
+   * @returns {Hello}
    */
   #hello(token) {
     const { window, batch = true, trace = false } = this.options;
     const caps = [...(batch ? ["batch"] : []), ...(trace ? ["trace"] : [])];
     const requests = this.#readings.asked();
-    /** @type {Frame} */
+    /** @type {Hello} */
     const hello = { t: "hello", v: 1, token, agent: AGENT, window, caps };
     if (this.#resumeToken) hello.resume = { token: this.#resumeToken, requests };
     else if (requests.length > 0) hello.resume = { requests };
@@ -205,8 +211,8 @@ export class Client {
   }
 
   /**
-   * @param {Frame} welcome
-   * @param {Frame} hello
+   * @param {Welcome} welcome
+   * @param {Hello} hello
    */
   #welcome(welcome, hello) {
     this.#connections++;
@@ -214,7 +220,6 @@ export class Client {
     this.#clockOffsetMs = welcome.now - Date.now();
     this.#frameBytesMax = welcome.limits.frame;
     const { events = Infinity, bytes = Infinity } = this.options.window ?? {};
-    /** @type {Frame[]} */
     const asked = hello.resume?.requests ?? [];
     this.#readings.resume(welcome.requests, new Set(asked.map(({ id }) => id)), {
       events: Math.min(events, welcome.limits.events),
@@ -224,7 +229,7 @@ export class Client {
     for (const waiting of this.#clockless.splice(0)) waiting.resolve();
   }
 
-  /** @param {Frame} frame */
+  /** @param {ServerMessage} frame */
   #frame(frame) {
     switch (frame.t) {
       case "delta":
@@ -276,10 +281,10 @@ export class Client {
     if (document.visibilityState === "hidden") this.#readings.acknowledge();
   };
 
-  /** @param {Frame} frame */
+  /** @param {import("./frames.js").Error} frame */
   #error(frame) {
     if (this.#readings.refused(frame)) return;
-    this.options.onError?.(new ProtocolError(/** @type {Frame & {code: string, message: string}} */ (frame)));
+    this.options.onError?.(new ProtocolError(frame));
   }
 
   /** @param {LinkState} state */
@@ -296,4 +301,15 @@ export class Client {
     for (const waiting of this.#clockless.splice(0)) waiting.reject(new ProtocolError(error));
     this.#readings.failAll(error);
   }
+}
+
+/**
+ * The socket's address. Throws where nothing could be connected to, or by nothing.
+ * @param {Options} options
+ * @returns {string}
+ */
+function urlOf(options) {
+  if (!options.WebSocket && !globalThis.WebSocket) throw new Error("no WebSocket here: give the option WebSocket");
+  if (!options.url && !globalThis.location) throw new Error("no page here: give the option url");
+  return options.url ?? location.origin.replace(/^http/, "ws") + "/v1/ws";
 }

@@ -1,17 +1,31 @@
 // One WebSocket: frames in, frames out, and whether it still lives. It knows nothing of requests.
 
-/** @typedef {import("./answer.js").Frame} Frame */
+/** @typedef {import("./frames.js").ClientMessage} ClientMessage */
+/** @typedef {import("./frames.js").ServerMessage} ServerMessage */
 /**
  * @typedef {object} Listener
  * @property {() => void} onOpen the socket is open: the first frame must be `hello`
- * @property {(frame: Frame) => void} onFrame
+ * @property {(frame: ServerMessage) => void} onFrame
  * @property {(code: number, reason: string) => void} onClose called once, also where the peer went silent
  */
+
+/**
+ * A socket as far as it is used: the browser's, Node's, that of a package.
+ * @typedef {object} Socket
+ * @property {number} readyState
+ * @property {(data: string) => void} send
+ * @property {(code?: number) => void} close
+ * @property {((event: any) => void) | null} onopen
+ * @property {((event: any) => void) | null} onmessage
+ * @property {((event: any) => void) | null} onclose
+ */
+/** @typedef {new (url: string, protocol: string) => Socket} SocketClass */
 
 export const SUBPROTOCOL = "parley.v1.json";
 export const SUPERSEDED = 4003;
 export const RATE_LIMITED = 4013;
 const ABNORMAL = 1006;
+const OPEN = 1; // of readyState
 const WELCOME_MS_MAX = 15_000;
 const RETRYABLE = new Set([1001, 1005, ABNORMAL, 1011, 1012, 1013]);
 
@@ -27,10 +41,12 @@ export class Connection {
   /**
    * @param {string} url ws:// or wss://
    * @param {Listener} listener
+   * @param {SocketClass} [Socket] the runtime's own unless given
    */
-  constructor(url, listener) {
+  constructor(url, listener, Socket = WebSocket) {
     this.#listener = listener;
-    this.#socket = new WebSocket(url, SUBPROTOCOL);
+    /** @type {Socket} */
+    this.#socket = new Socket(url, SUBPROTOCOL);
     this.#socket.onopen = () => this.#closed || listener.onOpen();
     this.#socket.onmessage = (event) => this.#receive(event.data);
     this.#socket.onclose = (event) => this.#lost(event.code, event.reason);
@@ -43,7 +59,7 @@ export class Connection {
   #closed = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  /** The last `error` about the connection itself: it says why the close that follows. @type {Frame | null} */
+  /** The last `error` about the connection itself: it says why the close that follows. @type {import("./frames.js").Error | null} */
   fault = null;
   saidHello = false;
   welcomed = false;
@@ -68,11 +84,11 @@ export class Connection {
 
   /**
    * Send one frame.
-   * @param {Frame} frame
+   * @param {ClientMessage} frame
    * @returns {boolean} false where the socket is not open
    */
   tell(frame) {
-    if (this.#closed || this.#socket.readyState !== WebSocket.OPEN) return false;
+    if (this.#closed || this.#socket.readyState !== OPEN) return false;
     this.#socket.send(JSON.stringify(frame));
     return true;
   }
@@ -91,7 +107,7 @@ export class Connection {
     /** @type {unknown} */
     const frame = JSON.parse(String(data));
     if (typeof frame !== "object" || frame === null) return;
-    const known = /** @type {Frame} */ (frame);
+    const known = /** @type {ServerMessage} */ (frame);
     if (known.t === "error" && known.id === undefined) this.fault = known;
     this.#listener.onFrame(known);
   }

@@ -1,4 +1,8 @@
-/** @typedef {import("./answer.js").Frame} Frame */
+/** @typedef {import("./frames.js").ClientMessage} ClientMessage */
+/** @typedef {import("./frames.js").ServerMessage} ServerMessage */
+/** @typedef {import("./frames.js").Hello} Hello */
+/** @typedef {import("./frames.js").Welcome} Welcome */
+/** @typedef {import("./connection.js").SocketClass} SocketClass */
 /**
  * Where the connection stands. "waiting": reconnects in `inMs`. "stopped": will not reconnect by itself.
  * @typedef {{state: "connecting"} | {state: "open"} | {state: "waiting", inMs: number, attempt: number}
@@ -7,10 +11,10 @@
 /**
  * @typedef {object} Owner
  * @property {() => Promise<string>} token a fresh ticket or an API key, asked for at every connection
- * @property {(token: string) => Frame} hello the first frame of a connection
- * @property {(welcome: Frame, hello: Frame) => void} onWelcome a connection took over; `hello` is what it asked
- * @property {(frame: Frame) => void} onFrame every later frame of the connection that holds
- * @property {(error: Frame) => void} onError an error before `welcome`
+ * @property {(token: string) => Hello} hello the first frame of a connection
+ * @property {(welcome: Welcome, hello: Hello) => void} onWelcome a connection took over; `hello` is what it asked
+ * @property {(frame: ServerMessage) => void} onFrame every later frame of the connection that holds
+ * @property {(error: import("./frames.js").Error) => void} onError an error before `welcome`
  * @property {(state: LinkState) => void} onState
  */
 /** Thrown by `token` when there is no way to get one: the client stops instead of trying again. */
@@ -27,8 +31,9 @@ export class Link {
      * @param {string} url
      * @param {number} backoffMs the first reconnect waits at most this long, later ones twice as long each
      * @param {Owner} owner
+     * @param {SocketClass} [Socket] the runtime's own unless given
      */
-    constructor(url: string, backoffMs: number, owner: Owner);
+    constructor(url: string, backoffMs: number, owner: Owner, Socket?: SocketClass);
     url: string;
     backoffMs: number;
     owner: Owner;
@@ -46,10 +51,10 @@ export class Link {
     stop(code: string, message: string): void;
     /**
      * Send one frame, if a connection holds.
-     * @param {Frame} frame
+     * @param {ClientMessage} frame
      * @returns {boolean}
      */
-    tell(frame: Frame): boolean;
+    tell(frame: ClientMessage): boolean;
     /**
      * The server asked us to move: dial a second connection, which takes over at its welcome. Where that fails it is
      * tried again until the time is over or the server closes; then we reconnect as after any loss.
@@ -61,7 +66,11 @@ export class Link {
     wake: () => void;
     #private;
 }
-export type Frame = import("./answer.js").Frame;
+export type ClientMessage = import("./frames.js").ClientMessage;
+export type ServerMessage = import("./frames.js").ServerMessage;
+export type Hello = import("./frames.js").Hello;
+export type Welcome = import("./frames.js").Welcome;
+export type SocketClass = import("./connection.js").SocketClass;
 /**
  * Where the connection stands. "waiting": reconnects in `inMs`. "stopped": will not reconnect by itself.
  */
@@ -86,18 +95,18 @@ export type Owner = {
     /**
      * the first frame of a connection
      */
-    hello: (token: string) => Frame;
+    hello: (token: string) => Hello;
     /**
      * a connection took over; `hello` is what it asked
      */
-    onWelcome: (welcome: Frame, hello: Frame) => void;
+    onWelcome: (welcome: Welcome, hello: Hello) => void;
     /**
      * every later frame of the connection that holds
      */
-    onFrame: (frame: Frame) => void;
+    onFrame: (frame: ServerMessage) => void;
     /**
      * an error before `welcome`
      */
-    onError: (error: Frame) => void;
+    onError: (error: import("./frames.js").Error) => void;
     onState: (state: LinkState) => void;
 };

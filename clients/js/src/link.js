@@ -3,7 +3,11 @@
 import { Connection, RATE_LIMITED, SUPERSEDED, mayReconnect } from "./connection.js";
 import { inTime } from "./in_time.js";
 
-/** @typedef {import("./answer.js").Frame} Frame */
+/** @typedef {import("./frames.js").ClientMessage} ClientMessage */
+/** @typedef {import("./frames.js").ServerMessage} ServerMessage */
+/** @typedef {import("./frames.js").Hello} Hello */
+/** @typedef {import("./frames.js").Welcome} Welcome */
+/** @typedef {import("./connection.js").SocketClass} SocketClass */
 /**
  * Where the connection stands. "waiting": reconnects in `inMs`. "stopped": will not reconnect by itself.
  * @typedef {{state: "connecting"} | {state: "open"} | {state: "waiting", inMs: number, attempt: number}
@@ -12,10 +16,10 @@ import { inTime } from "./in_time.js";
 /**
  * @typedef {object} Owner
  * @property {() => Promise<string>} token a fresh ticket or an API key, asked for at every connection
- * @property {(token: string) => Frame} hello the first frame of a connection
- * @property {(welcome: Frame, hello: Frame) => void} onWelcome a connection took over; `hello` is what it asked
- * @property {(frame: Frame) => void} onFrame every later frame of the connection that holds
- * @property {(error: Frame) => void} onError an error before `welcome`
+ * @property {(token: string) => Hello} hello the first frame of a connection
+ * @property {(welcome: Welcome, hello: Hello) => void} onWelcome a connection took over; `hello` is what it asked
+ * @property {(frame: ServerMessage) => void} onFrame every later frame of the connection that holds
+ * @property {(error: import("./frames.js").Error) => void} onError an error before `welcome`
  * @property {(state: LinkState) => void} onState
  */
 
@@ -53,8 +57,10 @@ export class Link {
    * @param {string} url
    * @param {number} backoffMs the first reconnect waits at most this long, later ones twice as long each
    * @param {Owner} owner
+   * @param {SocketClass} [Socket] the runtime's own unless given
    */
-  constructor(url, backoffMs, owner) {
+  constructor(url, backoffMs, owner, Socket) {
+    this.#Socket = Socket;
     this.url = url;
     this.backoffMs = backoffMs;
     this.owner = owner;
@@ -64,6 +70,7 @@ export class Link {
     this.handovers = this.reconnects = 0;
   }
 
+  #Socket;
   /** @type {Connection | null} welcomed */
   #current = null;
   /** @type {Connection | null} dialled, not welcomed yet */
@@ -110,7 +117,7 @@ export class Link {
 
   /**
    * Send one frame, if a connection holds.
-   * @param {Frame} frame
+   * @param {ClientMessage} frame
    * @returns {boolean}
    */
   tell(frame) {
@@ -163,13 +170,15 @@ export class Link {
    * @param {string} token
    */
   #connect(url, token) {
-    /** @type {Frame} */
+    /** @type {Hello} */
     let hello;
-    const connection = new Connection(url, {
+    /** @type {import("./connection.js").Listener} */
+    const listener = {
       onOpen: () => void (connection.saidHello = connection.tell((hello = this.owner.hello(token)))),
       onFrame: (frame) => this.#receive(connection, frame, hello),
       onClose: (code, reason) => this.#lost(connection, code, reason),
-    });
+    };
+    const connection = new Connection(url, listener, this.#Socket);
     return connection;
   }
 
@@ -183,8 +192,8 @@ export class Link {
 
   /**
    * @param {Connection} connection
-   * @param {Frame} frame
-   * @param {Frame} hello
+   * @param {ServerMessage} frame
+   * @param {Hello} hello
    */
   #receive(connection, frame, hello) {
     if (connection === this.#current) this.owner.onFrame(frame);
@@ -196,8 +205,8 @@ export class Link {
   /**
    * The new connection takes over; the one before, if it still lives, is closed. No frame is lost between them.
    * @param {Connection} connection
-   * @param {Frame} welcome
-   * @param {Frame} hello
+   * @param {Welcome} welcome
+   * @param {Hello} hello
    */
   #welcome(connection, welcome, hello) {
     if (this.#leaving) this.handovers++;

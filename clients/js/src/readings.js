@@ -2,9 +2,12 @@
 // what has to be said again after a reconnect. It sends frames by `tell`; it knows no socket, no token, no backoff.
 
 import { Acks } from "./acks.js";
-import { Answer, ProtocolError } from "./answer.js";
+import { Answer, ProtocolError, span } from "./answer.js";
 
-/** @typedef {import("./answer.js").Frame} Frame */
+/** @typedef {import("./answer.js").Logged} Logged */
+/** @typedef {import("./frames.js").ClientMessage} ClientMessage */
+/** @typedef {import("./frames.js").WelcomeRequest} WelcomeRequest */
+/** @typedef {{g: number, epoch?: number, state?: string, queue?: import("./frames.js").QueuePosition}} Bound */
 /** @typedef {import("./answer.js").Change} Change */
 /** @typedef {import("./answer.js").Trace} Trace */
 /** @typedef {import("./answer.js").Watcher} Watcher */
@@ -18,7 +21,7 @@ const RETRIES_MAX = 5;
 
 export class Readings {
   /**
-   * @param {(frame: Frame) => void} tell
+   * @param {(frame: ClientMessage) => void} tell
    * @param {Watcher} watcher
    * @param {boolean} traced
    */
@@ -51,7 +54,7 @@ export class Readings {
   /**
    * A new answer: one to send, or one to read from its start.
    * @param {string} id
-   * @param {Frame | null} message
+   * @param {import("./frames.js").Send | null} message
    */
   add(id, message) {
     const answer = new Answer(id, message);
@@ -79,7 +82,7 @@ export class Readings {
 
   /**
    * A connection took over: take up every open answer where it stands; what the server never got is sent again.
-   * @param {Frame[]} listed `welcome.requests`
+   * @param {WelcomeRequest[]} listed `welcome.requests`
    * @param {Set<string>} asked ids that the hello named
    * @param {import("./acks.js").Windows} windows
    */
@@ -99,12 +102,12 @@ export class Readings {
       }
       if (found?.g !== undefined) {
         this.counters.resumed++;
-        this.bind(answer, found); // what the old connection brought meanwhile comes again and is ignored
+        this.bind(answer, /** @type {Bound} */ (found)); // what the old connection brought meanwhile comes again and is ignored
       } else if (found || answer.accepted) {
         this.#attach(answer);
       } else {
         if (asked.has(answer.id)) this.counters.resent++;
-        this.#tell(/** @type {Frame} */ (answer.message));
+        this.#tell(/** @type {ClientMessage} */ (answer.message));
       }
       if (answer.cancelling) this.#tell({ t: "cancel", id: answer.id });
     }
@@ -113,13 +116,13 @@ export class Readings {
   /**
    * From now on `frame.g` is this answer.
    * @param {Answer} answer
-   * @param {Frame} frame `accepted`, `attached` or an item of `welcome.requests`
+   * @param {Bound} frame `accepted`, `attached` or an item of `welcome.requests`
    */
   bind(answer, frame) {
     this.#byG.set(frame.g, { answer, moved: false });
     this.#refusals.delete(answer);
     answer.accepted = true;
-    answer.epoch ??= frame.epoch;
+    answer.epoch ??= frame.epoch ?? null;
     answer.queue = frame.queue ?? answer.queue;
     if (answer.status === "sending") {
       answer.status = frame.state === "running" || frame.state === "parked" ? frame.state : "queued";
@@ -130,7 +133,7 @@ export class Readings {
 
   /**
    * A message of a request's log.
-   * @param {Frame} frame
+   * @param {Logged} frame
    */
   receive(frame) {
     const cursor = this.#byG.get(frame.g);
@@ -143,11 +146,11 @@ export class Readings {
       if (outcome === "diverged") this.#changed(answer, "reset");
     } else if (outcome === "stale") {
       this.counters.stale++;
-      if ((frame.b ?? frame.o) !== undefined) this.#note(frame);
+      if (span(frame)) this.#note(frame);
     } else {
       if (outcome === "end") this.#ended(answer, frame.g);
       const done = this.#changed(answer, outcome, this.#traced ? traceOf(answer, frame, outcome) : undefined);
-      if (frame.t === "event" && frame.o === undefined) return; // about this connection, not of the log
+      if (!span(frame)) return; // about this connection, not of the log
       const acks = this.#acks;
       if (!isPromise(done)) this.#note(frame);
       else void done.then(() => acks === this.#acks && !cursor.moved && this.#note(frame));
@@ -156,11 +159,11 @@ export class Readings {
 
   /**
    * An `error` that names a request.
-   * @param {Frame} frame
+   * @param {import("./frames.js").Error} frame
    * @returns {boolean} whether it is settled here; else it is for the application
    */
   refused(frame) {
-    const answer = this.#open.get(frame.id);
+    const answer = this.#open.get(frame.id ?? "");
     if (!answer) return false;
     if (frame.re === "cancel") answer.cancelling = false;
     if (frame.re === "cancel" || (frame.re === "send" && answer.accepted)) return false;
@@ -170,7 +173,7 @@ export class Readings {
       this.#unbind(answer);
       setTimeout(() => this.#refusals.has(answer) && this.#attach(answer), frame.after_ms ?? RETRY_MS);
     } else {
-      this.fail(answer, /** @type {Frame & Failure} */ (frame));
+      this.fail(answer, frame);
     }
     return true;
   }
@@ -239,7 +242,7 @@ export class Readings {
     this.counters[answer.verified ? "verified" : "mismatched"]++;
   }
 
-  /** @param {Frame} frame */
+  /** @param {Logged} frame */
   #note(frame) {
     // A hidden tab's timers fire once a minute: what arrives later than the timer was due takes its place.
     if (this.#acks.note(frame) || Date.now() >= this.#ackBy) return this.acknowledge();
@@ -256,25 +259,35 @@ export class Readings {
   #changed(answer, change, trace) {
     try {
       const done = this.#watcher(answer, change, trace);
-      return isPromise(done) ? done.catch(reportError) : undefined;
+      return isPromise(done) ? done.catch(report) : undefined;
     } catch (error) {
-      reportError(error); // a fault of the listener must not break the stream
+      report(error); // a fault of the listener must not break the stream
       return undefined;
     }
   }
 }
 
 /**
+ * Tell of a fault of the application's.
+ * @param {unknown} error
+ */
+function report(error) {
+  if ("reportError" in globalThis) reportError(error);
+  else console.error(error); // Node
+}
+
+/**
  * @param {Answer} answer
- * @param {Frame} frame
+ * @param {Logged} frame
  * @param {Change} outcome
  * @returns {Trace | undefined}
  */
 function traceOf(answer, frame, outcome) {
-  if (outcome === "status") return undefined;
-  const b = frame.b ?? frame.o;
-  const { batch = null, ms = null } = frame;
-  return { id: answer.id, a: frame.a ?? b, b, tokens: answer.tokens, final: outcome === "end", batch, ms };
+  const covered = span(frame);
+  if (outcome === "status" || !covered) return undefined;
+  const [a, b] = covered;
+  const { batch = null, ms = null } = /** @type {Partial<import("./frames.js").Delta>} */ (frame);
+  return { id: answer.id, a, b, tokens: answer.tokens, final: outcome === "end", batch, ms };
 }
 
 /**
