@@ -34,8 +34,11 @@ function nano(frame: ServerMessage): number {
   return frame.t === "end" ? frame.usage.total + (frame.cost?.nano ?? 0) : frame.t === "ping" ? 1 : 0;
 }
 """
-BAD = GOOD + 'answer.status === "asleep"; client.send({ text: "Hello" });\n'
-BAD += 'function late(frame: ServerMessage) { return frame.t === "end" && frame.cost.nano; }\n'
+BAD = (
+    GOOD
+    + 'answer.status === "asleep"; client.send({ text: "Hello" });\n'
+    + 'function late(frame: ServerMessage) { return frame.t === "end" && frame.cost.nano; }\n'
+)
 
 
 def typed(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
