@@ -1,6 +1,7 @@
 """The published TypeScript types of the browser's client."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,17 +40,28 @@ BAD = (
     + 'answer.status === "asleep"; client.send({ text: "Hello" });\n'
     + 'function late(frame: ServerMessage) { return frame.t === "end" && frame.cost.nano; }\n'
 )
+README = (TYPES.parent / "README.md").read_text()
 
 
-def typed(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
-    """What the TypeScript of the lock says about a customer's module beside the published types."""
+def readme() -> str:
+    """What the README tells to type, as one module."""
+    first, *others = re.findall(r"```js\n(.+?)```", README, re.DOTALL)
+    given = "declare function show(text: string, change: string): void; declare const keptId: string;\n"
+    blocks = "".join(f"export async function later{at}() {{\n{each}}}\n" for at, each in enumerate(others))
+    return first.replace('"parley-client"', '"./client.js"') + given + blocks
+
+
+def typed(folder: Path, **sources: str) -> list[str]:
+    """What the TypeScript of the lock says about a customer's modules beside the published types."""
     for path in TYPES.glob("*.d.ts"):
         (folder / path.name).write_text(path.read_text())
-    (folder / "customer.ts").write_text(source)
+    modules = [folder / f"{name}.ts" for name in sources]
+    for module in modules:
+        module.write_text(sources[module.stem])
     options = ["--strict", "--noEmit", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom"]
     tsc = [sys.executable, str(ROOT / "scripts" / "javascript.py"), "tsc", *options]
-    command = [*tsc, "--moduleResolution", "bundler", str(folder / "customer.ts")]
-    return _ran(command, folder)
+    said = _ran([*tsc, "--moduleResolution", "bundler", *map(str, modules)], folder).stdout
+    return [line for line in said.splitlines() if ": error TS" in line]
 
 
 def _ran(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -66,13 +78,14 @@ def test_the_published_types_are_those_of_the_source(tmp_path: Path):
 
 
 def test_a_customers_module_is_checked_by_them(tmp_path: Path):
-    """A module that uses the client well compiles; a wrong status, a wrong field, and a cost that perhaps
-    nobody told do not."""
-    assert typed(tmp_path, GOOD).stdout == ""
-    wrong = typed(tmp_path, BAD).stdout
-    assert "TS2367" in wrong
-    assert "'text' does not exist in type 'Message'" in wrong
-    assert "'frame.cost' is possibly 'undefined'" in wrong
+    """A module that uses the client well compiles, and so does what the README tells to type; a wrong status,
+    a wrong field, and a cost that perhaps nobody told do not."""
+    wrong = typed(tmp_path, good=GOOD, readme=readme(), bad=BAD)
+    expected = ("TS2367", "'text' does not exist in type 'Message'", "'frame.cost' is possibly 'undefined'")
+    assert len(wrong) == len(expected), wrong
+    for line, problem in zip(wrong, expected, strict=True):
+        assert "bad.ts" in line
+        assert problem in line
 
 
 @pytest.mark.parametrize("name", [path.name for path in TYPES.glob("*.d.ts")])

@@ -9,7 +9,7 @@ from typing import Any
 
 from scripts.javascript import find_node
 from tests.support.patience import START_SECONDS, finished, soon
-from tests.support.scripted_peer import scripted_peer
+from tests.support.scripted_peer import Peer, scripted_peer
 
 PACKAGE = Path(__file__).parents[3] / "clients" / "js"
 MODULES = {"acks", "answer", "client", "connection", "ids", "in_time", "link", "readings", "sha256"}
@@ -74,27 +74,37 @@ async def used(folder: Path, bare: str) -> dict[str, Any]:
         url = f"{peer.url.replace('http', 'ws')}/v1/ws"
         command = [*node, "customer.mjs", url, bare]
         running = await asyncio.create_subprocess_exec(*command, cwd=folder, stdout=pipe, stderr=pipe)
+        saying, playing = asyncio.create_task(running.communicate()), asyncio.create_task(played(peer))
         try:
-            socket = await peer.socket()
-            assert (await socket.welcome())["agent"]["name"] == "parley-js"
-            id = await socket.accept()
-            await socket.delta("The ", 1)
-            await socket.hear("ack")
-            peer.cut()
-            socket = await peer.socket()
-            listed = {"id": id, "g": 1, "epoch": 1, "from": 2, "head": 1, "state": "running"}
-            hello = await socket.welcome(requests=[listed], resumed="full")
-            assert hello["resume"]["requests"] == [{"id": id, "epoch": 1, "o": 1}]
-            await socket.delta("Rhine", 2, p=4)
-            await socket.end("The Rhine", 3)
-            out, err = await soon(running.communicate(), START_SECONDS)
+            # A program that ends early is not waited for.
+            await soon(asyncio.wait([saying, playing], return_when=asyncio.FIRST_COMPLETED), START_SECONDS)
+            if playing.done():
+                playing.result()
+            out, err = await soon(saying, START_SECONDS)
         finally:
+            playing.cancel()
             if running.returncode is None:
                 running.kill()
-                await running.wait()
+            await asyncio.gather(saying, playing, return_exceptions=True)
     assert running.returncode == 0, err.decode()
     assert "the customer's own fault" in err.decode()
     return json.loads(out)
+
+
+async def played(peer: Peer) -> None:
+    """An answer, cut once."""
+    socket = await peer.socket()
+    assert (await socket.welcome())["agent"]["name"] == "parley-js"
+    id = await socket.accept()
+    await socket.delta("The ", 1)
+    await socket.hear("ack")
+    peer.cut()
+    socket = await peer.socket()
+    listed = {"id": id, "g": 1, "epoch": 1, "from": 2, "head": 1, "state": "running"}
+    hello = await socket.welcome(requests=[listed], resumed="full")
+    assert hello["resume"]["requests"] == [{"id": id, "epoch": 1, "o": 1}]
+    await socket.delta("Rhine", 2, p=4)
+    await socket.end("The Rhine", 3)
 
 
 def test_both_clients_have_one_version():
