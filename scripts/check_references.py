@@ -27,7 +27,7 @@ QUOTED = re.compile(r"\bdocs/([\w-]+)\.md,?[\s#*/-]+\(?\"([^\"]+)\"")
 UNQUOTED = re.compile(r"\bdocs/[\w-]+\.md, (?!\")([^()\"`\n]+)\)")
 OF_THIS_PAGE = re.compile(r"\bsee ((?:\"[^\"]+\"(?:, | and )?)+)")
 FILE = re.compile(r"`([\w./-]+\.(?:py|lua|js|css|html|yaml|yml))`")
-FOLDER = re.compile(r"`((?:core|billing|engine|server|admin|chaos|tests|scripts|docs)/[\w/-]*)`")
+FOLDER = re.compile(r"`((?:core|billing|engine|server|admin|chaos|clients|tests|scripts|docs)/[\w/-]*)`")
 
 
 def main() -> int:
