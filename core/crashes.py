@@ -41,24 +41,24 @@ def watch(loop: asyncio.AbstractEventLoop) -> None:
 def _crashed(kind: type[BaseException], error: BaseException, _traceback: object) -> None:
     if issubclass(kind, KeyboardInterrupt):
         return
-    log.critical("process crashed", **error_facts.error_facts(error))
+    log.critical("process.crashed", **error_facts.error_facts(error))
 
 
 def _thread_crashed(what: threading.ExceptHookArgs) -> None:
     if what.exc_value is not None and not isinstance(what.exc_value, SystemExit):
-        log.error("thread crashed", **error_facts.error_facts(what.exc_value))
+        log.error("process.thread_crashed", **error_facts.error_facts(what.exc_value))
 
 
 def _not_raised(what: Any) -> None:
     error = what.exc_value
-    log.error("error that nobody can catch", **(error_facts.error_facts(error) if error is not None else {}))
+    log.error("process.uncatchable_error", **(error_facts.error_facts(error) if error is not None else {}))
 
 
 def _broke(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
     said = log_lines.QUOTING.sub("", str(context.get("message", ""))).strip()
     log.error(
-        "event loop",
+        "process.event_loop_error",
         said=said,
         **(error_facts.error_facts(error) if isinstance(error, BaseException) else {}),
     )

@@ -19,7 +19,7 @@ def refused(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Tell the log which name was turned away, every few seconds."""
     said = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
     shown = ascii(said[:SHOWN_CHARACTERS_MAX])
-    _seldom.warning("a name is not served", host=shown, setting="PARLEY_ALLOWED_HOSTS")
+    _seldom.warning("http.host_refused", host=shown, setting="PARLEY_ALLOWED_HOSTS")
 
 
 class AllowedHosts:

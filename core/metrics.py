@@ -37,12 +37,12 @@ def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) 
     try:
         server = _MetricsServer(at, _handler(missing, settings.hosts(at[0])))
     except (OSError, OverflowError) as error:
-        log.error("metrics not served", host=at[0], port=at[1], error=error_summary(error))
+        log.error("metrics.serve_failed", host=at[0], port=at[1], error=error_summary(error))
         yield
         return
     thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
     thread.start()
-    log.info("metrics served", host=at[0], port=at[1])
+    log.info("metrics.serving", host=at[0], port=at[1])
     try:
         yield
     finally:
@@ -68,7 +68,7 @@ class _MetricsServer(HTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """One line, where Python's own prints a traceback."""
         del request, client_address
-        log.exception("metrics not answered")
+        log.exception("metrics.answer_failed")
 
 
 def _handler(missing: Callable[[], str], hosts: Hosts) -> type[BaseHTTPRequestHandler]:

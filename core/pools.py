@@ -38,7 +38,8 @@ async def known_pools(redis: Client, settings: Settings) -> set[str]:
     named = sorted(await announced_pools(redis, settings))
     if len(named) > POOLS_MAX:
         crowded.warning(
-            "more pools than are served: take those that there are not out of this set (SREM)",
+            "pools.over_limit",
+            hint="take those that there are not out of this set (SREM)",
             key=_key(settings),
             pools=len(named),
             served=POOLS_MAX,

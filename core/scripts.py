@@ -60,7 +60,9 @@ class Script:
         """For a process that may not bring scripts: those that may look every second (`keep_scripts`)."""
         for _ in range(LOADED_TRIES):
             missing.warning(
-                "script not loaded yet: a gateway or supervisor of this release does", name=self.name
+                "scripts.not_loaded_yet",
+                hint="a gateway or supervisor of this release loads it",
+                name=self.name,
             )
             await asyncio.sleep(LOADED_RETRY_SECONDS)
             try:
@@ -114,7 +116,7 @@ async def keep_scripts(client: Client) -> None:
     while True:
         try:
             if loaded := await load_scripts(client):
-                log.info("scripts loaded", scripts=loaded)
+                log.info("scripts.loaded", scripts=loaded)
         except (RedisError, OSError) as error:
-            missing.warning("scripts not loaded", error=error_summary(error))
+            missing.warning("scripts.load_failed", error=error_summary(error))
         await asyncio.sleep(KEEP_SECONDS)

@@ -25,7 +25,7 @@ class FailedSignins:
         _FAILED.add(1, {"shown": shown})
         after_ms = self._by_address.take(rate_limit_address(address))
         if after_ms:
-            self._floods.warning("sign-ins fail again and again", address=address, shown=shown)
+            self._floods.warning("sign_in.failing_repeatedly", address=address, shown=shown)
         else:
-            log.warning("sign-in failed", address=address, shown=shown)
+            log.warning("sign_in.failed", address=address, shown=shown)
         return after_ms

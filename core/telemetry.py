@@ -57,6 +57,7 @@ def configure_logs(settings: Settings, service: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         log_lines.without_words,
+        log_lines.with_former_event,
     ]
     renderer: Processor = (
         structlog.processors.JSONRenderer()

@@ -86,7 +86,7 @@ async def test_what_is_for_another_name_is_turned_away_before_the_application(
     finally:
         stop.set()
         await serving
-    [line] = [line for line in logs if line["event"] == "a name is not served"]
+    [line] = [line for line in logs if line["event"] == "http.host_refused"]
     assert (line["host"], line["setting"]) == ("'evil.example'", "PARLEY_ALLOWED_HOSTS")
 
 

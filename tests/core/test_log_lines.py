@@ -154,10 +154,20 @@ def test_what_a_crash_prints_quotes_nothing(format: str, home: Path):
     lines = ended.stderr.splitlines()
     assert len(lines) == 4, ended.stderr
     for line, event in zip(
-        lines, ("nobody can catch", "thread crashed", "event loop", "process crashed"), strict=True
+        lines, (".uncatchable_error", ".thread_crashed", ".event_loop_error", "process.crashed"), strict=True
     ):
         assert event in line
         assert "ValueError" in line
+
+
+def test_an_operators_former_word_is_on_the_line(lines: Lines):
+    """For one version an alert on the old event finds the line that has another name now."""
+    logger("test").error("metrics.serve_failed", port=1)
+    logger("test").info("metrics.serving")
+    renamed, other = lines.all
+    assert "metrics.serve_failed" in renamed
+    assert "metrics not served" in renamed
+    assert "formerly" not in other
 
 
 CHILD = """

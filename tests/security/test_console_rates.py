@@ -53,7 +53,7 @@ async def test_wrong_links_are_counted_logged_and_slowed(settings: Settings, red
         wrong = "0" * 32
         with capture_logs() as logs:
             assert [await attempt(wrong) for _ in range(4)] == [401, 401, 429, 429]
-        failures = [line for line in logs if line["event"] == "sign-in failed"]
+        failures = [line for line in logs if line["event"] == "sign_in.failed"]
         assert [(line["address"], line["shown"]) for line in failures] == [("127.0.0.1", "operator")] * 2
         assert wrong not in str(logs)
         reply = await client.post("/api/login", headers={"x-parley-code": wrong})

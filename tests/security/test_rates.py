@@ -164,9 +164,11 @@ async def test_a_secret_that_is_no_good_is_counted_logged_and_slowed(
     async with http_site(sqlite, redis, settings, failed_signins_per_address_per_minute=3) as site:
         with capture_logs() as logs:
             assert [await attempt(wrong) for _ in range(5)] == [401, 401, 401, 429, 429]
-        failures = [line for line in logs if line["event"] == "sign-in failed"]
+        failures = [line for line in logs if line["event"] == "sign_in.failed"]
         assert [(line["address"], line["shown"]) for line in failures] == [("127.0.0.1", shown)] * 3
-        assert sum("again" in line["event"] for line in logs) == 1, "a flood is one line a minute"
+        assert sum(line["event"] == "sign_in.failing_repeatedly" for line in logs) == 1, (
+            "a flood is one line a minute"
+        )
         assert wrong not in str(logs)
         if shown != "code":
             assert await attempt(site.key) == 200

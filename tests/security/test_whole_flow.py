@@ -128,7 +128,7 @@ async def test_nothing_that_is_said_or_secret_is_in_any_sink(flow: Flow, sinks: 
 async def test_every_line_is_json_that_says_when_what_and_whose(flow: Flow):
     """Event, level, time and process in each; request, connection, session and tenant in those of theirs."""
     for line in flow.lines:
-        assert re.fullmatch(r"[a-z][a-z -]+", line["event"]), line
+        assert re.fullmatch(r"[a-z][a-z_. -]+", line["event"]), line
         assert line["level"] in ("info", "warning"), line
         assert datetime.fromisoformat(line["timestamp"]).tzinfo == UTC
         assert line["service"] == "test"

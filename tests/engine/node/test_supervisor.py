@@ -347,7 +347,7 @@ async def test_a_taken_port_costs_the_metrics_only(crew: Crew):
         settings = crew.settings.model_copy(update={"metrics_port": port})
         with capture_logs() as lines, serving_metrics(settings, 0, str):
             pass
-    assert [(line["event"], line["port"]) for line in lines] == [("metrics not served", port)]
+    assert [(line["event"], line["port"]) for line in lines] == [("metrics.serve_failed", port)]
 
 
 async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):
