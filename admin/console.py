@@ -217,7 +217,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     settings.require_edge()
     host, port = settings.console_host, settings.console_endpoint_port
     if is_loopback(host) and not is_loopback(settings.host):
-        log.warning("the console listens on this machine only", host=host, setting="PARLEY_CONSOLE_HOST")
+        log.warning("console.listens_locally", host=host, setting="PARLEY_CONSOLE_HOST")
     metrics = serving_metrics_async(settings, CONSOLE_PLACE, str)
     with contextlib.closing(listen(host, port, "PARLEY_CONSOLE_PORT")) as listener:
         async with _opened(settings) as console, metrics:

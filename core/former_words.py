@@ -9,4 +9,14 @@ GONE_IN = "0.2.0"
 EVENTS = {
     "metrics.serve_failed": "metrics not served",
     "pools.over_limit": "more pools than are served: take those that there are not out of this set (SREM)",
+    "audit_heads.store_failed": "audit heads not kept",
+    "pool_meter.gpu_unpriced": "GPU without a price",
+    "biller.event_quarantined": "usage event quarantined",
+    "biller.event_repaired": "usage event mended",
+    "quota.directory_seal_invalid": "a directory record has no good seal",
+    "reconciliation.unbilled_over_limit": "too much is unbilled: `parley usage unbilled` lists it",
+    "reconciliation.rebuild_paused": "sums are lost again and again",
+    "reconciliation.sums_rebuilt": "counted anew after Redis lost data",
+    "reconciliation.comparison_overdue": "R4 waits too long to be compared",
+    "reconciliation.difference_detected": "books differ",
 }

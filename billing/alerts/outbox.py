@@ -70,7 +70,7 @@ class OutboxSender:
         """Send what is due until `stop` is set. What is under way is finished."""
         while not stop.is_set():
             sent = 0
-            with logged_failures(log, "outbox interrupted"):
+            with logged_failures(log, "outbox.run_failed"):
                 sent = await self.send_due()
                 if sent < AT_ONCE:
                     await self._forget()
@@ -120,9 +120,7 @@ class OutboxSender:
         except (DBAPIError, OSError):
             raise
         except Exception as error:  # noqa: BLE001  (one message must not stop the others, or posting)
-            log.error(
-                "alert cannot be sent", tenant=row.tenant_id, message=row.id, error=error_summary(error)
-            )
+            log.error("outbox.send_failed", tenant=row.tenant_id, message=row.id, error=error_summary(error))
             await self._again(row, f"{type(error).__name__}")
 
     async def _send(self, client: httpx.AsyncClient, row: Outbox, target: AlertTarget) -> None:
@@ -139,7 +137,9 @@ class OutboxSender:
         at_ms, attempts = now_ms(), row.attempts + 1
         assert row.first_sent_ms is not None
         later = next_attempt_ms(attempts, row.first_sent_ms, at_ms, random.random())
-        log.warning("alert not delivered", tenant=row.tenant_id, message=row.id, attempts=attempts, why=why)
+        log.warning(
+            "outbox.delivery_failed", tenant=row.tenant_id, message=row.id, attempts=attempts, why=why
+        )
         facts = {"state": FAILED} if later is None else {"next_attempt_ms": later}
         await self._mark(row, attempts=attempts, last_error=why, **facts)
 

@@ -106,7 +106,7 @@ async def _keep_at(keeping: HeadStoreProgress, seconds: float, stop: asyncio.Eve
             wait = min(seconds, RETRY_SECONDS)
             instruments.heads_not_kept.add(1, {"place": kind})
             why = str(error) if isinstance(error, HeadNotStored) else error_summary(error)
-            log.error("audit heads not kept", place=keeping.place.shown, why=why, again_seconds=wait)
+            log.error("audit_heads.store_failed", place=keeping.place.shown, why=why, again_seconds=wait)
         try:
             async with asyncio.timeout(wait):
                 await stop.wait()

@@ -32,7 +32,7 @@ async def seal_all(db: Database) -> None:
         tenants = (await session.exec(select(LedgerHead.tenant_id).order_by(col(LedgerHead.tenant_id)))).all()
     for tenant in tenants:
         if number := await seal(db, tenant):
-            log.info("books sealed", tenant=tenant, requests=number)
+            log.info("ledger.sealed", tenant=tenant, requests=number)
 
 
 async def seal(db: Database, tenant_id: str) -> int:

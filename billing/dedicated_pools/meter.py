@@ -30,7 +30,7 @@ class PoolMeter:
         """Until `stop`. What fails is tried again: nothing is lost, Redis and SQL hold what was not done."""
         rounds = 0
         while not stop.is_set():
-            with logged_failures(log, "pools not metered"):
+            with logged_failures(log, "pool_meter.run_failed"):
                 await self.take()
                 if rounds % round(POST_SECONDS / TAKE_SECONDS) == 0:
                     await post_hours(self._db, now_ms())

@@ -115,7 +115,7 @@ async def post_hour(db: Database, hour: int, now: int) -> None:
                 charges = charge_hour(used, own, hour, prices.get)
             except UnpricedError as error:
                 priced = False
-                log.error("GPU without a price", tenant=tenant, gpu_type=str(error), hour_ms=hour)
+                log.error("pool_meter.gpu_unpriced", tenant=tenant, gpu_type=str(error), hour_ms=hour)
                 continue
             await _book(session, _Due(heads[tenant], hour, posted, centers, now), charges)
         if priced:

@@ -44,7 +44,7 @@ def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[R
     for name, value in entries:
         interval = read("ready time", lambda field: parse(pool, *field), (name, value))
         if isinstance(interval, Unreadable):  # it stays, and holds up no other
-            wrong.warning("ready time that cannot be read", pool=pool, error=interval.why)
+            wrong.warning("pool_meter.ready_time_unreadable", pool=pool, error=interval.why)
         else:
             found.append((interval, name, value))
     return found

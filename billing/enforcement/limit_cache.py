@@ -71,7 +71,7 @@ class LimitCache:
         try:
             rows = await self._read(tenant, now_ms)
         except (DBAPIError, OSError) as error:
-            away.warning("limits not read", error=type(error).__name__)
+            away.warning("limits.read_failed", error=type(error).__name__)
             if kept is None:
                 raise Refused(
                     Refusal("overloaded", "limits cannot be read now", retry=True, after_ms=RETRY_MS)

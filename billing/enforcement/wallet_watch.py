@@ -34,10 +34,10 @@ async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
         except Exception as error:
             if is_store_down(error):
                 raise
-            broken.warning("a wallet's grants not ended", tenant=tenant_id, **error_facts(error))
+            broken.warning("wallet.expire_failed", tenant=tenant_id, **error_facts(error))
             continue
         for row, unused_nano in grants:
-            log.info("grant expired", tenant=tenant_id, grant=row.id, unused_nano=unused_nano)
+            log.info("wallet.grant_expired", tenant=tenant_id, grant=row.id, unused_nano=unused_nano)
         ended += len(grants)
     return ended
 
@@ -45,7 +45,7 @@ async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
 async def watch_wallets(db: Database, redis: Client, stop: asyncio.Event) -> None:
     """Look every LOOK_SECONDS until `stop` is set."""
     while not stop.is_set():
-        with logged_failures(log, "wallets not looked at"):
+        with logged_failures(log, "wallet.watch_failed"):
             await expire_all(db, redis, now_ms())
         try:
             async with asyncio.timeout(LOOK_SECONDS):

@@ -76,7 +76,7 @@ class NoisyWatch:
             try:
                 await self.step(now_ms())
             except (RedisError, SQLAlchemyError, OSError) as error:
-                log.warning("noisy neighbours not looked for", error=error_summary(error))
+                log.warning("noisy.watch_failed", error=error_summary(error))
             try:
                 async with asyncio.timeout(seconds):
                     await stop.wait()
@@ -163,13 +163,13 @@ class NoisyWatch:
                 await open_finding(self._db, place, noise, throttle, now)
             except IntegrityError:
                 return  # another watch was first
-            log.warning("noisy neighbour", tenant=noise.tenant, pool=pool, throttled=throttle)
+            log.warning("noisy.detected", tenant=noise.tenant, pool=pool, throttled=throttle)
         elif step is FindingStep.KEEP and past.finding is not None:
             await update_finding(self._db, past.finding, place, noise, now)
             return
         elif step is FindingStep.CLOSE and past.finding is not None:
             await close_finding(self._db, past.finding, now, "calm")
-            log.info("noisy neighbour is calm", tenant=noise.tenant, pool=pool)
+            log.info("noisy.closed", tenant=noise.tenant, pool=pool)
         else:
             return
         await publish_news(self._redis, noise.tenant, TERMS_CHANGED)

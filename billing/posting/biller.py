@@ -104,12 +104,12 @@ class Biller:
     async def _serve(self, stream: EndedStream, stop: asyncio.Event) -> None:
         """A failure leaves its batch pending: it is read again once Redis and SQL answer."""
         while not stop.is_set():
-            with logged_failures(log, "billing interrupted", pool=stream.pool):
+            with logged_failures(log, "biller.run_failed", pool=stream.pool):
                 try:
                     await stream.ensure_groups()
                     await self._follow(stream, stop)
                 except AWAY as error:
-                    log.warning("billing interrupted", pool=stream.pool, error=error_summary(error))
+                    log.warning("biller.run_failed", pool=stream.pool, error=error_summary(error))
             await _wait(stop, RETRY_SECONDS)
 
     async def _follow(self, stream: EndedStream, stop: asyncio.Event) -> None:
@@ -149,7 +149,10 @@ class Biller:
                 raise outcome
             if isinstance(outcome, Exception):
                 log.error(
-                    "not settled", tenant=event.tenant, request=event.request, error=error_summary(outcome)
+                    "biller.settle_failed",
+                    tenant=event.tenant,
+                    request=event.request,
+                    error=error_summary(outcome),
                 )
 
     async def _settle_each(self, ended: Sequence[tuple[UsageEvent, int | None]]) -> Sequence[object]:
@@ -265,7 +268,7 @@ def _report(pool: str, batch: AssessedBatch, posted: Sequence[Assessed]) -> None
         if each.mended:
             instruments.events_mended.add(1)
             log.warning(
-                "usage event mended",
+                "biller.event_repaired",
                 pool=pool,
                 tenant=each.row.tenant_id,
                 request=each.row.request_id,
@@ -274,7 +277,7 @@ def _report(pool: str, batch: AssessedBatch, posted: Sequence[Assessed]) -> None
     for held in batch.held:
         instruments.events_quarantined.add(1, {"reason": held.reason})
         log.error(
-            "usage event quarantined",
+            "biller.event_quarantined",
             pool=pool,
             reason=held.reason,
             detail=held.detail,
@@ -283,7 +286,7 @@ def _report(pool: str, batch: AssessedBatch, posted: Sequence[Assessed]) -> None
         )
     cost_nano = sum(each.row.cost_nano for each in posted)
     log.info(
-        "usage posted",
+        "biller.posted",
         pool=pool,
         events=len(posted),
         repeated=repeated,
@@ -315,13 +318,13 @@ async def _wait(stop: asyncio.Event, seconds: float) -> None:
         pass
 
 
-async def _beside(run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
+async def _beside(operation: str, run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
     """What runs beside billing never ends it: where it fails, it says so and begins anew after a while."""
     while not stop.is_set():
         try:
             return await run()
         except Exception as error:  # noqa: BLE001
-            log.error("a task beside billing failed", **error_facts(error))
+            log.error("biller.task_failed", operation=operation, **error_facts(error))
             await _wait(stop, BESIDE_RETRY_SECONDS)
 
 
@@ -333,18 +336,18 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
         await require_schema(db)
         pools = split_list(settings.pool)
         biller = Biller(db, redis, settings, pools, admissions=await admissions_of(db, settings))
-        log.info("biller ready", pools=pools)
+        log.info("biller.ready", pools=pools)
         with serving_metrics(settings, BILLER_PLACE, lambda: ""):
             async with EndingTaskGroup() as group:
-                for run in (
-                    lambda: reconciliation.watch(db, redis, settings, stop),
-                    lambda: NoisyWatch(db, redis, settings).run(stop),
-                    lambda: OutboxSender(db, settings).run(stop),
-                    lambda: watch_wallets(db, redis, stop),
-                    lambda: PoolMeter(db, redis, settings).run(stop),
-                    lambda: seal_all(db),
-                    lambda: store_heads_forever(db, settings, stop),
-                    lambda: RefusalCounter(db, redis, settings).run(stop),
-                ):
-                    group.create_task(_beside(run, stop))
+                for operation, run in {
+                    "reconciliation": lambda: reconciliation.watch(db, redis, settings, stop),
+                    "noisy": lambda: NoisyWatch(db, redis, settings).run(stop),
+                    "outbox": lambda: OutboxSender(db, settings).run(stop),
+                    "wallets": lambda: watch_wallets(db, redis, stop),
+                    "pool_meter": lambda: PoolMeter(db, redis, settings).run(stop),
+                    "sealing": lambda: seal_all(db),
+                    "audit_heads": lambda: store_heads_forever(db, settings, stop),
+                    "refusals": lambda: RefusalCounter(db, redis, settings).run(stop),
+                }.items():
+                    group.create_task(_beside(operation, run, stop))
                 group.create_task(biller.run(stop))

@@ -182,7 +182,7 @@ class Quota:
             async with asyncio.timeout(SEED_SECONDS_MAX):
                 await self._money.seed(self._db, tenant, limits)
         except (DBAPIError, OSError) as error:  # TimeoutError is one
-            away.warning("budgets not read from the books", error=type(error).__name__)
+            away.warning("quota.budget_read_failed", error=type(error).__name__)
             return False
         return True
 
@@ -293,15 +293,13 @@ class Quota:
         try:
             return directory_of(tenant, id, record)
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
-            forged.warning(
-                "a directory record cannot be read", tenant=tenant, id=id, error=error_summary(error)
-            )
+            forged.warning("quota.directory_unreadable", tenant=tenant, id=id, error=error_summary(error))
             return None
 
     def _is_ours(self, tenant: str, id: str, record: Record) -> bool:
         if self._bindings is None or self._bindings.good(tenant, id, record, now_ms()):
             return True
-        forged.warning("a directory record has no good seal", tenant=tenant, id=id)
+        forged.warning("quota.directory_seal_invalid", tenant=tenant, id=id)
         return False
 
     async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> DirectoryEntry | None:

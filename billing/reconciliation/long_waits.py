@@ -35,5 +35,5 @@ async def alarm_waiting(db: Database, compared: Sequence[Comparison], now: int) 
     late = sorted(who for who in waiting if now - since.get(who, now) > WAITS_MAX_MS)
     for who in late:
         instruments.waits_too_long.add(1)
-        log.error("R4 waits too long to be compared", tenant=who, waiting_ms=now - since[who])
+        log.error("reconciliation.comparison_overdue", tenant=who, waiting_ms=now - since[who])
     return late

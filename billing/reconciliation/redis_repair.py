@@ -107,7 +107,7 @@ async def rebuild_lost_sums(
             except Exception as error:
                 if is_store_down(error):
                     raise
-                log.error("not counted anew", tenant=tenant_id, **error_facts(error))
+                log.error("reconciliation.rebuild_failed", tenant=tenant_id, **error_facts(error))
                 continue
             healed += found
             if found:
@@ -133,7 +133,7 @@ def _is_paused(mark: ReconMark | None, tenant_id: str, memory: SumsOrigin) -> bo
     if until_ms:
         instruments.healing_paused.add(1)
         times = mark.seq if mark is not None else 0
-        log.error("sums are lost again and again", tenant=tenant_id, healed=times, paused_until_ms=until_ms)
+        log.error("reconciliation.rebuild_paused", tenant=tenant_id, healed=times, paused_until_ms=until_ms)
     return bool(until_ms)
 
 
@@ -153,14 +153,14 @@ async def _repaired(
         for each in before:
             if each.difference:
                 log.warning(
-                    "counted anew after Redis lost data",
+                    "reconciliation.sums_rebuilt",
                     tenant=tenant_id,
                     subject=each.subject,
                     books=each.expected,
                     redis=each.actual,
                 )
         return found
-    log.warning("not counted anew yet", tenant=tenant_id, why=why)
+    log.warning("reconciliation.rebuild_waiting", tenant=tenant_id, why=why)
     return []
 
 
@@ -169,10 +169,10 @@ async def _memory(redis: Client, tenant_id: str) -> SumsOrigin | None:
     try:
         run_id, since, began = await _SINCE(redis, [posted_key(tenant_id)], [0])
     except ResponseError as error:
-        log.error("sums cannot be read", tenant=tenant_id, error=error_summary(error))
+        log.error("reconciliation.sums_unreadable", tenant=tenant_id, error=error_summary(error))
         return None
     if not all(TIME.fullmatch(each or b"0") for each in (since, began)):
-        log.error("sums cannot be read", tenant=tenant_id, error="what a worker wrote is no time")
+        log.error("reconciliation.sums_unreadable", tenant=tenant_id, error="what a worker wrote is no time")
         return None
     return SumsOrigin(f"{run_id.decode()} {since.decode()}", int(began or 0))
 

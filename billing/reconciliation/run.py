@@ -195,7 +195,9 @@ async def _or_why_not(
     except Exception as error:
         if is_store_down(error):
             raise
-        log.error("books cannot be compared", tenant=tenant_id or PLATFORM, pool=pool, **error_facts(error))
+        log.error(
+            "reconciliation.compare_failed", tenant=tenant_id or PLATFORM, pool=pool, **error_facts(error)
+        )
         subject = f"{pool} {UNCOMPARED}".strip()
         return [
             Comparison(check, tenant_id, subject, "faults", 0, 1, kind(error)) for check in sorted(checks)
@@ -281,7 +283,7 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
                 await forget_old(db, now_ms())
                 await rebuild_lost_sums(db, redis, reconciliation, compared)
         except (RedisError, SQLAlchemyError, OSError) as error:
-            log.warning("reconciliation interrupted", error=error_summary(error))
+            log.warning("reconciliation.run_failed", error=error_summary(error))
         try:
             async with asyncio.timeout(EVERY_SECONDS):
                 await stop.wait()
@@ -301,7 +303,7 @@ def report(compared: Sequence[Comparison]) -> None:
     for each in compared:
         if each.state is ComparisonState.DIFFERS:
             log.error(
-                "books differ",
+                "reconciliation.difference_detected",
                 check=each.check.value,
                 tenant=each.tenant_id or PLATFORM,
                 subject=each.subject,

@@ -30,7 +30,8 @@ async def alarm_unbilled(
     beyond = over_share(shares, share_max)
     for each in beyond:
         log.error(
-            "too much is unbilled: `parley usage unbilled` lists it",
+            "reconciliation.unbilled_over_limit",
+            hint="`parley usage unbilled` lists it",
             pool=each.pool,
             share=round(each.part, 6),
             requests=each.requests,

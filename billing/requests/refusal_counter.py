@@ -41,7 +41,7 @@ class RefusalCounter:
     async def run(self, stop: asyncio.Event) -> None:
         """Count, and delete what is old, until `stop` is set."""
         while not stop.is_set():
-            with logged_failures(log, "refusals not counted"):
+            with logged_failures(log, "refusals.count_failed"):
                 while await self.step(now_ms()):
                     pass
                 await self.clear(now_ms())
@@ -63,7 +63,7 @@ class RefusalCounter:
         for _, data in entries:
             said = stream.rows_of(data)
             if isinstance(said, Unreadable):
-                log.warning("an entry of refusals cannot be read", error=str(said))
+                log.warning("refusals.entry_unreadable", error=str(said))
             else:
                 rows += said
         async with self._db.transaction() as session:

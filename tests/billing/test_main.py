@@ -139,7 +139,7 @@ def test_the_biller_process_stops_on_sigterm(parley: Command, home: Path, redis_
         [sys.executable, "-c", code], env=environment, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr is not None
-        assert "biller ready" in process.stderr.readline()
+        assert "biller.ready" in process.stderr.readline()
         process.send_signal(signal.SIGTERM)
         assert ended(process) == 0
         assert "Traceback" not in process.stderr.read()

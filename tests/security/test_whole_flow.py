@@ -145,7 +145,7 @@ async def test_every_line_is_json_that_says_when_what_and_whose(flow: Flow):
     assert len({line["session"] for line in connections}) == 1
     assert [line["turns"] for line in connections] == [3, 0]
     assert [line["outcome"] for line in flow.of("send")[1:]] == ["bad_request", "unknown_model"]
-    assert [line["events"] for line in flow.of("usage posted")] == [1]
+    assert [line["events"] for line in flow.of("biller.posted")] == [1]
 
 
 def _named(of: ReadableSpan) -> dict[str, ReadableSpan]:

@@ -326,7 +326,7 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
         late.parent.mkdir()
         await wait_until(late.exists)
         stop.set()
-    assert told[0] == "audit heads not kept"
+    assert told[0] == "audit_heads.store_failed"
     assert late.read_text() != ""
     assert set(counted) == {("heads_kept", 2, "file"), ("heads_not_kept", 1, "file")}
     assert counted.count(("heads_kept", 2, "file")) == 2

@@ -108,7 +108,8 @@ async def test_the_biller_compares_and_shows_what_differs(tenant: str, home: Pat
                 except httpx.TransportError:
                     return False
                 return (
-                    'parley_reconciliation_differing{check="R4"' in page and "books differ" in log.read_text()
+                    'parley_reconciliation_differing{check="R4"' in page
+                    and "reconciliation.difference_detected" in log.read_text()
                 )
 
             await wait_until(shown)

@@ -18,5 +18,5 @@ async def test_a_task_that_fails_is_begun_anew(monkeypatch: pytest.MonkeyPatch) 
         if len(runs) < 3:
             raise ValueError("a bug")
 
-    await biller._beside(run, stop)  # pyright: ignore[reportPrivateUsage]
+    await biller._beside("work", run, stop)  # pyright: ignore[reportPrivateUsage]
     assert len(runs) == 3

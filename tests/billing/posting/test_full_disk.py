@@ -40,7 +40,7 @@ async def test_billing_catches_up_after_a_full_disk(sqlite: Database, redis: Red
     with capture_logs() as lines:
         async with a_biller(sqlite, redis, settings):
             await end(redis, events, settings)
-            await wait_until(lambda: any(line["event"] == "billing interrupted" for line in lines))
+            await wait_until(lambda: any(line["event"] == "biller.run_failed" for line in lines))
             assert len(await rows(sqlite)) < EVENTS
             assert await redis.xlen(STREAM) == EVENTS
             disk.full = False
