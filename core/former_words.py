@@ -19,4 +19,13 @@ EVENTS = {
     "reconciliation.sums_rebuilt": "counted anew after Redis lost data",
     "reconciliation.comparison_overdue": "R4 waits too long to be compared",
     "reconciliation.difference_detected": "books differ",
+    "journal.ends_dropped": "ends are not journaled: lost unbilled if Redis is lost now",
+    "journal.ends_replayed": "ends brought back that Redis had lost",
+    "journal.keeper_failed": "journals not tended",
+    "migration.finish_failed": "move not finished",
+    "migration.not_ordered": "a move that nobody has ordered is not finished: "
+    "`parley requests migrate` orders it anew",
+    "supervisor.worker_health": "worker health",
+    "supervisor.model_load_failed": "model does not load",
+    "worker.started": "engine started",
 }

@@ -181,7 +181,7 @@ async def _work(
             await worker.run(stop)
         return 0
     except EngineDeadError as error:
-        log.error("engine died", worker=name, **error_facts(error))
+        log.error("engine.died", worker=name, **error_facts(error))
         await worker.abandon()
         return ENGINE_DEAD
     finally:
@@ -205,7 +205,9 @@ async def _prove(
     if sizes is not None and not sizes.known(tokens):
         if took := await self_test.full_step(engine, text, tokens):
             sizes.learn(tokens, took)
-            log.info("full step", tokens=tokens, ms=round(took * 1000), next_start=sizes.chosen())
+            log.info(
+                "engine.full_step_measured", tokens=tokens, ms=round(took * 1000), next_start=sizes.chosen()
+            )
         phases.ended("full_step")
 
 
@@ -222,7 +224,7 @@ async def _obey(fleet: PoolNodes, name: str, stop: asyncio.Event) -> None:
             await asyncio.sleep(ORDER_WAIT_SECONDS)
             continue
         if order is not None and order.kind is WorkerOrderKind.DRAIN:
-            log.info("drain ordered", worker=name)
+            log.info("worker.drain_ordered", worker=name)
             stop.set()
 
 
@@ -242,10 +244,10 @@ async def announce_alone(redis: Client, settings: Settings) -> None:
         try:
             await announce_pool(redis, settings, settings.pool)
         except NoPermissionError:
-            log.warning("its Redis user does not announce pools: a gateway, a supervisor or a move has to")
+            log.warning("worker.announce_denied", hint="a gateway, a supervisor or a migration has to")
             return
         except (RedisError, OSError) as error:
-            away.warning("pool not announced", error=kind(error))
+            away.warning("worker.announce_failed", error=kind(error))
         await asyncio.sleep(ANNOUNCE_SECONDS)
 
 

@@ -1,6 +1,6 @@
 """`python -m chaos bench start`: what a worker's start takes, by phase, and what its imports cost.
 
-The phases are the worker's own (`engine started` in its log), from the process's first moment to its claim.
+The phases are the worker's own (`worker.started` in its log), from the process's first moment to its claim.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ async def _started(running: RunningProcess) -> dict[str, int]:
     deadline = time.monotonic() + START_SECONDS_MAX
     while running.alive and time.monotonic() < deadline:
         for line in running.log.read_text(errors="replace").splitlines():
-            if line.startswith("{") and '"engine started"' in line:
+            if line.startswith("{") and '"worker.started"' in line:
                 return json.loads(line)
         await asyncio.sleep(0.1)
     raise RuntimeError("the worker did not start")

@@ -99,7 +99,7 @@ def install() -> None:
             _without_controls(grammar, manager.backend)
 
         def too_slow(seconds: float) -> None:
-            log.error("shape too slow", id=request.request_id, ms=round(seconds * 1000))
+            log.error("engine.answer_format_too_slow", id=request.request_id, ms=round(seconds * 1000))
 
         keep_within_budget(grammar, too_slow)
         return grammar

@@ -55,7 +55,7 @@ class Journal:
         if len(self._waiting) > WAITING_MAX:
             del self._waiting[0]
             instruments.journal_lost.add(1)
-            seldom.warning("ends are in no journal: the disk takes none", pool=self.pool)
+            seldom.warning("journal.write_failed", consequence="these ends are in no journal", pool=self.pool)
         self._more.set()
 
     async def keep(self, ends: Sequence[JournaledEnd]) -> bool:
@@ -70,7 +70,7 @@ class Journal:
                     async with asyncio.timeout(TICK_SECONDS):
                         await self._more.wait()
                 self._more.clear()
-                with logged_failures(seldom, "journal not written", pool=self.pool):
+                with logged_failures(seldom, "journal.run_failed", pool=self.pool):
                     await self._flush()
         finally:
             # A write that was cancelled may not have begun; what it wrote may then stand there twice.
@@ -96,7 +96,8 @@ class Journal:
             why = "full" if isinstance(error, JournalFullError) else "disk"
             instruments.journal_failures.add(1, {"why": why})
             seldom.warning(
-                "ends are not journaled: lost unbilled if Redis is lost now",
+                "journal.ends_dropped",
+                consequence="lost unbilled if Redis is lost now",
                 why=why,
                 error=error_summary(error),
             )

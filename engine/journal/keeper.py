@@ -44,11 +44,11 @@ class JournalKeeper:
     async def run(self) -> None:
         """For ever."""
         while True:
-            with logged_failures(log, "journals not tended", pool=self._queue.pool):
+            with logged_failures(log, "journal.keeper_failed", pool=self._queue.pool):
                 try:
                     await self.once()
                 except (RedisError, OSError) as error:
-                    away.warning("journals not tended", error=error_summary(error))
+                    away.warning("journal.keeper_failed", error=error_summary(error))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def once(self) -> None:
@@ -75,12 +75,12 @@ class JournalKeeper:
         except Exception as error:
             if isinstance(error, RedisError) and is_store_down(error):
                 raise
-            away.warning("journal not tended", file=closed.path.name, **error_facts(error))
+            away.warning("journal.segment_failed", file=closed.path.name, **error_facts(error))
 
     async def _tend(self, closed: ClosedSegment, now: Watermark) -> None:
         found = await asyncio.to_thread(lambda: contents(closed.read()))  # others need this loop
         if isinstance(found, Unreadable):
-            log.error("journal set aside", file=closed.path.name, why=str(found))
+            log.error("journal.segment_set_aside", file=closed.path.name, why=str(found))
             instruments.journal_damaged.add(1)
             await asyncio.to_thread(closed.set_aside)
             return
@@ -107,17 +107,21 @@ class JournalKeeper:
                 moved = JournaledEnd(end.tenant, end.request, at.memory, at.id, end.event)
                 kept.append(end if code is ReplayCode.OPEN else moved)
                 if code is ReplayCode.PUT:
-                    log.warning("end brought back", tenant=end.tenant, id=end.request, pool=self._queue.pool)
+                    log.warning(
+                        "journal.end_replayed", tenant=end.tenant, id=end.request, pool=self._queue.pool
+                    )
         if not await self._journal.keep(kept):
             return False
         for code, count in became.items():
             instruments.journal_replayed.add(count, {"outcome": code})
         if became[ReplayCode.PUT]:
-            log.warning("ends brought back that Redis had lost", pool=self._queue.pool, **became)
+            log.warning("journal.ends_replayed", pool=self._queue.pool, **became)
         return True
 
     def _say_damage(self, closed: ClosedSegment, found: JournalContents) -> None:
         """A torn end is what a death leaves; anything else is the disk's, or somebody's."""
         if found.damaged:
             instruments.journal_damaged.add(1)
-            log.error("journal was damaged", file=closed.path.name, bytes=found.damaged, ends=len(found.ends))
+            log.error(
+                "journal.segment_damaged", file=closed.path.name, bytes=found.damaged, ends=len(found.ends)
+            )

@@ -211,7 +211,7 @@ async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
     try:
         return await LogReader(queue.redis, queue.pool).text_through(tenant, id, head)
     except DamagedLogError as error:
-        log.error("log cannot be read", tenant=tenant, id=id, error=error_summary(error))
+        log.error("request.log_unreadable", tenant=tenant, id=id, error=error_summary(error))
         return ""
 
 
@@ -221,7 +221,7 @@ async def _request_of(quota: Quota, tenant: str, id: str, found: UnownedRequest)
     request = read("input", input_decoder.decode, found.input)
     if not isinstance(request, Unreadable):
         return request
-    log.error("input cannot be read", tenant=tenant, id=id, error=request.why)
+    log.error("request.input_unreadable", tenant=tenant, id=id, error=request.why)
     admitted = await quota.directory(tenant, id)
     return RequestInput(
         prompt=b"",

@@ -42,11 +42,11 @@ class Reaper:
     async def run(self) -> None:
         """For ever. A Redis that does not answer is tried again."""
         while True:
-            with logged_failures(log, "reap failed", pool=self._queue.pool):
+            with logged_failures(log, "reaper.run_failed", pool=self._queue.pool):
                 await self.once()
             if time.monotonic() >= self._sweep_due:
                 self._sweep_due = time.monotonic() + SWEEP_SECONDS
-                with logged_failures(log, "sweep failed", pool=self._queue.pool):
+                with logged_failures(log, "reaper.stale_admissions_failed", pool=self._queue.pool):
                     await self.sweep()
             await asyncio.sleep(self._interval_seconds)
 
@@ -57,7 +57,7 @@ class Reaper:
                 return
             instruments.swept_admissions.add(await release_stale_admissions(self._queue, self._quota))
         except (RedisError, OSError) as error:
-            away.warning("sweep failed", error=error_summary(error))
+            away.warning("reaper.stale_admissions_failed", error=error_summary(error))
 
     async def once(self) -> None:
         """One round."""
@@ -66,14 +66,14 @@ class Reaper:
             for expired in reaped.expired:
                 await self._end(expired)
         except (RedisError, OSError, ValueError) as error:
-            away.warning("reap failed", error=error_summary(error))
+            away.warning("reaper.run_failed", error=error_summary(error))
             return
         if self._mover is not None:
             for tenant, id in reaped.moves:
                 await self._finish_move(self._mover, tenant, id)
         instruments.requeued_requests.add(reaped.requeued)
         if reaped.requeued or reaped.dead_readers:
-            log.info("reaped", requeued=reaped.requeued, dead_readers=reaped.dead_readers)
+            log.info("reaper.requeued", requeued=reaped.requeued, dead_readers=reaped.dead_readers)
 
     async def _end(self, expired: ExpiredRequest) -> None:
         tenant, id, reason, code = expired.tenant, expired.id, expired.reason, expired.code
@@ -82,11 +82,11 @@ class Reaper:
         except Exception as error:  # its keys are not what they should be: the others must not suffer
             if isinstance(error, AWAY) and not isinstance(error, ResponseError):
                 raise
-            log.error("request not ended", tenant=tenant, id=id, error=error_summary(error))
+            log.error("reaper.end_failed", tenant=tenant, id=id, error=error_summary(error))
             return
         if ended:
             instruments.orphan_ends.add(1, {"reason": reason})
-            log.info("request ended", tenant=tenant, id=id, reason=reason, code=code)
+            log.info("request.ended", by="reaper", tenant=tenant, id=id, reason=reason, code=code)
 
     async def _finish_move(self, mover: Migrator, tenant: str, id: str) -> None:
         """The new pool may be on a node that does not answer: the others must not wait for it."""
@@ -96,10 +96,10 @@ class Reaper:
             await self._end_or_say(tenant, id)
             return
         except (RedisError, OSError, ValueError, KeyError) as error:
-            log.warning("move not finished", tenant=tenant, id=id, error=error_summary(error))
+            log.warning("migration.finish_failed", tenant=tenant, id=id, error=error_summary(error))
             return
         if finished:
-            log.info("move finished", tenant=tenant, id=id)
+            log.info("migration.finished", tenant=tenant, id=id)
 
     async def _end_or_say(self, tenant: str, id: str) -> None:
         """What nobody ordered stays among what is moving, until whoever wants it moved orders that again or
@@ -107,11 +107,11 @@ class Reaper:
         try:
             ended = await end_overdue_migration(self._queue, self._quota, tenant, id)
         except (RedisError, OSError, ValueError, KeyError) as error:
-            log.warning("move not ended", tenant=tenant, id=id, error=error_summary(error))
+            log.warning("migration.end_failed", tenant=tenant, id=id, error=error_summary(error))
             return
         if ended:
             instruments.orphan_ends.add(1, {"reason": "deadline"})
-            log.info("request ended", tenant=tenant, id=id, reason="deadline", code="")
+            log.info("request.ended", by="reaper", tenant=tenant, id=id, reason="deadline", code="")
         else:
             self._say_unordered(tenant, id)
 
@@ -120,7 +120,8 @@ class Reaper:
         if (tenant, id) not in self._unordered and len(self._unordered) < UNORDERED_MAX:
             self._unordered.add((tenant, id))
             log.error(
-                "a move that nobody has ordered is not finished: `parley requests migrate` orders it anew",
+                "migration.not_ordered",
+                hint="`parley requests migrate` orders it anew",
                 pool=self._queue.pool,
                 tenant=tenant,
                 id=id,

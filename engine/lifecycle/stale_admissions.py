@@ -31,7 +31,7 @@ async def release_stale_admissions(queue: PoolQueue, quota: Quota, older_than_ms
         except Exception as error:  # its keys are not what they should be: the others must not suffer
             if isinstance(error, AWAY) and not isinstance(error, ResponseError):
                 raise
-            log.error("tenant not swept", tenant=tenant, error=error_summary(error))
+            log.error("admission.release_failed", tenant=tenant, error=error_summary(error))
     return swept
 
 
@@ -39,6 +39,6 @@ async def _sweep(queue: PoolQueue, quota: Quota, tenant: str, ids: Sequence[str]
     swept = 0
     for id in await queue.bury(tenant, ids):
         if await quota.release(tenant, id):
-            log.info("admission swept", tenant=tenant, id=id)
+            log.info("admission.released", why="stale", tenant=tenant, id=id)
             swept += 1
     return swept

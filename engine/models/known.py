@@ -30,7 +30,9 @@ class KnownModel:
         except (SQLAlchemyError, OSError) as error:
             if self._last is None:
                 raise StartupError(f"the database says no model: {error_summary(error)}") from error
-            away.warning("model as last known: the database is away", error=error_summary(error))
+            away.warning(
+                "models.read_failed", consequence="the model is as last known", error=error_summary(error)
+            )
         return self._last
 
 

@@ -136,7 +136,7 @@ class PoolNodes:
             return None
         order = read("order", _order, taken[1])
         if isinstance(order, Unreadable):
-            log.warning("an order cannot be read", pool=self._pool, why=order.why)
+            log.warning("worker_order.unreadable", pool=self._pool, why=order.why)
             return None
         return order
 

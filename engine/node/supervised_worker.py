@@ -139,7 +139,7 @@ class SupervisedWorker:
     def judge(self, fault: str) -> None:
         """Its device's fault takes its worker out, in order; without one it works again."""
         if fault and not self._fault:
-            log.error("device fault", worker=self.worker, fault=fault)
+            log.error("supervisor.gpu_faulty", worker=self.worker, fault=fault)
             instruments.alarms.add(1, {"kind": "device"})
         self._fault = fault
         if not fault:
@@ -152,7 +152,7 @@ class SupervisedWorker:
     def kill(self) -> None:
         """SIGKILL the worker and everything it started; its exit is seen like any other."""
         if self._process is not None:
-            log.warning("worker killed by order", worker=self.worker)
+            log.warning("supervisor.worker_killed", worker=self.worker)
             self._process.kill()
 
     def report(self) -> WorkerReport:
@@ -201,9 +201,9 @@ class SupervisedWorker:
             environment = {**sockets, **self._environment(os.environ, await self._model())}
             process = await spawn(argv, environment, logs / self._log_name)
         except (StartupError, OSError) as error:
-            log.error("worker not started", worker=self.worker, error=error_summary(error))
+            log.error("supervisor.worker_start_failed", worker=self.worker, error=error_summary(error))
             return 1
-        log.info("worker started", worker=self.worker, pid=process.pid)
+        log.info("supervisor.worker_started", worker=self.worker, pid=process.pid)
         self._process = process
         stopping = asyncio.create_task(stop.wait())
         ended = asyncio.create_task(process.wait())
@@ -224,7 +224,9 @@ class SupervisedWorker:
         if code != 0 and not self._alarmed:
             self._why = f"ended with code {code}" + ("" if self._loaded else ", not ready by then")
         self._to(WorkerProcessState.ALARM if self._alarmed else WorkerProcessState.RESTARTING)
-        log.warning("worker ended", worker=self.worker, code=code, restart_in=self._backoff.seconds)
+        log.warning(
+            "supervisor.worker_exited", worker=self.worker, code=code, restart_in=self._backoff.seconds
+        )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._backoff.seconds):
                 await stop.wait()
@@ -238,7 +240,7 @@ class SupervisedWorker:
 
     def _retire(self, why: str) -> None:
         """End the worker in order, by force where it does not go."""
-        log.warning("worker taken out", worker=self.worker, why=why)
+        log.warning("supervisor.worker_stopped", worker=self.worker, why=why)
         self._why = why
         self._to(WorkerProcessState.DRAINING)
         assert self._process is not None, "only what runs can end"
@@ -253,7 +255,9 @@ class SupervisedWorker:
         self._load_failures += 1
         if self._load_failures == LOAD_RETRIES + 1:
             self._why = f"its model has not loaded {self._load_failures} times: see {self._log_name}"
-            log.error("model does not load", worker=self.worker, code=code, failures=self._load_failures)
+            log.error(
+                "supervisor.model_load_failed", worker=self.worker, code=code, failures=self._load_failures
+            )
             instruments.alarms.add(1, {"kind": "load"})
 
     async def _is_registered(self) -> bool:
@@ -275,7 +279,7 @@ class SupervisedWorker:
                 await asyncio.sleep(RELEASE_RETRY_SECONDS)
                 continue
             if requeued:
-                log.warning("requests given back", worker=self.worker, requeued=requeued)
+                log.warning("supervisor.requests_requeued", worker=self.worker, requeued=requeued)
             return
 
     def _to(self, state: WorkerProcessState) -> None:

@@ -128,7 +128,7 @@ class Supervisor:
             self._changed.clear()
             await self._look_at_devices()
             instruments.show_workers([slot.report().state.value for slot in self._slots], self._seen)
-            with logged_failures(away, "report failed", pool=self._settings.pool):
+            with logged_failures(away, "supervisor.report_failed", pool=self._settings.pool):
                 await announce_pool(self._queue.redis, self._settings, self._queue.pool)
                 views = {view.worker: view for view in await self._queue.workers()}
                 for slot in self._slots:
@@ -144,7 +144,9 @@ class Supervisor:
         """Ready GPUs are metered by these heartbeats."""
         heartbeats = [each for slot in self._slots if (each := slot.heartbeat()) and each.worker]
         if heartbeats and not await self._fleet.beat(heartbeats):
-            away.warning("ready time is not kept: no biller takes it", pool=self._settings.pool)
+            away.warning(
+                "supervisor.ready_time_dropped", reason="no biller takes it", pool=self._settings.pool
+            )
 
     async def _look_at_devices(self) -> None:
         if self._devices is None:
@@ -175,12 +177,19 @@ class Supervisor:
             }
             gpu = devices[slot.gpu].temperature if slot.gpu is not None else self._devices_missing
             state, memory = slot.state.value, slot.memory_mib
-            log.info("worker health", worker=slot.worker, state=state, memory_mib=memory, gpu=gpu, **load)
+            log.info(
+                "supervisor.worker_health",
+                worker=slot.worker,
+                state=state,
+                memory_mib=memory,
+                gpu=gpu,
+                **load,
+            )
 
     async def _obey(self) -> None:
         """Orders as they come, for ever."""
         while True:
-            with logged_failures(away, "orders not read", pool=self._settings.pool):
+            with logged_failures(away, "supervisor.order_read_failed", pool=self._settings.pool):
                 await self._obey_next()
                 continue
             await asyncio.sleep(ORDER_WAIT_SECONDS)

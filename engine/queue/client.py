@@ -265,7 +265,7 @@ class PoolQueue:
         for name, lease in leases:
             view = await self._worker(name, int(lease), now)
             if isinstance(view, Unreadable):
-                unreadable.warning("a worker's record cannot be read", pool=self.pool, why=view.why)
+                unreadable.warning("queue.worker_unreadable", pool=self.pool, why=view.why)
             elif view is not None:
                 found.append(view)
         return found

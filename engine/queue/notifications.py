@@ -59,7 +59,7 @@ class ShardChannel:
             try:
                 message = await self._get(timeout=POLL_SECONDS)
             except (RedisError, OSError) as error:
-                away.warning("channel interrupted", error=type(error).__name__)
+                away.warning("queue.channel_failed", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if message and message["type"] == "smessage":
@@ -126,7 +126,7 @@ def _hints(pool: str, message: bytes) -> list[Hint]:
     """What a message says; nothing where it is none: readers poll."""
     found = read("hint", lambda packed: _decoded(pool, packed), message)
     if isinstance(found, Unreadable):
-        away.warning("hints cannot be read", pool=pool, error=found.why)
+        away.warning("queue.hint_unreadable", pool=pool, error=found.why)
         return []
     return found
 
@@ -161,7 +161,7 @@ class WorkerWakes:
         async for message in self._channel.messages():
             woken = read("wake", _wake, message)
             if isinstance(woken, Unreadable):
-                away.warning("a wake cannot be read", error=woken.why)
+                away.warning("queue.wake_unreadable", error=woken.why)
             else:
                 yield woken
 

@@ -69,7 +69,7 @@ class StepSizes:
             draft.write_text(json.dumps(everything, indent=1))
             draft.replace(self._path)
         except OSError as error:
-            log.warning("step sizes not kept", error=type(error).__name__)
+            log.warning("worker.step_size_write_failed", error=type(error).__name__)
 
     def _measured(self) -> dict[int, list[float]]:
         return {int(tokens): seconds for tokens, seconds in self._read().get(self._key, {}).items()}

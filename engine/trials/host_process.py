@@ -50,7 +50,7 @@ class TrialRunner:
                 await process.stdin.drain()
                 return await waiting
         except (TimeoutError, OSError):
-            log.warning("a trial came to nothing")
+            log.warning("trials.process_failed")
             return None
         finally:
             del self._waiting[number]
@@ -78,7 +78,7 @@ class TrialRunner:
             if not ready:
                 await _ended(process)
         if not ready:
-            log.error("trials of shapes cannot be run", log=str(self._log_path))
+            log.error("trials.start_failed", log=str(self._log_path))
             return None
         self._process = process
         self._hearing = asyncio.create_task(self._hear(process, process.stdout))

@@ -74,22 +74,24 @@ class BackgroundCalls:
 
     async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
         try:
-            released = await _insist(lambda: self._queue.release(self._worker, tenant, id, ck, why))
+            released = await _insist(
+                "unclaim", lambda: self._queue.release(self._worker, tenant, id, ck, why)
+            )
         except ResponseError as error:
-            log.error("release failed", tenant=tenant, id=id, error=error_summary(error))
+            log.error("worker.unclaim_failed", tenant=tenant, id=id, error=error_summary(error))
             return
         finally:
             self._releasing.pop((tenant, id), None)
         instruments.released_requests.add(1, {"why": why})
-        log.info("request released", tenant=tenant, id=id, why=why, released=released)
+        log.info("request.unclaimed", tenant=tenant, id=id, why=why, released=released)
 
     async def _end_unreadable(self, claim: Claim, why: str) -> None:
         """Here and now: given back, it would go from worker to worker."""
-        log.error("claim cannot be read", tenant=claim.tenant, id=claim.id, error=why)
+        log.error("request.claim_unreadable", tenant=claim.tenant, id=claim.id, error=why)
         try:
-            event = await _insist(lambda: end_claimed(self._queue, self._quota, self._worker, claim))
+            event = await _insist("end", lambda: end_claimed(self._queue, self._quota, self._worker, claim))
         except ResponseError as error:
-            log.error("not ended", tenant=claim.tenant, id=claim.id, error=error_summary(error))
+            log.error("worker.end_failed", tenant=claim.tenant, id=claim.id, error=error_summary(error))
             return
         if event is not None:
             await self._settle(event)
@@ -97,7 +99,8 @@ class BackgroundCalls:
     async def _settle(self, event: UsageEvent) -> None:
         instruments.ended_requests.add(1, {"reason": event.reason})
         log.info(
-            "request ended",
+            "request.ended",
+            by="worker",
             tenant=event.tenant,
             id=event.request,
             reason=event.reason,
@@ -110,15 +113,15 @@ class BackgroundCalls:
         try:
             await self._quota.settle(event)
         except (RedisError, OSError) as error:  # the biller settles every event again
-            away.warning("settle failed", error=type(error).__name__)
+            away.warning("worker.settle_failed", error=type(error).__name__)
 
     async def _unpark(self, tenant: str, id: str) -> None:
         if releasing := self._releasing.get((tenant, id)):
             await asyncio.wait([releasing])  # it is parked by that
         try:
-            await _insist(lambda: self._queue.unpark(tenant, id))
+            await _insist("unpark", lambda: self._queue.unpark(tenant, id))
         except ResponseError as error:
-            log.error("not unparked", tenant=tenant, id=id, error=error_summary(error))
+            log.error("worker.unpark_failed", tenant=tenant, id=id, error=error_summary(error))
 
     async def _extend(self, ask: AllowanceRequest) -> None:
         """Ask until there is an answer, or nobody wants it any more."""
@@ -129,10 +132,10 @@ class BackgroundCalls:
                 return
             try:
                 reached(Failpoint.WORKER_BEFORE_EXTEND)
-                answer = await _insist(lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
+                answer = await _insist("extend", lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
                 reached(Failpoint.WORKER_AFTER_EXTEND)
             except ResponseError as error:  # what is left of its budgets will never be known
-                log.error("grant failed", tenant=ask.tenant, id=ask.id, error=error_summary(error))
+                log.error("worker.allowance_failed", tenant=ask.tenant, id=ask.id, error=error_summary(error))
                 self._granted(ask.key, 0, True)
                 return
             if answer.wait_ms is None:
@@ -143,7 +146,7 @@ class BackgroundCalls:
             wait_ms = max(answer.wait_ms, GRANT_WAIT_MS_MIN)
 
 
-async def _insist(call: Callable[[], Awaitable[T]]) -> T:
+async def _insist(operation: str, call: Callable[[], Awaitable[T]]) -> T:
     """The call's answer, once there is one. Raises ResponseError where the answer is that something is wrong
     with what was asked."""
     while True:
@@ -152,5 +155,5 @@ async def _insist(call: Callable[[], Awaitable[T]]) -> T:
         except (RedisError, OSError) as error:
             if isinstance(error, ResponseError) and not is_refusing_everybody(error):
                 raise
-            away.warning("call failed", error=error_summary(error))
+            away.warning("worker.call_failed", operation=operation, error=error_summary(error))
             await asyncio.sleep(REDIS_RETRY_SECONDS)

@@ -28,4 +28,4 @@ class StartupPhases:
         """One line, when the worker is about to claim."""
         total = round((self._at - self._began) * 1000)
         facts = {"model": model, "kv_tokens": kv_tokens, "step_tokens": step_tokens}
-        log.info("engine started", worker=worker, **facts, **self._ms, total_ms=total)
+        log.info("worker.started", worker=worker, **facts, **self._ms, total_ms=total)

@@ -154,7 +154,7 @@ class Worker:
             try:
                 await self._flush()
             except (RedisError, OSError) as error:
-                away.warning("flush failed", error=error_summary(error))
+                away.warning("worker.flush_failed", error=error_summary(error))
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
                 self._changed.set()
 
@@ -186,14 +186,14 @@ class Worker:
         for (answer, _), result in zip(sent, answers, strict=True):
             instruments.appends.add(1, {"code": result.code.value})
             if result.code not in ("OK", "DUP", "ENDED"):
-                log.warning("append not taken", code=result.code.value, **_names(answer))
+                log.warning("worker.append_refused", code=result.code.value, **_names(answer))
                 self._changed.set()
         await self._do(work)
 
     async def _append_singly(self, sent: list[tuple[ClaimedRequest, Append]], error: ResponseError) -> None:
         """One request's broken keys fail the whole call: find it, give it up, and let the others through."""
         if len(sent) == 1:
-            log.error("append failed", error=error_summary(error), **_names(sent[0][0]))
+            log.error("worker.append_failed", error=error_summary(error), **_names(sent[0][0]))
             await self._do(self._workload.given_up(sent[0][0]))
             return
         for pair in sent:
@@ -220,7 +220,7 @@ class Worker:
                     patient = len(self._workload) and everything and not claims.retry_ms
                     await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
-                away.warning("claim failed", error=error_summary(error))
+                away.warning("worker.claim_failed", error=error_summary(error))
                 call -= 1  # the same number gets the answer that was lost
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
 
@@ -257,7 +257,7 @@ class Worker:
                     reconciled = now
                     await self._reconcile()
             except (RedisError, OSError) as error:
-                away.warning("keeping the lease failed", error=error_summary(error))
+                away.warning("worker.renew_failed", error=error_summary(error))
 
     async def _renew(self) -> None:
         stats = self._engine.stats()
@@ -284,7 +284,7 @@ class Worker:
             await self._do(self._workload.ordered(tenant, id, control))
         if not renewed.alive and stats.step_age_ms < STEP_AGE_MS_ALIVE:
             # We were stopped or cut off for longer than the lease. Everything in hand went to others.
-            log.warning("lease lost", answers=len(self._workload))
+            log.warning("worker.lease_lost", answers=len(self._workload))
             instruments.leases_lost.add(1)
             await self._start_over()
 
@@ -306,7 +306,7 @@ class Worker:
         unknown = queue - held - before - self._hopeless
         if unknown & self._unknown:
             # Claims that nobody here works on, twice in a row: their replies were lost for good.
-            log.error("claims without an answer", count=len(unknown))
+            log.error("worker.claims_unknown", count=len(unknown))
             self._hopeless |= unknown  # once: where it does not help, the others must not suffer again
             await self._start_over()
             return
@@ -314,7 +314,7 @@ class Worker:
         work = self._workload.reconcile(self._engine.unfinished(), queue | (held - before))
         if work.abort:
             instruments.orphans.add(len(work.abort))
-            log.warning("aborting orphans", count=len(work.abort))
+            log.warning("worker.orphans_aborted", count=len(work.abort))
         await self._do(work)
 
     async def _register(self) -> None:
@@ -336,9 +336,9 @@ class Worker:
             await self._publish_counts()
             requeued = await self._queue.deregister(self.name, "drain")
         except (RedisError, OSError) as error:  # the lease lapses by itself
-            log.warning("not deregistered", error=error_summary(error))
+            log.warning("worker.deregister_failed", error=error_summary(error))
         else:
-            log.info("drained", left=len(self._workload), requeued=requeued)
+            log.info("worker.drained", left=len(self._workload), requeued=requeued)
 
     async def _do(self, work: WorkerCalls) -> None:
         """Carry out what the workload decided."""
@@ -354,7 +354,7 @@ class Worker:
             self._counted.submitted(generation)
             await self._engine.submit(generation)
         except GenerationRefusedError as error:
-            log.error("generation refused", id=generation.id, **error_facts(error))
+            log.error("worker.generation_refused", id=generation.id, **error_facts(error))
             self._workload.refused(generation.id)
             return
         if generation.id not in self._workload.generating:  # cancelled while it was on its way

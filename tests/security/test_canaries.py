@@ -233,9 +233,9 @@ async def test_an_engines_refusal_says_nothing(settings: Settings, redis: Redis,
     crew = Crew(redis, settings)
     async with crew.worker(Refusing(saying("hi"))):
         await crew.send()
-        await wait_until(lambda: any("generation refused" in line for line in sinks.lines))
+        await wait_until(lambda: any("worker.generation_refused" in line for line in sinks.lines))
     hushed(sinks)
-    (line,) = [line for line in sinks.lines if "generation refused" in line]
+    (line,) = [line for line in sinks.lines if "worker.generation_refused" in line]
     assert "GenerationRefusedError" in line
     assert "ValueError" in line
 

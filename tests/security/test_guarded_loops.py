@@ -168,7 +168,7 @@ async def test_a_shape_that_is_none_is_tried_by_nobody(redis: Redis, settings: S
         await all_live([TrialDesk(settings, redis).serve(Trier(), "f")], good)
     assert "good" in tried
     assert not await client.exists(redis_keys.trial(settings.pool, "t", "n1"))
-    assert {"a shape cannot be read", "a shape was not tried"} <= {line["event"] for line in lines}
+    assert {"trials.format_unreadable", "trials.trial_failed"} <= {line["event"] for line in lines}
 
 
 async def test_a_conversation_whose_keys_are_broken_holds_up_no_erasing(

@@ -108,7 +108,7 @@ async def test_a_tenant_whose_keys_are_broken_holds_up_no_sweep(
     with capture_logs() as lines:
         assert await release_stale_admissions(queue, quota) == 0
     assert seen == ["a", "b"]
-    assert [line["event"] for line in lines] == ["tenant not swept"]
+    assert [line["event"] for line in lines] == ["admission.release_failed"]
 
 
 @pytest.mark.parametrize("loop", ["reaper", "hub"])

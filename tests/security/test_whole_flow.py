@@ -132,7 +132,7 @@ async def test_every_line_is_json_that_says_when_what_and_whose(flow: Flow):
         assert line["level"] in ("info", "warning"), line
         assert datetime.fromisoformat(line["timestamp"]).tzinfo == UTC
         assert line["service"] == "test"
-    ((sent, *_), (ended,), connections) = (flow.of(each) for each in ("send", "request ended", "connection"))
+    ((sent, *_), (ended,), connections) = (flow.of(each) for each in ("send", "request.ended", "connection"))
     assert (sent["request"], sent["tenant"], sent["outcome"]) == (flow.id, flow.tenant, "accepted")
     assert (ended["id"], ended["tenant"], ended["reason"], ended["claims"]) == (
         flow.id,

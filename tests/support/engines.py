@@ -11,7 +11,7 @@ from tests.support.shared import is_worker
 from tests.support.tiers import IS_LONG
 
 STARTS_MAX = 4
-SAYS = "engine started"
+SAYS = "worker.started"
 STARTS = pytest.StashKey[int]()
 
 

@@ -290,7 +290,7 @@ async def test_a_shape_whose_masks_stall_the_engine_ends_its_request_only(client
     assert (end["reason"], end["code"], end["usage"]["output"]) == ("error", "bad_request", 0)
     assert (await other)[1]["reason"] == "length"
     log = client.worker.log.read_text()
-    assert "shape too slow" in log
+    assert "engine.answer_format_too_slow" in log
     assert "grammar rejected" not in log
 
 
@@ -325,7 +325,7 @@ async def test_the_log_says_nothing_of_prompts(client: Client):
     """Neither vLLM's lines nor ours hold what was asked or answered."""
     await client.answer("My password is xyzzy-plugh.", max_tokens=8)
     log = client.worker.log.read_text()
-    assert "request ended" in log
+    assert "request.ended" in log
     assert "xyzzy" not in log
 
 

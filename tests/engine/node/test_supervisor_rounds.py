@@ -156,7 +156,7 @@ async def test_ready_time_is_of_workers_that_have_a_name(rounds: Rounds):
     rounds.slots[:] = [Slot("", True), Slot("w3"), Slot("w4", heart=False)]
     await rounds.of._beat()
     assert [each.worker for each in rounds.fleet.beats[1]] == ["w3"]
-    said = [("ready time is not kept: no biller takes it", {"pool": "p/1"})]
+    said = [("supervisor.ready_time_dropped", {"reason": "no biller takes it", "pool": "p/1"})]
     assert rounds.said == said
     rounds.slots[:] = [Slot("")]
     await rounds.of._beat()
@@ -178,8 +178,11 @@ def test_each_worker_has_a_line_a_minute(rounds: Rounds):
     none = {name: None for name in ("running", "waiting", "kv_usage", "steps", "step_age_ms")}
     about = {"state": "ready", "memory_mib": 7}
     assert rounds.said == [
-        ("worker health", {"worker": "w1", **about, "gpu": "no driver", **none, "running": 2, "steps": 9}),
-        ("worker health", {"worker": "w2", **about, "gpu": 41, **none}),
+        (
+            "supervisor.worker_health",
+            {"worker": "w1", **about, "gpu": "no driver", **none, "running": 2, "steps": 9},
+        ),
+        ("supervisor.worker_health", {"worker": "w2", **about, "gpu": 41, **none}),
     ]
 
 
@@ -209,7 +212,7 @@ async def test_a_kill_is_obeyed_by_the_place_of_its_worker(rounds: Rounds, monke
     rounds.fleet.orders = [orders[0], None, RedisError("away"), *orders[1:]]
     await rounds.runs(rounds.of._obey(), lambda: not rounds.fleet.orders)
     assert [slot.killed for slot in rounds.slots] == [0, 1]
-    assert rounds.said[0][0] == "orders not read"
+    assert rounds.said[0][0] == "supervisor.order_read_failed"
 
 
 def test_one_supervisor_of_a_node_and_pool_has_a_data_folder(settings: Settings):
