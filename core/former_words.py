@@ -28,4 +28,5 @@ EVENTS = {
     "supervisor.worker_health": "worker health",
     "supervisor.model_load_failed": "model does not load",
     "worker.started": "engine started",
+    "health.readiness_changed": "readiness",
 }

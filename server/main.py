@@ -100,13 +100,13 @@ async def _serve(
     serving = asyncio.create_task(http.serve(app, listener, closed, entrance, **serving_options(settings)))
     stopping = asyncio.create_task(stop.wait())
     try:
-        log.info("gateway serves", gateway=context.pools.gateway, host=settings.host, port=settings.port)
+        log.info("gateway.serving", gateway=context.pools.gateway, host=settings.host, port=settings.port)
         async with metrics:
             await asyncio.wait([serving, stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             health.draining = True
             await connections.drain(settings.drain_seconds_max)
         if registry.busy:
-            log.warning("connections cut", left=registry.connections_open())
+            log.warning("gateway.connections_cut", left=registry.connections_open())
     finally:
         closed.set()
         try:

@@ -29,7 +29,7 @@ class PoolServices:
             while True:
                 for pool in sorted({*self._context.pools.queues, *await self._known()} - served):
                     served.add(pool)
-                    log.info("serving a pool", pool=pool)
+                    log.info("pools.serving", pool=pool)
                     self._context.pools.serve(pool)
                     group.create_task(self._context.pools.recorders[pool].run())
                     group.create_task(self._reaper(pool).run())
@@ -43,7 +43,7 @@ class PoolServices:
         try:
             return await known_pools(self._context.redis, self._context.settings)
         except (RedisError, OSError) as error:
-            log.warning("pools not listed", error=type(error).__name__)
+            log.warning("pools.list_failed", error=type(error).__name__)
             return set()
 
     def _reaper(self, pool: str) -> Reaper:

@@ -155,7 +155,7 @@ class Authenticator:
         try:
             await publish_session_end(self._redis, row.tenant_id, ended)
         except (RedisError, OSError):  # they have ended; their connections do when they are next looked at
-            log.warning("a session's end was not told")
+            log.warning("browser_session.publish_failed")
         return row, token
 
     async def sign_out(self, principal: Principal, session: str) -> None:

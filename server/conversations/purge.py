@@ -43,7 +43,7 @@ class Purge:
         """Purge for ever; a failure is logged and tried again in the next round."""
         while True:
             for step in (self.step, self.clear_sessions):
-                with logged_failures(log, "purge interrupted", step=step.__name__):
+                with logged_failures(log, "purge.run_failed", step=step.__name__):
                     while await step(now_ms()):
                         pass
             await asyncio.sleep(ROUND_SECONDS)
@@ -74,9 +74,7 @@ class Purge:
         except Exception as error:
             if is_store_down(error):
                 raise
-            log.error(
-                "conversation not purged", tenant=tenant, conversation=conversation, **error_facts(error)
-            )
+            log.error("purge.delete_failed", tenant=tenant, conversation=conversation, **error_facts(error))
             self._aside.add(conversation)
             return len(self._aside) > ASIDE_MAX
         return True
@@ -100,7 +98,7 @@ async def forget_answer(recorders: PoolRecorders, tenant: str, request: str) -> 
     except Exception as error:
         if is_store_down(error):
             raise
-        log.error("an answer stays in Redis", tenant=tenant, request=request, **error_facts(error))
+        log.error("purge.forget_failed", tenant=tenant, request=request, **error_facts(error))
         return False
     return True
 
@@ -122,7 +120,7 @@ async def _delete(db: Database, conversations: Sequence[Id]) -> int:
             await session.exec(delete(Conversation).where(*row))
             gone += 1
     if gone:
-        log.info("deleted conversations purged", conversations=gone)
+        log.info("purge.finished", conversations=gone)
     return gone
 
 

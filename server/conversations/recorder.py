@@ -80,7 +80,7 @@ class Recorder:
     async def run(self) -> None:
         """Record for ever; a failure is logged and tried again, because the event stays unacknowledged."""
         while True:
-            with logged_failures(log, "recorder interrupted", pool=self._queue.pool):
+            with logged_failures(log, "recorder.run_failed", pool=self._queue.pool):
                 await self._record_all()
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -90,7 +90,7 @@ class Recorder:
             while True:
                 await self._step()
         except AWAY as error:
-            log.warning("recorder interrupted", error=type(error).__name__)
+            log.warning("recorder.run_failed", error=type(error).__name__)
 
     async def view(self, tenant: str, request: str) -> ReaderView | None:
         """The request as this pool knows it."""
@@ -131,7 +131,7 @@ class Recorder:
         for stream_id, fields in items:
             event = _event_of(fields)
             if isinstance(event, Unreadable):
-                log.error("ended event cannot be read", stream_id=stream_id.decode(), why=event.why)
+                log.error("recorder.event_unreadable", stream_id=stream_id.decode(), why=event.why)
                 event = None  # left there, it would stop the stream's trimming
             events.append(EndedEntry(stream_id, event))
         return events
@@ -144,7 +144,7 @@ class Recorder:
             if is_store_down(error):
                 raise
             log.error(
-                "answer not recorded", tenant=event.tenant, id=event.request, error=error_summary(error)
+                "recorder.record_failed", tenant=event.tenant, id=event.request, error=error_summary(error)
             )
 
     async def catch_up(self, tenant: str, request: str, view: ReaderView) -> None:
@@ -170,7 +170,7 @@ class Recorder:
         if self._admissions is None:
             self._admissions = await admissions_of(self._conversations.db, self._settings)
         if problem := self._admissions.strange(self._queue.pool, event, now_ms()):
-            log.error("answer not recorded", tenant=event.tenant, id=event.request, problem=problem)
+            log.error("recorder.record_failed", tenant=event.tenant, id=event.request, problem=problem)
         return not problem
 
     async def _record(self, tenant: str, request: str, view: ReaderView) -> None:
@@ -178,7 +178,7 @@ class Recorder:
         try:
             answer = await self._answer(tenant, request, view.epoch, view.head)
         except (DamagedLogError, ValueError) as error:
-            log.error("log cannot be read", tenant=tenant, id=request, error=type(error).__name__)
+            log.error("recorder.log_unreadable", tenant=tenant, id=request, error=type(error).__name__)
             found = await self._conversations.answer_row(tenant, request)
             answer = _lost(found[0]) if found else None
         if answer is not None:

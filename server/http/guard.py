@@ -76,7 +76,9 @@ class Guard:
 def failed(scope: Scope, error: Exception) -> None:
     """The one line. The endpoint's name is from our code; the path is the stranger's."""
     endpoint = getattr(scope.get("endpoint"), "__qualname__", None)
-    log.error("request failed", transport=scope["type"], endpoint=endpoint, **error_facts.error_facts(error))
+    log.error(
+        "http.call_failed", transport=scope["type"], endpoint=endpoint, **error_facts.error_facts(error)
+    )
 
 
 def _answer(error: Exception) -> Response:

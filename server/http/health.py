@@ -52,7 +52,7 @@ class Health:
     def _note(self, found: list[str]) -> None:
         self._looked_at = monotonic()
         if found != self._found:
-            log.info("readiness", ready=not found, missing=found)
+            log.info("health.readiness_changed", ready=not found, missing=found)
         self._found = found
 
     async def _look(self) -> list[str]:

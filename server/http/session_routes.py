@@ -94,7 +94,7 @@ class SessionRoutes:
         try:
             await self._edge.auth.sign_out(principal, session)
         except (RedisError, OSError):  # it has ended; its connections end when they are next looked at
-            log.warning("a session's end was not told")
+            log.warning("browser_session.publish_failed")
 
     async def _me(self, principal: Principal) -> dict[str, str]:
         user = await self._edge.users.name_of(principal.tenant, principal.user)

@@ -48,7 +48,7 @@ class TenantTermsSync:
         """Look at the start, at news, and every `terms_seconds`."""
         while True:
             self._changed.clear()
-            with logged_failures(log, "tenants' terms not brought to the pools"):
+            with logged_failures(log, "tenant_terms.sync_failed"):
                 await self.apply()
             try:
                 async with asyncio.timeout(self._settings.terms_seconds):
@@ -83,12 +83,13 @@ class TenantTermsSync:
             except Exception as error:
                 if is_store_down(error):
                     raise
-                log.error("terms not given", pool=pool, tenant=tenant, **error_facts(error))
+                log.error("tenant_terms.set_failed", pool=pool, tenant=tenant, **error_facts(error))
                 whole = False
                 continue
             if not taken:
                 log.error(
-                    "terms not given: the pool has as many reserves as it may (PARLEY_TENANT_RESERVES_MAX)",
+                    "tenant_terms.reserves_over_limit",
+                    setting="PARLEY_TENANT_RESERVES_MAX",
                     pool=pool,
                     tenant=tenant,
                 )

@@ -88,7 +88,7 @@ class LiveSource:
             reader = self._logs[name.pool]
             return await reader.read(name.tenant, name.id, after, entries_max, bytes_max, self._epoch)
         except DamagedLogError as error:
-            log.error("log cannot be read", tenant=name.tenant, id=name.id, error=error_summary(error))
+            log.error("reading.log_unreadable", tenant=name.tenant, id=name.id, error=error_summary(error))
             problem = "the platform lost a part of this answer"
             raise Refused(refusal(ErrorCode.LOG_LOST, problem)) from error
 

@@ -132,7 +132,7 @@ class Subscriptions:
         such pool, and whoever wrote its name into a record made it up."""
         if pool not in self._joined:
             if pool not in await known_pools(self._redis, self._settings):
-                strange.warning("a record names a pool that there is not")
+                strange.warning("reading.pool_unknown")
                 return False
             await self._join(pool)
         return True
@@ -204,7 +204,7 @@ class Subscriptions:
 
     async def _listen(self) -> None:
         async for hint in self._hints:
-            with logged_failures(log, "a hint is not taken", pool=hint.pool):
+            with logged_failures(log, "reading.hint_failed", pool=hint.pool):
                 self._take(hint)
 
     def _take(self, hint: Hint) -> None:
@@ -229,7 +229,7 @@ class Subscriptions:
         try:
             await self._look_at(followed)
         except (RedisError, OSError) as error:
-            log.warning("reader's state not told", error=type(error).__name__)
+            log.warning("reading.state_report_failed", error=type(error).__name__)
 
     async def _tell_gone(self, name: RequestName) -> None:
         if name in self._followed:
@@ -237,15 +237,15 @@ class Subscriptions:
         try:
             await self._pools.queues[name.pool].reader(name.tenant, name.id, self._pools.gateway, "gone")
         except (RedisError, OSError) as error:
-            log.warning("reader not taken back", error=type(error).__name__)
+            log.warning("reading.leave_failed", error=type(error).__name__)
 
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
-            with logged_failures(log, "hub interrupted"):
+            with logged_failures(log, "reading.run_failed"):
                 try:
                     await step()
                 except (RedisError, OSError) as error:
-                    log.warning("hub interrupted", error=type(error).__name__)
+                    log.warning("reading.run_failed", error=type(error).__name__)
             await asyncio.sleep(seconds)
 
     async def _poll(self) -> None:
@@ -259,7 +259,9 @@ class Subscriptions:
         try:
             await self._look(followed)
         except ERRORS as error:
-            unreadable.warning("a record cannot be read", pool=followed.name.pool, error=error_summary(error))
+            unreadable.warning(
+                "reading.record_unreadable", pool=followed.name.pool, error=error_summary(error)
+            )
 
     async def _look(self, followed: FollowedRequest, hops: int = 0) -> None:
         name = followed.name
@@ -297,7 +299,7 @@ class Subscriptions:
     async def _renew(self) -> None:
         for pool in sorted(self._joined):
             if not await self._pools.queues[pool].renew_gateway(self._pools.gateway):
-                log.warning("gateway lease had lapsed", pool=pool)
+                log.warning("gateway.lease_lapsed", pool=pool)
                 await announce_pool(self._redis, self._settings, pool)  # Redis may have lost that too
                 mine = [f for f in self._followed.values() if f.name.pool == pool and not f.ended]
                 for followed in mine:

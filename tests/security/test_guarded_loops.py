@@ -83,7 +83,7 @@ async def test_a_tenant_whose_terms_cannot_be_written_holds_up_no_other(
         with capture_logs() as lines:
             await TenantTermsSync(sqlite, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings).apply()
         assert await client.hget(f"{{p:{POOL}}}ten:{good}", "slots_max") == b"3"
-        assert [line["tenant"] for line in lines if line["event"] == "terms not given"] == [poisoned]
+        assert [line["tenant"] for line in lines if line["event"] == "tenant_terms.set_failed"] == [poisoned]
 
 
 async def test_terms_are_brought_again_after_what_nobody_foresaw(

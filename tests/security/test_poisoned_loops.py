@@ -153,9 +153,7 @@ async def test_a_conversation_whose_keys_are_broken_holds_up_no_purge(
         with capture_logs() as lines:
             while await purge.step(later):
                 pass
-        assert [line["conversation"] for line in lines if line["event"] == "conversation not purged"] == [
-            poison
-        ]
+        assert [line["conversation"] for line in lines if line["event"] == "purge.delete_failed"] == [poison]
         assert await rows(database) == (1, 2)
 
 

@@ -272,8 +272,8 @@ def test_it_goes_on_whatever_happens(monkeypatch: pytest.MonkeyPatch):
         assert world.asked("group")[0] == ("group", "{p:default}ended", "recorder", "0", True)
         return [each["event"] for each in logs]
 
-    assert played(day(ResponseError("BUSYGROUP there is one"))) == ["recorder interrupted"] * 2
+    assert played(day(ResponseError("BUSYGROUP there is one"))) == ["recorder.run_failed"] * 2
     assert began == [0, 11]
     began.clear()
-    assert played(day(ResponseError("WRONGTYPE x"))) == ["recorder interrupted"] * 22
+    assert played(day(ResponseError("WRONGTYPE x"))) == ["recorder.run_failed"] * 22
     assert began == []

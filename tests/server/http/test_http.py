@@ -225,7 +225,7 @@ async def test_readiness_is_yes_or_no(site: Site):
     with capture_logs() as logs:
         ready = await site.client.get("/readyz")
     assert (ready.status_code, ready.json()) == (503, {"ready": False})
-    [line] = [line for line in logs if line["event"] == "readiness"]
+    [line] = [line for line in logs if line["event"] == "health.readiness_changed"]
     assert "not installed" in line["missing"][0]
     for _ in range(3):
         with capture_logs() as logs:

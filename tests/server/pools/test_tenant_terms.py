@@ -199,10 +199,10 @@ async def test_one_pool_or_tenant_keeps_no_other_from_its_terms(world: World, wa
     with capture_logs() as logs:
         await keeper.apply()
     assert world.told() == RESERVES + TERMS
-    assert [(each["event"][:17], each["pool"], each["tenant"]) for each in logs] == [
-        ("terms not given", "a", "t"),
-        ("terms not given: ", "b", "t"),
-        ("terms not given: ", "b", "u"),
+    assert [(each["event"], each["pool"], each["tenant"]) for each in logs] == [
+        ("tenant_terms.set_failed", "a", "t"),
+        ("tenant_terms.reserves_over_limit", "b", "t"),
+        ("tenant_terms.reserves_over_limit", "b", "u"),
     ]
     world.errors.clear()
     for wrote in ([("a", "t", 2.0), ("b", "t", 2.0)], []):
