@@ -13,8 +13,8 @@ events_posted = _meter.create_counter("parley_billing_events_posted", descriptio
 events_repeated = _meter.create_counter(
     "parley_billing_events_repeated", description="deliveries of events that had been posted already"
 )
-events_mended = _meter.create_counter(
-    "parley_billing_events_mended", description="events with a text that was stored in another form"
+events_repaired = _meter.create_counter(
+    "parley_billing_events_repaired", description="events with a text that was stored in another form"
 )
 events_quarantined = _meter.create_counter(
     "parley_billing_events_quarantined", description="events held back, by reason"
@@ -35,22 +35,22 @@ _meter.create_observable_gauge(
     [lambda _: [Observation(share) for share in _unbilled]],
     description="Part of the last day's output tokens that is lost or held, of the pool with the most",
 )
-slots_healed = _meter.create_counter(
-    "parley_reconciliation_healed", description="tenants' sums counted anew after Redis lost data"
+sums_rebuilt = _meter.create_counter(
+    "parley_reconciliation_rebuilt", description="tenants' sums counted anew after Redis lost data"
 )
-healing_paused = _meter.create_counter(
-    "parley_reconciliation_healing_paused",
+rebuild_paused = _meter.create_counter(
+    "parley_reconciliation_rebuild_paused",
     description="times that sums were not counted anew, as they were lost again and again",
 )
-waits_too_long = _meter.create_counter(
-    "parley_reconciliation_waits_too_long", description="looks that found a tenant's R4 waiting for an hour"
+comparisons_overdue = _meter.create_counter(
+    "parley_reconciliation_overdue", description="looks that found a tenant's R4 waiting for an hour"
 )
 
-heads_kept = _meter.create_counter(
-    "parley_audit_heads_kept", description="heads of chains that were kept elsewhere, by kind of place"
+heads_stored = _meter.create_counter(
+    "parley_audit_heads_stored", description="heads of chains that were stored elsewhere, by kind of place"
 )
-heads_not_kept = _meter.create_counter(
-    "parley_audit_heads_not_kept", description="times that a place did not take heads, by kind of place"
+heads_store_failures = _meter.create_counter(
+    "parley_audit_heads_store_failures", description="times that a place did not take heads, by kind of place"
 )
 
 _heads_ages: WeakKeyDictionary[object, tuple[str, Callable[[], float]]] = WeakKeyDictionary()
@@ -95,12 +95,12 @@ def _by_check(found: Mapping[str, int]) -> Callable[[CallbackOptions], Iterable[
 
 
 _meter.create_observable_gauge(
-    "parley_reconciliation_differing",
+    "parley_reconciliation_differences",
     [_by_check(_differing)],
     description="Comparisons that differ, by check",
 )
 _meter.create_observable_gauge(
-    "parley_reconciliation_difference",
+    "parley_reconciliation_difference_amount",
     [_by_check(_differences)],
     description="Sum of the differences, in the check's unit (nano-USD, tokens, ms, faults, holds)",
 )

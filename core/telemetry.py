@@ -149,6 +149,8 @@ def meter(package: str) -> Meter:
 
 def prometheus_page() -> bytes:
     """All metrics of this process in Prometheus' text format."""
-    from prometheus_client import generate_latest  # as in `configure`
+    from prometheus_client import REGISTRY, generate_latest  # as in `configure`
 
-    return generate_latest()
+    from core.former_metrics import FormerNames
+
+    return generate_latest(FormerNames(REGISTRY))

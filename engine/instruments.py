@@ -18,14 +18,20 @@ sampled_tokens = _meter.create_counter("parley_worker_sampled_tokens", descripti
 claimed_requests = _meter.create_counter(
     "parley_worker_claims", description="Claims, by whether they continue what another worker began"
 )
-ended_requests = _meter.create_counter("parley_worker_ended", description="Requests ended, by reason")
-swept_admissions = _meter.create_counter(
-    "parley_swept_admissions", description="Admissions that never reached their pool and were given back"
+ended_requests = _meter.create_counter(
+    "parley_worker_requests_ended", description="Requests ended, by reason"
 )
-grants = _meter.create_counter(
-    "parley_worker_grants", description="Answers to what was asked for more tokens: granted, wait, refused"
+stale_admissions_released = _meter.create_counter(
+    "parley_stale_admissions_released",
+    description="Admissions that never reached their pool and were given back",
 )
-released_requests = _meter.create_counter("parley_worker_released", description="Requests given back, by why")
+allowance_replies = _meter.create_counter(
+    "parley_worker_allowance_replies",
+    description="Answers to who asked for more tokens: granted, wait, refused",
+)
+unclaimed_requests = _meter.create_counter(
+    "parley_worker_unclaimed", description="Requests given back, by reason"
+)
 appends = _meter.create_counter(
     "parley_worker_appends", description="Requests' parts of flushes, by what became of them"
 )
@@ -35,13 +41,15 @@ leases_lost = _meter.create_counter(
 orphans = _meter.create_counter(
     "parley_worker_orphans", description="Generations that the engine ran for nobody"
 )
-orphan_ends = _meter.create_counter(
-    "parley_orphan_ends", description="Ends written for requests that no worker had, by reason"
+reaper_ends = _meter.create_counter(
+    "parley_reaper_ends", description="Ends written for requests that no worker had, by reason"
 )
-journal_kept = _meter.create_counter("parley_journal_kept", description="Ends written to the journal on disk")
+journal_written = _meter.create_counter(
+    "parley_journal_written", description="Ends written to the journal on disk"
+)
 journal_failures = _meter.create_counter(
     "parley_journal_failures",
-    description="Writes of the journal that failed, by why: disk, or full (at its bound). Alert above 0",
+    description="Writes of the journal that failed, by reason: disk, or full (at its bound). Alert above 0",
 )
 journal_lost = _meter.create_counter(
     "parley_journal_lost",
@@ -72,7 +80,7 @@ _cached_tokens = _meter.create_counter(
 _step_seconds = _meter.create_histogram("parley_worker_step_seconds", unit="s", description="An engine step")
 
 _worker: dict[str, float] = {}
-_places: Counter[str] = Counter()
+_states: Counter[str] = Counter()
 _devices: list[DeviceHealth] = []
 
 
@@ -85,7 +93,7 @@ def count_steps(batch: Sequence[StepOutput], cached: int, steps: Sequence[StepMe
         _prefill_tokens.add(step.prefill_tokens)
 
 
-def show_worker(stats: EngineStats, held: int, margin: float, predicted_ms: int) -> None:
+def show_worker(stats: EngineStats, requests: int, claim_margin: float, predicted_ms: int) -> None:
     """How the worker of this process stands."""
     _worker.update(
         running=stats.running,
@@ -94,15 +102,15 @@ def show_worker(stats: EngineStats, held: int, margin: float, predicted_ms: int)
         step_age_seconds=stats.step_age_ms / 1000,
         step_predicted_seconds=predicted_ms / 1000,
         preemptions=stats.preemptions,
-        held=held,
-        margin=margin,
+        requests=requests,
+        claim_margin=claim_margin,
     )
 
 
 def show_workers(states: Iterable[str], devices: Sequence[DeviceHealth]) -> None:
-    """How the supervisor of this process sees its workers' places and GPUs."""
-    _places.clear()
-    _places.update(states)
+    """How the supervisor of this process sees its workers and GPUs."""
+    _states.clear()
+    _states.update(states)
     _devices[:] = devices
 
 
@@ -110,8 +118,8 @@ def _of_worker(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
     return lambda _: [Observation(_worker[name])] if name in _worker else []
 
 
-def _of_places(_: CallbackOptions) -> Iterable[Observation]:
-    return [Observation(count, {"state": state}) for state, count in list(_places.items())]
+def _of_workers(_: CallbackOptions) -> Iterable[Observation]:
+    return [Observation(count, {"state": state}) for state, count in list(_states.items())]
 
 
 def _of_devices(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
@@ -128,8 +136,8 @@ for _name, _what in {
     "kv_usage": "Part of the engine's KV memory that is in use",
     "step_age_seconds": "Since the engine last made progress, 0 without work",
     "step_predicted_seconds": "What the running step is expected to take",
-    "held": "Requests in hand",
-    "margin": "Part of its room that the worker claims for; less after the engine queued or preempted",
+    "requests": "Requests in hand",
+    "claim_margin": "Part of its room that the worker claims for; less after the engine queued or preempted",
 }.items():
     _meter.create_observable_gauge(f"parley_worker_{_name}", [_of_worker(_name)], description=_what)
 _meter.create_observable_counter(
@@ -138,7 +146,9 @@ _meter.create_observable_counter(
     description="Sequences put back by the engine itself, for lack of KV memory",
 )
 _meter.create_observable_gauge(
-    "parley_supervisor_places", [_of_places], description="Places for workers, by state"
+    "parley_supervisor_workers",
+    [_of_workers],
+    description="Workers that a supervisor keeps running, by state",
 )
 for _name, _what in {
     "temperature": "Degrees Celsius",

@@ -97,7 +97,7 @@ CLOSES = _meter.create_counter("parley_closes", description="WebSocket closes by
 UPGRADES_REFUSED = _meter.create_counter(
     "parley_upgrades_refused", description="WebSockets not opened: too many silent ones, or too many at once"
 )
-TURNS = _meter.create_counter("parley_turns", description="Sends by outcome: accepted, dup or an error code")
+TURNS = _meter.create_counter("parley_sends", description="Sends by outcome: accepted, dup or an error code")
 _LIMIT_REFUSALS = _meter.create_counter(
     "parley_limit_refusals", description="Sends that a limit refused, by code, scope and dimension"
 )
@@ -110,9 +110,13 @@ ACCEPT_SECONDS = _meter.create_histogram(
 )
 CANCELS = _meter.create_counter("parley_cancels", description="Cancels by the state they met")
 RESUMES = _meter.create_counter("parley_resumes", description="Hellos by outcome: full, partial, none")
-LOG_READS = _meter.create_counter("parley_log_reads", description="Reads of a log, where hints did not do")
+LOG_READS = _meter.create_counter(
+    "parley_log_catch_ups", description="Reads of a log, where hints did not do"
+)
 _STALLS = _meter.create_histogram(
-    "parley_window_stall_seconds", unit="s", description="How long a shut window held a reader's text back"
+    "parley_send_window_shut_seconds",
+    unit="s",
+    description="How long a shut window held a reader's text back",
 )
 _ACK_LAG = _meter.create_histogram(
     "parley_ack_lag_events", description="Log entries in flight when an acknowledgement came"
@@ -120,7 +124,7 @@ _ACK_LAG = _meter.create_histogram(
 _REPLAYED = _meter.create_counter(
     "parley_replayed_events", description="Log entries that readers had missed when they attached or resumed"
 )
-_GAPS = _meter.create_counter("parley_gaps_repaired", description="Cursors that clients moved while reading")
+_GAPS = _meter.create_counter("parley_cursor_moves", description="Cursors that clients moved while reading")
 
 
 def limit_refused(refused: Refusal, shadow: bool = False) -> None:

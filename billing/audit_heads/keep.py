@@ -100,11 +100,11 @@ async def _keep_at(keeping: HeadStoreProgress, seconds: float, stop: asyncio.Eve
     while not stop.is_set():
         wait = seconds
         try:
-            instruments.heads_kept.add(await keeping.keep(), {"place": kind})
+            instruments.heads_stored.add(await keeping.keep(), {"place": kind})
             last = time.monotonic()
         except (HeadNotStored, *AWAY) as error:
             wait = min(seconds, RETRY_SECONDS)
-            instruments.heads_not_kept.add(1, {"place": kind})
+            instruments.heads_store_failures.add(1, {"place": kind})
             why = str(error) if isinstance(error, HeadNotStored) else error_summary(error)
             log.error("audit_heads.store_failed", place=keeping.place.shown, why=why, again_seconds=wait)
         try:

@@ -266,7 +266,7 @@ def _report(pool: str, batch: AssessedBatch, posted: Sequence[Assessed]) -> None
     for each in posted:
         instruments.posting_lag.record(max(0, each.row.posted_ms - each.row.ended_ms))
         if each.mended:
-            instruments.events_mended.add(1)
+            instruments.events_repaired.add(1)
             log.warning(
                 "biller.event_repaired",
                 pool=pool,

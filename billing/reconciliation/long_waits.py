@@ -34,6 +34,6 @@ async def alarm_waiting(db: Database, compared: Sequence[Comparison], now: int) 
             await upsert(session, [{"tenant_id": who, **row} for who in new], ReconMark)
     late = sorted(who for who in waiting if now - since.get(who, now) > WAITS_MAX_MS)
     for who in late:
-        instruments.waits_too_long.add(1)
+        instruments.comparisons_overdue.add(1)
         log.error("reconciliation.comparison_overdue", tenant=who, waiting_ms=now - since[who])
     return late

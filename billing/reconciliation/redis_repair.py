@@ -131,7 +131,7 @@ def _by_tenant(compared: Sequence[Comparison]) -> dict[str, list[Comparison]]:
 def _is_paused(mark: ReconMark | None, tenant_id: str, memory: SumsOrigin) -> bool:
     until_ms = paused_until_ms(mark, memory.server, now_ms())
     if until_ms:
-        instruments.healing_paused.add(1)
+        instruments.rebuild_paused.add(1)
         times = mark.seq if mark is not None else 0
         log.error("reconciliation.rebuild_paused", tenant=tenant_id, healed=times, paused_until_ms=until_ms)
     return bool(until_ms)
@@ -149,7 +149,7 @@ async def _repaired(
             why = refused.refusal.message
             await asyncio.sleep(TRY_SECONDS)
             continue
-        instruments.slots_healed.add(1)
+        instruments.sums_rebuilt.add(1)
         for each in before:
             if each.difference:
                 log.warning(

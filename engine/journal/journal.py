@@ -94,7 +94,7 @@ class Journal:
                     self._segments.write([frame(end) for end in ends])
         except (OSError, JournalFullError) as error:
             why = "full" if isinstance(error, JournalFullError) else "disk"
-            instruments.journal_failures.add(1, {"why": why})
+            instruments.journal_failures.add(1, {"reason": why})
             seldom.warning(
                 "journal.ends_dropped",
                 consequence="lost unbilled if Redis is lost now",
@@ -102,5 +102,5 @@ class Journal:
                 error=error_summary(error),
             )
             return False
-        instruments.journal_kept.add(len(ends))
+        instruments.journal_written.add(len(ends))
         return True

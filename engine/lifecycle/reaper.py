@@ -55,7 +55,9 @@ class Reaper:
         try:
             if not await self._queue.may_sweep(SWEEP_SECONDS * SWEPT_FOR):
                 return
-            instruments.swept_admissions.add(await release_stale_admissions(self._queue, self._quota))
+            instruments.stale_admissions_released.add(
+                await release_stale_admissions(self._queue, self._quota)
+            )
         except (RedisError, OSError) as error:
             away.warning("reaper.stale_admissions_failed", error=error_summary(error))
 
@@ -85,7 +87,7 @@ class Reaper:
             log.error("reaper.end_failed", tenant=tenant, id=id, error=error_summary(error))
             return
         if ended:
-            instruments.orphan_ends.add(1, {"reason": reason})
+            instruments.reaper_ends.add(1, {"reason": reason})
             log.info("request.ended", by="reaper", tenant=tenant, id=id, reason=reason, code=code)
 
     async def _finish_move(self, mover: Migrator, tenant: str, id: str) -> None:
@@ -110,7 +112,7 @@ class Reaper:
             log.warning("migration.end_failed", tenant=tenant, id=id, error=error_summary(error))
             return
         if ended:
-            instruments.orphan_ends.add(1, {"reason": "deadline"})
+            instruments.reaper_ends.add(1, {"reason": "deadline"})
             log.info("request.ended", by="reaper", tenant=tenant, id=id, reason="deadline", code="")
         else:
             self._say_unordered(tenant, id)

@@ -82,7 +82,7 @@ class BackgroundCalls:
             return
         finally:
             self._releasing.pop((tenant, id), None)
-        instruments.released_requests.add(1, {"why": why})
+        instruments.unclaimed_requests.add(1, {"reason": why})
         log.info("request.unclaimed", tenant=tenant, id=id, why=why, released=released)
 
     async def _end_unreadable(self, claim: Claim, why: str) -> None:
@@ -139,10 +139,10 @@ class BackgroundCalls:
                 self._granted(ask.key, 0, True)
                 return
             if answer.wait_ms is None:
-                instruments.grants.add(1, {"answer": "refused" if answer.refusal else "granted"})
+                instruments.allowance_replies.add(1, {"answer": "refused" if answer.refusal else "granted"})
                 self._granted(ask.key, answer.granted, answer.refusal is not None)
                 return
-            instruments.grants.add(1, {"answer": "wait"})
+            instruments.allowance_replies.add(1, {"answer": "wait"})
             wait_ms = max(answer.wait_ms, GRANT_WAIT_MS_MIN)
 
 

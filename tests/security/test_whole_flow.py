@@ -115,7 +115,7 @@ async def test_nothing_that_is_said_or_secret_is_in_any_sink(flow: Flow, sinks: 
     """INV-15: Prompt, answer, key, tickets, resume tokens, an operator's link and cookie."""
     assert len(flow.secrets) == len(set(flow.secrets)) == 10
     everything = sinks.everything
-    for each in ("parley_turns_total", "gateway.send", flow.id, flow.tenant):
+    for each in ("parley_sends_total", "gateway.send", flow.id, flow.tenant):
         assert each in everything, "a sink says nothing"
     for secret in flow.secrets:
         assert secret not in everything

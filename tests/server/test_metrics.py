@@ -17,16 +17,16 @@ NAMES = (
     "parley_in_flight_bytes",
     "parley_drain_remaining",
     "parley_ack_lag_events_bucket",
-    "parley_window_stall_seconds_bucket",
+    "parley_send_window_shut_seconds_bucket",
     "parley_replayed_events_total",
-    "parley_gaps_repaired_total",
+    "parley_cursor_moves_total",
     "parley_resumes_total",
     "parley_frames_in_total",
     "parley_frames_out_total",
     "parley_bytes_out_bytes_total",
-    "parley_turns_total",
+    "parley_sends_total",
     "parley_accept_seconds_bucket",
-    "parley_log_reads_total",
+    "parley_log_catch_ups_total",
 )
 
 
@@ -76,7 +76,7 @@ async def test_the_page_says_what_happened_and_names_nobody(
             page = await wait_until(whole)
     values = _values(page)
     assert (values["parley_connections"], values["parley_sessions"]) == ("1.0", "1.0")
-    assert float(values["parley_gaps_repaired_total"]) == 1
+    assert float(values["parley_cursor_moves_total"]) == 1
     assert id not in page
     assert site.tenant not in page
 

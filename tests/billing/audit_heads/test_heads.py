@@ -315,7 +315,7 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
     stop = asyncio.Event()
     told: list[str] = []
     counted: list[tuple[str, int, str]] = []
-    for name in ("heads_kept", "heads_not_kept"):
+    for name in ("heads_stored", "heads_store_failures"):
         add = SimpleNamespace(add=lambda n, of, name=name: counted.append((name, n, of["place"])))
         monkeypatch.setattr(f"billing.audit_heads.keep.instruments.{name}", add)
     monkeypatch.setattr("billing.audit_heads.keep.log.error", lambda event, **facts: told.append(event))
@@ -328,9 +328,9 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
         stop.set()
     assert told[0] == "audit_heads.store_failed"
     assert late.read_text() != ""
-    assert set(counted) == {("heads_kept", 2, "file"), ("heads_not_kept", 1, "file")}
-    assert counted.count(("heads_kept", 2, "file")) == 2
-    assert counted.count(("heads_not_kept", 1, "file")) == len(told)
+    assert set(counted) == {("heads_stored", 2, "file"), ("heads_store_failures", 1, "file")}
+    assert counted.count(("heads_stored", 2, "file")) == 2
+    assert counted.count(("heads_store_failures", 1, "file")) == len(told)
 
 
 async def test_heads_that_were_not_taken_are_kept_the_next_time(sqlite: Database, home: Path) -> None:

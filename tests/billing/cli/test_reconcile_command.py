@@ -108,7 +108,7 @@ async def test_the_biller_compares_and_shows_what_differs(tenant: str, home: Pat
                 except httpx.TransportError:
                     return False
                 return (
-                    'parley_reconciliation_differing{check="R4"' in page
+                    'parley_reconciliation_differences{check="R4"' in page
                     and "reconciliation.difference_detected" in log.read_text()
                 )
 
@@ -118,6 +118,8 @@ async def test_the_biller_compares_and_shows_what_differs(tenant: str, home: Pat
         process.terminate()
         await process.wait()
     (line,) = [
-        each for each in page.splitlines() if each.startswith('parley_reconciliation_difference{check="R4"')
+        each
+        for each in page.splitlines()
+        if each.startswith('parley_reconciliation_difference_amount{check="R4"')
     ]
     assert float(line.rpartition(" ")[2]) == 5.0
