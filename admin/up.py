@@ -172,7 +172,7 @@ class PlatformStart:
             f"  Metrics   {up.metrics or 'off'}\n\n"
             "  The links sign one browser in, once; the key works until revoked (kept in "
             f"{self._up_file}).\n"
-            f"  Another   {_program(self._settings)} keys link --tenant {up.tenant} --user {USER} "
+            f"  Another   {_program(self._settings)} keys sign-in-link --tenant {up.tenant} --user {USER} "
             f"--url {url} {'_'.join(up.key.split('_')[:2])}\n"
             f"  Terminal  {_program(self._settings)} chat\n"
             f"  Logs      {self._settings.home / 'logs'}\n"

@@ -22,6 +22,7 @@ from core.cli import in_one_line
 from core.database import database_url, require_folder
 from core.error_facts import error_facts, kind
 from core.errors import StartupError
+from core.former_commands import RenamedOption
 from core.metrics import serving_metrics
 from core.pools import announce_pool
 from core.redis import Client, connect
@@ -77,9 +78,20 @@ def engine() -> None:
 
 @engine.command("worker")
 @click.option("--name", hidden=True, help="This process's name in the pool.")
-@click.option("--unsure", is_flag=True, hidden=True, help="Its last starts failed: no request waits for it.")
 @click.option(
-    "--record",
+    "--after-failed-starts",
+    "unsure",
+    cls=RenamedOption,
+    former="--unsure",
+    is_flag=True,
+    hidden=True,
+    help="Its last starts failed: no request waits for it.",
+)
+@click.option(
+    "--model-record",
+    "record",
+    cls=RenamedOption,
+    former="--record",
     type=click.Path(exists=True, path_type=Path),
     help="A file with the model's line of `parley models list --json`: it then asks no database.",
 )
@@ -229,7 +241,7 @@ async def _obey(fleet: PoolNodes, name: str, stop: asyncio.Event) -> None:
 
 
 async def model_of(settings: Settings) -> ModelRecord:
-    """The model to run: as its supervisor, or --record, told, else as it stands in SQL."""
+    """The model to run: as its supervisor, or --model-record, told, else as it stands in SQL."""
     told = os.environ.get(RECORD)
     if not told:
         require_folder(database_url(settings.database_endpoint))  # its thread would outlive the loop

@@ -43,6 +43,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.error_facts import reason
 from core.errors import StartupError
+from core.former_commands import RenamedOption
 from core.terminal import print_line, progress
 
 KEPT_BYTES_MAX = 64 << 20
@@ -82,7 +83,10 @@ def list_command(tenant: str | None, since: str | None, limit: int, as_json: boo
 @audit_command.command("verify")
 @click.option("--tenant", help="Only this tenant (name or id).")
 @click.option(
-    "--kept",
+    "--earlier",
+    "kept",
+    cls=RenamedOption,
+    former="--kept",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What --json printed before: nothing that was there then may be missing now.",
 )

@@ -16,6 +16,7 @@ from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.former_commands import RenamedOption
 from core.terminal import print_line
 
 PARTS = ("volume_nano", "mix_nano", "price_nano", "tiers_nano", "corrections_nano")
@@ -36,7 +37,13 @@ class MonthComparison(NamedTuple):
 
 @click.command("compare")
 @click.option("--month", help="As 2026-10, in the tenant's time zone; by default the last one that is over.")
-@click.option("--with", "other", help="The month to compare it with; by default the one before it.")
+@click.option(
+    "--to-month",
+    "other",
+    cls=RenamedOption,
+    former="--with",
+    help="The month to compare it with; by default the one before it.",
+)
 @click.option("--tenant", help="Only this tenant (name or id).")
 @click.option(
     "--by",

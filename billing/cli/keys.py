@@ -25,6 +25,7 @@ from billing.tenants.sign_in_links import make_link_code
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.former_commands import RenamedCommands, RenamedOption
 from core.local_urls import gateway_url
 from core.redis import Client
 from core.settings import Settings
@@ -33,7 +34,7 @@ from core.terminal import print_line
 DAY_MS = 86_400_000
 
 
-@click.group("keys")
+@click.group("keys", cls=RenamedCommands, former={"link": "sign-in-link"})
 def keys_command() -> None:
     """API keys of a tenant."""
 
@@ -49,7 +50,10 @@ _tenant = click.option("--tenant", required=True, help="The tenant's name or id.
     "--user", default="", help="Bind the key to this user. Without it the key may name users itself."
 )
 @click.option(
-    "--shared",
+    "--users-optional",
+    "shared",
+    cls=RenamedOption,
+    former="--shared",
     is_flag=True,
     help="Its tickets need not name a user: all browsers that have them are one, and see each other's chats.",
 )
@@ -140,7 +144,7 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
     if shared:
         print_line(
             f"warning: browsers with tickets of {', '.join(shared)} that name no user are one, and see each "
-            "other's chats; let tickets name users, and make keys without --shared",
+            "other's chats; let tickets name users, and make keys without --users-optional",
             err=True,
         )
 
@@ -188,7 +192,7 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
     show(facts_of(cancelled), as_json)
 
 
-@keys_command.command("link")
+@keys_command.command("sign-in-link")
 @_tenant
 @click.argument("key")
 @click.option("--user", default="", help="Whom it signs in. A key that is bound to a user names them itself.")

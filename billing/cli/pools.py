@@ -29,12 +29,13 @@ from billing.tenants.tenancy import find_project, tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, StartupError
+from core.former_commands import RenamedCommands, RenamedOption
 from core.terminal import print_line
 
 DAYS_MAX = 366 * 5
 
 
-@click.group("pools")
+@click.group("pools", cls=RenamedCommands, former={"release": "share"})
 def pools_command() -> None:
     """Dedicated pools: whose they are, their GPU-seconds, commitments, costs.
 
@@ -121,10 +122,10 @@ async def _note(db: Database, owner: Tenant) -> str:
     return "its price book bills tokens too" if billed else ""
 
 
-@pools_command.command("release")
+@pools_command.command("share")
 @_pool
 @json_option
-def release_command(pool: str, as_json: bool) -> None:
+def share_command(pool: str, as_json: bool) -> None:
     """Share a dedicated pool again, from now on."""
     row = run_on_database(lambda db: release_pool(db, pool))
     show({"pool": pool, "tenant": "(shared)", "from": iso_time(row.from_ms)}, as_json)
@@ -264,7 +265,14 @@ def _commitment(row: Commitment, as_json: bool) -> dict[str, Any]:
 @_tenant
 @click.argument("commitment")
 @click.option("--reason", required=True, help="Why; kept in the audit log.")
-@click.option("--mistake", is_flag=True, help="Take it back as if it had never been, before it begins.")
+@click.option(
+    "--as-never-made",
+    "mistake",
+    cls=RenamedOption,
+    former="--mistake",
+    is_flag=True,
+    help="Take it back as if it had never been, before it begins.",
+)
 @click.option(
     "--dry-run", is_flag=True, help="Show when it would end and what is given back, change nothing."
 )

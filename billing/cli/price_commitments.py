@@ -26,6 +26,7 @@ from billing.prices.written_tiers import TIERED
 from billing.tables.prices import PeriodCommitment
 from core.clock import now_ms
 from core.database import Database
+from core.former_commands import RenamedOption
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 
@@ -127,7 +128,14 @@ def commitments_command(tenant: str, as_json: bool) -> None:
 @_tenant
 @click.argument("commitment")
 @click.option("--reason", required=True, help="Why; kept in the audit log.")
-@click.option("--mistake", is_flag=True, help="Take it back as if it had never been, within a day.")
+@click.option(
+    "--as-never-made",
+    "mistake",
+    cls=RenamedOption,
+    former="--mistake",
+    is_flag=True,
+    help="Take it back as if it had never been, within a day.",
+)
 @click.option("--dry-run", is_flag=True, help="Show when it would end, and change nothing.")
 @json_option
 def end_commitment_command(

@@ -22,13 +22,14 @@ from billing.tenants import cost_centers, tenancy
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.former_commands import RenamedCommands
 from core.redis import Client
 from core.settings import Settings
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 
 
-@click.group("projects")
+@click.group("projects", cls=RenamedCommands, former={"move": "charge-to"})
 def projects_command() -> None:
     """Projects of a tenant. Each API key belongs to one, and is charged to it."""
 
@@ -121,19 +122,21 @@ def list_projects_command(tenant: str, as_json: bool) -> None:
     show_table(run_on_database(read), as_json, "there are no projects")
 
 
-@projects_command.command("move")
+@projects_command.command("charge-to")
 @_tenant
 @click.argument("project")
 @click.argument("cost_center")
 @click.option("--from", "start", type=click.DateTime(["%Y-%m-%dT%H:%M:%S%z"]), help="By default now.")
 @json_option
-def move_command(tenant: str, project: str, cost_center: str, start: datetime | None, as_json: bool) -> None:
+def charge_to_command(
+    tenant: str, project: str, cost_center: str, start: datetime | None, as_json: bool
+) -> None:
     """Charge PROJECT (name or id) to COST_CENTER (code or id) from now or a later time on.
 
     What was charged before stays where it was.
     """
 
-    async def move(db: Database) -> dict[str, Any]:
+    async def charge(db: Database) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         found = await tenancy.find_project(db, owner, project)
         center = await cost_centers.find_cost_center(db, owner, cost_center)
@@ -148,7 +151,7 @@ def move_command(tenant: str, project: str, cost_center: str, start: datetime | 
         row = await cost_centers.move_project(db, owner, found.id, center.id, from_ms)
         return {"project": found.name, "cost_center": center.code, "from": iso_time(row.valid_from_ms)}
 
-    show(run_on_database(move), as_json)
+    show(run_on_database(charge), as_json)
 
 
 @click.group("cost-centers")
@@ -162,7 +165,7 @@ def cost_centers_command() -> None:
 @click.option("--name", default="", help="What it is.")
 @json_option
 def create_cost_center_command(tenant: str, code: str, name: str, as_json: bool) -> None:
-    """Create the cost center CODE. Charge a project to it next: `parley projects move`."""
+    """Create the cost center CODE. Charge a project to it next: `parley projects charge-to`."""
 
     async def create(db: Database) -> CostCenter:
         owner = (await tenant_named(db, tenant)).tenant_id

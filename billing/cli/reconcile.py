@@ -12,6 +12,7 @@ from billing.reconciliation.rebuild_rollups import rebuild_wrong_rollups
 from billing.reconciliation.run import EVERYTHING, Reconciliation
 from billing.tenants.tenancy import tenant_names
 from core.database import Database
+from core.former_commands import RenamedOption
 from core.redis import connect
 from core.settings import Settings
 from core.terminal import Styled, Table, live, print_blocks
@@ -29,8 +30,22 @@ WATCH_SECONDS = 5.0
     "--check", "checks", multiple=True, type=click.Choice([each.value for each in Check]), help="Only this."
 )
 @click.option("--tenant", help="Only this tenant (name or id): its own books, not the pools.")
-@click.option("--whole", is_flag=True, help="Read the books from their first row, not only what is new.")
-@click.option("--all", "everything", is_flag=True, help="Show what agrees too, not only by check.")
+@click.option(
+    "--from-first-row",
+    "whole",
+    cls=RenamedOption,
+    former="--whole",
+    is_flag=True,
+    help="Read the books from their first row, not only what is new.",
+)
+@click.option(
+    "--show-equal",
+    "everything",
+    cls=RenamedOption,
+    former="--all",
+    is_flag=True,
+    help="Show what agrees too, not only by check.",
+)
 @click.option("--watch", is_flag=True, help="Look again every few seconds, until Ctrl-C.")
 @click.option(
     "--repair", is_flag=True, help="Make anew, from the books, what Redis and rollups have of them."
@@ -62,8 +77,8 @@ def reconcile_command(
 
     After Redis lost data R4 differs until a biller has counted anew from the books, which it does by itself
     within a minute or two, and says in the audit log. `--tenant T --repair` does it now.
-    It makes the tenant's rollups again too, where they are not the sums of their lines (`--whole` tells) and
-    all else in its books is whole.
+    It makes the tenant's rollups again too, where they are not the sums of their lines (`--from-first-row`
+    tells) and all else in its books is whole.
     """
     if repair and (tenant is None or watch):
         raise click.UsageError("--repair needs --tenant, and is done once")

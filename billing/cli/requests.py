@@ -19,6 +19,7 @@ from billing.requests.find import (
     find_requests,
 )
 from core.database import Database
+from core.former_commands import RenamedOption
 from core.terminal import print_json, print_line
 
 
@@ -33,7 +34,14 @@ from core.terminal import print_json, print_line
 @click.option("--until", help="Ended before this time, written likewise. By default now.")
 @click.option("--reason", type=click.Choice(REASONS), help="Why it ended.")
 @click.option("--code", help="The code of its error, as engine_lost.")
-@click.option("--over", "over_ms", type=DURATION, help="Took longer than this, as 2s or 500ms.")
+@click.option(
+    "--longer-than",
+    "over_ms",
+    cls=RenamedOption,
+    former="--over",
+    type=DURATION,
+    help="Took longer than this, as 2s or 500ms.",
+)
 @click.option("--cost-over", help="Was billed more than this when it ended, as '0.05 USD'.")
 @click.option("--refused", is_flag=True, help="Instead: sends that were refused, counted by the minute.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, FOUND_MAX))

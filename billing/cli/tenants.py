@@ -27,6 +27,7 @@ from billing.wallets.owed import owed_by
 from billing.wallets.wallets import wallet_state
 from core.clock import now_ms
 from core.database import Database
+from core.former_commands import RenamedOption
 from core.redis import Client
 
 
@@ -98,7 +99,10 @@ def show_tenant_command(tenant: str, as_json: bool) -> None:
     help="Whether its users are told what requests cost, and how much of a prompt was cached.",
 )
 @click.option(
-    "--cache-by",
+    "--prefix-cache-scope",
+    "cache_by",
+    cls=RenamedOption,
+    former="--cache-by",
     type=click.Choice(["tenant", "owner"]),
     help="Who shares cached prefixes: all of it, or each user and key alone, which costs more.",
 )

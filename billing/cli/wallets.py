@@ -28,6 +28,7 @@ from billing.wallets.statements import GrantLeft, WalletMovement, grants_as_of, 
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
+from core.former_commands import RenamedOption
 from core.redis import Client
 from core.terminal import print_line
 
@@ -168,7 +169,10 @@ def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_js
 @wallets_command.command("owed")
 @_tenant
 @click.option(
-    "--term",
+    "--paid-by",
+    "term",
+    cls=RenamedOption,
+    former="--term",
     type=click.Choice([*map(str, OwedTerm)]),
     help="What becomes of it: the next grant pays it first, or it stays to be invoiced.",
 )

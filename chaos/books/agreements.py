@@ -77,7 +77,7 @@ class Agreements:
             return False
         agreed, tenant = AGREED[number], self.stage.ids[AGREED[number].name]
         customer = self.stage.history.customers[tenant]
-        mistake = ["--mistake"] * (agreed.notice is None)
+        mistake = ["--as-never-made"] * (agreed.notice is None)
         of = ("--tenant", agreed.name, self.ids[number], "--reason", "no more wanted", *mistake)
         await self.stage.clerk.parley("prices", "end-commitment", *of)
         found = next(each for each in customer.commitments if replace(each, from_ms=0) == agreed.terms)
@@ -97,7 +97,7 @@ class Agreements:
         code = self.chosen.choice(CENTERS)
         start = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S%z")
         of = ("--tenant", asker.customer, asker.project, code, "--from", start)
-        await self.stage.clerk.parley("projects", "move", *of)
+        await self.stage.clerk.parley("projects", "charge-to", *of)
         center = self.centers[asker.customer][code]
         self.stage.history.moved.append(CostCenterChanged(asker.tenant, asker.project, center, at * 1000))
         self._moved_at[asker.project] = at

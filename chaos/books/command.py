@@ -238,7 +238,7 @@ async def _reconciled(clerk: OrderRunner) -> list[dict[str, Any]]:
     """Once nothing waits; what Redis lost a biller counts anew by itself, at its minute's look."""
     until = time.monotonic() + REST_SECONDS_MAX
     while True:
-        compared = (await clerk.run("reconcile", "--whole", "--all", "--json")).objects
+        compared = (await clerk.run("reconcile", "--from-first-row", "--show-equal", "--json")).objects
         settled = all(each["state"] == "equal" for each in compared if each["check"] in ("R4", "R5"))
         waiting = any(each["state"] == "waiting" for each in compared)
         if (settled and not waiting) or time.monotonic() > until:
@@ -292,7 +292,7 @@ def books(
     Seven customers, prepaid and postpaid, with odd prices, cached input, tiers, minimums, commitments and
     other zones, ask through two gateways. Meanwhile prices change, are withdrawn and replaced, answers are
     corrected and refunded, money comes in, is voided, clawed back and paid out, some of it by two people,
-    commitments end, projects move to other cost centers, other ends of answers are held and decided on,
+    commitments end, projects charge-to to other cost centers, other ends of answers are held and decided on,
     workers, gateways and billers are killed and Redis loses everything. Sends a nano short of a wallet or
     budget must be refused. Then two months are closed, with usage that comes late between. What everybody
     should owe, and what each report should show, is computed a second time from what clients saw, by code

@@ -87,7 +87,7 @@ async def _months_compared(
 ) -> None:
     first, second = (name_of(month[0], customer.zone) for month in months)
     later_ms = months[1][1] + TWO_DAYS_MS - time.time_ns() // 1_000_000
-    of = ("--tenant", customer.name, "--month", second, "--with", first)
+    of = ("--tenant", customer.name, "--month", second, "--to-month", first)
     done = await clerk.run("usage", "compare", *of, "--json", later_ms=later_ms)
     if done.code or len(done.objects) != 1:
         check.add([(0, f"{customer.name}: {done.err or done.out or done.code}")])

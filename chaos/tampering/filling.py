@@ -46,7 +46,7 @@ BEFORE = (
     "budgets set --tenant acme --limit 500USD",
     "cost-centers create --tenant acme 4711",
     "projects create --tenant acme research",
-    "projects move --tenant acme research 4711",
+    "projects charge-to --tenant acme research 4711",
     "prices commit --tenant acme --amount 100USD",
     "pools assign reserved --tenant acme",
     "wallets grant --tenant beta --amount 50USD --key g1",

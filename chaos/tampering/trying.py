@@ -43,7 +43,7 @@ class Typed:
             first = self._type("audit verify --json")
             self._kept.write_text(first.stdout)
             return _first_fault(first.stdout) if first.exit_code else ""
-        verified = self._type(f"audit verify --json --kept {self._kept}")
+        verified = self._type(f"audit verify --json --earlier {self._kept}")
         return _first_fault(verified.stdout) if verified.exit_code else ""
 
 

@@ -190,7 +190,7 @@ class SupervisedWorker:
         """One worker from its start to its end; its exit code."""
         logs = self._settings.home / "logs"
         argv = [sys.executable, "-m", "engine.main", "worker", "--name", self.worker]
-        argv += ["--unsure"] if self._alarmed else []
+        argv += ["--after-failed-starts"] if self._alarmed else []
         self._starts += 1
         self._loaded, self._started_at = False, time.monotonic()
         self._measured_at = 0.0

@@ -46,7 +46,7 @@ class TicketRoutes:
         if not user and not principal.shared:
             raise bad_request(
                 "user: name whom the ticket is for, or let the key's browsers be one "
-                "(parley keys create --shared)"
+                "(parley keys create --users-optional)"
             )
         if await self._edge.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))

@@ -126,7 +126,7 @@ def test_the_operator_is_told_where_everything_is(
         "API key   pk_abc_secret",
         "Metrics   http://127.0.0.1:9181",
         f"The links sign one browser in, once; the key works until revoked (kept in {home}/up.json).",
-        f"Another   {program} keys link --tenant demo --user demo --url http://127.0.0.1:8080 pk_abc",
+        f"Another   {program} keys sign-in-link --tenant demo --user demo --url http://127.0.0.1:8080 pk_abc",
         f"Terminal  {program} chat",
         f"Logs      {home}/logs",
         "Stop      Ctrl-C",

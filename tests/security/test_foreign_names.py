@@ -40,7 +40,7 @@ FOREIGN = (
     "budgets set --tenant {other} --limit 5USD --scope key --id {key}",
     "budgets show --tenant {other} {budget}",
     "keys create --tenant {other} --project {project}",
-    "keys link --tenant {other} --user ann {key}",
+    "keys sign-in-link --tenant {other} --user ann {key}",
     "keys revoke --tenant {other} {key}",
     "keys rotate --tenant {other} {key}",
     "limits end --tenant {other} {limit}",
@@ -54,8 +54,8 @@ FOREIGN = (
     "prices import {parent}",
     "prices end-commitment --tenant {other} {commitment} --reason why",
     "projects close --tenant {other} {project}",
-    "projects move --tenant {other} {own_project} {cost_center}",
-    "projects move --tenant {other} {project} {own_center}",
+    "projects charge-to --tenant {other} {own_project} {cost_center}",
+    "projects charge-to --tenant {other} {project} {own_center}",
     "projects reopen --tenant {other} {project}",
     "requests cancel billed --tenant {other}",
     "requests explain billed --tenant {other}",
@@ -115,7 +115,7 @@ OWN_KEY = {
     "wallets grant",
     "wallets pay-out",
 }  # what makes a grant the same: within the tenant
-OWN_USER = {"keys create", "keys link", "users close", "users create"}  # one who is not known is made known
+OWN_USER = {"keys create", "keys sign-in-link", "users close", "users create"}  # makes known who is not
 KNOWN = {"pools assign a --tenant {other}", "prices import {parent}"}  # by operators: a pool, a file
 NOT_BY_ID = {"sessions revoke"}  # `user`: those who are signed in at the tenant
 

@@ -35,9 +35,9 @@ STAY = {"up", "gateway", "worker", "supervisor", "biller", "chat", "console"}
 # What the office used is of the first month that there is.
 MORE = {
     "usage export": ["--month", "1970-01"],
-    "usage compare": ["--month", "1970-02", "--with", "1970-01", "--by", "model"],
+    "usage compare": ["--month", "1970-02", "--to-month", "1970-01", "--by", "model"],
     "usage show": ["--month", "1970-01", "--by", "user"],
-    "reconcile": ["--all"],
+    "reconcile": ["--show-equal"],
 }
 # What makes rows with names in them, in this order; the office has a tenant and an event.
 FILLING = (

@@ -56,7 +56,7 @@ async def test_no_route_takes_a_ticket(site: HttpSite, method: str, path: str):
 async def test_a_service_keys_ticket_names_its_user(site: HttpSite):
     """Else all of its browsers were one owner: only a key that is marked so lets them be."""
     refused = await site.client.post("/v1/tickets", headers=site.bearer)
-    assert (refused.status_code, "--shared" in refused.json()["error"]["message"]) == (400, True)
+    assert (refused.status_code, "--users-optional" in refused.json()["error"]["message"]) == (400, True)
     principal = await site.edge.auth.of_token(await site.ticket(await site.another_key(shared=True)))
     assert principal is not None
     assert (principal.user, principal.fixed_user, principal.scopes) == ("", True, {"chat"})

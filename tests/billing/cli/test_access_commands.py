@@ -164,7 +164,7 @@ def test_what_was_closed_is_let_in_again(acme: Acme) -> None:
 def test_a_link_signs_in_whom_it_was_made_for(acme: Acme) -> None:
     """At the place that was named, with a code that is the key's and the user's."""
     (made,) = acme.told("keys", "create", "--tenant", "acme")
-    link = ("link", "--tenant", "acme", made["prefix"], "--user", "ann", "--url", "https://chat.example/")
+    link = ("sign-in-link", "--tenant", "acme", made["prefix"], "--user", "ann", "--url", "https://chat.example/")
     printed = acme.parley("keys", *link, secret=TEST_SECRET).output
     assert printed.startswith("https://chat.example/#c=")
     code = read_link_code(printed.strip().partition("#c=")[2], Keyring(TEST_SECRET.encode()), now_ms())
@@ -172,7 +172,7 @@ def test_a_link_signs_in_whom_it_was_made_for(acme: Acme) -> None:
     assert user["user"] == "ann"
     assert code is not None
     assert (code.key, code.user) == (made["key"], user["id"])
-    assert "no key" in acme.refuses("keys", "link", "--tenant", "acme", "none", "--user", "ann")
+    assert "no key" in acme.refuses("keys", "sign-in-link", "--tenant", "acme", "none", "--user", "ann")
 
 
 @pytest.mark.parametrize("whole", [False, True])

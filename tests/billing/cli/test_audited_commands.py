@@ -110,7 +110,7 @@ STEPS = (
     ("tenants reopen beta", "tenant.reopen"),
     ("projects create --tenant beta research", "project.create"),
     ("cost-centers create --tenant beta 4711", "cost_center.create"),
-    ("projects move --tenant beta research 4711", "project.move"),
+    ("projects charge-to --tenant beta research 4711", "project.move"),
     ("projects close --tenant beta research", "project.close"),
     ("projects reopen --tenant beta research", "project.reopen"),
     ("users create --tenant beta alice", "user.create"),
@@ -118,7 +118,7 @@ STEPS = (
     ("users reopen --tenant beta alice", "user.reopen"),
     ("keys create --tenant acme", "key.create"),
     ("keys rotate --tenant acme {key}", "key.rotate"),
-    ("keys link --tenant acme --user ann {key}", "key.link"),
+    ("keys sign-in-link --tenant acme --user ann {key}", "key.link"),
     ("sessions revoke --operators {session}", "session.end"),
     ("keys revoke --tenant acme {key}", "key.revoke"),
     ("plans create gold --weight 2", "plan.create"),
@@ -132,9 +132,9 @@ STEPS = (
     ("prices commit --tenant acme --amount 100USD", "commitment.create"),
     ("prices end-commitment --tenant acme {commitment} --reason why", "commitment.end"),
     ("pools assign a --tenant acme", "pool.assign"),
-    ("pools release a", "pool.release"),
+    ("pools share a", "pool.release"),
     ("pools commit --tenant acme --gpu h200 --gpus 2 --rate 2.40USD --days 30", "commitment.create"),
-    ("pools end-commitment --tenant acme {gpu_commitment} --reason why --mistake", "commitment.end"),
+    ("pools end-commitment --tenant acme {gpu_commitment} --reason why --as-never-made", "commitment.end"),
     ("pools costs --gpu h200 --hour 1.10USD", "gpu.cost"),
     ("limits set --tenant beta --scope tenant --dimension concurrency --limit 2", "limit.set"),
     ("limits end --tenant beta {limit}", "limit.end"),
@@ -143,7 +143,7 @@ STEPS = (
     ("budgets end --tenant beta {budget}", "budget.end"),
     ("wallets grant --tenant beta --amount 5USD --key k1", "wallet.grant"),
     ("wallets alert --tenant beta 30", "wallet.alert"),
-    ("wallets owed --tenant beta --term invoiced", "wallet.owed"),
+    ("wallets owed --tenant beta --paid-by invoiced", "wallet.owed"),
     ("wallets claw-back --tenant beta k1 --amount 1USD --key c1 --reason why", "wallet.claw_back"),
     ("wallets pay-out --tenant beta --amount 1USD --key p1 --reason why", "wallet.pay_out"),
     ("wallets grant --tenant beta --amount 1USD --key k2", "wallet.grant"),
@@ -317,7 +317,7 @@ def test_each_command_that_changes_something_leaves_a_row(office: Office) -> Non
         connection.execute("DELETE FROM audit_head WHERE tenant_id = ''")
         connection.execute("DELETE FROM audit_state WHERE tenant_id = ''")
     assert "price_version silver/1 was added past the commands" in office.run("audit verify").stderr
-    cut = office.run(f"audit verify --kept {kept}")
+    cut = office.run(f"audit verify --earlier {kept}")
     assert (cut.exit_code, "(platform): change" in cut.stderr) == (1, True)
 
 

@@ -227,7 +227,7 @@ def test_projects_are_charged_to_cost_centers(parley: Command, monkeypatch: pyte
         parley("cost-centers", "create", "--tenant", "acme", "4711", "--name", "Search", "--json")
     )
     rows(parley("projects", "create", "--tenant", "acme", "search", "--json"))
-    (moved,) = rows(parley("projects", "move", "--tenant", "acme", "search", "4711", "--json"))
+    (moved,) = rows(parley("projects", "charge-to", "--tenant", "acme", "search", "4711", "--json"))
     assert (moved["project"], moved["cost_center"]) == ("search", "4711")
     listed = rows(parley("projects", "list", "--tenant", "acme", "--json"))
     assert {row["name"]: row["cost_center"] for row in listed} == {"default": "", "search": "4711"}
@@ -237,7 +237,7 @@ def test_projects_are_charged_to_cost_centers(parley: Command, monkeypatch: pyte
     rows(parley("cost-centers", "create", "--tenant", "acme", "4712", "--json"))
     later = ("--from", "2026-10-01T00:00:00+0000")
     monkeypatch.setattr(cost_centers, "now_ms", lambda: OCTOBER_MS - DAY_MS)
-    assert parley("projects", "move", "--tenant", "acme", "default", "4712", *later).exit_code == 0
+    assert parley("projects", "charge-to", "--tenant", "acme", "default", "4712", *later).exit_code == 0
     monkeypatch.undo()
     for now, center_then in ((OCTOBER_MS - 1, ""), (OCTOBER_MS, "4712")):
         monkeypatch.setattr(projects, "now_ms", lambda now=now: now)
@@ -245,9 +245,9 @@ def test_projects_are_charged_to_cost_centers(parley: Command, monkeypatch: pyte
         assert (first["name"], first["cost_center"]) == ("default", center_then)
     past = ("--from", "2020-01-01T00:00:00+0000")
     for refused in (
-        parley("projects", "move", "--tenant", "acme", "search", center["cost_center"], *past),
-        parley("projects", "move", "--tenant", "acme", "none", "4711"),
-        parley("projects", "move", "--tenant", "acme", "search", "none"),
+        parley("projects", "charge-to", "--tenant", "acme", "search", center["cost_center"], *past),
+        parley("projects", "charge-to", "--tenant", "acme", "none", "4711"),
+        parley("projects", "charge-to", "--tenant", "acme", "search", "none"),
         parley("cost-centers", "create", "--tenant", "acme", "4711"),
         parley("cost-centers", "create", "--tenant", "acme", " "),
     ):

@@ -142,7 +142,7 @@ def test_a_notice_is_kept(parley: Command) -> None:
         (made,) = rows(parley(*COMMIT, "--amount", "5 USD", "--notice", notice, "--json"))
         (ended,) = rows(parley(*END, made["id"], "--reason", "r", "--json"))
         assert ended["to"] == last
-        rows(parley(*END, made["id"], "--reason", "a new one", "--mistake", "--json"))
+        rows(parley(*END, made["id"], "--reason", "a new one", "--as-never-made", "--json"))
     (short,) = rows(parley(*COMMIT, "--amount", "5 USD", "--months", "2", "--json"))
     assert "ends" in refused(parley(*END, short["id"], "--reason", "r"))
 
@@ -150,7 +150,7 @@ def test_a_notice_is_kept(parley: Command) -> None:
 def test_a_mistake_is_taken_back_within_a_day(parley: Command, home: Path) -> None:
     """As if it had never been; what is older is ended with notice alone."""
     (made,) = rows(parley(*COMMIT, "--amount", "5000 USD", "--json"))
-    mistake = (*END, made["id"], "--reason", "meant 500", "--mistake", "--json")
+    mistake = (*END, made["id"], "--reason", "meant 500", "--as-never-made", "--json")
     (tried,) = rows(parley(*mistake, "--dry-run"))
     assert (tried["not_billed_nano"], tried["state"]) == (12 * 5_000 * NANO, "would be taken back")
 
@@ -165,7 +165,7 @@ def test_a_mistake_is_taken_back_within_a_day(parley: Command, home: Path) -> No
     (made,) = rows(
         parley(*COMMIT, "--amount", "8 USD", "--meter", "output", "--model", "*", "--units", "9", "--json")
     )
-    said = parley(*END, made["id"], "--reason", "meant input", "--mistake").output
+    said = parley(*END, made["id"], "--reason", "meant input", "--as-never-made").output
     assert said.count("taken back") == 2, "its end, and what became of it"
     assert [row["to"] for row in listed(parley)] == [month(11), None]
     assert "taken back" in parley("prices", "commitments", "--tenant", "acme").output
@@ -192,7 +192,7 @@ def test_what_was_billed_is_no_mistake_any_more(parley: Command, home: Path) -> 
             session.add(PeriodClose(tenant_id=row.tenant_id, month=month(0), amount_nano=0, **of))
 
     on_database(home, close)
-    said = refused(parley(*END, made["id"], "--reason", "r", "--mistake"))
+    said = refused(parley(*END, made["id"], "--reason", "r", "--as-never-made"))
     assert "before its first month is closed" in said
 
 

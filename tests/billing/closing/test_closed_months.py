@@ -92,7 +92,7 @@ def test_a_closed_month_stays_whatever_is_set_or_comes_later(acme: Acme, tmp_pat
     for line in (
         "tenants set acme --time-zone Pacific/Kiritimati",
         "cost-centers create --tenant acme 4711",
-        "projects move --tenant acme default 4711",
+        "projects charge-to --tenant acme default 4711",
         f"prices import {file} --now",
         "prices commit --tenant acme --amount 100USD",
         "plans create gold --weight 2",

@@ -117,7 +117,7 @@ def test_a_month_that_was_closed_by_force_says_so_for_good(acme: Acme, home: Pat
     for view in ("show", "export"):
         shown = acme.parley("usage", view, "--tenant", "acme", "--month", "2026-09")
         assert "closed without: pool B: 1 undelivered" in shown.stderr
-    compared = acme.parley("usage", "compare", "--month", "2026-10", "--with", "2026-09")
+    compared = acme.parley("usage", "compare", "--month", "2026-10", "--to-month", "2026-09")
     assert "acme: 2026-09 was closed without: pool B: 1 undelivered" in compared.stderr
     assert [row["closed_without"] for row in periods(acme)] == [without]
     assert "1 undelivered" in acme.parley("prices", "periods", "--tenant", "acme").stdout

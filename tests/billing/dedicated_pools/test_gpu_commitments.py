@@ -89,7 +89,7 @@ def test_hours_after_the_end_are_not_booked(parley: Command, home: Any) -> None:
 def test_a_mistake_is_taken_back_before_it_begins(parley: Command, home: Any) -> None:
     """As if it had never been; later it is ended with notice alone."""
     (made,) = rows(parley(*COMMIT, "--days", "365", "--payment", "upfront"))
-    (ended,) = rows(parley(*END, made["id"], "--mistake"))
+    (ended,) = rows(parley(*END, made["id"], "--as-never-made"))
     assert (ended["to"], ended["state"], owed(home)) == (None, "taken back", (0, 0))
     assert "taken back" in parley("pools", "commitments", "--tenant", "acme").output
     (made,) = rows(parley(*COMMIT, "--days", "365"))
@@ -101,7 +101,7 @@ def test_a_mistake_is_taken_back_before_it_begins(parley: Command, home: Any) ->
             session.add(row)
 
     on_database(home, begin)
-    assert "has begun" in refused(parley(*END, made["id"], "--mistake"))
+    assert "has begun" in refused(parley(*END, made["id"], "--as-never-made"))
 
 
 def test_who_pays_in_another_currency_commits_to_no_dollars(parley: Command, tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def _history(parley: Command, home: Path) -> None:
     parley("usage", "correct", "--tenant", "acme", *fixed, "--yes")
 
 
-MONTHS_TYPED = ("--month", "2026-11", "--with", "2026-10")
+MONTHS_TYPED = ("--month", "2026-11", "--to-month", "2026-10")
 
 
 def test_two_months_are_compared(parley: Command, home: Path) -> None:
@@ -158,14 +158,14 @@ def test_two_months_are_compared(parley: Command, home: Path) -> None:
     ("typed", "says"),
     [
         (("--month", "2026-13"), "is no month"),
-        (("--month", "2026-10", "--with", "nan"), "is no month"),
+        (("--month", "2026-10", "--to-month", "nan"), "is no month"),
         (("--month", "٢٠٢٦-١٠"), "is no month"),
         (("--month", "0001-01"), "is no month"),
         (("--month", "1970-01"), "no month before"),
         (("--month", "9999-12"), "is no month"),
-        (("--month", "2026-10", "--with", "2026-10"), "the same month"),
+        (("--month", "2026-10", "--to-month", "2026-10"), "the same month"),
         (("--tenant", "nobody"), "no tenant"),
-        (("--month", "2026-10", "--with", "9223372036854775808"), "is no month"),
+        (("--month", "2026-10", "--to-month", "9223372036854775808"), "is no month"),
     ],
 )
 def test_what_cannot_be_compared_is_one_line(parley: Command, typed: tuple[str, ...], says: str) -> None:

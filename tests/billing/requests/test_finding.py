@@ -164,7 +164,7 @@ def test_the_command_shows_a_tenants_and_all(parley: Callable[..., Result], home
     assert first["id"] == "beta2"
     (second, *_) = rows(parley("--tenant", "beta", *since, "--after", more["next"], "--json"))
     assert second["id"] == "beta1"
-    table = parley("--tenant", "acme", *since, "--over", "999ms", "--cost-over", "0 USD")
+    table = parley("--tenant", "acme", *since, "--longer-than", "999ms", "--cost-over", "0 USD")
     assert "acme0" in table.stdout
     assert "ann" in table.stdout
     assert "no request fits" in parley("--tenant", "acme").stdout

@@ -118,9 +118,9 @@ def test_the_next_grant_pays_what_is_owed_first_and_says_so_before(acme: Acme) -
         "nothing: a dry run",
     )
     assert rows(acme.parley("wallets", "list", "--json"))[0]["owed_nano"] == COST - 20
-    acme.parley("wallets", "owed", *OF, "--term", "invoiced")
+    acme.parley("wallets", "owed", *OF, "--paid-by", "invoiced")
     assert given_money(acme, 100, "second", "--dry-run")["pays_owed_nano"] == 0
-    acme.parley("wallets", "owed", *OF, "--term", "next_grant")
+    acme.parley("wallets", "owed", *OF, "--paid-by", "next_grant")
     made = given_money(acme, 100, "second")
     assert (made["paid_owed_nano"], made["left_nano"]) == (COST - 20, 120 - COST)
     assert given_money(acme, 100, "second")["paid_owed_nano"] == 0
@@ -144,7 +144,7 @@ def test_who_owes_more_than_is_granted_is_still_refused(acme: Acme) -> None:
 
 def test_a_term_of_a_tenant_without_a_wallet_is_refused(acme: Acme) -> None:
     """It has none to set it on."""
-    assert "no wallet" in str(acme.types("wallets", "owed", *OF, "--term", "invoiced").exception)
+    assert "no wallet" in str(acme.types("wallets", "owed", *OF, "--paid-by", "invoiced").exception)
 
 
 async def test_ended_grants_pay_in_their_order_and_the_books_hold(database: Database) -> None:

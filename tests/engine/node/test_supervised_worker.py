@@ -301,7 +301,7 @@ async def test_a_worker_is_started_with_what_it_needs(
     monkeypatch.setattr(slots, "spawn", spawn)
     monkeypatch.setattr(slots.cpu_share, "lower_cpu_share", modest.append)
     command = [sys.executable, "-m", "engine.main", "worker", "--name", "w"]
-    for failures, more in ((3, []), (4, ["--unsure"])):
+    for failures, more in ((3, []), (4, ["--after-failed-starts"])):
         place.slot._load_failures, place.slot._loaded = failures, True
         place.slot._started_at = place.slot._alive_at = place.slot._measured_at = 0.0
         began = place.now

@@ -32,8 +32,8 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     [
         ([], (True, False)),
         (["--name", "w1"], (True, True)),
-        (["--name", "w1", "--unsure"], (False, True)),
-        (["--unsure", "--pool", "far"], (False, False)),
+        (["--name", "w1", "--after-failed-starts"], (False, True)),
+        (["--after-failed-starts", "--pool", "far"], (False, False)),
     ],
 )
 def test_what_a_workers_process_is_told(
@@ -82,7 +82,7 @@ def test_a_worker_may_be_given_its_model_in_a_file(
     (tmp_path / "record").write_text("a record")
     monkeypatch.setenv(main.RECORD, "its supervisor's")
     monkeypatch.setattr(main, "run", lambda *_: None)
-    arguments = ["--record", str(tmp_path / "record")] if given else []
+    arguments = ["--model-record", str(tmp_path / "record")] if given else []
     CliRunner().invoke(main.engine, ["worker", *arguments], catch_exceptions=False)
     assert os.environ[main.RECORD] == ("a record" if given else "its supervisor's")
     assert left == [1]
