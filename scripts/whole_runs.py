@@ -36,7 +36,7 @@ MIB = 2**20
 BUSY = "while True: pass"
 
 
-class Run(NamedTuple):
+class WholeRun(NamedTuple):
     """What one run took. `failed`: the tests by name; `code`: pytest's."""
 
     seed: int
@@ -67,7 +67,7 @@ def main(given: Sequence[str]) -> int:
     parser.add_argument("options", nargs="*", help="of pytest")
     asked = parser.parse_args(given)
     options = asked.options or list(EVERY_DAY)
-    ran: list[Run] = []
+    ran: list[WholeRun] = []
     with ExitStack() as stack:
         stack.enter_context(busy(asked.busy))
         memory = stack.enter_context(watched_memory())
@@ -90,7 +90,7 @@ def main(given: Sequence[str]) -> int:
     return min(red, 1)
 
 
-def one(place: Path, seed: int, options: Sequence[str]) -> Run:
+def one(place: Path, seed: int, options: Sequence[str]) -> WholeRun:
     """The suite once, in this tree."""
     seeds = (f"--hypothesis-seed={seed}", f"--randomly-seed={seed}")
     with tempfile.TemporaryDirectory(prefix="parley-whole-") as folder:
@@ -106,7 +106,7 @@ def one(place: Path, seed: int, options: Sequence[str]) -> Run:
         files = json.loads(minutes.read_text())["files"] if minutes.exists() else {}
         suites = ET.parse(junit).getroot() if junit.exists() else ()
         tests = sum(int(suite.get("tests", "0")) for suite in suites)
-        return Run(seed, code, tests, sorted(failed), wall, sum(file["cpu"] for file in files.values()))
+        return WholeRun(seed, code, tests, sorted(failed), wall, sum(file["cpu"] for file in files.values()))
 
 
 class Memory:

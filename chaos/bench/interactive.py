@@ -21,7 +21,7 @@ from chaos.bench.engine_testbed import (
     watching,
 )
 from chaos.bench.load import Ask
-from chaos.bench.targets import Raw
+from chaos.bench.targets import RawEngineTarget
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import Sample, percentile
 
@@ -105,9 +105,11 @@ def interactive(slots: int, rounds: int, probes: int, engine: BenchEngine, as_js
 async def _measure(engine: BenchEngine, slots: int, rounds: int, setting: CrowdSetting) -> InteractiveSamples:
     found = InteractiveSamples()
     async with AsyncExitStack() as stack:
-        raw: Raw | None = None
+        raw: RawEngineTarget | None = None
         if engine is BenchEngine.VLLM:
-            raw = await Raw.start(engine_testbed.arguments(await engine_testbed.model_folder(), slots))
+            raw = await RawEngineTarget.start(
+                engine_testbed.arguments(await engine_testbed.model_folder(), slots)
+            )
             stack.push_async_callback(raw.stop)
         here = await stack.enter_async_context(running_bed(engine, slots))
         person = await here.asker("person")
@@ -129,7 +131,9 @@ async def _measure(engine: BenchEngine, slots: int, rounds: int, setting: CrowdS
     return found
 
 
-async def _idle(found: InteractiveSamples, raw: Raw | None, person: Ask, setting: CrowdSetting) -> None:
+async def _idle(
+    found: InteractiveSamples, raw: RawEngineTarget | None, person: Ask, setting: CrowdSetting
+) -> None:
     """Each alone; the first questions only warm up."""
     alone = replace(setting, crowd=0)
     warm = replace(alone, probes=3, first=8000)

@@ -22,7 +22,7 @@ from chaos.bench.engine_testbed import (
     watching,
 )
 from chaos.bench.load import Ask
-from chaos.bench.targets import Raw
+from chaos.bench.targets import RawEngineTarget
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import Sample, percentile
 
@@ -143,6 +143,8 @@ async def _ask(
 async def _first_come(setting: CrowdSetting) -> NoisySamples:
     """The same flood into vLLM's own queue."""
     async with AsyncExitStack() as stack:
-        raw = await Raw.start(engine_testbed.arguments(await engine_testbed.model_folder(), setting.busy))
+        raw = await RawEngineTarget.start(
+            engine_testbed.arguments(await engine_testbed.model_folder(), setting.busy)
+        )
         stack.push_async_callback(raw.stop)
         return NoisySamples(await raw.probed(setting))

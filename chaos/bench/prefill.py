@@ -16,7 +16,7 @@ from chaos.bench import engine_testbed
 from chaos.bench.crowd import beside_prefill
 from chaos.bench.engine_testbed import BATCHED_TOKENS, BenchEngine, BenchInstallation, running_bed
 from chaos.bench.load import Ask
-from chaos.bench.targets import Raw
+from chaos.bench.targets import RawEngineTarget
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import Sample
 from server.api import PromptRenderer
@@ -53,7 +53,7 @@ async def _measure(prompt_tokens: int, rounds: int) -> dict[str, list[Pair]]:
         targets: dict[str, Once] = {}
         for name, threshold in ((WITHOUT, 0), (WITH, BATCHED_TOKENS // 2)):
             arguments = engine_testbed.arguments(folder, 8, CONTEXT, long_prefill_tokens=threshold)
-            raw = await Raw.start(arguments)
+            raw = await RawEngineTarget.start(arguments)
             stack.push_async_callback(raw.stop)
             targets[name] = partial(_raw, raw)
         here = await stack.enter_async_context(running_bed(BenchEngine.VLLM, 8, CONTEXT))
@@ -68,7 +68,7 @@ async def _measure(prompt_tokens: int, rounds: int) -> dict[str, list[Pair]]:
     return found
 
 
-async def _raw(raw: Raw, long: str, first: int) -> Pair:
+async def _raw(raw: RawEngineTarget, long: str, first: int) -> Pair:
     other, short = await raw.obey("beside_prefill", long=long, first=first)
     return other, short
 

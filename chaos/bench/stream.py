@@ -18,7 +18,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from chaos.bench.targets import BenchTarget, EngineArguments, OpenAIServer, Parley, Raw
+from chaos.bench.targets import BenchTarget, EngineArguments, OpenAIServer, ParleyTarget, RawEngineTarget
 from chaos.figures.samples import Figures, figures, median
 from core.settings import Settings
 from engine.api import prepare_model
@@ -59,9 +59,9 @@ async def _measure(
     async with AsyncExitStack() as stack:
         targets: list[BenchTarget] = []
         for start in (
-            Raw.start(arguments),
+            RawEngineTarget.start(arguments),
             OpenAIServer.start(arguments),
-            Parley.start(arguments, -(-max(levels) // 16)),
+            ParleyTarget.start(arguments, -(-max(levels) // 16)),
         ):
             targets.append(await start)
             stack.push_async_callback(targets[-1].stop)
@@ -86,7 +86,7 @@ def _print(results: Results, rounds: int) -> None:
         table = Table(title=f"{level} concurrent, median of {rounds} rounds ({stamp})", title_justify="left")
         for heading in ("", "tokens/s", "of raw", "TTFT p50", "TTFT p99", "gap p50", "gap p99"):
             table.add_column(heading, justify="left" if not heading else "right")
-        base = row[Raw.name].tokens_per_second
+        base = row[RawEngineTarget.name].tokens_per_second
         for name, each in row.items():
             table.add_row(
                 name,

@@ -112,7 +112,7 @@ async def _ready(client: httpx.AsyncClient, url: str, process: Any) -> None:
     raise RuntimeError(f"{url} never became ready: exit code {process.returncode}")
 
 
-class Raw:
+class RawEngineTarget:
     """AsyncLLM in a process of its own (chaos/bench/raw_engine.py)."""
 
     name = "raw AsyncLLM"
@@ -121,7 +121,7 @@ class Raw:
         self._process = process
 
     @classmethod
-    async def start(cls, arguments: EngineArguments) -> "Raw":
+    async def start(cls, arguments: EngineArguments) -> "RawEngineTarget":
         """Start the engine and wait until it is loaded."""
         process = await _child(
             sys.executable,
@@ -222,7 +222,7 @@ class OpenAIServer:
         await self._process.wait()
 
 
-class Parley:
+class ParleyTarget:
     """`parley up` on a home of its own, read over one WebSocket for each 16 callers."""
 
     name = "Parley WebSocket"
@@ -235,7 +235,7 @@ class Parley:
         self._wires = wires
 
     @classmethod
-    async def start(cls, arguments: EngineArguments, connections: int) -> "Parley":
+    async def start(cls, arguments: EngineArguments, connections: int) -> "ParleyTarget":
         """Start the platform, wait for /readyz, connect."""
         home = tempfile.TemporaryDirectory(prefix="parley-")
         port = free_port()

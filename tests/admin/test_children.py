@@ -16,7 +16,7 @@ from tests.server.virtual.loop import passed, passing, played
 ALWAYS_SECONDS = 1e9
 
 
-class Process:
+class StubProcess:
     """One that runs so long, and then takes so long to end; killed it ends within a second."""
 
     def __init__(self, lasts_seconds: float, ends_seconds: float, code: int) -> None:
@@ -47,19 +47,19 @@ class Process:
         self._timer = asyncio.get_running_loop().call_later(1, self._end, 137)
 
 
-class Stage:
+class ChildrenContext:
     """A child whose processes are these, and when each was started."""
 
     def __init__(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.starts = list[Callable[[], Process]]()
-        self.running = list[Process]()
+        self.starts = list[Callable[[], StubProcess]]()
+        self.running = list[StubProcess]()
         self.began = list[float]()
         self.said = list[str]()
         (home / "logs").mkdir()
         self.child = ChildProcess(GATEWAY, ["gateway", "--x"], home, {"MORE": "1"}, self.said.append)
         monkeypatch.setattr(children, "spawn", self._spawn)
 
-    async def _spawn(self, argv: Sequence[str], env: Mapping[str, str], log: Path) -> Process:
+    async def _spawn(self, argv: Sequence[str], env: Mapping[str, str], log: Path) -> StubProcess:
         assert argv[1:] == ["-m", "core.cli", "gateway", "--x"]
         assert (env["MORE"], log.name) == ("1", "gateway.log")
         self.began.append(passed())
@@ -74,17 +74,17 @@ class Stage:
 
 
 @pytest.fixture
-def stage(home: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+def stage(home: Path, monkeypatch: pytest.MonkeyPatch) -> ChildrenContext:
     """Nothing of it is a process."""
-    return Stage(home, monkeypatch)
+    return ChildrenContext(home, monkeypatch)
 
 
-def ending(lasts_seconds: float, code: int = 1) -> Callable[[], Process]:
+def ending(lasts_seconds: float, code: int = 1) -> Callable[[], StubProcess]:
     """A start of one that lasts so long by itself."""
-    return lambda: Process(lasts_seconds, 0.0, code)
+    return lambda: StubProcess(lasts_seconds, 0.0, code)
 
 
-async def soon_stopped(stage: Stage, after_seconds: float) -> None:
+async def soon_stopped(stage: ChildrenContext, after_seconds: float) -> None:
     """Run it so long, then stop it."""
     running = asyncio.create_task(stage.child.run())
     await passing(after_seconds)
@@ -92,7 +92,7 @@ async def soon_stopped(stage: Stage, after_seconds: float) -> None:
     await running
 
 
-def test_what_ends_is_started_again_ever_slower_until_it_is_stable(stage: Stage):
+def test_what_ends_is_started_again_ever_slower_until_it_is_stable(stage: ChildrenContext):
     """1 s, 2, 4, 8, then 10 at most; what ran for over 30 s is started again at once and counts anew."""
     stage.starts = [ending(0, 3) for _ in range(6)] + [
         ending(30.0),
@@ -108,7 +108,7 @@ def test_what_ends_is_started_again_ever_slower_until_it_is_stable(stage: Stage)
     assert stage.said[0] == told
 
 
-def test_what_could_be_started_once_is_tried_for_ever(stage: Stage):
+def test_what_could_be_started_once_is_tried_for_ever(stage: ChildrenContext):
     """The first time it is an error; later it may come back: a full disk, a lack of memory."""
     with pytest.raises(StartupError, match="Permission denied"):
         played(stage.child.run())
@@ -120,11 +120,11 @@ def test_what_could_be_started_once_is_tried_for_ever(stage: Stage):
     assert stage.said[1:] == ["cannot start python: Permission denied"] * 4
 
 
-def test_stopping_asks_first_and_kills_what_does_not_end_in_time(stage: Stage):
+def test_stopping_asks_first_and_kills_what_does_not_end_in_time(stage: ChildrenContext):
     """8 s, and waits until it has ended; nothing of it is told as a fault, and nothing is started again."""
 
     async def day(ends_seconds: float) -> float:
-        stage.starts = [lambda: Process(ALWAYS_SECONDS, ends_seconds, 0)] * 2
+        stage.starts = [lambda: StubProcess(ALWAYS_SECONDS, ends_seconds, 0)] * 2
         stage.child = ChildProcess(
             GATEWAY, ["gateway", "--x"], stage.child.log.parent.parent, {"MORE": "1"}, stage.said.append
         )
@@ -142,7 +142,7 @@ def test_stopping_asks_first_and_kills_what_does_not_end_in_time(stage: Stage):
     assert stage.said == []
 
 
-def test_one_that_is_stopped_before_it_began_never_begins(stage: Stage):
+def test_one_that_is_stopped_before_it_began_never_begins(stage: ChildrenContext):
     """Nothing runs that could be asked to end."""
 
     async def day() -> None:
@@ -164,7 +164,7 @@ def test_one_that_is_stopped_before_it_began_never_begins(stage: Stage):
         (b"\xff\xfe", "\ufffd\ufffd"),
     ],
 )
-def test_the_end_of_a_log_says_why(stage: Stage, log: bytes, told: str):
+def test_the_end_of_a_log_says_why(stage: ChildrenContext, log: bytes, told: str):
     """Its last line, of which the first 300 characters."""
     stage.child.log.write_bytes(log)
     assert stage.child._last_line() == f"{told} (log: {stage.child.log})"

@@ -198,7 +198,7 @@ def _finding(tenant: str) -> NoisyFinding:
     )
 
 
-class Asked:
+class RecordedConsole:
     """A console of nobody's stores, for whoever comes, and what it asked them."""
 
     def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ class Asked:
         self.sought.append(sought)
         return {"refused": 1}
 
-    def _reconciliation(self, *_: object, stores: bool) -> "Asked":
+    def _reconciliation(self, *_: object, stores: bool) -> "RecordedConsole":
         self.compared.append(stores)
         return self
 
@@ -234,7 +234,7 @@ class Asked:
 
 async def test_refusals_are_those_of_the_last_hour(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     """Fifty; a gateway whose clock is ahead is among them."""
-    asked = Asked(settings, monkeypatch)
+    asked = RecordedConsole(settings, monkeypatch)
     with watch_in_hand() as watch:
         assert await asked.get("/api/refusals") == {"refused": 1}
         await asked.get("/api/refusals?tenant=t1")
@@ -244,7 +244,7 @@ async def test_refusals_are_those_of_the_last_hour(settings: Settings, monkeypat
 
 async def test_books_are_compared_every_ten_seconds(settings: Settings, monkeypatch: pytest.MonkeyPatch):
     """However often they are looked at; without what is read for hours."""
-    asked, at = Asked(settings, monkeypatch), [0.0]
+    asked, at = RecordedConsole(settings, monkeypatch), [0.0]
     monkeypatch.setattr(console, "time", SimpleNamespace(monotonic=lambda: at[0]))
     for at[0], compared in ((0.0, 1), (10.0, 1), (11.0, 2), (21.0, 2)):
         await asked.get("/api/books")

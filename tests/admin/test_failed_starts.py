@@ -106,7 +106,7 @@ async def test_up_ends_where_a_child_cannot_be_started(
     """It does not wait for ever for what nobody starts again; its other children are stopped."""
     stopped = list[str]()
 
-    class Fake(ChildProcess):
+    class FakeChild(ChildProcess):
         async def run(self) -> None:
             if self.name == BILLER.name:
                 raise StartupError("cannot start python: Permission denied")
@@ -121,7 +121,7 @@ async def test_up_ends_where_a_child_cannot_be_started(
     async def announced(self: PlatformStart, demo: object, stop: asyncio.Event) -> None:
         await stop.wait()
 
-    monkeypatch.setattr("admin.up.ChildProcess", Fake)
+    monkeypatch.setattr("admin.up.ChildProcess", FakeChild)
     monkeypatch.setattr(PlatformStart, "_prepare", prepared)
     monkeypatch.setattr(PlatformStart, "_announce", announced)
     settings = _settings(home, redis_url)

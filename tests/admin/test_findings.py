@@ -27,7 +27,7 @@ FINDING = NoisyFinding(
 )
 
 
-class World:
+class FindingsWorld:
     """What is kept, and how often names were asked for."""
 
     def __init__(self) -> None:
@@ -45,15 +45,15 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
+def world(monkeypatch: pytest.MonkeyPatch) -> FindingsWorld:
     """In place of SQL."""
-    made = World()
+    made = FindingsWorld()
     for name in ("list_findings", "tenant_names"):
         monkeypatch.setattr(findings, name, getattr(made, name))
     return made
 
 
-async def test_tenants_are_named_where_books_differ(world: World):
+async def test_tenants_are_named_where_books_differ(world: FindingsWorld):
     """One whose name is gone by its id; where all is equal nobody's is asked for."""
     nothing: Any = None
     equal = replace(DIFFERS, actual=2)
@@ -98,7 +98,7 @@ def test_what_differs_longest_stands_first():
     assert (one.expected, one.found, one.difference) == ("$0.000000002", "$0.000000001", "-$0.000000001")
 
 
-async def test_the_noisy_are_named_with_all_that_is_known(world: World):
+async def test_the_noisy_are_named_with_all_that_is_known(world: FindingsWorld):
     """A hundred at the most; who is not throttled may run what it likes."""
     nothing: Any = None
     assert await read_noisy(nothing) == []

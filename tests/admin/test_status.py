@@ -22,13 +22,13 @@ NOW_MS = 1_780_000_000_000
 
 
 @dataclass
-class Pool:
+class StatusPool:
     """A pool's queue, and the Redis that it is in: these workers hold these requests."""
 
     workers_there: list[WorkerView]
     held: dict[str, list[tuple[str, str]]]
 
-    def __call__(self, redis: object, pool: str, settings: Settings) -> "Pool":
+    def __call__(self, redis: object, pool: str, settings: Settings) -> "StatusPool":
         """Asked for as engine's."""
         assert (redis, pool) == (self, settings.pool)
         return self
@@ -62,7 +62,7 @@ async def read(
     held: dict[str, list[tuple[str, str]]] | None = None,
 ) -> status.PoolStatus:
     """The status of such a pool."""
-    made: Any = Pool(workers or [], held or {})
+    made: Any = StatusPool(workers or [], held or {})
     monkeypatch.setattr(status, "PoolQueue", made)
     return await read_status(Settings(), made, database)
 

@@ -326,7 +326,7 @@ class Valkey:
         self.log.append("stop")
 
 
-class Client:
+class StubClient:
     """Instead of one of Redis."""
 
     def __init__(self, error: OSError | None) -> None:
@@ -351,7 +351,7 @@ async def test_valkey_is_its_own_where_none_is_configured(
     monkeypatch.setattr(module, EmbeddedValkey.__name__, Valkey)
     Valkey.log = []
     for error in (None, OSError("nobody")):
-        client = Client(error)
+        client = StubClient(error)
         monkeypatch.setattr(module, "connect", lambda _, found=client: found)
         if error is None:
             async with up_at(home, redis_url=url)._redis() as found:

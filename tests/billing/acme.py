@@ -31,7 +31,7 @@ from core.database import Database
 from core.errors import Refusal
 from core.redis import MultiplexedRedis
 from tests.billing.ledger.test_ledger import read
-from tests.billing.quota.test_quota_books import Books
+from tests.billing.quota.test_quota_books import QuotaLedger
 from tests.support.home import settings_in
 
 COMMANDS = {
@@ -90,7 +90,7 @@ class Acme:
         assert result.exit_code != 0, result.output
         return result.output if isinstance(result.exception, SystemExit) else str(result.exception)
 
-    def does(self, action: Callable[[Books], Awaitable[Any]]) -> Any:
+    def does(self, action: Callable[[QuotaLedger], Awaitable[Any]]) -> Any:
         """Something with the books and the slot, as the platform does it."""
 
         async def run() -> Any:
@@ -99,7 +99,7 @@ class Acme:
             try:
                 tenant = await find_tenant(db, "acme")
                 assert tenant is not None
-                return await action(Books(db, redis, settings, tenant.tenant_id))
+                return await action(QuotaLedger(db, redis, settings, tenant.tenant_id))
             finally:
                 await redis.aclose()
                 await db.close()
@@ -113,7 +113,7 @@ class Acme:
     def spends(self, request: str) -> None:
         """A request that is admitted, answered, posted and counted: it costs COST."""
 
-        async def spend(books: Books) -> None:
+        async def spend(books: QuotaLedger) -> None:
             assert isinstance(await books.ask(request), Admitted)
             await books.spend(request)
 
@@ -122,7 +122,7 @@ class Acme:
     def agrees(self) -> None:
         """R4: Redis has posted what SQL has, of the tenant and of each budget."""
 
-        async def look(books: Books) -> None:
+        async def look(books: QuotaLedger) -> None:
             settings = settings_in(self._home, redis_url=self._redis_url)
             found = await Reconciliation(books.db, books.redis, settings).run({Check.R4}, books.tenant)
             assert [each.facts() for each in found if each.state is not ComparisonState.EQUAL] == []
@@ -132,7 +132,7 @@ class Acme:
     def cost(self) -> int:
         """What all that is in the books costs, in nano-USD."""
 
-        async def look(books: Books) -> int:
+        async def look(books: QuotaLedger) -> int:
             return sum(line.amount_nano for line in await read(books.db, UsageLine, books.tenant))
 
         return self.does(look)

@@ -38,7 +38,7 @@ def a_budget(limit_nano: int, **facts: object) -> MoneyLimit:
     return replace(MoneyLimit(Scope.TENANT, "", "month", WINDOW, limit_nano), **facts)  # type: ignore[arg-type]
 
 
-class Tenant:
+class LimitedTenant:
     """A tenant whose requests are sent under the same limits, and whose clock is the test's."""
 
     def __init__(self, redis: Redis, settings: Settings, *limits: UnitLimit | MoneyLimit) -> None:

@@ -21,16 +21,16 @@ from billing.quota.money import MoneyCounts
 from billing.quota.types import Admitted
 from billing.usage import UsageEvent
 from core.settings import Settings
-from tests.billing.limited import Tenant
+from tests.billing.limited import LimitedTenant
 from tests.billing.slot_histories import BUDGETS, PICKS, SELDOM, TOKENS, UNITS
-from tests.billing.slot_model import Bucket, Count, Model, in_window
+from tests.billing.slot_model import Bucket, Count, TenantModel, in_window
 
 T = TypeVar("T")
 HOUR_MS = 3_600_000
 CHUNK = 16
 
 
-class Slot(RuleBasedStateMachine):
+class TenantKeysMachine(RuleBasedStateMachine):
     """One history. Time goes on by the rules alone; the books are a list of what was billed."""
 
     loop: ClassVar[asyncio.AbstractEventLoop]
@@ -41,10 +41,10 @@ class Slot(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.run(self.redis.flushall())
-        self.tenant = Tenant(self.redis, self.config)
+        self.tenant = LimitedTenant(self.redis, self.config)
         self.quota = Quota(self.redis, self.config)
         self.counts = MoneyCounts(self.redis)
-        self.model = Model((1_000_000, 2_000_000))
+        self.model = TenantModel((1_000_000, 2_000_000))
         self.units: tuple[UnitLimit, ...] = ()
         self.budgets: list[tuple[Scope, int, bool, bool]] = []
         self.revision = 0

@@ -40,7 +40,7 @@ class Count:
 
 
 @dataclass
-class Request:
+class ModelRequest:
     """What the slot knows of one."""
 
     limits: RequestLimits
@@ -61,14 +61,14 @@ def line(tokens: int, price: int) -> int:
 
 
 @dataclass
-class Model:
+class TenantModel:
     """A tenant's slot. Prices: of input, of output; whole nano for a token, so that the model is obvious."""
 
     prices: tuple[int, int]
     buckets: dict[str, Bucket] = field(default_factory=dict[str, Bucket])
     counts: dict[str, Count] = field(default_factory=dict[str, Count])
     places: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
-    requests: dict[str, Request] = field(default_factory=dict[str, Request])
+    requests: dict[str, ModelRequest] = field(default_factory=dict[str, ModelRequest])
 
     def flush(self) -> None:
         """Redis is empty."""
@@ -83,7 +83,7 @@ class Model:
         """By all that is open."""
         return sum(each.hold for each in self.holders(key))
 
-    def holders(self, key: str) -> list[Request]:
+    def holders(self, key: str) -> list[ModelRequest]:
         """Who holds of a budget."""
         return [
             each
@@ -134,7 +134,7 @@ class Model:
         for limit in limits.money:
             self.counts[limit.key].limit, self.counts[limit.key].hard = limit.limit_nano, limit.hard
         hold = self.cost(input, chunk)
-        self.requests[id] = Request(limits, input, chunk, deadline, now, hold)
+        self.requests[id] = ModelRequest(limits, input, chunk, deadline, now, hold)
 
     def extend(self, id: str, target: int, now: int) -> tuple[int, str]:
         """Granted in all, and "granted", "wait" or "refused"."""
@@ -158,7 +158,7 @@ class Model:
         request.wait_from = None
         return request.granted, "granted"
 
-    def _blocks(self, request: Request, limit: MoneyLimit, tokens: int) -> bool:
+    def _blocks(self, request: ModelRequest, limit: MoneyLimit, tokens: int) -> bool:
         more = self.cost(request.input, request.granted + tokens) - request.hold
         streams = max(1, len(self.holders(limit.key))) if tokens > 1 else 1
         return more > 0 and more * streams > self.left(limit)

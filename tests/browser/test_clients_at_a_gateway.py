@@ -20,7 +20,7 @@ from core.database import Database
 from core.ids import uuid7
 from core.redis import MultiplexedRedis
 from core.settings import Settings
-from tests.conformance.clients.steps import Options
+from tests.conformance.clients.steps import OptionsStep
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
 from tests.server.site import running_site
 from tests.support.balancer import running_balancer
@@ -57,7 +57,7 @@ async def make(chromium_or_none: Browser | None) -> AsyncGenerator[Make]:
                 subject: Subject = await stack.enter_async_context(opened)
             else:
                 subject = PythonSubject("msgpack", key)
-            await subject.start(url, Options(**options))
+            await subject.start(url, OptionsStep(**options))
             stack.push_async_callback(subject.stop)
             return subject
 

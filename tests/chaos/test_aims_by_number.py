@@ -122,7 +122,7 @@ def triggered(ratio: float) -> list[Figure]:
 def weighed(size: int, rate: int, subprotocol: str) -> list[Figure]:
     """Ten thousand tokens of so many bytes."""
     found = wire_bytes.Weighed(tokens=10_000, size=size, deltas=3)
-    return found.figures(wire_bytes.Case(rate, subprotocol, batch=True))
+    return found.figures(wire_bytes.WireCase(rate, subprotocol, batch=True))
 
 
 def corrected(refused_ms: float, accepted_ms: float) -> list[Figure]:

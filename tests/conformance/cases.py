@@ -20,7 +20,7 @@ class Strict(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of a case: other keys than its own are refused."""
 
 
-class Raw(Strict, frozen=True):
+class RawStep(Strict, frozen=True):
     """One frame as it is; exactly one of these."""
 
     text: Any = None
@@ -63,7 +63,7 @@ class KeyFacts(Strict, frozen=True):
     expires_in_ms: int | None = None
 
 
-class LimitFacts(Strict, frozen=True):
+class WrittenLimit(Strict, frozen=True):
     """A limit on a rate or on concurrency, of the own tenant."""
 
     scope: str
@@ -90,7 +90,7 @@ class Setup(Strict, frozen=True):
     worker: Literal["ready", "none"] = "ready"
     keys: dict[str, KeyFacts] = {}
     settings: dict[str, Any] = {}
-    limits: list[LimitFacts] = []
+    limits: list[WrittenLimit] = []
     budgets: list[BudgetFacts] = []
 
     @property
@@ -134,7 +134,7 @@ class SendMessage(Step, frozen=True, kw_only=True):
 class SendRaw(Step, frozen=True, kw_only=True):
     """Send one frame."""
 
-    raw: Raw
+    raw: RawStep
     times: int = 1
 
 
@@ -165,7 +165,7 @@ class Quiet(Step, frozen=True, kw_only=True):
     for_ms: int = 0
 
 
-class Read(Step, frozen=True, kw_only=True):
+class ReadStep(Step, frozen=True, kw_only=True):
     """Read a request to its end as a client does."""
 
     read: Any
@@ -269,7 +269,7 @@ STEPS: dict[str, type[Step]] = {
     "expect_all": ExpectAll,
     "skip_until": SkipUntil,
     "quiet": Quiet,
-    "read": Read,
+    "read": ReadStep,
     "expect_close": ExpectClose,
     "skip_until_close": SkipUntilClose,
     "close": CloseSocket,

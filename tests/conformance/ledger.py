@@ -43,7 +43,7 @@ def check_shape(frame: Frame) -> None:
 
 
 @dataclass
-class Answer:
+class WitnessedAnswer:
     """What all connections of a case together know of one request. `bounds`: offset → position after it."""
 
     text: str = ""
@@ -51,11 +51,11 @@ class Answer:
     end: Frame | None = None
 
 
-Answers = dict[tuple[str, str], Answer]
+Answers = dict[tuple[str, str], WitnessedAnswer]
 
 
 @dataclass
-class Reading:
+class WitnessedReading:
     """One request on one connection. `position` is None while the text before is not known here."""
 
     id: str
@@ -78,7 +78,7 @@ class Ledger:
     """One connection's. `answers` is shared by the connections of a case; an id is a tenant's own."""
 
     def __init__(self, answers: Answers) -> None:
-        self.readings: dict[int, Reading] = {}
+        self.readings: dict[int, WitnessedReading] = {}
         self.tenant = ""
         self._answers = answers
         self._events_max = self._bytes_max = self._connection_bytes = 0
@@ -172,8 +172,8 @@ class Ledger:
         half = events * 2 >= reading.events_max or size * 2 >= self._bytes_max
         return events > 0 and (half or now - reading.owes_since >= ACK_SECONDS)
 
-    def _answer(self, id: str) -> Answer:
-        return self._answers.setdefault((self.tenant, id), Answer())
+    def _answer(self, id: str) -> WitnessedAnswer:
+        return self._answers.setdefault((self.tenant, id), WitnessedAnswer())
 
     def _welcomed(self, frame: Frame) -> None:
         limits = frame["limits"]
@@ -190,7 +190,7 @@ class Ledger:
         events = min(self._asked.get("events", self._events_max), self._events_max)
         answer = self._answer(id)
         position = answer.bounds.get(start - 1)
-        reading = Reading(id, start - 1, start - 1, position, events_max=events)
+        reading = WitnessedReading(id, start - 1, start - 1, position, events_max=events)
         if known is not None:
             reading.events_max = known.events_max
         self.readings[g] = reading
@@ -219,7 +219,7 @@ class Ledger:
             case _:
                 self._entry(reading, frame)
 
-    def _snap(self, reading: Reading, frame: Frame) -> None:
+    def _snap(self, reading: WitnessedReading, frame: Frame) -> None:
         answer = self._answer(reading.id)
         known = answer.text[: len(frame["x"])]
         if known != frame["x"][: len(known)]:
@@ -230,13 +230,13 @@ class Ledger:
         answer.bounds = {0: 0, frame["o"]: reading.position}
         self._count(reading, frame["o"], len(frame["x"].encode()), bypasses=True)
 
-    def _retract(self, reading: Reading, frame: Frame) -> None:
+    def _retract(self, reading: WitnessedReading, frame: Frame) -> None:
         answer = self._answer(reading.id)
         answer.text = answer.text[: frame["p"]]
         reading.applied, reading.position = frame["o"], frame["p"]
         answer.bounds = {0: 0, frame["o"]: frame["p"]}
 
-    def _entry(self, reading: Reading, frame: Frame) -> None:
+    def _entry(self, reading: WitnessedReading, frame: Frame) -> None:
         first, last = (frame["a"], frame["b"]) if frame["t"] == "delta" else (frame["o"], frame["o"])
         if first != reading.applied + 1 or last < first:
             raise BrokenPromise(f"offsets {first}..{last} after {reading.applied}: {frame}")
@@ -253,7 +253,7 @@ class Ledger:
         if frame["t"] == "end":
             self._end(reading, answer, frame)
 
-    def _delta(self, reading: Reading, frame: Frame) -> None:
+    def _delta(self, reading: WitnessedReading, frame: Frame) -> None:
         answer, text, start = self._answer(reading.id), frame["x"], frame["p"]
         if not text or len(text.encode()) > 16 * 1024:
             raise BrokenPromise(f"a delta of {len(text.encode())} bytes")
@@ -267,7 +267,7 @@ class Ledger:
             raise BrokenPromise(f"two readers got different texts at {start}: {text!r}, {known!r}")
         answer.text += text[len(known) :]
 
-    def _end(self, reading: Reading, answer: Answer, frame: Frame) -> None:
+    def _end(self, reading: WitnessedReading, answer: WitnessedAnswer, frame: Frame) -> None:
         reading.ended = True
         usage = frame["usage"]
         if usage["total"] != usage["input"] + usage["output"] or usage["cached_input"] > usage["input"]:
@@ -281,7 +281,7 @@ class Ledger:
             raise BrokenPromise(f"a second end: {frame}, not {answer.end}")
         answer.end = end
 
-    def _count(self, reading: Reading, last: int, size: int, bypasses: bool = False) -> None:
+    def _count(self, reading: WitnessedReading, last: int, size: int, bypasses: bool = False) -> None:
         """What is in flight fits the windows, but for one entry when nothing else is."""
         if not bypasses:
             waiting = last - reading.acked

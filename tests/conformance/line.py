@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from core.clock import monotonic
-from tests.conformance.cases import Encoding, Raw
+from tests.conformance.cases import Encoding, RawStep
 from tests.conformance.ledger import Answers, BrokenPromise, Frame, Ledger
 from tests.conformance.values import BadCase, Names
 from tests.support.patience import patience
@@ -20,14 +20,14 @@ from tests.support.patience import patience
 SHOWN = 12
 
 
-class UpgradeRefused(Exception):  # noqa: N818  (what a case may want)
+class LineRefused(Exception):  # noqa: N818  (what a case may want)
     """The HTTP status of an upgrade that was refused."""
 
     def __init__(self, status: int) -> None:
         self.status = status
 
 
-class Socket(Protocol):
+class LineSocket(Protocol):
     """A client's end: of a WebSocket, or of a gateway that has none."""
 
     async def send(self, frame: str | bytes) -> None:
@@ -51,10 +51,10 @@ class Socket(Protocol):
         ...
 
 
-class Line:
+class GatewayLine:
     """A client that does nothing by itself: no acks, no pongs."""
 
-    def __init__(self, socket: Socket, encoding: Encoding, answers: Answers) -> None:
+    def __init__(self, socket: LineSocket, encoding: Encoding, answers: Answers) -> None:
         self.ledger = Ledger(answers)
         self.talk: list[str] = []
         self.close, self.cut = socket.close, socket.cut
@@ -72,14 +72,14 @@ class Line:
         )
         await self._socket.send(packed)
 
-    async def say_raw(self, raw: Raw, names: Names) -> None:
+    async def say_raw(self, raw: RawStep, names: Names) -> None:
         """Send one frame as it is written."""
         match raw:
-            case Raw(text=written) if written is not None:
+            case RawStep(text=written) if written is not None:
                 await self._socket.send(names.text(written))
-            case Raw(base64=written) if written is not None:
+            case RawStep(base64=written) if written is not None:
                 await self._socket.send(base64.b64decode(names.text(written)))
-            case Raw(not_utf8=written) if written is not None:
+            case RawStep(not_utf8=written) if written is not None:
                 await self._socket.send_text(base64.b64decode(names.text(written)))
             case _:
                 raise BadCase("a raw frame is text, base64 or not_utf8")
@@ -145,7 +145,7 @@ class WebSocket:
 @asynccontextmanager
 async def connected(
     url: str, headers: dict[str, str], offered: list[str], answers: Answers
-) -> AsyncGenerator[Line]:
+) -> AsyncGenerator[GatewayLine]:
     """A socket that has said nothing yet. Raises UpgradeRefused."""
     connecting = connect(
         url.replace("http", "ws", 1) + "/v1/ws",
@@ -159,9 +159,9 @@ async def connected(
     try:
         socket = await connecting
     except InvalidStatus as refused:
-        raise UpgradeRefused(refused.response.status_code) from refused
+        raise LineRefused(refused.response.status_code) from refused
     async with socket:
-        yield Line(WebSocket(socket), encoding_of(socket.subprotocol or ""), answers)
+        yield GatewayLine(WebSocket(socket), encoding_of(socket.subprotocol or ""), answers)
 
 
 def encoding_of(subprotocol: str) -> Encoding:

@@ -17,12 +17,12 @@ from core.settings import Settings
 from engine.api import RequestStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
 from tests.conformance.ledger import Answers
-from tests.conformance.line import Line, UpgradeRefused, encoding_of
+from tests.conformance.line import GatewayLine, LineRefused, encoding_of
 from tests.conformance.stage import OWN, WRONG_OFTEN
 from tests.conformance.values import BadCase
 from tests.server.virtual import gateway as virtual
-from tests.server.virtual.gateway import VirtualGateway, Wire, virtual_gateway
-from tests.server.virtual.pool import Script
+from tests.server.virtual.gateway import VirtualGateway, VirtualSocket, virtual_gateway
+from tests.server.virtual.pool import AnswerScript
 from tests.support.home import settings_in
 
 LOOK_SECONDS = 0.01
@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.01
 class WireSocket:
     """See line.Socket."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: VirtualSocket) -> None:
         self._wire = wire
 
     async def send(self, frame: str | bytes) -> None:
@@ -60,7 +60,7 @@ class WireSocket:
 
 
 @dataclass
-class MachineStage:
+class MachineContext:
     """See runner.Stage."""
 
     gateway: VirtualGateway
@@ -82,17 +82,17 @@ class MachineStage:
 
     def connected(
         self, headers: dict[str, str], offered: list[str], answers: Answers
-    ) -> AbstractAsyncContextManager[Line]:
+    ) -> AbstractAsyncContextManager[GatewayLine]:
         """See runner.Stage."""
 
         @asynccontextmanager
-        async def connecting() -> AsyncGenerator[Line]:
+        async def connecting() -> AsyncGenerator[GatewayLine]:
             try:
                 wire, chosen = await self.gateway.connect(offered, headers)
             except virtual.UpgradeRefused as refused:
-                raise UpgradeRefused(refused.status) from refused
+                raise LineRefused(refused.status) from refused
             socket = WireSocket(wire)
-            yield Line(socket, encoding_of(chosen), answers)
+            yield GatewayLine(socket, encoding_of(chosen), answers)
             await socket.close()
 
         return connecting()
@@ -170,14 +170,14 @@ class Machines:
             self._made[name] = settings_in(self._home, redis_url="redis://nowhere", **changed)
         return self._made[name]
 
-    def stage(self, case: Case) -> AbstractAsyncContextManager[MachineStage]:
+    def stage(self, case: Case) -> AbstractAsyncContextManager[MachineContext]:
         """See runner.Houses."""
 
         @asynccontextmanager
-        async def staged() -> AsyncGenerator[MachineStage]:
+        async def staged() -> AsyncGenerator[MachineContext]:
             changed = {"drain_seconds_max": 1.0, **WRONG_OFTEN, **case.setup.settings}
             async with virtual_gateway(self._settings(changed), self._model) as gateway:
-                stage = MachineStage(gateway)
+                stage = MachineContext(gateway)
                 for name, facts in {OWN: KeyFacts(), **case.setup.keys}.items():
                     stage.make_key(name, facts)
                 if case.setup.worker == "ready":
@@ -187,5 +187,5 @@ class Machines:
         return staged()
 
 
-def _script(written: WorkerScript) -> Script:
-    return Script(written.text, written.step_ms / 1000, written.holds_after)
+def _script(written: WorkerScript) -> AnswerScript:
+    return AnswerScript(written.text, written.step_ms / 1000, written.holds_after)

@@ -8,13 +8,13 @@ import httpx
 from core.clock import monotonic, now_ms
 from tests.conformance import cases as c
 from tests.conformance.ledger import Answers, BrokenPromise, Frame
-from tests.conformance.line import Line, UpgradeRefused
+from tests.conformance.line import GatewayLine, LineRefused
 from tests.conformance.values import BadCase, Names
 
 LOOK_SECONDS = 0.1
 
 
-class Stage(Protocol):
+class CaseContext(Protocol):
     """Where one case is played: a gateway, its worker, and the case's own keys by name."""
 
     secrets: dict[str, str]
@@ -23,7 +23,7 @@ class Stage(Protocol):
 
     def connected(
         self, headers: dict[str, str], offered: list[str], answers: Answers
-    ) -> AbstractAsyncContextManager[Line]:
+    ) -> AbstractAsyncContextManager[GatewayLine]:
         """A socket that has said nothing yet. Raises UpgradeRefused."""
         ...
 
@@ -75,7 +75,7 @@ class Stage(Protocol):
 class Houses(Protocol):
     """Who builds stages."""
 
-    def stage(self, case: c.Case) -> AbstractAsyncContextManager[Stage]:
+    def stage(self, case: c.Case) -> AbstractAsyncContextManager[CaseContext]:
         """A place to play one case."""
         ...
 
@@ -97,12 +97,12 @@ async def play(case: c.Case, houses: Houses) -> None:
 class Playing:
     """One case under way."""
 
-    def __init__(self, case: c.Case, stage: Stage, names: Names, sockets: AsyncExitStack) -> None:
+    def __init__(self, case: c.Case, stage: CaseContext, names: Names, sockets: AsyncExitStack) -> None:
         self._case = case
         self._stage = stage
         self._names = names
         self._sockets = sockets
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, GatewayLine] = {}
         self._answers: Answers = {}
 
     @property
@@ -128,7 +128,7 @@ class Playing:
                 await self._expect_all(step)
             case c.Quiet():
                 await self._quiet(step)
-            case c.Read():
+            case c.ReadStep():
                 await self._read(step)
             case c.ExpectClose() | c.SkipUntilClose():
                 await self._expect_close(step)
@@ -166,7 +166,7 @@ class Playing:
             case _:
                 raise BadCase(f"a step that nobody plays: {step}")
 
-    def _line(self, step: c.Step) -> Line:
+    def _line(self, step: c.Step) -> GatewayLine:
         if step.connection not in self._lines:
             raise BadCase(f"no connection is named {step.connection!r}")
         return self._lines[step.connection]
@@ -183,7 +183,7 @@ class Playing:
             line = await self._sockets.enter_async_context(
                 self._stage.connected(headers, listed, self._answers)
             )
-        except UpgradeRefused as refused:
+        except LineRefused as refused:
             if refused.status != step.refused:
                 raise BrokenPromise(f"the upgrade was answered HTTP {refused.status}") from refused
             return
@@ -203,7 +203,7 @@ class Playing:
         for _ in range(step.times):
             await self._say(self._line(step), step.send)
 
-    async def _say(self, line: Line, written: Any) -> None:
+    async def _say(self, line: GatewayLine, written: Any) -> None:
         message = self._names.value(written)
         match message:
             case {"t": "send", "id": str(id)}:
@@ -216,7 +216,7 @@ class Playing:
 
     # Listening
 
-    async def _message(self, line: Line, seconds: float, pings: bool = False) -> Frame:
+    async def _message(self, line: GatewayLine, seconds: float, pings: bool = False) -> Frame:
         """The next message; the server's pings are passed over unless they are wanted."""
         deadline = monotonic() + seconds
         while True:
@@ -284,7 +284,7 @@ class Playing:
         if self._stage.is_exact and waited < milliseconds:
             raise BrokenPromise(f"it came after {waited:.0f} ms, before {milliseconds} ms")
 
-    async def _read(self, step: c.Read) -> None:
+    async def _read(self, step: c.ReadStep) -> None:
         """Read to the end, acknowledging as a client does."""
         line, g = self._line(step), self._names.value(step.read)
         deadline = monotonic() + step.within_ms / 1000

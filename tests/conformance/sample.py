@@ -3,7 +3,7 @@ plays all over a socket, in both encodings. Pure."""
 
 from collections.abc import Iterable, Sequence
 
-from tests.conformance.cases import Case, Connect, ExpectClose, Raw, SendRaw, SkipUntilClose
+from tests.conformance.cases import Case, Connect, ExpectClose, RawStep, SendRaw, SkipUntilClose
 
 # What the encoding itself can break; elsewhere one case a file shows that msgpack says the same.
 TWICE = ("codec", "send", "window", "resume")
@@ -55,6 +55,6 @@ def _closes(case: Case) -> set[int]:
 def _upgrades(case: Case) -> bool:
     """Whether it is about the upgrade or about a frame's kind."""
     connects = [step for step in case.steps if isinstance(step, Connect)]
-    raws: list[Raw] = [step.raw for step in case.steps if isinstance(step, SendRaw)]
+    raws: list[RawStep] = [step.raw for step in case.steps if isinstance(step, SendRaw)]
     upgrade = any(step.headers or step.subprotocol or step.refused for step in connects)
     return upgrade or any(raw.not_utf8 is not None for raw in raws)

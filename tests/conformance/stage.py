@@ -35,9 +35,9 @@ from server.conversations.store import ConversationStore
 from server.conversations.tables import MessageStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
 from tests.conformance.ledger import Answers
-from tests.conformance.line import Line, connected
+from tests.conformance.line import GatewayLine, connected
 from tests.conformance.values import BadCase
-from tests.engine.workers import Crew
+from tests.engine.workers import PoolWorkers
 from tests.server.site import Site, running_site, saying
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import wait_until
@@ -79,11 +79,11 @@ class House:
 
     site: Site
     engine: ScriptedEngine | None = None
-    shared: "Stage | None" = None
+    shared: "TenantContext | None" = None
 
 
 @dataclass
-class Stage:
+class TenantContext:
     """One case's tenant on a house."""
 
     house: House
@@ -98,7 +98,7 @@ class Stage:
 
     def connected(
         self, headers: dict[str, str], offered: list[str], answers: Answers
-    ) -> AbstractAsyncContextManager[Line]:
+    ) -> AbstractAsyncContextManager[GatewayLine]:
         """See runner.Stage."""
         return connected(self.house.site.url, headers, offered, answers)
 
@@ -235,7 +235,7 @@ class Stage:
         return bool(entries) and entries[-1].k is EntryKind.END
 
 
-class Houses:
+class StagedHouses:
     """The gateways of one run of the suite, started when the first case wants them."""
 
     def __init__(self, redis: Redis, redis_url: str, sqlite: Path) -> None:
@@ -251,7 +251,7 @@ class Houses:
         await self._stack.aclose()
 
     @asynccontextmanager
-    async def stage(self, case: Case) -> AsyncGenerator[Stage]:
+    async def stage(self, case: Case) -> AsyncGenerator[TenantContext]:
         """A place to play one case."""
         async with AsyncExitStack() as own:
             house = await self._house(case, own)
@@ -286,7 +286,7 @@ class Houses:
                 site = await parts.enter_async_context(
                     running_site(settings, database, self._redis, **changed)
                 )
-                site.crew = Crew(self._redis, site.settings, pool)
+                site.crew = PoolWorkers(self._redis, site.settings, pool)
                 house = House(site)
                 if case.setup.worker == "ready":
                     house.engine = ScriptedEngine(saying(""))
@@ -294,15 +294,15 @@ class Houses:
                 yield house
 
 
-async def _stage(house: House, case: Case) -> Stage:
+async def _stage(house: House, case: Case) -> TenantContext:
     """A tenant of the case's own, or the shared one where the case leaves no trace in it."""
     if not case.is_plain:
-        stage = Stage(house)
+        stage = TenantContext(house)
         for name, facts in {OWN: KeyFacts(), **case.setup.keys}.items():
             await stage.make_key(name, facts)
         await stage.limit(case)
         return stage
     if house.shared is None:
-        house.shared = Stage(house)
+        house.shared = TenantContext(house)
         await house.shared.make_key(OWN, KeyFacts())
     return replace(house.shared, sent=set())

@@ -17,7 +17,7 @@ from tests.conformance.cases import Case, cases_in
 from tests.conformance.ledger import BrokenPromise
 from tests.conformance.runner import play
 from tests.conformance.sample import over_a_socket
-from tests.conformance.stage import Houses
+from tests.conformance.stage import StagedHouses
 from tests.support import leaks
 
 CASES = cases_in(Path(__file__).parent / "gateway")
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 class Players:
     """Plays cases: the waiting ones in lanes beside the others, each lane on gateways of its own."""
 
-    def __init__(self, houses: Callable[[], Houses], waiting: Sequence[Case]) -> None:
+    def __init__(self, houses: Callable[[], StagedHouses], waiting: Sequence[Case]) -> None:
         self._houses = houses
         self._main = houses()
         self._outcomes = {case.id: asyncio.Future[str]() for case in waiting}
@@ -57,7 +57,7 @@ class Players:
                     self._outcomes[case.id].set_exception(error)
 
 
-async def _outcome(case: Case, houses: Houses) -> str:
+async def _outcome(case: Case, houses: StagedHouses) -> str:
     try:
         await play(case, houses)
     except BrokenPromise as broken:
@@ -73,7 +73,7 @@ async def players(
     redis = MultiplexedRedis.from_url(valkey_url)
     chosen = {item.name for item in request.session.items}
     waiting = [case for case in CASES if case.lane and any(f"[{case.id}]" in name for name in chosen)]
-    players = Players(lambda: Houses(redis, valkey_url, sqlite_template), waiting)
+    players = Players(lambda: StagedHouses(redis, valkey_url, sqlite_template), waiting)
     with request.config.stash[leaks.LEAKS].shared():
         async with aclosing(players):
             yield players

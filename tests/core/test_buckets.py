@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from core.buckets import Rate, TokenBuckets
 
 
-class Clock:
+class BucketClock:
     """Stands until it is moved."""
 
     now = 1000.0
@@ -16,7 +16,7 @@ class Clock:
 
 
 def test_what_is_saved_up_goes_at_once_and_then_so_many_a_second():
-    clock = Clock()
+    clock = BucketClock()
     buckets = TokenBuckets(Rate(2, 3), clock=clock)
     assert [buckets.take("a") for _ in range(4)] == [0, 0, 0, 500]
     assert buckets.take("b") == 0, "a name of its own"
@@ -29,7 +29,7 @@ def test_what_is_saved_up_goes_at_once_and_then_so_many_a_second():
 
 
 def test_what_costs_more_than_a_whole_bucket_waits_for_a_whole_one():
-    clock = Clock()
+    clock = BucketClock()
     buckets = TokenBuckets(Rate(10, 100), clock=clock)
     assert buckets.take("a", 1_000_000) == 0
     assert buckets.take("a", 1) == 100
@@ -43,7 +43,7 @@ def test_nothing_a_second_is_no_limit():
 
 
 def test_a_caller_of_many_names_costs_no_memory():
-    buckets = TokenBuckets(Rate(1, 1), names_max=10, clock=Clock())
+    buckets = TokenBuckets(Rate(1, 1), names_max=10, clock=BucketClock())
     for number in range(1000):
         buckets.take(f"name {number}")
     assert len(buckets) == 10
@@ -51,7 +51,7 @@ def test_a_caller_of_many_names_costs_no_memory():
 
 def test_who_was_unused_longest_is_forgotten():
     """Whoever asks on and on is not let off by a crowd of new names, nor are those of the crowd."""
-    buckets = TokenBuckets(Rate(1, 2), names_max=2, clock=Clock())
+    buckets = TokenBuckets(Rate(1, 2), names_max=2, clock=BucketClock())
     assert [buckets.take(name) for name in ("a", "b", "a", "c", "c")] == [0] * 5
     assert buckets.take("a") > 0
     assert buckets.take("c") > 0
@@ -74,7 +74,7 @@ def test_a_rate_is_by_the_second_or_the_minute():
 def test_no_more_passes_than_was_saved_and_came_in(
     per_second: float, burst: float, asked: list[tuple[float, float]]
 ):
-    clock = Clock()
+    clock = BucketClock()
     buckets = TokenBuckets(Rate(per_second, burst), clock=clock)
     began, passed = clock.now, 0.0
     for waited, cost in asked:

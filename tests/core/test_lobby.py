@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.unidentified_sockets import GRACE_SECONDS, UnprovenSockets
-from tests.core.test_buckets import Clock
+from tests.core.test_buckets import BucketClock
 
 
-class House:
+class LobbyHouse:
     """A lobby, and whom it put out."""
 
     def __init__(self, per_address_max: int, most: int) -> None:
-        self.clock = Clock()
+        self.clock = BucketClock()
         self.out: list[str] = []
         self.lobby = UnprovenSockets(per_address_max, most, self.clock)
 
@@ -24,7 +24,7 @@ class House:
 
 
 def test_the_oldest_silent_one_of_an_address_makes_room_there():
-    house = House(2, 100)
+    house = LobbyHouse(2, 100)
     assert house.enter("other", "b")
     assert house.enter("a1", "a")
     assert house.enter("a2", "a")
@@ -36,7 +36,7 @@ def test_the_oldest_silent_one_of_an_address_makes_room_there():
 
 
 def test_over_all_the_oldest_silent_one_makes_room():
-    house = House(0, 2)
+    house = LobbyHouse(0, 2)
     assert house.enter("a1", "a")
     assert house.enter("b1", None)
     assert not house.enter("c1", "c")
@@ -46,7 +46,7 @@ def test_over_all_the_oldest_silent_one_makes_room():
 
 
 def test_who_speaks_is_not_put_out_and_still_counts():
-    house = House(2, 100)
+    house = LobbyHouse(2, 100)
     house.enter("a1", "a")
     house.enter("a2", "a")
     house.lobby.spoke("a1")
@@ -69,7 +69,7 @@ def test_who_speaks_is_not_put_out_and_still_counts():
     )
 )
 def test_it_never_holds_more_than_it_may_and_forgets_who_left(steps: list[tuple[str, int, str]]):
-    house, here = House(3, 5), dict[str, str]()
+    house, here = LobbyHouse(3, 5), dict[str, str]()
     for step, number, address in steps:
         who = f"{address}{number}"
         match step:

@@ -29,7 +29,7 @@ class Collector(HTTPServer):
         self.got: list[tuple[str, dict[str, str], bytes]] = []
         got = self.got
 
-        class Handler(BaseHTTPRequestHandler):
+        class CollectorHandler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
                 got.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
@@ -38,7 +38,7 @@ class Collector(HTTPServer):
 
             def log_message(self, format: str, *args: Any) -> None: ...
 
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(("127.0.0.1", 0), CollectorHandler)
 
     @contextmanager
     def running(self) -> Generator[None]:

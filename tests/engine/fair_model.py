@@ -59,7 +59,7 @@ class Item:
 
 
 @dataclass
-class Tenant:
+class FairTenant:
     """One tenant's share, what it was charged, and what it has in flight."""
 
     terms: TenantTerms = field(default_factory=TenantTerms)
@@ -131,7 +131,7 @@ class FairModel:
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
-        self.tenants: dict[str, Tenant] = {}
+        self.tenants: dict[str, FairTenant] = {}
         self.waiting: dict[PriorityClass, dict[str, list[Item]]] = {c: {} for c in PriorityClass}
         self.blocked: dict[PriorityClass, set[str]] = {c: set() for c in PriorityClass}
         self.served: dict[PriorityClass, int] = dict.fromkeys(PriorityClass, 0)
@@ -141,9 +141,9 @@ class FairModel:
         self.unaged = 0
         self.depths: dict[tuple[str, PriorityClass], int] = {}
 
-    def tenant(self, name: str) -> Tenant:
+    def tenant(self, name: str) -> FairTenant:
         """The tenant, which is made at its first mention."""
-        return self.tenants.setdefault(name, Tenant())
+        return self.tenants.setdefault(name, FairTenant())
 
     def eligible(self, class_: PriorityClass) -> dict[str, int]:
         """Tenant -> counter."""

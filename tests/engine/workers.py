@@ -67,7 +67,7 @@ def open_answer(claim: Claim) -> ClaimedRequest:
 
 
 @dataclass
-class Crew:
+class PoolWorkers:
     """Workers of one pool and what clients would see. `as_worker`: they have a worker's own Redis user."""
 
     redis: Redis

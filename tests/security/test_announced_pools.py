@@ -92,7 +92,7 @@ async def test_a_pool_that_a_record_names_is_not_followed(
     await hub.start()
     name = RequestName(POOL, "t1", uuid7(now_ms()))
     followed = hub.join(name, object())
-    listener = Heard()
+    listener = PoolsHeard()
     followed.listeners[0] = listener
     record: Any = {
         **{"status": "moved", "dest": made_up, "class": "bulk", "worker": ""},
@@ -125,7 +125,7 @@ async def test_nobody_listens_to_a_pool_that_there_is_not(sqlite: Database, redi
         await hub.close()
 
 
-class Heard:
+class PoolsHeard:
     """A reader."""
 
     def __init__(self) -> None:

@@ -40,7 +40,7 @@ from server.reading.sources import RequestReaders
 from server.requests.cancel import CancelHandler
 from server.requests.submit import SendHandler
 from server.session.machine import Session
-from tests.engine.workers import Crew, saying
+from tests.engine.workers import PoolWorkers, saying
 from tests.security.sinks import CANARY, Sinks, spans
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
@@ -230,7 +230,7 @@ class Refusing(ScriptedEngine):
 
 async def test_an_engines_refusal_says_nothing(settings: Settings, redis: Redis, sinks: Sinks):
     """INV-15: An engine's error has the prompt in it: the log has its type and its place."""
-    crew = Crew(redis, settings)
+    crew = PoolWorkers(redis, settings)
     async with crew.worker(Refusing(saying("hi"))):
         await crew.send()
         await wait_until(lambda: any("worker.generation_refused" in line for line in sinks.lines))

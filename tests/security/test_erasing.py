@@ -44,7 +44,7 @@ OTHERS = "what-bob-said"
 
 
 @dataclass
-class Scene:
+class ErasureContext:
     """A tenant in which ada (known by her name, as users from before are) and bob used everything."""
 
     tenant: str
@@ -54,13 +54,13 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(database: Database, redis: Redis, settings: Settings) -> Scene:
+async def scene(database: Database, redis: Redis, settings: Settings) -> ErasureContext:
     """Requests, conversations of their own and in a service key's, keys, a budget, a held event."""
     _ = settings
     return await _scene(database, redis, "acme")
 
 
-async def _scene(database: Database, redis: Redis, name: str) -> Scene:
+async def _scene(database: Database, redis: Redis, name: str) -> ErasureContext:
     tenant = (await create_tenant(database, name)).tenant_id
     project = (await create_project(database, tenant, "web")).id
     async with database.transaction() as session:
@@ -72,7 +72,7 @@ async def _scene(database: Database, redis: Redis, name: str) -> Scene:
     await set_budget(database, redis, tenant, scope="user", scope_id=NAME, period="month", limit_nano=1_000)
     for user, words, count in ((NAME, WORDS, 3), (bob, OTHERS, 2)):
         await _use(database, tenant, project, user, words, count)
-    return Scene(tenant, project, NAME, secret)
+    return ErasureContext(tenant, project, NAME, secret)
 
 
 async def _use(database: Database, tenant: str, project: str, user: str, words: str, count: int) -> None:
@@ -118,7 +118,7 @@ async def whole(database: Database, tenant: str) -> list[str]:
 
 
 async def test_a_user_who_is_erased_is_nowhere_and_all_chains_are_whole(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
 ):
     """Only the audit log's rows from when ids were names still hold it, which is chained; bob keeps all."""
     caller = await authenticate_key(database, scene.secret)
@@ -147,7 +147,7 @@ async def test_a_user_who_is_erased_is_nowhere_and_all_chains_are_whole(
 
 
 async def test_another_tenants_user_of_the_same_name_keeps_everything(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
 ):
     """Ids from when they were names, and conversations that clients named, are the same in two tenants."""
     other = await _scene(database, redis, "globex")
@@ -164,7 +164,7 @@ async def test_another_tenants_user_of_the_same_name_keeps_everything(
 
 
 async def test_who_was_beside_them_keeps_labels_and_held_events(
-    database: Database, redis: Redis, scene: Scene
+    database: Database, redis: Redis, scene: ErasureContext
 ):
     """Of the same tenant; and nobody else's tenant finds a name by an id."""
     bob = await user_named(database, scene.tenant, "bob")
@@ -187,7 +187,7 @@ async def test_who_was_beside_them_keeps_labels_and_held_events(
     assert await user_names(database, other, [bob.id]) == {bob.id: bob.id}
 
 
-async def test_two_who_are_erased_stay_two(database: Database, redis: Redis, scene: Scene):
+async def test_two_who_are_erased_stay_two(database: Database, redis: Redis, scene: ErasureContext):
     """And who comes with the name of one of them is a third."""
     for name in (NAME, "bob"):
         await close_user(database, redis, scene.tenant, name)
@@ -199,7 +199,7 @@ async def test_two_who_are_erased_stay_two(database: Database, redis: Redis, sce
     assert await whole(database, scene.tenant) == []
 
 
-async def test_only_who_is_closed_can_be_erased(database: Database, scene: Scene):
+async def test_only_who_is_closed_can_be_erased(database: Database, scene: ErasureContext):
     """What is open could go on being used while it is erased."""
     with pytest.raises(Refused, match="only a closed user"):
         await erase_user(database, scene.tenant, NAME)
@@ -208,7 +208,7 @@ async def test_only_who_is_closed_can_be_erased(database: Database, scene: Scene
 
 
 async def test_a_tenant_that_is_erased_leaves_amounts_and_ids(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
 ):
     """No text, no label, no name of anybody; another tenant's stay."""
     other = await create_tenant(database, "globex")
@@ -228,7 +228,7 @@ async def test_a_tenant_that_is_erased_leaves_amounts_and_ids(
 
 
 async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
 ):
     """Keys, browsers, the webhook's secret and address, what was to be sent, and names beside people's."""
     db, tenant, word = database, scene.tenant, "left-of-acme"
@@ -266,7 +266,9 @@ async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
     assert (await list_targets(db, tenant), await list_messages(db, tenant)) == ([], [])
 
 
-async def test_an_export_has_everything_of_a_user_and_nothing_of_others(database: Database, scene: Scene):
+async def test_an_export_has_everything_of_a_user_and_nothing_of_others(
+    database: Database, scene: ErasureContext
+):
     """Texts in their own and in a service key's conversations, labels, keys, limits; no secret."""
     user = await user_named(database, scene.tenant, NAME)
     assert user is not None

@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from core.errors import StartupError
 from engine.cli import requests
-from tests.billing.cli.test_audited_commands import COMMANDS, Office, named, office
+from tests.billing.cli.test_audited_commands import COMMANDS, CommandsOffice, named, office
 from tests.security.test_hostile_names import FILLING, STAY, Typist, first
 
 __all__ = ["office"]
@@ -149,7 +149,7 @@ def about_tenants() -> set[str]:
 
 @pytest.fixture
 async def typist(
-    office: Office,
+    office: CommandsOffice,
     home: Path,
     redis: Redis,
     redis_url: str,
@@ -196,7 +196,7 @@ def test_every_word_that_names_a_thing_of_a_tenant_is_tried() -> None:
 
 
 async def test_a_name_of_another_tenants_is_refused_as_one_that_nobody_has(
-    office: Office, typist: Typist, home: Path
+    office: CommandsOffice, typist: Typist, home: Path
 ):
     """Each in one line, and nothing of either is changed."""
     file = home / "parley.db"

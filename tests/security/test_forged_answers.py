@@ -29,7 +29,7 @@ TENANT, PROJECT = "t1", "p1"
 OWN, OTHER = "default", "big"  # the pool of the worker, and the one that answers
 
 
-class Scene:
+class ForgedAnswer:
     """A turn whose request runs in pool `big`, and a worker of pool `default` that knows its id."""
 
     def __init__(self, edge: GatewayContext, worker: Any) -> None:
@@ -69,7 +69,7 @@ async def test_no_forged_text_is_recorded(
     """Neither by its recorder nor where a turn waits for it; the true answer is recorded all the same."""
     edge = make_context(settings, "gw-test", sqlite, redis)
     async with client_of(redis, redis_url, WORKER) as worker:
-        scene = Scene(edge, worker)
+        scene = ForgedAnswer(edge, worker)
         await scene.begin()
         event = {
             "no seal": msgspec.structs.replace(scene.event(OWN), seal=b""),
@@ -91,7 +91,7 @@ async def test_no_forged_text_is_recorded(
 
 async def test_what_has_ended_is_caught_up_with(sqlite: Database, redis: Redis, settings: Settings):
     """By the next turn, before the recorder comes to it."""
-    scene = Scene(make_context(settings, "gw-test", sqlite, redis), redis)
+    scene = ForgedAnswer(make_context(settings, "gw-test", sqlite, redis), redis)
     await scene.begin()
     await scene.end(redis, OWN, scene.event(OWN), "true")
     await redis.xadd(ended_stream(OWN), {ENDED_FIELD: b"nothing that can be read"})
@@ -105,7 +105,7 @@ async def test_what_a_pool_spoiled_keeps_no_other_from_forgetting(
     sqlite: Database, redis: Redis, settings: Settings
 ):
     """The other pools' parts of an answer go, and whoever erases hears that one's stays."""
-    scene = Scene(make_context(settings, "gw-test", sqlite, redis), redis)
+    scene = ForgedAnswer(make_context(settings, "gw-test", sqlite, redis), redis)
     await scene.begin()
     scene.edge.pools.serve(OTHER)
     name = f"{TENANT}:{scene.turn.request}"

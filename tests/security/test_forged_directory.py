@@ -42,7 +42,7 @@ FORGED = {
 
 
 @dataclass
-class Attack:
+class DirectoryAttack:
     """A gateway, its tenant's victim and another user, and a worker of a pool that is not the victim's."""
 
     site: Site
@@ -57,13 +57,13 @@ class Attack:
 @pytest.fixture
 async def attack(
     sqlite: Database, redis: Redis, redis_url: str, settings: Settings
-) -> AsyncGenerator[Attack]:
+) -> AsyncGenerator[DirectoryAttack]:
     """The worker has its own Redis user."""
     async with (
         running_site(settings, sqlite, redis) as site,
         client_of(redis, redis_url, WORKER, "evil") as worker,
     ):
-        yield Attack(site, worker, await site.another_key())
+        yield DirectoryAttack(site, worker, await site.another_key())
 
 
 async def answer(peer: Peer, kind: str, id: str, **fields: Any) -> dict[str, Any]:
@@ -72,14 +72,14 @@ async def answer(peer: Peer, kind: str, id: str, **fields: Any) -> dict[str, Any
     return {name: value for name, value in (await peer.hear(id=id)).items() if name != "id"}
 
 
-async def sent(attack: Attack, peer: Peer, text: str) -> str:
+async def sent(attack: DirectoryAttack, peer: Peer, text: str) -> str:
     """A send that was taken; its id."""
     id = await peer.send(text)
     assert (await peer.hear("accepted"))["id"] == id
     return id
 
 
-async def test_nobody_reads_by_a_record_that_a_worker_wrote(attack: Attack):
+async def test_nobody_reads_by_a_record_that_a_worker_wrote(attack: DirectoryAttack):
     """Neither by another's facts with the victim's seal, nor by another's whole record: it is as unknown."""
     async with attack.site.welcomed() as victim, attack.site.welcomed(attack.accomplice) as thief:
         secret, own = await sent(attack, victim, "secret"), await sent(attack, thief, "own")
@@ -100,7 +100,7 @@ async def test_nobody_reads_by_a_record_that_a_worker_wrote(attack: Attack):
             assert (await answer(other, "attach", secret, o=0))["t"] == "attached"
 
 
-async def test_nobody_is_led_to_another_pool(attack: Attack):
+async def test_nobody_is_led_to_another_pool(attack: DirectoryAttack):
     """A record with another pool in it is unknown, to its owner too."""
     async with attack.site.welcomed() as victim, attack.site.welcomed() as other:
         secret = await sent(attack, victim, "secret")
@@ -109,7 +109,7 @@ async def test_nobody_is_led_to_another_pool(attack: Attack):
         assert told == await answer(other, "attach", uuid7(now_ms()), o=0)
 
 
-async def test_who_takes_an_id_over_reads_nothing_under_it(attack: Attack, redis: Redis):
+async def test_who_takes_an_id_over_reads_nothing_under_it(attack: DirectoryAttack, redis: Redis):
     """The worker deletes the victim's record, and the other one is admitted under the id, with a good seal:
     what the pool has under it was asked for in other words."""
     async with attack.site.welcomed() as victim, attack.site.welcomed(attack.accomplice) as thief:

@@ -25,7 +25,7 @@ ORDERS = MigrationOrders(KEYRING, "parley")
 GIVEN = ORDERS.give(TENANT, "r1", "a", "b", 1, 1_000)
 
 
-class Site:
+class ForgedMovesSite:
     """Pool `a`, whose worker was taken over, pool `b`, which works, and a reaper of `a` in a gateway."""
 
     def __init__(self, redis: Redis, worker: Any) -> None:
@@ -60,15 +60,15 @@ class Site:
 
 
 @pytest.fixture
-async def site(redis: Redis, redis_url: str) -> AsyncGenerator[Site]:
+async def site(redis: Redis, redis_url: str) -> AsyncGenerator[ForgedMovesSite]:
     """Both pools have workers of one model."""
     async with client_of(redis, redis_url, WORKER, "a") as worker:
-        site = Site(redis, worker)
+        site = ForgedMovesSite(redis, worker)
         await site.b.worker("wb")
         yield site
 
 
-async def test_a_move_that_a_worker_made_up_is_not_finished(site: Site):
+async def test_a_move_that_a_worker_made_up_is_not_finished(site: ForgedMovesSite):
     """It is said once, stays in sight, and an operator's own order brings it there."""
     claim = await site.a.running(granted=10)
     await site.forge(claim)
@@ -85,7 +85,7 @@ async def test_a_move_that_a_worker_made_up_is_not_finished(site: Site):
     assert await site.arrived(claim.id)
 
 
-async def test_a_move_that_a_worker_made_up_ends_with_its_deadline(site: Site):
+async def test_a_move_that_a_worker_made_up_ends_with_its_deadline(site: ForgedMovesSite):
     """Whatever deadline the worker wrote: its reader is told, and what was held is given back."""
     claim = await site.a.running()
     deadline_ms = site.a.clock.ms + 5_000
@@ -106,7 +106,7 @@ async def test_a_move_that_a_worker_made_up_ends_with_its_deadline(site: Site):
     assert not await site.arrived(claim.id)
 
 
-async def test_a_seal_is_for_one_move_of_one_request(site: Site):
+async def test_a_seal_is_for_one_move_of_one_request(site: ForgedMovesSite):
     """What was given for another request is no order for this one."""
     claims = [await site.a.running(worker) for worker in ("w1", "w2")]
     order = site.orders.give(TENANT, claims[0].id, "a", "b", 1, now_ms())
@@ -117,7 +117,7 @@ async def test_a_seal_is_for_one_move_of_one_request(site: Site):
 
 
 @pytest.mark.parametrize("dest", ["nowhere", "a}b", "x" * 300])
-async def test_nothing_is_moved_to_where_no_pool_is(site: Site, dest: str):
+async def test_nothing_is_moved_to_where_no_pool_is(site: ForgedMovesSite, dest: str):
     """Not by a good seal either."""
     claim = await site.a.running()
     order = site.orders.give(TENANT, claim.id, "a", dest, 1, now_ms())
@@ -126,7 +126,7 @@ async def test_nothing_is_moved_to_where_no_pool_is(site: Site, dest: str):
     assert not await site.a.client.exists(f"{{p:{dest}}}req:{TENANT}:{claim.id}")
 
 
-async def test_who_has_no_secret_takes_no_turn_from_who_has(site: Site):
+async def test_who_has_no_secret_takes_no_turn_from_who_has(site: ForgedMovesSite):
     """A supervisor's reaper leaves moves alone, so that the gateways' finds them due."""
     claim = await site.a.running()
     await site.forge(claim)
@@ -135,7 +135,9 @@ async def test_who_has_no_secret_takes_no_turn_from_who_has(site: Site):
     assert (await site.a.queue.reap()).moves == [(TENANT, claim.id)]
 
 
-async def test_a_flood_of_made_up_moves_is_no_flood_of_lines(site: Site, monkeypatch: pytest.MonkeyPatch):
+async def test_a_flood_of_made_up_moves_is_no_flood_of_lines(
+    site: ForgedMovesSite, monkeypatch: pytest.MonkeyPatch
+):
     """Each is named once, and beyond some none is."""
     monkeypatch.setattr("engine.lifecycle.reaper.UNORDERED_MAX", 3)
     for _ in range(9):
@@ -148,7 +150,7 @@ async def test_a_flood_of_made_up_moves_is_no_flood_of_lines(site: Site, monkeyp
 @pytest.mark.parametrize(
     "fields", [{"hop": "x"}, {"ordered": "9" * 30}, {"dest": b"\xff"}, {"hop": -1}, {"seal": b"\0" * 99}]
 )
-async def test_an_order_that_is_none_holds_up_no_other(site: Site, fields: dict[str, Any]):
+async def test_an_order_that_is_none_holds_up_no_other(site: ForgedMovesSite, fields: dict[str, Any]):
     """The reaper lives, and the request stays."""
     claim = await site.a.running()
     await site.forge(claim, **fields)

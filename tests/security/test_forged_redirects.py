@@ -26,7 +26,7 @@ EVIL, HOME = "evil", "default"
 
 
 @dataclass
-class Attack:
+class RedirectAttack:
     """A gateway, the victim's request in the pool that is its home, and a worker of another pool."""
 
     edge: GatewayContext
@@ -56,17 +56,17 @@ class Attack:
 @pytest.fixture
 async def attack(
     sqlite: Database, redis: Redis, redis_url: str, settings: Settings
-) -> AsyncGenerator[Attack]:
+) -> AsyncGenerator[RedirectAttack]:
     """Both pools are known."""
     await announce_pool(redis, settings, EVIL)
     edge, home = make_context(settings, "gw-test", sqlite, redis), Pool(redis)
     e = request(id=uuid7(now_ms()))
     await home.queue.enqueue(e)
     async with client_of(redis, redis_url, WORKER, EVIL) as worker:
-        yield Attack(edge, home, worker, e.id, e.body_hash)
+        yield RedirectAttack(edge, home, worker, e.id, e.body_hash)
 
 
-class Heard:
+class RedirectsHeard:
     """A reader."""
 
     lost = False
@@ -84,9 +84,9 @@ def cancels_of(edge: GatewayContext) -> CancelHandler:
     return CancelHandler(edge.quota, edge.pools, edge.conversations)
 
 
-async def led(attack: Attack) -> list[bool]:
+async def led(attack: RedirectAttack) -> list[bool]:
     """Whether a reader, one who attaches and one who cancels get from the worker's pool to the request."""
-    hub, name, heard = subscriptions_of(attack.edge), RequestName(EVIL, TENANT, attack.id), Heard()
+    hub, name, heard = subscriptions_of(attack.edge), RequestName(EVIL, TENANT, attack.id), RedirectsHeard()
     await hub.start()
     followed = hub.join(name, heard)
     followed.listeners[heard] = heard
@@ -101,7 +101,7 @@ async def led(attack: Attack) -> list[bool]:
     return [followed.name.pool == HOME, opened is not None, cancelled is not None]
 
 
-async def test_nobody_is_led_to_a_request_by_a_move_that_a_worker_made_up(attack: Attack):
+async def test_nobody_is_led_to_a_request_by_a_move_that_a_worker_made_up(attack: RedirectAttack):
     """Neither who reads there, nor who attaches or cancels; by an operator's order they are."""
     await attack.write(status="moved", dest=HOME, hop=1)
     assert await led(attack) == [False, False, False]
@@ -110,7 +110,7 @@ async def test_nobody_is_led_to_a_request_by_a_move_that_a_worker_made_up(attack
     assert await led(attack) == [True, True, True]
 
 
-async def test_a_cancel_is_for_what_was_asked_for(attack: Attack):
+async def test_a_cancel_is_for_what_was_asked_for(attack: RedirectAttack):
     """Who was admitted under the id of another's request ends another one by it."""
     assert await cancels_of(attack.edge).cancel_placed(HOME, TENANT, attack.id, "another body") is None
     view = await attack.home.queue.view(TENANT, attack.id)

@@ -150,7 +150,7 @@ async def test_a_shape_that_is_none_is_tried_by_nobody(redis: Redis, settings: S
     client: Any = redis
     tried = list[str]()
 
-    class Trier:
+    class FailingTrier:
         async def problem(self, packed: str) -> str:
             tried.append(packed)
             if packed == "strange":
@@ -165,7 +165,7 @@ async def test_a_shape_that_is_none_is_tried_by_nobody(redis: Redis, settings: S
         return await client.get(redis_keys.verdict(settings.pool, "n3")) is not None
 
     with capture_logs() as lines:
-        await all_live([TrialDesk(settings, redis).serve(Trier(), "f")], good)
+        await all_live([TrialDesk(settings, redis).serve(FailingTrier(), "f")], good)
     assert "good" in tried
     assert not await client.exists(redis_keys.trial(settings.pool, "t", "n1"))
     assert {"trials.format_unreadable", "trials.trial_failed"} <= {line["event"] for line in lines}

@@ -23,7 +23,7 @@ from core.database import Database
 from core.settings import Settings
 from engine.cli import requests, workers
 from server.conversations.tables import Conversation, Message
-from tests.billing.cli.test_audited_commands import COMMANDS, READS, READS_TEXT, Office, office
+from tests.billing.cli.test_audited_commands import COMMANDS, READS, READS_TEXT, CommandsOffice, office
 from tests.engine.builders import Pool, append_to, request
 
 __all__ = ["office"]
@@ -216,7 +216,7 @@ class Typist:
 
 
 @pytest.fixture
-def spoiled(office: Office, home: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+def spoiled(office: CommandsOffice, home: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The database file of an installation in which every name is hostile."""
     for line in FILLING:
         result = office.run(line.format(**office.facts))

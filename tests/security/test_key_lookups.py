@@ -11,7 +11,7 @@ from core.database import Database
 from tests.server.http_site import HttpSite
 
 
-class Counted:
+class CountedLookups:
     """What one look-up does: statements, digests and comparisons, in order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ async def test_an_unknown_prefix_does_the_work_of_a_wrong_secret(
     site: HttpSite, monkeypatch: pytest.MonkeyPatch
 ):
     """One statement, one digest, one comparison of equal length, whatever is wrong."""
-    counted = Counted(monkeypatch)
+    counted = CountedLookups(monkeypatch)
     prefix = site.key.split("_")[1]
     assert await authenticate_key(site.edge.db, site.key) is not None
     right = counted.take()

@@ -17,7 +17,7 @@ from core.secret_files import secret_names
 from core.settings import Settings
 from engine.models.known import record_of
 from tests.engine.node.test_supervisor import crew, supervised  # noqa: F401 # pyright: ignore[reportUnusedImport]
-from tests.engine.workers import Crew
+from tests.engine.workers import PoolWorkers
 from tests.support.patience import finished
 
 CANARY = "canary-Zq7x"
@@ -100,7 +100,7 @@ def test_an_engine_finds_no_secret(home: Path):
 
 
 async def test_what_a_supervisor_starts(
-    crew: Crew,  # noqa: F811
+    crew: PoolWorkers,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
     redis: Redis,
 ):

@@ -14,7 +14,7 @@ from billing.tables.ledger import LedgerTxn
 from billing.tables.wallets import Wallet, WalletGrant, WalletOwed
 from core.errors import StartupError
 from tests.billing.acme import COMMANDS, Acme
-from tests.billing.quota.test_quota_books import Books
+from tests.billing.quota.test_quota_books import QuotaLedger
 
 OF = ("--tenant", "acme")
 WHY = ("--key", "k2", "--reason", "r", "--yes")
@@ -85,7 +85,7 @@ def acme(home: Path, redis_url: str, sqlite_template: Path, monkeypatch: pytest.
 def state(acme: Acme) -> Any:
     """All money there is."""
 
-    async def look(books: Books) -> list[Any]:
+    async def look(books: QuotaLedger) -> list[Any]:
         tables: tuple[Any, ...] = (LedgerTxn, Wallet, WalletGrant, WalletOwed, Proposal)
         async with books.db.session() as session:
             return [row.model_dump() for table in tables for row in (await session.exec(select(table))).all()]

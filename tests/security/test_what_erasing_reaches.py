@@ -35,14 +35,14 @@ from server.conversations import erasure
 from server.conversations.erasure import erase_texts
 from server.conversations.store import ConversationStore, Turn
 from tests.billing.events import an_event
-from tests.security.test_erasing import NAME, WORDS, Scene, scene, whole
+from tests.security.test_erasing import NAME, WORDS, ErasureContext, scene, whole
 from tests.support.tables import tables_with
 
 __all__ = ["scene"]
 
 
 async def test_what_was_held_back_hides_no_words(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
 ):
     """A request that was never billed stands in no row of usage: its messages, in a conversation that a
     service key keeps, are told and erased all the same."""
@@ -66,7 +66,9 @@ async def test_what_was_held_back_hides_no_words(
     assert await tables_with(database, "held-label") == set()
 
 
-async def test_the_name_of_a_key_goes_with_who_had_it(database: Database, redis: Redis, scene: Scene):
+async def test_the_name_of_a_key_goes_with_who_had_it(
+    database: Database, redis: Redis, scene: ErasureContext
+):
     """People call keys by whose they are; the audit log keeps it chained, and does not show it."""
     await create_key(database, scene.tenant, scene.project, user=NAME, name="lovelaces-laptop")
     await create_key(database, scene.tenant, scene.project, user="bob", name="bobs-laptop")
@@ -85,7 +87,7 @@ async def test_texts_that_stay_end_the_erasing(
     database: Database,
     redis: Redis,
     settings: Settings,
-    scene: Scene,
+    scene: ErasureContext,
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Where another process has a conversation all the time, nobody is told that it is gone."""
@@ -104,7 +106,7 @@ async def test_who_writes_while_they_are_erased_leaves_nothing(
     database: Database,
     redis: Redis,
     settings: Settings,
-    scene: Scene,
+    scene: ErasureContext,
     monkeypatch: pytest.MonkeyPatch,
 ):
     """A gateway that has not heard yet that they are closed may store one more turn."""
@@ -125,7 +127,9 @@ async def test_who_writes_while_they_are_erased_leaves_nothing(
     assert await tables_with(database, WORDS) == set()
 
 
-async def test_erasing_a_tenant_takes_no_longer_by_each_user(database: Database, redis: Redis, scene: Scene):
+async def test_erasing_a_tenant_takes_no_longer_by_each_user(
+    database: Database, redis: Redis, scene: ErasureContext
+):
     """A tenant makes as many users as it likes: were each a look through all its usage, in one transaction,
     it could never be erased, and on SQLite nobody else would write meanwhile."""
 
@@ -150,7 +154,7 @@ async def test_erasing_a_tenant_takes_no_longer_by_each_user(database: Database,
     assert {user.closed_ms is None for user in await list_users(database, many)} == {False}
 
 
-async def test_no_name_stands_in_the_way_of_erasing(database: Database, redis: Redis, scene: Scene):
+async def test_no_name_stands_in_the_way_of_erasing(database: Database, redis: Redis, scene: ErasureContext):
     """Tenants', projects' and cost centers' names are unique: one may be called as another is when erased."""
     other = await create_tenant(database, f"erased {scene.tenant[-12:]}")
     await create_project(database, scene.tenant, scene.project)
@@ -180,7 +184,7 @@ async def test_who_is_called_as_anothers_id_is_not_taken_for_it(database: Databa
 
 
 async def test_redis_forgets_who_was_known_by_name(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
 ):
     """Of users from before there were ids: what is counted for ever is counted under their name."""
     window = PeriodWindow(FIRST_MS, LAST_MS)
@@ -211,7 +215,7 @@ async def late_events(database: Database, tenant: str, user: str) -> None:
 
 @pytest.mark.parametrize("name", [NAME, "bob"])
 async def test_what_comes_late_brings_no_words_back(
-    database: Database, redis: Redis, settings: Settings, scene: Scene, name: str
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext, name: str
 ):
     """Of who had a name for an id, and of who had not: booked without labels and name; others keep theirs."""
     await erase_conversations(database, redis, settings, scene)
@@ -236,7 +240,9 @@ async def test_what_comes_late_brings_no_words_back(
     assert await tables_with(database, "late-label") == {"usage_event", "usage_quarantine"}
 
 
-async def erase_conversations(database: Database, redis: Redis, settings: Settings, scene: Scene) -> None:
+async def erase_conversations(
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
+) -> None:
     """The texts of all of them, which are not of the books."""
     await erase_texts(database, redis, settings, scene.tenant, None)
 
@@ -249,7 +255,7 @@ async def where_ada_is(database: Database) -> set[str]:
 
 
 async def test_what_comes_late_of_an_erased_tenant_says_no_words(
-    database: Database, redis: Redis, settings: Settings, scene: Scene
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
 ):
     """Of users it had, by the names that were their ids, and of its own labels."""
     await erase_conversations(database, redis, settings, scene)

@@ -152,7 +152,7 @@ class Queue:
         self._world.did.append(("expire", self.pool, tenant, request, seconds))
 
 
-class Log:
+class PoolWordsLog:
     """As engine's reader."""
 
     def __init__(self, world: Any, pool: str) -> None:

@@ -33,7 +33,7 @@ from engine.models.registry import save
 from server.main import serve
 from tests.engine.builders import FINGERPRINT
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
-from tests.engine.workers import Crew
+from tests.engine.workers import PoolWorkers
 from tests.support.patience import patience, wait_until
 from tests.support.ports import free_ports
 from tests.support.users import assert_nothing_refused, make_user, url_of
@@ -85,7 +85,7 @@ class Site:
     project: str
     key_id: str
     key: str
-    crew: Crew
+    crew: PoolWorkers
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -205,7 +205,7 @@ async def running_site(
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)
-    crew = Crew(redis, settings, as_worker=True)
+    crew = PoolWorkers(redis, settings, as_worker=True)
     site = Site(settings, database, redis, tenant.tenant_id, project.id, row.id, secret, crew)
     user = await make_user(redis, GATEWAY)
     own = settings.model_copy(update={"redis_url": SecretStr(url_of(settings.redis_endpoint, user))})

@@ -46,7 +46,7 @@ def test_the_longest_group_starts_first() -> None:
     assert started_first(groups, seconds) == [ENGINE, BROWSER, "b", "a", "new", "newer"]
 
 
-class Item:
+class GroupItem:
     """Of a test, what its turn depends on."""
 
     def __init__(self, name: str, *marks: str) -> None:
@@ -61,13 +61,13 @@ class Item:
 def test_what_ends_a_shared_thing_comes_after_who_shares_it() -> None:
     """Its module's at the module's end, where its fixtures still are; the platform's at the end of all."""
     items: Any = [
-        Item("a1", "platform", "last"),
-        Item("b1", "last"),
-        Item("b2"),
-        Item("c1", "platform"),
-        Item("b3"),
-        Item("d1"),
-        Item("e1", "last"),
+        GroupItem("a1", "platform", "last"),
+        GroupItem("b1", "last"),
+        GroupItem("b2"),
+        GroupItem("c1", "platform"),
+        GroupItem("b3"),
+        GroupItem("d1"),
+        GroupItem("e1", "last"),
     ]
     pytest_collection_modifyitems(items)
     assert [item.name for item in items] == ["b2", "b3", "b1", "d1", "e1", "c1", "a1"]

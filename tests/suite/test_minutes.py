@@ -87,7 +87,7 @@ def test_no_renewal_raises_the_sum_over_the_limit() -> None:
     assert total(renewed(over, lines(b=40.0), {"a", "b"})) == CPU_SECONDS_MAX + 40
 
 
-class Begun(Minutes):
+class StartedRun(Minutes):
     """Which lines it began."""
 
     def begin(self, line: str) -> str:
@@ -106,7 +106,7 @@ def around(wrapper: Any) -> None:
 def test_a_file_lasts_from_its_first_test_to_its_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """What happens between two files, and after the last, is nobody's."""
     monkeypatch.setattr(plugin, "tree_cpu_seconds", lambda _: 0.0)  # pyright: ignore[reportUnknownLambdaType]
-    minutes = Begun()
+    minutes = StartedRun()
     items: list[Any] = [SimpleNamespace(nodeid=name) for name in ("a::1", "a::2", "b::1", "a::3")]
     for item, following in zip(items, [*items[1:], None], strict=True):
         around(minutes.pytest_runtest_protocol(item, following))
@@ -116,7 +116,7 @@ def test_a_file_lasts_from_its_first_test_to_its_last(monkeypatch: pytest.Monkey
 def test_a_fixture_of_the_session_is_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the file goes on that needed it first; what a module makes is the file's."""
     monkeypatch.setattr(plugin, "tree_cpu_seconds", lambda _: 0.0)  # pyright: ignore[reportUnknownLambdaType]
-    minutes = Begun()
+    minutes = StartedRun()
     minutes.begin("a")
     for scope in ("session", "module"):
         around(minutes.pytest_fixture_setup(SimpleNamespace(scope=scope, argname=f"of_{scope}")))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts import whole_runs
-from scripts.whole_runs import Memory, Run, busy, one
+from scripts.whole_runs import Memory, WholeRun, busy, one
 
 
 @pytest.mark.parametrize(("asserted", "code", "verdict"), [("True", 0, "green"), ("False", 1, "RED")])
@@ -28,10 +28,10 @@ def test_a_run_says_what_it_took(
 def test_what_failed_is_named():
     """By test, and where pytest itself ended early by its code."""
     assert (
-        Run(7, 1, 6580, ["t.py::a"], 626.0, 1019.4).shown
+        WholeRun(7, 1, 6580, ["t.py::a"], 626.0, 1019.4).shown
         == "     7   6,580   10:26    1,019 s  RED   t.py::a"
     )
-    assert Run(7, 4, 0, [], 1.0, 0.0).shown.endswith("RED   exit code 4")
+    assert WholeRun(7, 4, 0, [], 1.0, 0.0).shown.endswith("RED   exit code 4")
 
 
 def test_runs_have_seeds_of_their_own_and_one_red_makes_the_whole_red(
@@ -40,9 +40,9 @@ def test_runs_have_seeds_of_their_own_and_one_red_makes_the_whole_red(
     """One after another in this tree."""
     seen: list[tuple[Path, int, list[str]]] = []
 
-    def ran(place: Path, seed: int, options: list[str]) -> Run:
+    def ran(place: Path, seed: int, options: list[str]) -> WholeRun:
         seen.append((place, seed, options))
-        return Run(seed, int(seed == 4), 9, [], 1.0, 1.0)
+        return WholeRun(seed, int(seed == 4), 9, [], 1.0, 1.0)
 
     monkeypatch.setattr(whole_runs, "one", ran)
     assert whole_runs.main(["--times", "2", "--seed", "2", "--json"]) == 0

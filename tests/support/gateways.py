@@ -29,7 +29,7 @@ from engine.backends.scripted import ScriptedEngine, seeded
 from engine.lifecycle.reaper import Reaper
 from engine.models.registry import save
 from tests.engine.builders import FINGERPRINT
-from tests.engine.workers import Crew
+from tests.engine.workers import PoolWorkers
 from tests.server.site import CONTEXT, Site, tiny_model
 from tests.support.patience import START_SECONDS, wait_until
 from tests.support.ports import free_ports
@@ -147,7 +147,7 @@ async def running_gateways(
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)
-    crew = Crew(redis, settings)
+    crew = PoolWorkers(redis, settings)
     fleet = GatewayFleet(Site(settings, database, redis, tenant.tenant_id, project.id, row.id, secret, crew))
     reaper = Reaper(crew.queue, Quota(redis, settings), settings.reap_interval_ms)
     reaping = asyncio.create_task(reaper.run())

@@ -21,7 +21,7 @@ from core.settings import Settings
 from engine.node.reports import NodeReport, PoolNodes, ReadyTime, WorkerOrderKind, WorkerProcessState
 from server.connection.connection_limit import ConnectionLimit
 from server.connection.session_store import SessionStore
-from tests.billing.limited import NOW, Tenant, a_budget, a_rate, places
+from tests.billing.limited import NOW, LimitedTenant, a_budget, a_rate, places
 from tests.engine.builders import Pool
 from tests.support.cluster import SLOTS
 
@@ -44,7 +44,7 @@ def tenant_on(node: int) -> str:
 async def a_tenants_day(redis: Any, settings: Settings, tenant: str) -> None:
     """Everything that a tenant's slot is asked of limits and money."""
     quota, counts = Quota(redis, settings), MoneyCounts(redis)
-    builder = Tenant(redis, settings)
+    builder = LimitedTenant(redis, settings)
     seeds = [(limit, 7, 0) for limit in LIMITS.money]
     assert await counts.put(tenant, seeds, anew=False)
     for id in "abc":

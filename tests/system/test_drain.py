@@ -18,7 +18,7 @@ from tests.support.gateways import Gateway, GatewayFleet, LetterEngine, running_
 from tests.support.patience import HANG_SECONDS, PROMPT_SECONDS, LivedTime, soon, wait_until
 from tests.system.conftest import SLOTS
 from tests.system.test_gateway_death import balanced, check_exactly_once, clients_of, finish, start
-from tests.system.wire import Frame, Wire, wired
+from tests.system.wire import Frame, SystemSocket, wired
 
 DRAIN_SECONDS, LONG_DRAIN_SECONDS = 3.0, 8.0
 EARLY_SECONDS = 0.2  # what a signal and a frame are under way, and clocks differ
@@ -171,7 +171,7 @@ async def readiness_is(gateway: Gateway, status: int) -> bool:
     return await gateway.readiness() == status
 
 
-async def until_told(wire: Wire, lived: LivedTime) -> Frame:
+async def until_told(wire: SystemSocket, lived: LivedTime) -> Frame:
     """The go_away, with when it came in `lived` and `wall` seconds."""
     while True:
         frame = await wire.hear()
@@ -179,7 +179,7 @@ async def until_told(wire: Wire, lived: LivedTime) -> Frame:
             return frame | {"lived": lived.seconds, "wall": lived.wall_seconds}
 
 
-async def until_closed(wire: Wire, lived: LivedTime) -> tuple[Frame, int]:
+async def until_closed(wire: SystemSocket, lived: LivedTime) -> tuple[Frame, int]:
     """The go_away with when it came, and the close code. What else comes is applied."""
     away: Frame = {}
     try:

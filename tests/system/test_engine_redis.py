@@ -19,7 +19,7 @@ from billing import usage
 from core.embedded import EmbeddedValkey, ensure_home
 from core.redis import connect, is_refusing_everybody
 from engine.backends.scripted import ScriptedEngine
-from tests.engine.workers import Crew, saying
+from tests.engine.workers import PoolWorkers, saying
 from tests.support.home import settings_in
 from tests.support.patience import FLOOD_SECONDS, pause, wait_until
 
@@ -27,7 +27,7 @@ TEXT = "Nobody notices. " * 12
 LINES_MAX = 16
 
 
-class Ground:
+class EngineRedis:
     """A Valkey of its own that writes an append-only file, and workers on it."""
 
     def __init__(self, home: Path) -> None:
@@ -43,9 +43,9 @@ class Ground:
         return self.valkey.process.pid
 
     @property
-    def crew(self) -> Crew:
+    def crew(self) -> PoolWorkers:
         """Workers of its pool."""
-        return Crew(self.redis, self.settings)
+        return PoolWorkers(self.redis, self.settings)
 
     async def kill(self) -> None:
         """SIGKILL the server."""
@@ -66,9 +66,9 @@ class Ground:
 
 
 @pytest.fixture
-async def ground(home: Path) -> AsyncGenerator[Ground]:
+async def ground(home: Path) -> AsyncGenerator[EngineRedis]:
     """With its server running."""
-    made = Ground(home)
+    made = EngineRedis(home)
     await made.valkey.start()
     made.redis = connect(made.settings)
     assert isinstance(made.redis, Redis)
@@ -77,7 +77,7 @@ async def ground(home: Path) -> AsyncGenerator[Ground]:
     await made.valkey.stop()
 
 
-async def test_a_redis_that_is_away_is_waited_for_quietly(ground: Ground):
+async def test_a_redis_that_is_away_is_waited_for_quietly(ground: EngineRedis):
     """Next to no CPU, a few lines of log; then every answer goes on to its exact end."""
     crew = ground.crew
     async with crew.worker(ScriptedEngine(saying(TEXT), step_seconds=0.02)) as worker:
@@ -100,7 +100,7 @@ async def test_a_redis_that_is_away_is_waited_for_quietly(ground: Ground):
     assert await ground.ends() == sorted(ids)
 
 
-async def test_a_redis_that_forgot_everything_gets_its_workers_back(ground: Ground):
+async def test_a_redis_that_forgot_everything_gets_its_workers_back(ground: EngineRedis):
     """They drop what nobody knows any more, register again under their name, and serve what comes."""
     crew = ground.crew
     engine = ScriptedEngine(saying("x" * 5_000), step_seconds=0.02)
@@ -125,7 +125,7 @@ async def test_a_redis_that_forgot_everything_gets_its_workers_back(ground: Grou
     assert await ground.ends() == [new]
 
 
-async def test_a_full_disk_is_waited_out(ground: Ground):
+async def test_a_full_disk_is_waited_out(ground: EngineRedis):
     """New work is refused with the server's own word; what was accepted goes on where it stood, and ends
     once."""
     crew = ground.crew

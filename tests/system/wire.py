@@ -27,7 +27,7 @@ class Reading:
 
 
 @dataclass
-class Wire:
+class SystemSocket:
     """One connection after `welcome`."""
 
     socket: ClientConnection
@@ -92,11 +92,11 @@ class Wire:
 
 
 @asynccontextmanager
-async def wired(url: str, key: str, **hello: Any) -> AsyncGenerator[Wire]:
+async def wired(url: str, key: str, **hello: Any) -> AsyncGenerator[SystemSocket]:
     """A connection to `url` (http://…) that has been welcomed."""
     address = url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
     async with connect(address, subprotocols=["parley.v1.json"]) as socket:  # pyright: ignore[reportArgumentType]
         await socket.send(json.dumps({"t": "hello", "v": 1, "token": key, **hello}))
         welcome: Frame = json.loads(await socket.recv())
         assert welcome["t"] == "welcome", welcome
-        yield Wire(socket, welcome)
+        yield SystemSocket(socket, welcome)

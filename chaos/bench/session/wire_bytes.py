@@ -31,7 +31,7 @@ REQUESTS_PER_SOCKET = 10
 
 
 @dataclass(frozen=True)
-class Case:
+class WireCase:
     """One way to read at one pace."""
 
     rate: int
@@ -57,7 +57,7 @@ class Weighed:
         """One delta."""
         self.deltas += 1
 
-    def figures(self, case: Case) -> list[Figure]:
+    def figures(self, case: WireCase) -> list[Figure]:
         """Of one way to read."""
         most = TARGETS[case.rate, case.subprotocol]
         return [
@@ -89,7 +89,7 @@ async def _measure(seconds: float, firsts: int) -> list[Figure]:
         feeder = await Feeder.start(site, max(SOCKETS, firsts))
         for rate, subprotocol in TARGETS:
             for batch in (False, True):
-                case = Case(rate, subprotocol, batch)
+                case = WireCase(rate, subprotocol, batch)
                 progress(case.name)
                 figures += (await _weigh(site, gateway, feeder, case, seconds)).figures(case)
         for batch in (False, True):
@@ -106,7 +106,7 @@ def _terms(subprotocol: str, batch: bool) -> ReaderOptions:
 
 
 async def _weigh(
-    site: SessionTestbed, gateway: RunningProcess, feeder: Feeder, case: Case, seconds: float
+    site: SessionTestbed, gateway: RunningProcess, feeder: Feeder, case: WireCase, seconds: float
 ) -> Weighed:
     """One answer on each of a few sockets, from its acceptance to its end."""
     found = Weighed()

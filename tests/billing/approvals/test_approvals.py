@@ -26,7 +26,7 @@ from core.signed_text import Keyring
 from tests.billing.acme import COMMANDS, Acme
 from tests.billing.cli.test_commands import rows
 from tests.billing.ledger.test_ledger import read
-from tests.billing.quota.test_quota_books import COST, Books
+from tests.billing.quota.test_quota_books import COST, QuotaLedger
 from tests.support.home import settings_in
 
 OF = ("--tenant", "acme")
@@ -39,7 +39,7 @@ CODE = re.compile(r"^    ([A-Z2-7-]{32})$", re.MULTILINE)
 
 
 @dataclass
-class Office:
+class ApprovalsOffice:
     """acme with 300 USD, a mail server that keeps what it gets, and a second person."""
 
     acme: Acme
@@ -86,7 +86,7 @@ class Office:
     def row(self, id: str) -> Proposal:
         """What is kept of a proposal."""
 
-        async def look(books: Books) -> list[Proposal]:
+        async def look(books: QuotaLedger) -> list[Proposal]:
             return await read(books.db, Proposal, books.tenant)
 
         (found,) = [row for row in self.acme.does(look) if row.id == id]
@@ -100,7 +100,7 @@ class Office:
     def sql(self, statement: str, **values: object) -> None:
         """Somebody who writes the database."""
 
-        async def write(books: Books) -> None:
+        async def write(books: QuotaLedger) -> None:
             async with books.db.engine.begin() as connection:
                 await connection.execute(text(statement), values)
 
@@ -108,11 +108,13 @@ class Office:
 
 
 @pytest.fixture
-def office(home: Path, redis_url: str, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch) -> Office:
+def office(
+    home: Path, redis_url: str, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch
+) -> ApprovalsOffice:
     """On a SQLite and an empty Redis of its own."""
     monkeypatch.setitem(COMMANDS, "approvals", approvals_command)
     monkeypatch.setitem(COMMANDS, "audit", audit_command)
-    made = Office(Acme(home, redis_url, sqlite_template))
+    made = ApprovalsOffice(Acme(home, redis_url, sqlite_template))
 
     async def send(_: object, address: str, subject: str, body: str, message_id: str) -> None:
         assert "\n" not in subject
@@ -123,7 +125,7 @@ def office(home: Path, redis_url: str, sqlite_template: Path, monkeypatch: pytes
     return made
 
 
-def test_a_move_above_the_limit_takes_two(office: Office) -> None:
+def test_a_move_above_the_limit_takes_two(office: ApprovalsOffice) -> None:
     """Nothing moves until the code is typed; then the wallet is lower at once, and the audit log has two
     authors. The code is good once."""
     id, code = office.proposed(*MUCH)
@@ -151,7 +153,7 @@ def test_a_move_above_the_limit_takes_two(office: Office) -> None:
     assert rows(office.types("approvals", "list", "--all", "--json"))[0]["state"] == "booked"
 
 
-def test_every_kind_of_move_can_be_proposed(office: Office) -> None:
+def test_every_kind_of_move_can_be_proposed(office: ApprovalsOffice) -> None:
     """And does what it would have done."""
     office.acme.spends("a")
     limits = {"correction_cents_max": "0", "correction_unasked_cents_max": "0"}
@@ -181,7 +183,7 @@ def test_every_kind_of_move_can_be_proposed(office: Office) -> None:
     office.acme.agrees()
 
 
-def test_without_a_second_person_it_is_refused(office: Office) -> None:
+def test_without_a_second_person_it_is_refused(office: ApprovalsOffice) -> None:
     """And says what to set. A grant is one person's then, as it was."""
     office.settings = {}
     office.refused("PARLEY_SECOND_PERSON", "wallets", *MUCH)
@@ -189,7 +191,7 @@ def test_without_a_second_person_it_is_refused(office: Office) -> None:
     assert office.left() == 401 * 10**9
 
 
-def test_a_code_is_of_its_own_proposal_only(office: Office) -> None:
+def test_a_code_is_of_its_own_proposal_only(office: ApprovalsOffice) -> None:
     """Not of another one, nor of this one after somebody changed it."""
     first, code = office.proposed(*MUCH)
     second, _ = office.proposed(*MUCH[:-3], "--reason", "other", "--yes")
@@ -208,7 +210,7 @@ def test_a_code_is_of_its_own_proposal_only(office: Office) -> None:
     assert office.types(*office.approve(first, code)).exit_code == 0
 
 
-def test_wrong_codes_are_bounded(office: Office) -> None:
+def test_wrong_codes_are_bounded(office: ApprovalsOffice) -> None:
     """After five the right one is wrong too."""
     id, code = office.proposed(*MUCH)
     for wrong in ("", "x", code[:-1], new_code()):
@@ -220,7 +222,7 @@ def test_wrong_codes_are_bounded(office: Office) -> None:
     assert office.failures() == [{"why": "5 codes were wrong"}]
 
 
-def test_a_code_ends_after_half_an_hour(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_code_ends_after_half_an_hour(office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the millisecond."""
     id, code = office.proposed(*MUCH)
     row = office.row(id)
@@ -232,7 +234,7 @@ def test_a_code_ends_after_half_an_hour(office: Office, monkeypatch: pytest.Monk
     assert office.types(*office.approve(id, code)).exit_code == 0
 
 
-def test_what_is_no_longer_as_it_was_proposed_is_not_booked(office: Office) -> None:
+def test_what_is_no_longer_as_it_was_proposed_is_not_booked(office: ApprovalsOffice) -> None:
     """The money is gone, the correction is another one, it was done before: looked at again, and over."""
     gone, first = office.proposed(*MUCH)
     again, second = office.proposed(*MUCH)
@@ -251,7 +253,9 @@ def test_what_is_no_longer_as_it_was_proposed_is_not_booked(office: Office) -> N
     office.refused("propose it again", *office.approve(id, code))
 
 
-def test_what_may_be_booked_is_not_said_to_be_not(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_may_be_booked_is_not_said_to_be_not(
+    office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Redis goes away behind the books: the proposal is over, says so, and proposing again moves nothing."""
     id, code = office.proposed(*MUCH)
 
@@ -270,7 +274,7 @@ def test_what_may_be_booked_is_not_said_to_be_not(office: Office, monkeypatch: p
     assert len(office.mails) == 1
 
 
-def test_a_proposal_that_is_rejected_is_over(office: Office) -> None:
+def test_a_proposal_that_is_rejected_is_over(office: ApprovalsOffice) -> None:
     """By anybody, with a reason."""
     id, code = office.proposed(*MUCH)
     office.refused("reason: expected a name", "approvals", "reject", id, "--reason", " ")
@@ -280,7 +284,7 @@ def test_a_proposal_that_is_rejected_is_over(office: Office) -> None:
     assert rows(office.types("audit", "list", *OF, "--json"))[0]["action"] == "proposal.reject"
 
 
-def test_nobody_is_his_own_second_person(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_is_his_own_second_person(office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does what cannot be sent wait for a code that nobody has."""
     with monkeypatch.context() as patched:
         patched.setattr(proposals, "current_author", lambda: Author(f"Second {SECOND.upper()}", "command"))
@@ -308,13 +312,13 @@ def test_nobody_is_his_own_second_person(office: Office, monkeypatch: pytest.Mon
         ({"second_person": "http://example.com/hook", "second_person_secret": "x" * 16}, "https://"),
     ],
 )
-def test_a_second_person_can_be_reached(office: Office, settings: dict[str, str], says: str) -> None:
+def test_a_second_person_can_be_reached(office: ApprovalsOffice, settings: dict[str, str], says: str) -> None:
     """Else nothing is proposed."""
     office.refused(says, "wallets", *MUCH, **settings)
     assert rows(office.types("approvals", "list", "--all", "--json")) == []
 
 
-def test_a_webhook_gets_the_code_signed(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_webhook_gets_the_code_signed(office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same facts as in a mail."""
     sent: list[Any] = []
 
@@ -356,14 +360,14 @@ async def test_a_code_goes_by_the_installations_mail_server(home: Path) -> None:
     assert "a void of $1.00, tenant acme" in mail
 
 
-def test_a_dry_run_and_what_nobody_meant_propose_nothing(office: Office) -> None:
+def test_a_dry_run_and_what_nobody_meant_propose_nothing(office: ApprovalsOffice) -> None:
     """No mail goes out."""
     assert office.types("wallets", *MUCH, "--dry-run").exit_code == 0
     office.refused("say --yes", "wallets", *MUCH[:-1])
     assert office.mails == []
 
 
-def test_what_is_no_id_of_a_proposal_is_refused(office: Office) -> None:
+def test_what_is_no_id_of_a_proposal_is_refused(office: ApprovalsOffice) -> None:
     """As one that nobody has."""
     office.refused("give --code", "approvals", "approve", "x")
     for id in ("x", "*", "' OR 1=1", "\x1b[2J", "٣"):

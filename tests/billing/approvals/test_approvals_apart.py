@@ -24,7 +24,7 @@ from billing.ledger.grant_spending import GrantKind
 from billing.wallets.undo import Undo, UndoKind
 from core.actor import Author, current_author
 from core.database import Database
-from tests.billing.approvals.test_approvals import MUCH, OF, Office, office
+from tests.billing.approvals.test_approvals import MUCH, OF, ApprovalsOffice, office
 from tests.billing.cli.test_commands import rows
 
 __all__ = ["office"]
@@ -32,7 +32,7 @@ __all__ = ["office"]
 
 @pytest.mark.parametrize("after", [False, True])
 def test_what_was_cut_off_is_booked_by_the_same_code(
-    office: Office, monkeypatch: pytest.MonkeyPatch, after: bool
+    office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     """Killed between approving and booking, or between that and saying so: booked once, and it says so."""
     id, code = office.proposed(*MUCH)
@@ -55,7 +55,9 @@ def test_what_was_cut_off_is_booked_by_the_same_code(
     office.refused("does not wait any more: it is booked", *office.approve(id, code))
 
 
-def test_what_was_cut_off_is_looked_at_again(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_cut_off_is_looked_at_again(
+    office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before its booking something else was booked: what was approved is another sum by now."""
     office.acme.spends("a")
     office.settings |= {"correction_cents_max": "0", "correction_unasked_cents_max": "0"}
@@ -72,7 +74,9 @@ def test_what_was_cut_off_is_looked_at_again(office: Office, monkeypatch: pytest
     office.refused("propose it again", *office.approve(id, code))
 
 
-def test_moves_below_the_limit_count_together(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moves_below_the_limit_count_together(
+    office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of one person, or one tenant, within 24 hours; what two decided is not among it."""
     one_day_later = recent.now_ms() + recent.LATELY_MS + 1_000
     with monkeypatch.context() as patched:
@@ -88,7 +92,7 @@ def test_moves_below_the_limit_count_together(office: Office, monkeypatch: pytes
     assert office.left() == 140 * 10**9
 
 
-def test_only_so_many_wait(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_so_many_wait(office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is flooded with mails. What expired waits no more; of all the last ones are listed."""
     id, _ = office.proposed(*MUCH)
     ends_ms = office.row(id).expires_ms

@@ -20,7 +20,7 @@ from tests.billing.acme import Acme
 from tests.billing.cli.test_commands import rows
 from tests.billing.events import an_event
 from tests.billing.limited import NANO
-from tests.billing.quota.test_quota_books import COST, Books
+from tests.billing.quota.test_quota_books import COST, QuotaLedger
 
 OF_A = ("a", "--tenant", "acme", "--cause", "ticket 1")
 PER_REQUEST = msgspec.structs.replace(NANO, request_nano=50_000_000)
@@ -50,7 +50,7 @@ def test_a_correction_is_bounded_by_what_a_request_can_have(acme: Acme) -> None:
     refused(acme, "correct", *OF_A, "--output", "1000000000000", says="at most 1,048,576 tokens")
     refused(acme, "correct", *OF_A, "--output", "1048565", says="at most 1,048,576 tokens")
 
-    async def record(books: Books) -> None:
+    async def record(books: QuotaLedger) -> None:
         async with books.db.transaction() as session:
             session.add(
                 ModelVersion(
@@ -75,7 +75,7 @@ def test_a_correction_is_bounded_by_what_a_request_can_have(acme: Acme) -> None:
 def test_what_was_billed_beyond_the_bound_can_be_lowered(acme: Acme) -> None:
     """Down is always possible."""
 
-    async def large(books: Books) -> None:
+    async def large(books: QuotaLedger) -> None:
         await books.booked("a large one", output_text=2_000_000, cost_nano=12 + 4_000_000)
 
     acme.does(large)
@@ -110,7 +110,7 @@ def test_nothing_where_nothing_was_is_no_correction(acme: Acme) -> None:
 def test_a_class_that_was_not_billed_is_priced_by_the_requests_own_version(acme: Acme) -> None:
     """Which is kept for ever, whatever is in force now."""
 
-    async def add(books: Books) -> None:
+    async def add(books: QuotaLedger) -> None:
         for input_price in (1_000_000, 9_000_000):
             prices = {"*": FlatPrices(input_price, 500_000, 2_000_000, 0)}
             await add_version(books.db, NewVersion("b", prices))
@@ -146,7 +146,7 @@ def test_a_whole_request_is_refunded_with_the_price_of_the_request(acme: Acme) -
     """Once, to what paid it, and the wallet can spend it again at once."""
     acme.parley("wallets", "grant", "--tenant", "acme", "--amount", "0.000000080 USD", "--key", "first")
 
-    async def dear(books: Books) -> None:
+    async def dear(books: QuotaLedger) -> None:
         assert isinstance(await books.ask("b"), Admitted)
         await books.spend("b", prices=PER_REQUEST, cost_nano=COST + 50)
 
@@ -198,7 +198,7 @@ def test_what_has_grown_since_it_was_looked_at_is_not_booked(
 def test_quarantine_accepts_no_more_than_a_request_can_have(acme: Acme) -> None:
     """An event of 10^12 tokens can only be dismissed, of a request that was billed or of one that was not."""
 
-    async def hold(books: Books) -> list[str]:
+    async def hold(books: QuotaLedger) -> list[str]:
         event = an_event("a", books.tenant, input_cached=0, output_text=10**12, prices=NANO)
         other = msgspec.structs.replace(event, request="other", cost_nano=1)
         await post(books.db, "default", [encode(event), encode(other)])

@@ -13,7 +13,7 @@ from core.clock import now_ms
 from core.settings import Settings
 from core.signed_text import Keyring
 from tests.billing.acme import Acme
-from tests.billing.quota.test_quota_books import Books
+from tests.billing.quota.test_quota_books import QuotaLedger
 from tests.support.home import TEST_SECRET
 
 
@@ -31,7 +31,7 @@ def key(acme: Acme, *options: str) -> str:
 def is_let_in(acme: Acme, secret: str) -> bool:
     """Whether a key opens anything now."""
 
-    async def look(books: Books) -> bool:
+    async def look(books: QuotaLedger) -> bool:
         return await authenticate_key(books.db, secret) is not None
 
     return acme.does(look)
@@ -40,7 +40,7 @@ def is_let_in(acme: Acme, secret: str) -> bool:
 def sign_in(acme: Acme, secret: str, agent: str) -> str:
     """A browser signs in with a key: its token."""
 
-    async def open(books: Books) -> str:
+    async def open(books: QuotaLedger) -> str:
         principal = await authenticate_key(books.db, secret)
         assert principal is not None
         return (await open_session(books.db, principal, Settings(), "192.0.2.7", agent))[1]
@@ -51,7 +51,7 @@ def sign_in(acme: Acme, secret: str, agent: str) -> str:
 def is_signed_in(acme: Acme, token: str) -> bool:
     """Whether a browser is."""
 
-    async def look(books: Books) -> bool:
+    async def look(books: QuotaLedger) -> bool:
         return await principal_of_session(books.db, token) is not None
 
     return acme.does(look)
@@ -137,7 +137,7 @@ def test_browsers_are_listed_and_signed_out(acme: Acme) -> None:
 def test_operators_browsers_are_their_own_list(acme: Acme) -> None:
     """Which a tenant's has none of, and the other way round."""
 
-    async def open(books: Books) -> str:
+    async def open(books: QuotaLedger) -> str:
         return (await open_operator_session(books.db, "ann", 3600, "192.0.2.7", "Lynx"))[0].id
 
     session = acme.does(open)
@@ -164,7 +164,16 @@ def test_what_was_closed_is_let_in_again(acme: Acme) -> None:
 def test_a_link_signs_in_whom_it_was_made_for(acme: Acme) -> None:
     """At the place that was named, with a code that is the key's and the user's."""
     (made,) = acme.told("keys", "create", "--tenant", "acme")
-    link = ("sign-in-link", "--tenant", "acme", made["prefix"], "--user", "ann", "--url", "https://chat.example/")
+    link = (
+        "sign-in-link",
+        "--tenant",
+        "acme",
+        made["prefix"],
+        "--user",
+        "ann",
+        "--url",
+        "https://chat.example/",
+    )
     printed = acme.parley("keys", *link, secret=TEST_SECRET).output
     assert printed.startswith("https://chat.example/#c=")
     code = read_link_code(printed.strip().partition("#c=")[2], Keyring(TEST_SECRET.encode()), now_ms())

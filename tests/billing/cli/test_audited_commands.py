@@ -207,7 +207,7 @@ def test_every_command_is_known_to_change_something_or_not() -> None:
         assert f"def {name}(" in (ROOT / file).read_text(), place
 
 
-class Office:
+class CommandsOffice:
     """An installation with the tenant acme, and what the steps need."""
 
     def __init__(self, home: Path, redis_url: str) -> None:
@@ -272,10 +272,10 @@ async def prepare(database: Database, facts: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def office(home: Path, redis_url: str, sqlite_template: Path) -> Office:
+def office(home: Path, redis_url: str, sqlite_template: Path) -> CommandsOffice:
     """Ready for the steps."""
     shutil.copy(sqlite_template, home / "parley.db")
-    made = Office(home, redis_url)
+    made = CommandsOffice(home, redis_url)
     assert made.run("tenants create acme").exit_code == 0
     next_year = datetime.now(UTC) + timedelta(days=365)
     for name, begin in (("prices", ""), ("planned", f"valid_from = {next_year.isoformat()}\n")):
@@ -287,7 +287,7 @@ def office(home: Path, redis_url: str, sqlite_template: Path) -> Office:
     return made
 
 
-def test_each_command_that_changes_something_leaves_a_row(office: Office) -> None:
+def test_each_command_that_changes_something_leaves_a_row(office: CommandsOffice) -> None:
     """INV-28: Who did what is known of all that is enforced, billed or let in. In the end everybody's chains
     are whole, and all that is administered is as they say; one that was deleted with its head is missed, by
     what it told of and by who kept what was printed."""
@@ -321,7 +321,7 @@ def test_each_command_that_changes_something_leaves_a_row(office: Office) -> Non
     assert (cut.exit_code, "(platform): change" in cut.stderr) == (1, True)
 
 
-def test_a_command_that_only_reads_leaves_none(office: Office) -> None:
+def test_a_command_that_only_reads_leaves_none(office: CommandsOffice) -> None:
     """And neither does one that is refused."""
     before = office.rows()
     for line in (

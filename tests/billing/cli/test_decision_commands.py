@@ -10,7 +10,7 @@ from billing.tables.noisy import NoisyFinding
 from billing.tenants.pool_terms import list_terms
 from billing.usage import encode
 from tests.billing.acme import Acme
-from tests.billing.quota.test_quota_books import COST, Books
+from tests.billing.quota.test_quota_books import COST, QuotaLedger
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def acme(home: Path, redis_url: str, sqlite_template: Path) -> Acme:
 def find(acme: Acme, finding: str) -> str:
     """A finding that the watch made of the tenant, without a throttle; the tenant's id."""
 
-    async def make(books: Books) -> str:
+    async def make(books: QuotaLedger) -> str:
         facts: dict[str, Any] = {
             "tenant_id": books.tenant,
             "pool": "default",
@@ -46,7 +46,7 @@ def find(acme: Acme, finding: str) -> str:
 def slots_max(acme: Acme) -> int | None:
     """How many requests the tenant runs at once now."""
 
-    async def look(books: Books) -> int | None:
+    async def look(books: QuotaLedger) -> int | None:
         found = [each for each in await list_terms(books.db) if each.tenant_id == books.tenant]
         return found[0].slots_max if found else None
 
@@ -94,7 +94,7 @@ def test_a_finding_that_is_dismissed_is_over(acme: Acme) -> None:
 def hold_back(acme: Acme, *requests: str) -> None:
     """Requests whose events say a cost that their prices do not give."""
 
-    async def wrong(books: Books) -> None:
+    async def wrong(books: QuotaLedger) -> None:
         events = [encode(books.event(each, cost_nano=COST + 5)) for each in requests]
         await post(books.db, "A", events)
 

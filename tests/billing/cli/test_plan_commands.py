@@ -10,7 +10,7 @@ from billing.limits import RequestFacts, limits_of
 from billing.tenants.pool_terms import find_terms
 from core.clock import now_ms
 from tests.billing.acme import Acme
-from tests.billing.quota.test_quota_books import Books
+from tests.billing.quota.test_quota_books import QuotaLedger
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def acme(home: Path, redis_url: str, sqlite_template: Path) -> Acme:
 def in_force(acme: Acme) -> dict[str, Any]:
     """What the tenant may take now."""
 
-    async def look(books: Books) -> dict[str, Any]:
+    async def look(books: QuotaLedger) -> dict[str, Any]:
         terms = await find_terms(books.db, books.tenant)
         rows = await read_rows(books.db, books.tenant, now_ms())
         limits = limits_of(rows, RequestFacts(books.tenant, "p", "k", "", "m"), now_ms()).units

@@ -25,7 +25,7 @@ from core.settings import Settings
 from tests.billing.acme import Acme
 from tests.billing.cli.test_commands import rows
 from tests.billing.ledger.test_ledger import read
-from tests.billing.quota.test_quota_books import COST, Books
+from tests.billing.quota.test_quota_books import COST, QuotaLedger
 from tests.billing.wallets.test_wallets import a_tenant, balances, paid, promo, sound, use
 from tests.support.patience import soon
 
@@ -112,7 +112,7 @@ def test_what_a_running_answer_holds_is_not_taken(acme: Acme) -> None:
     refused(acme, acme.types("wallets", "void", *OF, "g1", *SAID), "held by answers that run")
     assert left(acme) == 1_000
 
-    async def settled(books: Books) -> None:
+    async def settled(books: QuotaLedger) -> None:
         await books.quota.settle(books.event("a"))
 
     acme.does(settled)
@@ -121,7 +121,7 @@ def test_what_a_running_answer_holds_is_not_taken(acme: Acme) -> None:
     acme.parley("wallets", *of)
     assert left(acme) == HELD - 1
 
-    async def posted(books: Books) -> Any:
+    async def posted(books: QuotaLedger) -> Any:
         await books.spend("a")
         state = await wallet_state(books.db, books.tenant, now_ms())
         return state.limit_nano - state.posted_nano if state else None
@@ -140,7 +140,7 @@ def test_a_paid_balance_is_paid_out_and_promo_money_is_not(acme: Acme) -> None:
     assert [(each["key"], each["taken_nano"]) for each in taken] == [("new", 1_000), ("old", 400)]
     assert rows(acme.parley("wallets", *of, "--amount", usd(1_400), *SAID))[0]["state"] != "taken"
 
-    async def booked(books: Books) -> Any:
+    async def booked(books: QuotaLedger) -> Any:
         await sound(books.db, books.tenant)
         assert (await compare_states(books.db, books.tenant)).faults == []
         return await balances(books.db, books.tenant)
@@ -230,13 +230,13 @@ async def test_what_is_being_taken_is_spent_by_nobody_and_gateways_hear_of_it(
     """A gateway that looks before it is booked still finds it in the books, and does not put it back."""
     tenant = await a_tenant(sqlite)
     made, _ = await grant(sqlite, tenant, paid(1_000, "p"))
-    books = Books(sqlite, redis, settings, tenant)
+    books = QuotaLedger(sqlite, redis, settings, tenant)
     assert isinstance(await books.ask("a"), Admitted)
     await books.quota.release(tenant, "a")
     meanwhile: list[Any] = []
 
     async def slow(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
-        meanwhile.append(await Books(sqlite, redis, settings, tenant).ask("b"))
+        meanwhile.append(await QuotaLedger(sqlite, redis, settings, tenant).ask("b"))
         return await book_undo(db, tenant_id, undo)
 
     monkeypatch.setattr("billing.enforcement.take_credit.book_undo", slow)

@@ -17,7 +17,7 @@ from tests.billing.acme import Acme
 from tests.billing.cli.test_commands import rows
 from tests.billing.cli.test_planned_prices import refused
 from tests.billing.events import an_event
-from tests.billing.quota.test_quota_books import Books
+from tests.billing.quota.test_quota_books import QuotaLedger
 
 TIERS = """
 book = "default"
@@ -68,7 +68,7 @@ def views(acme: Acme) -> dict[tuple[str, ...], str]:
 def used(acme: Acme, *requests: tuple[str, str]) -> None:
     """Answers of 3,700 nano: their ids, and when they ended (UTC)."""
 
-    async def booked(books: Books) -> None:
+    async def booked(books: QuotaLedger) -> None:
         for id, ended in requests:
             at = int(datetime.fromisoformat(ended).replace(tzinfo=UTC).timestamp() * 1000)
             owner = UsageOwner(project="p1", key="k1", user="u1")
@@ -104,7 +104,7 @@ def test_a_closed_month_stays_whatever_is_set_or_comes_later(acme: Acme, tmp_pat
         acme.parley(*line.split())
     used(acme, ("late", "2025-01-09T10:30"))
 
-    async def held(books: Books) -> str:
+    async def held(books: QuotaLedger) -> str:
         at = int(datetime(2025, 1, 5, tzinfo=UTC).timestamp() * 1000)
         wrong = an_event("held", books.tenant, accepted_ms=at - 9, ended_ms=at, cost_nano=1)
         batch, _ = await post(books.db, "A", [encode(msgspec.structs.replace(wrong, cost_nano=1))])

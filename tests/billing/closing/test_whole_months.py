@@ -23,7 +23,7 @@ from core.pools import announce_pool
 from core.settings import Settings
 from tests.billing.acme import Acme
 from tests.billing.cli.test_planned_prices import refused
-from tests.billing.quota.test_quota_books import Books
+from tests.billing.quota.test_quota_books import QuotaLedger
 
 NOBODYS_REDIS = "redis://127.0.0.1:1"
 CLOSE = ("close-period", "--tenant", "acme", "--month")
@@ -36,19 +36,19 @@ def acme(home: Path, redis_url: str, sqlite_template: Path) -> Acme:
     return Acme(home, redis_url, sqlite_template)
 
 
-def an_end(books: Books, id: str, ended_ms: int = SEPTEMBER_MS) -> UsageEvent:
+def an_end(books: QuotaLedger, id: str, ended_ms: int = SEPTEMBER_MS) -> UsageEvent:
     """Of an answer that took a second."""
     return books.event(id, accepted_ms=ended_ms - 1_000, ended_ms=ended_ms)
 
 
-async def delivered(books: Books, pool: str, *events: UsageEvent) -> None:
+async def delivered(books: QuotaLedger, pool: str, *events: UsageEvent) -> None:
     """To a pool's stream, as workers do."""
     await announce_pool(books.redis, Settings(), pool)
     for event in events:
         await books.redis.xadd(ended_stream(pool), {ENDED_FIELD: encode(event)})
 
 
-async def opened(books: Books, id: str) -> None:
+async def opened(books: QuotaLedger, id: str) -> None:
     """A request that was accepted in September and runs."""
     assert isinstance(await books.ask(id), Admitted)
     await books.redis.zadd(open_requests_key(books.tenant), {id: SEPTEMBER_MS})
@@ -64,7 +64,7 @@ def test_a_month_with_usage_under_way_is_not_closed(acme: Acme) -> None:
     """Open, undelivered, delivered and not acknowledged, held back: each is counted by pool, what is of other
     months or booked is not."""
 
-    async def leave(books: Books) -> None:
+    async def leave(books: QuotaLedger) -> None:
         october = an_end(books, "later", SEPTEMBER_MS + 40 * 24 * HOUR_MS)
         await delivered(books, "B", *(an_end(books, id) for id in ("a", "b", "booked")), october)
         stream = EndedStream(books.redis, "B", "dead")
@@ -96,7 +96,7 @@ def test_what_is_held_back_is_counted_a_few_at_a_time(
     monkeypatch.setattr(period_lacks, "HELD_AT_ONCE", 2)
     monkeypatch.setattr(period_lacks, "HELD_MAX", most)
 
-    async def leave(books: Books) -> None:
+    async def leave(books: QuotaLedger) -> None:
         wrong = [msgspec.structs.replace(an_end(books, f"w{number}"), cost_nano=1) for number in range(5)]
         await post(books.db, "A", [encode(each) for each in wrong])
 
@@ -130,7 +130,7 @@ def test_a_month_that_was_closed_by_force_says_so_for_good(acme: Acme, home: Pat
 def test_a_whole_month_is_closed_and_says_nothing(acme: Acme) -> None:
     """Also where --force was said; what runs since is of a later month."""
 
-    async def runs(books: Books) -> None:
+    async def runs(books: QuotaLedger) -> None:
         assert isinstance(await books.ask("now"), Admitted)
 
     acme.does(runs)
@@ -153,7 +153,7 @@ def test_of_more_than_is_looked_at_it_is_said_that_there_is_more(
     """A stream that nobody reads is no reason to read all of it, nor to call a month whole."""
     monkeypatch.setattr(under_way, "ENTRIES_MAX", 2)
 
-    async def leave(books: Books) -> None:
+    async def leave(books: QuotaLedger) -> None:
         for id in "abc":
             await delivered(books, "B", an_end(books, id, now_ms()))
 

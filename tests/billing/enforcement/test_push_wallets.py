@@ -27,7 +27,7 @@ from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
-from tests.billing.quota.test_quota_books import COST, Books
+from tests.billing.quota.test_quota_books import COST, QuotaLedger
 from tests.support.patience import soon
 
 LEAST = 12 + 1 + 2 + 1  # what a request is admitted for: its input and one token, rounded up
@@ -65,7 +65,7 @@ def test_a_correction_that_was_booked_and_not_told_is_told_when_it_is_said_again
     said = ("correct", "a", "--tenant", "acme", "--output", "0", "--cause", "ticket 1")
     acme.parley("usage", *said)
 
-    async def forget(books: Books) -> None:
+    async def forget(books: QuotaLedger) -> None:
         (key,) = [key async for key in books.redis.scan_iter(match="{t:*}m*:tenant:*")]
         await books.redis.hset(key, mapping={"posted": COST, "seed": 3})
 
@@ -79,7 +79,7 @@ def test_what_quarantine_accepts_counts_at_once(acme: Acme) -> None:
     acme.does(lambda books: books.budget(COST + LEAST))
     acme.spends("a")
 
-    async def another(books: Books) -> str:
+    async def another(books: QuotaLedger) -> str:
         later = books.event("a", output_text=8, cost_nano=COST + 2)
         await post(books.db, "A", [encode(later)])
         (held,) = await held_events(books.db)
@@ -90,7 +90,7 @@ def test_what_quarantine_accepts_counts_at_once(acme: Acme) -> None:
     assert isinstance(acme.asks("b"), Refusal)
 
 
-async def a_quarter_passes(books: Books) -> None:
+async def a_quarter_passes(books: QuotaLedger) -> None:
     """Redis forgets what it keeps no longer than settled requests."""
     keys = [key async for key in books.redis.scan_iter(match="{t:*}rq:*")]
     for key in keys:
@@ -102,7 +102,7 @@ def test_what_is_booked_late_is_counted_once(acme: Acme) -> None:
     """The biller was away for longer than a settled request is known, or somebody decided that late on an
     event: what the worker settled does not count beside the books for ever."""
 
-    async def late(books: Books) -> list[tuple[int, int, int]]:
+    async def late(books: QuotaLedger) -> list[tuple[int, int, int]]:
         for name in ("billed", "accepted", "dismissed"):
             assert isinstance(await books.ask(name), Admitted)
             wrong = {} if name == "billed" else {"cost_nano": COST + 5}
@@ -117,11 +117,11 @@ def test_what_is_booked_late_is_counted_once(acme: Acme) -> None:
     assert acme.does(late) == [(COST, 2 * (COST + 5), 0)]
     for event, verb in zip(acme.does(held), ("accept", "dismiss"), strict=True):
         acme.parley("quarantine", verb, event, "--reason", "late")
-    assert acme.does(Books.posted) == [(2 * COST, 0, 0)]
+    assert acme.does(QuotaLedger.posted) == [(2 * COST, 0, 0)]
     acme.agrees()
 
 
-async def held(books: Books) -> list[str]:
+async def held(books: QuotaLedger) -> list[str]:
     """The events that wait for a decision."""
     return [each.event_sha256 for each in await held_events(books.db)]
 

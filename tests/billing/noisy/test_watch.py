@@ -28,7 +28,7 @@ POOL = "default"
 RULES = Rules(span_ms=30_000)
 
 
-class Town:
+class NoisyTown:
     """A pool with a quiet tenant and one that may be loud, on a clock of its own."""
 
     def __init__(self, db: Database, redis: Redis, settings: Settings, quiet: str, hog: str) -> None:
@@ -92,10 +92,10 @@ class Town:
         return int(value) if value else None
 
 
-async def a_town(db: Database, redis: Redis, settings: Settings) -> Town:
+async def a_town(db: Database, redis: Redis, settings: Settings) -> NoisyTown:
     """Two tenants who get on well."""
     quiet, hog = [(await create_tenant(db, name)).tenant_id for name in ("quiet", "hog")]
-    town = Town(db, redis, settings, quiet, hog)
+    town = NoisyTown(db, redis, settings, quiet, hog)
     await town.peace(40)
     assert await list_findings(db, with_closed=True) == []
     return town
@@ -228,7 +228,7 @@ async def test_sums_of_a_span_are_the_same_on_every_database(database: Database,
     assert await read_spans(database, 60_000, 90_000, settings, 30_000) == {}
 
 
-async def looks_until_lifted(town: Town) -> int:
+async def looks_until_lifted(town: NoisyTown) -> int:
     """How many spans it takes in which nobody asks at all."""
     for looks in range(1, 200):
         town.now += RULES.span_ms

@@ -14,17 +14,17 @@ from billing.usage import PinnedPrices
 from core.clock import now_ms
 from core.errors import Refusal, Refused
 from core.settings import Settings
-from tests.billing.limited import NANO, Tenant, a_budget
+from tests.billing.limited import NANO, LimitedTenant, a_budget
 
 
 @pytest.fixture
-def tenant(redis: Redis, settings: Settings) -> Tenant:
+def tenant(redis: Redis, settings: Settings) -> LimitedTenant:
     """A tenant without limits; a token in costs 1 nano, one out 2."""
-    return Tenant(redis, settings)
+    return LimitedTenant(redis, settings)
 
 
 @pytest.mark.parametrize("amount", [99_999_999_999_999, 123_456_789_012_345, 3_999_999_999_999_989])
-async def test_amounts_of_14_digits_and_more_stay_exact(tenant: Tenant, amount: int) -> None:
+async def test_amounts_of_14_digits_and_more_stay_exact(tenant: LimitedTenant, amount: int) -> None:
     """Lua's own texts of numbers keep 14 digits; nothing here is written by them."""
     tenant.prices = replace_prices(input_nano=1_000_000, output_nano=1_000_000)
     tenant.limit(a_budget(LIMIT_NANO_MAX))
@@ -43,7 +43,7 @@ def replace_prices(**prices: int) -> PinnedPrices:
     return msgspec.structs.replace(NANO, **prices)
 
 
-async def test_a_hold_covers_every_cost(tenant: Tenant) -> None:
+async def test_a_hold_covers_every_cost(tenant: LimitedTenant) -> None:
     """Whatever the prices, the classes of the tokens and their rounding: what is settled is never more."""
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)
@@ -65,7 +65,7 @@ async def test_a_hold_covers_every_cost(tenant: Tenant) -> None:
         await tenant.quota.release("t1", f"r{at}")
 
 
-async def test_monstrous_prices_refuse_rather_than_pass(tenant: Tenant) -> None:
+async def test_monstrous_prices_refuse_rather_than_pass(tenant: LimitedTenant) -> None:
     """A cost beyond what a script counts is more than any limit. Complaint 18: no price makes money."""
     tenant.limit(a_budget(LIMIT_NANO_MAX))
     await tenant.seed()
@@ -80,7 +80,7 @@ async def test_monstrous_prices_refuse_rather_than_pass(tenant: Tenant) -> None:
     "spent", [20, WALLET_CIRCLE_NANO - 10, WALLET_CIRCLE_NANO, 3 * WALLET_CIRCLE_NANO + 5]
 )
 async def test_a_wallet_is_what_was_granted_less_what_was_spent(
-    tenant: Tenant, spent: int, left: int
+    tenant: LimitedTenant, spent: int, left: int
 ) -> None:
     """Wherever on the scripts' circle the two are, and whichever of them is ahead: who owes is let in no
     more than who has nothing."""
@@ -98,7 +98,7 @@ async def test_a_wallet_is_what_was_granted_less_what_was_spent(
 
 
 @pytest.mark.parametrize("spent", [0, 7_200_000_000_001, WALLET_CIRCLE_NANO - 703])
-async def test_what_is_free_of_a_wallet_can_be_taken_out_of_it(tenant: Tenant, spent: int) -> None:
+async def test_what_is_free_of_a_wallet_can_be_taken_out_of_it(tenant: LimitedTenant, spent: int) -> None:
     """To the last nano, wherever it is on the scripts' circle, and no older look puts it back. What an
     answer holds stays; of a wallet that Redis does not know, nothing is taken here."""
     held = 100 + 1 + 256 * 2 + 1
@@ -121,7 +121,7 @@ async def test_what_is_free_of_a_wallet_can_be_taken_out_of_it(tenant: Tenant, s
     ("seed", "reply"), [(None, b"unknown"), (4, b"recount"), (5, b"unknown"), (6, b"unknown")]
 )
 async def test_a_line_that_may_not_be_counted_yet_is_counted_by_the_books(
-    tenant: Tenant, seed: int | None, reply: bytes
+    tenant: LimitedTenant, seed: int | None, reply: bytes
 ) -> None:
     """Redis lost the request: only where its money was read before the line."""
     tenant.limit(a_budget(10_000))

@@ -15,24 +15,24 @@ from billing.quota.types import Admitted, AllowanceExtension, Remaining
 from billing.usage import PinnedPrices
 from core.errors import Refusal
 from core.settings import Settings
-from tests.billing.limited import NOW, WINDOW, Tenant, a_budget
+from tests.billing.limited import NOW, WINDOW, LimitedTenant, a_budget
 
 HELD = 100 + 1 + 256 * 2 + 1  # of 100 tokens in and the first 256 out, each line rounded up once
 
 
 @pytest.fixture
-def tenant(redis: Redis, settings: Settings) -> Tenant:
+def tenant(redis: Redis, settings: Settings) -> LimitedTenant:
     """A tenant without limits; a token in costs 1 nano, one out 2."""
-    return Tenant(redis, settings)
+    return LimitedTenant(redis, settings)
 
 
-async def limited(tenant: Tenant, limit_nano: int, spent: int = 0, seq: int = 0) -> None:
+async def limited(tenant: LimitedTenant, limit_nano: int, spent: int = 0, seq: int = 0) -> None:
     """A budget of so much, of which so much is spent."""
     tenant.limit(a_budget(limit_nano))
     await tenant.seed(spent=spent, seq=seq)
 
 
-async def test_a_request_holds_its_input_and_first_chunk_only(tenant: Tenant) -> None:
+async def test_a_request_holds_its_input_and_first_chunk_only(tenant: LimitedTenant) -> None:
     """Complaint 5: not max_tokens, so that what is never used is not held from others. Complaint 6: its own
     prices are held, from the first token on."""
     await limited(tenant, 10_000)
@@ -42,7 +42,7 @@ async def test_a_request_holds_its_input_and_first_chunk_only(tenant: Tenant) ->
     assert await tenant.sums() == (0, 0, HELD)
 
 
-async def test_what_does_not_fit_is_refused_with_all_the_numbers(tenant: Tenant) -> None:
+async def test_what_does_not_fit_is_refused_with_all_the_numbers(tenant: LimitedTenant) -> None:
     """Complaint 12: at the limit nothing more is let in. Complaint 26: whose limit, and when it ends."""
     await limited(tenant, HELD * 2 + 50, spent=50)
     await tenant.admit("a")
@@ -69,7 +69,7 @@ async def test_what_does_not_fit_is_refused_with_all_the_numbers(tenant: Tenant)
     [(HELD, 256), (HELD - 1, 128), (101 + 2 * 128 + 1, 128), (110, 4), (104, 1), (103, None)],
 )
 async def test_where_money_is_short_the_first_chunk_is_small(
-    tenant: Tenant, left: int, granted: int | None
+    tenant: LimitedTenant, left: int, granted: int | None
 ) -> None:
     """What is left is for use: refused is only who cannot pay for the input and one token."""
     await limited(tenant, 1000, spent=1000 - left)
@@ -83,7 +83,7 @@ async def test_where_money_is_short_the_first_chunk_is_small(
         assert await tenant.sums() == (1000 - left, 0, 101 + 2 * granted + 1)
 
 
-async def test_of_many_at_once_no_more_than_the_budget_get_in(tenant: Tenant, redis: Redis) -> None:
+async def test_of_many_at_once_no_more_than_the_budget_get_in(tenant: LimitedTenant, redis: Redis) -> None:
     """Complaint 1: the check and the hold are one step. Complaint 9: one count for all gateways."""
     await limited(tenant, HELD * 7 + 10)
     gateways = [Quota(redis, tenant.quota._settings) for _ in range(3)]
@@ -92,7 +92,7 @@ async def test_of_many_at_once_no_more_than_the_budget_get_in(tenant: Tenant, re
     assert await tenant.sums() == (0, 0, HELD * 7)
 
 
-async def test_a_settled_hold_is_gone_to_the_nano(tenant: Tenant) -> None:
+async def test_a_settled_hold_is_gone_to_the_nano(tenant: LimitedTenant) -> None:
     """Complaint 3: nothing is left behind of a hold, and nothing is counted twice."""
     await limited(tenant, 10_000)
     for at in range(20):
@@ -103,7 +103,7 @@ async def test_a_settled_hold_is_gone_to_the_nano(tenant: Tenant) -> None:
     assert await tenant.sums() == (0, sum(3 * at for at in range(20)), 0)
 
 
-async def test_an_answer_ends_at_the_exact_limit(tenant: Tenant) -> None:
+async def test_an_answer_ends_at_the_exact_limit(tenant: LimitedTenant) -> None:
     """Complaint 10: a stream is cut where the budget is, not charged after. The last grants are small."""
     await limited(tenant, HELD + 2 * 700)
     await tenant.admit("a")
@@ -121,7 +121,7 @@ async def test_an_answer_ends_at_the_exact_limit(tenant: Tenant) -> None:
     assert await tenant.sums() == (0, 100 + 2 * 956, 0)
 
 
-async def test_streams_share_what_is_left(tenant: Tenant) -> None:
+async def test_streams_share_what_is_left(tenant: LimitedTenant) -> None:
     """A whole chunk only where every open stream could have one."""
     await limited(tenant, 2 * HELD + 2 * 300)
     await tenant.admit("a")
@@ -130,7 +130,7 @@ async def test_streams_share_what_is_left(tenant: Tenant) -> None:
     assert await tenant.extend("b", 512) == AllowanceExtension(256 + 64)
 
 
-async def test_a_single_token_is_not_shared(tenant: Tenant) -> None:
+async def test_a_single_token_is_not_shared(tenant: LimitedTenant) -> None:
     """The last one goes to who asks for it."""
     await limited(tenant, 2 * HELD + 2)
     await tenant.admit("a")
@@ -138,7 +138,7 @@ async def test_a_single_token_is_not_shared(tenant: Tenant) -> None:
     assert await tenant.extend("a", 512) == AllowanceExtension(257)
 
 
-async def test_who_finds_nothing_left_waits_for_what_others_hold(tenant: Tenant) -> None:
+async def test_who_finds_nothing_left_waits_for_what_others_hold(tenant: LimitedTenant) -> None:
     """It may come back: an answer that ends early frees it. Not for ever: two seconds at one grant."""
     await limited(tenant, 2 * HELD)
     await tenant.admit("a")
@@ -155,7 +155,7 @@ async def test_who_finds_nothing_left_waits_for_what_others_hold(tenant: Tenant)
     assert answer.refusal is not None
 
 
-async def test_waiting_ends_in_a_refusal(tenant: Tenant) -> None:
+async def test_waiting_ends_in_a_refusal(tenant: LimitedTenant) -> None:
     """Two streams that hold all there is do not wait for one another for ever."""
     await limited(tenant, 2 * HELD)
     await tenant.admit("a")
@@ -169,7 +169,9 @@ async def test_waiting_ends_in_a_refusal(tenant: Tenant) -> None:
         assert answer.refusal.held == 2 * HELD
 
 
-async def test_a_raised_or_overridden_limit_reaches_a_running_answer(tenant: Tenant, redis: Redis) -> None:
+async def test_a_raised_or_overridden_limit_reaches_a_running_answer(
+    tenant: LimitedTenant, redis: Redis
+) -> None:
     """The count has the newest limit that any admission brought, and the override until its time."""
     await limited(tenant, HELD)
     await tenant.admit("a")
@@ -189,7 +191,7 @@ async def test_a_raised_or_overridden_limit_reaches_a_running_answer(tenant: Ten
     assert (await tenant.extend("a", 4096)).refusal is not None
 
 
-async def test_an_edit_of_everything_reaches_a_running_answer(tenant: Tenant) -> None:
+async def test_an_edit_of_everything_reaches_a_running_answer(tenant: LimitedTenant) -> None:
     """Of what the count has nothing is as it was."""
     tenant.limit(a_budget(1_000_000, hard=False))
     await tenant.seed()
@@ -200,7 +202,7 @@ async def test_an_edit_of_everything_reaches_a_running_answer(tenant: Tenant) ->
     assert await tenant.extend("a", 512) == AllowanceExtension(257)
 
 
-async def test_soft_and_shadow_budgets_count_and_refuse_nothing(tenant: Tenant) -> None:
+async def test_soft_and_shadow_budgets_count_and_refuse_nothing(tenant: LimitedTenant) -> None:
     """A soft one alerts (elsewhere); a shadow one says what it would have answered."""
     tenant.limit(a_budget(1, hard=False), a_budget(1, shadow=True))
     await tenant.seed()
@@ -212,7 +214,7 @@ async def test_soft_and_shadow_budgets_count_and_refuse_nothing(tenant: Tenant) 
     assert (await tenant.admit("b")).standing.budget is None
 
 
-async def test_the_wallet_is_one_more_limit(tenant: Tenant) -> None:
+async def test_the_wallet_is_one_more_limit(tenant: LimitedTenant) -> None:
     """Refused with its own code. Complaint 23: credit that is put in counts at once."""
     wallet = a_budget(HELD, period="wallet", window=PeriodWindow(0, WINDOW.end_ms))
     tenant.limit(a_budget(10_000), wallet)
@@ -227,7 +229,7 @@ async def test_the_wallet_is_one_more_limit(tenant: Tenant) -> None:
     assert (answer.refusal.code, answer.refusal.resets_at_ms) == ("insufficient_quota", None)
 
 
-async def test_a_window_s_end_begins_another_count(tenant: Tenant) -> None:
+async def test_a_window_s_end_begins_another_count(tenant: LimitedTenant) -> None:
     """A request counts where it was accepted, whenever it ends. Complaint 25: no reset is missed, since
     nothing is reset."""
     day = PeriodWindow(NOW - 1000, NOW + 1000)
@@ -250,7 +252,7 @@ async def test_a_window_s_end_begins_another_count(tenant: Tenant) -> None:
     assert posted == {day.start_ms: 110, day.end_ms: 110}
 
 
-async def test_the_worker_s_end_counts_until_the_books_have_it(tenant: Tenant) -> None:
+async def test_the_worker_s_end_counts_until_the_books_have_it(tenant: LimitedTenant) -> None:
     """Spent at once, posted once: whoever comes first, however often, in whatever order."""
     await limited(tenant, 10_000)
     await tenant.admit("a")
@@ -267,7 +269,7 @@ async def test_the_worker_s_end_counts_until_the_books_have_it(tenant: Tenant) -
     assert (sums.cost_nano, sums.requests) == (220, 2)
 
 
-async def test_a_line_that_was_in_the_seed_is_not_counted_again(tenant: Tenant) -> None:
+async def test_a_line_that_was_in_the_seed_is_not_counted_again(tenant: LimitedTenant) -> None:
     """The books were read after the line and before its settlement."""
     await limited(tenant, 10_000)
     await tenant.admit("a")
@@ -277,7 +279,7 @@ async def test_a_line_that_was_in_the_seed_is_not_counted_again(tenant: Tenant) 
     assert await tenant.sums() == (110, 0, 0)
 
 
-async def test_a_seed_older_than_what_was_booked_is_not_taken(tenant: Tenant) -> None:
+async def test_a_seed_older_than_what_was_booked_is_not_taken(tenant: LimitedTenant) -> None:
     """The line was booked between the look at the books and the writing: it would be lost."""
     await limited(tenant, 10_000)
     await tenant.admit("a")
@@ -290,7 +292,7 @@ async def test_a_seed_older_than_what_was_booked_is_not_taken(tenant: Tenant) ->
         assert await tenant.sums() == (amount, 0, 0)
 
 
-async def test_many_seeds_at_once_write_one_amount(tenant: Tenant) -> None:
+async def test_many_seeds_at_once_write_one_amount(tenant: LimitedTenant) -> None:
     """Complaint 4: a cold count is set, never added to, however many gateways find it cold."""
     tenant.limit(a_budget(10_000))
     await asyncio.gather(*(tenant.seed(spent=500, seq=3) for _ in range(20)))
@@ -300,7 +302,7 @@ async def test_many_seeds_at_once_write_one_amount(tenant: Tenant) -> None:
     assert await tenant.sums() == (500, 0, HELD)
 
 
-async def test_a_correction_is_counted_and_holds_stay(tenant: Tenant) -> None:
+async def test_a_correction_is_counted_and_holds_stay(tenant: LimitedTenant) -> None:
     """What is posted becomes what the books say; what is open or not booked is untouched. Complaint 23."""
     await limited(tenant, 10_000, spent=500, seq=3)
     await tenant.admit("a")
@@ -310,7 +312,7 @@ async def test_a_correction_is_counted_and_holds_stay(tenant: Tenant) -> None:
     assert await tenant.sums() == (300, 110, HELD)
 
 
-async def test_requests_count_in_every_budget_that_is_theirs(tenant: Tenant) -> None:
+async def test_requests_count_in_every_budget_that_is_theirs(tenant: LimitedTenant) -> None:
     """Also in one that was made while they ran; never in another user's. Complaint 2: a user's default budget
     holds from the first request on."""
     await tenant.admit("a")
@@ -322,7 +324,7 @@ async def test_requests_count_in_every_budget_that_is_theirs(tenant: Tenant) -> 
     assert sums == {"u1": 110, "u2": 0, "m1": 110}
 
 
-async def test_a_release_frees_the_hold(tenant: Tenant) -> None:
+async def test_a_release_frees_the_hold(tenant: LimitedTenant) -> None:
     """The queue refused the request: as if it had never been."""
     await limited(tenant, HELD)
     await tenant.admit("a")
@@ -333,7 +335,7 @@ async def test_a_release_frees_the_hold(tenant: Tenant) -> None:
     assert await tenant.sums() == (0, 110, HELD)
 
 
-async def test_a_limit_that_was_lowered_below_what_is_spent_refuses(tenant: Tenant) -> None:
+async def test_a_limit_that_was_lowered_below_what_is_spent_refuses(tenant: LimitedTenant) -> None:
     """Also the running answer's next grant."""
     await limited(tenant, 10_000)
     await tenant.admit("a")
@@ -342,7 +344,7 @@ async def test_a_limit_that_was_lowered_below_what_is_spent_refuses(tenant: Tena
     assert (refusal.limit, refusal.remaining, refusal.held) == (1, 0, HELD)
 
 
-async def test_free_requests_are_not_refused_by_money(tenant: Tenant) -> None:
+async def test_free_requests_are_not_refused_by_money(tenant: LimitedTenant) -> None:
     """A model without a price, on a budget that is more than used up."""
     await limited(tenant, 5, spent=6)
     free = PinnedPrices(book="b", version=1, input_nano=0, cached_input_nano=0, output_nano=0)
@@ -350,7 +352,7 @@ async def test_free_requests_are_not_refused_by_money(tenant: Tenant) -> None:
     assert await tenant.extend("a", 512) == AllowanceExtension(512)
 
 
-async def test_without_the_books_a_hard_budget_fails_closed(tenant: Tenant) -> None:
+async def test_without_the_books_a_hard_budget_fails_closed(tenant: LimitedTenant) -> None:
     """Nobody knows what was spent: 503, to be tried again. What only alerts lets the request through."""
     tenant.limit(a_budget(10_000))
     refusal = await tenant.refused("a")
@@ -359,7 +361,7 @@ async def test_without_the_books_a_hard_budget_fails_closed(tenant: Tenant) -> N
     await tenant.admit("a")
 
 
-async def test_what_ends_works_when_redis_is_full(tenant: Tenant) -> None:
+async def test_what_ends_works_when_redis_is_full(tenant: LimitedTenant) -> None:
     """Admissions are refused; extend, settle and release give memory back, and always may."""
     await limited(tenant, 10_000)
     await tenant.admit("a")
@@ -377,7 +379,7 @@ async def test_what_ends_works_when_redis_is_full(tenant: Tenant) -> None:
     assert await tenant.sums() == (110, 0, 0)
 
 
-async def test_old_windows_are_forgotten(tenant: Tenant) -> None:
+async def test_old_windows_are_forgotten(tenant: LimitedTenant) -> None:
     """A week after their end; what is counted stays bounded."""
     old = PeriodWindow(1_000, 2_000)
     tenant.limit(a_budget(10, window=old))

@@ -37,7 +37,7 @@ from tests.billing.limited import NANO
 COST = 12 + 2 * 7  # of an event, in nano
 
 
-class Books:
+class QuotaLedger:
     """A tenant with books, whose requests are admitted under its rows."""
 
     def __init__(self, db: Database, redis: Redis, settings: Settings, tenant: str) -> None:
@@ -113,15 +113,15 @@ class Books:
 
 
 @pytest.fixture
-async def books(database: Database, redis: Redis, settings: Settings) -> Books:
+async def books(database: Database, redis: Redis, settings: Settings) -> QuotaLedger:
     """A tenant's."""
-    return Books(database, redis, settings, (await create_tenant(database, "acme")).tenant_id)
+    return QuotaLedger(database, redis, settings, (await create_tenant(database, "acme")).tenant_id)
 
 
 HELD = 12 + 1 + 2 * 256 + 1
 
 
-async def test_a_cold_count_begins_with_what_the_books_say(books: Books) -> None:
+async def test_a_cold_count_begins_with_what_the_books_say(books: QuotaLedger) -> None:
     """Complaint 14: a restart of Redis resets nothing. Complaint 4: many at once write one amount."""
     for at in range(3):
         await books.booked(f"old{at}")
@@ -134,7 +134,7 @@ async def test_a_cold_count_begins_with_what_the_books_say(books: Books) -> None
     assert await books.posted() == [(3 * COST, 0, HELD)]
 
 
-async def test_each_scope_and_window_counts_its_own(books: Books) -> None:
+async def test_each_scope_and_window_counts_its_own(books: QuotaLedger) -> None:
     """The sum of the lines of requests that were accepted in the window, by whom."""
     now = now_ms()
     await books.booked("a")
@@ -160,7 +160,7 @@ async def test_each_scope_and_window_counts_its_own(books: Books) -> None:
     ) == (0, 0)
 
 
-async def test_a_settlement_that_redis_lost_is_counted_once_by_the_books(books: Books) -> None:
+async def test_a_settlement_that_redis_lost_is_counted_once_by_the_books(books: QuotaLedger) -> None:
     """Redis was emptied while requests ran. Whether their lines were counted nobody could tell from Redis."""
     await books.budget(10_000)
     await books.ask("a")
@@ -177,7 +177,7 @@ async def test_a_settlement_that_redis_lost_is_counted_once_by_the_books(books: 
         assert await books.posted() == [(2 * COST, 0, HELD)]
 
 
-async def test_a_correction_reaches_the_count(books: Books) -> None:
+async def test_a_correction_reaches_the_count(books: QuotaLedger) -> None:
     """Complaint 23: what an administrator gives back can be spent at once; what is held stays held."""
     await books.booked("a")
     await books.budget(10_000)
@@ -191,7 +191,7 @@ async def test_a_correction_reaches_the_count(books: Books) -> None:
 
 
 async def test_without_the_books_hard_budgets_fail_closed(
-    books: Books, monkeypatch: pytest.MonkeyPatch
+    books: QuotaLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """503 for what may refuse; what only alerts refuses nobody."""
     hard = await books.budget(10_000)
@@ -211,7 +211,7 @@ async def test_without_the_books_hard_budgets_fail_closed(
     assert await books.posted() == [(0, 0, HELD)]
 
 
-async def test_an_edit_reaches_answers_that_run(books: Books) -> None:
+async def test_an_edit_reaches_answers_that_run(books: QuotaLedger) -> None:
     """Raised, overridden, lowered and ended: the next grant knows, without any admission between."""
     budget = await books.budget(HELD)
     await books.ask("a")
@@ -237,7 +237,7 @@ async def test_an_edit_reaches_answers_that_run(books: Books) -> None:
     assert await books.posted() == [(0, 0, HELD + 2 * (2048 - 256))]
 
 
-async def test_a_budget_that_was_away_counts_what_was_spent_meanwhile(books: Books) -> None:
+async def test_a_budget_that_was_away_counts_what_was_spent_meanwhile(books: QuotaLedger) -> None:
     """Ended and set again: every line that was booked is in it."""
     budget = await books.budget(10_000)
     await books.ask("a")
@@ -251,7 +251,7 @@ async def test_a_budget_that_was_away_counts_what_was_spent_meanwhile(books: Boo
     assert await books.posted() == [(2 * COST, 0, HELD)]
 
 
-async def test_the_seed_is_one_state_of_the_books(books: Books) -> None:
+async def test_the_seed_is_one_state_of_the_books(books: QuotaLedger) -> None:
     """Lines are booked and settled while counts are read again and again: none is lost or counted twice."""
     await books.budget(1 << 40)
     await books.ask("first")
@@ -267,7 +267,7 @@ async def test_the_seed_is_one_state_of_the_books(books: Books) -> None:
     assert await books.posted() == [(8 * COST, 0, HELD)]
 
 
-async def test_a_prepaid_tenant_spends_its_credit_and_no_more(books: Books) -> None:
+async def test_a_prepaid_tenant_spends_its_credit_and_no_more(books: QuotaLedger) -> None:
     """The wallet has its own code; credit that is put in reaches the answer that waits for it."""
     credit = NewGrant(GrantKind.PAID, HELD + COST, "first")
     await grant(books.db, books.tenant, credit)
@@ -295,7 +295,7 @@ DEAR = msgspec.structs.replace(NANO, input_nano=MILLIONS // 1_000)
 
 
 async def test_a_wallet_that_has_spent_millions_is_granted_and_spends_again(
-    books: Books, settings: Settings
+    books: QuotaLedger, settings: Settings
 ) -> None:
     """Of all that was ever spent only what is open is bounded. To the nano, past 2^53 and across the end of
     the circle that scripts count on; after Redis lost everything too, and all books agree."""

@@ -10,16 +10,16 @@ from billing.quota.client import Quota
 from billing.quota.types import Remaining
 from core.errors import Refusal
 from core.settings import Settings
-from tests.billing.limited import NOW, Tenant, a_rate, places
+from tests.billing.limited import NOW, LimitedTenant, a_rate, places
 
 
 @pytest.fixture
-def tenant(redis: Redis, settings: Settings) -> Tenant:
+def tenant(redis: Redis, settings: Settings) -> LimitedTenant:
     """A tenant without limits."""
-    return Tenant(redis, settings)
+    return LimitedTenant(redis, settings)
 
 
-async def test_a_burst_is_let_in_and_then_as_much_as_flows_back(tenant: Tenant) -> None:
+async def test_a_burst_is_let_in_and_then_as_much_as_flows_back(tenant: LimitedTenant) -> None:
     """60 a minute, three at once: after the third one a second. Complaint 26: when to come again is said."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60, burst=3))
     for id in "abc":
@@ -35,7 +35,7 @@ async def test_a_burst_is_let_in_and_then_as_much_as_flows_back(tenant: Tenant) 
     await tenant.refused("e")
 
 
-async def test_a_refused_request_takes_nothing(tenant: Tenant, redis: Redis) -> None:
+async def test_a_refused_request_takes_nothing(tenant: LimitedTenant, redis: Redis) -> None:
     """Of two limits one refuses: the other is as it was, and no key is written."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60), a_rate(Dimension.INPUT, 50, burst=50), places(5))
     await tenant.admit("a", input=50)
@@ -44,7 +44,7 @@ async def test_a_refused_request_takes_nothing(tenant: Tenant, redis: Redis) -> 
     assert {key: await redis.dump(key) for key in await redis.keys("*")} == before
 
 
-async def test_input_counts_exactly_and_output_as_it_is_granted_and_used(tenant: Tenant) -> None:
+async def test_input_counts_exactly_and_output_as_it_is_granted_and_used(tenant: LimitedTenant) -> None:
     """The first chunk is held; what was not used comes back at the end, into the bucket it was taken from.
 
     Complaint 7: parallel calls do not pass a token rate. Complaint 11: returns are credited where they came
@@ -73,7 +73,7 @@ async def test_input_counts_exactly_and_output_as_it_is_granted_and_used(tenant:
     assert await left() == [500]
 
 
-async def test_an_answer_is_never_cut_by_a_rate(tenant: Tenant) -> None:
+async def test_an_answer_is_never_cut_by_a_rate(tenant: LimitedTenant) -> None:
     """It goes into debt, and those who come next wait until it is paid."""
     tenant.limit(a_rate(Dimension.OUTPUT, 600, burst=600))
     await tenant.admit("a", chunk=256)
@@ -85,7 +85,7 @@ async def test_an_answer_is_never_cut_by_a_rate(tenant: Tenant) -> None:
     assert refusal.after_ms == (1024 - (600 - 256)) * 100
 
 
-async def test_a_request_above_the_burst_is_not_impossible_for_ever(tenant: Tenant) -> None:
+async def test_a_request_above_the_burst_is_not_impossible_for_ever(tenant: LimitedTenant) -> None:
     """A bucket of which nothing is used lets it in, and is in debt after."""
     tenant.limit(a_rate(Dimension.INPUT, 1000))
     await tenant.admit("a", input=5000)
@@ -96,7 +96,7 @@ async def test_a_request_above_the_burst_is_not_impossible_for_ever(tenant: Tena
     assert (await tenant.refused("c", input=5000)).after_ms == 1000 * 60
 
 
-async def test_a_limit_of_nothing_refuses_for_good(tenant: Tenant) -> None:
+async def test_a_limit_of_nothing_refuses_for_good(tenant: LimitedTenant) -> None:
     """And does not ask to come again."""
     for limit in (a_rate(Dimension.REQUESTS, 0), places(0)):
         tenant.limit(limit)
@@ -104,7 +104,7 @@ async def test_a_limit_of_nothing_refuses_for_good(tenant: Tenant) -> None:
         assert (refusal.code, refusal.retry, refusal.after_ms) == ("rate_limited", False, None)
 
 
-async def test_a_release_gives_everything_back(tenant: Tenant, redis: Redis) -> None:
+async def test_a_release_gives_everything_back(tenant: LimitedTenant, redis: Redis) -> None:
     """The queue refused it: nothing that a limit counts is left of it."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60), a_rate(Dimension.TOKENS, 1000), places(1))
     await tenant.admit("a")
@@ -114,7 +114,7 @@ async def test_a_release_gives_everything_back(tenant: Tenant, redis: Redis) -> 
     await tenant.admit("b")
 
 
-async def test_places_are_taken_until_the_end_or_the_deadline(tenant: Tenant) -> None:
+async def test_places_are_taken_until_the_end_or_the_deadline(tenant: LimitedTenant) -> None:
     """Complaint 8: neither a client that is gone, nor a process that died, keeps a place for ever: only
     settle and release free it earlier, nobody renews it, and a minute after the deadline it is free by
     itself."""
@@ -139,7 +139,7 @@ async def test_places_are_taken_until_the_end_or_the_deadline(tenant: Tenant) ->
     await tenant.refused("f")
 
 
-async def test_of_many_at_once_no_more_than_the_limit_get_in(tenant: Tenant, redis: Redis) -> None:
+async def test_of_many_at_once_no_more_than_the_limit_get_in(tenant: LimitedTenant, redis: Redis) -> None:
     """Complaint 1: nothing comes between the check and the count. Complaint 7: the count is one for all
     gateways, not one for each. Complaint 9: so is a replica's."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60, burst=10), places(50))
@@ -148,7 +148,7 @@ async def test_of_many_at_once_no_more_than_the_limit_get_in(tenant: Tenant, red
     assert sum(not isinstance(answer, Refusal) for answer in answers) == 10
 
 
-async def test_an_edit_never_resets_what_was_used(tenant: Tenant) -> None:
+async def test_an_edit_never_resets_what_was_used(tenant: LimitedTenant) -> None:
     """More or less is left, by the difference, from the next request on; the flow is the new one."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60, burst=10))
     for at in range(10):
@@ -162,7 +162,7 @@ async def test_an_edit_never_resets_what_was_used(tenant: Tenant) -> None:
     assert (await tenant.refused("s2")).after_ms == 8000
 
 
-async def test_who_came_before_an_edit_gives_back_at_the_new_flow(tenant: Tenant) -> None:
+async def test_who_came_before_an_edit_gives_back_at_the_new_flow(tenant: LimitedTenant) -> None:
     """The end of a request admitted under the old limit does not bring that back."""
     for id, limit in (("a", 600), ("b", 1200)):
         tenant.limit(a_rate(Dimension.OUTPUT, limit))
@@ -172,7 +172,7 @@ async def test_who_came_before_an_edit_gives_back_at_the_new_flow(tenant: Tenant
     assert (use.spent, use.resets_at_ms) == (312, NOW + 312 * 50)
 
 
-async def test_places_that_lapsed_are_put_away(tenant: Tenant, redis: Redis) -> None:
+async def test_places_that_lapsed_are_put_away(tenant: LimitedTenant, redis: Redis) -> None:
     """By those that come after, or a tenant whose requests never end would fill the memory."""
     tenant.limit(places(1))
     for id in "abc":
@@ -181,7 +181,7 @@ async def test_places_that_lapsed_are_put_away(tenant: Tenant, redis: Redis) -> 
     assert await redis.zcard("{t:t1}" + tenant.limits.units[0].key) == 1
 
 
-async def test_a_limit_made_while_requests_are_open_counts_what_comes_after(tenant: Tenant) -> None:
+async def test_a_limit_made_while_requests_are_open_counts_what_comes_after(tenant: LimitedTenant) -> None:
     """What was admitted before holds nothing of it, and gives nothing back to it."""
     await tenant.admit("old")
     tenant.limit(a_rate(Dimension.OUTPUT, 1000), places(1))
@@ -190,7 +190,7 @@ async def test_a_limit_made_while_requests_are_open_counts_what_comes_after(tena
     assert [each.remaining for each in await tenant.quota.use("t1", tenant.limits, tenant.now)] == [744, 0]
 
 
-async def test_a_limit_that_is_gone_gets_back_what_it_holds(tenant: Tenant) -> None:
+async def test_a_limit_that_is_gone_gets_back_what_it_holds(tenant: LimitedTenant) -> None:
     """The request remembers what it took of whom, whatever the limits are by then."""
     tenant.limit(a_rate(Dimension.OUTPUT, 1000), places(1))
     before = tenant.limits
@@ -200,7 +200,7 @@ async def test_a_limit_that_is_gone_gets_back_what_it_holds(tenant: Tenant) -> N
     assert [each.remaining for each in await tenant.quota.use("t1", before, tenant.now)] == [944, 1]
 
 
-async def test_shadow_limits_are_counted_and_reported_and_refuse_nothing(tenant: Tenant) -> None:
+async def test_shadow_limits_are_counted_and_reported_and_refuse_nothing(tenant: LimitedTenant) -> None:
     """What they would have answered comes with the admission; the enforced limit beside them is another
     count."""
     tenant.limit(
@@ -218,7 +218,7 @@ async def test_shadow_limits_are_counted_and_reported_and_refuse_nothing(tenant:
     assert [(each.shadow, each.remaining) for each in use] == [(True, 0), (False, 58), (True, 0)]
 
 
-async def test_a_shadow_limit_of_nothing_is_counted_as_others_are(tenant: Tenant) -> None:
+async def test_a_shadow_limit_of_nothing_is_counted_as_others_are(tenant: LimitedTenant) -> None:
     """Nothing flows back into it: it is forgotten after an hour."""
     tenant.limit(a_rate(Dimension.REQUESTS, 0, shadow=True))
     for id in "ab":
@@ -228,7 +228,7 @@ async def test_a_shadow_limit_of_nothing_is_counted_as_others_are(tenant: Tenant
     assert (use.spent, use.remaining) == (2, 0)
 
 
-async def test_who_refuses_is_named_and_the_longest_wait_is_said(tenant: Tenant) -> None:
+async def test_who_refuses_is_named_and_the_longest_wait_is_said(tenant: LimitedTenant) -> None:
     """Complaint 26: one's own limit can be told from everybody's."""
     tenant.limit(
         a_rate(Dimension.REQUESTS, 60, burst=1),
@@ -244,7 +244,7 @@ async def test_who_refuses_is_named_and_the_longest_wait_is_said(tenant: Tenant)
     assert (refusal.scope, refusal.after_ms) == ("user", 10_000), "of two that last as long the first"
 
 
-async def test_an_admission_says_where_it_stands(tenant: Tenant) -> None:
+async def test_an_admission_says_where_it_stands(tenant: LimitedTenant) -> None:
     """The least that is left of requests and of tokens, and when all of it is there again."""
     tenant.limit(
         a_rate(Dimension.REQUESTS, 60),
@@ -258,7 +258,7 @@ async def test_an_admission_says_where_it_stands(tenant: Tenant) -> None:
     assert standing.budget is None
 
 
-async def test_a_second_sending_takes_nothing(tenant: Tenant) -> None:
+async def test_a_second_sending_takes_nothing(tenant: LimitedTenant) -> None:
     """A retry, a resend and a resume are the same request."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60, burst=1), places(1))
     await tenant.admit("a")
@@ -268,7 +268,7 @@ async def test_a_second_sending_takes_nothing(tenant: Tenant) -> None:
 
 
 @pytest.mark.parametrize("amount", [2**63, 2**53, -1])
-async def test_quantities_that_nobody_can_use_are_refused(tenant: Tenant, amount: int) -> None:
+async def test_quantities_that_nobody_can_use_are_refused(tenant: LimitedTenant, amount: int) -> None:
     """Before they reach a script, which counts to 2^53."""
     for refusal in (await tenant.refused("a", input=amount), await tenant.refused("a", chunk=amount)):
         assert refusal.code == "bad_request"
@@ -276,13 +276,13 @@ async def test_quantities_that_nobody_can_use_are_refused(tenant: Tenant, amount
         await tenant.quota.settle(tenant.event("a", cost_nano=amount))
 
 
-async def test_unlimited_requests_are_granted_all_at_once(tenant: Tenant) -> None:
+async def test_unlimited_requests_are_granted_all_at_once(tenant: LimitedTenant) -> None:
     """Where nothing counts output, no worker has to ask again."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60), places(3))
     assert (await tenant.admit("a")).granted >= 1_000_000
 
 
-async def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing(tenant: Tenant) -> None:
+async def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing(tenant: LimitedTenant) -> None:
     """A failover to a machine whose clock is behind."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60, burst=2))
     await tenant.admit("a")
@@ -293,7 +293,7 @@ async def test_a_clock_that_goes_back_gives_nothing_and_takes_nothing(tenant: Te
     await tenant.admit("c")
 
 
-async def test_open_requests_can_be_found_by_their_age(tenant: Tenant) -> None:
+async def test_open_requests_can_be_found_by_their_age(tenant: LimitedTenant) -> None:
     """What the sweep asks for: whom to ask, and about what."""
     tenant.now = 1_000_000
     await tenant.admit("a")

@@ -12,7 +12,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from billing.limits import Dimension, Scope, UnitLimit
 from core.redis import MultiplexedRedis
 from tests.billing.limited import a_rate, places
-from tests.billing.slot_machine import HOUR_MS, Slot
+from tests.billing.slot_machine import HOUR_MS, TenantKeysMachine
 from tests.support.home import settings_in
 from tests.support.tiers import by_form
 
@@ -22,17 +22,17 @@ WAITS_MS = (1, 100, 1_000, 1_999, 60_000, HOUR_MS)
 
 
 @pytest.fixture
-def slot(redis_url: str, home: Path) -> Generator[type[Slot]]:
+def slot(redis_url: str, home: Path) -> Generator[type[TenantKeysMachine]]:
     """The machine, with its own loop and the run's Valkey."""
     loop = asyncio.new_event_loop()
-    Slot.loop, Slot.redis = loop, MultiplexedRedis.from_url(redis_url)
-    Slot.config = settings_in(home, redis_url=redis_url)
-    yield Slot
-    loop.run_until_complete(Slot.redis.aclose())
+    TenantKeysMachine.loop, TenantKeysMachine.redis = loop, MultiplexedRedis.from_url(redis_url)
+    TenantKeysMachine.config = settings_in(home, redis_url=redis_url)
+    yield TenantKeysMachine
+    loop.run_until_complete(TenantKeysMachine.redis.aclose())
     loop.close()
 
 
-def test_the_slot_is_what_the_model_says(slot: type[Slot]) -> None:
+def test_the_slot_is_what_the_model_says(slot: type[TenantKeysMachine]) -> None:
     """INV-31, INV-34, INV-35, INV-36: Complaint 3: no residue, whatever the history. Hypothesis prints the
     shortest that fails."""
     run_state_machine_as_test(
@@ -45,7 +45,7 @@ def test_the_slot_is_what_the_model_says(slot: type[Slot]) -> None:
 
 
 @pytest.mark.long
-def test_the_slot_is_what_the_model_says_for_long(slot: type[Slot]) -> None:
+def test_the_slot_is_what_the_model_says_for_long(slot: type[TenantKeysMachine]) -> None:
     """Busy histories, in which everything happens many times. Complaint 3; complaint 27: however an answer is
     cut off, what it used is counted once."""
     seed = random.randrange(1 << 30)
@@ -60,7 +60,7 @@ def test_the_slot_is_what_the_model_says_for_long(slot: type[Slot]) -> None:
     assert slot.ran >= {"granted", "refused", "settled", "dup", "let in", "turned away"}
 
 
-def step(machine: Slot, chance: random.Random) -> None:
+def step(machine: TenantKeysMachine, chance: random.Random) -> None:
     """Something happens."""
     draw = chance.random()
     if draw < 0.85:

@@ -31,7 +31,7 @@ from tests.billing.tenants.test_keys import a_key
 T = 1_800_000_000_000
 
 
-class Clock:
+class SteppedClock:
     """What time it is for keys and sessions."""
 
     def __init__(self) -> None:
@@ -42,9 +42,9 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> SteppedClock:
     """It stands still unless it is set."""
-    made = Clock()
+    made = SteppedClock()
     for module in (keys, sessions, session_ends):
         monkeypatch.setattr(module, "now_ms", made)
     return made
@@ -64,7 +64,7 @@ async def change(db: Database, table: type[SQLModel], **values: Any) -> None:
 
 
 async def test_a_session_lasts_to_its_last_millisecond(
-    sqlite: Database, settings: Settings, clock: Clock
+    sqlite: Database, settings: Settings, clock: SteppedClock
 ) -> None:
     """For whoever comes with it, lists it, uses it or clears it away."""
     key, secret = await a_key(sqlite, user="ann")
@@ -89,7 +89,7 @@ async def test_a_session_lasts_to_its_last_millisecond(
     assert await clear_sessions(sqlite, clock.now) == 0
 
 
-async def test_a_session_ends_with_its_key(sqlite: Database, settings: Settings, clock: Clock) -> None:
+async def test_a_session_ends_with_its_key(sqlite: Database, settings: Settings, clock: SteppedClock) -> None:
     """Where that is sooner: by what the key said then, and by what it says now."""
     _, secret = await a_key(sqlite, user="ann", expires_ms=T + 3_000)
     row, token, _ = await open_session(sqlite, await who(sqlite, secret), settings, "", "")
@@ -103,7 +103,9 @@ async def test_a_session_ends_with_its_key(sqlite: Database, settings: Settings,
     assert await principal_of_session(sqlite, token) is None
 
 
-async def test_a_browser_is_noted_once_a_minute(sqlite: Database, settings: Settings, clock: Clock) -> None:
+async def test_a_browser_is_noted_once_a_minute(
+    sqlite: Database, settings: Settings, clock: SteppedClock
+) -> None:
     """From when it was noted last."""
     key, secret = await a_key(sqlite, user="ann")
     _, token, _ = await open_session(sqlite, await who(sqlite, secret), settings, "", "")
@@ -116,7 +118,7 @@ async def test_a_browser_is_noted_once_a_minute(sqlite: Database, settings: Sett
 
 @pytest.mark.parametrize(("characters", "fits"), [(100, True), (101, False)])
 async def test_a_token_of_any_length_is_not_looked_up(
-    sqlite: Database, settings: Settings, clock: Clock, characters: int, fits: bool
+    sqlite: Database, settings: Settings, clock: SteppedClock, characters: int, fits: bool
 ) -> None:
     """Neither a browser's nor an operator's, nor that of a tenant that is closed."""
     token = "x" * characters
@@ -134,7 +136,9 @@ async def test_a_token_of_any_length_is_not_looked_up(
     assert (await operator_of_session(sqlite, token) is not None) is fits
 
 
-async def test_an_operators_session_lasts_as_long_as_it_was_given(sqlite: Database, clock: Clock) -> None:
+async def test_an_operators_session_lasts_as_long_as_it_was_given(
+    sqlite: Database, clock: SteppedClock
+) -> None:
     """The next one clears it away, as no gateway may run; the log says from where."""
     first, token = await open_operator_session(sqlite, "ann", 1.5, "1.2.3.4", "")
     assert first.ends_ms == T + 1_500
@@ -150,7 +154,7 @@ async def test_an_operators_session_lasts_as_long_as_it_was_given(sqlite: Databa
     assert ['"address":"1.2.3.4"' in each.replace(" ", "") for each in said] == [True]
 
 
-async def test_a_key_ends_at_its_millisecond(sqlite: Database, clock: Clock) -> None:
+async def test_a_key_ends_at_its_millisecond(sqlite: Database, clock: SteppedClock) -> None:
     """For who shows it, counts it, lists it or rotates it; no overlap makes it last longer."""
     with pytest.raises(Refused, match="expired already"):
         await a_key(sqlite, "globex", expires_ms=T)

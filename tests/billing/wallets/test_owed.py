@@ -33,7 +33,7 @@ from tests.billing.acme import COMMANDS, Acme
 from tests.billing.cli.test_commands import rows
 from tests.billing.events import an_event
 from tests.billing.ledger.test_ledger import read
-from tests.billing.quota.test_quota_books import COST, Books
+from tests.billing.quota.test_quota_books import COST, QuotaLedger
 from tests.billing.wallets.test_wallets import COST as EVENT_COST
 from tests.billing.wallets.test_wallets import a_tenant, balances, paid, promo, sound, use
 
@@ -49,7 +49,7 @@ def acme(home: Path, redis_url: str, sqlite_template: Path, monkeypatch: pytest.
     return Acme(home, redis_url, sqlite_template)
 
 
-async def end_grants(books: Books) -> None:
+async def end_grants(books: QuotaLedger) -> None:
     """All grants ended ENDED ms ago."""
     async with books.db.engine.begin() as connection:
         ends = {"at": now_ms() - ENDED}

@@ -17,7 +17,7 @@ LIMITS = {"events": 10, "bytes": 200, "connection_bytes": 500, "frame": 1000}
 NOW_MS = EPOCH_NS // 1_000_000 + 1_000_000
 
 
-class Link:
+class StubLink:
     """What was told, and when; tokens come from the list, an error is raised."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Link:
         return told
 
 
-def client_on(link: Link, **options: Any) -> Client:
+def client_on(link: StubLink, **options: Any) -> Client:
     """A client whose connection is this."""
     client = Client("http://gw", "pk", **options)
     client._link = link  # type: ignore[assignment]
@@ -71,7 +71,7 @@ def test_a_hello_says_who_and_what_for():
     """Version, agent, caps, window; what is to be resumed where there is something."""
 
     async def day() -> None:
-        link = Link()
+        link = StubLink()
         client = client_on(link)
         first = {"t": "hello", "v": 1, "token": "tk", "agent": {"name": "parley-python", "version": "1"}}
         assert client.hello("tk") == first | {"caps": ["batch"]}
@@ -102,7 +102,7 @@ def test_the_smaller_window_holds(window: dict[str, int] | None, events: int, by
     """The server's or one's own; the connection's is the server's."""
 
     async def day() -> None:
-        client = client_on(Link(), window=window)
+        client = client_on(StubLink(), window=window)
         await client.welcomed(welcome(), {})
         acks = client._readings.acks
         assert (acks._events, acks._bytes, acks._connection_bytes) == (events, bytes, 500)
@@ -115,7 +115,7 @@ def test_ids_are_made_from_the_servers_clock(monkeypatch: pytest.MonkeyPatch):
 
     async def day() -> None:
         monkeypatch.setattr("parley_client.client.now_ms", now_ms)  # the virtual loop's
-        client = client_on(Link())
+        client = client_on(StubLink())
         assert uuid7_ms(client.new_id()) == NOW_MS
         await client.welcomed(welcome(now=NOW_MS + 86_400_000), {})
         assert uuid7_ms(client.new_id()) == NOW_MS + 86_400_000
@@ -127,7 +127,7 @@ def test_a_send_is_as_it_was_given():
     """Fields that were not are absent; a message that is too long is refused before it is sent."""
 
     async def day() -> None:
-        link = Link()
+        link = StubLink()
         client = client_on(link)
         await client.welcomed(welcome(limits=LIMITS | {"frame": 200}), {})
         sending = asyncio.create_task(client.send("hi", model="m", options={"seed": 0}, id="a"))
@@ -165,7 +165,7 @@ def test_what_is_read_is_acknowledged_soon():
     """Within a fifth of a second, at once where half a window is full; a ping's pong carries it, too."""
 
     async def day() -> None:
-        link = Link()
+        link = StubLink()
         client = client_on(link)
         client._spawn(client._acknowledge())
         await client.welcomed(welcome(), {})
@@ -211,7 +211,7 @@ def test_an_attach_that_is_refused_is_said_again_when_told():
     """Not sooner; nor where a new connection settled it. What is not known is passed over."""
 
     async def day() -> None:
-        link = Link()
+        link = StubLink()
         client = client_on(link)
         await client.welcomed(welcome(), {})
         attaching = asyncio.create_task(client.attach("a"))
@@ -236,7 +236,7 @@ def test_cancelling_is_said_and_remembered():
     """A new connection hears it again; also of a request that somebody else sent."""
 
     async def day() -> None:
-        link = Link()
+        link = StubLink()
         client = client_on(link)
         client._readings.add("a", {"t": "send", "id": "a"})
         for id in ("a", "b"):
@@ -248,7 +248,7 @@ def test_cancelling_is_said_and_remembered():
     played(day())
 
 
-class Asked(Link):
+class TokenLink(StubLink):
     """Whose owner is asked for a fresh token, with so much time left."""
 
     async def plays(self, *tokens: str | Exception, seconds: float = 8, welcomes_after: float = 0) -> None:
@@ -271,32 +271,32 @@ def test_a_fresh_token_is_shown_before_the_old_one_ends(monkeypatch: pytest.Monk
 
     async def day() -> None:
         away = GatewayClosed(1006, "no token")
-        link = Asked()
+        link = TokenLink()
         await link.plays("fresh")
         assert (link.told, link.asked) == ([{"t": "auth", "token": "fresh"}], [0])
-        link = Asked()
+        link = TokenLink()
         await link.plays(away, away, "fresh")
         assert (link.told[-1], [round(each - 100, 3) for each in link.asked]) == (
             {"t": "auth", "token": "fresh"},
             [0, 2.0, 3.5],
         )
-        link = Asked()
+        link = TokenLink()
         began = passed()
         await link.plays(*[away] * 9, seconds=80)
         waits = [round(b - a, 3) for a, b in zip(link.asked, link.asked[1:], strict=False)]
         assert (waits[:3], link.asked[0]) == ([5.0] * 3, began)
-        link = Asked()
+        link = TokenLink()
         await link.plays(*[away] * 500)
         assert link.told == []
         assert 7.75 <= link.asked[-1] - link.asked[0] < 8
         assert len(link.asked) < 20  # however little time is left, whoever makes tokens is not stormed
-        link = Asked()
+        link = TokenLink()
         await link.plays(Stopped("unauthorized", "out"))
         assert (link.told, len(link.asked)) == ([], 1)
-        link = Asked()
+        link = TokenLink()
         await link.plays(away, welcomes_after=1)
         assert (link.told, len(link.asked)) == ([], 1)
-        link = Asked()
+        link = TokenLink()
         link.connected = False
         await link.plays("fresh")
         assert (link.told, link.asked) == ([], [])
@@ -312,7 +312,7 @@ def test_a_fresh_token_is_shown_before_the_old_one_ends(monkeypatch: pytest.Monk
 def test_a_client_that_stops_says_why(error: Exception | None, code: str):
     """To whoever enters, sends or reads; the first reason stays."""
 
-    class Broken(Link):
+    class Broken(StubLink):
         async def run(self) -> None:
             await passing(1)
             if error is not None:

@@ -34,7 +34,7 @@ class Failed(AssertionError):  # noqa: N818  (the verdict of a case)
     """The client did not do what the case says."""
 
 
-class Line:
+class ClientLine:
     """One connection of the client, and what was sent on it."""
 
     def __init__(self, socket: Socket) -> None:
@@ -59,21 +59,21 @@ class Line:
             self.acked[g] = max(o, self.acked.get(g, 0))
 
 
-class Playing:
+class ClientPlay:
     """One case under way."""
 
-    def __init__(self, case: s.Case, peer: Peer, subject: Subject) -> None:
+    def __init__(self, case: s.ClientCase, peer: Peer, subject: Subject) -> None:
         self._peer = peer
         self._subject = subject
         self._names = Names(each=case.each)
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, ClientLine] = {}
         self._last = ""
         self._stamps = count(1)  # of pings
 
-    async def do(self, step: s.Step) -> None:  # noqa: C901  (one arm an action)
+    async def do(self, step: s.ClientStep) -> None:  # noqa: C901  (one arm an action)
         """Do one step. Raises Failed."""
         match step:
-            case s.Open() | s.Connect():
+            case s.OpenStep() | s.ConnectStep():
                 await self._connect(step)
             case s.Greet():
                 await self._welcome(self._line(step), step.greet)
@@ -81,22 +81,22 @@ class Playing:
                 self._peer.refusals.append(
                     UpgradeRefusal(self._names.value(step.refuse), step.body, step.headers)
                 )
-            case s.Send():
+            case s.SendStep():
                 await self._send(step, step.send, step.text)
             case s.SendAll():
                 for each in self._names.value(step.send_all):
                     await self._send(step, each)
-            case s.Expect():
+            case s.ExpectStep():
                 await self._expect(step)
             case s.ExpectAcked():
                 await self._expect_acked(step)
-            case s.Quiet():
+            case s.QuietStep():
                 await self._quiet(step)
-            case s.Close():
+            case s.CloseStep():
                 await self._line(step).socket.close(self._names.value(step.close), step.reason)
-            case s.Cut():
+            case s.CutStep():
                 self._peer.cut()
-            case s.ExpectClose():
+            case s.ExpectCloseStep():
                 await self._lines[step.expect_close].socket.closed.wait()
             case s.ExpectOpen():
                 if self._lines[step.expect_open].socket.closed.is_set():
@@ -115,26 +115,26 @@ class Playing:
         if not self._peer.sockets.empty():
             raise Failed("the client opened a connection that nobody expected")
 
-    def _line(self, step: s.Step) -> Line:
+    def _line(self, step: s.ClientStep) -> ClientLine:
         return self._lines[step.connection or self._last]
 
     # Connections
 
-    async def _connect(self, step: s.Open | s.Connect) -> None:
+    async def _connect(self, step: s.OpenStep | s.ConnectStep) -> None:
         with LivedTime() as lived:
             socket = await self._peer.socket()
-            name = step.open if isinstance(step, s.Open) else step.connect
-            line = self._lines[name] = Line(socket)
+            name = step.open if isinstance(step, s.OpenStep) else step.connect
+            line = self._lines[name] = ClientLine(socket)
             self._last = name
             self._match(step.hello, await socket.hear("hello"))
         _not_before(lived, step.not_before_ms)
-        if isinstance(step, s.Open):
+        if isinstance(step, s.OpenStep):
             await self._welcome(line, step.welcome)
             await self._see(step, {"state": "open"}, self._subject.state)
         elif socket.path != step.path:
             raise Failed(f"the client went to {socket.path}")
 
-    async def _welcome(self, line: Line, written: dict[str, Any]) -> None:
+    async def _welcome(self, line: ClientLine, written: dict[str, Any]) -> None:
         fields = self._names.value(written)
         listed = [
             LISTED | each if each.get("state") != "gone" else each for each in fields.get("requests", [])
@@ -145,7 +145,7 @@ class Playing:
 
     # Messages
 
-    async def _send(self, step: s.Step, written: Any, text: Any = "") -> None:
+    async def _send(self, step: s.ClientStep, written: Any, text: Any = "") -> None:
         frame: Frame = self._names.value(written)
         frame = {name: each for name, each in frame.items() if each is not None}
         frame = DEFAULTS.get(frame["t"], dict)() | frame
@@ -159,7 +159,7 @@ class Playing:
             line.sent[frame["g"]] = frame["from"] - 1
         await line.tell(frame)
 
-    async def _expect(self, step: s.Expect) -> None:
+    async def _expect(self, step: s.ExpectStep) -> None:
         pattern = step.expect.get("$only", step.expect)
         with LivedTime() as lived:
             self._match(step.expect, await self._line(step).socket.hear(pattern["t"]))
@@ -174,7 +174,7 @@ class Playing:
 
         await _patiently(acked, step, lambda: f"acknowledged is {line.acked}")
 
-    async def _quiet(self, step: s.Quiet) -> None:
+    async def _quiet(self, step: s.QuietStep) -> None:
         """After a ping is answered, everything that was sent before has had its effect."""
         line = self._line(step)
         await pause(step.for_ms / 1000)
@@ -216,7 +216,7 @@ class Playing:
             case _:
                 raise BadCase(f"no application does {step.do}")
 
-    async def _look(self, step: s.Step) -> None:
+    async def _look(self, step: s.ClientStep) -> None:
         match step:
             case s.ExpectAnswer():
                 id = self._names.text(step.answer)
@@ -229,7 +229,7 @@ class Playing:
                 raise BadCase(f"{step} is not played")
 
     async def _see(
-        self, step: s.Step, pattern: dict[str, Any], look: Callable[[], Awaitable[Facts | None]]
+        self, step: s.ClientStep, pattern: dict[str, Any], look: Callable[[], Awaitable[Facts | None]]
     ) -> None:
         problem: str | None = None
 
@@ -241,9 +241,9 @@ class Playing:
         await _patiently(seen, step, lambda: f"{problem}")
 
 
-async def play(case: s.Case, peer: Peer, subject: Subject) -> None:
+async def play(case: s.ClientCase, peer: Peer, subject: Subject) -> None:
     """Play a case. Raises Failed with the step."""
-    playing = Playing(case, peer, subject)
+    playing = ClientPlay(case, peer, subject)
     await subject.start(peer.url, case.client)
     try:
         for number, step in enumerate(case.steps, start=1):
@@ -259,7 +259,7 @@ async def play(case: s.Case, peer: Peer, subject: Subject) -> None:
         await subject.stop()
 
 
-async def _patiently(true: Callable[[], Any], step: s.Step, problem: Callable[[], str]) -> None:
+async def _patiently(true: Callable[[], Any], step: s.ClientStep, problem: Callable[[], str]) -> None:
     try:
         await wait_until(true, seconds=step.within_ms / 1000)
     except (TimeoutError, AssertionError):

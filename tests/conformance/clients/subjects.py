@@ -10,7 +10,7 @@ from playwright.async_api import Page
 
 from parley_client import Answer, Client, Encoding, Ended, ProtocolError, Reset, SignedOut, Text
 from parley_client.answer import OpenAnswer
-from tests.conformance.clients.steps import Options
+from tests.conformance.clients.steps import OptionsStep
 
 Facts = dict[str, Any]
 LIMIT_FACTS = ("dimension", "remaining", "spent", "held", "resets_at_ms")
@@ -19,7 +19,7 @@ LIMIT_FACTS = ("dimension", "remaining", "spent", "held", "resets_at_ms")
 class Subject(Protocol):
     """A client under test, as its application sees it."""
 
-    async def start(self, url: str, options: Options) -> None:
+    async def start(self, url: str, options: OptionsStep) -> None:
         """Make a client and let it connect."""
         ...
 
@@ -57,7 +57,7 @@ class Subject(Protocol):
 
 
 @dataclass
-class _Read:
+class _SubjectRead:
     """One answer and the task that reads it."""
 
     may_read: asyncio.Event = field(default_factory=asyncio.Event)
@@ -77,7 +77,7 @@ class PythonSubject:
         self._url = ""
         self._client: Client | None = None
         self._entering: asyncio.Task[Any] | None = None
-        self._reads: dict[str, _Read] = {}
+        self._reads: dict[str, _SubjectRead] = {}
         self._token = "good"
         self._tokens = 0
 
@@ -87,7 +87,7 @@ class PythonSubject:
         assert self._client is not None
         return self._client
 
-    async def start(self, url: str, options: Options) -> None:
+    async def start(self, url: str, options: OptionsStep) -> None:
         self._url = url
         self._client = Client(
             url,
@@ -127,14 +127,14 @@ class PythonSubject:
         await self._begin(id, self.client.attach(id), unread)
 
     async def _begin(self, id: str, starting: Coroutine[Any, Any, Answer], unread: bool) -> None:
-        read = self._reads[id] = _Read()
+        read = self._reads[id] = _SubjectRead()
         if not unread:
             read.may_read.set()
         read.task = asyncio.create_task(self._read(read, starting))
         await asyncio.sleep(0)
         read.reading = self.client._readings.get(id)
 
-    async def _read(self, read: _Read, starting: Coroutine[Any, Any, Answer]) -> None:
+    async def _read(self, read: _SubjectRead, starting: Coroutine[Any, Any, Answer]) -> None:
         try:
             read.answer = await starting
             events = aiter(read.answer.events())
@@ -292,7 +292,7 @@ class BrowserSubject:
         self._page = page
         self._key = key
 
-    async def start(self, url: str, options: Options) -> None:
+    async def start(self, url: str, options: OptionsStep) -> None:
         await self._page.evaluate(VISIBILITY)
         given = {"batch": options.batch, "trace": options.trace, "backoffMs": options.backoff_ms}
         window = {"window": options.window} if options.window else {}

@@ -10,8 +10,8 @@ from playwright.async_api import async_playwright
 from core.clock import now_ms
 from core.ids import uuid7
 from tests.browser.conftest import FLAGS
-from tests.conformance.clients.runner import Line
-from tests.conformance.clients.steps import Options
+from tests.conformance.clients.runner import ClientLine
+from tests.conformance.clients.steps import OptionsStep
 from tests.conformance.clients.subjects import BrowserSubject, PythonSubject, Subject
 from tests.support.browsers import chromium_path
 from tests.support.patience import wait_until
@@ -39,10 +39,10 @@ class Server:
         self.id = uuid7(now_ms())
         self.cursor = 0
         self.g = 1
-        self._line: Line | None = None
+        self._line: ClientLine | None = None
 
     @property
-    def line(self) -> Line:
+    def line(self) -> ClientLine:
         """The newest connection."""
         assert self._line is not None
         return self._line
@@ -53,7 +53,7 @@ class Server:
 
     async def begin(self) -> None:
         """The client connects and its turn is accepted."""
-        self._line = Line(await self.peer.socket())
+        self._line = ClientLine(await self.peer.socket())
         await self.line.socket.hear("hello")
         await self.line.tell({"t": "welcome"} | welcome_fields())
         await self.line.socket.hear("send")
@@ -123,13 +123,13 @@ class Server:
         state = {"epoch": 1, "from": o + 1, "head": len(self.log), "state": "running"}
         await self.line.tell({"t": "attached", "id": self.id, "g": self.g} | state)
 
-    async def _connected(self) -> tuple[Line, int]:
-        line = Line(await self.peer.socket())
+    async def _connected(self) -> tuple[ClientLine, int]:
+        line = ClientLine(await self.peer.socket())
         [asked] = (await line.socket.hear("hello"))["resume"]["requests"]
         assert asked["id"] == self.id
         return line, asked["o"]
 
-    async def _resume(self, connected: tuple[Line, int]) -> None:
+    async def _resume(self, connected: tuple[ClientLine, int]) -> None:
         self._line, self.cursor = connected
         self.g = self.chance.randint(1, 9)
         self.line.sent[self.g] = self.cursor
@@ -176,7 +176,7 @@ async def test_any_log_is_read_whole(arena: tuple[Peer, Subject], round_: int):
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     server = Server(peer, random.Random(seed))
-    await subject.start(peer.url, Options(backoff_ms=1))
+    await subject.start(peer.url, OptionsStep(backoff_ms=1))
     try:
         await subject.send(server.id, {"content": "hello"}, False)
         await server.begin()

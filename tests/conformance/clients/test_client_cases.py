@@ -9,7 +9,7 @@ from playwright.async_api import Page, async_playwright
 
 from tests.browser.conftest import FLAGS
 from tests.conformance.clients.runner import Failed, play
-from tests.conformance.clients.steps import Case, cases_in
+from tests.conformance.clients.steps import ClientCase, cases_in
 from tests.conformance.clients.subjects import BrowserSubject, PythonSubject, Subject
 from tests.support.browsers import chromium_path
 from tests.support.scripted_peer import Peer, scripted_peer
@@ -36,7 +36,7 @@ async def page(peer: Peer) -> AsyncGenerator[Page]:
         await browser.close()
 
 
-async def _held(case: Case, peer: Peer, subject: Subject) -> None:
+async def _held(case: ClientCase, peer: Peer, subject: Subject) -> None:
     problem = ""
     try:
         await play(case, peer, subject)
@@ -49,13 +49,13 @@ async def _held(case: Case, peer: Peer, subject: Subject) -> None:
         pytest.fail(problem, pytrace=False)
 
 
-def _cases(*, browser: bool, files: tuple[str, ...] = ("",)) -> list[Case]:
+def _cases(*, browser: bool, files: tuple[str, ...] = ("",)) -> list[ClientCase]:
     able = [case for case in CASES if (not case.sees_http if browser else case.only is None)]
     return [case for case in able if case.id.startswith(files)]
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in _cases(browser=False)])
-async def test_the_python_client_keeps_the_protocol(case: Case, peer: Peer):
+async def test_the_python_client_keeps_the_protocol(case: ClientCase, peer: Peer):
     """One case, in JSON."""
     await _held(case, peer, PythonSubject("json"))
 
@@ -64,13 +64,13 @@ async def test_the_python_client_keeps_the_protocol(case: Case, peer: Peer):
     "case",
     [pytest.param(case, id=case.id) for case in _cases(browser=False, files=("order", "text", "several"))],
 )
-async def test_the_python_client_keeps_the_protocol_in_msgpack(case: Case, peer: Peer):
+async def test_the_python_client_keeps_the_protocol_in_msgpack(case: ClientCase, peer: Peer):
     """One case of those about what is in the messages, in MessagePack."""
     await _held(case, peer, PythonSubject("msgpack"))
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in _cases(browser=True)])
-async def test_the_browsers_client_keeps_the_protocol(case: Case, peer: Peer, page: Page):
+async def test_the_browsers_client_keeps_the_protocol(case: ClientCase, peer: Peer, page: Page):
     """One case, in Chromium."""
     await _held(case, peer, BrowserSubject(page))

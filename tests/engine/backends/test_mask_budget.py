@@ -8,7 +8,7 @@ from engine.backends.mask_budget import CALL_SECONDS_MAX, keep_within_budget
 
 
 @dataclass
-class Slow:
+class SlowMask:
     """A grammar whose calls take what they are told, and its clock."""
 
     mask: float = 0.0
@@ -32,7 +32,7 @@ class Slow:
         return self.over
 
 
-def timed(grammar: Slow) -> Slow:
+def timed(grammar: SlowMask) -> SlowMask:
     """The grammar, within its budget."""
     keep_within_budget(grammar, grammar.told.append, lambda: grammar.now)
     return grammar
@@ -41,7 +41,7 @@ def timed(grammar: Slow) -> Slow:
 @pytest.mark.parametrize("which", ["mask", "token"])
 def test_after_one_slow_call_no_token_is_taken(which: str):
     """The engine ends a request whose token is not taken. Said once."""
-    grammar = timed(Slow())
+    grammar = timed(SlowMask())
     setattr(grammar, which, CALL_SECONDS_MAX / 2)
     for _ in range(3):
         grammar.fill_bitmask(None, 0)
@@ -57,7 +57,7 @@ def test_after_one_slow_call_no_token_is_taken(which: str):
 
 def test_an_answer_that_is_complete_is_left_alone():
     """Its slow masks hurt nobody any more; and a token that does not fit is still refused."""
-    grammar = timed(Slow(mask=1.0, over=True))
+    grammar = timed(SlowMask(mask=1.0, over=True))
     grammar.fill_bitmask(None, 0)
     assert grammar.accept_tokens("r", [1])
     grammar.fails = True

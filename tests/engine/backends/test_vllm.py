@@ -31,7 +31,7 @@ from engine.models.provision import prepare, register
 from engine.models.registry import ModelRecord
 from engine.models.vocabulary import load_tokenizer
 from tests.engine.builders import TENANT
-from tests.engine.workers import Crew
+from tests.engine.workers import PoolWorkers
 from tests.support import engines
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import (
@@ -97,10 +97,10 @@ async def _registered(settings: Settings, folder: Path) -> ModelRecord:
 
 
 @dataclass
-class Client:
+class EngineClient:
     """Sends chat turns to the worker's pool."""
 
-    crew: Crew
+    crew: PoolWorkers
     worker: VllmWorker
 
     def __post_init__(self) -> None:
@@ -132,21 +132,21 @@ class Client:
 
 
 @pytest.fixture
-async def client(vllm_worker: VllmWorker) -> AsyncGenerator[Client]:
+async def client(vllm_worker: VllmWorker) -> AsyncGenerator[EngineClient]:
     """Ready when the worker is."""
     redis = Redis.from_url(vllm_worker.settings.redis_endpoint)
-    crew = Crew(redis, vllm_worker.settings, interval=LOOK_SECONDS)
+    crew = PoolWorkers(redis, vllm_worker.settings, interval=LOOK_SECONDS)
 
     async def registered() -> bool:
         assert vllm_worker.process.poll() is None, vllm_worker.log.read_text()[-4000:]
         return bool(await crew.queue.workers())
 
     await wait_until(registered, ENGINE_SECONDS, 10 * LOOK_SECONDS)
-    yield Client(crew, vllm_worker)
+    yield EngineClient(crew, vllm_worker)
     await redis.aclose()
 
 
-async def test_an_answer_streams(client: Client):
+async def test_an_answer_streams(client: EngineClient):
     """Text comes in many entries while it is decoded; the end's hash, usage and times fit."""
     id = await client.ask("What is the capital of France?", max_tokens=64, min_tokens=32)
     end = await client.crew.ended(id)
@@ -158,7 +158,7 @@ async def test_an_answer_streams(client: Client):
     assert 0 < end["timing"]["ttft_ms"] < end["timing"]["total_ms"]
 
 
-async def test_its_engine_finds_no_secret(client: Client):
+async def test_its_engine_finds_no_secret(client: EngineClient):
     """Neither the worker's environment nor that of any process it started has what it was started with."""
     worker = psutil.Process(client.worker.process.pid)
     assert "PARLEY_HOME" in worker.environ()
@@ -166,7 +166,7 @@ async def test_its_engine_finds_no_secret(client: Client):
         assert "PARLEY_REDIS_URL" not in process.environ()
 
 
-async def test_a_seam_does_not_show_in_float32(client: Client):
+async def test_a_seam_does_not_show_in_float32(client: EngineClient):
     """INV-22: Preempted at any token and continued from its log, a greedy answer is the uninterrupted one."""
     question = "Write two sentences about the sea."
     whole, end = await client.answer(question)
@@ -177,7 +177,7 @@ async def test_a_seam_does_not_show_in_float32(client: Client):
         assert again["usage"]["output"] == end["usage"]["output"]
 
 
-async def test_penalties_count_what_was_said_before_a_seam(client: Client):
+async def test_penalties_count_what_was_said_before_a_seam(client: EngineClient):
     """INV-22: A penalised greedy answer that was preempted at any token is the uninterrupted one."""
     question = "Write a list of ten colours."
     options = {"presence_penalty": 0.7, "frequency_penalty": 0.9, "repetition_penalty": 1.1, "min_tokens": 40}
@@ -188,7 +188,7 @@ async def test_penalties_count_what_was_said_before_a_seam(client: Client):
         assert text == whole
 
 
-async def test_a_stop_string_behind_a_seam_ends_the_answer_where_it_did(client: Client):
+async def test_a_stop_string_behind_a_seam_ends_the_answer_where_it_did(client: EngineClient):
     """INV-22: Preempted at any token before it, the answer is the uninterrupted one. Where the seam is within
     the stop string is tried without an engine (test_seams.py)."""
     question, options = "Write two sentences about the sea.", {"max_tokens": 96}
@@ -199,7 +199,7 @@ async def test_a_stop_string_behind_a_seam_ends_the_answer_where_it_did(client: 
         assert (text, end["reason"]) == (whole[: whole.index(stop)], "stop")
 
 
-async def test_a_cancel_reaches_the_engine(client: Client):
+async def test_a_cancel_reaches_the_engine(client: EngineClient):
     """The answer ends with what it has, and the engine has nothing left to do."""
     id = await client.ask("Tell me a very long story.", max_tokens=1500, min_tokens=1500)
     await client.crew.reaches(id, 4)
@@ -216,7 +216,7 @@ async def test_a_cancel_reaches_the_engine(client: Client):
     await wait_until(idle)
 
 
-async def test_min_and_max_tokens_and_stop_strings(client: Client):
+async def test_min_and_max_tokens_and_stop_strings(client: EngineClient):
     """min = max is exactly that many; a stop string is cut off and ends the answer."""
     _, exact = await client.answer("Say hi.", min_tokens=25, max_tokens=25)
     assert (exact["reason"], exact["usage"]["output"]) == ("length", 25)
@@ -227,7 +227,7 @@ async def test_min_and_max_tokens_and_stop_strings(client: Client):
     assert end["reason"] == "stop"
 
 
-async def test_a_seeded_answer_repeats(client: Client):
+async def test_a_seeded_answer_repeats(client: EngineClient):
     """Same seed, same answer; another seed, another one."""
     options = {"temperature": 1.0, "max_tokens": 24, "min_tokens": 24}
     first, _ = await client.answer("Name some colours.", seed=11, **options)
@@ -235,7 +235,7 @@ async def test_a_seeded_answer_repeats(client: Client):
     assert (await client.answer("Name some colours.", seed=12, **options))[0] != first
 
 
-async def test_seeded_noise_goes_on_at_a_seam(client: Client):
+async def test_seeded_noise_goes_on_at_a_seam(client: EngineClient):
     """INV-22: A sampled answer that was preempted is the uninterrupted one."""
     options = {"temperature": 1.0, "max_tokens": 24, "min_tokens": 24, "seed": 11}
     whole, _ = await client.answer("Name some colours.", **options)
@@ -243,7 +243,7 @@ async def test_seeded_noise_goes_on_at_a_seam(client: Client):
     assert text == whole
 
 
-async def test_an_answer_of_a_shape_fits_it_across_a_seam(client: Client):
+async def test_an_answer_of_a_shape_fits_it_across_a_seam(client: EngineClient):
     """INV-22, INV-23: It parses and validates; preempted anywhere, it is the uninterrupted one."""
     schema = {
         "type": "object",
@@ -272,7 +272,7 @@ async def test_an_answer_of_a_shape_fits_it_across_a_seam(client: Client):
     ],
 )
 async def test_a_shape_that_the_engine_cannot_serve_ends_its_request_only(
-    client: Client, schema: dict[str, Any]
+    client: EngineClient, schema: dict[str, Any]
 ):
     """No gateway lets these through. Typed, at once, and the engine goes on with others."""
     packed = msgspec.json.encode(Shape(schema=schema)).decode()
@@ -282,7 +282,7 @@ async def test_a_shape_that_the_engine_cannot_serve_ends_its_request_only(
     assert (await other)[1]["reason"] == "length"
 
 
-async def test_a_shape_whose_masks_stall_the_engine_ends_its_request_only(client: Client):
+async def test_a_shape_whose_masks_stall_the_engine_ends_its_request_only(client: EngineClient):
     """No gateway lets it through: 0.1 s and more for a token."""
     packed = msgspec.json.encode(Shape(pattern=r"(\w*\s*){10}")).decode()
     other = asyncio.create_task(client.answer("Say hi.", min_tokens=20, max_tokens=20))
@@ -294,7 +294,7 @@ async def test_a_shape_whose_masks_stall_the_engine_ends_its_request_only(client
     assert "grammar rejected" not in log
 
 
-async def test_a_seeded_prompt_in_several_chunks(client: Client):
+async def test_a_seeded_prompt_in_several_chunks(client: EngineClient):
     """Longer than one prefill step, and many at once: the engine lives, and the answer still repeats."""
     long = "Repeat after me: " + "all work and no play makes Jack a dull boy, " * 24
     options = {"temperature": 1.0, "max_tokens": 12, "min_tokens": 12, "seed": 5}
@@ -304,14 +304,14 @@ async def test_a_seeded_prompt_in_several_chunks(client: Client):
     assert (await client.answer(long, **options))[0] == first
 
 
-async def test_many_at_once(client: Client):
+async def test_many_at_once(client: EngineClient):
     """More than the worker has slots for: all end."""
     asked = [client.answer(f"What is {n} plus {n}?", max_tokens=16) for n in range(40)]
     answers = await asyncio.gather(*asked)
     assert all(end["reason"] in ("stop", "length") for _, end in answers)
 
 
-async def test_a_repeated_prompt_is_cached(client: Client):
+async def test_a_repeated_prompt_is_cached(client: EngineClient):
     """Whole blocks of it (128 ids on CPU) are not computed again, and the usage says so."""
     long = "Repeat after me: " + "all work and no play " * 60
     _, first = await client.answer(long, max_tokens=2)
@@ -321,7 +321,7 @@ async def test_a_repeated_prompt_is_cached(client: Client):
     assert again["usage"]["input"] == first["usage"]["input"]
 
 
-async def test_the_log_says_nothing_of_prompts(client: Client):
+async def test_the_log_says_nothing_of_prompts(client: EngineClient):
     """Neither vLLM's lines nor ours hold what was asked or answered."""
     await client.answer("My password is xyzzy-plugh.", max_tokens=8)
     log = client.worker.log.read_text()
@@ -330,7 +330,7 @@ async def test_the_log_says_nothing_of_prompts(client: Client):
 
 
 @pytest.mark.last
-async def test_a_dead_engine_core_ends_the_worker(client: Client):
+async def test_a_dead_engine_core_ends_the_worker(client: EngineClient):
     """It says so and exits non-zero, and leaves no process behind. The worker of the others is gone then."""
     process = client.worker.process
     id = await client.ask("Tell me a very long story.", max_tokens=1500, min_tokens=1500)

@@ -24,7 +24,7 @@ from tests.engine.builders import FINGERPRINT, TENANT, Pool, request
 FAR_MS = 4_000_000_000_000
 
 
-class Desk:
+class OrdersDesk:
     """Where an operator types, and what is found in the log afterwards."""
 
     def __init__(self, pool: Pool, database: Database) -> None:
@@ -53,16 +53,16 @@ async def desk(
     home: Path,
     redis_url: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> Desk:
+) -> OrdersDesk:
     """An operator's, who is patient for a moment only."""
     monkeypatch.setenv("PARLEY_HOME", str(home))
     monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
     monkeypatch.setattr(workers, "DRAIN_SECONDS_MAX", 0.05)
     monkeypatch.setattr(workers, "KILL_SECONDS_MAX", 0.05)
-    return Desk(Pool(redis, settings, clock=None), sqlite)  # pyright: ignore[reportArgumentType]
+    return OrdersDesk(Pool(redis, settings, clock=None), sqlite)  # pyright: ignore[reportArgumentType]
 
 
-async def test_orders_to_workers(desk: Desk):
+async def test_orders_to_workers(desk: OrdersDesk):
     """Also one that is not obeyed; none where there is nobody to give it to."""
     await desk.pool.worker("w1")
     await PoolNodes(desk.pool.queue).report(
@@ -75,7 +75,7 @@ async def test_orders_to_workers(desk: Desk):
     assert await desk.rows() == [("worker.drain", "w1"), ("worker.kill", "w1")]
 
 
-async def test_orders_to_requests(desk: Desk):
+async def test_orders_to_requests(desk: OrdersDesk):
     """In the chain of the tenant whose request it is; a pool that is emptied in the platform's."""
     there = Pool(desk.pool.redis, desk.pool.settings, "b", clock=None)  # pyright: ignore[reportArgumentType]
     await there.worker("wb")
@@ -109,7 +109,7 @@ async def test_a_model_is_recorded_once(sqlite: Database):
     "database", ["sqlite+aiosqlite:///empty.db", "postgresql+asyncpg://nobody@127.0.0.1:1/x"]
 )
 async def test_no_order_is_given_that_cannot_be_recorded(
-    desk: Desk, home: Path, monkeypatch: pytest.MonkeyPatch, database: str
+    desk: OrdersDesk, home: Path, monkeypatch: pytest.MonkeyPatch, database: str
 ):
     """The database is away, or not ours: nothing is done, and the line says why."""
     waiting = request(deadline_ms=FAR_MS)

@@ -40,7 +40,7 @@ from tests.billing.events import an_event as sealed_event
 from tests.billing.posting.test_biller import a_biller, held, rows, until_acknowledged, until_posted
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.journals import a_journal, journals_are_closed
-from tests.engine.workers import Crew, saying
+from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
 from tests.support.users import client_of
 
@@ -70,7 +70,7 @@ def ends_in(settings: Settings) -> list[JournaledEnd]:
     return [*dict.fromkeys(end for each in found if isinstance(each, JournalContents) for end in each.ends)]
 
 
-def admitted(crew: Crew, id: str = "") -> Enqueue:
+def admitted(crew: PoolWorkers, id: str = "") -> Enqueue:
     """A request with a gateway's seal, which goes with it and with its event."""
     asked = crew.request_of()
     asked = msgspec.structs.replace(asked, id=id or asked.id)
@@ -83,9 +83,9 @@ def admitted(crew: Crew, id: str = "") -> Enqueue:
     return msgspec.structs.replace(asked, input=input_encoder.encode(sealed))
 
 
-async def answered(redis: Redis, settings: Settings, count: int) -> Crew:
+async def answered(redis: Redis, settings: Settings, count: int) -> PoolWorkers:
     """So many requests of a worker that keeps a journal, all of them ended, and the worker gone."""
-    crew = Crew(redis, settings, journal=a_journal(settings, "w"))
+    crew = PoolWorkers(redis, settings, journal=a_journal(settings, "w"))
     assert crew.journal is not None
     requests = [admitted(crew) for _ in range(count)]
     async with running(crew.journal), crew.worker(ScriptedEngine(saying("Rivers."), step_seconds=0)):
@@ -196,7 +196,7 @@ async def test_a_lost_tail_is_brought_back_alone(redis: Redis, settings: Setting
 async def test_a_reply_that_is_lost_loses_no_end(redis: Redis, settings: Settings) -> None:
     """Who asks again hears where its event is; who had nothing to do with the end hears nothing."""
     kept: list[JournaledEnd] = []
-    crew = Crew(redis, settings)
+    crew = PoolWorkers(redis, settings)
     queue = PoolQueue(redis, POOL, settings, ended=kept.append)
     await queue.register("w", FINGERPRINT, {"kv_tokens": 1000})
     asked = admitted(crew)
@@ -226,7 +226,7 @@ async def test_a_reply_that_is_lost_loses_no_end(redis: Redis, settings: Setting
 async def test_ends_of_reapers_and_cancels_are_journaled_too(redis: Redis, settings: Settings) -> None:
     """Whoever writes an end tells of it: what was parked may have used something."""
     kept: list[JournaledEnd] = []
-    crew = Crew(redis, settings)
+    crew = PoolWorkers(redis, settings)
     queue = PoolQueue(redis, POOL, settings, ended=kept.append)
     asked = admitted(crew)
     await queue.enqueue(asked)
@@ -253,7 +253,7 @@ async def test_a_disk_that_takes_nothing_stops_nothing(redis: Redis, settings: S
     """The folder cannot be made: answers go on, and what waits is written once it can be."""
     blocker = settings.home / FOLDER
     blocker.write_text("no folder")
-    crew = Crew(redis, settings, journal=a_journal(settings, "w"))
+    crew = PoolWorkers(redis, settings, journal=a_journal(settings, "w"))
     assert crew.journal is not None
     async with running(crew.journal), crew.worker(ScriptedEngine(saying("Rivers."), step_seconds=0)):
         id = await crew.send()

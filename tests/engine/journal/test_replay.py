@@ -19,7 +19,7 @@ from engine.queue.types import ReplayCode
 from tests.engine.builders import TENANT
 from tests.engine.journal.test_journal import admitted, ends_in, files, streamed
 from tests.engine.journals import a_journal, journals_are_closed
-from tests.engine.workers import Crew
+from tests.engine.workers import PoolWorkers
 
 __all__ = ["journals_are_closed"]
 POOL = "default"
@@ -79,7 +79,7 @@ async def test_an_end_that_its_record_knows_is_not_brought_back(redis: Redis, se
     """Also where the biller has acknowledged it and its event is gone: a restart alone lost nothing."""
     client: Any = redis
     kept: list[JournaledEnd] = []
-    crew = Crew(redis, settings)
+    crew = PoolWorkers(redis, settings)
     queue = PoolQueue(redis, POOL, settings, ended=kept.append)
     asked = admitted(crew)
     await queue.enqueue(asked)

@@ -62,7 +62,7 @@ class MortalMover(Migrator):
 
 
 @dataclass
-class Away:
+class LostReply:
     """A request that left, as its old pool remembers it. `arrived`: the old pool knows that it is there."""
 
     m: Tracked
@@ -72,18 +72,18 @@ class Away:
     claim: Claim | None = None
 
 
-class MovesMachine(QueueMachine):
+class MigrationMachine(QueueMachine):
     """The queue's machine beside a second pool. `requests` are those of the first pool."""
 
     def __init__(self, redis_url: str) -> None:
         super().__init__(redis_url)
         self.there = Pool(self.redis, self.pool.settings, THERE, self.pool.clock)
         self.mover = MortalMover(self.redis, self.pool.settings, self.pool.settings.keyring, self.pool.clock)
-        self.away: list[Away] = []
+        self.away: list[LostReply] = []
         self.hops = Counter[str]()
         self.ended_there = 0
 
-    def gone(self, data: st.DataObject, able: Callable[[Away], bool]) -> Away | None:
+    def gone(self, data: st.DataObject, able: Callable[[LostReply], bool]) -> LostReply | None:
         """One of those that left."""
         found = [each for each in self.away if able(each)]
         return data.draw(st.sampled_from(found)) if found else None
@@ -124,7 +124,7 @@ class MovesMachine(QueueMachine):
         m.item.warm, m.item.fresh = "", False
         self.hops[m.id] += 1
         self.requests.remove(m)
-        self.away.append(Away(m, [str(m.o), str(m.item.n), "", str(m.epoch)], place, arrived))
+        self.away.append(LostReply(m, [str(m.o), str(m.item.n), "", str(m.epoch)], place, arrived))
 
     @rule(data=st.data())
     def a_move_is_finished(self, data: st.DataObject) -> None:
@@ -156,7 +156,7 @@ class MovesMachine(QueueMachine):
             assert (claim.tokens, claim.visible) == (tokens(*m.ids), len(m.text))
             self.say(each, claim, count, x, then)
 
-    def say(self, each: Away, claim: Claim, count: int, x: str, then: str) -> None:
+    def say(self, each: LostReply, claim: Claim, count: int, x: str, then: str) -> None:
         m = each.m
         ends, n, shown = then == "end", m.item.n + count, len(m.text) + len(x)
         entries = [text(m.o + 1, x, len(m.text), n)] if x else []
@@ -218,7 +218,7 @@ class MovesMachine(QueueMachine):
         if before is not None:
             assert self.run(self.both()) == before, call[0].name
 
-    def a_move_is_finished_for(self, each: Away) -> None:
+    def a_move_is_finished_for(self, each: LostReply) -> None:
         self.run(self.mover.finish(HERE, each.m.tenant, each.m.id))
         each.arrived = True
         view = self.run(self.there.queue.view(each.m.tenant, each.m.id))
@@ -285,7 +285,7 @@ def test_any_history_of_two_pools_agrees_with_the_model(redis_url: str):
     """INV-21: A request is in one place of one pool or on its way; its log is dense, its tokens exact; one
     end."""
     run_state_machine_as_test(
-        cast(type[RuleBasedStateMachine], partial(MovesMachine, redis_url)),
+        cast(type[RuleBasedStateMachine], partial(MigrationMachine, redis_url)),
         settings=settings(
             max_examples=25,
             stateful_step_count=60,

@@ -18,7 +18,7 @@ from engine.api import Enqueue, Enqueued, MigratedTo, Migrator, RequestStatus
 from engine.lifecycle.reaper import Reaper
 from engine.lifecycle.stale_admissions import IDS_MAX, release_stale_admissions
 from tests.engine.builders import PRICES, TENANT
-from tests.engine.workers import Crew
+from tests.engine.workers import PoolWorkers
 
 ONE_AT_ONCE = RequestLimits((UnitLimit(Scope.TENANT, "", "*", Dimension.CONCURRENCY, 1, 1),))
 MINUTE_MS = 60_000
@@ -32,8 +32,8 @@ class Town:
     settings: Settings
 
     def __post_init__(self) -> None:
-        self.crew = Crew(self.redis, self.settings)
-        self.other = Crew(self.redis, self.settings, "other")
+        self.crew = PoolWorkers(self.redis, self.settings)
+        self.other = PoolWorkers(self.redis, self.settings, "other")
         self.quota = Quota(self.redis, self.settings)
 
     async def admit(self, age_ms: int, limits: RequestLimits = UNLIMITED, **changes: Any) -> Enqueue:

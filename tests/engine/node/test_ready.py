@@ -41,7 +41,7 @@ beats = st.lists(
 
 
 @dataclass
-class Model:
+class ReadyModel:
     """What is ready, and busy, by a plain reading: for each worker pieces of (from, to)."""
 
     last: dict[int, int] = field(default_factory=dict[int, int])
@@ -69,7 +69,7 @@ class Model:
         self.last[beat.worker] = now
 
 
-class Pool:
+class ReadyPool:
     """The script on a real server, at given times."""
 
     def __init__(self, url: str) -> None:
@@ -103,7 +103,7 @@ class Pool:
 def test_heartbeats_add_up_to_ready_time(redis_url: str, history: list[Beat]) -> None:
     """Gaps above a minute are no ready time, nor is what starts, failed, lost its lease or drains empty; a
     repeated heartbeat and a clock that goes back add nothing; every interval lies in one hour."""
-    pool, model, now = Pool(redis_url), Model(), START_MS
+    pool, model, now = ReadyPool(redis_url), ReadyModel(), START_MS
     for beat in history:
         now += beat.after_ms
         for _ in range(2):
@@ -122,7 +122,7 @@ def _total(pieces: list[tuple[int, int]]) -> int:
 
 def test_time_is_cut_at_full_hours(redis_url: str) -> None:
     """So that an hour's bill needs no look at another's."""
-    pool, hour = Pool(redis_url), 500 * HOUR_MS
+    pool, hour = ReadyPool(redis_url), 500 * HOUR_MS
     for at in (hour - 1_500, hour - 500, hour + 500, hour + 1_500):
         pool.beat(Beat(0, 0, "ready", True, at > hour), at)
     assert [(each.from_ms - hour, each.to_ms - hour, each.busy_ms) for each in pool.intervals()] == [
@@ -134,7 +134,7 @@ def test_time_is_cut_at_full_hours(redis_url: str) -> None:
 
 def test_a_worker_that_was_told_to_drain_is_ready_only_while_it_works(redis_url: str) -> None:
     """Also where its supervisor has not seen it yet."""
-    pool = Pool(redis_url)
+    pool = ReadyPool(redis_url)
     pool.beat(Beat(0, 0, "ready", True, False), START_MS)
     pool.client.hset(redis_keys.worker(POOL, "node 0-0"), "state", "draining")
     pool.beat(Beat(0, 0, "ready", True, False), START_MS + 1_000)
@@ -149,7 +149,7 @@ def test_a_worker_that_was_told_to_drain_is_ready_only_while_it_works(redis_url:
 
 def test_what_no_biller_takes_has_a_limit(redis_url: str) -> None:
     """Intervals beyond it are not kept, and the supervisor hears so."""
-    pool = Pool(redis_url)
+    pool = ReadyPool(redis_url)
     for at in range(3):
         pool.client.zadd(redis_keys.workers(POOL), {f"w{at}": START_MS + LEASE_MS})
         assert pool.send(START_MS, f"w{at}", "ready", f"GPU-{at}", most=2) == (at == 2)

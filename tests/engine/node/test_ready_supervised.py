@@ -9,7 +9,7 @@ from billing.dedicated_pools.hours import ReadyInterval, hours_of
 from billing.dedicated_pools.store import interval_of, store, take
 from billing.tables.dedicated_pools import PoolInterval
 from core.database import Database
-from tests.engine.node.test_supervisor import Crew, supervised
+from tests.engine.node.test_supervisor import PoolWorkers, supervised
 from tests.engine.node.test_supervisor import crew as crew  # the fixture
 from tests.support.patience import START_SECONDS, wait_until
 
@@ -20,7 +20,7 @@ async def stored(database: Database) -> list[ReadyInterval]:
         return [interval_of(row) for row in (await session.exec(select(PoolInterval))).all()]
 
 
-async def test_a_place_is_metered_while_its_worker_is_ready(crew: Crew) -> None:
+async def test_a_place_is_metered_while_its_worker_is_ready(crew: PoolWorkers) -> None:
     """Idle and with requests, over a worker's death; no second is there twice however often it is read."""
     settings = crew.settings.model_copy(update={"meter_cpu": True})
     database = Database(settings.database_endpoint)

@@ -54,7 +54,7 @@ class Process:
         return self.codes[0] if self.codes else 0
 
 
-class Queue:
+class WorkerQueue:
     """Of the pool, what a place asks: who is registered, and to take a worker's work back."""
 
     def __init__(self) -> None:
@@ -79,12 +79,12 @@ class Queue:
             raise RedisError("away")
 
 
-class Place:
+class WorkerRig:
     """A place at a time of its own, which nothing moves but the test."""
 
     def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.changes, self.counted = 1_000.0, 0, list[tuple[str, dict[str, str]]]()
-        self.queue = Queue()
+        self.queue = WorkerQueue()
         monkeypatch.setattr(slots, "time", SimpleNamespace(monotonic=lambda: self.now))
         for name in ("alarms", "worker_exits"):
             adds = SimpleNamespace(add=lambda _, facts, name=name: self.counted.append((name, facts)))
@@ -124,13 +124,13 @@ def settings(home: Path) -> Settings:
 
 
 @pytest.fixture
-def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Place:
+def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> WorkerRig:
     """Nothing runs there."""
     monkeypatch.setattr(slots, "_memory_mib", lambda _pid: None)
-    return Place(settings, monkeypatch)
+    return WorkerRig(settings, monkeypatch)
 
 
-async def test_a_worker_that_is_not_ready_in_time_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
+async def test_a_worker_that_is_not_ready_in_time_is_ended(place: WorkerRig, monkeypatch: pytest.MonkeyPatch):
     """At the limit it may still become so; behind it it is told to go, and is killed where it does not."""
     later: list[Any] = []
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda *asked: later.append(asked))
@@ -144,7 +144,7 @@ async def test_a_worker_that_is_not_ready_in_time_is_ended(place: Place, monkeyp
     assert later == [(15.0, process.kill)]
 
 
-async def test_a_worker_without_a_lease_is_ended_after_thirty_seconds(place: Place):
+async def test_a_worker_without_a_lease_is_ended_after_thirty_seconds(place: WorkerRig):
     """Counted from the last time that it had one; it was ready, so its start is not looked at any more."""
     process = place.runs()
     place.slot._why = "ended with code 1"
@@ -157,7 +157,7 @@ async def test_a_worker_without_a_lease_is_ended_after_thirty_seconds(place: Pla
     assert (process.told, place.changes) == (["terminate"], 2)
 
 
-async def test_who_did_not_look_for_long_blames_nobody(place: Place):
+async def test_who_did_not_look_for_long_blames_nobody(place: WorkerRig):
     """A supervisor that was stopped finds a worker that was stopped with it: both go on."""
     place.runs()
     place.looks(1.0, seen())
@@ -167,14 +167,14 @@ async def test_who_did_not_look_for_long_blames_nobody(place: Place):
     assert place.looks(5.0, None).state is WorkerProcessState.DRAINING
 
 
-def test_where_nothing_runs_nothing_is_ended(place: Place):
+def test_where_nothing_runs_nothing_is_ended(place: WorkerRig):
     """Between two workers."""
     assert place.looks(8.5, None).state is WorkerProcessState.STARTING
     assert place.changes == 0
     place.slot.kill()
 
 
-async def test_a_fault_takes_a_worker_out_once(place: Place):
+async def test_a_fault_takes_a_worker_out_once(place: WorkerRig):
     """It is counted when it comes; without it the place works again."""
     process = place.runs(WorkerProcessState.READY)
     for fault in ("xid 79", "xid 79", "hot"):
@@ -188,13 +188,13 @@ async def test_a_fault_takes_a_worker_out_once(place: Place):
     assert place.slot.report().why == "xid 79"  # what it was taken out for
 
 
-def test_a_fault_where_nothing_runs_is_kept(place: Place):
+def test_a_fault_where_nothing_runs_is_kept(place: WorkerRig):
     """The next worker is not started."""
     place.slot.judge("hot")
     assert place.slot.report() == WorkerReport(2, "w", 0, WorkerProcessState.STARTING, why="hot")
 
 
-async def test_a_report_says_how_a_place_stands(place: Place, monkeypatch: pytest.MonkeyPatch):
+async def test_a_report_says_how_a_place_stands(place: WorkerRig, monkeypatch: pytest.MonkeyPatch):
     """Its memory is looked at every ten seconds, and only while something runs."""
     read = iter((700, 800))
     monkeypatch.setattr(slots, "_memory_mib", lambda pid: next(read) if pid == Process.pid else None)
@@ -227,7 +227,7 @@ def test_memory_is_that_of_a_worker_and_all_that_it_started(monkeypatch: pytest.
     assert slots._memory_mib(2) is None  # pyright: ignore[reportPrivateUsage]
 
 
-def test_a_place_is_metered_by_its_gpu_or_where_cpus_are(place: Place, settings: Settings):
+def test_a_place_is_metered_by_its_gpu_or_where_cpus_are(place: WorkerRig, settings: Settings):
     """Else by nothing."""
     assert place.slot.heartbeat() is None
     place.slot._settings = settings.model_copy(update={"meter_cpu": True})
@@ -236,7 +236,7 @@ def test_a_place_is_metered_by_its_gpu_or_where_cpus_are(place: Place, settings:
     assert place.slot.heartbeat() == ReadyTime("w", WorkerProcessState.STARTING, 1, "GPU-3", "h200")
 
 
-async def test_the_fourth_start_that_loads_nothing_is_an_alarm(place: Place):
+async def test_the_fourth_start_that_loads_nothing_is_an_alarm(place: WorkerRig):
     """One that was ready, drained, lost its engine or is known to the pool begins the count anew."""
     for fine in ({"loaded": True}, {"code": 0}, {"code": 70}, {"known": True}):
         for _ in range(3):
@@ -256,7 +256,7 @@ async def test_the_fourth_start_that_loads_nothing_is_an_alarm(place: Place):
 
 @pytest.mark.parametrize(("code", "why", "outcome"), [(0, "drain", "drained"), (9, "lost", "died")])
 async def test_what_a_worker_held_is_given_back_once(
-    place: Place, monkeypatch: pytest.MonkeyPatch, code: int, why: str, outcome: str
+    place: WorkerRig, monkeypatch: pytest.MonkeyPatch, code: int, why: str, outcome: str
 ):
     """Tried twenty times while Redis is away; then its lease lapses by itself."""
     monkeypatch.setattr(slots, "RELEASE_RETRY_SECONDS", 0)
@@ -277,7 +277,7 @@ async def test_what_a_worker_held_is_given_back_once(
     ],
 )
 async def test_between_two_workers_it_is_said_why(
-    place: Place, code: int, loaded: bool, failures: int, why: str, state: str
+    place: WorkerRig, code: int, loaded: bool, failures: int, why: str, state: str
 ):
     """What an alarm says is not covered by the next end."""
     place.slot._why, place.slot._loaded, place.slot._load_failures = "before", loaded, failures
@@ -286,7 +286,7 @@ async def test_between_two_workers_it_is_said_why(
 
 
 async def test_a_worker_is_started_with_what_it_needs(
-    place: Place, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    place: WorkerRig, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """Its command and log; only a later one gives way to those that work, and one after an alarm is told."""
     started: list[Any] = []
@@ -316,7 +316,7 @@ async def test_a_worker_is_started_with_what_it_needs(
     assert (settings.home / "logs").stat().st_mode & 0o777 == 0o700
 
 
-async def test_a_worker_that_cannot_be_started_has_ended(place: Place, monkeypatch: pytest.MonkeyPatch):
+async def test_a_worker_that_cannot_be_started_has_ended(place: WorkerRig, monkeypatch: pytest.MonkeyPatch):
     """Its place goes on: code 1."""
 
     async def spawn(*_: object) -> Process:
@@ -328,7 +328,7 @@ async def test_a_worker_that_cannot_be_started_has_ended(place: Place, monkeypat
 
 
 async def test_a_place_that_is_stopped_asks_its_worker_to_drain(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    place: WorkerRig, monkeypatch: pytest.MonkeyPatch
 ):
     """Its work is given back, and no other worker is started."""
     process, stop, states = Process(), asyncio.Event(), list[WorkerProcessState]()
@@ -347,7 +347,7 @@ async def test_a_place_that_is_stopped_asks_its_worker_to_drain(
     assert place.queue.left == [(place.slot.worker, "drain")]
 
 
-async def test_a_sick_place_waits_until_it_is_well_or_stopped(place: Place):
+async def test_a_sick_place_waits_until_it_is_well_or_stopped(place: WorkerRig):
     """Nothing runs there meanwhile."""
     stop = asyncio.Event()
     place.slot.judge("hot")
@@ -375,7 +375,7 @@ def test_each_failure_doubles_the_wait(ran: float, planned: bool, before: int, s
     assert Backoff(before).after_exit(ran, planned).seconds == seconds
 
 
-def test_what_a_workers_environment_says(place: Place, settings: Settings):
+def test_what_a_workers_environment_says(place: WorkerRig, settings: Settings):
     """Its own Redis user, its model, its port for metrics and its share of the cores, where nobody said
     otherwise."""
     base = {"PARLEY_REDIS_URL_FILE": "/secrets/url", "PATH": "/bin"}

@@ -39,7 +39,7 @@ from engine.node.supervised_worker import BACKOFF_SECONDS_MAX, STABLE_SECONDS, B
 from engine.node.supervisor import Supervisor
 from engine.operations.inspection import Inspection
 from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT
-from tests.engine.workers import TOKENIZER, Crew
+from tests.engine.workers import TOKENIZER, PoolWorkers
 from tests.support.home import settings_in
 from tests.support.patience import PROMPT_SECONDS, START_SECONDS, LivedTime, finished, soon, wait_until
 from tests.support.platform import processes_of
@@ -49,7 +49,7 @@ from tests.support.ports import two_free_ports_in_a_row
 @pytest.fixture
 async def crew(
     redis: Redis, redis_url: str, home: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch
-) -> Crew:
+) -> PoolWorkers:
     """A home with a model that the scripted engine can pretend to run, and its processes' environment."""
     shutil.copy(sqlite_template, home / "parley.db")
     folder = home / "models" / "tiny" / "1"
@@ -69,11 +69,11 @@ async def crew(
     }
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    return Crew(redis, settings)
+    return PoolWorkers(redis, settings)
 
 
 @asynccontextmanager
-async def supervised(crew: Crew, settings: Settings, workers: int) -> AsyncGenerator[list[WorkerView]]:
+async def supervised(crew: PoolWorkers, settings: Settings, workers: int) -> AsyncGenerator[list[WorkerView]]:
     """A supervisor whose workers are registered; told to stop at the end, after which nothing may be left."""
     stop = asyncio.Event()
     task = asyncio.create_task(Supervisor(settings, crew.redis, workers).run(stop))
@@ -95,7 +95,7 @@ def _others(settings: Settings) -> list[int]:
     return [process.pid for process in processes_of(settings.home) if process.pid != os.getpid()]
 
 
-async def test_an_answer_survives_the_death_of_its_worker(crew: Crew):
+async def test_an_answer_survives_the_death_of_its_worker(crew: PoolWorkers):
     """kill -9 mid-answer: another worker appends the next token at once, and the dead one is replaced."""
     async with supervised(crew, crew.settings, workers=2) as before:
         whole = await crew.send(max_tokens=150)
@@ -115,7 +115,7 @@ async def test_an_answer_survives_the_death_of_its_worker(crew: Crew):
         assert holder.worker in {worker.worker for worker in before}
 
 
-async def test_a_stopped_supervisor_drains_its_workers(crew: Crew):
+async def test_a_stopped_supervisor_drains_its_workers(crew: PoolWorkers):
     """Requests go back as drained, not lost, and run on under the next supervisor."""
     async with supervised(crew, crew.settings, workers=1):
         id = await crew.send(max_tokens=120)
@@ -126,7 +126,7 @@ async def test_a_stopped_supervisor_drains_its_workers(crew: Crew):
     assert oct((crew.settings.home / "logs" / "worker-0.log").stat().st_mode)[-3:] == "600"
 
 
-async def test_an_operator_drains_a_worker(crew: Crew):
+async def test_an_operator_drains_a_worker(crew: PoolWorkers):
     """`workers drain` moves what it holds, ends it in order, and another takes its place at once."""
     async with supervised(crew, crew.settings, workers=2):
         id = await crew.send(max_tokens=150)
@@ -138,7 +138,7 @@ async def test_an_operator_drains_a_worker(crew: Crew):
         await wait_until(lambda: _replaced(crew, holder, 2), START_SECONDS)
 
 
-async def test_an_operator_kills_a_worker(crew: Crew):
+async def test_an_operator_kills_a_worker(crew: PoolWorkers):
     """`workers kill` ends it through its supervisor; its request goes on elsewhere."""
     async with supervised(crew, crew.settings, workers=2):
 
@@ -164,12 +164,12 @@ async def _parley(*arguments: str) -> str:
     return result.output  # this process's log lines among it
 
 
-async def _replaced(crew: Crew, gone: str, count: int) -> bool:
+async def _replaced(crew: PoolWorkers, gone: str, count: int) -> bool:
     names = {worker.worker for worker in await crew.queue.workers()}
     return len(names) == count and gone not in names
 
 
-async def test_a_stopped_worker_is_taken_out(crew: Crew, monkeypatch: pytest.MonkeyPatch):
+async def test_a_stopped_worker_is_taken_out(crew: PoolWorkers, monkeypatch: pytest.MonkeyPatch):
     """SIGSTOP: others have its request when its lease is over, and it is replaced, by force."""
     monkeypatch.setattr(supervised_worker, "STOP_SECONDS_MAX", 0)
     async with supervised(crew, crew.settings, workers=1) as (worker,):
@@ -185,11 +185,11 @@ async def test_a_stopped_worker_is_taken_out(crew: Crew, monkeypatch: pytest.Mon
         assert await crew.kinds(id) == ["queued", "running", "moved:lost", "end"]
 
 
-async def _lapsed(crew: Crew) -> bool:
+async def _lapsed(crew: PoolWorkers) -> bool:
     return not any(view.alive for view in await crew.queue.workers())
 
 
-async def test_a_model_that_does_not_load_is_an_alarm(crew: Crew, monkeypatch: pytest.MonkeyPatch):
+async def test_a_model_that_does_not_load_is_an_alarm(crew: PoolWorkers, monkeypatch: pytest.MonkeyPatch):
     """After three retries; `workers list` says so, starting goes on, and success ends it."""
     monkeypatch.setattr(supervised_worker, "BACKOFF_SECONDS_MIN", 0.01)
     monkeypatch.setattr(supervised_worker, "BACKOFF_SECONDS_MAX", 0.1)
@@ -223,13 +223,13 @@ async def test_a_model_that_does_not_load_is_an_alarm(crew: Crew, monkeypatch: p
         await soon(task)
 
 
-async def _seen_at(crew: Crew) -> bytes | None:
+async def _seen_at(crew: PoolWorkers) -> bytes | None:
     """When a worker of the model was last expected."""
     client: Any = crew.redis
     return await client.hget("{p:default}sys", f"seen:{FINGERPRINT}")
 
 
-async def test_a_worker_that_does_not_get_ready_is_ended(crew: Crew, monkeypatch: pytest.MonkeyPatch):
+async def test_a_worker_that_does_not_get_ready_is_ended(crew: PoolWorkers, monkeypatch: pytest.MonkeyPatch):
     """The wait for a start has an end."""
     monkeypatch.setenv("PARLEY_TEST_STEP_MS", "60000")  # its self-test goes on and on
     hasty = crew.settings.model_copy(update={"worker_start_seconds_max": 0})
@@ -247,7 +247,9 @@ async def test_a_worker_that_does_not_get_ready_is_ended(crew: Crew, monkeypatch
         await soon(task)
 
 
-async def test_a_worker_that_fails_its_self_test_never_claims(crew: Crew, monkeypatch: pytest.MonkeyPatch):
+async def test_a_worker_that_fails_its_self_test_never_claims(
+    crew: PoolWorkers, monkeypatch: pytest.MonkeyPatch
+):
     """It ends with one line and code 1 before the pool has seen it; what waits, waits for another."""
     monkeypatch.setenv("PARLEY_TEST_UNSOUND", "1")
     id = await crew.send(max_tokens=5)
@@ -265,7 +267,7 @@ async def test_a_worker_that_fails_its_self_test_never_claims(crew: Crew, monkey
         assert f"{phase}_ms=" in started
 
 
-async def test_a_second_supervisor_is_refused(crew: Crew):
+async def test_a_second_supervisor_is_refused(crew: PoolWorkers):
     """On the same node, pool and data folder; the first one does not notice."""
     async with supervised(crew, crew.settings, workers=1):
         with pytest.raises(
@@ -276,7 +278,7 @@ async def test_a_second_supervisor_is_refused(crew: Crew):
         assert len(await crew.queue.workers()) == 1
 
 
-async def test_a_sick_gpu_is_taken_out_until_it_is_well(crew: Crew):
+async def test_a_sick_gpu_is_taken_out_until_it_is_well(crew: PoolWorkers):
     """Its worker is drained in order, none is started there, and the place says why."""
     stop, changed = asyncio.Event(), asyncio.Event()
     place = supervised_worker.SupervisedWorker(
@@ -314,7 +316,7 @@ MEASURED = {
 }
 
 
-async def test_workers_and_supervisors_say_what_they_measure(crew: Crew):
+async def test_workers_and_supervisors_say_what_they_measure(crew: PoolWorkers):
     """On ports of their own where that is wanted; no page has the id of a tenant or a request."""
     port = two_free_ports_in_a_row()
     settings = crew.settings.model_copy(update={"metrics_port": port})
@@ -340,7 +342,7 @@ async def test_workers_and_supervisors_say_what_they_measure(crew: Crew):
         assert (await client.get(f"{at}/metrics")).status_code == 200
 
 
-async def test_a_taken_port_costs_the_metrics_only(crew: Crew):
+async def test_a_taken_port_costs_the_metrics_only(crew: PoolWorkers):
     """The process says so and works without."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -350,7 +352,7 @@ async def test_a_taken_port_costs_the_metrics_only(crew: Crew):
     assert [(line["event"], line["port"]) for line in lines] == [("metrics.serve_failed", port)]
 
 
-async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):
+async def test_the_reaper_ends_what_nobody_can_run(crew: PoolWorkers):
     """No worker for longer than the limit: `engine_lost`; past the deadline: `deadline`. Both cost 0."""
     impatient = crew.settings.model_copy(update={"no_worker_seconds_max": 0})
     async with _reaping(crew, impatient):
@@ -364,7 +366,7 @@ async def test_the_reaper_ends_what_nobody_can_run(crew: Crew):
 
 
 @asynccontextmanager
-async def _reaping(crew: Crew, settings: Settings, later_ms: int = 0) -> AsyncGenerator[None]:
+async def _reaping(crew: PoolWorkers, settings: Settings, later_ms: int = 0) -> AsyncGenerator[None]:
     queue = PoolQueue(crew.redis, crew.pool, settings, lambda: now_ms() + later_ms)
     task = asyncio.create_task(Reaper(queue, Quota(crew.redis, settings), 10).run())
     yield

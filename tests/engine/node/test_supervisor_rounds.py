@@ -57,7 +57,7 @@ class Slot:
         return ReadyTime(self.worker, WorkerProcessState.READY, 1, "d", "cpu") if self._heart else None
 
 
-class Fleet:
+class StubPoolNodes:
     """What the pool's keys would be told; `taken`: a biller takes heartbeats."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Rounds:
             monkeypatch.setattr(supervisors, logger, says)
         monkeypatch.setattr(supervisors, "announce_pool", self._announce)
         self.of: Any = Supervisor(settings, SimpleNamespace(), 0)  # type: ignore[arg-type]
-        self.slots, self.fleet = [Slot("w1"), Slot("w2")], Fleet()
+        self.slots, self.fleet = [Slot("w1"), Slot("w2")], StubPoolNodes()
         self.views = [WorkerView("w1", "f", True, 0, 0, {"running": 2, "steps": 9, "pid": 1})]
         self.of._slots, self.of._fleet = self.slots, self.fleet
         self.of._queue = SimpleNamespace(redis=None, pool="default", workers=self._workers)

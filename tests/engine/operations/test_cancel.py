@@ -26,7 +26,7 @@ from tests.support.patience import wait_until
 FAR_MS = 4_000_000_000_000
 
 
-class Office:
+class CancelOffice:
     """An installation with a tenant that has two projects, a key in each, and open requests."""
 
     def __init__(self, pool: Pool, database: Database) -> None:
@@ -98,19 +98,19 @@ async def office(
     home: Path,
     redis_url: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> Office:
+) -> CancelOffice:
     """Ready, with commands that wait for nobody."""
     monkeypatch.setenv("PARLEY_HOME", str(home))
     monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
     monkeypatch.setattr(engine.operations.cancel, "NEWCOMERS_SECONDS", 0.0)
     monkeypatch.setattr(engine.operations.cancel, "CANCEL_SECONDS_MAX", 0.2)
     monkeypatch.setattr(engine.operations.cancel, "POLL_SECONDS", 0.02)
-    made = Office(Pool(redis, settings, clock=None), sqlite)  # pyright: ignore[reportArgumentType]
+    made = CancelOffice(Pool(redis, settings, clock=None), sqlite)  # pyright: ignore[reportArgumentType]
     await made.prepare()
     return made
 
 
-async def test_what_a_revoked_key_has_queued_ends_on_demand(office: Office):
+async def test_what_a_revoked_key_has_queued_ends_on_demand(office: CancelOffice):
     """Without --cancel it goes on; revoking again with it ends all of this key and nothing of another."""
     mine, others = [await office.send() for _ in range(3)], [await office.send("other")]
     key = office.keys["default"]["key"]
@@ -125,7 +125,7 @@ async def test_what_a_revoked_key_has_queued_ends_on_demand(office: Office):
 
 
 async def test_what_the_last_round_ended_is_not_said_to_be_open(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    office: CancelOffice, monkeypatch: pytest.MonkeyPatch
 ):
     """On a machine that took all of the time for the first one."""
     await office.send()
@@ -136,7 +136,7 @@ async def test_what_the_last_round_ended_is_not_said_to_be_open(
     assert "not_ended_yet" not in said
 
 
-async def test_a_successor_and_the_key_before_it_are_cancelled_apart(office: Office):
+async def test_a_successor_and_the_key_before_it_are_cancelled_apart(office: CancelOffice):
     """One owner, two keys: of each end those requests that it was used for."""
     first = office.keys["default"]
     rotated = await office.run("keys", "rotate", "--tenant", "acme", first["key"])
@@ -149,7 +149,7 @@ async def test_a_successor_and_the_key_before_it_are_cancelled_apart(office: Off
     assert await office.ended([before]) == [True]
 
 
-async def test_what_a_closed_user_runs_is_told_to_end(office: Office):
+async def test_what_a_closed_user_runs_is_told_to_end(office: CancelOffice):
     """In every project and pool. What a worker has is its to end, and until it does the command says so."""
     there = Pool(office.pool.redis, office.pool.settings, "b", clock=None)  # pyright: ignore[reportArgumentType]
     await office.pool.worker()
@@ -172,7 +172,7 @@ async def test_what_a_closed_user_runs_is_told_to_end(office: Office):
     assert (action, target) == ("request.cancel", ann)
 
 
-async def test_projects_and_tenants_are_closed_with_all_they_have(office: Office):
+async def test_projects_and_tenants_are_closed_with_all_they_have(office: CancelOffice):
     """A project's requests, then whatever the tenant still has; a tenant without any is closed as well."""
     first, second = await office.send("other"), await office.send()
     closed = await office.run("projects", "close", "--tenant", "acme", "other", "--cancel")
@@ -186,7 +186,7 @@ async def test_projects_and_tenants_are_closed_with_all_they_have(office: Office
 
 
 async def test_one_that_comes_in_before_gateways_know_is_ended_too(
-    office: Office, monkeypatch: pytest.MonkeyPatch
+    office: CancelOffice, monkeypatch: pytest.MonkeyPatch
 ):
     """For as long as a gateway may let somebody in who is shut out."""
     monkeypatch.setattr(engine.operations.cancel, "NEWCOMERS_SECONDS", 600)
@@ -213,7 +213,7 @@ async def test_one_that_comes_in_before_gateways_know_is_ended_too(
     "spoilt", [{"status": "moved", "dest": ""}, {"status": "x"}, None], ids=["circle", "status", "kind"]
 )
 async def test_closing_is_held_up_by_nothing_that_a_worker_made_up(
-    office: Office, monkeypatch: pytest.MonkeyPatch, spoilt: dict[str, str] | None
+    office: CancelOffice, monkeypatch: pytest.MonkeyPatch, spoilt: dict[str, str] | None
 ):
     """A request that leads to itself for ever, or whose record is none: the others end, the command too."""
     bad, good = await office.send(), await office.send()

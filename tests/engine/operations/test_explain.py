@@ -29,7 +29,7 @@ from core.errors import StartupError
 from engine.cli.explain import price_text
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
-from tests.billing.quota.test_quota_books import COST, Books
+from tests.billing.quota.test_quota_books import COST, QuotaLedger
 from tests.engine.builders import Pool, append_to
 from tests.support.home import settings_in
 
@@ -37,7 +37,7 @@ SECRET = "what nobody but its reader may see"
 BOOK = 'book = "b"\n[models."*"]\ninput = "1"\noutput = "2"\n'
 
 
-class Desk:
+class ExplainDesk:
     """Who explains the requests of acme."""
 
     def __init__(self, home: Path, redis_url: str, template: Path) -> None:
@@ -59,12 +59,12 @@ class Desk:
 
 
 @pytest.fixture
-def desk(home: Path, redis_url: str, sqlite_template: Path) -> Desk:
+def desk(home: Path, redis_url: str, sqlite_template: Path) -> ExplainDesk:
     """On a SQLite and an empty Redis of its own."""
-    return Desk(home, redis_url, sqlite_template)
+    return ExplainDesk(home, redis_url, sqlite_template)
 
 
-def test_what_a_grant_paid_and_a_correction_gave_back(desk: Desk) -> None:
+def test_what_a_grant_paid_and_a_correction_gave_back(desk: ExplainDesk) -> None:
     """Lines and grants add up to what is charged by now, and the cause of each correction is told."""
     grant = ("wallets", "grant", "--tenant", "acme")
     desk.acme.parley(*grant, "--amount", "0.000000030 USD", "--key", "first")
@@ -87,11 +87,11 @@ def test_what_a_grant_paid_and_a_correction_gave_back(desk: Desk) -> None:
         assert words in shown, shown
 
 
-def test_what_is_corrected_after_its_month_was_closed_counts_in_the_open_one(desk: Desk) -> None:
+def test_what_is_corrected_after_its_month_was_closed_counts_in_the_open_one(desk: ExplainDesk) -> None:
     """Both months are told, with what of it counts in each."""
     day = 86_400_000
 
-    async def long_ago(books: Books) -> None:
+    async def long_ago(books: QuotaLedger) -> None:
         await books.booked("a", accepted_ms=40 * day, ended_ms=40 * day)
 
     desk.acme.does(long_ago)
@@ -107,7 +107,7 @@ def test_what_is_corrected_after_its_month_was_closed_counts_in_the_open_one(des
     assert "1970-02: $0.000000026, closed" in shown
 
 
-def test_who_is_billed_afterwards_owes_it(desk: Desk) -> None:
+def test_who_is_billed_afterwards_owes_it(desk: ExplainDesk) -> None:
     """No wallet, no grant."""
     desk.acme.spends("a")
     found, shown = desk.explains("a", "--tenant", "acme")
@@ -115,7 +115,7 @@ def test_who_is_billed_afterwards_owes_it(desk: Desk) -> None:
     assert "by invoice: $0.000000026 owed" in shown
 
 
-def test_which_version_of_the_prices_was_in_force_and_why(desk: Desk, home: Path) -> None:
+def test_which_version_of_the_prices_was_in_force_and_why(desk: ExplainDesk, home: Path) -> None:
     """The one that the request carried, from when until when; with its tiers; what has another version since
     is told."""
 
@@ -143,7 +143,7 @@ def test_which_version_of_the_prices_was_in_force_and_why(desk: Desk, home: Path
     assert "output graduated" in shown
 
 
-def test_a_model_that_a_book_names_is_priced_by_its_name(desk: Desk, home: Path) -> None:
+def test_a_model_that_a_book_names_is_priced_by_its_name(desk: ExplainDesk, home: Path) -> None:
     """Not by what any other model costs; and of its tiers only those that it has."""
     tier = '[models."*".tiers.output]\nmode = "volume"\nsteps = [{price = "1"}]\n'
     (home / "b.toml").write_text(BOOK + tier + '[models.smollm2]\ninput = "3"\noutput = "4"\n')
@@ -198,10 +198,10 @@ def test_the_price_of_a_request_is_told_as_price_files_say_it() -> None:
     assert price_text(msgspec.structs.replace(line, meter="input"), "usd") == "$1000.00 a million"
 
 
-def test_a_request_that_runs_is_explained_by_what_it_holds(desk: Desk) -> None:
+def test_a_request_that_runs_is_explained_by_what_it_holds(desk: ExplainDesk) -> None:
     """Money, tokens, limits, and how far it is; without a word of it."""
 
-    async def run(books: Books) -> str:
+    async def run(books: QuotaLedger) -> str:
         pool = Pool(books.redis, desk.settings, "A", clock=None)  # pyright: ignore[reportArgumentType]
         await books.budget(1_000_000)
         claim = await pool.running(tenant=books.tenant, deadline_ms=4_000_000_000_000)
@@ -226,10 +226,10 @@ def test_a_request_that_runs_is_explained_by_what_it_holds(desk: Desk) -> None:
         assert SECRET not in json.dumps(found) + shown
 
 
-def test_what_was_held_back_says_what_to_do(desk: Desk) -> None:
+def test_what_was_held_back_says_what_to_do(desk: ExplainDesk) -> None:
     """And nothing was billed for it."""
 
-    async def hold(books: Books) -> None:
+    async def hold(books: QuotaLedger) -> None:
         wrong = books.event("wrong", cost_nano=1)
         await post(books.db, "A", [encode(wrong)])
 
@@ -240,11 +240,11 @@ def test_what_was_held_back_says_what_to_do(desk: Desk) -> None:
     assert "parley quarantine accept" in shown
 
 
-def test_senders_choose_ids_so_one_may_be_of_several_tenants(desk: Desk) -> None:
+def test_senders_choose_ids_so_one_may_be_of_several_tenants(desk: ExplainDesk) -> None:
     """Then it has to be said whose; and who has none of that id has none."""
     desk.acme.spends("a")
 
-    async def another(books: Books) -> None:
+    async def another(books: QuotaLedger) -> None:
         tenant = await create_tenant(books.db, "beta")
         await post(books.db, "A", [encode(an_event("a", tenant.tenant_id))])
 
@@ -260,7 +260,7 @@ def test_senders_choose_ids_so_one_may_be_of_several_tenants(desk: Desk) -> None
         assert said in str(result.exception)
 
 
-def test_the_books_answer_without_redis(desk: Desk) -> None:
+def test_the_books_answer_without_redis(desk: ExplainDesk) -> None:
     """What could not be looked at is said."""
     desk.acme.spends("a")
     result = desk.types("a", "--json", PARLEY_REDIS_URL="unix:///nowhere/at/all.sock")

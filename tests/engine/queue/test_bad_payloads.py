@@ -18,7 +18,7 @@ from engine.lifecycle.reaper import Reaper
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
 from tests.engine.builders import FINGERPRINT, HOUR_MS, PRICES, TENANT, request_input, tokens
-from tests.engine.workers import PROMPT, Crew, paused_at, saying
+from tests.engine.workers import PROMPT, PoolWorkers, paused_at, saying
 from tests.support.patience import wait_until
 
 TEXT = "What the others are told."
@@ -48,12 +48,12 @@ BAD_INPUTS = {
 
 
 @pytest.fixture
-def crew(redis: Redis, settings: Settings) -> Crew:
+def crew(redis: Redis, settings: Settings) -> PoolWorkers:
     """Workers of an empty pool."""
-    return Crew(redis, settings)
+    return PoolWorkers(redis, settings)
 
 
-async def admit(crew: Crew, id: str) -> None:
+async def admit(crew: PoolWorkers, id: str) -> None:
     """As its gateway did before it was put in line."""
     admission = Admission(
         tenant=TENANT,
@@ -73,7 +73,7 @@ async def admit(crew: Crew, id: str) -> None:
     await Quota(crew.redis, crew.settings).admit(admission)
 
 
-async def events(crew: Crew) -> dict[str, usage.UsageEvent]:
+async def events(crew: PoolWorkers) -> dict[str, usage.UsageEvent]:
     """Every usage event; a request with two fails."""
     client: Any = crew.redis
     raw = await client.xrange(usage.ended_stream(crew.pool))
@@ -83,7 +83,7 @@ async def events(crew: Crew) -> dict[str, usage.UsageEvent]:
 
 
 @pytest.mark.parametrize("bad", BAD_INPUTS.values(), ids=BAD_INPUTS.keys())
-async def test_an_input_that_does_not_decode_ends_once(crew: Crew, bad: bytes):
+async def test_an_input_that_does_not_decode_ends_once(crew: PoolWorkers, bad: bytes):
     """Two workers are there: one claim, `error internal`, nothing billed; what is beside it is answered."""
     client: Any = crew.redis
     ids = [await crew.send() for _ in range(3)]
@@ -103,7 +103,7 @@ async def test_an_input_that_does_not_decode_ends_once(crew: Crew, bad: bytes):
     assert await Quota(crew.redis, crew.settings).open_requests(TENANT) == 0
 
 
-async def test_an_input_that_is_gone_ends_too(crew: Crew):
+async def test_an_input_that_is_gone_ends_too(crew: PoolWorkers):
     """With nothing known of its owner either; the line behind it moves on."""
     client: Any = crew.redis
     lost, good = await crew.send(), await crew.send()
@@ -114,7 +114,7 @@ async def test_an_input_that_is_gone_ends_too(crew: Crew):
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, -1])
-async def test_a_token_log_that_is_none_ends_its_request(crew: Crew, cut: int):
+async def test_a_token_log_that_is_none_ends_its_request(crew: PoolWorkers, cut: int):
     """Half an id, or more or fewer than are logged: text was shown, so the input is billed, no output."""
     client: Any = crew.redis
     async with crew.worker(paused_at(6, TEXT)) as worker:
@@ -136,7 +136,7 @@ async def test_a_token_log_that_is_none_ends_its_request(crew: Crew, cut: int):
     assert (await events(crew))[id].claims == 2
 
 
-async def test_the_reaper_ends_what_cannot_be_read(crew: Crew):
+async def test_the_reaper_ends_what_cannot_be_read(crew: PoolWorkers):
     """No worker is there: at its deadline a damaged request ends like any other, and the ones behind it."""
     client: Any = crew.redis
     damaged, broken, good = [await crew.send(deadline_ms=HOUR_MS) for _ in range(3)]
@@ -156,7 +156,7 @@ async def test_the_reaper_ends_what_cannot_be_read(crew: Crew):
     }
 
 
-async def test_a_log_entry_that_does_not_decode(crew: Crew):
+async def test_a_log_entry_that_does_not_decode(crew: PoolWorkers):
     """Whoever reads it is told; the answer itself goes on elsewhere and ends."""
     client: Any = crew.redis
     async with crew.worker(paused_at(6, TEXT)) as worker:
@@ -179,13 +179,13 @@ async def test_a_log_entry_that_does_not_decode(crew: Crew):
     assert (await events(crew))[id].reason == "stop"
 
 
-async def has_ended(crew: Crew, id: str) -> bool:
+async def has_ended(crew: PoolWorkers, id: str) -> bool:
     """By the record: its log cannot be read."""
     view = await crew.queue.view(TENANT, id)
     return view is not None and view.ended
 
 
-async def test_fields_of_a_future_version_are_passed_over(crew: Crew):
+async def test_fields_of_a_future_version_are_passed_over(crew: PoolWorkers):
     """A newer gateway beside an older worker: what it does not know, it does not need."""
     client: Any = crew.redis
     id = await crew.send()
@@ -209,7 +209,7 @@ async def test_fields_of_a_future_version_are_passed_over(crew: Crew):
     ],
     ids=["endless", "none", "negative", "more at least than at most", "stops", "no numbers"],
 )
-async def test_absurd_numbers_end_in_time(crew: Crew, sampling: Sampling):
+async def test_absurd_numbers_end_in_time(crew: PoolWorkers, sampling: Sampling):
     """Whatever a gateway let through: an end, and the worker lives."""
     client: Any = crew.redis
     id, beside = await crew.send(), await crew.send()
@@ -222,7 +222,7 @@ async def test_absurd_numbers_end_in_time(crew: Crew, sampling: Sampling):
 
 
 @pytest.mark.parametrize("ids", [[], [0xFFFFFFFF] * 8, list(range(9_000))], ids=["no", "unknown", "too many"])
-async def test_absurd_prompts_end_in_time(crew: Crew, ids: list[int]):
+async def test_absurd_prompts_end_in_time(crew: PoolWorkers, ids: list[int]):
     """No ids, ids that no vocabulary has, more than the model takes."""
     client: Any = crew.redis
     id, beside = await crew.send(), await crew.send()

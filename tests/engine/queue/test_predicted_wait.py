@@ -12,7 +12,7 @@ from core.settings import Settings
 from engine.api import Enqueued
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import Pool, pool, request
-from tests.engine.workers import Crew, saying
+from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import START_SECONDS, pause, wait_until
 
 BURST, BURSTS = 12, 5
@@ -21,9 +21,9 @@ TOKENS = 20
 
 
 @pytest.fixture
-def crew(redis: redis.asyncio.Redis, settings: Settings) -> Crew:
+def crew(redis: redis.asyncio.Redis, settings: Settings) -> PoolWorkers:
     """Workers of an empty pool, four answers at a time."""
-    return Crew(redis, settings.model_copy(update={"worker_slots": 4}))
+    return PoolWorkers(redis, settings.model_copy(update={"worker_slots": 4}))
 
 
 async def test_requests_that_come_free_together_count_as_many(redis: redis.asyncio.Redis):
@@ -39,7 +39,7 @@ async def test_requests_that_come_free_together_count_as_many(redis: redis.async
     assert reply.position * 80 <= reply.wait_ms <= reply.position * 130
 
 
-async def test_an_overloaded_pool_predicts_the_wait_that_comes(crew: Crew):
+async def test_an_overloaded_pool_predicts_the_wait_that_comes(crew: PoolWorkers):
     """Within a factor of five for most, on a machine that does other things, too."""
     async with crew.worker(ScriptedEngine(saying("x" * 256), step_seconds=0.01)):
         predicted = await _flooded(crew)
@@ -82,12 +82,12 @@ async def _second(p: Pool) -> list[str]:
     return [claim.id for claim in claims]
 
 
-async def _put(crew: Crew, **changes: Any) -> tuple[str, Enqueued | Refusal]:
+async def _put(crew: PoolWorkers, **changes: Any) -> tuple[str, Enqueued | Refusal]:
     asked = crew.request_of(max_tokens=TOKENS, **changes)
     return asked.id, await crew.queue.enqueue(asked)
 
 
-async def _flooded(crew: Crew) -> dict[str, int]:
+async def _flooded(crew: PoolWorkers) -> dict[str, int]:
     """The predicted waits by id, of more than the worker can do in that time."""
     predicted: dict[str, int] = {}
     for _ in range(BURSTS):
@@ -99,7 +99,7 @@ async def _flooded(crew: Crew) -> dict[str, int]:
     return predicted
 
 
-async def _waits(crew: Crew, ids: dict[str, int]) -> dict[str, int]:
+async def _waits(crew: PoolWorkers, ids: dict[str, int]) -> dict[str, int]:
     """ms in line of each, once all of them have ended."""
 
     async def ended() -> dict[str, int]:

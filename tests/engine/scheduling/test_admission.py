@@ -16,7 +16,7 @@ GRANTED = 256
 
 
 @dataclass
-class Request:
+class SimulatedRequest:
     """What is to be computed of it: a prompt, then so many tokens."""
 
     prompt: int
@@ -32,15 +32,15 @@ class Request:
 
 
 @dataclass
-class Engine:
+class SimulatedEngine:
     """vLLM's scheduler: running first, then waiting in order; a token budget a step, half of it a prompt."""
 
     chance: random.Random
-    running: list[Request] = field(default_factory=list[Request])
-    waiting: deque[Request] = field(default_factory=deque[Request])
+    running: list[SimulatedRequest] = field(default_factory=list[SimulatedRequest])
+    waiting: deque[SimulatedRequest] = field(default_factory=deque[SimulatedRequest])
     preemptions: int = 0
 
-    def step(self) -> tuple[float, int, int, list[Request]]:
+    def step(self) -> tuple[float, int, int, list[SimulatedRequest]]:
         """Seconds, prompt tokens computed, sequences decoded, and what is complete."""
         left = SIZE.step_tokens
         decoding = [request for request in self.running if request.computed >= request.prompt]
@@ -66,7 +66,7 @@ class Engine:
             self.preemptions += 1
         return seconds, prefill, len(decoding), done
 
-    def _compute(self, request: Request, left: int) -> int:
+    def _compute(self, request: SimulatedRequest, left: int) -> int:
         chunk = max(0, min(request.prompt - request.computed, left, SIZE.step_tokens // 2))
         request.computed += chunk
         return chunk
@@ -74,7 +74,7 @@ class Engine:
     def _used(self) -> int:
         return sum(request.prompt + request.tokens for request in self.running)
 
-    def _fits(self, request: Request) -> bool:
+    def _fits(self, request: SimulatedRequest) -> bool:
         return self._used() + request.prompt + request.tokens <= SIZE.kv_tokens
 
 
@@ -90,8 +90,8 @@ class Outcome:
 def worked_off(seed: int, admission: ClaimPlanner | None, outputs: tuple[int, int] = (20, 250)) -> Outcome:
     """200 requests that all wait at first. Without admission whatever has a slot is in the engine."""
     chance = random.Random(seed)
-    backlog = deque(Request(chance.randint(20, 500), chance.randint(*outputs)) for _ in range(200))
-    engine, seconds, queue = Engine(chance), 0.0, list[int]()
+    backlog = deque(SimulatedRequest(chance.randint(20, 500), chance.randint(*outputs)) for _ in range(200))
+    engine, seconds, queue = SimulatedEngine(chance), 0.0, list[int]()
     while backlog or engine.running or engine.waiting:
         inside = [*engine.running, *engine.waiting]
         room = ClaimRoom(SIZE.slots - len(inside), 10**9, 10**9)
@@ -111,7 +111,10 @@ def worked_off(seed: int, admission: ClaimPlanner | None, outputs: tuple[int, in
 
 
 def _claim(
-    backlog: "deque[Request]", room: ClaimRoom, engine: Engine, admission: ClaimPlanner | None
+    backlog: "deque[SimulatedRequest]",
+    room: ClaimRoom,
+    engine: SimulatedEngine,
+    admission: ClaimPlanner | None,
 ) -> None:
     """As the pool's script picks: in order, the last prompt may exceed what is left for prompts."""
     kv, prefill = room.kv_tokens, room.prefill_tokens
@@ -152,6 +155,6 @@ def test_a_slow_engine_gets_fewer_sequences():
     for _ in range(300):
         count = chance.randint(1, 20)
         admission.cost.learn(StepLoad(0, count, 0), 0.001 + 0.0016 * count)
-    running = [Request(10, 100, tokens=1).held() for _ in range(16)]
+    running = [SimulatedRequest(10, 100, tokens=1).held() for _ in range(16)]
     assert admission.room(running[:-4], 0).slots == pytest.approx(4, abs=1)
     assert admission.room([*running, *running[:4]], 0) == NO_ROOM

@@ -18,7 +18,7 @@ class _EndedError(Exception):
     """The process would have ended with this code."""
 
 
-class Begun(TrialHost):
+class StartedTrial(TrialHost):
     """Notes what it would begin."""
 
     begun: list[tuple[int, str]]
@@ -60,7 +60,7 @@ def test_what_a_trials_end_says(said: str, code: int, verdict: str | None):
 
 def test_requests_are_read_as_they_come():
     """Line by line, however they are cut; the end of them is the host's."""
-    host, write, _ = a_host(Begun)
+    host, write, _ = a_host(StartedTrial)
     host.begun = []
     lines = b'{"n": 1, "shape": "a"}\n{"n": 2, "shape": "b"}\n'
     for piece in (lines[:9], lines[9:30], lines[30:]):

@@ -116,7 +116,7 @@ async def test_what_tries_shapes_finds_no_secret_and_no_address(home: Path, monk
 
 
 @dataclass
-class Trier:
+class StubTrier:
     """Finds what it is told to; holds what begins with `slow` until it is let go."""
 
     going: asyncio.Event = field(default_factory=asyncio.Event)
@@ -142,7 +142,7 @@ async def desk(settings: Settings, client: Any, trier: Any) -> AsyncGenerator[No
 
 async def test_what_is_found_is_answered_and_remembered(redis: redis.asyncio.Redis, settings: Settings):
     """In the gateway and in the pool; by the shape and the model, whoever asks."""
-    trier = Trier()
+    trier = StubTrier()
     async with desk(settings, redis, trier):
         found = await ShapeTrials(redis).refusal(POOL, FINGERPRINT, "a", "bad")
         assert found is not None
@@ -163,7 +163,7 @@ async def test_what_is_found_is_answered_and_remembered(redis: redis.asyncio.Red
 
 async def test_a_flood_of_one_tenant_holds_up_no_other(redis: redis.asyncio.Redis, settings: Settings):
     """Its shapes are tried one after the other, however many it has, and more than some are not taken."""
-    trier, gateway = Trier(), ShapeTrials(redis)
+    trier, gateway = StubTrier(), ShapeTrials(redis)
     async with desk(settings, redis, trier):
         flood = [
             asyncio.create_task(gateway.refusal(POOL, FINGERPRINT, "flood", f"slow {number} bad"))
@@ -181,7 +181,7 @@ async def test_a_flood_of_one_tenant_holds_up_no_other(redis: redis.asyncio.Redi
 
 async def test_who_wants_the_same_shape_waits_for_no_flood(redis: redis.asyncio.Redis, settings: Settings):
     """One who knows what shape another uses puts it at the end of his own line."""
-    trier, gateway = Trier(), ShapeTrials(redis)
+    trier, gateway = StubTrier(), ShapeTrials(redis)
     async with desk(settings, redis, trier):
         shapes = [*(f"slow {number}" for number in range(ASKING_PER_TENANT_MAX - 1)), "good"]
         flood = [
@@ -199,7 +199,7 @@ async def test_without_a_verdict_the_sender_tries_again(
 ):
     """Where nobody tries, or a trial comes to nothing: retryable, and nothing is remembered."""
     monkeypatch.setattr(asking, "ASK_SECONDS_MAX", 0.6)
-    gateway, trier = ShapeTrials(redis), Trier()
+    gateway, trier = ShapeTrials(redis), StubTrier()
     found = await gateway.refusal(POOL, FINGERPRINT, TENANT, "good")
     assert found is not None
     assert (found.code, found.retry) == ("overloaded", True)
@@ -225,7 +225,7 @@ async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
 
     triers: list[Path] = []
 
-    class Counted(Trier):
+    class Counted(StubTrier):
         def __init__(self, folder: Path, log_path: Path) -> None:
             super().__init__()
             triers.append(folder)

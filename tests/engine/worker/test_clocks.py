@@ -12,7 +12,7 @@ from core.settings import Settings
 from engine.api import AppendCode
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import START_MS, append_to, pool, request
-from tests.engine.workers import Crew, later, saying
+from tests.engine.workers import PoolWorkers, later, saying
 from tests.support.patience import wait_until
 
 HOUR_MS = 3_600_000
@@ -33,7 +33,7 @@ async def test_a_machines_clock_may_jump(
     redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch, ms: int
 ):
     """No answer ends too early or too late, and its bill names the server's times."""
-    crew = Crew(redis, settings)
+    crew = PoolWorkers(redis, settings)
     async with crew.worker(ScriptedEngine(saying(TEXT), step_seconds=0.01)):
         goes_on, too_long = await crew.send(), await crew.send(deadline_ms=DEADLINE_MS)
         await crew.reaches(goes_on, 3)
@@ -56,7 +56,7 @@ async def test_a_worker_that_starts_with_a_wrong_clock(
     redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch, ms: int
 ):
     """It serves like any other."""
-    crew = Crew(redis, settings)
+    crew = PoolWorkers(redis, settings)
     id = await crew.send()
     jump(monkeypatch, ms)
     async with crew.worker(ScriptedEngine(saying(TEXT), step_seconds=0)):

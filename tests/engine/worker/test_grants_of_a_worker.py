@@ -12,14 +12,14 @@ from core.settings import Settings
 from engine.api import Enqueued
 from engine.backends.scripted import ScriptedEngine
 from engine.worker import core
-from tests.engine.workers import Crew, saying
+from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
 
 TEXT = "Zażółć 日本語 naïve. " * 12
 GRANTED = 9
 
 
-class Slot:
+class TenantKeysStub:
     """The tenant's slot: away, broken or there."""
 
     def __init__(self) -> None:
@@ -35,9 +35,9 @@ class Slot:
 
 
 @pytest.fixture
-def slot(monkeypatch: pytest.MonkeyPatch) -> Slot:
+def slot(monkeypatch: pytest.MonkeyPatch) -> TenantKeysStub:
     """A slot that is away; who waits for it for 0.3 s makes room."""
-    slot = Slot()
+    slot = TenantKeysStub()
     monkeypatch.setattr(core, "WAIT_MS_MAX", 300)
 
     def extend(quota: Quota, tenant: str, id: str, to_tokens: int) -> Awaitable[AllowanceExtension]:
@@ -48,12 +48,12 @@ def slot(monkeypatch: pytest.MonkeyPatch) -> Slot:
 
 
 @pytest.fixture
-def crew(redis: Redis, settings: Settings) -> Crew:
+def crew(redis: Redis, settings: Settings) -> PoolWorkers:
     """Workers with one slot each."""
-    return Crew(redis, settings.model_copy(update={"worker_slots": 1}), as_worker=True)
+    return PoolWorkers(redis, settings.model_copy(update={"worker_slots": 1}), as_worker=True)
 
 
-async def send(crew: Crew, granted: int) -> str:
+async def send(crew: PoolWorkers, granted: int) -> str:
     """A request of which so many tokens are granted."""
     asked = crew.request_of(max_tokens=1000)
     placed = await crew.queue.enqueue(msgspec.structs.replace(asked, granted=granted))
@@ -66,7 +66,9 @@ def fast() -> ScriptedEngine:
     return ScriptedEngine(saying(TEXT), step_seconds=0)
 
 
-async def test_an_unreachable_slot_parks_the_answer_and_the_others_go_on(crew: Crew, slot: Slot):
+async def test_an_unreachable_slot_parks_the_answer_and_the_others_go_on(
+    crew: PoolWorkers, slot: TenantKeysStub
+):
     """At the last granted token it waits, then gives up its place; when the slot is back, so is the answer,
     whole."""
     async with crew.worker(fast()):
@@ -83,7 +85,7 @@ async def test_an_unreachable_slot_parks_the_answer_and_the_others_go_on(crew: C
     assert slot.asked < 100
 
 
-async def test_a_worker_that_dies_over_it_loses_nothing(crew: Crew, slot: Slot):
+async def test_a_worker_that_dies_over_it_loses_nothing(crew: PoolWorkers, slot: TenantKeysStub):
     """The next one begins at the last granted token."""
     async with crew.worker(fast()):
         id = await send(crew, GRANTED)
@@ -95,7 +97,7 @@ async def test_a_worker_that_dies_over_it_loses_nothing(crew: Crew, slot: Slot):
     assert (end["reason"], await crew.text(id)) == ("stop", TEXT)
 
 
-async def test_a_slot_that_cannot_be_read_ends_the_answer(crew: Crew, slot: Slot):
+async def test_a_slot_that_cannot_be_read_ends_the_answer(crew: PoolWorkers, slot: TenantKeysStub):
     """What is left of its budget will never be known: it ends at its last granted token."""
     slot.error = ResponseError("WRONGTYPE")
     async with crew.worker(fast()):

@@ -16,7 +16,7 @@ from engine.lifecycle.reaper import Reaper
 from engine.queue import client as engine_queue
 from engine.worker import worker as engine_worker
 from tests.engine.builders import Pool, append_to, pool, request, usage_event
-from tests.engine.workers import Crew, saying
+from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
 
 HUNG_MS = 9_000
@@ -197,7 +197,7 @@ async def test_innocents_beside_a_shape_that_hangs_are_answered(
     monkeypatch.setattr(engine_queue, "STEP_AGE_MS_MAX", engine_queue.STEP_AGE_MS_MIN)
     monkeypatch.setattr(engine_worker, "KEEP_SECONDS", 0.05)
     monkeypatch.setattr(engine_worker, "RENEW_SECONDS", 0.1)
-    crew = Crew(redis, settings)
+    crew = PoolWorkers(redis, settings)
     bad = await crew.send(response_format="bad")
     good = [await crew.send(response_format="good"), *[await crew.send() for _ in range(3)]]
     reaper = Reaper(crew.queue, Quota(redis, settings), 50)

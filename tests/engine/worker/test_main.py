@@ -26,7 +26,7 @@ MODEL = ModelRecord("tiny", "1", "print", Path("/tiny"), "default", 100)
 
 
 @dataclass
-class Engine:
+class StubEngine:
     """Loads, and has room for so much."""
 
     kv_tokens: int = 1_000
@@ -39,7 +39,7 @@ class Engine:
 
 
 @dataclass
-class Scene:
+class WorkerContext:
     """What `_work` made and did, in order."""
 
     happened: list[str] = field(default_factory=list[str])
@@ -50,7 +50,7 @@ class Scene:
 class _Worker:
     """Begins, and ends at once: in order, or because its engine died."""
 
-    def __init__(self, scene: Scene, *arguments: Any) -> None:
+    def __init__(self, scene: WorkerContext, *arguments: Any) -> None:
         self._scene = scene
         scene.facts["worker"] = arguments
 
@@ -70,7 +70,7 @@ class _Worker:
         self._scene.happened.append("abandons")
 
 
-def noted(scene: Scene, name: str) -> Callable[..., Awaitable[None]]:
+def noted(scene: WorkerContext, name: str) -> Callable[..., Awaitable[None]]:
     """Something that is only written down."""
 
     async def note(*arguments: Any, **_: Any) -> None:
@@ -80,7 +80,7 @@ def noted(scene: Scene, name: str) -> Callable[..., Awaitable[None]]:
     return note
 
 
-def beside(scene: Scene, name: str) -> Callable[..., Any]:
+def beside(scene: WorkerContext, name: str) -> Callable[..., Any]:
     """Something that runs beside the worker."""
     return lambda *_: SimpleNamespace(run=noted(scene, name))
 
@@ -90,9 +90,9 @@ async def _model(_: Settings) -> ModelRecord:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
+def scene(monkeypatch: pytest.MonkeyPatch) -> WorkerContext:
     """Everything that a worker's process starts is only written down."""
-    found, engine = Scene(), Engine()
+    found, engine = WorkerContext(), StubEngine()
     journal = beside(found, "journal")
     replaced: dict[str, Any] = {
         **{name: noted(found, name) for name in ("_announce", "_prove", "_obey", "announce_alone")},
@@ -116,7 +116,9 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
 
 @pytest.mark.parametrize("supervised", [False, True])
 @pytest.mark.parametrize("announced", [False, True])
-async def test_what_runs_beside_a_worker(scene: Scene, settings: Settings, supervised: bool, announced: bool):
+async def test_what_runs_beside_a_worker(
+    scene: WorkerContext, settings: Settings, supervised: bool, announced: bool
+):
     """Alone it also does what a supervisor would do: announce the pool, keep the journal, try shapes. The
     engine is proved after it was loaded, and before anything is claimed."""
     code = await main._work(settings, asyncio.Event(), "w1", True, announced, supervised)
@@ -129,7 +131,9 @@ async def test_what_runs_beside_a_worker(scene: Scene, settings: Settings, super
     assert set(scene.happened[len(begun) :]) == beside | {"runs"}
 
 
-async def test_what_a_worker_works_with(scene: Scene, settings: Settings, monkeypatch: pytest.MonkeyPatch):
+async def test_what_a_worker_works_with(
+    scene: WorkerContext, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
     """A shorter length of the operator's wins, a longer one does not; a step takes at least one token of each
     answer; no journal where it is switched off, no trials without their library."""
     monkeypatch.setattr(main, "can_try", lambda: False)
@@ -149,7 +153,7 @@ async def test_what_a_worker_works_with(scene: Scene, settings: Settings, monkey
 
 @pytest.mark.parametrize(("asked", "tokens"), [(0, 256), (512, 512)])
 async def test_a_real_engine_learns_its_steps_size_unless_it_is_given(
-    scene: Scene, settings: Settings, asked: int, tokens: int
+    scene: WorkerContext, settings: Settings, asked: int, tokens: int
 ):
     """On a CPU it begins with few."""
     changed = settings.model_copy(update={"worker_batched_tokens": asked, "worker_slots": 8})
@@ -159,7 +163,9 @@ async def test_a_real_engine_learns_its_steps_size_unless_it_is_given(
     assert scene.facts["vllm"] == (proved, MODEL, 100)
 
 
-async def test_an_engine_that_dies_gives_its_work_back_and_ends_the_process(scene: Scene, settings: Settings):
+async def test_an_engine_that_dies_gives_its_work_back_and_ends_the_process(
+    scene: WorkerContext, settings: Settings
+):
     """With the code that its supervisor knows."""
     scene.dies = True
     assert await main._work(settings, asyncio.Event(), "w1", True, False, True) == ENGINE_DEAD
@@ -214,7 +220,7 @@ async def test_an_engine_is_proved_and_its_full_step_measured_where_it_is_not_kn
         monkeypatch.setattr(self_test, name, lambda _, *more, name=name: noted(name, *more))
     phases: Any = SimpleNamespace(ended=lambda name: done.append((name,)))
     changed = settings.model_copy(update={"worker_batched_tokens": 128})
-    engine: Any = Engine()
+    engine: Any = StubEngine()
     text: Any = ids_of(self_test.TEXT)
     tokenizer: Any = SimpleNamespace(
         encode=lambda _, add_special_tokens: SimpleNamespace(ids=[] if add_special_tokens else text),

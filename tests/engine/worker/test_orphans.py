@@ -9,17 +9,17 @@ from engine.backends.base import Generation
 from engine.backends.scripted import ScriptedEngine
 from engine.worker import worker as worker_module
 from tests.engine.builders import FINGERPRINT, TENANT
-from tests.engine.workers import Crew, saying
+from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
 
 TEXT = "x" * 200
 
 
 @pytest.fixture
-def crew(redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Crew:
+def crew(redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> PoolWorkers:
     """Workers that look twenty times as often."""
     monkeypatch.setattr(worker_module, "RECONCILE_SECONDS", 0.25)
-    return Crew(redis, settings)
+    return PoolWorkers(redis, settings)
 
 
 def slow() -> ScriptedEngine:
@@ -27,7 +27,7 @@ def slow() -> ScriptedEngine:
     return ScriptedEngine(saying(TEXT), step_seconds=0.02)
 
 
-async def test_what_the_engine_runs_for_nobody_is_aborted(crew: Crew):
+async def test_what_the_engine_runs_for_nobody_is_aborted(crew: PoolWorkers):
     """A generation that no claim belongs to ends; the answer beside it does not notice."""
     async with crew.worker(slow()) as worker:
         id = await crew.send()
@@ -39,7 +39,7 @@ async def test_what_the_engine_runs_for_nobody_is_aborted(crew: Crew):
     assert await crew.kinds(id) == ["queued", "running", "end"]
 
 
-async def test_what_the_engine_lost_goes_back_in_line(crew: Crew):
+async def test_what_the_engine_lost_goes_back_in_line(crew: PoolWorkers):
     """Its claim is released and taken again; the answer is the same, the one beside it untouched."""
     async with crew.worker(slow()) as worker:
         lost = await crew.send()
@@ -55,7 +55,7 @@ async def test_what_the_engine_lost_goes_back_in_line(crew: Crew):
     assert await crew.kinds(beside) == ["queued", "running", "end"]
 
 
-async def test_claims_that_the_worker_never_heard_of_are_given_back(crew: Crew):
+async def test_claims_that_the_worker_never_heard_of_are_given_back(crew: PoolWorkers):
     """The reply to a claim was lost for good: the worker registers anew, and everything goes on."""
     crew.settings = crew.settings.model_copy(update={"worker_slots": 1})
     async with crew.worker(slow()) as worker:

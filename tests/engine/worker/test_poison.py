@@ -13,7 +13,7 @@ from tests.engine.builders import Pool, append_to, pool, request
 SLOTS = 32
 
 
-class Ward:
+class PoisonWard:
     """A pool in which one request's prefill kills whatever engine takes it, and all others log a token."""
 
     def __init__(self, p: Pool) -> None:
@@ -57,7 +57,7 @@ class Ward:
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 16, 31])
 async def test_innocents_survive(redis: redis.asyncio.Redis, count: int, workers: int):
     """However many started beside it: half as many die at each death after the second, and it ends alone."""
-    ward = Ward(pool(redis, claim_picks_max=SLOTS))
+    ward = PoisonWard(pool(redis, claim_picks_max=SLOTS))
     ids = await ward.enqueue(count)
     ward.poison = random.Random(count).choice(ids)
     names = [await ward.worker() for _ in range(workers)]
@@ -79,7 +79,7 @@ async def test_innocents_survive(redis: redis.asyncio.Redis, count: int, workers
 async def test_half_the_suspects_go_to_each_of_two_workers(redis: redis.asyncio.Redis):
     """After the second death of eight; with one that died among two it is tried alone."""
     p = pool(redis)
-    ward = Ward(p)
+    ward = PoisonWard(p)
     await ward.enqueue(8)
     for _ in range(2):
         name = await ward.worker()
@@ -100,7 +100,7 @@ async def test_half_the_suspects_go_to_each_of_two_workers(redis: redis.asyncio.
 async def test_suspects_take_no_company_and_join_none(redis: redis.asyncio.Redis):
     """Until they log a token: then their worker takes others again. What ran on before is left alone."""
     p = pool(redis)
-    ward = Ward(p)
+    ward = PoisonWard(p)
     old = await p.running("busy")
     await ward.log_a_token("busy", old)
     (suspect,) = await ward.enqueue(1)
@@ -125,7 +125,7 @@ async def test_suspects_take_no_company_and_join_none(redis: redis.asyncio.Redis
 async def test_a_suspect_waits_for_a_worker_that_nothing_else_is_fresh_at(redis: redis.asyncio.Redis):
     """It is passed over, not lost: others are taken, and the worker asks again soon."""
     p = pool(redis)
-    ward = Ward(p)
+    ward = PoisonWard(p)
     (suspect,) = await ward.enqueue(1)
     for _ in range(2):
         name = await ward.worker()
@@ -139,7 +139,7 @@ async def test_a_suspect_waits_for_a_worker_that_nothing_else_is_fresh_at(redis:
     assert [claim.id for claim in await p.claim("busy")] == [suspect]
 
 
-async def _newer(ward: Ward) -> list[Claim]:
+async def _newer(ward: PoisonWard) -> list[Claim]:
     """A worker at which another request is fresh: the suspect did not fit there, the newer one did."""
     asked = request(prompt_tokens=1, granted=1, max_tokens=1)
     await ward.p.queue.enqueue(asked)
@@ -149,7 +149,7 @@ async def _newer(ward: Ward) -> list[Claim]:
 async def test_planned_stops_and_single_errors(redis: redis.asyncio.Redis):
     """Drains and preemptions are no deaths; an engine that fails at one request alone counts against it."""
     p = pool(redis)
-    ward = Ward(p)
+    ward = PoisonWard(p)
     await ward.enqueue(2)
     for why in ("drain", "preempt", "pool") * 3:
         p.clock.advance(5_000)
@@ -173,7 +173,7 @@ async def test_nothing_is_left_of_a_suspect_that_ended(redis: redis.asyncio.Redi
     """No worker is kept from claiming by one that is gone: cancelled, drained or dead."""
     p = pool(redis)
     client: Any = redis
-    ward = Ward(p)
+    ward = PoisonWard(p)
     (suspect,) = await ward.enqueue(1)
     for _ in range(3):
         name = await ward.worker()

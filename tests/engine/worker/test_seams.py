@@ -21,7 +21,7 @@ from engine.request import Sampling
 from engine.worker.interrupted import InterruptedEngine, InterruptedPrompt
 from tests.engine.grammar.test_response_format import PERSON, Walk
 from tests.engine.tokens import ids_of
-from tests.engine.workers import LIMITS, PROMPT, TOKENIZER, Crew
+from tests.engine.workers import LIMITS, PROMPT, TOKENIZER, PoolWorkers
 
 FORMAT = '{"object":true}'
 
@@ -86,7 +86,7 @@ async def test_a_shape_that_no_engine_can_give_ends_its_request_only(
     redis: Redis, settings: Settings, refuses: bool
 ):
     """At once and typed: another worker would do no better. It costs nothing."""
-    crew, engine = Crew(redis, settings), Unable(refuses)
+    crew, engine = PoolWorkers(redis, settings), Unable(refuses)
     async with crew.worker(engine):  # pyright: ignore[reportArgumentType]
         end = await crew.ended(await crew.send(response_format=FORMAT))
     assert (end["reason"], end["code"]) == ("error", "bad_request")

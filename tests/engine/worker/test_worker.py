@@ -14,16 +14,16 @@ from engine.backends.base import EngineDeadError
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT, append_to
 from tests.engine.tokens import EOS, ids_of
-from tests.engine.workers import PROMPT, Crew, later, paused_at, pausing, saying
+from tests.engine.workers import PROMPT, PoolWorkers, later, paused_at, pausing, saying
 from tests.support.patience import patience, wait_until
 
 TEXT = "Zażółć 日本語 👩‍👩‍👧 naïve.\n\nThe end of it."
 
 
 @pytest.fixture
-def crew(redis: Redis, settings: Settings) -> Crew:
+def crew(redis: Redis, settings: Settings) -> PoolWorkers:
     """Workers of an empty pool."""
-    return Crew(redis, settings, as_worker=True)
+    return PoolWorkers(redis, settings, as_worker=True)
 
 
 def fast(text: str) -> ScriptedEngine:
@@ -31,7 +31,7 @@ def fast(text: str) -> ScriptedEngine:
     return ScriptedEngine(saying(text), step_seconds=0)
 
 
-async def test_an_answer_is_in_the_log_with_its_end_and_its_usage(crew: Crew):
+async def test_an_answer_is_in_the_log_with_its_end_and_its_usage(crew: PoolWorkers):
     """INV-14: Offsets are dense, positions join, the end names hash, usage and cost, and the pool's stream
     has the event."""
     async with crew.worker(fast(TEXT)):
@@ -55,7 +55,7 @@ async def test_an_answer_is_in_the_log_with_its_end_and_its_usage(crew: Crew):
 
 
 @pytest.mark.parametrize("n", [1, 3, 8, 9, 15, 22, 30, 55])
-async def test_another_worker_continues_a_dead_ones_answer(crew: Crew, n: int):
+async def test_another_worker_continues_a_dead_ones_answer(crew: PoolWorkers, n: int):
     """INV-9: Killed at any token, inside a character or a stop string too: same text, same ids, every id
     billed once."""
     async with crew.worker(paused_at(n, TEXT)) as first:
@@ -71,7 +71,7 @@ async def test_another_worker_continues_a_dead_ones_answer(crew: Crew, n: int):
 
 
 @pytest.mark.parametrize("n", [3, 5, 6, 7, 8])
-async def test_a_stop_string_across_a_seam_is_found(crew: Crew, n: int):
+async def test_a_stop_string_across_a_seam_is_found(crew: PoolWorkers, n: int):
     """INV-22: The dead worker saw its beginning, the next one its end; readers see neither."""
     async with crew.worker(paused_at(n, "abcdSTOPnever")) as first:
         id = await crew.send(stop=["STOP"])
@@ -85,7 +85,7 @@ async def test_a_stop_string_across_a_seam_is_found(crew: Crew, n: int):
     assert end["usage"]["output"] == 8
 
 
-async def test_stop_strings_wait_for_min_tokens_and_length_ends(crew: Crew):
+async def test_stop_strings_wait_for_min_tokens_and_length_ends(crew: PoolWorkers):
     """A stop string inside the first min_tokens is text; max_tokens ends with what was held back."""
     async with crew.worker(fast("aXbXcXdX")):
         stopped = await crew.send(stop=["X"], min_tokens=4)
@@ -96,7 +96,7 @@ async def test_stop_strings_wait_for_min_tokens_and_length_ends(crew: Crew):
         assert await crew.text(long) == "aXbXcXd"
 
 
-async def test_cancel_reaches_the_engine_and_keeps_what_was_said(crew: Crew):
+async def test_cancel_reaches_the_engine_and_keeps_what_was_said(crew: PoolWorkers):
     """The flag wakes the worker; the end has the logged text and bills the sampled ids."""
     async with crew.worker(paused_at(5, "abcdefgh")) as worker:
         id = await crew.send()
@@ -110,7 +110,7 @@ async def test_cancel_reaches_the_engine_and_keeps_what_was_said(crew: Crew):
     assert await crew.text(id) == "abcde"
 
 
-async def test_an_answer_that_was_complete_is_ended_without_the_engine(crew: Crew):
+async def test_an_answer_that_was_complete_is_ended_without_the_engine(crew: PoolWorkers):
     """A worker that died between the last id and the end: the next one must not generate past it."""
     id = await crew.send()
     await crew.queue.register("dead", FINGERPRINT, {"kv_tokens": 1000})
@@ -125,7 +125,7 @@ async def test_an_answer_that_was_complete_is_ended_without_the_engine(crew: Cre
     assert await crew.text(id) == "done"
 
 
-async def test_preempted_and_parked_answers_continue_later(crew: Crew):
+async def test_preempted_and_parked_answers_continue_later(crew: PoolWorkers):
     """Both give the engine's memory back; the answer is the same as without them."""
     async with crew.worker(paused_at(4, TEXT)) as worker:
         id = await crew.send()
@@ -144,7 +144,9 @@ async def test_preempted_and_parked_answers_continue_later(crew: Crew):
     assert await crew.kinds(id) == ["queued", "running", "moved:preempt", "parked", "resumed", "end"]
 
 
-async def test_the_deadline_ends_an_answer_with_what_it_has(crew: Crew, monkeypatch: pytest.MonkeyPatch):
+async def test_the_deadline_ends_an_answer_with_what_it_has(
+    crew: PoolWorkers, monkeypatch: pytest.MonkeyPatch
+):
     """It is the worker's to end while the worker has it."""
     async with crew.worker(paused_at(3, TEXT)) as worker:
         id = await crew.send(deadline_ms=HOUR_MS)
@@ -156,7 +158,7 @@ async def test_the_deadline_ends_an_answer_with_what_it_has(crew: Crew, monkeypa
     assert end["usage"]["output"] == 3
 
 
-async def test_a_draining_worker_gives_its_answers_back(crew: Crew):
+async def test_a_draining_worker_gives_its_answers_back(crew: PoolWorkers):
     """Told to stop it logs all it has, releases, and leaves the pool; nothing counts as a death."""
     async with crew.worker(paused_at(6, TEXT)) as worker:
         ids = [await crew.send() for _ in range(3)]
@@ -173,7 +175,7 @@ async def test_a_draining_worker_gives_its_answers_back(crew: Crew):
             assert await crew.kinds(id) == ["queued", "running", "moved:drain", "end"]
 
 
-async def test_a_worker_that_lost_its_lease_is_fenced(crew: Crew):
+async def test_a_worker_that_lost_its_lease_is_fenced(crew: PoolWorkers):
     """It was cut off while another took its work: what it still writes does not count, and it stops
     generating."""
     slow = ScriptedEngine(saying("a" * 200), step_seconds=0.01)
@@ -189,7 +191,7 @@ async def test_a_worker_that_lost_its_lease_is_fenced(crew: Crew):
         assert await crew.text(id) == "a" * 200
 
 
-async def test_a_lost_tail_is_appended_again(crew: Crew):
+async def test_a_lost_tail_is_appended_again(crew: PoolWorkers):
     """Redis came back with less: the worker that knows better repeats it, under the same offsets."""
     client: Any = crew.redis
     async with crew.worker(ScriptedEngine(saying(TEXT), step_seconds=0.01)) as worker:
@@ -217,7 +219,7 @@ async def test_a_lost_tail_is_appended_again(crew: Crew):
     assert await crew.text(id) == TEXT
 
 
-async def test_an_end_that_redis_lost_is_appended_again(crew: Crew):
+async def test_an_end_that_redis_lost_is_appended_again(crew: PoolWorkers):
     """Redis comes back as it was before the answer's last words: its worker still has them, and says them."""
     client: Any = crew.redis
     async with crew.worker(paused_at(4, TEXT)) as worker:
@@ -245,7 +247,7 @@ async def test_an_end_that_redis_lost_is_appended_again(crew: Crew):
     assert worker.engine.unfinished() == set()
 
 
-async def test_a_log_that_takes_nothing_does_not_hold_up_the_others(crew: Crew):
+async def test_a_log_that_takes_nothing_does_not_hold_up_the_others(crew: PoolWorkers):
     """One request whose keys are broken is given back as an error; the rest of the flush goes through."""
     client: Any = crew.redis
     async with crew.worker(paused_at(4, TEXT)) as worker:
@@ -258,7 +260,7 @@ async def test_a_log_that_takes_nothing_does_not_hold_up_the_others(crew: Crew):
         assert await crew.text(good) == TEXT
 
 
-async def test_the_death_of_the_engine_ends_the_worker(crew: Crew):
+async def test_the_death_of_the_engine_ends_the_worker(crew: PoolWorkers):
     """It is final: the supervisor starts another process."""
     async with crew.worker(fast(TEXT)) as worker:
         worker.engine.die()
@@ -266,7 +268,7 @@ async def test_the_death_of_the_engine_ends_the_worker(crew: Crew):
             await worker.task
 
 
-async def test_many_answers_share_one_append_a_flush(crew: Crew):
+async def test_many_answers_share_one_append_a_flush(crew: PoolWorkers):
     """32 answers cost as many calls as one."""
     client: Any = crew.redis
     engine = ScriptedEngine(saying("x" * 40), step_seconds=0.02)
@@ -281,7 +283,7 @@ async def test_many_answers_share_one_append_a_flush(crew: Crew):
     assert all([json.loads((await crew.entries(id))[-1].v)["usage"]["output"] == 41 for id in ids])
 
 
-async def test_a_worker_says_what_a_step_takes(crew: Crew):
+async def test_a_worker_says_what_a_step_takes(crew: PoolWorkers):
     """By what it learned from its engine's steps, in the lease that it renews: at first half a second."""
     async with crew.worker(ScriptedEngine(saying("x" * 200), step_seconds=0.02)):
         id = await crew.send()
@@ -294,7 +296,7 @@ async def test_a_worker_says_what_a_step_takes(crew: Crew):
         await crew.ended(id)
 
 
-async def test_bulk_work_leaves_a_full_worker_for_interactive_work(crew: Crew):
+async def test_bulk_work_leaves_a_full_worker_for_interactive_work(crew: PoolWorkers):
     """It goes on behind it, with nothing lost: a worker without a free slot asks whether something shall
     leave."""
     crew.settings = crew.settings.model_copy(update={"worker_slots": 1})
@@ -309,7 +311,7 @@ async def test_bulk_work_leaves_a_full_worker_for_interactive_work(crew: Crew):
     assert await crew.kinds(bulk) == ["queued", "running", "moved:preempt", "end"]
 
 
-async def test_a_hung_engine_loses_its_work(crew: Crew):
+async def test_a_hung_engine_loses_its_work(crew: PoolWorkers):
     """Its process lives and renews, but not for a step that does not end; the reaper gives the work away."""
     async with crew.worker(paused_at(5, TEXT)):
         id = await crew.send()

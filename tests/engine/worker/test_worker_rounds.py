@@ -16,7 +16,7 @@ from engine.worker.worker import Worker
 from tests.engine.worker.test_end_confirmation import an_ended_answer
 
 
-class Nothing(SimpleNamespace):
+class NoWork(SimpleNamespace):
     """A workload with no answer in hand."""
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Alone:
                 append=self._append, claimed=self._claimed, renew=self._renew, now_ms=None
             ),
             "_engine": SimpleNamespace(unfinished=set, stats=self._stats),
-            "_workload": Nothing(
+            "_workload": NoWork(
                 appended=lambda *_: WorkerCalls(),
                 given_up=lambda answer: self.did.append(("given up", answer)) or WorkerCalls(),
                 reconcile=lambda *_: WorkerCalls(),

@@ -12,7 +12,7 @@ from tests.support.watch import StubClock
 MANY = 10_000
 
 
-class Books:
+class ClosedUsersDatabase:
     """Who is closed, and how often that was asked; `news`: to whom they come meanwhile."""
 
     def __init__(self) -> None:
@@ -30,21 +30,23 @@ class Books:
 
 
 @pytest.fixture
-def books(monkeypatch: pytest.MonkeyPatch) -> Books:
+def books(monkeypatch: pytest.MonkeyPatch) -> ClosedUsersDatabase:
     """Instead of SQL."""
-    books = Books()
+    books = ClosedUsersDatabase()
     monkeypatch.setattr(closed_users, "user_is_closed", books.user_is_closed)
     return books
 
 
 @pytest.fixture
-def closed(books: Books, watch: StubClock) -> ClosedUsers:
+def closed(books: ClosedUsersDatabase, watch: StubClock) -> ClosedUsers:
     """A gateway's."""
     nothing: Any = None
     return ClosedUsers(nothing)
 
 
-async def test_it_is_known_for_five_seconds(closed: ClosedUsers, books: Books, watch: StubClock):
+async def test_it_is_known_for_five_seconds(
+    closed: ClosedUsers, books: ClosedUsersDatabase, watch: StubClock
+):
     """Not a millisecond longer, and nothing that was read in a future that a clock came back from."""
     assert await closed.has("t", "zoe")
     asked = 1
@@ -55,7 +57,7 @@ async def test_it_is_known_for_five_seconds(closed: ClosedUsers, books: Books, w
         assert len(books.asked) == asked, passed_ms
 
 
-async def test_nobody_is_never_closed(closed: ClosedUsers, books: Books):
+async def test_nobody_is_never_closed(closed: ClosedUsers, books: ClosedUsersDatabase):
     """And not looked up; a user of the same name in another tenant is another."""
     assert not await closed.has("t", "")
     assert books.asked == []
@@ -64,7 +66,7 @@ async def test_nobody_is_never_closed(closed: ClosedUsers, books: Books):
     assert not await closed.has("t", "ann")
 
 
-async def test_news_are_heard_at_once(closed: ClosedUsers, books: Books):
+async def test_news_are_heard_at_once(closed: ClosedUsers, books: ClosedUsersDatabase):
     """Also where they come while it is being read: what was read is not kept."""
     assert not await closed.has("t", "ann")
     books.closed.add("ann")
@@ -77,7 +79,9 @@ async def test_news_are_heard_at_once(closed: ClosedUsers, books: Books):
     assert await closed.has("t", "ann")
 
 
-async def test_ten_thousand_are_kept_the_latest_read(closed: ClosedUsers, books: Books, watch: StubClock):
+async def test_ten_thousand_are_kept_the_latest_read(
+    closed: ClosedUsers, books: ClosedUsersDatabase, watch: StubClock
+):
     """What is read again counts as the latest."""
     for number in range(MANY):
         await closed.has("t", f"u{number}")

@@ -80,7 +80,7 @@ async def test_what_is_refused_at_admission_is_told_with_who_and_why(gateway: Si
     assert WORDS not in repr(found)
 
 
-class Away:
+class AwayRedis:
     """A Redis that does not answer, at once or ever."""
 
     def __init__(self, hangs: bool) -> None:
@@ -97,7 +97,7 @@ async def test_memory_is_bounded_while_redis_is_away_and_nothing_is_lost(
 ):
     """A flood of tens of thousands of users of many tenants; it is told when Redis is back."""
     refusals = RefusalNotes(redis, settings)
-    stores: list[Any] = [Away(hangs=False), Away(hangs=True), redis]
+    stores: list[Any] = [AwayRedis(hangs=False), AwayRedis(hangs=True), redis]
     for round, store in enumerate(stores):
         refusals._tally._redis = store  # pyright: ignore[reportPrivateUsage]
         for number in range(10_000):

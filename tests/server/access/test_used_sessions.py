@@ -13,7 +13,7 @@ from server.access.used_sessions import UsedSessions
 MANY = 10_000
 
 
-class Books:
+class UsedSessionsDatabase:
     """Sessions that are open, and every note."""
 
     def __init__(self) -> None:
@@ -27,15 +27,15 @@ class Books:
 
 
 @pytest.fixture
-def books(monkeypatch: pytest.MonkeyPatch) -> Books:
+def books(monkeypatch: pytest.MonkeyPatch) -> UsedSessionsDatabase:
     """Instead of SQL."""
-    books = Books()
+    books = UsedSessionsDatabase()
     monkeypatch.setattr(used_sessions, "touch_session", books.note_use)
     return books
 
 
 @pytest.fixture
-def used(books: Books) -> UsedSessions:
+def used(books: UsedSessionsDatabase) -> UsedSessions:
     """A gateway's."""
     nothing: Any = None
     return UsedSessions(nothing)
@@ -48,14 +48,14 @@ def of(session: str, tenant: str = "t1") -> Principal:
     )
 
 
-async def test_each_is_noted_once(used: UsedSessions, books: Books):
+async def test_each_is_noted_once(used: UsedSessions, books: UsedSessionsDatabase):
     """A caller without one is not noted at all; one of the same name in another tenant is another."""
     for principal in (of("a"), of("a"), of(""), of("a", "t2"), of("b"), of("a")):
         await used.note(principal)
     assert books.noted == ["t1 a", "t2 a", "t1 b"]
 
 
-async def test_one_that_ended_sends_nothing(used: UsedSessions, books: Books):
+async def test_one_that_ended_sends_nothing(used: UsedSessions, books: UsedSessionsDatabase):
     """And is asked for again: signing in anew opens it."""
     books.ended.add("a")
     for _ in range(2):
@@ -64,7 +64,9 @@ async def test_one_that_ended_sends_nothing(used: UsedSessions, books: Books):
     assert books.noted == ["t1 a"] * 2
 
 
-async def test_ten_thousand_are_remembered_the_oldest_goes_first(used: UsedSessions, books: Books):
+async def test_ten_thousand_are_remembered_the_oldest_goes_first(
+    used: UsedSessions, books: UsedSessionsDatabase
+):
     """So that memory is bounded, whoever signs in."""
     for number in range(MANY):
         await used.note(of(str(number)))

@@ -20,7 +20,7 @@ class User(NamedTuple):
     id: str
 
 
-class Books:
+class UsersDatabase:
     """Users by tenant and name, and every question; `full`: there is room for no other."""
 
     def __init__(self) -> None:
@@ -61,22 +61,22 @@ class Books:
 
 
 @pytest.fixture
-def books(monkeypatch: pytest.MonkeyPatch) -> Books:
+def books(monkeypatch: pytest.MonkeyPatch) -> UsersDatabase:
     """Instead of SQL."""
-    books = Books()
+    books = UsersDatabase()
     for name in ("user_id", "user_named", "user_names"):
         monkeypatch.setattr(module, name, getattr(books, name))
     return books
 
 
 @pytest.fixture
-def users(books: Books, watch: StubClock) -> Users:
+def users(books: UsersDatabase, watch: StubClock) -> Users:
     """A gateway's, of tenants with seven users at most."""
     nothing: Any = None
     return Users(nothing, 7)
 
 
-async def test_both_ways_are_kept_for_a_minute(users: Users, books: Books, watch: StubClock):
+async def test_both_ways_are_kept_for_a_minute(users: Users, books: UsersDatabase, watch: StubClock):
     """And not a millisecond longer; what was read in a future that a clock came back from is read anew."""
     assert await users.id_of("t", "ann") == "u0"
     assert await users.name_of("t", "u0") == "name of u0"
@@ -89,13 +89,13 @@ async def test_both_ways_are_kept_for_a_minute(users: Users, books: Books, watch
     assert KEPT_MS == 60_000
 
 
-async def test_nobody_is_not_looked_up(users: Users, books: Books):
+async def test_nobody_is_not_looked_up(users: Users, books: UsersDatabase):
     """An empty name is nobody's id and an empty id nobody's name."""
     assert (await users.id_of("t", ""), await users.name_of("t", "")) == ("", "")
     assert books.asked == []
 
 
-async def test_news_empty_both_and_overtake_what_is_being_read(users: Users, books: Books):
+async def test_news_empty_both_and_overtake_what_is_being_read(users: Users, books: UsersDatabase):
     """What was read before somebody was closed or erased is not kept."""
     books.full = False
     await users.id_of("t", "ann")
@@ -110,7 +110,7 @@ async def test_news_empty_both_and_overtake_what_is_being_read(users: Users, boo
         assert books.take() == asked
 
 
-async def test_ten_thousand_are_kept_the_latest_read(users: Users, books: Books, watch: StubClock):
+async def test_ten_thousand_are_kept_the_latest_read(users: Users, books: UsersDatabase, watch: StubClock):
     """Of ids and of names each; what is read again counts as the latest."""
     for number in range(MANY):
         await users.name_of("t", f"u{number}")
@@ -127,7 +127,9 @@ async def test_ten_thousand_are_kept_the_latest_read(users: Users, books: Books,
     assert books.take() == [("names", "t", "u1")]
 
 
-async def test_a_full_tenant_is_counted_every_ten_seconds(users: Users, books: Books, watch: StubClock):
+async def test_a_full_tenant_is_counted_every_ten_seconds(
+    users: Users, books: UsersDatabase, watch: StubClock
+):
     """Who is known comes in meanwhile; another tenant is counted by itself; room, or news, end it."""
     await users.id_of("t", "ann")
     books.full = True
@@ -153,7 +155,7 @@ async def test_a_full_tenant_is_counted_every_ten_seconds(users: Users, books: B
 
 
 async def test_a_tenant_that_has_room_again_is_not_held_for_full(
-    users: Users, books: Books, watch: StubClock
+    users: Users, books: UsersDatabase, watch: StubClock
 ):
     """Also where the clock goes back to when it was."""
     books.full = True

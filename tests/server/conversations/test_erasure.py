@@ -18,7 +18,7 @@ from tests.support.watch import StubClock
 KNOWN_MS = 100_000
 
 
-class Asked(list[tuple[str, str, int]]):
+class RequestsMade(list[tuple[str, str, int]]):
     """The requests that somebody made: id, conversation, time of acceptance; none is held back."""
 
     async def requests_of(self, _: object, tenant: str, user: str | None) -> AsyncGenerator[list[Any]]:
@@ -37,9 +37,9 @@ class Asked(list[tuple[str, str, int]]):
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+def asked(monkeypatch: pytest.MonkeyPatch) -> RequestsMade:
     """In place of what billing knows."""
-    made = Asked()
+    made = RequestsMade()
     for name in ("requests_of", "held_events_of"):
         monkeypatch.setattr(erasure, name, getattr(made, name))
     return made
@@ -88,13 +88,13 @@ def test_what_stays_in_redis_is_named(count: int, named: str):
 
 
 async def test_pools_forget_what_they_may_still_know(
-    sqlite: Database, asked: Asked, watch: StubClock, monkeypatch: pytest.MonkeyPatch
+    sqlite: Database, asked: RequestsMade, watch: StubClock, monkeypatch: pytest.MonkeyPatch
 ):
     """To the millisecond; what they could not is told, in order."""
     asked += [("r3", "c", watch.ms), ("r2", "c", watch.ms - KNOWN_MS + 1), ("r1", "c", watch.ms - KNOWN_MS)]
     forgot, fails = list[str](), set[str]()
 
-    class Pools:
+    class ErasurePools:
         """All of them."""
 
         known_ms = KNOWN_MS
@@ -109,12 +109,16 @@ async def test_pools_forget_what_they_may_still_know(
     async def pools(*_: object) -> list[str]:
         return ["a", "b"]
 
-    async def forgotten(known: Pools, tenant: str, request: str) -> bool:
+    async def forgotten(known: ErasurePools, tenant: str, request: str) -> bool:
         assert (known.kept, tenant) == (["a", "b"], "t")
         forgot.append(request)
         return request not in fails
 
-    for name, stub in (("PoolRecorders", Pools), ("announced_pools", pools), ("forget_answer", forgotten)):
+    for name, stub in (
+        ("PoolRecorders", ErasurePools),
+        ("announced_pools", pools),
+        ("forget_answer", forgotten),
+    ):
         monkeypatch.setattr(erasure, name, stub)
     nothing: Any = None
     assert await erase_texts(sqlite, nothing, Settings(), "t", "ann") == (0, 0)
@@ -129,7 +133,7 @@ async def _turn(kept: ConversationStore, owner: ConversationOwner, conversation:
     await kept.record("t", request, RecordedAnswer(f"that of {request}", "stop", "", {}, {}, 1, 1, 3, 2))
 
 
-async def test_all_of_a_users_words_are_told(sqlite: Database, asked: Asked):
+async def test_all_of_a_users_words_are_told(sqlite: Database, asked: RequestsMade):
     """Conversations by their ids, hidden ones too; then what they said in those of a service key."""
     kept = ConversationStore(sqlite)
     ann, service = ConversationOwner("p", "", "ann"), ConversationOwner("p", "k", "")

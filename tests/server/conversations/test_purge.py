@@ -143,7 +143,7 @@ async def test_nothing_of_it_is_left_in_redis_or_in_the_file(
             assert SECRET_WORDS.encode() not in file.read()
 
 
-class Pools:
+class PurgePools:
     """All pools of a gateway: which requests they were told to forget; `errors`: instead."""
 
     known_ms = 100_000
@@ -161,9 +161,9 @@ class Pools:
 
 
 @pytest.fixture
-def pools() -> Pools:
+def pools() -> PurgePools:
     """Of one gateway."""
-    return Pools()
+    return PurgePools()
 
 
 def of_pools(sqlite: Database, pools: Any) -> Purge:
@@ -186,7 +186,7 @@ async def left(sqlite: Database) -> list[str]:
         return sorted((await session.exec(select(Conversation.id))).all())
 
 
-async def test_the_oldest_go_first_twenty_at_once(sqlite: Database, pools: Pools, watch: StubClock):
+async def test_the_oldest_go_first_twenty_at_once(sqlite: Database, pools: PurgePools, watch: StubClock):
     """To the millisecond, each with what the pools may still know."""
     await deleted(sqlite, *range(1_021, 1_000, -1), made_ms=watch.ms)
     purge = of_pools(sqlite, pools)
@@ -204,7 +204,7 @@ async def test_the_oldest_go_first_twenty_at_once(sqlite: Database, pools: Pools
 
 @pytest.mark.parametrize(("age_ms", "forgot"), [(99_999, ["r1"]), (100_000, [])])
 async def test_what_no_pool_can_know_is_not_asked_for(
-    sqlite: Database, pools: Pools, watch: StubClock, age_ms: int, forgot: list[str]
+    sqlite: Database, pools: PurgePools, watch: StubClock, age_ms: int, forgot: list[str]
 ):
     """Its rows go all the same."""
     await deleted(sqlite, 1, made_ms=watch.ms - age_ms)
@@ -212,7 +212,7 @@ async def test_what_no_pool_can_know_is_not_asked_for(
     assert (pools.forgot, await left(sqlite)) == (forgot, [])
 
 
-async def test_a_thousand_broken_ones_are_set_aside(sqlite: Database, pools: Pools, watch: StubClock):
+async def test_a_thousand_broken_ones_are_set_aside(sqlite: Database, pools: PurgePools, watch: StubClock):
     """They come no more, and count as work that was done; one more goes with what Redis holds of it."""
     await deleted(sqlite, 1, 2, made_ms=watch.ms)
     pools.errors = {"r1": ResponseError("WRONGTYPE x"), "r2": ResponseError("WRONGTYPE x")}
@@ -227,7 +227,7 @@ async def test_a_thousand_broken_ones_are_set_aside(sqlite: Database, pools: Poo
 
 @pytest.mark.parametrize("error", [GoneError("x"), ResponseError("MISCONF x")])
 async def test_a_redis_that_is_away_sets_nothing_aside(
-    sqlite: Database, pools: Pools, watch: StubClock, error: Exception
+    sqlite: Database, pools: PurgePools, watch: StubClock, error: Exception
 ):
     """It is tried again; nor does whoever erases hear that it is done."""
     await deleted(sqlite, 1, made_ms=watch.ms)
@@ -240,7 +240,7 @@ async def test_a_redis_that_is_away_sets_nothing_aside(
     assert await made.step(watch.ms) == 1
 
 
-async def test_who_erases_hears_what_stays_in_redis(sqlite: Database, pools: Pools, watch: StubClock):
+async def test_who_erases_hears_what_stays_in_redis(sqlite: Database, pools: PurgePools, watch: StubClock):
     """The rows go."""
     await deleted(sqlite, 1, 2, made_ms=watch.ms)
     pools.errors = {"r1": ResponseError("WRONGTYPE x")}
@@ -249,7 +249,7 @@ async def test_who_erases_hears_what_stays_in_redis(sqlite: Database, pools: Poo
     assert (pools.forgot, await left(sqlite)) == (["r2"], [])
 
 
-def test_it_looks_every_half_minute(pools: Pools, monkeypatch: pytest.MonkeyPatch):
+def test_it_looks_every_half_minute(pools: PurgePools, monkeypatch: pytest.MonkeyPatch):
     """Until nothing is found, whatever happens to one of its two steps."""
     did = list[tuple[str, float]]()
 

@@ -15,7 +15,7 @@ from engine.api import DamagedLogError, Entry, EntryKind, RequestStatus
 from server.conversations import recorder as module
 from server.conversations.recorder import PoolRecorders
 from server.conversations.store import RecordedAnswer
-from tests.server.pool_words import Log, Queue, World, entry, event, fields, row, view
+from tests.server.pool_words import PoolWordsLog, Queue, World, entry, event, fields, row, view
 from tests.server.virtual.loop import passed, passing, played
 from tests.support.watch import BEGAN_MS, StubClock
 
@@ -28,7 +28,11 @@ TIMING = {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
 def world(monkeypatch: pytest.MonkeyPatch, watch: StubClock) -> World:
     """In place of Redis and SQL."""
     made = World()
-    for name, stub in (("PoolQueue", Queue), ("LogReader", Log), ("admissions_of", made.admissions_of)):
+    for name, stub in (
+        ("PoolQueue", Queue),
+        ("LogReader", PoolWordsLog),
+        ("admissions_of", made.admissions_of),
+    ):
         monkeypatch.setattr(module, name, stub)
     return made
 

@@ -14,7 +14,7 @@ from tests.server.virtual.loop import passing, played
 from tests.support.watch import StubClock
 
 
-class Model(NamedTuple):
+class StubModel(NamedTuple):
     """The default."""
 
     name: str = "m"
@@ -23,7 +23,7 @@ class Model(NamedTuple):
     fingerprint: str = "fp"
 
 
-class Worker(NamedTuple):
+class StubWorker(NamedTuple):
     """One that is registered."""
 
     alive: bool
@@ -31,20 +31,20 @@ class Worker(NamedTuple):
 
 
 @dataclass
-class World:
+class HealthWorld:
     """What a gateway sees; `error`: instead of an answer."""
 
-    model: Model | None = field(default_factory=Model)
-    registered: list[Worker] = field(default_factory=lambda: [Worker(True, "fp")])
+    model: StubModel | None = field(default_factory=StubModel)
+    registered: list[StubWorker] = field(default_factory=lambda: [StubWorker(True, "fp")])
     error: BaseException | None = None
     takes_seconds: float = 0
     looks: int = 0
 
-    async def default(self) -> Model | None:
+    async def default(self) -> StubModel | None:
         """As the catalogue's."""
         return self.model
 
-    async def workers(self) -> list[Worker]:
+    async def workers(self) -> list[StubWorker]:
         """As the queue's."""
         self.looks += 1
         if self.takes_seconds:
@@ -53,7 +53,7 @@ class World:
             raise self.error
         return self.registered
 
-    async def __aenter__(self) -> "World":
+    async def __aenter__(self) -> "HealthWorld":
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -62,7 +62,7 @@ class World:
     async def execute(self, _: object) -> None:
         """As a connection's."""
 
-    def connect(self) -> "World":
+    def connect(self) -> "HealthWorld":
         """As an engine's."""
         return self
 
@@ -78,16 +78,19 @@ class World:
 @pytest.mark.parametrize(
     ("world", "missing"),
     [
-        (World(), []),
-        (World(registered=[Worker(False, "fp"), Worker(True, "other")]), ["no worker of m 2 is ready yet"]),
-        (World(registered=[Worker(True, "other"), Worker(True, "fp")]), []),
-        (World(registered=[]), ["no worker of m 2 is ready yet"]),
-        (World(model=None), ["the model main is not installed (parley models add)"]),
-        (World(error=AwayError("x")), ["Redis does not answer"]),
-        (World(error=OSError("x")), ["the database does not answer"]),
+        (HealthWorld(), []),
+        (
+            HealthWorld(registered=[StubWorker(False, "fp"), StubWorker(True, "other")]),
+            ["no worker of m 2 is ready yet"],
+        ),
+        (HealthWorld(registered=[StubWorker(True, "other"), StubWorker(True, "fp")]), []),
+        (HealthWorld(registered=[]), ["no worker of m 2 is ready yet"]),
+        (HealthWorld(model=None), ["the model main is not installed (parley models add)"]),
+        (HealthWorld(error=AwayError("x")), ["Redis does not answer"]),
+        (HealthWorld(error=OSError("x")), ["the database does not answer"]),
     ],
 )
-async def test_what_is_missing_has_words(world: World, missing: list[str]):
+async def test_what_is_missing_has_words(world: HealthWorld, missing: list[str]):
     """For operators; strangers are told yes or no."""
     health = world.health()
     assert await health.missing() == missing
@@ -101,7 +104,7 @@ async def test_what_is_missing_has_words(world: World, missing: list[str]):
 
 async def test_an_answer_is_kept_for_a_fifth_of_a_second(watch: StubClock):
     """Also a bad one; asked at once it is looked for once; a gateway that drains does not look."""
-    for world in (World(), World(registered=[])):
+    for world in (HealthWorld(), HealthWorld(registered=[])):
         health, looks = world.health(), 0
         with capture_logs() as logs:
             for passed_ms, more in ((0, 1), (0, 0), (199, 0), (2, 1), (199, 0)):
@@ -120,7 +123,7 @@ def test_who_takes_too_long_does_not_answer():
     """Two seconds; what the metrics' thread says is joined."""
 
     async def day(seconds: float) -> list[str]:
-        return await World(takes_seconds=seconds).health().missing()
+        return await HealthWorld(takes_seconds=seconds).health().missing()
 
     assert [played(day(seconds)) for seconds in (1.9, 2.1)] == [[], ["the database does not answer"]]
 
@@ -128,5 +131,5 @@ def test_who_takes_too_long_does_not_answer():
 async def test_the_thread_of_the_metrics_asks_the_loop():
     """In words, joined; nothing where nothing is missing."""
     loop = asyncio.get_running_loop()
-    for world, said in ((World(), ""), (World(registered=[]), "no worker of m 2 is ready yet")):
+    for world, said in ((HealthWorld(), ""), (HealthWorld(registered=[]), "no worker of m 2 is ready yet")):
         assert await asyncio.to_thread(missing_words, world.health(), loop) == said

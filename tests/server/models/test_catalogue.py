@@ -31,7 +31,7 @@ class Offer(NamedTuple):
         return now >= self.next_ms
 
 
-class Books:
+class CatalogueDatabase:
     """Models and prices, and every question; `news`: to whom they come while one is answered."""
 
     def __init__(self) -> None:
@@ -55,22 +55,24 @@ class Books:
 
 
 @pytest.fixture
-def books(monkeypatch: pytest.MonkeyPatch) -> Books:
+def books(monkeypatch: pytest.MonkeyPatch) -> CatalogueDatabase:
     """Instead of SQL."""
-    books = Books()
+    books = CatalogueDatabase()
     for name in ("list_models", "offered_prices"):
         monkeypatch.setattr(module, name, getattr(books, name))
     return books
 
 
 @pytest.fixture
-def catalogue(books: Books, watch: StubClock) -> Catalogue:
+def catalogue(books: CatalogueDatabase, watch: StubClock) -> Catalogue:
     """A gateway's, whose default is `main`."""
     nothing: Any = None
     return Catalogue(nothing, Settings(model="main"))
 
 
-async def test_models_are_known_for_two_seconds(catalogue: Catalogue, books: Books, watch: StubClock):
+async def test_models_are_known_for_two_seconds(
+    catalogue: Catalogue, books: CatalogueDatabase, watch: StubClock
+):
     """Then they are read anew."""
     for passed_ms, read in ((0, 1), (2_000, 1), (1, 2), (2_000, 2), (1, 3)):
         watch.ms += passed_ms
@@ -91,7 +93,7 @@ async def test_models_are_known_for_two_seconds(catalogue: Catalogue, books: Boo
     ],
 )
 async def test_the_default_is_the_configured_or_the_only_one(
-    catalogue: Catalogue, books: Books, names: list[str], asked: str | None, found: str | None
+    catalogue: Catalogue, books: CatalogueDatabase, names: list[str], asked: str | None, found: str | None
 ):
     """Who asks for what there is not is told what there is."""
     books.names = names
@@ -102,7 +104,9 @@ async def test_the_default_is_the_configured_or_the_only_one(
         await catalogue.resolve(asked)
 
 
-async def test_prices_are_known_for_two_seconds(catalogue: Catalogue, books: Books, watch: StubClock):
+async def test_prices_are_known_for_two_seconds(
+    catalogue: Catalogue, books: CatalogueDatabase, watch: StubClock
+):
     """Of each tenant and model; unless the next ones begin before."""
     assert await catalogue.prices("t", "m") == f"1 at {watch.ms}"
     for tenant, model in (("t", "m"), ("t", "n"), ("u", "m"), ("t", "m")):
@@ -122,7 +126,7 @@ async def test_prices_are_known_for_two_seconds(catalogue: Catalogue, books: Boo
     assert len(books.asked) == 5
 
 
-async def test_news_of_prices_are_heard_at_once(catalogue: Catalogue, books: Books):
+async def test_news_of_prices_are_heard_at_once(catalogue: Catalogue, books: CatalogueDatabase):
     """Also where they come while prices are read: what was read is answered, and not kept."""
     await catalogue.offer("t", "m")
     catalogue.prices_changed()
@@ -134,7 +138,7 @@ async def test_news_of_prices_are_heard_at_once(catalogue: Catalogue, books: Boo
     assert books.asked == ["t m"] * 3
 
 
-async def test_ten_thousand_prices_are_kept(catalogue: Catalogue, books: Books):
+async def test_ten_thousand_prices_are_kept(catalogue: Catalogue, books: CatalogueDatabase):
     """One more, and all are read anew."""
     for number in range(MANY):
         await catalogue.offer("t", f"m{number}")

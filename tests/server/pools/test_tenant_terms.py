@@ -106,7 +106,7 @@ async def test_terms_that_are_none_are_refused(
 SETTINGS = Settings(reserve_interactive_tokens=11, reserve_standard_tokens=22, terms_seconds=100)
 
 
-class World:
+class TermsWorld:
     """The tables, Redis, and its pools `a` and `b`; `wrote`: what pools were told."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class World:
     def keeper(self) -> TenantTermsSync:
         """A gateway's."""
         world: Any = self
-        pools: Any = {name: Pool(self, name) for name in "ab"}
+        pools: Any = {name: TermsPool(self, name) for name in "ab"}
         return TenantTermsSync(world, world, pools, SETTINGS)
 
     def told(self) -> list[tuple[Any, ...]]:
@@ -138,10 +138,10 @@ class World:
         return wrote
 
 
-class Pool:
+class TermsPool:
     """As engine's queue."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: TermsWorld, name: str) -> None:
         self._world, self._name = world, name
 
     async def set_reserve(self, priority: PriorityClass, tokens: int) -> None:
@@ -161,14 +161,14 @@ TERMS = [(pool, *of) for of in (("t", 2.0), ("u", 1.0)) for pool in "ab"]
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
+def world(monkeypatch: pytest.MonkeyPatch) -> TermsWorld:
     """In place of SQL and Redis."""
-    made = World()
+    made = TermsWorld()
     monkeypatch.setattr(module, "list_terms", made.list_terms)
     return made
 
 
-async def test_what_is_new_is_written(world: World, watch: StubClock):
+async def test_what_is_new_is_written(world: TermsWorld, watch: StubClock):
     """All to a Redis or a pool that is new, and after a minute."""
     keeper = world.keeper()
     await keeper.apply()
@@ -191,7 +191,7 @@ async def test_what_is_new_is_written(world: World, watch: StubClock):
         assert world.told() == ([] if passed_ms > 1 else RESERVES + TERMS)
 
 
-async def test_one_pool_or_tenant_keeps_no_other_from_its_terms(world: World, watch: StubClock):
+async def test_one_pool_or_tenant_keeps_no_other_from_its_terms(world: TermsWorld, watch: StubClock):
     """What could not be written is tried again; what a pool has no room for is said."""
     keeper = world.keeper()
     world.errors["a", "t"] = ResponseError("WRONGTYPE x")
@@ -210,7 +210,7 @@ async def test_one_pool_or_tenant_keeps_no_other_from_its_terms(world: World, wa
         assert world.told() == wrote
 
 
-async def test_a_redis_that_is_away_ends_the_round(world: World, watch: StubClock):
+async def test_a_redis_that_is_away_ends_the_round(world: TermsWorld, watch: StubClock):
     """Nobody's keys are to blame for it."""
     world.errors["a", "t"] = GoneError("x")
     with pytest.raises(GoneError):
@@ -218,7 +218,7 @@ async def test_a_redis_that_is_away_ends_the_round(world: World, watch: StubCloc
     assert world.told() == [*RESERVES, ("a", "t", 2.0)]
 
 
-def test_it_looks_at_news_and_now_and_then(world: World):
+def test_it_looks_at_news_and_now_and_then(world: TermsWorld):
     """Whatever happens."""
 
     async def day() -> list[float]:

@@ -12,7 +12,7 @@ from tests.server.connection.test_gateway_time import model as model
 from tests.server.connection.test_gateway_time import playing as playing
 from tests.server.virtual.gateway import VirtualGateway
 from tests.server.virtual.peer import VirtualPeer, welcomed
-from tests.server.virtual.pool import Script
+from tests.server.virtual.pool import AnswerScript
 
 LOGGED = ("delta", "event", "end")
 ANSWER = "0123456789" * 150
@@ -76,7 +76,7 @@ async def _heard(gateway: VirtualGateway, stuck: bool) -> tuple[Heard, Heard, He
         tasks = [asyncio.create_task(each.run()) for each in listening]
         await listening[0].until("accepted", shared)
         await second.tell("attach", id=shared, o=0)
-        gateway.pool.work(Script(ANSWER, step_seconds=0.05))
+        gateway.pool.work(AnswerScript(ANSWER, step_seconds=0.05))
         of_first, of_second, of_third = listening
         await of_second.until("end", shared)
         await of_first.until("end", beside)

@@ -137,7 +137,7 @@ async def test_a_stored_answer_is_read_after_an_offset():
     assert await source.read(6, 9, 0) == []
 
 
-class Pools:
+class SourcePools:
     """Subscriptions and pools of readers: each pool's record as a test puts it there."""
 
     def __init__(self) -> None:
@@ -201,7 +201,7 @@ def moved(pool: int) -> Any:
 
 async def test_a_whole_log_is_opened_and_its_epoch_is_known():
     """The source is followed then."""
-    pools = Pools()
+    pools = SourcePools()
     pools.views["0"] = seen()
     found = await pools.opened()
     assert found is not None
@@ -222,7 +222,7 @@ async def test_a_whole_log_is_opened_and_its_epoch_is_known():
 )
 async def test_what_is_no_whole_log_of_the_request_is_not_followed(view: Any):
     """Nobody reads it here."""
-    pools = Pools()
+    pools = SourcePools()
     pools.views["0"] = view
     assert await pools.opened() is None
     assert pools.open == []
@@ -230,7 +230,7 @@ async def test_what_is_no_whole_log_of_the_request_is_not_followed(view: Any):
 
 async def test_a_pool_that_does_not_answer_leaves_no_reader():
     """The error is the caller's."""
-    pools = Pools()
+    pools = SourcePools()
     pools.views["0"] = OSError("gone")
     with pytest.raises(OSError, match="gone"):
         await pools.opened()
@@ -240,7 +240,7 @@ async def test_a_pool_that_does_not_answer_leaves_no_reader():
 @pytest.mark.parametrize(("hops", "is_found"), [(HOPS_MAX, True), (HOPS_MAX + 1, False)])
 async def test_a_request_is_followed_through_so_many_pools(hops: int, is_found: bool):
     """Then it goes in circles."""
-    pools = Pools()
+    pools = SourcePools()
     pools.views = {str(pool): moved(pool) for pool in range(hops)} | {str(hops): seen()}
     assert (await pools.opened() is not None) is is_found
     assert [each.name.pool for each in pools.open] == ([str(hops)] if is_found else [])
@@ -248,7 +248,7 @@ async def test_a_request_is_followed_through_so_many_pools(hops: int, is_found: 
 
 async def test_what_is_lost_counts_as_open_no_more():
     """Its admission is given back, and the reader is told."""
-    pools = Pools()
+    pools = SourcePools()
     principal: Any = SimpleNamespace(tenant="t")
     with pytest.raises(Refused, match="log_lost"):
         await pools.readers.reopen(principal, "r", 1, 0)

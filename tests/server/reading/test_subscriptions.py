@@ -11,7 +11,7 @@ from server.reading.subscriptions import POLLS_AT_ONCE_MAX, FollowedRequest, Req
 from tests.support.watch import watch_in_hand
 
 
-class Reader:
+class StubReader:
     """What it was told."""
 
     def __init__(self) -> None:
@@ -27,9 +27,9 @@ class Reader:
         self.breaks += 1
 
 
-def followed(name: str, epoch: int | None) -> tuple[FollowedRequest, Reader]:
+def followed(name: str, epoch: int | None) -> tuple[FollowedRequest, StubReader]:
     """A request in this incarnation, and who reads it."""
-    found, reader = FollowedRequest(RequestName("p", "t", name)), Reader()
+    found, reader = FollowedRequest(RequestName("p", "t", name)), StubReader()
     found.listeners[reader] = reader
     found.holders.add(reader)
     if epoch is not None:
@@ -79,13 +79,13 @@ def test_readers_are_stuck_where_all_of_them_are():
     assert one.state == "reading"
     one.stuck.add(reader)
     assert one.state == "stuck"
-    one.holders.add(Reader())
+    one.holders.add(StubReader())
     assert one.state == "reading"
     one.holders.clear()
     assert one.state == "reading"
 
 
-class Queue:
+class HintQueue:
     """A pool's line: it notes who reads what, and answers with what a test puts there."""
 
     def __init__(self) -> None:
@@ -104,11 +104,11 @@ class Poll(NamedTuple):
     poll_interval_seconds: float = 1.0
 
 
-class Told:
+class PlainSubscriptions:
     """A hub whose one pool is no more than that."""
 
     def __init__(self) -> None:
-        self.queue = Queue()
+        self.queue = HintQueue()
         pools: Any = SimpleNamespace(gateway="g", queues={"p": self.queue})
         self.hub = Subscriptions(cast(Any, None), cast(Any, Poll()), pools, cast(Any, None))
 
@@ -126,7 +126,7 @@ ONE = RequestName("p", "t", "r")
 
 async def test_a_pool_is_told_where_that_changes_how_its_readers_stand():
     """Stuck where all are, reading again with one more, gone with the last."""
-    told = Told()
+    told = PlainSubscriptions()
     hub = told.hub
     followed = hub.join(ONE, "a")
     assert (hub.join(ONE, "a") is followed, followed.head) == (True, 0)
@@ -142,7 +142,7 @@ async def test_a_pool_is_told_where_that_changes_how_its_readers_stand():
     hub.report(ONE, "b", False)
     assert followed.state == "reading"
     await told.since()
-    followed.listeners |= {"a": Reader(), "b": Reader()}
+    followed.listeners |= {"a": StubReader(), "b": StubReader()}
     hub.leave(ONE, "b")
     assert (await told.since(), list(followed.listeners)) == ([("r", "stuck")], ["a"])
     hub.leave(ONE, "b")
@@ -158,7 +158,7 @@ async def test_a_pool_is_told_where_that_changes_how_its_readers_stand():
 
 async def test_a_pool_is_told_nothing_of_what_has_ended():
     """Neither how its readers stand nor that they are gone."""
-    told = Told()
+    told = PlainSubscriptions()
     followed = told.hub.join(ONE, "a")
     followed.news([Entry(1, EntryKind.END)], 1)
     told.hub.report(ONE, "a", True)
@@ -168,7 +168,7 @@ async def test_a_pool_is_told_nothing_of_what_has_ended():
 
 async def test_who_comes_back_at_once_is_not_gone():
     """Before the pool was told."""
-    told = Told()
+    told = PlainSubscriptions()
     told.hub.join(ONE, "a")
     told.hub.leave(ONE, "a")
     told.hub.join(ONE, "b")
@@ -177,7 +177,7 @@ async def test_who_comes_back_at_once_is_not_gone():
 
 async def test_a_record_that_is_gone_breaks_its_readers_once():
     """One that was never seen does not: it may be on its way. What the pool knows is news."""
-    told, reader = Told(), Reader()
+    told, reader = PlainSubscriptions(), StubReader()
     followed = told.hub.join(ONE, reader)
     followed.listeners[reader] = reader
 
@@ -199,7 +199,7 @@ async def test_a_record_that_is_gone_breaks_its_readers_once():
 
 async def test_hints_are_news_of_the_log_that_is_read():
     """Of another incarnation they are a reason to look; so is a move."""
-    told, reader = Told(), Reader()
+    told, reader = PlainSubscriptions(), StubReader()
     followed = told.hub.join(ONE, reader)
     followed.listeners[reader] = reader
     told.queue.view = SimpleNamespace(status=RequestStatus.RUNNING, epoch=2, ended=False, head=0)
@@ -223,7 +223,7 @@ async def test_hints_are_news_of_the_log_that_is_read():
 async def test_what_was_quiet_for_a_poll_is_looked_at():
     """All of it, however much; what ended is not, nor what was heard of since."""
     with watch_in_hand() as watch:
-        told = Told()
+        told = PlainSubscriptions()
         poll = told.hub._poll  # pyright: ignore[reportPrivateUsage]
         quiet = {f"r{number}" for number in range(2 * POLLS_AT_ONCE_MAX + 1)}
         for id in quiet:

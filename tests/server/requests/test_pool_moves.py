@@ -14,7 +14,7 @@ from billing.usage import ENDED_FIELD, UsageEvent, decode, ended_stream
 from engine.api import Control, MigratedTo, Migrator
 from engine.backends.scripted import ScriptedEngine
 from parley_client import Client
-from tests.engine.workers import Crew
+from tests.engine.workers import PoolWorkers
 from tests.server.site import Site, saying
 from tests.support.patience import patience, wait_until
 from tests.system.wire import wired
@@ -28,7 +28,7 @@ class Pools:
     """The gateway's own pool and another one, each with a worker that says TEXT."""
 
     site: Site
-    crew: Crew
+    crew: PoolWorkers
     mover: Migrator
     engines: list[ScriptedEngine]
 
@@ -55,7 +55,7 @@ class Pools:
 @asynccontextmanager
 async def two_pools(site: Site, step_seconds: float = 0.01) -> AsyncGenerator[Pools]:
     """Both pools at work."""
-    crew = Crew(site.redis, site.settings, OTHER, as_worker=True)
+    crew = PoolWorkers(site.redis, site.settings, OTHER, as_worker=True)
     engines = [ScriptedEngine(saying(TEXT), step_seconds=step_seconds) for _ in range(2)]
     async with AsyncExitStack() as stack:
         for each, engine in zip((site.crew, crew), engines, strict=True):

@@ -15,16 +15,16 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 
 from server.protocol.codes import CloseCode
 from server.session import events as ev
-from tests.server.simulation.gateway import Connection
-from tests.server.simulation.peer import Peer, Reader
+from tests.server.simulation.gateway import SimulatedConnection
+from tests.server.simulation.peer import SimulatedPeer, SimulatedReader
 from tests.server.simulation.profile import PROFILE
-from tests.server.simulation.world import REQUESTS_MAX, World, limits_of, picks
+from tests.server.simulation.world import REQUESTS_MAX, SimulatedWorld, limits_of, picks
 
 ROUNDS_MAX = 150
 windows = st.sampled_from([None, {}, {"events": 1}, {"events": 3, "bytes": 90}, {"events": 0}, {"bytes": 0}])
 
 
-class SessionModel(World):
+class SessionModel(SimulatedWorld):
     """One client, one connection after the other, gateways that may die."""
 
     @initialize(
@@ -39,9 +39,9 @@ class SessionModel(World):
     ) -> None:
         """A client that connects, and perhaps has sent turns already that run."""
         self.begin_world(limits_of(events, size, connection))
-        self.peer = Peer(self.pool, window)
-        self.connection: Connection | None = None
-        self.abandoned: list[Connection] = []
+        self.peer = SimulatedPeer(self.pool, window)
+        self.connection: SimulatedConnection | None = None
+        self.abandoned: list[SimulatedConnection] = []
         self.connect()
         for _ in range(sent):
             self.send()
@@ -209,17 +209,17 @@ class SessionModel(World):
 
     # Parts
 
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[SimulatedConnection]:
         mine = [self.connection] if self.connection is not None else []
         return mine + self.abandoned
 
-    def _reading(self) -> list[Reader]:
+    def _reading(self) -> list[SimulatedReader]:
         return [each for each in self.peer.readers.values() if not (each.gone or each.detached)]
 
-    def _bound(self) -> list[Reader]:
+    def _bound(self) -> list[SimulatedReader]:
         return [each for each in self._reading() if each.g is not None and not each.attaching]
 
-    def _one(self, pick: int) -> Reader:
+    def _one(self, pick: int) -> SimulatedReader:
         return self._reading()[pick % len(self._reading())]
 
     def _speak(self, say: Any) -> None:

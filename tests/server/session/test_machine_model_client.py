@@ -17,16 +17,16 @@ from engine.api import EntryKind, text_hash
 from parley_client import Client, Event, ProtocolError, Reset, Text
 from server.protocol.codes import CloseCode
 from server.session import events as ev
-from tests.server.simulation.application import Reader, follows
-from tests.server.simulation.gateway import Connection
-from tests.server.simulation.line import Line, VirtualLoop
+from tests.server.simulation.application import ApplicationReader, follows
+from tests.server.simulation.gateway import SimulatedConnection
+from tests.server.simulation.line import Line, SimulatedLoop
 from tests.server.simulation.profile import PROFILE
-from tests.server.simulation.world import REQUESTS_MAX, World, limits_of, picks
+from tests.server.simulation.world import REQUESTS_MAX, SimulatedWorld, limits_of, picks
 
 ROUNDS_MAX = 150
 
 
-class ClientModel(World):
+class ClientModel(SimulatedWorld):
     """One client; as many connections as it opens."""
 
     # Beginning and end
@@ -43,10 +43,10 @@ class ClientModel(World):
         self, window: dict[str, int] | None, events: int, size: int, connection: int, batch: bool, asked: int
     ) -> None:
         """A client that connects, and perhaps has asked already and is answered."""
-        self.loop = VirtualLoop()
+        self.loop = SimulatedLoop()
         self.begin_world(limits_of(events, size, connection, hello_seconds=10_000.0))
         self.lines: list[Line] = []
-        self.readers: list[Reader] = []
+        self.readers: list[ApplicationReader] = []
         self.unreachable = self.tampered = False
         self.dial = parley_client.connection.connect
         parley_client.connection.connect = self._connect  # type: ignore[assignment]
@@ -93,7 +93,7 @@ class ClientModel(World):
     def ask(self) -> None:
         """Send a turn."""
         id = f"r{len(self.readers) + 1}"
-        self.readers.append(Reader(id, self.start(self.client.send("hi", id=id))))
+        self.readers.append(ApplicationReader(id, self.start(self.client.send("hi", id=id))))
 
     @precondition(lambda self: self._open())
     @rule(pick=picks, events=st.integers(1, 4))
@@ -124,7 +124,7 @@ class ClientModel(World):
         """The application reads again, from the start."""
         detached = [each for each in self.readers if each.detached]
         reader = detached[pick % len(detached)]
-        self.readers[self.readers.index(reader)] = Reader(
+        self.readers[self.readers.index(reader)] = ApplicationReader(
             reader.id, self.start(self.client.attach(reader.id))
         )
 
@@ -299,7 +299,7 @@ class ClientModel(World):
         busy = on_its_way or self.jobs() or not self.client.connected
         return not busy and all(self._has_all(reader) for reader in self.readers)
 
-    def _has_all(self, reader: Reader) -> bool:
+    def _has_all(self, reader: ApplicationReader) -> bool:
         log = self.pool.logs.get(reader.id)
         if reader.over or reader.detached:
             return True
@@ -307,7 +307,7 @@ class ClientModel(World):
 
     # Parts
 
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[SimulatedConnection]:
         """All that a gateway still believes in."""
         return [line.connection for line in self.lines] if hasattr(self, "lines") else []
 
@@ -317,8 +317,8 @@ class ClientModel(World):
         self.loop.settle()
         return task
 
-    def _open(self) -> list[Reader]:
-        readers: list[Reader] = getattr(self, "readers", [])
+    def _open(self) -> list[ApplicationReader]:
+        readers: list[ApplicationReader] = getattr(self, "readers", [])
         return [each for each in readers if not (each.over or each.detached)]
 
     def _wait(self, seconds: float) -> None:
@@ -326,7 +326,7 @@ class ClientModel(World):
         self.pass_time(seconds)
         self.loop.settle()
 
-    def _read(self, reader: Reader) -> bool:
+    def _read(self, reader: ApplicationReader) -> bool:
         """One event of an answer, if there is one."""
         try:
             if reader.answer is None:
@@ -348,18 +348,18 @@ class ClientModel(World):
             self._failed(reader, error)
         return not reader.over
 
-    def _shown(self, reader: Reader, event: Event) -> None:
+    def _shown(self, reader: ApplicationReader, event: Event) -> None:
         if isinstance(event, Text):
             reader.shown += event.text
         elif isinstance(event, Reset):
             reader.shown = event.text
 
-    def _ended(self, reader: Reader) -> None:
+    def _ended(self, reader: ApplicationReader) -> None:
         log = self.pool.logs[reader.id]
         assert text_hash(reader.shown) == text_hash(log.now.text(log.head)), f"{reader.id}: {reader.shown!r}"
         reader.over = True
 
-    def _failed(self, reader: Reader, error: ProtocolError) -> None:
+    def _failed(self, reader: ApplicationReader, error: ProtocolError) -> None:
         log = self.pool.logs.get(reader.id)
         lost = log is not None and log.gone and log.stored is None
         assert lost, f"{reader.id} failed: {error}"

@@ -11,7 +11,7 @@ LOGGED = ('{"t":"delta"', '{"t":"event"', '{"t":"snap"', '{"t":"end"')
 
 
 @dataclass
-class Reader:
+class ApplicationReader:
     """The application: one answer and what it was told of it."""
 
     id: str

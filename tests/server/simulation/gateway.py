@@ -19,19 +19,19 @@ from server.session import effects as fx
 from server.session import events as ev
 from server.session.limits import SessionLimits
 from server.session.machine import Session, SessionState
-from tests.server.simulation.pool import Pool
+from tests.server.simulation.pool import SimulatedPool
 from tests.server.simulation.witness import Witness
 
 CONTROL_BYTES_MAX = 4096
 
 
 @dataclass
-class Record:
+class SimulatedRecord:
     """A session as its record in Redis: who holds it, and what it reads."""
 
     name: str
     number: int = 1
-    connection: "Connection | None" = None
+    connection: "SimulatedConnection | None" = None
     open_ids: set[str] = field(default_factory=set[str])
 
 
@@ -39,14 +39,14 @@ class Sessions:
     """The records. A token is `name.number`; the newest and the one before are good."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, SimulatedRecord] = {}
 
-    def open(self, token: str | None, connection: "Connection") -> tuple[Record, bool]:
+    def open(self, token: str | None, connection: "SimulatedConnection") -> tuple[SimulatedRecord, bool]:
         """Resume or begin; the record, and whether it was resumed."""
         name, _, number = (token or "").partition(".")
         record = self._records.get(name)
         if record is None or int(number) < record.number - 1:
-            record = Record(f"s{len(self._records) + 1}", connection=connection)
+            record = SimulatedRecord(f"s{len(self._records) + 1}", connection=connection)
             self._records[record.name] = record
             return record, False
         record.number += 1
@@ -78,11 +78,16 @@ class Job:
         return f"{type(self.effect).__name__} {getattr(self.effect, 'id', '')}"
 
 
-class Connection:
+class SimulatedConnection:
     """One connection's machine, and what its shell holds for it."""
 
     def __init__(
-        self, name: str, pool: Pool, sessions: Sessions, limits: SessionLimits, clock: Callable[[], float]
+        self,
+        name: str,
+        pool: SimulatedPool,
+        sessions: Sessions,
+        limits: SessionLimits,
+        clock: Callable[[], float],
     ) -> None:
         self.name = name
         self.limits = limits
@@ -92,7 +97,7 @@ class Connection:
         self.jobs: list[Job] = []
         self.following: dict[str, bool] = {}
         self.superseded = False
-        self.record: Record | None = None
+        self.record: SimulatedRecord | None = None
         self.stuck: set[str] = set()
         self._pool = pool
         self._sessions = sessions

@@ -9,12 +9,12 @@ from websockets.exceptions import ConnectionClosedError
 from websockets.frames import Close
 
 from server.protocol.codes import CloseCode
-from tests.server.simulation.gateway import Connection
+from tests.server.simulation.gateway import SimulatedConnection
 
 TURNS = 12
 
 
-class VirtualLoop(asyncio.SelectorEventLoop):
+class SimulatedLoop(asyncio.SelectorEventLoop):
     """An event loop in whose time nothing passes by itself."""
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class ClientSocket:
 class Line:
     """One connection: what is on its way in both directions, in order. None: the client left."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: SimulatedConnection) -> None:
         self.connection = connection
         self.socket = ClientSocket(self)
         self.to_server: deque[str | None] = deque()

@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from tests.server.simulation.pool import Pool
+from tests.server.simulation.pool import SimulatedPool
 
 Frame = dict[str, Any]
 
 
 @dataclass
-class Reader:
+class SimulatedReader:
     """One request as the peer knows it."""
 
     id: str
@@ -38,11 +38,11 @@ class Reader:
         return min(self.applied, self.received)
 
 
-class Peer:
+class SimulatedPeer:
     """All that the client knows. `say` puts a frame on the wire."""
 
-    def __init__(self, pool: Pool, window: Frame | None) -> None:
-        self.readers: dict[str, Reader] = {}
+    def __init__(self, pool: SimulatedPool, window: Frame | None) -> None:
+        self.readers: dict[str, SimulatedReader] = {}
         self.out: list[str] = []
         self.resume_token: str | None = None
         self.window = window
@@ -69,10 +69,10 @@ class Peer:
 
     def send(self, id: str) -> None:
         """Start a turn, or the same again."""
-        self.readers.setdefault(id, Reader(id))
+        self.readers.setdefault(id, SimulatedReader(id))
         self.say("send", id=id, content="hi")
 
-    def attach(self, reader: Reader, o: int) -> None:
+    def attach(self, reader: SimulatedReader, o: int) -> None:
         """Read on from an offset where the text is known."""
         reader.rewound = reader.rewound or o < reader.applied
         reader.applied, reader.text = o, reader.marks[o]
@@ -82,7 +82,7 @@ class Peer:
         reader.attaching += 1
         self.say("attach", id=reader.id, epoch=reader.epoch, o=o)
 
-    def detach(self, reader: Reader) -> None:
+    def detach(self, reader: SimulatedReader) -> None:
         """Stop reading."""
         reader.detached, reader.g, reader.attaching = True, None, 0
         self.say("detach", id=reader.id)
@@ -148,7 +148,7 @@ class Peer:
         if not reader.ended:
             self._lost(reader)
 
-    def _lost(self, reader: Reader) -> None:
+    def _lost(self, reader: SimulatedReader) -> None:
         log = self._pool.logs.get(reader.id)
         assert log is not None, reader
         assert log.gone, f"{reader.id} is called lost and is not"
@@ -176,7 +176,7 @@ class Peer:
         log = self._pool.logs[reader.id]
         assert reader.text in known or log.retracted, f"{reader.id} shows {reader.text!r} at {last}"
 
-    def _apply(self, reader: Reader, frame: Frame) -> None:
+    def _apply(self, reader: SimulatedReader, frame: Frame) -> None:
         match frame["t"]:
             case "delta":
                 retracted = self._pool.logs[reader.id].retracted

@@ -31,7 +31,7 @@ TIMING = Timing(1, 2, 3)
 
 
 @dataclass
-class Version:
+class LogVersion:
     """The entries of one incarnation, as far as they were ever readable, and where its log began to hold."""
 
     epoch: int
@@ -47,7 +47,7 @@ class Log:
 
     def __init__(self, id: str) -> None:
         self.id = id
-        self.versions = [Version(1)]
+        self.versions = [LogVersion(1)]
         self.state = RequestStatus.QUEUED
         self.stored: list[Entry] | None = None
         self.gone = False
@@ -55,7 +55,7 @@ class Log:
         self.append(EntryKind.QUEUED)
 
     @property
-    def now(self) -> Version:
+    def now(self) -> LogVersion:
         """The log as it stands."""
         return self.versions[-1]
 
@@ -97,12 +97,12 @@ class Log:
     def retract(self, p: int) -> None:
         """Take the text from a position on back: same offsets, without it."""
         kept = [_without(entry, p) for entry in self.now.entries]
-        self.versions.append(Version(self.now.epoch, kept))
+        self.versions.append(LogVersion(self.now.epoch, kept))
         self.append(EntryKind.RETRACT, value=b'{"category":"x","policy":"y"}', at=p)
 
     def lose_tail(self, kept: int) -> None:
         """Entries after `kept` are lost; the request goes on in a new epoch."""
-        self.versions.append(Version(self.now.epoch + 1, self.now.entries[:kept]))
+        self.versions.append(LogVersion(self.now.epoch + 1, self.now.entries[:kept]))
 
     def store(self) -> None:
         """The answer is recorded, the log trimmed: what is left is a snap and the end."""
@@ -147,7 +147,7 @@ def _without(entry: Entry, p: int) -> Entry:
     return msgspec.structs.replace(entry, x=entry.x[: max(0, p - entry.p)], p=min(entry.p, p))
 
 
-class Pool:
+class SimulatedPool:
     """All requests there are, and the sessions that read them."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from engine.api import Entry, EntryKind
 from server.protocol import messages as m
 from server.session.limits import DELTA_BYTES_MAX, SessionLimits
-from tests.server.simulation.pool import Log, Pool
+from tests.server.simulation.pool import Log, SimulatedPool
 
 OTHER_BYTES = 64
 
@@ -44,7 +44,7 @@ class Cursor:
 class Witness:
     """One connection's frames, in the order they were sent. A violation is an AssertionError."""
 
-    def __init__(self, pool: Pool, limits: SessionLimits) -> None:
+    def __init__(self, pool: SimulatedPool, limits: SessionLimits) -> None:
         self._pool = pool
         self._limits = limits
         self._window = m.WindowRequest()

@@ -11,8 +11,8 @@ from server.protocol.codes import CloseCode
 from server.session import effects as fx
 from server.session import events as ev
 from server.session.limits import SessionLimits
-from tests.server.simulation.gateway import Connection, Job, Sessions
-from tests.server.simulation.pool import Log, Pool
+from tests.server.simulation.gateway import Job, Sessions, SimulatedConnection
+from tests.server.simulation.pool import Log, SimulatedPool
 
 REQUESTS_MAX = 3
 ENTRIES_MAX = 40
@@ -38,25 +38,25 @@ def limits_of(events: int, size: int, connection: int, hello_seconds: float = 10
     )
 
 
-class World(RuleBasedStateMachine):
+class SimulatedWorld(RuleBasedStateMachine):
     """What happens to requests and gateways, whoever reads."""
 
     def begin_world(self, limits: SessionLimits) -> None:
         """Nothing has happened yet."""
         self.now = 1000.0
         self.limits = limits
-        self.pool, self.sessions = Pool(), Sessions()
+        self.pool, self.sessions = SimulatedPool(), Sessions()
         self.count = 0
         self._traced: deque[str] = deque(maxlen=4)
 
-    def connections(self) -> list[Connection]:
+    def connections(self) -> list[SimulatedConnection]:
         """All that a gateway still believes in."""
         raise NotImplementedError
 
-    def open_connection(self) -> Connection:
+    def open_connection(self) -> SimulatedConnection:
         """One more gateway."""
         self.count += 1
-        return Connection(f"c{self.count}", self.pool, self.sessions, self.limits, lambda: self.now)
+        return SimulatedConnection(f"c{self.count}", self.pool, self.sessions, self.limits, lambda: self.now)
 
     def trace(self, line: str) -> None:
         """Into the output of a failure; what repeats itself only once."""
@@ -183,7 +183,7 @@ class World(RuleBasedStateMachine):
         """Requests that are not over."""
         return [log for log in self.logs() if not log.ended and log.head <= ENTRIES_MAX]
 
-    def jobs(self) -> list[tuple[Connection, Job]]:
+    def jobs(self) -> list[tuple[SimulatedConnection, Job]]:
         """Questions of all machines."""
         if not hasattr(self, "pool"):
             return []

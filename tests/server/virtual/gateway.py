@@ -40,7 +40,7 @@ POOL = "virtual"
 LOST = 1006
 
 
-class Wire:
+class VirtualSocket:
     """Both ends of one socket: what websocket.py gives a connection, and what a client hears of it."""
 
     full = False
@@ -151,9 +151,9 @@ class VirtualGateway:
 
     async def connect(
         self, offered: Sequence[str] = ("parley.v1.json",), headers: Mapping[str, str] | None = None
-    ) -> tuple[Wire, str]:
+    ) -> tuple[VirtualSocket, str]:
         """A socket that has said nothing yet, and its subprotocol. Raises UpgradeRefused."""
-        wire, chosen = Wire(), asyncio.Future[str]()
+        wire, chosen = VirtualSocket(), asyncio.Future[str]()
         given = {"host": "gateway", **{name.lower(): value for name, value in (headers or {}).items()}}
         scope = {
             "type": "websocket",

@@ -9,7 +9,7 @@ from typing import Any
 
 from core.clock import monotonic, now_ms
 from core.ids import uuid7
-from tests.server.virtual.gateway import VirtualGateway, Wire
+from tests.server.virtual.gateway import VirtualGateway, VirtualSocket
 
 FOR_EVER_SECONDS = 1e6
 
@@ -18,7 +18,7 @@ FOR_EVER_SECONDS = 1e6
 class VirtualPeer:
     """One connection's end. Its time is the loop's."""
 
-    wire: Wire
+    wire: VirtualSocket
     welcome: dict[str, Any] = field(default_factory=dict[str, Any])
 
     async def tell(self, kind: str, **fields: Any) -> None:

@@ -36,7 +36,7 @@ OVER = (RequestStatus.ENDED,)
 
 
 @dataclass
-class Script:
+class AnswerScript:
     """What the worker says to every prompt, how fast, and after how many tokens it stops until told."""
 
     text: str
@@ -82,7 +82,7 @@ class MemoryPool:
     ) -> None:
         self.name = name
         self.held: dict[tuple[str, str], Held] = {}
-        self.script: Script | None = None
+        self.script: AnswerScript | None = None
         self._park_seconds = park_seconds_max
         self._settled = settled
         self._news = news
@@ -93,7 +93,7 @@ class MemoryPool:
 
     # The worker
 
-    def work(self, script: Script) -> None:
+    def work(self, script: AnswerScript) -> None:
         """A worker comes, or the one there is gets other words."""
         self.script, self._left = script, script.holds_after
         self._goes.set()
@@ -125,7 +125,7 @@ class MemoryPool:
         at = found.asked.tenant, found.asked.id
         self._working[at] = asyncio.create_task(self._run(found, self.script))
 
-    async def _run(self, found: Held, script: Script) -> None:
+    async def _run(self, found: Held, script: AnswerScript) -> None:
         """Say the script's text from where the last worker stopped: a byte is a token, a flush an entry."""
         data = script.text.encode()
         each = max(1, int(FLUSH_SECONDS / script.step_seconds)) if script.step_seconds else TOKENS_A_FLUSH
