@@ -5,7 +5,7 @@ import hashlib
 
 import msgspec
 
-from admin.usage.asked import UsageQuery, foreign_cursor
+from admin.usage.query import UsageQuery, foreign_cursor
 from billing.api import PagePosition, PeriodWindow, Principal, UsageQuestion
 from core.hidden_numbers import hide_number, reveal_number
 from core.sealed import SealedContent

@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from admin.usage.asked import UsageQuery, foreign_cursor, read_query, window_of
 from admin.usage.cursors import as_of_line, digest_of, digest_of_buckets, pack_cursor, read_cursor, shape_of
 from admin.usage.gate import RecordedReads, UsageGate
-from admin.usage.told import COSTS, USAGE, Names, UsageReply, as_csv, as_objects, rfc3339
+from admin.usage.query import UsageQuery, foreign_cursor, read_query, window_of
+from admin.usage.reply import COSTS, USAGE, Names, UsageReply, as_csv, as_objects, rfc3339
 from billing.api import (
     TENANT_USAGE_SCOPE,
     USAGE_SCOPE,

@@ -9,7 +9,7 @@ from sqlmodel import col, select
 
 from billing import instruments
 from billing.audit_heads.heads import Chain, ChainHead, iso, line_of, signed
-from billing.audit_heads.places import HeadNotStored, HeadStore, head_stores_of, key_of
+from billing.audit_heads.stores import HeadNotStored, HeadStore, head_stores_of, key_of
 from billing.tables.audit import AuditHead
 from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import PLATFORM

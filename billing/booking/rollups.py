@@ -9,7 +9,7 @@ from collections.abc import Callable
 from sqlalchemy import delete
 from sqlmodel import col, select
 
-from billing.booking.write import add_rollups, lock_heads, move_head
+from billing.booking.write import add_rollups, advance_head, lock_heads
 from billing.ledger.transactions import rollups
 from billing.tables.ledger import RollupHour, UsageLine
 from billing.tables.prices import Charge
@@ -32,7 +32,7 @@ async def rebuild(db: Database, tenant_id: str, told: Progress | None = None) ->
             delete(RollupHour).where(col(RollupHour.tenant_id) == tenant_id)
         )
         head.rolled_seq = 0
-        await move_head(session, head)
+        await advance_head(session, head)
     return await advance(db, tenant_id, told)
 
 
@@ -67,5 +67,5 @@ async def _advance_once(db: Database, tenant_id: str) -> tuple[int, int]:
         requests = [*(await session.exec(of_requests)).all(), *(await session.exec(of_charges)).all()]
         await add_rollups(session, rollups(requests, lines))
         head.rolled_seq = until
-        await move_head(session, head)
+        await advance_head(session, head)
         return len(lines), head.line_seq - until

@@ -95,7 +95,7 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
     ]
     await add_rollups(session, deltas)
     for posting in postings:
-        await move_head(session, posting.head)
+        await advance_head(session, posting.head)
     await save_wallets(session, [(each.txns[-1].seq, each.purse) for each in postings if each.purse])
     await alert_on(session, postings, requests)
 
@@ -116,7 +116,7 @@ async def add_rollups(session: AsyncSession, deltas: Sequence[RollupRow]) -> Non
     await connection.execute(statement, [msgspec.structs.asdict(delta) for delta in ordered])
 
 
-async def move_head(session: AsyncSession, head: LedgerHead) -> None:
+async def advance_head(session: AsyncSession, head: LedgerHead) -> None:
     """Store the new end of a tenant's books. The caller holds its lock."""
     statement = (
         update(LedgerHead)

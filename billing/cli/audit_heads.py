@@ -13,7 +13,7 @@ from billing.audit.verify import owners
 from billing.audit_heads.check import CheckedHeads, check_heads
 from billing.audit_heads.heads import LINE_CHARACTERS_MAX, ChainHead
 from billing.audit_heads.keep import HeadStoreProgress, current_heads
-from billing.audit_heads.places import HeadNotStored, HeadStore, files_of, head_stores_of, key_of
+from billing.audit_heads.stores import HeadNotStored, HeadStore, files_of, head_stores_of, key_of
 from billing.cli.run_command import json_option, run_on_database, show_table
 from core.database import Database
 from core.error_facts import reason

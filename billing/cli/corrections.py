@@ -3,7 +3,7 @@
 from typing import Any
 
 from billing.approvals.money_actions import CorrectionAction
-from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_move, say_unbooked
+from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_money_action, say_unbooked
 from billing.cli.run_command import show_table
 from billing.ledger.rows import LineRow
 from billing.money import to_display, to_text
@@ -18,7 +18,7 @@ NOTHING: dict[str, Any] = {
 
 def book_correction(tenant: str, move: CorrectionAction, ask: MoneyActionOptions) -> None:
     """Book it, or only show it. Raises StartupError where it moves more than goes without --yes."""
-    outcome = run_move(tenant, move, ask)
+    outcome = run_money_action(tenant, move, ask)
     lines = [_facts(line, outcome, ask) for line in outcome.moved.lines]
     if not lines and ask.as_json:
         print_json(NOTHING)

@@ -50,7 +50,7 @@ class MoneyActionOutcome(NamedTuple):
         return "booked" if self.booked else "not booked"
 
 
-def run_move(
+def run_money_action(
     tenant: str, wanted: Move | Callable[[Tenant], Move], ask: MoneyActionOptions
 ) -> MoneyActionOutcome:
     """Do it, only look, or propose it. Who calls shows the outcome, then `say_unbooked`."""

@@ -17,7 +17,7 @@ from billing.dedicated_pools.commitments import (
     gpu_costs,
     set_gpu_cost,
 )
-from billing.dedicated_pools.owners import assign_pool, owners_of, release_pool
+from billing.dedicated_pools.owners import assign_pool, owners_of, share_pool
 from billing.dedicated_pools.reports import PoolUse, pool_usage, whole_hours
 from billing.money import to_display
 from billing.periods import HOUR_MS, UTC_ZONE, Calendar, PeriodWindow
@@ -127,7 +127,7 @@ async def _note(db: Database, owner: Tenant) -> str:
 @json_option
 def share_command(pool: str, as_json: bool) -> None:
     """Share a dedicated pool again, from now on."""
-    row = run_on_database(lambda db: release_pool(db, pool))
+    row = run_on_database(lambda db: share_pool(db, pool))
     show({"pool": pool, "tenant": "(shared)", "from": iso_time(row.from_ms)}, as_json)
 
 

@@ -106,7 +106,7 @@ def list_projects_command(tenant: str, as_json: bool) -> None:
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = (await tenant_named(db, tenant)).tenant_id
         codes = {center.id: center.code for center in await cost_centers.list_cost_centers(db, owner)}
-        moves = [move for move in await cost_centers.moves_of(db, owner) if move.valid_from_ms <= now_ms()]
+        moves = [move for move in await cost_centers.charges_of(db, owner) if move.valid_from_ms <= now_ms()]
         now = {move.project_id: codes[move.cost_center_id] for move in moves}
         return [
             {
@@ -148,7 +148,7 @@ def charge_to_command(
             known = f"see `parley cost-centers list --tenant {owner}`"
             raise StartupError(f"there is no cost center {cost_center!r}: {known}")
         from_ms = int(start.timestamp() * 1000) if start else None
-        row = await cost_centers.move_project(db, owner, found.id, center.id, from_ms)
+        row = await cost_centers.charge_project_to(db, owner, found.id, center.id, from_ms)
         return {"project": found.name, "cost_center": center.code, "from": iso_time(row.valid_from_ms)}
 
     show(run_on_database(charge), as_json)

@@ -10,7 +10,7 @@ from billing.cli.money_actions import (
     dry_run_option,
     key_option,
     reason_option,
-    run_move,
+    run_money_action,
     say_unbooked,
     yes_option,
 )
@@ -82,7 +82,7 @@ def pay_out_command(
 
 
 def _undo(tenant: str, move: UndoAction, ask: MoneyActionOptions) -> None:
-    outcome = run_move(tenant, move, ask)
+    outcome = run_money_action(tenant, move, ask)
     show_table(_facts(outcome, ask.as_json), ask.as_json, "nothing is taken")
     say_unbooked(outcome, ask)
 

@@ -7,7 +7,7 @@ import click
 
 from billing.approvals.money_actions import GrantAction
 from billing.cli.arguments import instant_of, nano_of
-from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_move, say_unbooked
+from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_money_action, say_unbooked
 from billing.cli.run_command import (
     iso_time,
     json_option,
@@ -89,7 +89,7 @@ def grant_command(
         return GrantAction(GrantKind(kind), amount_nano, key, priority, ends_ms, note)
 
     ask = MoneyActionOptions(dry_run, True, as_json)
-    outcome = run_move(tenant, move, ask)
+    outcome = run_money_action(tenant, move, ask)
     row, plan = outcome.moved.granted, outcome.moved.plan
     if row is not None:
         paid = _money("paid_owed", 0 if outcome.moved.done else row.amount_nano - row.left_nano, as_json)

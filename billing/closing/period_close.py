@@ -14,7 +14,7 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.booking.write import lock_heads, move_head, write
+from billing.booking.write import advance_head, lock_heads, write
 from billing.closing.period_commitments import ZONES_APART_MS, commitments_in, first_owed_ms
 from billing.closing.period_lacks import gaps_text, how_to_close_gaps, period_gaps
 from billing.ledger.proofs import charge_proof
@@ -181,7 +181,7 @@ async def _book(session: AsyncSession, head: LedgerHead, closing: PeriodClosing,
         )
     )
     head.closed_ms = closing.period.end_ms
-    await move_head(session, head)
+    await advance_head(session, head)
     await session.flush()
     says = {"amount_nano": closing.amount_nano, "time_zone": closing.time_zone, "lacks": closing.lacks}
     await record(session, head.tenant_id, "period.close", closing.month, None, says)

@@ -26,7 +26,7 @@ async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str =
         return await _own(session, last, pool, PoolOwnership(now_ms(), tenant_id, project_id))
 
 
-async def release_pool(db: Database, pool: str) -> PoolOwner:
+async def share_pool(db: Database, pool: str) -> PoolOwner:
     """The pool is shared from now on. Raises Refused where it is."""
     async with db.transaction() as session:
         last = await _last(session, pool)

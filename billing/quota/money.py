@@ -9,7 +9,7 @@ from typing import Any
 from billing.limits import MoneyLimit, Scope
 from billing.periods import PeriodWindow
 from billing.quota.answers import split_limit_key, window_member
-from billing.quota.spent_by_books import posted_of_limit
+from billing.quota.posted_spending import posted_of_limit
 from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.database import Database

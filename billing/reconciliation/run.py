@@ -1,7 +1,7 @@
 """Compares the books that must agree, remembers since when they do not, and says so.
 
-The comparisons are pure (compared.py) or beside what they read (books.py, slots.py, pools.py). Chaos runs
-judge by the same functions.
+The comparisons are pure (comparison.py) or beside what they read (ledger.py, tenant_keys.py, pools.py).
+Chaos runs judge by the same functions.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from billing import instruments
 from billing.audit.log import record
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
-from billing.reconciliation.books import BOOK_CHECKS, compare_audit, compare_derived, compare_ledger
 from billing.reconciliation.comparison import UNCOMPARED, Check, Comparison, ComparisonState
+from billing.reconciliation.ledger import BOOK_CHECKS, compare_audit, compare_derived, compare_ledger
 from billing.reconciliation.long_waits import alarm_waiting
 from billing.reconciliation.pools import (
     compare_engines,

@@ -50,7 +50,7 @@ async def find_cost_center(db: Database, tenant_id: str, code_or_id: str) -> Cos
         return (await session.exec(statement.order_by(*id_first(id, code, [code_or_id])))).first()
 
 
-async def move_project(
+async def charge_project_to(
     db: Database, tenant_id: str, project_id: str, cost_center_id: str, from_ms: int | None = None
 ) -> ProjectCostCenter:
     """From a moment on, by default now, the project is charged to this cost center.
@@ -79,7 +79,7 @@ async def move_project(
     return row
 
 
-async def moves_of(db: Database, tenant_id: str) -> Sequence[ProjectCostCenter]:
+async def charges_of(db: Database, tenant_id: str) -> Sequence[ProjectCostCenter]:
     """All moves of a tenant's projects, oldest first."""
     statement = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id) == tenant_id)
     async with db.session() as session:

@@ -145,7 +145,7 @@ class Migrator:
             hop = await self._check(pool, tenant, id, dest) + 1
             order = self._orders.give(tenant, id, pool, dest, hop, self._now_ms())
             given = (dest, hop, RETRY_MS, order.at_ms, order.seal)
-            reply = await self._run(lua_scripts.MOVE, pool, tenant, id, *given)
+            reply = await self._run(lua_scripts.MIGRATE_BEGIN, pool, tenant, id, *given)
             if reply is None:
                 raise _refused(MigrationRefusalReason.UNKNOWN, f"pool {pool} knows no such request")
             status, where = RequestStatus(reply[0].decode()), reply[1].decode()
@@ -208,7 +208,7 @@ class Migrator:
         for _ in range(COPIES_MAX):
             head = await self._copy(pool, found, tenant, id)
             arguments = (tenant, id, found.hop, head, found.input, found.tokens, *fields)
-            if (adopted := (await self._run(lua_scripts.ADOPT, found.dest, *arguments))[0]) >= 0:
+            if (adopted := (await self._run(lua_scripts.MIGRATE_ADOPT, found.dest, *arguments))[0]) >= 0:
                 return adopted == 1
         raise TimeoutError("others copy this log, too, and none of them comes to its end")
 
@@ -224,14 +224,14 @@ class Migrator:
                 return after
             entries = [part for entry in page for part in _arguments(*entry)]
             what = (tenant, id, found.hop, after, MOVED_KEEP_SECONDS)
-            after = await self._run(lua_scripts.COPY, found.dest, *what, *entries)
+            after = await self._run(lua_scripts.MIGRATE_COPY, found.dest, *what, *entries)
             if after < 0:
                 return found.head  # it has arrived
         return after
 
     async def _leave(self, pool: str, found: MigrationRecord, known: Control, tenant: str, id: str) -> int:
         keep = (MOVED_KEEP_SECONDS, MOVED_LOG_KEEP_SECONDS)
-        return await self._run(lua_scripts.MOVED, pool, tenant, id, found.hop, int(known), *keep)
+        return await self._run(lua_scripts.MIGRATE_FINISH, pool, tenant, id, found.hop, int(known), *keep)
 
     def _now_ms(self) -> int:
         return self._clock() if self._clock else now_ms()

@@ -37,7 +37,7 @@ async def release_stale_admissions(queue: PoolQueue, quota: Quota, older_than_ms
 
 async def _sweep(queue: PoolQueue, quota: Quota, tenant: str, ids: Sequence[str]) -> int:
     swept = 0
-    for id in await queue.bury(tenant, ids):
+    for id in await queue.refuse_late_enqueue(tenant, ids):
         if await quota.release(tenant, id):
             log.info("admission.released", why="stale", tenant=tenant, id=id)
             swept += 1

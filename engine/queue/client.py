@@ -161,10 +161,10 @@ class PoolQueue:
             await self._run(lua_scripts.REPLAY, packed, *(end.event for end in ends))
         )
 
-    async def release(self, worker: str, tenant: str, id: str, ck: str, why: ReleaseWhy) -> bool:
+    async def unclaim(self, worker: str, tenant: str, id: str, ck: str, why: ReleaseWhy) -> bool:
         """Give a request back to its old place in line, or park it. False: it was not yours any more."""
         deaths_max = self.settings.deaths_max
-        return bool(await self._run(lua_scripts.RELEASE, worker, tenant, id, ck, why, deaths_max))
+        return bool(await self._run(lua_scripts.UNCLAIM, worker, tenant, id, ck, why, deaths_max))
 
     async def park(self, tenant: str, id: str) -> RequestStatus | MigratedTo | None:
         """Park a waiting request, ask the worker of a running one to. Answers the status it had."""
@@ -198,7 +198,7 @@ class PoolQueue:
 
     async def set_reserve(self, priority: PriorityClass, tokens: int) -> None:
         """KV tokens of the pool that lower classes leave free for this one while it uses less."""
-        await self._run(lua_scripts.RESERVE, priority.value, tokens)
+        await self._run(lua_scripts.SET_CLASS_RESERVE, priority.value, tokens)
 
     async def starting(self, fingerprint: str) -> None:
         """A worker that can run `fingerprint` is starting: requests wait for it, up to 120 s from now."""
@@ -234,10 +234,10 @@ class PoolQueue:
         mark = redis_keys.sweeper(self.pool)
         return bool(await self._redis.set(mark, b"", nx=True, px=round(seconds * 1000)))
 
-    async def bury(self, tenant: str, ids: Sequence[str]) -> list[str]:
+    async def refuse_late_enqueue(self, tenant: str, ids: Sequence[str]) -> list[str]:
         """Of these ids, those that the pool does not know. One that was accepted until now and comes later is
         refused; a new sending is not."""
-        reply = await self._run(lua_scripts.BURY, BURIED_KEEP_SECONDS, tenant, *ids)
+        reply = await self._run(lua_scripts.REFUSE_LATE_ENQUEUE, BURIED_KEEP_SECONDS, tenant, *ids)
         return [id.decode() for id in reply]
 
     async def expire_log(self, tenant: str, id: str, seconds: int) -> bool:

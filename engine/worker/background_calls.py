@@ -75,7 +75,7 @@ class BackgroundCalls:
     async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
         try:
             released = await _insist(
-                "unclaim", lambda: self._queue.release(self._worker, tenant, id, ck, why)
+                "unclaim", lambda: self._queue.unclaim(self._worker, tenant, id, ck, why)
             )
         except ResponseError as error:
             log.error("worker.unclaim_failed", tenant=tenant, id=id, error=error_summary(error))

@@ -4,8 +4,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from admin.usage.asked import read_query, window_of
-from admin.usage.told import USAGE
+from admin.usage.query import read_query, window_of
+from admin.usage.reply import USAGE
 from billing.api import Calendar, PeriodWindow, month_number
 from core.errors import Refused
 

@@ -17,8 +17,8 @@ from billing.cli.erasure import held_of
 from billing.enforcement.limit_settings import set_budget
 from billing.ledger.grant_spending import GrantKind
 from billing.posting.biller import post
-from billing.reconciliation.books import compare_audit, compare_derived, compare_ledger
 from billing.reconciliation.comparison import ComparisonState
+from billing.reconciliation.ledger import compare_audit, compare_derived, compare_ledger
 from billing.tables.tenants import TenantUser, UsageQuarantine, UsageRow
 from billing.tenants.cost_centers import create_cost_center
 from billing.tenants.erasure import erase_tenant, erase_user, erased_tenants, opaque_id

@@ -10,8 +10,8 @@ from redis.asyncio import Redis
 from billing.api import create_key, create_tenant, set_budget, set_policy, user_id
 from billing.audit.verify import verify_log
 from billing.posting.biller import post
-from billing.reconciliation.books import compare_audit, compare_derived, compare_ledger
 from billing.reconciliation.comparison import ComparisonState
+from billing.reconciliation.ledger import compare_audit, compare_derived, compare_ledger
 from billing.tables.tenants import TenantUser
 from billing.tenants.erasure import erase_user
 from billing.tenants.users import close_user

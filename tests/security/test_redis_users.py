@@ -125,7 +125,7 @@ async def test_a_paid_answer_from_end_to_end(
         await gateway.crew_ended(id := await peer.send("Hello?"))
         await peer.send("Hello?", model="nobodys")
         told = await explain_request(sqlite, console, settings, id, None)
-        await queue.bury("acme", ["0"])
+        await queue.refuse_late_enqueue("acme", ["0"])
         await reaper.sweep()
         await PoolNodes(queue).beat([ReadyTime("w0", WorkerProcessState.READY, 1, "cpu-0", "cpu")])
         await read_status(settings, console, sqlite)

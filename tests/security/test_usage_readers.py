@@ -20,7 +20,7 @@ from billing.api import (
 from billing.audit.log import list_rows
 from billing.periods import HOUR_MS
 from billing.tables.tenants import ApiKey, Tenant, TenantUser
-from billing.tenants.cost_centers import create_cost_center, move_project
+from billing.tenants.cost_centers import charge_project_to, create_cost_center
 from core.clock import now_ms
 from core.errors import Refused
 from core.settings import Settings
@@ -43,7 +43,7 @@ async def test_a_key_sees_its_project_and_no_more(office: Office):
     assert sum(seen) == whole
     ops = office.secrets["acme-ops"]
     elsewhere = await create_cost_center(office.db, office.tenants["acme"], "4711")
-    await move_project(office.db, office.tenants["acme"], office.projects["acme", "web"], elsewhere.id)
+    await charge_project_to(office.db, office.tenants["acme"], office.projects["acme", "web"], elsewhere.id)
     for asked in (
         {"project": ("web", "none")},
         {"project": (office.projects["acme", "web"], "none")},

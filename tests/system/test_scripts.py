@@ -34,7 +34,7 @@ DONE: dict[str, Callable[[Any, Any], bool]] = {
     ),  # without what is left of limits
     "billing/quota/lua/release.lua": lambda first, second: second == 0,  # not open any more
     "billing/quota/lua/settle.lua": lambda first, second: second == b"dup",
-    "engine/queue/lua/adopt.lua": lambda first, second: second == [0, first[1]],
+    "engine/queue/lua/migrate_adopt.lua": lambda first, second: second == [0, first[1]],
     "engine/queue/lua/append.lua": lambda first, second: second == [[b"DUP", *each[1:]] for each in first],
     CLOCK: lambda first, second: second >= first,
     "engine/queue/lua/deregister.lua": lambda first, second: second == 0,  # nothing is left to requeue

@@ -108,7 +108,7 @@ local function refusal()
   end
 end
 
--- Its admission was given back, because it did not come (bury.lua). What is sent again was accepted later.
+-- Its admission was given back, because it did not come (refuse_late_enqueue.lua). What is sent again was accepted later.
 local function buried()
   local since = call('GET', key('grave', t, id))
   return since and tonumber(ARGV[11]) <= tonumber(since) and { 'rejected_buried', 1000 }

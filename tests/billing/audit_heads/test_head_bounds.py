@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from billing.audit_heads import check, places
+from billing.audit_heads import check, stores
 from billing.audit_heads.check import check_heads
 from billing.audit_heads.heads import line_of
-from billing.audit_heads.places import key_of
+from billing.audit_heads.stores import key_of
 from core.database import Database
 from core.errors import StartupError
 from tests.billing.audit_heads.test_heads import HEAD
@@ -44,7 +44,7 @@ def test_a_host_is_named_as_the_protocol_has_it(
 ) -> None:
     """RFC 5424: 255 printable characters of ASCII, or nobody."""
     monkeypatch.setattr("socket.gethostname", lambda: name)
-    assert places._host_name() == said
+    assert stores._host_name() == said
 
 
 def test_a_key_of_heads_has_32_bytes(home: Path) -> None:

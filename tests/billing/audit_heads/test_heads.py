@@ -20,12 +20,12 @@ from click.testing import CliRunner, Result
 from billing.alerts.webhooks import Webhook
 from billing.approvals.second_person import ProposalSummary
 from billing.audit.log import record
-from billing.audit_heads import places
+from billing.audit_heads import stores
 from billing.audit_heads.check import check_heads, wrong
 from billing.audit_heads.heads import Chain, ChainHead, is_signed, line_of, read_line, signed
 from billing.audit_heads.keep import HeadStoreProgress, store_heads_forever
-from billing.audit_heads.places import FileHeadStore, HeadNotStored, S3HeadStore, SyslogHeadStore
 from billing.audit_heads.s3 import S3Bucket, headers_of
+from billing.audit_heads.stores import FileHeadStore, HeadNotStored, S3HeadStore, SyslogHeadStore
 from billing.cli.audit import audit_command
 from billing.instruments import heads_ages, show_heads_age
 from chaos.tampering.unguarded import unguarded_file
@@ -94,10 +94,10 @@ def test_a_stores_address_is_that_and_its_secret_is_shown_nowhere(
     for url in (*(f"https://{each}" for each in wrong), "ftp://h"):
         monkeypatch.setenv("PARLEY_AUDIT_S3_URL", url)
         with pytest.raises(StartupError, match="PARLEY_AUDIT_S3_URL is an address as"):
-            places.head_stores_of(settings_in(home))
+            stores.head_stores_of(settings_in(home))
     for url in ("https://h", "http://minio_1:9000/", "https://[::1]:9000", "HTTPS://s3.example.com"):
         monkeypatch.setenv("PARLEY_AUDIT_S3_URL", url)
-        assert SECRET not in repr(places.head_stores_of(settings_in(home)))
+        assert SECRET not in repr(stores.head_stores_of(settings_in(home)))
     assert SECRET not in repr(Webhook("https://h", SECRET)) + repr(ProposalSummary("acme", "about", SECRET))
 
 
@@ -378,7 +378,7 @@ def test_the_alarm_knows_the_place_that_is_furthest_behind() -> None:
 def test_a_place_that_is_none_is_one_line_at_the_start(home: Path, heads: str) -> None:
     """S3 without its secret too. No value is repeated, as it may hold one."""
     with pytest.raises(StartupError, match="PARLEY_AUDIT_") as refused:
-        places.head_stores_of(settings_in(home, audit_heads=heads))
+        stores.head_stores_of(settings_in(home, audit_heads=heads))
     assert "secret@" not in str(refused.value)
 
 
@@ -386,11 +386,11 @@ def test_places_are_what_the_setting_says(home: Path) -> None:
     """Ports that are not said are the usual ones."""
     all_ = "file:///a%20b, s3://bucket/x/, syslog://h, syslog+tls://h, syslog+udp://[::1]:1514"
     settings: Settings = settings_in(home, audit_heads=all_, audit_s3_key_id="me", audit_s3_secret="s")
-    assert [place.shown for place in places.head_stores_of(settings)] == [
+    assert [place.shown for place in stores.head_stores_of(settings)] == [
         "/a b",
         "s3://bucket/x",
         "syslog://h:601",
         "syslog+tls://h:6514",
         "syslog+udp://::1:1514",
     ]
-    assert places.head_stores_of(settings_in(home)) == []
+    assert stores.head_stores_of(settings_in(home)) == []

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from billing.audit_heads import places
-from billing.audit_heads.places import HeadNotStored, SyslogHeadStore
+from billing.audit_heads import stores
+from billing.audit_heads.stores import HeadNotStored, SyslogHeadStore
 from tests.support.holding_out import holding_out
 from tests.support.patience import soon
 
@@ -13,10 +13,10 @@ from tests.support.patience import soon
 async def test_a_log_server_that_holds_out_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """After a while, in whatever step: it keeps no thread, for which the end of the process would wait."""
     with monkeypatch.context() as at_once:
-        at_once.setattr(places, "SYSLOG_SECONDS_MAX", 0.0)
+        at_once.setattr(stores, "SYSLOG_SECONDS_MAX", 0.0)
         with pytest.raises(HeadNotStored, match="not sent in 0 s"):
             await SyslogHeadStore("syslog", "127.0.0.1", 9).keep(["x"])
-    monkeypatch.setattr(places, "SECONDS_MAX", 60.0)
+    monkeypatch.setattr(stores, "SECONDS_MAX", 60.0)
     async with holding_out() as server:
         keeping = asyncio.create_task(SyslogHeadStore("syslog+tls", "127.0.0.1", server.port).keep(["x"]))
         await soon(server.came.wait())

@@ -17,7 +17,7 @@ from billing.dedicated_pools import meter as metering
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, cost_at, gpu_costs, set_gpu_cost
 from billing.dedicated_pools.hours import HOUR_MS, ReadyInterval, ready_key
 from billing.dedicated_pools.meter import PoolMeter
-from billing.dedicated_pools.owners import assign_pool, owners_of, release_pool
+from billing.dedicated_pools.owners import assign_pool, owners_of, share_pool
 from billing.dedicated_pools.posting import SETTLE_MS, hours_due, post_hours
 from billing.dedicated_pools.reports import PoolSeconds, pool_seconds, pool_usage
 from billing.dedicated_pools.store import store, take
@@ -237,9 +237,9 @@ async def test_a_pool_has_one_owner(database: Database) -> None:
     assert await assign_pool(database, "a", "t1", "p1") == first
     with pytest.raises(Refused, match="release it first"):
         await assign_pool(database, "a", "t2")
-    await release_pool(database, "a")
+    await share_pool(database, "a")
     with pytest.raises(Refused, match="nobody's"):
-        await release_pool(database, "a")
+        await share_pool(database, "a")
     await assign_pool(database, "a", "t2")
     async with database.session() as session:
         owned = (await owners_of(session))["a"]

@@ -18,7 +18,7 @@ from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.quota import money
 from billing.quota.client import Quota
-from billing.quota.spent_by_books import posted_of_limit
+from billing.quota.posted_spending import posted_of_limit
 from billing.quota.types import Admission, Admitted, AllowanceExtension
 from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.run import EVERYTHING, Reconciliation

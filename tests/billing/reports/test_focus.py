@@ -20,7 +20,7 @@ from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.reports.focus import COLUMNS, MANDATORY, account_of, charges, focus_row, unit_price
 from billing.tables.dedicated_pools import Commitment, PoolOwner
-from billing.tenants.cost_centers import create_cost_center, move_project
+from billing.tenants.cost_centers import charge_project_to, create_cost_center
 from billing.tenants.tenancy import create_tenant, find_project, find_tenant
 from billing.usage import UsageOwner, encode
 from core.database import Database, insert_rows
@@ -127,7 +127,7 @@ async def test_names_cost_centers_and_edges_of_the_period(database: Database) ->
     project = await find_project(database, tenant, "default")
     assert project is not None
     center = await create_cost_center(database, tenant, "4711")
-    moved = await move_project(database, tenant, project.id, center.id)
+    moved = await charge_project_to(database, tenant, project.id, center.id)
     by_request = msgspec.structs.replace(PRICES, request_nano=1_000_000_000)
     event = priced(an_event(tenant=tenant, owner=UsageOwner(project=project.id, key="k1"), prices=by_request))
     moment = moved.valid_from_ms + 1

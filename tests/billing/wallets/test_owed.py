@@ -20,7 +20,7 @@ from billing.ledger.transactions import BREAKAGE
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.quota.types import Admitted
-from billing.reconciliation.books import compare_derived, compare_ledger
+from billing.reconciliation.ledger import compare_derived, compare_ledger
 from billing.tables.wallets import WalletGrant, WalletOwed
 from billing.usage import encode
 from billing.wallets.owed import Owed, OwedTerm, allot_payment, owed_by, set_owed_term

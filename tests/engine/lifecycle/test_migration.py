@@ -33,7 +33,7 @@ from tests.engine.builders import (
     usage_event,
 )
 
-STEPS = ("move", "copy", "adopt", "rebind", "moved")
+STEPS = ("migrate_begin", "migrate_copy", "migrate_adopt", "rebind", "migrate_finish")
 
 
 class Pair:
@@ -266,7 +266,7 @@ async def test_the_reaper_finishes_what_a_dead_mover_began(
     pair.clock.advance(1_001)
     for _ in range(2):
         await pair.reap()
-    if (step, reply_lost) == ("move", False):
+    if (step, reply_lost) == ("migrate_begin", False):
         assert await pair.bound(id) == "a"
         return
     await is_whole_in_b(pair, id, how)
@@ -341,7 +341,7 @@ async def test_a_deadline_that_passes_on_the_way_ends_it_there(pair: Pair, monke
     """The new pool names it at once; the old one has nothing to say any more."""
     e = await pair.enqueue(deadline_ms=START_MS + 5_000)
     with monkeypatch.context() as patch:
-        kill_at(patch, "copy", reply_lost=False)
+        kill_at(patch, "migrate_copy", reply_lost=False)
         with pytest.raises(Killed):
             await pair.mover.move("a", TENANT, e.id, "b")
     pair.clock.advance(6_000)
@@ -375,7 +375,7 @@ async def test_a_long_log_moves_in_pages(pair: Pair, monkeypatch: pytest.MonkeyP
 
     async def counted(self: Script, *arguments: Any) -> Any:
         ran.append(self.name)
-        if self.name == "copy" and ran.count("copy") == 2:
+        if self.name == "migrate_copy" and ran.count("migrate_copy") == 2:
             monkeypatch.setattr(Script, "__call__", original)
             await pair.mover.finish("a", TENANT, claim.id)
             monkeypatch.setattr(Script, "__call__", counted)
@@ -383,7 +383,7 @@ async def test_a_long_log_moves_in_pages(pair: Pair, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Script, "__call__", counted)
     await pair.mover.move("a", TENANT, claim.id, "b")
-    assert ran.count("copy") >= 2
+    assert ran.count("migrate_copy") >= 2
     assert await LogReader(pair.b.redis, "b").text_through(TENANT, claim.id, 10_000) == "ab" + "x" * 700
 
 
@@ -391,7 +391,7 @@ async def test_a_cancel_after_the_other_pool_has_it_is_not_lost(pair: Pair, monk
     """Its mover died once it had been adopted there: who finishes brings the cancel too."""
     e = await pair.enqueue()
     with monkeypatch.context() as patch:
-        kill_at(patch, "adopt", reply_lost=True)
+        kill_at(patch, "migrate_adopt", reply_lost=True)
         with pytest.raises(Killed):
             await pair.mover.move("a", TENANT, e.id, "b")
     await pair.a.queue.control(TENANT, e.id, Control.CANCEL)

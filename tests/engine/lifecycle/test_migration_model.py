@@ -172,7 +172,7 @@ class MigrationMachine(QueueMachine):
         each.place = RequestStatus.ENDED if ends else RequestStatus.RUNNING
         m.status = RequestStatus.ENDED if ends else m.status
         if then == "give":
-            assert self.run(self.there.queue.release(WORKER, m.tenant, m.id, claim.ck, "drain"))
+            assert self.run(self.there.queue.unclaim(WORKER, m.tenant, m.id, claim.ck, "drain"))
             each.place, each.claim = RequestStatus.QUEUED, None
             m.o += 1
 
@@ -206,14 +206,14 @@ class MigrationMachine(QueueMachine):
         call = data.draw(st.sampled_from(self.mover.calls))
         id, hop = call[2][1], call[2][3]
         waiting = [m for m in self.requests if m.id == id and m.status is not RequestStatus.ENDED]
-        if call[0].name == "move" and call[1] == HERE and waiting and hop == self.hops[id] + 1:
+        if call[0].name == "migrate_begin" and call[1] == HERE and waiting and hop == self.hops[id] + 1:
             self.run(self.mover.again(call))  # sent by a mover that died, and arrives only now
             self.leave(waiting[0], False)
             return
         under_way = [each for each in self.away if not each.arrived and each.m.id == id]
         before = None if under_way else self.run(self.both())
         self.run(self.mover.again(call))
-        if under_way and call[0].name == "moved":
+        if under_way and call[0].name == "migrate_finish":
             self.a_move_is_finished_for(under_way[0])
         if before is not None:
             assert self.run(self.both()) == before, call[0].name

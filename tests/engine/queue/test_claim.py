@@ -120,16 +120,16 @@ async def test_what_was_computed_is_kept_warm_as_long_as_it_saves(redis: redis.a
     id = await put(p, priority=BULK, prompt_tokens=100)
     (held,) = (await claim(p)).claims
     await p.queue.append("w1", [append_to(held, ids=tuple(range(20)))])
-    await p.queue.release("w1", "t1", id, held.ck, "preempt")
+    await p.queue.unclaim("w1", "t1", id, held.ck, "preempt")
     assert (await claim(p, "w2")).retry_ms == 120
     (held,) = (await claim(p)).claims
     await p.queue.append("w1", [append_to(held, ids=tuple(range(5_000)))])
     await p.queue.renew("w2", 0, {})
-    await p.queue.release("w1", "t1", id, held.ck, "preempt")
+    await p.queue.unclaim("w1", "t1", id, held.ck, "preempt")
     assert (await claim(p, "w2", kv=100_000)).retry_ms == 2_000
     p.clock.advance(1_500)
     (held,) = (await claim(p, kv=100_000)).claims
-    await p.queue.release("w1", "t1", id, held.ck, "preempt")
+    await p.queue.unclaim("w1", "t1", id, held.ck, "preempt")
     p.clock.advance(1_499)
     await p.queue.renew("w2", 0, {})
     assert (await claim(p, "w2", kv=100_000)).claims == []

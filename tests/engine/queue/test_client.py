@@ -191,7 +191,7 @@ async def test_a_full_redis_refuses_new_work_and_finishes_old(redis: redis.async
         answer = await p.queue.append("w1", [append_to(claim, ids=(1,), x="a")])
         assert answer[0].code is AppendCode.OK
         assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is RequestStatus.RUNNING
-        assert await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
+        assert await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "drain")
     finally:
         await redis.config_set("maxmemory", 0)
 
@@ -258,7 +258,7 @@ async def test_a_repeated_claim_leaves_out_what_was_released_meanwhile(redis: re
     await p.queue.enqueue(request())
     offer = ClaimOffer(FINGERPRINT, 2, 100_000, 100_000)
     (claim,) = (await p.queue.claim("w1", 1, offer)).claims
-    await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
+    await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "drain")
     assert (await p.queue.claim("w1", 1, offer)).claims == []
 
 

@@ -101,7 +101,7 @@ async def everything(p: Pool) -> None:
     await queue.control(*at, Control.PREEMPT)
     assert await soon(anext(aiter(wakes))) == (*at, Control.PREEMPT)
     assert (await queue.renew("w1", 0, {})).alive
-    assert await queue.release("w1", *at, claim.ck, "preempt")
+    assert await queue.unclaim("w1", *at, claim.ck, "preempt")
     await park_and_unpark(p, *at)
     (claim,) = await p.claim()
     retract = Entry(o=claim.o + 1, k=EntryKind.RETRACT, p=1)
@@ -132,7 +132,7 @@ async def endings(p: Pool, tenant: str, id: str) -> None:
     end = end_entry(view.head + 1, 2)
     assert await p.queue.finish(tenant, id, view.head, [end], usage_event(tenant, id))
     assert await p.queue.expire_log(tenant, id, 600)
-    assert await p.queue.bury(tenant, [id, "never came"]) == ["never came"]
+    assert await p.queue.refuse_late_enqueue(tenant, [id, "never came"]) == ["never came"]
     claim = await p.running("w2")
     last = append_to(claim, ids=(1,), entries=[end_entry(3, 1)], end=usage_event(claim.tenant, claim.id))
     assert (await p.queue.append("w2", [last]))[0].code is AppendCode.ENDED

@@ -70,7 +70,7 @@ async def test_what_was_accepted_as_it_was_buried_comes_too_late(redis: redis.as
     """What is sent again a moment later does not."""
     p = pool(redis)
     e = request()
-    assert await p.queue.bury(e.tenant, [e.id]) == [e.id]
+    assert await p.queue.refuse_late_enqueue(e.tenant, [e.id]) == [e.id]
     assert refusal_of(await p.queue.enqueue(e)).message == "it was admitted too long ago: send it again"
     again = msgspec.structs.replace(e, accepted_ms=START_MS + 1)
     assert isinstance(await p.queue.enqueue(again), Enqueued)

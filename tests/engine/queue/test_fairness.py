@@ -69,7 +69,7 @@ async def test_computing_again_is_not_charged(redis: redis.asyncio.Redis):
     """A request that its worker lost costs its tenant one prompt."""
     p = pool(redis)
     claim = await p.running(tenant="a", prompt_tokens=100)
-    await p.queue.release("w1", "a", claim.id, claim.ck, "lost")
+    await p.queue.unclaim("w1", "a", claim.id, claim.ck, "lost")
     assert len(await p.claim()) == 1
     assert await counter(p, "a") == 100
 

@@ -270,7 +270,7 @@ class QueueMachine(RuleBasedStateMachine):
         m = self.pick(data, RequestStatus.RUNNING)
         assert m.claim is not None
         for _ in range(1 + retries):
-            assert self.run(self.queue.release(m.worker, m.tenant, m.id, m.claim.ck, why))
+            assert self.run(self.queue.unclaim(m.worker, m.tenant, m.id, m.claim.ck, why))
         parks = why == "park" and m.asked_to_park
         m.item.preempts += why == "preempt"
         self.back(m, int(why in ("lost", "error")), parks, warm=why in ("preempt", "park") and not parks)

@@ -31,7 +31,7 @@ async def test_a_released_request_goes_back_to_its_old_place(redis: redis.asynci
     claim = await p.running()
     await p.queue.enqueue(request())
     assert (await p.queue.append("w1", [append_to(claim, ids=(1, 2), x="ab")]))[0].code is AppendCode.OK
-    assert await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
+    assert await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "drain")
     assert await p.kinds(claim.tenant, claim.id) == ["queued", "running", "t", "moved"]
     (again,) = await p.claim(slots=1)
     assert (again.id, again.epoch, again.cn, again.n, again.o) == (claim.id, 1, 2, 2, 4)
@@ -44,13 +44,13 @@ async def test_release_is_idempotent_and_fenced(redis: redis.asyncio.Redis):
     """A retried release answers as the first did and logs nothing; a foreign token releases nothing."""
     p = pool(redis)
     claim = await p.running()
-    assert not await p.queue.release("w1", claim.tenant, claim.id, "forged", "drain")
-    assert not await p.queue.release("w1", claim.tenant, claim.id, "", "drain")
+    assert not await p.queue.unclaim("w1", claim.tenant, claim.id, "forged", "drain")
+    assert not await p.queue.unclaim("w1", claim.tenant, claim.id, "", "drain")
     for _ in range(2):
-        assert await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "preempt")
+        assert await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "preempt")
     assert await p.kinds(claim.tenant, claim.id) == ["queued", "running", "moved"]
     await p.claim()
-    assert await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "preempt")
+    assert await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "preempt")
     assert await p.places(claim.tenant, claim.id) == {"run", "claims:w1"}
 
 
@@ -80,7 +80,7 @@ async def test_a_cancel_outlives_a_release(redis: redis.asyncio.Redis):
     p = pool(redis)
     claim = await p.running()
     await p.queue.control(claim.tenant, claim.id, Control.CANCEL | Control.PREEMPT)
-    await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "lost")
+    await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "lost")
     view = await p.queue.view(claim.tenant, claim.id)
     assert view is not None
     assert view.control is Control.CANCEL
@@ -100,7 +100,7 @@ async def test_a_request_is_parked_while_all_its_readers_are_stuck(redis: redis.
     view = await p.queue.reader(*at, "g2", "stuck")
     assert view is not None
     assert view.control is Control.PARK
-    assert await p.queue.release("w1", *at, claim.ck, "park")
+    assert await p.queue.unclaim("w1", *at, claim.ck, "park")
     assert await p.places(*at) == {"parked"}
     view = await p.queue.reader(*at, "g2", "reading")
     assert view is not None
@@ -118,7 +118,7 @@ async def test_a_reader_that_catches_up_stops_the_parking(redis: redis.asyncio.R
     at = (claim.tenant, claim.id)
     await p.queue.reader(*at, "g1", "stuck")
     await p.queue.reader(*at, "g1", "reading")
-    assert await p.queue.release("w1", *at, claim.ck, "park")
+    assert await p.queue.unclaim("w1", *at, claim.ck, "park")
     assert await p.places(*at) == {"line:interactive", "ids:interactive"}
 
 
@@ -389,7 +389,7 @@ async def test_events_of_the_queue_are_hinted(redis: redis.asyncio.Redis):
     hints = HintChannel(redis, "g1")
     await hints.follow(p.name)
     claim = await p.running(gateway="g1")
-    await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
+    await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "drain")
     heard = [await soon(anext(aiter(hints))) for _ in range(3)]
     assert [(hint.id, hint.head, [(x.o, x.k.value, x.v) for x in hint.entries]) for hint in heard] == [
         (claim.id, 1, [(1, "queued", b"")]),

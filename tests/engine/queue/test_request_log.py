@@ -35,7 +35,7 @@ async def test_an_append_commits_tokens_and_text(redis: redis.asyncio.Redis):
     assert await p.queue.tokens(claim.tenant, claim.id) == tokens(7, 8)
     entries = await LogReader(redis, p.name).read(claim.tenant, claim.id, 2, 10)
     assert entries == [text(3, "hé", 0, 2)]
-    await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
+    await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "drain")
     (again,) = await p.claim()
     assert (again.first_token_ms, again.input_cached, again.raw, again.visible) == (START_MS + 40, 3, 2, 2)
     late = append_to(again, ids=(9,), x="!", input_cached=10)
@@ -105,7 +105,7 @@ async def test_a_fenced_owner_writes_nothing(redis: redis.asyncio.Redis):
     p = pool(redis)
     old = await p.running()
     item = append_to(old, ids=(1,), x="a")
-    await p.queue.release("w1", old.tenant, old.id, old.ck, "lost")
+    await p.queue.unclaim("w1", old.tenant, old.id, old.ck, "lost")
     assert (await p.queue.append("w1", [item]))[0].code is AppendCode.FENCED
     await p.worker("w2")
     (new,) = await p.claim("w2")
@@ -156,7 +156,7 @@ async def test_the_end_rides_with_the_last_tokens(redis: redis.asyncio.Redis):
     assert await redis.exists(p.key("reads:g1")) == 0
     assert 86_000 < await redis.ttl(p.key(f"log:{claim.tenant}:{claim.id}")) <= 86_400
     assert await p.queue.control(claim.tenant, claim.id, Control.CANCEL) is RequestStatus.ENDED
-    assert not await p.queue.release("w1", claim.tenant, claim.id, claim.ck, "drain")
+    assert not await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "drain")
 
 
 async def test_an_ended_request_is_returned_but_not_run_again(redis: redis.asyncio.Redis):

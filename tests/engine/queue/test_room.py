@@ -94,14 +94,14 @@ async def test_a_preempted_request_waits_for_the_worker_that_has_it_cached(redis
     await p.worker("w2", kv_tokens=1_000)
     (id,) = await put(p, prompt_tokens=100)
     (held,) = (await claim(p)).claims
-    await p.queue.release("w1", "t1", id, held.ck, "preempt")
+    await p.queue.unclaim("w1", "t1", id, held.ck, "preempt")
     answer = await claim(p, "w2")
     assert (answer.claims, answer.retry_ms) == ([], 100)
     p.clock.advance(99)
     assert (await claim(p, "w2")).retry_ms == 1
     p.clock.advance(1)
     (held,) = (await claim(p, "w2")).claims
-    await p.queue.release("w2", "t1", id, held.ck, "preempt")
+    await p.queue.unclaim("w2", "t1", id, held.ck, "preempt")
     await p.queue.deregister("w2")
     assert await ids(p) == [id]
 
@@ -115,7 +115,7 @@ async def test_its_own_worker_takes_it_at_once(redis: redis.asyncio.Redis):
     whys: tuple[ReleaseWhy, ...] = ("preempt", "drain")
     for why in whys:
         (held,) = (await claim(p, kv=10_000)).claims
-        await p.queue.release("w1", "t1", id, held.ck, why)
+        await p.queue.unclaim("w1", "t1", id, held.ck, why)
     assert await ids(p, "w2", kv=10_000) == [id]
 
 
@@ -144,7 +144,7 @@ async def test_lower_work_leaves_for_interactive_work(redis: redis.asyncio.Redis
     assert {(id, flag) for _, id, flag in told} == {(id, Control.PREEMPT) for id in bulk}
     for id in bulk:
         ck = await p.client.hget(p.key(f"req:t1:{id}"), "ck")
-        assert await p.queue.release("w1", "t1", id, ck.decode(), "preempt")
+        assert await p.queue.unclaim("w1", "t1", id, ck.decode(), "preempt")
     assert await ids(p, kv=410) == [urgent, tiny]
     assert {id for id in standard if await p.places("t1", id) == {"run", "claims:w1"}} == set(standard)
 

@@ -104,7 +104,7 @@ async def test_the_servers_clock_goes_back(redis: redis.asyncio.Redis):
     p = pool(redis)
     (claim, preempted) = await _hold(p, "dead", 2)
     await p.worker("other")
-    await p.queue.release("dead", preempted.tenant, preempted.id, preempted.ck, "preempt")
+    await p.queue.unclaim("dead", preempted.tenant, preempted.id, preempted.ck, "preempt")
     p.clock.advance(-HOUR_MS)
     assert (await p.queue.reap()).requeued == 0
     await p.queue.renew("other", 0, {"kv_tokens": 100_000})

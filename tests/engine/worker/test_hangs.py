@@ -182,7 +182,7 @@ async def test_one_that_was_cleared_keeps_its_own_deadline(redis: redis.asyncio.
         p.clock.advance(1_000)
         await p.queue.renew(name, 0, {})
         if step == 20:
-            await p.queue.release(name, claim.tenant, claim.id, claim.ck, "drain")
+            await p.queue.unclaim(name, claim.tenant, claim.id, claim.ck, "drain")
         await ward.reap()
     assert ward.ended == {}
     p.clock.advance(600_000)

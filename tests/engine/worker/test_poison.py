@@ -157,14 +157,14 @@ async def test_planned_stops_and_single_errors(redis: redis.asyncio.Redis):
         claims = await p.claim(name)
         assert [claim.deaths for claim in claims] == [0, 0]
         for claim in claims:
-            assert await p.queue.release(name, claim.tenant, claim.id, claim.ck, why)
+            assert await p.queue.unclaim(name, claim.tenant, claim.id, claim.ck, why)
     p.clock.advance(5_000)
     name, blamed = await ward.worker(), ""
     for deaths in range(4):
         (claim,) = await p.claim(name, slots=1)
         assert (claim.deaths, blamed) in ((0, ""), (deaths, claim.id))
         blamed = claim.id
-        assert await p.queue.release(name, claim.tenant, claim.id, claim.ck, "error")
+        assert await p.queue.unclaim(name, claim.tenant, claim.id, claim.ck, "error")
     assert [each.id for each in (await p.queue.reap()).expired] == [blamed]
     assert len(await p.claim(name)) == 1
 
@@ -182,7 +182,7 @@ async def test_nothing_is_left_of_a_suspect_that_ended(redis: redis.asyncio.Redi
         await p.queue.deregister(name, "lost")
     name = await p.worker("last")
     (claim,) = await p.claim(name)
-    assert await p.queue.release(name, claim.tenant, claim.id, claim.ck, "drain")
+    assert await p.queue.unclaim(name, claim.tenant, claim.id, claim.ck, "drain")
     view = await p.queue.view(claim.tenant, claim.id)
     assert view is not None
     assert view.status is RequestStatus.QUEUED

@@ -61,7 +61,7 @@ async def test_once_unparked_by_age_it_stays_in_line_on_a_busy_pool_until_a_work
         (claim,) = await p.claim(slots=1)
         await polled(hub, p, 5)
         assert await p.places(*at) == {"run", "claims:w1"}
-        await p.queue.release("w1", *at, claim.ck, "preempt")
+        await p.queue.unclaim("w1", *at, claim.ck, "preempt")
         await polled(hub, p, 5)
         assert await p.places(*at) == {"line:bulk", "ids:bulk"}
     (claim,) = await p.claim(slots=1)

@@ -84,7 +84,7 @@ async def test_an_append_that_is_not_taken_is_no_news(redis: redis.asyncio.Redis
     old, ended = [await p.running(gateway="g1") for _ in range(2)]
     last = append_to(ended, entries=[end_entry(3, 0)], end=usage_event(ended.tenant, ended.id))
     await p.queue.append("w1", [last])
-    await p.queue.release("w1", old.tenant, old.id, old.ck, "lost")
+    await p.queue.unclaim("w1", old.tenant, old.id, old.ck, "lost")
     (new,) = await p.claim()
     refused = {
         AppendCode.FENCED: append_to(old, ids=(1,), x="a", o0=new.o, entries=[text(new.o + 1, "a", 0, 1)]),

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- move(now, t, id, destination, hop, retry ms, ordered, seal): takes a request out of its place here for another pool, as its `hop`th move.
+-- migrate_begin(now, t, id, destination, hop, retry ms, ordered, seal): takes a request out of its place here for another pool, as its `hop`th move.
 -- Nobody can append to it any more, and its worker is told. Replies {status, destination, hop}: `moving` by this call or an
 -- earlier one, `moved` or `ended`, another status where it is another move's turn; nil for an unknown id. Whoever asked
 -- copies it next; where that fails, the reaper names it after the retry. `seal`: the word of who may order it (engine/queue/migration_orders.py).

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- moved(now, t, id, hop, control known there, keep s, log keep s): it is in the other pool, whose name stays here for a while.
+-- migrate_finish(now, t, id, hop, control known there, keep s, log keep s): it is in the other pool, whose name stays here for a while.
 -- Its readers are told where to read on. Replies -1 once that is so; control flags that came meanwhile and have to be known
 -- there first.
 local t, id, hop, known = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- copy(now, t, id, hop, after, keep s, then each entry: its stream id, how many arguments follow, its fields and values): a
+-- migrate_copy(now, t, id, hop, after, keep s, then each entry: its stream id, how many arguments follow, its fields and values): a
 -- part of the log of a request that comes from another pool, behind offset `after`. Replies the head of what has been
 -- copied; -1 where the request has arrived.
 local t, id, hop, after = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
