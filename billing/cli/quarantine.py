@@ -63,7 +63,7 @@ def dismiss_command(event: str, reason: str, as_json: bool) -> None:
 
 
 def _decided(decide: Callable[[Database, Quota], Coroutine[Any, Any, T]]) -> T:
-    """Decide, and have the tenant's slot in Redis know."""
+    """Decide, and have the tenant's keys in Redis know."""
 
     async def with_quota(db: Database) -> T:
         redis = connect(settings)

@@ -1,6 +1,7 @@
 """The biller: from `ended` streams to posted usage, each request once.
 
-Per batch: one SQL transaction, then the tenants' slots are settled, then the entries are acknowledged.
+Per batch: one SQL transaction, then requests are settled under their tenants' keys, then
+the entries are acknowledged.
 Each step is idempotent: a death between any two is repaired by delivering the batch again.
 """
 

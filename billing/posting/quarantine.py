@@ -48,7 +48,7 @@ async def accept(
 
     A request that was not billed is billed now; for one that was, the difference is booked as a correction.
     One that came without prices gets those of its time, else today's. Raises Refused where the event cannot
-    be read, priced or counted, or has more tokens than its model holds. `quota`: where the tenant's slot is
+    be read, priced or counted, or has more tokens than its model holds. `quota`: where the tenant's keys are
     told of it; `bounds`: on the money that it moves."""
     held = await _held(db, event_sha256)
     event = _readable(held)
@@ -91,7 +91,7 @@ def _tokens(event: UsageEvent) -> int:
 
 async def dismiss(db: Database, event_sha256: str, reason: str, quota: Quota | None = None) -> None:
     """Decide that a held event does not count. Raises Refused where there is no such event to decide on.
-    `quota`: where the tenant's slot is told, if the request is billed by no other event."""
+    `quota`: where the tenant's keys in Redis are told, if the request is billed by no other event."""
     held = await _held(db, event_sha256)
     if quota is not None and held.reason in (Quarantined.COST_MISMATCH, Quarantined.UNPRICED):
         event = _readable(held)

@@ -1,4 +1,4 @@
-"""What is sent to the scripts of the tenant slot and what their replies mean. Pure."""
+"""What is sent to the scripts of the tenant's hash slot keys and what their replies mean. Pure."""
 
 from collections.abc import Sequence
 from typing import Any

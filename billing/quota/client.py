@@ -88,7 +88,7 @@ _REBIND = Script(_FOLDER / "rebind.lua")
 
 
 class Quota:
-    """The tenant slot. Stateless: any process may hold one. `db`: where budgets are read from the books;
+    """The tenant's keys. Stateless: any process may hold one. `db`: where budgets are read from the books;
     `bindings`: who has them (gateways, and who moves requests) seals what it admits and believes no other
     record; who has none decides nothing by a record."""
 

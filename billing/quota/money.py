@@ -27,7 +27,7 @@ _FIELDS = ("posted", "unbooked", "held", "open")
 
 
 class MoneyCounts:
-    """The counts of money in tenants' slots."""
+    """The counts of money in tenants' hash slot keys."""
 
     def __init__(self, redis: Client) -> None:
         self._redis = redis

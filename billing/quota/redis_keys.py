@@ -1,4 +1,4 @@
-"""The names of what a tenant's slot keeps in Redis. All carry the one hash tag `{t:TENANT}`."""
+"""The names of a tenant's hash slot keys in Redis. All carry the one hash tag `{t:TENANT}`."""
 
 
 def tag(tenant: str) -> str:

@@ -1,4 +1,4 @@
-"""What is said to the tenant slot, and what it answers."""
+"""What is said to the scripts of the tenant's hash slot keys, and what they answer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -108,7 +108,7 @@ class Admitted:
 
 @dataclass(frozen=True)
 class DirectoryEntry:
-    """What the tenant's slot knows of a request: its binding, owner (project, key, user) and state."""
+    """What the tenant's keys have of a request: its binding, owner (project, key, user) and state."""
 
     tenant: str
     id: str

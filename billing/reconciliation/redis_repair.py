@@ -45,7 +45,7 @@ _SINCE = Script(_FOLDER / "since.lua", [_FOLDER / "prelude" / "base.lua"])
 
 
 class SumsRebuilder(Protocol):
-    """What counts a tenant's slot anew from the books. Raises Refused while usage is on its way."""
+    """What counts a tenant's sums anew from the books. Raises Refused while usage is on its way."""
 
     async def repair(self, tenant_id: str, cause: str = "") -> list[Comparison]: ...
 

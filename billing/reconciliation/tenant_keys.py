@@ -90,7 +90,7 @@ async def _look(redis: Client, key: str) -> tuple[str, int, int]:
 
 
 async def slot_sums(redis: Client, tenant_id: str) -> dict[str, int]:
-    """What the tenant's slot has counted: cost_nano, input, output, requests. What is no number is not
+    """What the tenant's keys have counted: cost_nano, input, output, requests. What is no number is not
     there."""
     client: Any = redis
     fields = await client.hgetall(posted_key(tenant_id))

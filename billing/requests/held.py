@@ -1,4 +1,4 @@
-"""What the tenant's slot in Redis keeps of one request: what it holds while it runs, and of which limits."""
+"""What the tenant's keys in Redis keep of one request: what it holds while it runs, and of which limits."""
 
 from collections.abc import Sequence
 from typing import Any

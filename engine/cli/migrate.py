@@ -126,7 +126,7 @@ def _mover(pool: PoolConnection) -> Migrator:
 
 async def _move(mover: Migrator, source: str, tenant: str, id: str, dest: str) -> MigrationOutcome:
     try:
-        await mover.move(source, tenant, id, dest)
+        await mover.migrate(source, tenant, id, dest)
     except MigrationRefused as refused:
         return MigrationOutcome(id, tenant, source, dest, False, refused.reason.value, str(refused))
     return MigrationOutcome(id, tenant, source, dest, True)

@@ -86,7 +86,7 @@ class Migrator:
         self._orders = MigrationOrders(keyring, settings.installation)
         self._quota = Quota(redis, settings, bindings=Bindings(keyring, settings.installation))
 
-    async def move(self, pool: str, tenant: str, id: str, dest: str) -> MigratedTo:
+    async def migrate(self, pool: str, tenant: str, id: str, dest: str) -> MigratedTo:
         """Move a request that has not ended to `dest`, where a worker of its fingerprint lives. Repeating it
         changes nothing. Raises MoveRefused, and then it has stayed."""
         status, where = await self._begin(pool, tenant, id, dest)

@@ -162,7 +162,7 @@ class PoolQueue:
         )
 
     async def unclaim(self, worker: str, tenant: str, id: str, ck: str, why: ReleaseWhy) -> bool:
-        """Give a request back to its old place in line, or park it. False: it was not yours any more."""
+        """Give a request back to its old position in line, or park it. False: it was not yours any more."""
         deaths_max = self.settings.deaths_max
         return bool(await self._run(lua_scripts.UNCLAIM, worker, tenant, id, ck, why, deaths_max))
 

@@ -265,7 +265,7 @@ async def test_no_link_is_made_that_is_not_on_record(settings: Settings, monkeyp
     """The database is left whatever happens."""
     did = list[str]()
 
-    class Books:
+    class OldTables:
         """One whose tables are of another release."""
 
         def __init__(self, _: object) -> None:
@@ -278,7 +278,7 @@ async def test_no_link_is_made_that_is_not_on_record(settings: Settings, monkeyp
     async def old(_: object) -> None:
         raise StartupError("the schema is old")
 
-    monkeypatch.setattr(operators, "Database", Books)
+    monkeypatch.setattr(operators, "Database", OldTables)
     monkeypatch.setattr(operators, "require_schema", old)
     with pytest.raises(StartupError, match="the schema is old"):
         await operators.operator_code_on_record(settings)

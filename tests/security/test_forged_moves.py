@@ -81,7 +81,7 @@ async def test_a_move_that_a_worker_made_up_is_not_finished(site: ForgedMovesSit
     assert [line["log_level"] for line in said] == ["error"]
     (listed,) = await Inspection(site.a.queue).requests(TENANT, None, 10)
     assert (listed.id, listed.status) == (claim.id, "moving")
-    assert await site.mover.move("a", TENANT, claim.id, "b") == MigratedTo("b")
+    assert await site.mover.migrate("a", TENANT, claim.id, "b") == MigratedTo("b")
     assert await site.arrived(claim.id)
 
 

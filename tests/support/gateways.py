@@ -99,7 +99,7 @@ class Gateway:
 
 
 @dataclass
-class GatewayFleet:
+class RunningGateways:
     """Gateways of one installation, in start order. `site` has its tenant, a key and a crew."""
 
     site: Site
@@ -139,7 +139,7 @@ class GatewayFleet:
 @asynccontextmanager
 async def running_gateways(
     settings: Settings, database: Database, redis: Redis, count: int = 2, **environment: str
-) -> AsyncGenerator[GatewayFleet]:
+) -> AsyncGenerator[RunningGateways]:
     """`count` gateways with one tenant and no worker; `fleet.site.crew` starts workers."""
     settings = settings.model_copy(update={"model": "tiny"})
     folder = tiny_model(settings.home / "tiny")
@@ -148,7 +148,9 @@ async def running_gateways(
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)
     crew = PoolWorkers(redis, settings)
-    fleet = GatewayFleet(Site(settings, database, redis, tenant.tenant_id, project.id, row.id, secret, crew))
+    fleet = RunningGateways(
+        Site(settings, database, redis, tenant.tenant_id, project.id, row.id, secret, crew)
+    )
     reaper = Reaper(crew.queue, Quota(redis, settings), settings.reap_interval_ms)
     reaping = asyncio.create_task(reaper.run())
     try:

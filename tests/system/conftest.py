@@ -7,13 +7,13 @@ from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
-from tests.support.gateways import GatewayFleet, running_gateways
+from tests.support.gateways import RunningGateways, running_gateways
 
 SLOTS = 160
 
 
 @pytest.fixture
-async def pair(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[GatewayFleet]:
+async def pair(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[RunningGateways]:
     """Two gateways on one Valkey and one SQLite file, with room for SLOTS requests at a worker."""
     roomy = settings.model_copy(update={"worker_slots": SLOTS})
     async with running_gateways(roomy, sqlite, redis) as fleet:

@@ -14,7 +14,7 @@ from core.database import Database
 from core.settings import Settings
 from server.protocol.codes import CloseCode
 from tests.support.balancer import PortBalancer, running_balancer
-from tests.support.gateways import Gateway, GatewayFleet, LetterEngine, running_gateways
+from tests.support.gateways import Gateway, LetterEngine, RunningGateways, running_gateways
 from tests.support.patience import HANG_SECONDS, PROMPT_SECONDS, LivedTime, soon, wait_until
 from tests.system.conftest import SLOTS
 from tests.system.test_gateway_death import balanced, check_exactly_once, clients_of, finish, start
@@ -27,7 +27,7 @@ LONGER = {"max_tokens": 250, "min_tokens": 250}
 
 
 @pytest.fixture
-async def draining(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[GatewayFleet]:
+async def draining(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[RunningGateways]:
     """Two gateways whose drain takes DRAIN_SECONDS at most."""
     async with fleet_that_drains(sqlite, redis, settings, DRAIN_SECONDS) as fleet:
         yield fleet
@@ -36,14 +36,14 @@ async def draining(sqlite: Database, redis: Redis, settings: Settings) -> AsyncG
 @asynccontextmanager
 async def fleet_that_drains(
     sqlite: Database, redis: Redis, settings: Settings, seconds: float
-) -> AsyncGenerator[GatewayFleet]:
+) -> AsyncGenerator[RunningGateways]:
     """Two gateways whose drain takes so long at most."""
     roomy = settings.model_copy(update={"worker_slots": SLOTS})
     async with running_gateways(roomy, sqlite, redis, PARLEY_DRAIN_SECONDS_MAX=str(seconds)) as fleet:
         yield fleet
 
 
-async def test_streams_move_without_a_gap(draining: GatewayFleet):
+async def test_streams_move_without_a_gap(draining: RunningGateways):
     """40 answers on 8 sockets through a balancer; one of two gateways ends in order."""
     engine = LetterEngine(step_seconds=0.02)
     async with balanced(draining, engine) as balancer, AsyncExitStack() as stack:
@@ -61,7 +61,7 @@ async def test_streams_move_without_a_gap(draining: GatewayFleet):
         await check_exactly_once(draining, engine, clients, {answer.id: answer.text for answer in answers})
 
 
-async def test_a_client_that_stays_is_closed_at_the_deadline_and_resumes(draining: GatewayFleet):
+async def test_a_client_that_stays_is_closed_at_the_deadline_and_resumes(draining: RunningGateways):
     """It hears go_away, reads on until close 4000, and continues elsewhere after its last offset."""
     leaving, staying = draining.gateways
     async with worker_of(draining, 0.02), wired(leaving.url, draining.site.key) as wire:
@@ -139,7 +139,7 @@ async def test_a_second_sigterm_ends_it_at_once(sqlite: Database, redis: Redis, 
         await check_exactly_once(draining, engine, clients, {answer.id: answer.text for answer in answers})
 
 
-async def test_a_balancer_that_learns_late_costs_nothing(draining: GatewayFleet):
+async def test_a_balancer_that_learns_late_costs_nothing(draining: RunningGateways):
     """It sends who moves back to the leaving gateway for a while: they stay where they are and try again."""
     engine = LetterEngine(step_seconds=0.02)
     async with draining.site.crew.worker(engine), AsyncExitStack() as stack:
@@ -157,7 +157,7 @@ async def test_a_balancer_that_learns_late_costs_nothing(draining: GatewayFleet)
 
 
 @asynccontextmanager
-async def worker_of(fleet: GatewayFleet, step_seconds: float = 0.01) -> AsyncGenerator[LetterEngine]:
+async def worker_of(fleet: RunningGateways, step_seconds: float = 0.01) -> AsyncGenerator[LetterEngine]:
     """A worker that every gateway sees."""
     engine = LetterEngine(step_seconds)
     async with fleet.site.crew.worker(engine):

@@ -19,7 +19,7 @@ from core.settings import Settings
 from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site, running_site
-from tests.support.gateways import Gateway, GatewayFleet, LetterEngine, running_gateways
+from tests.support.gateways import Gateway, LetterEngine, RunningGateways, running_gateways
 from tests.support.patience import BEAT_SECONDS, FLOOD_SECONDS, LivedTime, patience, pause, wait_until
 from tests.support.tiers import by_form
 from tests.system.beside import leaving_nothing, neighbour, no_work
@@ -52,7 +52,7 @@ async def quick(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGene
 
 
 @pytest.fixture
-async def alone(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[GatewayFleet]:
+async def alone(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGenerator[RunningGateways]:
     """One gateway process, so that its memory is its own."""
     async with running_gateways(settings, sqlite, redis, 1) as fleet:
         yield fleet
@@ -66,7 +66,7 @@ async def growth_mib(gateway: Gateway, flood: Callable[[], Awaitable[object]]) -
     return gateway.memory_mib - before
 
 
-async def test_attaches_without_end_cost_no_memory(alone: GatewayFleet):
+async def test_attaches_without_end_cost_no_memory(alone: RunningGateways):
     """As many attaches as fit the time, of own and unknown ids: each answered, memory flat, nobody waits."""
     [gateway] = alone.gateways
     async with alone.site.crew.worker(LetterEngine(step_seconds=0.001)), AsyncExitStack() as stack:
@@ -93,7 +93,7 @@ async def test_attaches_without_end_cost_no_memory(alone: GatewayFleet):
 
 
 @pytest.mark.parametrize("asks", ["messages", "control frames"])
-async def test_answers_that_nobody_reads_cost_no_memory(alone: GatewayFleet, asks: str):
+async def test_answers_that_nobody_reads_cost_no_memory(alone: RunningGateways, asks: str):
     """A peer asks without end and reads nothing: it is not read from any more, then it is closed."""
     [gateway] = alone.gateways
     ask = message("ping", ts=1) if asks == "messages" else framed(b"x" * 125, PING)
@@ -127,7 +127,7 @@ while True:
 @pytest.mark.parametrize(
     "ask", [message("ping", ts=1), framed(b"x" * 20, PING)], ids=["messages", "control frames"]
 )
-async def test_a_flood_of_frames_starves_nobody(alone: GatewayFleet, ask: bytes):
+async def test_a_flood_of_frames_starves_nobody(alone: RunningGateways, ask: bytes):
     """One socket sends as fast as it can, from another process; who sits beside it waits for milliseconds."""
     [gateway] = alone.gateways
     begin = upgrade(gateway.port) + message("hello", v=1, token=alone.site.key)
@@ -256,7 +256,7 @@ async def test_a_keys_connections_count_over_all_gateways(sqlite: Database, redi
         await wait_until(lambda: has_room(fleet, two, 3), interval=0.3)
 
 
-async def refused_at(fleet: GatewayFleet, gateway: Gateway) -> tuple[str, int | None]:
+async def refused_at(fleet: RunningGateways, gateway: Gateway) -> tuple[str, int | None]:
     """The error and the close code that one more connection gets."""
     async with fleet.at(gateway).open() as peer:
         await peer.tell("hello", v=1, token=fleet.site.key)
@@ -264,7 +264,7 @@ async def refused_at(fleet: GatewayFleet, gateway: Gateway) -> tuple[str, int | 
         return str(frame.get("code", frame["t"])), await peer.closed() if frame["t"] == "error" else None
 
 
-async def has_room(fleet: GatewayFleet, gateway: Gateway, count: int) -> bool:
+async def has_room(fleet: RunningGateways, gateway: Gateway, count: int) -> bool:
     """Whether so many more connections get in."""
     async with AsyncExitStack() as stack:
         for _ in range(count):

@@ -14,7 +14,7 @@ from billing.usage import ENDED_FIELD, decode, ended_stream
 from engine.api import EntryKind, visible_text
 from parley_client import Answer, Client, Ended
 from tests.support.balancer import PortBalancer, running_balancer
-from tests.support.gateways import GatewayFleet, LetterEngine
+from tests.support.gateways import LetterEngine, RunningGateways
 from tests.support.patience import RUN_SECONDS, patience, wait_until
 
 CLIENTS = 10
@@ -45,7 +45,7 @@ async def finish(answers: list[Answer]) -> list[Ended]:
 
 
 async def check_exactly_once(
-    fleet: GatewayFleet, engine: LetterEngine, clients: list[Client], texts: dict[str, str]
+    fleet: RunningGateways, engine: LetterEngine, clients: list[Client], texts: dict[str, str]
 ) -> None:
     """Each reader has its log's whole text under one end; each request ran, ended and is billed once."""
     site = fleet.site
@@ -64,14 +64,14 @@ async def check_exactly_once(
 
 
 @asynccontextmanager
-async def balanced(fleet: GatewayFleet, engine: LetterEngine) -> AsyncGenerator[PortBalancer]:
+async def balanced(fleet: RunningGateways, engine: LetterEngine) -> AsyncGenerator[PortBalancer]:
     """A worker, and a balancer that sees every gateway ready."""
     async with fleet.site.crew.worker(engine), running_balancer(fleet.gateways) as balancer:
         await wait_until(lambda: len(balancer.ready) == len(fleet.gateways))
         yield balancer
 
 
-async def test_all_streams_go_on_when_a_gateway_dies(pair: GatewayFleet):
+async def test_all_streams_go_on_when_a_gateway_dies(pair: RunningGateways):
     """100 answers on 10 sockets; kill -9 of one of two gateways in the middle of all of them."""
     engine = LetterEngine(step_seconds=0.02)
     async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
@@ -87,7 +87,7 @@ async def test_all_streams_go_on_when_a_gateway_dies(pair: GatewayFleet):
         assert {client.counters.gaps for client in clients} == {0}
 
 
-async def test_both_gateways_may_die_in_turn(pair: GatewayFleet):
+async def test_both_gateways_may_die_in_turn(pair: RunningGateways):
     """The one that took over dies too; a third has started meanwhile."""
     engine = LetterEngine(step_seconds=0.03)
     async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
@@ -104,7 +104,7 @@ async def test_both_gateways_may_die_in_turn(pair: GatewayFleet):
         assert {client.counters.gaps for client in clients} == {0}
 
 
-async def test_hellos_under_way_are_said_elsewhere(pair: GatewayFleet):
+async def test_hellos_under_way_are_said_elsewhere(pair: RunningGateways):
     """A gateway dies while 40 clients say hello: all of them get in, and what they send is answered once."""
     engine = LetterEngine(step_seconds=0.001)
     async with balanced(pair, engine) as balancer, AsyncExitStack() as stack:
@@ -119,7 +119,7 @@ async def test_hellos_under_way_are_said_elsewhere(pair: GatewayFleet):
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["stateless", "in a conversation"])
-async def test_sends_under_way_run_once(pair: GatewayFleet, stored: bool):
+async def test_sends_under_way_run_once(pair: RunningGateways, stored: bool):
     """A gateway dies at a random moment of 60 sends not accepted yet: each is answered, none twice."""
     delay = random.uniform(0.0, 0.15)
     print(f"killed after {delay}")

@@ -13,7 +13,7 @@ from core.ids import uuid7
 from core.settings import Settings
 from engine.lifecycle.stale_admissions import release_stale_admissions
 from tests.server.site import Peer, Site
-from tests.support.gateways import GatewayFleet, running_gateways
+from tests.support.gateways import RunningGateways, running_gateways
 from tests.support.patience import BEAT_SECONDS, LivedTime, pause, wait_until
 
 BURST = 10
@@ -34,7 +34,7 @@ async def outcome(peer: Peer) -> str:
             return frame.get("code", "accepted")
 
 
-async def test_two_gateways_share_one_limit(pair: GatewayFleet):
+async def test_two_gateways_share_one_limit(pair: RunningGateways):
     """Complaint 7: the limit is the tenant's, however many gateways count it; an edit holds at all."""
     site, (one, two) = pair.site, pair.gateways
     await limit_to(site, 1, BURST)

@@ -9,14 +9,14 @@ from websockets.exceptions import ConnectionClosed
 
 from server.protocol.codes import CloseCode
 from tests.server.site import Peer, Site
-from tests.support.gateways import GatewayFleet, LetterEngine
+from tests.support.gateways import LetterEngine, RunningGateways
 from tests.support.patience import BEAT_SECONDS, patience, pause
 
 ROUNDS = 15
 TABS = 5
 
 
-async def test_tabs_that_resume_at_once_leave_one_connection(pair: GatewayFleet):
+async def test_tabs_that_resume_at_once_leave_one_connection(pair: RunningGateways):
     """Two gateways, five hellos with one token at the same moment: of the session's connections one lives on,
     the others are closed 4003; a token that came too late opens a session of its own."""
     seed = random.randrange(2**32)

@@ -20,7 +20,7 @@ from core.embedded import EmbeddedValkey, ensure_home
 from engine.api import EntryKind, visible_text
 from engine.queue.redis_keys import log as log_key
 from parley_client import Answer, Client, Ended, ProtocolError, Reset
-from tests.support.gateways import GatewayFleet, LetterEngine, running_gateways
+from tests.support.gateways import LetterEngine, RunningGateways, running_gateways
 from tests.support.home import settings_in
 from tests.support.patience import patience, wait_until
 
@@ -34,7 +34,7 @@ LOST = ("error log_lost", "log_lost", "not_resumable")
 class Shaken:
     """A gateway on an embedded Valkey that tests kill."""
 
-    fleet: GatewayFleet
+    fleet: RunningGateways
     valkey: EmbeddedValkey
 
     @property

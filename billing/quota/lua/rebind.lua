@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- A request has moved to another pool: its binding follows, where no later move has been here.
+-- A request has migrated to another pool: its binding follows, where no later move has been here.
 -- KEYS: rq   ARGV: pool, hop (how many moves there were), the seal of that or "", the seal that it had or ""
 -- Reply: the pool that it is bound to, empty where the record is gone; nil where its seal is another one
 local pool, hop, seal = unpack(redis.call('HMGET', KEYS[1], 'pool', 'hop', 'seal'))

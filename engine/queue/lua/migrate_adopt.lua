@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- migrate_adopt(now, t, id, hop, head, input, tokens, then the record's fields and values): the request is of this pool from now on,
--- once for each hop, at its old place in line. Replies {1 or 0, status}; {-1, head} where its log has not been copied.
+-- once for each hop, at its old position in line. Replies {1 or 0, status}; {-1, head} where its log has not been copied.
 local t, id, hop, head = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local req, log, member = key('req', t, id), key('log', t, id), member_of(t, id)
 local status, here = unpack(call('HMGET', req, 'status', 'hop'))

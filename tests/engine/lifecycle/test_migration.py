@@ -109,7 +109,7 @@ def pair(redis: Redis) -> Pair:
 async def test_a_running_request_goes_on_in_the_other_pool(pair: Pair):
     """Its worker is fenced; a worker there continues behind the last token, and only that one ends it."""
     claim = await pair.running(gateway="g1")
-    assert await pair.mover.move("a", TENANT, claim.id, "b") == MigratedTo("b")
+    assert await pair.mover.migrate("a", TENANT, claim.id, "b") == MigratedTo("b")
     assert await pair.a.places(TENANT, claim.id) == set()
     (late,) = await pair.a.queue.append(
         "wa", [append_to(claim, ids=(3,), n0=2, o0=claim.o + 1, x="!", visible=3)]
@@ -136,7 +136,7 @@ async def test_what_waits_keeps_its_place(pair: Pair, parked: bool):
     pair.clock.advance(5)
     later = request()
     await pair.b.queue.enqueue(later)
-    await pair.mover.move("a", TENANT, first.id, "b")
+    await pair.mover.migrate("a", TENANT, first.id, "b")
     if parked:
         assert await pair.b.places(TENANT, first.id) == {"parked"}
         await pair.b.queue.unpark(TENANT, first.id)
@@ -146,7 +146,7 @@ async def test_what_waits_keeps_its_place(pair: Pair, parked: bool):
 async def test_the_old_pool_answers_with_the_new_one(pair: Pair):
     """Whoever asks there in the next 15 minutes is told where it is: readers, cancels, parks, sends."""
     e = await pair.enqueue()
-    await pair.mover.move("a", TENANT, e.id, "b")
+    await pair.mover.migrate("a", TENANT, e.id, "b")
     old = pair.a.queue
     told = [await old.control(TENANT, e.id, Control.CANCEL), await old.park(TENANT, e.id)]
     assert [pool_of(reply) for reply in (*told, await old.unpark(TENANT, e.id))] == ["b", "b", "b"]
@@ -166,7 +166,7 @@ async def test_moving_again_changes_nothing(pair: Pair):
     """The same move twice is one move."""
     e = await pair.enqueue()
     for _ in range(2):
-        assert await pair.mover.move("a", TENANT, e.id, "b") == MigratedTo("b")
+        assert await pair.mover.migrate("a", TENANT, e.id, "b") == MigratedTo("b")
     view = await pair.b.queue.view(TENANT, e.id)
     assert view is not None
     assert view.head == 2
@@ -176,8 +176,8 @@ async def test_a_request_comes_back(pair: Pair):
     """There and back, its log one row of entries, its directory where it is; late calls of the first move are
     not taken for the second's."""
     claim = await pair.running()
-    await pair.mover.move("a", TENANT, claim.id, "b")
-    await pair.mover.move("b", TENANT, claim.id, "a")
+    await pair.mover.migrate("a", TENANT, claim.id, "b")
+    await pair.mover.migrate("b", TENANT, claim.id, "a")
     assert await pair.quota.rebind(TENANT, claim.id, "b", 1) == "a"
     assert not await pair.mover.finish("a", TENANT, claim.id)
     (taken,) = await pair.a.claim("wa")
@@ -202,7 +202,7 @@ async def test_a_pool_that_cannot_go_on_is_refused(pair: Pair, dest: str, reason
     await Pool(pair.a.redis, name="other").worker(fingerprint="another@1")
     await Pool(pair.a.redis, name="small").worker(kv_tokens=50)
     with pytest.raises(MigrationRefused) as refused:
-        await pair.mover.move("a", TENANT, e.id, dest)
+        await pair.mover.migrate("a", TENANT, e.id, dest)
     assert (refused.value.reason, "--pool nowhere" in str(refused.value)) == (reason, dest == "nowhere")
     assert await pair.a.places(TENANT, e.id) == {"line:interactive", "ids:interactive"}
 
@@ -211,13 +211,13 @@ async def test_what_is_over_or_elsewhere_is_refused(pair: Pair):
     """An unknown request, one that has ended, one that is in a third pool."""
     e = await pair.enqueue()
     await Pool(pair.a.redis, name="c").worker()
-    await pair.mover.move("a", TENANT, e.id, "b")
+    await pair.mover.migrate("a", TENANT, e.id, "b")
     ended = await pair.enqueue()
     assert await pair.a.queue.finish(TENANT, ended.id, 1, [end_entry(2, 0)], usage_event(TENANT, ended.id))
     cases = [("unknown", "b", "unknown"), (ended.id, "b", "ended"), (e.id, "c", "already_moved")]
     for id, dest, reason in cases:
         with pytest.raises(MigrationRefused) as refused:
-            await pair.mover.move("a", TENANT, id, dest)
+            await pair.mover.migrate("a", TENANT, id, dest)
         assert refused.value.reason == reason
 
 
@@ -227,7 +227,7 @@ async def test_a_cancel_on_the_way_is_not_lost(pair: Pair, monkeypatch: pytest.M
         e = await pair.enqueue()
         with monkeypatch.context() as patch:
             before(patch, step, lambda id=e.id: pair.a.queue.control(TENANT, id, Control.CANCEL))
-            await pair.mover.move("a", TENANT, e.id, "b")
+            await pair.mover.migrate("a", TENANT, e.id, "b")
         due = [expired for expired in (await pair.b.queue.reap()).expired if expired.id == e.id]
         assert [expired.reason for expired in due] == ["cancelled"], step
 
@@ -261,7 +261,7 @@ async def test_the_reaper_finishes_what_a_dead_mover_began(
     with monkeypatch.context() as patch:
         kill_at(patch, step, reply_lost)
         with pytest.raises(Killed):
-            await pair.mover.move("a", TENANT, id, "b")
+            await pair.mover.migrate("a", TENANT, id, "b")
     await pair.reap()  # too early: the one who began may still be at it
     pair.clock.advance(1_001)
     for _ in range(2):
@@ -311,7 +311,7 @@ async def test_late_and_doubled_calls_of_a_move_change_nothing(pair: Pair, monke
 
     with monkeypatch.context() as patch:
         patch.setattr(Script, "__call__", recorded)
-        await pair.mover.move("a", TENANT, claim.id, "b")
+        await pair.mover.migrate("a", TENANT, claim.id, "b")
     assert [script.name for script, _ in calls] == list(STEPS)
     (taken,) = await pair.b.claim("wb")
     await pair.b.queue.append("wb", [append_to(taken, ids=(3,), x="c")])
@@ -320,7 +320,7 @@ async def test_late_and_doubled_calls_of_a_move_change_nothing(pair: Pair, monke
         for script, arguments in order:
             await script(*arguments)
         assert await state(pair, claim.id) == before_
-    await pair.mover.move("b", TENANT, claim.id, "a")
+    await pair.mover.migrate("b", TENANT, claim.id, "a")
     back = await state(pair, claim.id)
     for script, arguments in calls:
         await script(*arguments)
@@ -343,7 +343,7 @@ async def test_a_deadline_that_passes_on_the_way_ends_it_there(pair: Pair, monke
     with monkeypatch.context() as patch:
         kill_at(patch, "migrate_copy", reply_lost=False)
         with pytest.raises(Killed):
-            await pair.mover.move("a", TENANT, e.id, "b")
+            await pair.mover.migrate("a", TENANT, e.id, "b")
     pair.clock.advance(6_000)
     reaped = await pair.a.queue.reap()
     assert (reaped.expired, reaped.moves) == ([], [(TENANT, e.id)])
@@ -356,7 +356,7 @@ async def test_what_lives_in_the_other_pool_is_never_replaced(pair: Pair):
     e = await pair.enqueue()
     await pair.b.queue.enqueue(e)
     (taken,) = await pair.b.claim("wb")
-    await pair.mover.move("a", TENANT, e.id, "b")
+    await pair.mover.migrate("a", TENANT, e.id, "b")
     assert await pair.b.places(TENANT, e.id) == {"run", "claims:wb"}
     (answer,) = await pair.b.queue.append("wb", [append_to(taken, ids=(1,), x="a")])
     assert answer.code is AppendCode.OK
@@ -382,7 +382,7 @@ async def test_a_long_log_moves_in_pages(pair: Pair, monkeypatch: pytest.MonkeyP
         return await original(self, *arguments)
 
     monkeypatch.setattr(Script, "__call__", counted)
-    await pair.mover.move("a", TENANT, claim.id, "b")
+    await pair.mover.migrate("a", TENANT, claim.id, "b")
     assert ran.count("migrate_copy") >= 2
     assert await LogReader(pair.b.redis, "b").text_through(TENANT, claim.id, 10_000) == "ab" + "x" * 700
 
@@ -393,7 +393,7 @@ async def test_a_cancel_after_the_other_pool_has_it_is_not_lost(pair: Pair, monk
     with monkeypatch.context() as patch:
         kill_at(patch, "migrate_adopt", reply_lost=True)
         with pytest.raises(Killed):
-            await pair.mover.move("a", TENANT, e.id, "b")
+            await pair.mover.migrate("a", TENANT, e.id, "b")
     await pair.a.queue.control(TENANT, e.id, Control.CANCEL)
     pair.clock.advance(1_001)
     await pair.reap()

@@ -105,7 +105,7 @@ class MigrationMachine(QueueMachine):
         self.run(self.there.worker(WORKER))
         self.mover.dies_at, self.mover.reply_lost = dies_at, reply_lost
         try:
-            assert self.run(self.mover.move(HERE, m.tenant, m.id, THERE)) == MigratedTo(THERE)
+            assert self.run(self.mover.migrate(HERE, m.tenant, m.id, THERE)) == MigratedTo(THERE)
         except DeadMover:
             if (dies_at, reply_lost) == (0, False):
                 return
@@ -184,7 +184,7 @@ class MigrationMachine(QueueMachine):
         m = each.m
         self.start_or_renew(WORKERS[0])
         self.run(announce_pool(self.redis, self.pool.settings, HERE))  # as its supervisor does
-        assert self.run(self.mover.move(THERE, m.tenant, m.id, HERE)) == MigratedTo(HERE)
+        assert self.run(self.mover.migrate(THERE, m.tenant, m.id, HERE)) == MigratedTo(HERE)
         self.away.remove(each)
         self.hops[m.id] += 1
         m.o += 1

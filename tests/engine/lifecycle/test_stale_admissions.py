@@ -113,7 +113,9 @@ async def test_a_moved_request_is_not_swept(town: Town, settings: Settings):
     await town.crew.queue.enqueue(asked)
     await announce_pool(town.redis, settings, "other")
     await town.other.queue.register("w", asked.fingerprint, {"kv_tokens": 100_000})
-    moved = await Migrator(town.redis, settings, settings.keyring).move("default", TENANT, asked.id, "other")
+    moved = await Migrator(town.redis, settings, settings.keyring).migrate(
+        "default", TENANT, asked.id, "other"
+    )
     assert moved == MigratedTo("other")
     for crew in (town.crew, town.other):
         assert await release_stale_admissions(crew.queue, town.quota) == 0

@@ -159,7 +159,7 @@ async def there_and_back(p: Pool) -> None:
     claim = await p.running("w4", tenant="t4")
     at = (claim.tenant, claim.id)
     await p.queue.append("w4", [append_to(claim, ids=(1, 2), x="ab")])
-    assert await mover.move(p.name, *at, other.name) == MigratedTo(other.name)
+    assert await mover.migrate(p.name, *at, other.name) == MigratedTo(other.name)
     (late,) = await p.queue.append("w4", [append_to(claim, ids=(3,), n0=2, o0=4, x="!")])
     assert late.code is AppendCode.FENCED
     redirect = await p.queue.control(*at, Control.CANCEL)
@@ -168,7 +168,7 @@ async def there_and_back(p: Pool) -> None:
     (taken,) = await other.claim(worker)
     assert (taken.id, taken.n, taken.o) == (claim.id, 2, 4)
     await other.queue.append(worker, [append_to(taken, ids=(3,), x="c")])
-    await mover.move(other.name, *at, p.name)
+    await mover.migrate(other.name, *at, p.name)
     assert await LogReader(p.redis, p.name).text_through(*at, 6) == "abc"
     (back,) = await p.claim("w4")
     end = usage_event(*at)

@@ -249,7 +249,7 @@ async def test_a_worker_drains_where_it_is_told_to(monkeypatch: pytest.MonkeyPat
     ]
     stop = asyncio.Event()
 
-    class _Fleet:
+    class _OrderedNodes:
         async def next_order(self, name: str, seconds: float) -> WorkerOrder | None:
             assert (name, seconds, stop.is_set()) == ("w1", 0, False)
             found = told.pop(0)
@@ -257,7 +257,7 @@ async def test_a_worker_drains_where_it_is_told_to(monkeypatch: pytest.MonkeyPat
                 raise found
             return found
 
-    await main._obey(_Fleet(), "w1", stop)  # pyright: ignore[reportArgumentType]
+    await main._obey(_OrderedNodes(), "w1", stop)  # pyright: ignore[reportArgumentType]
     assert (told, stop.is_set()) == ([], True)
 
 

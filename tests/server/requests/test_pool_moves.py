@@ -36,7 +36,7 @@ class Pools:
         """Move a request to the other pool, or back."""
         names = (self.site.settings.pool, OTHER)
         source, dest = reversed(names) if back else names
-        assert await self.mover.move(source, self.site.tenant, id, dest) == MigratedTo(dest)
+        assert await self.mover.migrate(source, self.site.tenant, id, dest) == MigratedTo(dest)
 
     async def says(self, id: str, tokens: int) -> None:
         """Until that many tokens of an answer are logged in the gateway's own pool."""

@@ -91,7 +91,7 @@ local function keep_warm(t, id, worker)
   call('HSET', req, 'warm', worker, 'warm_until', int(NOW + math.min(saved, WARM_MS_MAX[class])))
 end
 
--- Takes a request from its worker: the claim token dies, its place in line stays. `rck` lets a retried release
+-- Takes a request from its worker: the claim token dies, its position in line stays. `rck` lets a retried release
 -- see that it was done.
 local function take_back(t, id, status, why)
   doubt(t, id)

@@ -1,0 +1,219 @@
+"""docs/glossary.md is true, and names keep to it: classes, functions, modules, scripts, metrics, spans, log
+events and commands."""
+
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from core import former_words
+
+ROOT = Path(__file__).parents[2]
+PAGE = "docs/glossary.md"
+PRODUCT = ("core/", "billing/", "engine/", "server/", "admin/", "clients/")
+# Rooms that are being taken apart: their spans and log events follow with that, and so do the tests' classes.
+FOLLOWING = ("server/connection/", "server/requests/")
+FOLLOWING_CLASSES = ("tests/server/connection/", "tests/server/requests/", "tests/server/site.py")
+
+ROW = re.compile(r"^\| ([a-z' ]+) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
+CLASS = re.compile(r"^\s*class (\w+)[(:\[]", re.MULTILINE)
+FUNCTION = re.compile(r"^[ \t]*(?:async )?def ([a-z]\w*)", re.MULTILINE)
+METRIC = re.compile(r'"(parley_[a-z_]+)"')
+LOG_EVENT = re.compile(r'\b(?:log|\w+)\.(?:debug|info|warning|error|exception|critical)\(\s*f?"([^"]*)"')
+GUARDED = re.compile(r'logged_failures\(\s*\w+,\s*"([^"]*)"')
+SPAN = re.compile(r'spans\.span\("([^"]*)"\)')
+FORM = re.compile(r"[a-z_]+\.[a-z_]+")
+
+# Retired in every sense: in no name of ours, but for what ALLOWED lists.
+RETIRED = frozenset(
+    {"door", "edge", "intake", "hub", "ladder", "underway", "purse", "books", "place", "places", "grave"}
+    | {"bury", "mended", "healed", "healing", "fleet", "asides", "nursery", "nest", "crew", "scene", "stage"}
+    | {"ground", "bed", "told", "asked", "found", "validate"}
+)
+# Retired in one sense: in names under these paths, which have that sense.
+RETIRED_UNDER = {
+    "move": ("engine/",),
+    "moved": ("engine/queue/lua/",),
+    "release": ("engine/",),
+    "released": ("engine/",),
+    "reserve": ("server/requests/", "billing/quota/"),
+    "kept": ("billing/audit_heads/",),
+}
+# Where a retired word stays, and why.
+ALLOWED = {
+    "billing/door.py: door": "an entry of its own until commands are registered without it",
+    "core/settings.py: require_edge": "a setting's name, which operators type",
+    "admin/console.py: books": "answers /api/books, which is on the wire",
+    "billing/prices/book.py: list_price_books": "price books",
+    "billing/tenants/keys.py: key_not_found_text": "not_found",
+    "server/conversations/store.py: conversation_not_found": "not_found",
+    "billing/cli/keys.py: found": "inside another function",
+    "billing/cli/usage.py: told": "inside another function",
+    "engine/backends/vllm_noise.py: place": "a position in a random sequence; the engine's own class",
+    "engine/lifecycle/stale_admissions.py: release_stale_admissions": "the quota's release",
+    "engine/instruments.py: parley_stale_admissions_released": "the quota's release",
+    "clients/python/parley_client/readings.py: asked": "the client's: named anew with its next version",
+}
+# Calls of another's `info`: a Redis server's.
+NO_EVENTS = frozenset({"core/embedded.py: server", "server/pools/tenant_terms.py: server"})
+# Plain words that have another meaning here: what to say.
+SENSES = {
+    r"\btenant(?:'s|s')? slots?\b": "the tenant's hash slot keys",
+    r"\bplace in line\b": "position",
+    r"\bmov(?:e|es|ed|ing) to another pool\b": "migrate",
+}
+
+
+@cache
+def _texts() -> dict[str, str]:
+    """Every file of ours that has names or prose, but for migrations, which never change."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py", "*.lua", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    kept = [name for name in listed.stdout.split() if not name.startswith("core/migrations/versions/")]
+    return {name: (ROOT / name).read_text() for name in kept if (ROOT / name).exists()}
+
+
+def _product() -> Iterator[tuple[str, str]]:
+    return ((name, text) for name, text in _texts().items() if name.startswith(PRODUCT))
+
+
+def parts(name: str) -> set[str]:
+    """The words of a name, in small letters."""
+    return {part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name)}
+
+
+def repeated(files: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Class names that stand in more than one place, with their files."""
+    stands: dict[str, list[str]] = defaultdict(list)
+    for file, text in files:
+        for name in CLASS.findall(text):
+            stands[name].append(file)
+    return {name: where for name, where in stands.items() if len(where) > 1}
+
+
+def retired(file: str, name: str) -> set[str]:
+    """The retired words of a name."""
+    under = {word for word, paths in RETIRED_UNDER.items() if file.startswith(paths)}
+    return parts(name) & (RETIRED | under)
+
+
+def names_of(file: str, text: str) -> list[str]:
+    """What is named in a file of the product, and the file itself."""
+    found = [Path(file).stem]
+    if file.endswith(".py"):
+        found += CLASS.findall(text) + FUNCTION.findall(text)
+    if file.endswith("/instruments.py"):
+        found += METRIC.findall(text)
+    return found
+
+
+def test_each_row_says_where_its_word_stands():
+    """A word has one row, its file exists, and its class is in that file."""
+    table, _, _ = _texts()[PAGE].partition("## Retired words")
+    rows = [row for row in ROW.findall(table) if row[0] != "word"]
+    assert len(rows) > 40
+    assert len({word for word, *_ in rows}) == len(rows), "a word has two rows"
+    assert table.count("\n| ") == len(rows) + 1, "a row that is not of four columns"
+    for word, _, _, where in rows:
+        *names, path = re.findall(r"`([^`]+)`", where)
+        assert (ROOT / path).exists(), f"{word}: {path}"
+        for name in names:
+            assert re.search(rf"^class {name}\b", _texts()[path], re.MULTILINE), f"{word}: {name} in {path}"
+
+
+def test_a_class_name_stands_once_in_the_tree():
+    """Whoever searches for one finds one."""
+    python = [
+        (file, text)
+        for file, text in _texts().items()
+        if file.endswith(".py") and not file.startswith(FOLLOWING_CLASSES)
+    ]
+    assert repeated(python) == {}
+
+
+def test_no_name_has_a_retired_word():
+    """Neither of the product nor, of classes, of tests and chaos; commands neither."""
+    found = {
+        f"{file}: {name}": words
+        for file, text in _product()
+        for name in names_of(file, text)
+        if (words := retired(file, name)) and not file.startswith(FOLLOWING)
+    }
+    for file, text in _texts().items():
+        if file.startswith("tests/") and file.endswith(".py") and not file.startswith(FOLLOWING_CLASSES):
+            found |= {
+                f"{file}: {name}": words for name in CLASS.findall(text) if (words := retired(file, name))
+            }
+    commands = yaml.safe_load((ROOT / "tests/commands.yaml").read_text())
+    found |= {f"parley {name}": words for name in commands if (words := retired("", name))}
+    assert {where: words for where, words in found.items() if where not in ALLOWED} == {}
+    assert not [where for where in ALLOWED if where not in found], "no exceptions any more"
+
+
+def test_log_events_and_spans_are_component_and_verb():
+    """`biller.run_failed`: what varies is a field."""
+    found: list[str] = []
+    for file, text in _product():
+        if not file.endswith(".py") or file.startswith((*FOLLOWING, "clients/")):
+            continue
+        found += [
+            f"{file}: {name}"
+            for pattern in (LOG_EVENT, GUARDED, SPAN)
+            for name in pattern.findall(text)
+            if not FORM.fullmatch(name) and f"{file}: {name}" not in NO_EVENTS
+        ]
+    assert found == []
+
+
+def test_the_look_at_events_sees_what_is_logged():
+    """All ways to log: a bare call, one over lines, a warning that is said seldom, a guarded round."""
+    assert LOG_EVENT.findall('log.error(\n    "a b",\n    x=1)') == ["a b"]
+    assert LOG_EVENT.findall('away.warning("a.b", x=1)') == ["a.b"]
+    assert GUARDED.findall('with logged_failures(away, "a", x=1):') == ["a"]
+    assert SPAN.findall('with spans.span("validate"):') == ["validate"]
+    assert sum(len(LOG_EVENT.findall(text)) for _, text in _product()) > 100
+
+
+def test_operators_former_words_are_taken_for_one_version():
+    """Each is of a word that is used, stands in docs/operations.md, and goes with its version."""
+    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert version is not None
+    assert version[1] != former_words.GONE_IN, "empty core/former_words.py, and take former= out of commands"
+    source = "\n".join(text for _, text in _product())
+    page = _texts()["docs/operations.md"]
+    for new in (*former_words.EVENTS, *former_words.METRICS, *former_words.LABELS):
+        assert source.count(f'"{new}"') > 1 or new.startswith("parley_worker_"), f"nobody says {new}"
+    for new, old in (*former_words.EVENTS.items(), *former_words.METRICS.items()):
+        assert f"| `{old.replace('`', '')}` | `{new}` |" in page, f"no row of {old}"
+    former = set(re.findall(r'former="(--[a-z-]+)"', source))
+    for pairs in re.findall(r"former=\{([^}]*)\}", source):
+        former |= set(re.findall(r'"([a-z-]+)":', pairs))
+    assert former
+    assert not [word for word in former if not re.search(rf"^\| `[a-z -]*{word}`", page, re.MULTILINE)]
+
+
+def test_plain_words_keep_their_sense():
+    """In names and comments of the product, and its READMEs."""
+    found = [
+        f"{file}: say {say!r} for {match[0]!r}"
+        for file, text in _product()
+        for sense, say in SENSES.items()
+        for match in re.finditer(sense, text, re.IGNORECASE)
+    ]
+    assert found == []
+
+
+def test_names_are_looked_at_word_by_word():
+    assert parts("HTTPDoor_of2underTheEdge") == {"http", "door", "of", "under", "the", "edge"}
+    assert retired("core/x.py", "ledger_of") == set()
+    assert retired("core/x.py", "IntakeHub") == {"intake", "hub"}
+    assert retired("engine/x.py", "release") == {"release"}
+    assert retired("billing/x.py", "release") == set()
+    assert repeated([("a", "class A:\n"), ("b", "    class A(B):\n"), ("c", "class B:\n")]) == {
+        "A": ["a", "b"]
+    }
