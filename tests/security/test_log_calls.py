@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from core import terminal
+
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("core", "billing", "engine", "server", "admin")
 LEVELS = frozenset({"debug", "info", "warning", "error", "critical", "exception", "log"})
@@ -53,7 +55,8 @@ def _wordy(source: str) -> list[int]:
 
 
 FOREIGN = re.compile(r"Redis|Response|DBAPI|SQLAlchemy|OSError|ConnectionError|HTTP|SMTP")
-TOLD = frozenset({"StartupError", "bad_request", "say", "say_json", "say_lines", "_say"})
+PRINTS = frozenset({"print_line", "print_lines", "print_json"})
+TOLD = frozenset({"StartupError", "bad_request", "_say"}) | PRINTS
 
 
 def _told(source: str) -> list[int]:
@@ -81,6 +84,8 @@ def test_no_message_to_operators_has_the_words_of_redis_sql_or_the_system():
 
 
 def test_the_sweep_of_messages_finds_what_it_looks_for():
+    """What prints is looked for by the name that it has."""
+    assert [name for name in PRINTS if not callable(getattr(terminal, name, None))] == []
     body = "try:\n    pass\nexcept (RedisError, ValueError) as error:\n    raise StartupError({})\n"
     for wordy in ("f'away: {error}'", "str(error)"):
         assert _told(body.format(wordy)), wordy
