@@ -26,7 +26,7 @@ PAGE = re.compile(r"\bdocs/([\w-]+)\.md\b")
 QUOTED = re.compile(r"\bdocs/([\w-]+)\.md,?[\s#*/-]+\(?\"([^\"]+)\"")
 UNQUOTED = re.compile(r"\bdocs/[\w-]+\.md, (?!\")([^()\"`\n]+)\)")
 OF_THIS_PAGE = re.compile(r"\bsee ((?:\"[^\"]+\"(?:, | and )?)+)")
-FILE = re.compile(r"`([\w./-]+\.(?:py|lua|js|css|html|yaml|yml))`")
+FILE = re.compile(r"`([\w.-][\w./-]*\.(?:py|lua|js|css|html|yaml|yml))`")
 FOLDER = re.compile(r"`((?:core|billing|engine|server|admin|chaos|clients|tests|scripts|docs)/[\w/-]*)`")
 
 

@@ -57,7 +57,8 @@ def test_a_link_leads_to_a_file_and_a_heading(tree: Path):
 def test_what_a_page_names_of_itself_and_of_the_tree_is_there(tree: Path):
     """Paths in backticks, names of files alone, and headings of the same page."""
     (tree / "core").mkdir()
-    text = '## Held\n\nsee "Held" and "Let go" below; `core/`, `core/gone.py`, `claim.lua`, `lost.lua`\n'
+    names = "`core/`, `core/gone.py`, `claim.lua`, `lost.lua`, `/url.js`"
+    text = f'## Held\n\nsee "Held" and "Let go" below; {names}\n'
     (tree / "docs" / "c.md").write_text(text)
     assert problems(tree, "docs/c.md", text) == [
         'this page has no heading "Let go"',
