@@ -44,7 +44,7 @@ class GatewaySettings(SettingsPart):
     connections_per_user_max: Some = 20
     """Connections of one user of a key at once, over all gateways; one more is closed 4505."""
     bad_messages_per_minute_max: SomeOrNone = 10
-    """Bad messages within a minute that end a connection (4500); 0 is not served: set 1 or more."""
+    """Bad messages within a minute that end a connection (4500); at 0 or 1 the first does."""
     write_blocked_seconds_max: Pause = 10.0
     """Seconds that a socket may take nothing of what is written to it, else it is closed 4008."""
     delta_interval_ms: MillisecondsOrNone = 20

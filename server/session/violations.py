@@ -6,10 +6,10 @@ from server.session.limits import ACKS_BEYOND_SENT_MAX, BAD_MESSAGE_SECONDS, Ses
 
 
 class Violations:
-    """Counts bad messages: so many within a minute end the connection."""
+    """Counts bad messages: so many within a minute end the connection, by 0 or 1 the first."""
 
     def __init__(self, limits: SessionLimits) -> None:
-        self._times: deque[float] = deque(maxlen=limits.bad_messages)
+        self._times: deque[float] = deque(maxlen=max(1, limits.bad_messages))
 
     def ends(self, now: float) -> bool:
         """Note one more; True where it is one too many."""
