@@ -1,5 +1,7 @@
 """scripts/check_tests.py: what depends on real time is found, and what waits patiently is let be."""
 
+from pathlib import Path
+
 import pytest
 
 from scripts.check_tests import problems_of
@@ -60,3 +62,10 @@ def test_what_depends_on_real_time_is_found(source: str) -> None:
 def test_what_waits_patiently_is_let_be(source: str) -> None:
     """So are names of the tests' support."""
     assert problems_of("tests/x.py", source, TIMES) == set()
+
+
+def test_every_folder_of_tests_is_a_package():
+    """Else pytest imports `tests/server/requests` as `requests`, in place of the library of that name."""
+    root = Path(__file__).parents[1]
+    folders = {folder for test in root.rglob("test_*.py") for folder in test.relative_to(root).parents}
+    assert [folder for folder in sorted(folders) if not (root / folder / "__init__.py").exists()] == []
