@@ -25,7 +25,7 @@ from engine.queue import lua_scripts, redis_keys
 from engine.queue.client import PoolQueue
 from engine.queue.migration_orders import HOP_MAX, MigrationOrders, order_of
 from engine.queue.types import MigratedTo
-from engine.request import Control, RequestStatus, input_decoder
+from engine.request import TOKEN_BYTES, Control, RequestStatus, input_decoder
 
 MOVED_KEEP_SECONDS = 15 * 60
 MOVED_LOG_KEEP_SECONDS = 60
@@ -88,7 +88,7 @@ class Migrator:
 
     async def migrate(self, pool: str, tenant: str, id: str, dest: str) -> MigratedTo:
         """Move a request that has not ended to `dest`, where a worker of its fingerprint lives. Repeating it
-        changes nothing. Raises MoveRefused, and then it has stayed."""
+        changes nothing. Raises MigrationRefused, and then it has stayed."""
         status, where = await self._begin(pool, tenant, id, dest)
         if status is RequestStatus.ENDED:
             raise _refused(MigrationRefusalReason.ENDED, "it has ended")
@@ -155,7 +155,7 @@ class Migrator:
         raise TimeoutError("others move this request, too")
 
     async def _check(self, pool: str, tenant: str, id: str, dest: str) -> int:
-        """How often it has moved so far. Raises MoveRefused where the destination can never go on with it."""
+        """How often it has moved so far. Raises MigrationRefused where it can never go on there."""
         if dest == pool:
             raise _refused(MigrationRefusalReason.SAME_POOL, f"it is in pool {pool}")
         if dest not in await known_pools(self._client, self._settings):
@@ -253,7 +253,7 @@ def _need(packed: bytes) -> int:
     request = read("input", input_decoder.decode, packed)
     if isinstance(request, Unreadable):
         return 0
-    return len(request.prompt) // 4 + request.sampling.max_tokens
+    return len(request.prompt) // TOKEN_BYTES + request.sampling.max_tokens
 
 
 def _arguments(stream_id: bytes, fields: Mapping[bytes, bytes]) -> list[str | bytes | int]:

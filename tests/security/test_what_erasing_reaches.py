@@ -5,17 +5,18 @@ from typing import Any
 import msgspec
 import pytest
 from redis.asyncio import Redis
-from sqlalchemy import event
+from sqlalchemy import event, text
 from sqlmodel import select
 
 from billing.audit import view
 from billing.audit.log import list_rows
 from billing.audit.view import users_in
+from billing.booking.assess import Quarantined
 from billing.cli.erasure import erase_known, held_of
 from billing.enforcement.plans import create_plan, find_plan
 from billing.limits import MoneyLimit, Scope
 from billing.periods import FIRST_MS, LAST_MS, PeriodWindow
-from billing.posting.biller import post
+from billing.posting.biller import post, post_in_parts
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
 from billing.tables.tenants import UsageRow
@@ -238,6 +239,26 @@ async def test_what_comes_late_brings_no_words_back(
     ann = await create_user(database, scene.tenant, "ann")
     await late_events(database, scene.tenant, ann.id)
     assert await tables_with(database, "late-label") == {"usage_event", "usage_quarantine"}
+
+
+async def test_what_the_database_refuses_says_no_words_of_who_was_erased(
+    database: Database, redis: Redis, settings: Settings, scene: ErasureContext
+):
+    """An event that comes late and cannot be stored is held without label and name, as one that can be is."""
+    await erase_conversations(database, redis, settings, scene)
+    user = await user_named(database, scene.tenant, NAME)
+    assert user is not None
+    await close_user(database, redis, scene.tenant, NAME)
+    await erase_user(database, scene.tenant, NAME)
+    async with database.transaction() as session:
+        line = "(:tenant, 9999, 'bad', 1, 'usage', 'input', 0, 0, 0, 'b', 1, '', NULL, 0, 0, '')"
+        await (await session.connection()).execute(
+            text(f"INSERT INTO usage_line VALUES {line}"), {"tenant": scene.tenant}
+        )
+    of = UsageOwner(project="p1", key="k1", user=user.id, metadata=b'{"label":"late-label"}')
+    [(batch, _)] = await post_in_parts(database, "default", [encode(an_event("bad", scene.tenant, owner=of))])
+    assert [each.reason for each in batch.held] == [Quarantined.UNSTORABLE]
+    assert await tables_with(database, "late-label") == set()
 
 
 async def erase_conversations(

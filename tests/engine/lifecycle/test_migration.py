@@ -6,23 +6,18 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from billing.api import Admission, Quota
 from core.scripts import Script
 from engine.api import (
     AppendCode,
-    Claim,
     Control,
-    Enqueue,
     Enqueued,
     LogReader,
     MigratedTo,
     MigrationRefusalReason,
     MigrationRefused,
-    Migrator,
     RequestStatus,
 )
 from tests.engine.builders import (
-    PRICES,
     START_MS,
     TENANT,
     Pool,
@@ -32,66 +27,9 @@ from tests.engine.builders import (
     text,
     usage_event,
 )
+from tests.engine.pair_of_pools import Pair
 
 STEPS = ("migrate_begin", "migrate_copy", "migrate_adopt", "rebind", "migrate_finish")
-
-
-class Pair:
-    """Two pools on one Redis with one clock, and the tenant's directory."""
-
-    def __init__(self, redis: Redis, a: str = "a", b: str = "b") -> None:
-        self.a, self.b = Pool(redis, name=a), Pool(redis, name=b)
-        self.b.clock = self.clock = self.a.clock
-        self.b.__post_init__()
-        self.quota = Quota(redis, self.a.settings)
-        self.mover = Migrator(redis, self.a.settings, self.a.settings.keyring, self.clock)
-
-    async def admit(self, e: Enqueue) -> None:
-        """Bind the request to the first pool."""
-        admission = Admission(
-            tenant=e.tenant,
-            id=e.id,
-            body_hash=e.body_hash,
-            owner_key="k1",
-            project="p1",
-            user="",
-            model=e.model,
-            pool=self.a.name,
-            fingerprint=e.fingerprint,
-            input_tokens=e.prompt_tokens,
-            chunk_tokens=256,
-            deadline_ms=e.deadline_ms,
-            prices=PRICES,
-            now_ms=START_MS,
-        )
-        await self.quota.admit(admission)
-
-    async def enqueue(self, **changes: Any) -> Enqueue:
-        """A request that waits in the first pool; the second one has a worker for it."""
-        await self.b.worker("wb")
-        e = request(**changes)
-        await self.admit(e)
-        assert isinstance(await self.a.queue.enqueue(e), Enqueued)
-        return e
-
-    async def running(self, **changes: Any) -> Claim:
-        """A request that runs in the first pool and has said `ab`."""
-        await self.a.worker("wa")
-        await self.enqueue(**changes)
-        (claim,) = await self.a.claim("wa")
-        await self.a.queue.append("wa", [append_to(claim, ids=(1, 2), x="ab")])
-        return claim
-
-    async def bound(self, id: str) -> str:
-        """Where the directory says the request is."""
-        found = await self.quota.directory(TENANT, id)
-        assert found is not None
-        return found.pool
-
-    async def reap(self) -> None:
-        """A round of the old pool's reaper, as far as moves go."""
-        for tenant, id in (await self.a.queue.reap()).moves:
-            await self.mover.finish(self.a.name, tenant, id)
 
 
 def pool_of(reply: object) -> str:
@@ -197,14 +135,25 @@ async def test_a_request_comes_back(pair: Pair):
     ],
 )
 async def test_a_pool_that_cannot_go_on_is_refused(pair: Pair, dest: str, reason: MigrationRefusalReason):
-    """The request stays in its line: its own pool, an unknown one, one of another model, one too small."""
+    """The request stays in its line: its own pool, an unknown one, one of another model, one too small.
+    One that just holds it takes it."""
     e = await pair.enqueue()
     await Pool(pair.a.redis, name="other").worker(fingerprint="another@1")
-    await Pool(pair.a.redis, name="small").worker(kv_tokens=50)
+    await Pool(pair.a.redis, name="small").worker(kv_tokens=10 + 64 - 1)
     with pytest.raises(MigrationRefused) as refused:
         await pair.mover.migrate("a", TENANT, e.id, dest)
     assert (refused.value.reason, "--pool nowhere" in str(refused.value)) == (reason, dest == "nowhere")
     assert await pair.a.places(TENANT, e.id) == {"line:interactive", "ids:interactive"}
+    await Pool(pair.a.redis, name="just").worker(kv_tokens=10 + 64)
+    assert await pair.mover.migrate("a", TENANT, e.id, "just")
+
+
+async def test_a_pool_that_just_holds_it_takes_it(pair: Pair):
+    """Prompt and answer fill its worker to the last token."""
+    e = await pair.enqueue()
+    await Pool(pair.a.redis, name="enough").worker(kv_tokens=10 + 64)
+    await pair.mover.migrate("a", TENANT, e.id, "enough")
+    assert await pair.a.places(TENANT, e.id) == set()
 
 
 async def test_what_is_over_or_elsewhere_is_refused(pair: Pair):
