@@ -2,6 +2,7 @@
 
 import click
 
+from chaos.bench.against import against
 from chaos.bench.billing import month_view, posting
 from chaos.bench.enforced import enforced
 from chaos.bench.fairness import fairness
@@ -41,6 +42,7 @@ def bench() -> None:
     """Benchmarks; each prints its figures, and --json for scripts."""
 
 
+bench.add_command(against)
 bench.add_command(stream)
 bench.add_command(queue)
 bench.add_command(journal)
