@@ -30,6 +30,7 @@ AIMLESS = {
     "start": "parts of a start, for whoever makes one shorter",
     "journal": "what a journal adds, beside the same without",
     "keys": "ratios of two checkouts with their intervals",
+    "against": "the ratios of any benchmark of two checkouts with their intervals",
 }
 AIMED = sorted(set(bench.commands) - AIMLESS.keys())
 
