@@ -51,6 +51,7 @@ check: ## formatting, lint, types, import contracts, file sizes, real time in te
 	@$(BIN)/python scripts/check_invariants.py
 	@$(BIN)/python scripts/check_references.py
 	@$(BIN)/python scripts/settings_table.py --check
+	@$(BIN)/python scripts/command_pages.py --check
 	@$(BIN)/python scripts/javascript.py tsc -p clients/js/jsconfig.json
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
 	@$(BIN)/python scripts/client_types.py --check
@@ -61,6 +62,7 @@ format: ## bring the code into its format
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python scripts/command_pages.py
 
 bench: ## Parley beside raw AsyncLLM and vLLM's own server, in one run
 	@$(PYTHON) scripts/setup.py $(STACK)

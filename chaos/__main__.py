@@ -4,6 +4,7 @@ import click
 
 from chaos.bench.against import against
 from chaos.bench.billing import month_view, posting
+from chaos.bench.commands import commands
 from chaos.bench.enforced import enforced
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
@@ -43,6 +44,7 @@ def bench() -> None:
 
 
 bench.add_command(against)
+bench.add_command(commands)
 bench.add_command(stream)
 bench.add_command(queue)
 bench.add_command(journal)

@@ -9,13 +9,13 @@ from importlib.metadata import EntryPoints, entry_points
 from typing import Any, NoReturn
 
 import click
-from pydantic import ValidationError
 
 from core.actor import Author, acting_as, process_user
+from core.command_pages import kept_pages, line_of, page_for
 from core.errors import StartupError
 from core.private_files import UMASK
 from core.safe_text import printable_text
-from core.terminal import never_fail_to_print, print_json, print_line
+from core.terminal import never_fail_to_print, print_json, print_line, print_lines
 
 GROUP = "parley.commands"
 AUTHOR_CHARACTERS_MAX = 120
@@ -44,6 +44,20 @@ class Commands(click.Group):
             return loaded
         return None
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, of which only those are imported whose line is not kept."""
+        names = self.list_commands(ctx)
+        room = formatter.width - 6 - max(map(len, names))
+        kept = {name: line_of(name, kept_pages()) for name in names}
+        lines = {
+            name: self.get_command(ctx, name) if line is None else click.Command(name, help=line)
+            for name, line in kept.items()
+        }
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, command.get_short_help_str(room)) for name, command in lines.items() if command]
+            )
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run what was asked for. What click says of it repeats what was typed: without controls."""
         try:
@@ -71,6 +85,10 @@ def parley(context: click.Context, author: str | None) -> None:
 
 def main() -> None:
     """Entry point."""
+    never_fail_to_print()
+    if page := page_for(sys.argv[1:], kept_pages()):
+        print_lines(page)
+        return
     in_one_line(parley)
 
 
@@ -86,14 +104,8 @@ def in_one_line(command: click.Command) -> None:
         command()
     except StartupError as error:
         _end_with(error)
-    except ValidationError as error:
-        if error.title != "Settings":
-            raise
-        for each in error.errors(include_url=False, include_input=False):
-            name = "_".join(str(part) for part in each["loc"]).upper()
-            print_line(f"parley: PARLEY_{name}: {each['msg']}", err=True)
-        sys.exit(1)
     except Exception as error:
+        _end_with_settings(error)
         if type(error).__module__.partition(".")[0] not in STORES:
             raise
         from core.settings import Settings
@@ -103,6 +115,20 @@ def in_one_line(command: click.Command) -> None:
         if told is None:
             raise
         _end_with(told)
+
+
+def _end_with_settings(error: Exception) -> None:
+    """Says which settings are wrong and ends, where it is this that is wrong."""
+    if type(error).__name__ != "ValidationError":  # pydantic is imported by what needs it
+        return
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError) or error.title != "Settings":
+        return
+    for each in error.errors(include_url=False, include_input=False):
+        name = "_".join(str(part) for part in each["loc"]).upper()
+        print_line(f"parley: PARLEY_{name}: {each['msg']}", err=True)
+    sys.exit(1)
 
 
 def _end_with(error: Exception) -> NoReturn:
@@ -121,9 +147,11 @@ def _hear_interrupts() -> None:
 
 
 def _warn_of_unknown_settings() -> None:
-    """A variable that is misspelt would be ignored in silence, a secret's too."""
-    if any(name.upper().startswith("PARLEY_") for name in os.environ):
-        from core.environment import unknown_settings_text  # which a bare --help does without
+    """A variable that is misspelt would be ignored in silence, a secret's too. Who only asks which
+    commands there are needs none."""
+    asks_for_list = sys.argv[1:] in (["-h"], ["--help"])
+    if not asks_for_list and any(name.upper().startswith("PARLEY_") for name in os.environ):
+        from core.environment import unknown_settings_text
 
         if said := unknown_settings_text(os.environ):
             print_line(f"parley: {said}", err=True)

@@ -21,7 +21,8 @@ from core.clock import now_ms
 from core.errors import StartupError
 from core.local_urls import UP_FILE
 from core.settings import Settings
-from core.terminal import print_json, print_line, stream, working
+from core.terminal import print_json, print_line, stream
+from core.terminal_tables import working
 from parley_client import Answer, Client, Ended, ProtocolError, error_text
 
 CONNECT_SECONDS_MAX = 15.0

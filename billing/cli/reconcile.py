@@ -15,7 +15,7 @@ from core.database import Database
 from core.former_commands import RenamedOption
 from core.redis import connect
 from core.settings import Settings
-from core.terminal import Styled, Table, live, print_blocks
+from core.terminal_tables import Styled, Table, live, print_blocks
 
 COLOURS = {
     ComparisonState.EQUAL: "green",

@@ -17,7 +17,8 @@ from core.errors import Refused, StartupError
 from core.redis import Client, connect
 from core.settings import Settings
 from core.store_errors import redis_failure
-from core.terminal import Table, print_blocks, print_json, print_line
+from core.terminal import print_json, print_line
+from core.terminal_tables import Table, print_blocks
 
 T = TypeVar("T")
 

@@ -12,7 +12,8 @@ from core.errors import StartupError
 from core.redis import connect
 from core.settings import Settings
 from core.store_errors import redis_failure
-from core.terminal import Table, print_blocks, print_json, print_line
+from core.terminal import print_json, print_line
+from core.terminal_tables import Table, print_blocks
 from engine.models.provision import prepare, register
 from engine.models.registry import ModelRecord, list_models, resolve, route
 from engine.queue.client import PoolQueue

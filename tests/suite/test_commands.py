@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from core.cli import parley
+from core.command_pages import kept_pages
+from scripts.command_pages import pages_of
 from tests.billing.cli.test_audited_commands import leaves
 from tests.support import typed
 from tests.support.home import TEST_SECRET
@@ -30,6 +32,25 @@ def test_every_command_names_its_test():
         file, _, name = test.partition("::")
         assert f"def {name}(" in (ROOT / file).read_text(), test
         assert "test_audited_commands" not in file
+
+
+def test_the_kept_pages_are_what_the_commands_say(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Made again they are the same, and click prints each so; so does the list of all commands."""
+
+    def said(*words: str) -> str:
+        parley.main([*words, "--help"], prog_name="parley", standalone_mode=False)
+        return capsys.readouterr().out
+
+    monkeypatch.setenv("COLUMNS", "80")
+    assert pages_of(parley) == kept_pages()
+    for name, kept in kept_pages().items():
+        for words, page in kept["pages"].items():
+            assert said(name, *words.split()) == f"{page}\n"
+    listed_by_pages = said()
+    monkeypatch.setattr("core.cli.kept_pages", dict[str, Any])
+    assert said() == listed_by_pages
 
 
 def test_a_test_that_types_less_than_it_is_listed_for_fails():
