@@ -111,13 +111,11 @@ def _worker(worker: WorkerView, now_ms: int) -> WorkerStatus:
 
 
 async def _waiting(redis: Client, pool: str, priority: PriorityClass) -> int:
-    client: Any = redis
-    return int(await client.zcard(f"{{p:{pool}}}age:{priority.value}"))
+    return int(await redis.zcard(f"{{p:{pool}}}age:{priority.value}"))
 
 
 async def _unread(redis: Client, pool: str) -> int:
-    client: Any = redis
-    return int(await client.xlen(ended_stream(pool)))
+    return int(await redis.xlen(ended_stream(pool)))
 
 
 async def _quarantined(db: Database) -> int:

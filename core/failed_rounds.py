@@ -8,7 +8,7 @@ from redis.exceptions import RedisError, ResponseError
 from sqlalchemy.exc import SQLAlchemyError
 
 from core.error_facts import error_facts
-from core.redis import is_refusing_everybody
+from core.redis_errors import is_refusing_everybody
 
 # A store that does not answer: whoever works for all waits for it, instead of blaming what it was asked for.
 AWAY = (RedisError, SQLAlchemyError, OSError)

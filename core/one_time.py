@@ -1,11 +1,10 @@
 """What is good once: Redis is told that it is spent, and told nothing else."""
 
 import secrets
-from typing import Any
 
 from redis.exceptions import ConnectionError as ConnectionLost
 
-from core.redis import Client, MultiplexedRedis
+from core.redis import Client
 
 # Whoever looks at an expiry may have a clock that is behind that of who marked it as spent.
 CLOCKS_DIFFER_MS = 60_000
@@ -22,10 +21,7 @@ async def use_once(redis: Client, name: str, kept_ms: int) -> bool:
     return before is None or before == mark
 
 
-async def _mark(redis: Client, name: str, mark: bytes, lasts_ms: int) -> Any:
+async def _mark(redis: Client, name: str, mark: bytes, lasts_ms: int) -> bytes | None:
     """What was there before; then it stays. On the shared connection it costs half of what one of the pool's
     does."""
-    if isinstance(redis, MultiplexedRedis):
-        return await redis.multiplexed.call("SET", name, mark, "NX", "GET", "PX", lasts_ms)
-    call: Any = redis
-    return await call.set(name, mark, nx=True, get=True, px=lasts_ms)
+    return await redis.at_once("SET", name, mark, "NX", "GET", "PX", lasts_ms)

@@ -5,7 +5,7 @@ billers) looks here. Nothing is ever taken out but by hand: an empty pool costs 
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from core.names import name_of
 from core.redis import Client
@@ -22,14 +22,12 @@ crowded = RepeatedWarning(logger(__name__), SAID_SECONDS)
 
 async def announce_pool(redis: Client, settings: Settings, pool: str) -> None:
     """The pool exists from now on. Before anything is written to it."""
-    client: Any = redis  # redis-py types its replies as unions of its sync and async forms
-    await client.sadd(_key(settings), pool)
+    await redis.sadd(_key(settings), pool)
 
 
 async def announced_pools(redis: Client, settings: Settings) -> set[str]:
     """All that were ever announced, for who comes once and must leave none out."""
-    client: Any = redis
-    found = {_named(name) for name in await client.smembers(_key(settings))}
+    found = {_named(name) for name in await redis.smembers(_key(settings))}
     return {name for name in found if name is not None}
 
 

@@ -1,118 +1,216 @@
-"""Redis: one client, for a server or a cluster, with or without TLS."""
+"""Redis as the platform sees it: what of its commands we use and what they reply, and how one connects.
 
-from collections.abc import Mapping
-from typing import Any
+redis-py types its replies as unions of its blocking and its awaited forms, of bytes and of text. Ours are
+always awaited, and always bytes. It is imported only by who connects.
+"""
 
-from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
-from redis.exceptions import (
-    ClusterError,
-    ConnectionError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisClusterException,
-    ResponseError,
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence, Set
+from types import TracebackType
+from typing import Any, Literal, Protocol, Self, TypedDict, overload
+
+from core.settings import Settings
+
+Key = str | bytes
+Argument = str | bytes | int | float
+Bound = str | bytes | int | float  # of a range: a rank, a score, an id, "-inf", "(5"
+Entry = tuple[bytes, dict[bytes, bytes]]  # of a stream: its id, its fields
+Streams = list[tuple[bytes, list[Entry]]]
+
+# All of a consumer group, of a consumer, of what is pending and of a stream that we read.
+ConsumerGroup = TypedDict(
+    "ConsumerGroup",
+    {"name": bytes, "consumers": int, "pending": int, "last-delivered-id": bytes, "lag": int | None},
 )
 
-from core.errors import StartupError
-from core.settings import Settings
-from core.shared_connection import MultiplexedConnection
 
-Client = Redis | RedisCluster
+class Consumer(TypedDict):
+    name: bytes
+    pending: int
+    idle: int
 
-CLUSTER_SCHEMES = {"redis+cluster://": "redis://", "rediss+cluster://": "rediss://"}
-TLS_SCHEMES = ("rediss://", "rediss+cluster://")
-CONNECTIONS_MAX = 64
-CONNECTION_SECONDS_MAX = 10.0
+
+class Pending(TypedDict):
+    pending: int
+    min: bytes | None
+    max: bytes | None
+
+
+StreamFacts = TypedDict("StreamFacts", {"length": int, "entries-added": int, "last-generated-id": bytes})
+
+
+class Message(TypedDict):
+    """What a subscription got: its `type` (subscribe, message, ...), and bytes or a count."""
+
+    type: str
+    channel: bytes
+    data: Any
+
+
+class Client(Protocol):
+    """One server's client or a cluster's. Who awaits a command gets RedisError where it was refused or lost;
+    what it did then is unknown."""
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether keys lie on several nodes."""
+        ...
+
+    async def at_once(self, *command: Argument) -> Any:
+        """A command that never waits at the server and may be repeated, over a connection that many share."""
+        ...
+
+    async def all_at_once(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
+        """Several such, where possible in one round trip; an error stands in the place of its reply."""
+        ...
+
+    def pipeline(self, transaction: bool = True) -> "Pipeline": ...
+    def pubsub(self) -> "PubSub": ...
+    async def aclose(self) -> None: ...
+    async def ping(self) -> bool: ...
+    async def info(self, section: str) -> dict[str, Any]: ...
+    async def execute_command(self, *command: Argument) -> Any: ...
+    async def publish(self, channel: str, message: bytes) -> int: ...
+    async def script_exists(self, *shas: str) -> list[bool]: ...
+    async def script_load(self, script: str) -> bytes: ...
+
+    async def get(self, name: Key) -> bytes | None: ...
+    async def set(
+        self, name: Key, value: Argument, *, ex: int | None = None, px: int | None = None, nx: bool = False
+    ) -> bool | None: ...
+    async def delete(self, *names: Key) -> int: ...
+    async def exists(self, *names: Key) -> int: ...
+    async def expire(self, name: Key, time: int) -> bool: ...
+    async def pexpire(self, name: Key, time: int) -> bool: ...
+    def scan_iter(self, match: str | None = None, count: int | None = None) -> AsyncIterator[bytes]: ...
+
+    async def hget(self, name: Key, key: str) -> bytes | None: ...
+    async def hgetall(self, name: Key) -> dict[bytes, bytes]: ...
+    async def hmget(self, name: Key, keys: str | Sequence[str], *more: str) -> list[bytes | None]: ...
+    async def hset(self, name: Key, *, mapping: Mapping[Any, Argument]) -> int: ...
+    async def hdel(self, name: Key, *keys: Key) -> int: ...
+    async def hlen(self, name: Key) -> int: ...
+    async def hscan(
+        self, name: Key, cursor: int = 0, *, count: int | None = None
+    ) -> tuple[int, dict[bytes, bytes]]: ...
+
+    async def sadd(self, name: Key, *members: Argument) -> int: ...
+    async def srem(self, name: Key, *members: Argument) -> int: ...
+    async def scard(self, name: Key) -> int: ...
+    async def smembers(self, name: Key) -> Set[bytes]: ...
+    async def sscan(
+        self, name: Key, cursor: int = 0, *, count: int | None = None
+    ) -> tuple[int, list[bytes]]: ...
+
+    async def blpop(self, keys: Sequence[str], timeout: float) -> tuple[bytes, bytes] | None: ...
+    async def rpush(self, name: Key, *values: Argument) -> int: ...
+    async def lrange(self, name: Key, start: int, end: int) -> list[bytes]: ...
+    async def ltrim(self, name: Key, start: int, end: int) -> bool: ...
+
+    async def zadd(self, name: Key, mapping: Mapping[Any, float]) -> int: ...
+    async def zrem(self, name: Key, *members: Argument) -> int: ...
+    async def zcard(self, name: Key) -> int: ...
+    async def zrank(self, name: Key, value: Argument) -> int | None: ...
+    async def zscore(self, name: Key, value: Argument) -> float | None: ...
+    @overload
+    async def zrange(
+        self,
+        name: Key,
+        start: Bound,
+        end: Bound,
+        *,
+        withscores: Literal[False] = False,
+        byscore: bool = False,
+        offset: int | None = None,
+        num: int | None = None,
+    ) -> list[bytes]: ...
+    @overload
+    async def zrange(
+        self, name: Key, start: Bound, end: Bound, *, withscores: Literal[True]
+    ) -> list[tuple[bytes, float]]: ...
+    async def zrangebyscore(self, name: Key, min: Bound, max: Bound) -> list[bytes]: ...
+    async def zremrangebyscore(self, name: Key, min: Bound, max: Bound) -> int: ...
+
+    async def xadd(
+        self, name: Key, fields: Mapping[Any, Argument], *, maxlen: int | None = None
+    ) -> bytes: ...
+    async def xlen(self, name: Key) -> int: ...
+    async def xrange(
+        self, name: Key, min: Bound = "-", max: Bound = "+", count: int | None = None
+    ) -> list[Entry]: ...
+    async def xrevrange(
+        self, name: Key, max: Bound = "+", min: Bound = "-", count: int | None = None
+    ) -> list[Entry]: ...
+    async def xread(
+        self, streams: Mapping[Any, Bound], count: int | None = None, block: int | None = None
+    ) -> Streams | None: ...
+    async def xreadgroup(
+        self,
+        groupname: str,
+        consumername: str,
+        streams: Mapping[Any, Bound],
+        count: int | None = None,
+        block: int | None = None,
+    ) -> Streams | None: ...
+    async def xack(self, name: Key, groupname: str, *ids: Bound) -> int: ...
+    async def xautoclaim(
+        self,
+        name: Key,
+        groupname: str,
+        consumername: str,
+        min_idle_time: int,
+        start_id: Bound = "0-0",
+        count: int | None = None,
+    ) -> tuple[bytes, list[Entry], list[bytes]]: ...
+    async def xpending(self, name: Key, groupname: str) -> Pending: ...
+    async def xtrim(self, name: Key, *, minid: str, approximate: bool = True) -> int: ...
+    async def xgroup_create(
+        self, name: Key, groupname: str, id: str = "$", mkstream: bool = False
+    ) -> bool: ...
+    async def xgroup_delconsumer(self, name: Key, groupname: str, consumername: str | bytes) -> int: ...
+    async def xinfo_groups(self, name: Key) -> list[ConsumerGroup]: ...
+    async def xinfo_consumers(self, name: Key, groupname: str) -> list[Consumer]: ...
+    async def xinfo_stream(self, name: Key) -> StreamFacts: ...
+
+
+class Pipeline(Protocol):
+    """Commands that go together; `execute` has their replies in that order. After `watch`, what comes before
+    `multi` is asked at once."""
+
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+    async def watch(self, *names: Key) -> bool: ...
+    def multi(self) -> None: ...
+    async def execute(self, raise_on_error: bool = True) -> list[Any]: ...
+    def get(self, name: Key) -> Self: ...
+    def pexpire(self, name: Key, time: int) -> Self: ...
+    def hexists(self, name: Key, key: str) -> Self: ...
+    def hget(self, name: Key, key: str) -> Self: ...
+    def hincrby(self, name: Key, key: str, amount: int = 1) -> Self: ...
+    def hmget(self, name: Key, keys: str | Sequence[str], *more: str) -> Self: ...
+    def hset(self, name: Key, *, mapping: Mapping[Any, Argument]) -> Self: ...
+    def xadd(self, name: Key, fields: Mapping[Any, Argument]) -> Self: ...
+    def xrange(self, name: Key, min: Bound = "-", max: Bound = "+", count: int | None = None) -> Self: ...
+    def zcount(self, name: Key, min: Bound, max: Bound) -> Self: ...
+
+
+class PubSub(Protocol):
+    """A connection of its own that is subscribed to channels."""
+
+    async def subscribe(self, *channels: str) -> None: ...
+    async def ssubscribe(self, *channels: str) -> None: ...
+    async def get_message(
+        self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
+    ) -> Message | None: ...
+    def get_sharded_message(
+        self, ignore_subscribe_messages: bool = False, timeout: float = 0.0
+    ) -> Awaitable[Message | None]: ...
+    async def aclose(self) -> None: ...
 
 
 def connect(settings: Settings) -> Client:
-    """A client for the configured endpoint (see `connect_url`). Replies are bytes."""
+    """A client for the configured endpoint (`redis_connections.connect_url`). Replies are bytes."""
+    from core.redis_connections import connect_url, tls_options
+
     return connect_url(settings.redis_endpoint, tls_options(settings))
-
-
-def tls_options(settings: Settings) -> dict[str, str]:
-    """What redis-py is told of certificates. The server's is always looked at, with its name. StartupError
-    for a file that cannot be read, or where the URL asks for no TLS."""
-    files = {
-        "ssl_ca_certs": ("PARLEY_REDIS_CA_FILE", settings.redis_ca_file),
-        "ssl_certfile": ("PARLEY_REDIS_CERT_FILE", settings.redis_cert_file),
-        "ssl_keyfile": ("PARLEY_REDIS_KEY_FILE", settings.redis_key_file),
-    }
-    options: dict[str, str] = {}
-    for option, (variable, path) in files.items():
-        if path is None:
-            continue
-        if not settings.redis_endpoint.startswith(TLS_SCHEMES):
-            raise StartupError(
-                f"{variable} is set, but PARLEY_REDIS_URL asks for no TLS: begin it with "
-                "rediss:// (or rediss+cluster://), or take the variable away"
-            )
-        try:
-            path.open("rb").close()
-        except OSError as error:
-            raise StartupError(f"cannot read {variable} {path}: {error.strerror}") from error
-        options[option] = str(path)
-    return options
-
-
-def connect_url(url: str, tls: Mapping[str, str] | None = None) -> Client:
-    """A client for redis://, rediss:// or unix:// URLs; redis+cluster://host:port opens a cluster, and
-    rediss+cluster:// one whose nodes all speak TLS."""
-    try:
-        for scheme, of_a_node in CLUSTER_SCHEMES.items():
-            if url.startswith(scheme):
-                node: Any = of_a_node + url.removeprefix(scheme)
-                return Cluster.from_url(node, decode_responses=False, **(tls or {}))
-        # Without waiting for one of its connections, a burst of callers would fail at once.
-        pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=CONNECTIONS_MAX,
-            timeout=CONNECTION_SECONDS_MAX,
-            decode_responses=False,
-            **(tls or {}),
-        )
-        return MultiplexedRedis.from_pool(pool)
-    except ValueError:  # its words may quote a password
-        raise StartupError(
-            "PARLEY_REDIS_URL is not a Redis URL: it is like redis://user:password@host:6379/0, also "
-            "with rediss://, redis+cluster://, rediss+cluster:// or unix://; "
-            "what else is in a password is written like %40"
-        ) from None
-
-
-class Cluster(RedisCluster):
-    """One that cannot be reached fails as a server does: redis-py's error for it is no RedisError."""
-
-    async def initialize(self, *arguments: Any, **facts: Any) -> "Cluster":
-        """As redis-py has it."""
-        try:
-            await super().initialize(*arguments, **facts)
-        except RedisClusterException as error:
-            raise ConnectionError(str(error)) from error
-        return self
-
-
-class MultiplexedRedis(Redis):
-    """Beside the pool one connection that all its scripts share. Every other command goes over the pool."""
-
-    def __init__(self, *arguments: Any, **facts: Any) -> None:
-        super().__init__(*arguments, **facts)
-        self.multiplexed = MultiplexedConnection(self.connection_pool)
-
-    async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """As redis-py has it, but that scripts do not run again."""
-        try:
-            await self.multiplexed.aclose()
-        finally:
-            await super().aclose(close_connection_pool)
-
-
-# What the whole server answers while it cannot write, is busy or has no master (the error's first word).
-UNWELL = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN"})
-
-
-def is_refusing_everybody(error: ResponseError) -> bool:
-    """The server refuses everybody for now, a full disk for example: the same call may work later. Else
-    something is wrong with this call or its keys."""
-    known = isinstance(error, ClusterError | OutOfMemoryError | ReadOnlyError)
-    return known or str(error).partition(" ")[0] in UNWELL

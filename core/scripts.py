@@ -14,8 +14,7 @@ from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
 
 from core.error_facts import error_summary
-from core.redis import Client, MultiplexedRedis
-from core.shared_connection import Argument
+from core.redis import Argument, Client
 from core.telemetry import RepeatedWarning, logger
 
 KEEP_SECONDS = 1.0
@@ -46,17 +45,15 @@ class Script:
 
     async def __call__(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument] = ()) -> Any:
         """The script's reply. `keys` share one hash tag."""
-        call: Any = client  # redis-py types the reply as a union of its sync and async forms
-        run = client.multiplexed.call if isinstance(client, MultiplexedRedis) else call.execute_command
         try:
-            return await run("EVALSHA", self.sha, len(keys), *keys, *arguments)
+            return await client.at_once("EVALSHA", self.sha, len(keys), *keys, *arguments)
         except NoScriptError:
             try:
-                return await run("EVAL", self.source, len(keys), *keys, *arguments)
+                return await client.at_once("EVAL", self.source, len(keys), *keys, *arguments)
             except NoPermissionError:
-                return await self._once_loaded(run, keys, arguments)
+                return await self._once_loaded(client, keys, arguments)
 
-    async def _once_loaded(self, run: Any, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+    async def _once_loaded(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
         """For a process that may not bring scripts: those that may look every second (`keep_scripts`)."""
         for _ in range(LOADED_TRIES):
             missing.warning(
@@ -66,7 +63,7 @@ class Script:
             )
             await asyncio.sleep(LOADED_RETRY_SECONDS)
             try:
-                return await run("EVALSHA", self.sha, len(keys), *keys, *arguments)
+                return await client.at_once("EVALSHA", self.sha, len(keys), *keys, *arguments)
             except NoScriptError:
                 continue
         raise ScriptsMissing(f"{self.name} is not loaded: start a gateway or a supervisor of this release")
@@ -76,10 +73,8 @@ class Script:
     ) -> list[Any]:
         """The replies to several calls, (keys, arguments) each, in one round trip; an error stands in the
         place of its reply. On a cluster one after the other."""
-        if not isinstance(client, MultiplexedRedis):
-            return [await self._reply_or_error(client, *call) for call in calls]
         commands = [("EVALSHA", self.sha, len(keys), *keys, *arguments) for keys, arguments in calls]
-        replies = await client.multiplexed.calls(commands)
+        replies = await client.all_at_once(commands)
         return [
             await self._reply_or_error(client, *call) if isinstance(reply, NoScriptError) else reply
             for reply, call in zip(replies, calls, strict=True)
@@ -102,12 +97,11 @@ def known_scripts() -> "Sequence[Script]":
 async def load_scripts(client: Client) -> int:
     """Bring every script of this process that a server lacks; how many that were. On a cluster to all
     primaries."""
-    redis: Any = client
     scripts = known_scripts()
-    there = await redis.script_exists(*(script.sha for script in scripts))
+    there = await client.script_exists(*(script.sha for script in scripts))
     lacking = [script for script, known in zip(scripts, there, strict=True) if not known]
     for script in lacking:
-        await redis.script_load(script.source)
+        await client.script_load(script.source)
     return len(lacking)
 
 

@@ -17,9 +17,8 @@ from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import RedisError, ResponseError
 from redis.exceptions import TimeoutError as ReplyTimeout
 
+from core.redis import Argument
 from core.tasks import cancel_tasks
-
-Argument = str | bytes | int | float
 
 REPLY_SECONDS_MAX = 5.0
 CLOSED = "the connection was closed"

@@ -2,27 +2,20 @@
 what kind of error it is and what to do. Never in its own words, which quote passwords, rows and keys. Pure.
 """
 
-from redis.exceptions import (
-    AuthenticationError,
-    BusyLoadingError,
-    NoPermissionError,
-    OutOfMemoryError,
-    RedisError,
-    ResponseError,
-)
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from core import redis_errors
 from core.append_only import SAYS, SQLSTATE
 from core.error_facts import origin
 from core.errors import StartupError
 from core.settings import Settings
 
-REDIS = (
-    (AuthenticationError, "the user or the password in PARLEY_REDIS_URL is wrong"),
-    (NoPermissionError, "its user may not do this: write the users anew (`parley redis acl`)"),
-    (OutOfMemoryError, "its memory is full: give it more (maxmemory)"),
-    (BusyLoadingError, "it still reads its data: try again soon"),
-    (ResponseError, "its log says why"),
+REDIS = (  # by the first kind that it is
+    ("AuthenticationError", "the user or the password in PARLEY_REDIS_URL is wrong"),
+    ("NoPermissionError", "its user may not do this: write the users anew (`parley redis acl`)"),
+    ("OutOfMemoryError", "its memory is full: give it more (maxmemory)"),
+    ("BusyLoadingError", "it still reads its data: try again soon"),
+    ("ResponseError", "its log says why"),
 )
 # SQLSTATE, and SQLite's names.
 DATABASE = {
@@ -50,8 +43,9 @@ DATABASE = {
 
 def redis_failure(error: BaseException, settings: Settings) -> StartupError:
     """To raise where Redis could not be asked, or refused."""
-    todo = next((say for kind, say in REDIS if isinstance(error, kind)), "is it running (PARLEY_REDIS_URL)?")
-    refused = isinstance(error, AuthenticationError | ResponseError | BusyLoadingError)
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    todo = next((say for kind, say in REDIS if kind in kinds), "is it running (PARLEY_REDIS_URL)?")
+    refused = not kinds.isdisjoint({"AuthenticationError", "ResponseError", "BusyLoadingError"})
     what = "refuses" if refused else "does not answer"
     return StartupError(f"Redis {what} at {settings.redis_shown}: {todo} ({origin(error)})")
 
@@ -70,7 +64,7 @@ def database_failure(error: BaseException, where: str = "") -> StartupError:
 
 def store_failure(error: BaseException, settings: Settings) -> StartupError | None:
     """What is to be said of an error of either; None of any other."""
-    if isinstance(error, RedisError):
+    if isinstance(error, redis_errors.RedisError):
         return redis_failure(error, settings)
     if isinstance(error, SQLAlchemyError):
         return database_failure(error)

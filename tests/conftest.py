@@ -12,11 +12,9 @@ from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis.strategies import text
-from redis.asyncio import Redis
 
 from chaos.installation.forked import forking
 from core.database import Database
-from core.redis import MultiplexedRedis
 from core.settings import Settings
 from engine.models.provision import provision
 from tests.support import (
@@ -39,6 +37,7 @@ from tests.support.home import lend_model, settings_in, short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
 from tests.support.platform import Platform, running_platform
 from tests.support.processes import finished, parley
+from tests.support.redis import Redis
 from tests.support.shared import shared_postgres, shared_sqlite, worker_name
 from tests.support.valkey import running_valkey
 
@@ -156,7 +155,7 @@ def redis_url(valkey_url: str, pytestconfig: pytest.Config) -> Generator[str]:
 @pytest.fixture
 async def redis(redis_url: str) -> AsyncGenerator[Redis]:
     """A client of a real, empty Valkey."""
-    client = MultiplexedRedis.from_url(redis_url)
+    client = Redis.from_url(redis_url)
     yield client
     await client.aclose()
 

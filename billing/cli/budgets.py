@@ -7,7 +7,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
-from redis.exceptions import RedisError
 
 from billing.cli.arguments import instant_of, nano_of, scope_id_of
 from billing.cli.run_command import (
@@ -28,6 +27,7 @@ from billing.quota.client import Quota
 from billing.quota.types import MoneySum
 from billing.tables.limits import Budget
 from billing.wallets.budgets import EACH_MAX, BudgetStanding, budget_standings, check_budgets
+from core import redis_errors
 from core.actor import current_author
 from core.clock import now_ms
 from core.database import Database
@@ -243,7 +243,7 @@ async def _held(redis: Client, tenant_id: str) -> Sequence[MoneySum] | None:
     """What Redis counts; None where it does not answer."""
     try:
         return await Quota(redis, Settings()).budget_sums(tenant_id)
-    except (RedisError, OSError):
+    except (redis_errors.RedisError, OSError):
         return None
 
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import click
-from redis.exceptions import RedisError
 
 from billing.cli.months import month_name, month_window
 from billing.cli.run_command import (
@@ -23,6 +22,7 @@ from billing.prices.calendars import calendar_of
 from billing.quota.under_way import under_way
 from billing.tables.prices import PeriodClose
 from billing.wallets.owed import owed_by
+from core import redis_errors
 from core.clock import now_ms
 from core.database import Database
 from core.pools import announced_pools
@@ -78,7 +78,7 @@ async def _pools(redis: Client) -> set[str]:
     settings = Settings()
     try:
         return {settings.pool, *await announced_pools(redis, settings)}
-    except (RedisError, OSError):
+    except (redis_errors.RedisError, OSError):
         return set()
 
 

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
-from redis.exceptions import RedisError
 
 from billing.tables.tenants import Tenant
 from billing.tenants import tenancy
 from billing.tenants.users import known_users
+from core import redis_errors
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
 from core.redis import Client, connect
@@ -67,7 +67,7 @@ def run_on_database(
         return asyncio.run(with_database())
     except Refused as refused:
         raise StartupError(refused.refusal.message) from refused
-    except RedisError as error:
+    except redis_errors.RedisError as error:
         why = redis_failure(error, settings)
         raise StartupError(f"what is in the database may be changed already, but {why}") from error
 

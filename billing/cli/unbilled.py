@@ -63,17 +63,16 @@ def unbilled_command(pool: str | None, as_json: bool) -> None:
 
 async def waiting(redis: Client, pool: str, now: int) -> list[UsageEvent]:
     """Events that no biller has acknowledged for a minute, oldest first; WAITING_MAX at most."""
-    client: Any = redis
     key = ended_stream(pool)
-    if not await client.exists(key):
+    if not await redis.exists(key):
         return []
-    groups = {group["name"].decode(): group for group in await client.xinfo_groups(key)}
+    groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}
     group = groups.get(ENDED_GROUP_BILLER)
-    pending = int(group["pending"]) if group else 0
     start = f"({group['last-delivered-id'].decode()}" if group else "-"
-    if pending:
-        start = (await client.xpending(key, ENDED_GROUP_BILLER))["min"].decode()
-    entries = await client.xrange(key, min=start, max=str(now - WAITED_MS), count=WAITING_MAX)
+    if group and group["pending"]:
+        oldest = (await redis.xpending(key, ENDED_GROUP_BILLER))["min"]
+        start = start if oldest is None else oldest.decode()  # None: acknowledged meanwhile
+    entries = await redis.xrange(key, min=start, max=str(now - WAITED_MS), count=WAITING_MAX)
     events = [decode_event(fields.get(ENDED_FIELD.encode(), b"")) for _, fields in entries]
     return [event for event in events if event is not None]
 

@@ -24,10 +24,9 @@ INTERVALS_AT_ONCE = 500
 
 async def take(db: Database, redis: Client, pool: str) -> int:
     """Store a pool's intervals; how many there were."""
-    client: Any = redis  # redis-py types its replies as unions of its sync and async forms
     cursor, taken = 0, 0
     while True:
-        cursor, entries = await client.hscan(ready_key(pool), cursor, count=INTERVALS_AT_ONCE)
+        cursor, entries = await redis.hscan(ready_key(pool), cursor, count=INTERVALS_AT_ONCE)
         found = _readable(pool, list(entries.items()))
         await store(db, [interval for interval, _, _ in found])
         if found:

@@ -96,14 +96,13 @@ class NoisyWatch:
 
     async def _leads(self) -> bool:
         """Whether this watch decides: the first one, for as long as it goes on."""
-        redis: Any = self._redis
         key = f"{self._settings.installation}:noisy"
         kept_ms = round(3_000 * self._settings.noisy_check_seconds)
-        if await redis.set(key, self._name, nx=True, px=kept_ms):
+        if await self._redis.set(key, self._name, nx=True, px=kept_ms):
             return True
-        if await redis.get(key) != self._name.encode():
+        if await self._redis.get(key) != self._name.encode():
             return False
-        await redis.pexpire(key, kept_ms)
+        await self._redis.pexpire(key, kept_ms)
         return True
 
     async def _read(self, until: int) -> None:

@@ -46,7 +46,8 @@ from core.failed_rounds import AWAY, logged_failures
 from core.failpoints import Failpoint, reached
 from core.metrics import BILLER_PLACE, serving_metrics
 from core.pools import known_pools
-from core.redis import Client, is_refusing_everybody
+from core.redis import Client
+from core.redis_errors import is_refusing_everybody
 from core.settings import Settings
 from core.stores import open_stores
 from core.tasks import EndingTaskGroup

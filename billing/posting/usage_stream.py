@@ -30,7 +30,7 @@ class EndedStream:
     """A consumer of the group `biller` on one pool's stream."""
 
     def __init__(self, redis: Client, pool: str, consumer: str, claim_idle_ms: int = CLAIM_IDLE_MS) -> None:
-        self._redis: Any = redis  # redis-py types its replies as unions of its sync and async forms
+        self._redis = redis
         self.pool = pool
         self._key = ended_stream(pool)
         self._consumer = consumer
@@ -92,7 +92,7 @@ class EndedStream:
 
         The last delivered id was read first: what is delivered in between lies above it, and stays."""
         pending = await self._redis.xpending(self._key, group)
-        if pending["pending"]:
+        if pending["min"] is not None:
             return _parsed(pending["min"])
         milliseconds, sequence = _parsed(last_delivered)
         return milliseconds, sequence + 1

@@ -190,8 +190,7 @@ class Quota:
         """Now and then, so that the sweep knows the tenant even after Redis lost its memory."""
         now = time.monotonic()
         if now - self._said_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
-            client: Any = self.redis
-            await client.zadd(OPEN_TENANTS, {tenant: now_ms()})
+            await self.redis.zadd(OPEN_TENANTS, {tenant: now_ms()})
             self._said_open[tenant] = now
 
     async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> AllowanceExtension:
@@ -283,8 +282,7 @@ class Quota:
         return self._believed(tenant, id, record) if record.get(b"state") != b"released" else None
 
     async def _record(self, tenant: str, id: str) -> Record:
-        client: Any = self.redis
-        return await client.hgetall(rq_key(tenant, id))
+        return await self.redis.hgetall(rq_key(tenant, id))
 
     def _believed(self, tenant: str, id: str, record: Record) -> DirectoryEntry | None:
         """What a record says, None where it is none of ours: that is as good as unknown."""
@@ -332,26 +330,23 @@ class Quota:
 
     async def posted(self, tenant: str) -> PostedSums | None:
         """What the tenant's settled requests came to; None: Redis has seen none since it was empty."""
-        client: Any = self.redis
         names = ("cost_nano", "input", "output", "requests")
-        found: list[bytes | None] = await client.hmget(posted_key(tenant), *names)
+        found: list[bytes | None] = await self.redis.hmget(posted_key(tenant), *names)
         return PostedSums(*(int(value or 0) for value in found)) if found[-1] is not None else None
 
     async def open_tenants(self) -> set[str]:
         """The tenants that may have open requests: those that had one admitted in the last day or so."""
-        client: Any = self.redis
-        await client.zremrangebyscore(OPEN_TENANTS, "-inf", now_ms() - OPEN_TENANTS_MS)
-        return {member.decode() for member in await client.zrange(OPEN_TENANTS, 0, -1)}
+        await self.redis.zremrangebyscore(OPEN_TENANTS, "-inf", now_ms() - OPEN_TENANTS_MS)
+        return {member.decode() for member in await self.redis.zrange(OPEN_TENANTS, 0, -1)}
 
     async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
         """The tenant's open requests, or those that were admitted before a time; oldest first, some thousands
         at most."""
-        client: Any = self.redis
         most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
-        ids = await client.zrange(
+        ids = await self.redis.zrange(
             open_requests_key(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX
         )
-        pipeline = client.pipeline(transaction=False)
+        pipeline = self.redis.pipeline(transaction=False)
         for id in ids:
             pipeline.hmget(rq_key(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")
         found = await pipeline.execute() if ids else []
@@ -366,8 +361,7 @@ class Quota:
 
     async def open_requests(self, tenant: str) -> int:
         """How many requests of the tenant are admitted and not settled."""
-        client: Any = self.redis
-        return int(await client.zcard(open_key(tenant)))
+        return int(await self.redis.zcard(open_key(tenant)))
 
 
 def _settlement(

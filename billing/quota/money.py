@@ -4,7 +4,6 @@ corrections; limits that were edited reach the answers that run."""
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from billing.limits import MoneyLimit, Scope
 from billing.periods import PeriodWindow
@@ -60,11 +59,10 @@ class MoneyCounts:
 
     async def forget_user(self, tenant: str, user: str) -> None:
         """Delete a user's counts."""
-        client: Any = self._redis
-        for name in await client.zrange(f"{{t:{tenant}}}moneys", 0, -1):
+        for name in await self._redis.zrange(f"{{t:{tenant}}}moneys", 0, -1):
             if split_limit_key(name.decode())[1:3] == [Scope.USER, user]:
-                await client.delete(f"{{t:{tenant}}}{name.decode()}")
-                await client.zrem(f"{{t:{tenant}}}moneys", name)
+                await self._redis.delete(f"{{t:{tenant}}}{name.decode()}")
+                await self._redis.zrem(f"{{t:{tenant}}}moneys", name)
 
     async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:
         """Again while lines are booked between the look at the books and the writing."""
@@ -86,9 +84,8 @@ class MoneyCounts:
 
     async def sums(self, tenant: str) -> list[MoneySum]:
         """All that is counted of a tenant."""
-        client: Any = self._redis
         limits = await self.counted(tenant)
-        pipeline = client.pipeline(transaction=False)
+        pipeline = self._redis.pipeline(transaction=False)
         for limit in limits:
             pipeline.hmget(f"{{t:{tenant}}}{limit.key}", "seed", *_FIELDS)
         found = await pipeline.execute() if limits else []
@@ -96,8 +93,7 @@ class MoneyCounts:
 
     async def counted(self, tenant: str) -> list[MoneyLimit]:
         """What is counted of a tenant, without its limits."""
-        client: Any = self._redis
-        found = await client.zrange(f"{{t:{tenant}}}moneys", 0, COUNTS_MAX - 1, withscores=True)
+        found = await self._redis.zrange(f"{{t:{tenant}}}moneys", 0, COUNTS_MAX - 1, withscores=True)
         return [_named(key.decode(), int(end)) for key, end in found]
 
 

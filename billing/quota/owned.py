@@ -1,7 +1,6 @@
 """Whose open requests there are: a tenant's, and in it a project's, a key's or a user's."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from billing.quota.redis_keys import open_requests_key, rq_key
 from core.redis import Client
@@ -27,12 +26,11 @@ class OwnerFilter:
 
 async def open_of(redis: Client, whose: OwnerFilter) -> list[tuple[str, str]]:
     """The id and pool of each request that is admitted and not settled, oldest first."""
-    client: Any = redis
-    ids = [id.decode() for id in await client.zrange(open_requests_key(whose.tenant), 0, -1)]
+    ids = [id.decode() for id in await redis.zrange(open_requests_key(whose.tenant), 0, -1)]
     found: list[tuple[str, str]] = []
     for first in range(0, len(ids), AT_ONCE):
         part = ids[first : first + AT_ONCE]
-        pipeline = client.pipeline(transaction=False)
+        pipeline = redis.pipeline(transaction=False)
         for id in part:
             pipeline.hmget(rq_key(whose.tenant, id), "state", "pool", "project", "by", "key", "user")
         for id, (state, pool, project, by, key, user) in zip(part, await pipeline.execute(), strict=True):

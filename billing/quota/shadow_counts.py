@@ -1,7 +1,6 @@
 """How often limits in shadow mode would have refused, by scope and what they count."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from core.errors import Refusal
 from core.redis import Client
@@ -9,8 +8,7 @@ from core.redis import Client
 
 async def count_shadowed(redis: Client, tenant: str, refusals: Sequence[Refusal]) -> None:
     """One more of each of these."""
-    client: Any = redis
-    pipeline = client.pipeline(transaction=False)
+    pipeline = redis.pipeline(transaction=False)
     for refused in refusals:
         pipeline.hincrby(_key(tenant), f"{refused.scope}:{refused.dimension}", 1)
     await pipeline.execute()
@@ -18,8 +16,7 @@ async def count_shadowed(redis: Client, tenant: str, refusals: Sequence[Refusal]
 
 async def shadow_refusals(redis: Client, tenant: str) -> dict[tuple[str, str], int]:
     """How many so far, by scope and dimension (a policy's, or a budget's period)."""
-    client: Any = redis
-    found: Mapping[bytes, bytes] = await client.hgetall(_key(tenant))
+    found: Mapping[bytes, bytes] = await redis.hgetall(_key(tenant))
     counted: dict[tuple[str, str], int] = {}
     for name, count in found.items():
         scope, _, dimension = name.decode().partition(":")

@@ -8,7 +8,7 @@ once at least, and who looks into the books afterwards misses none.
 import hashlib
 from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from redis.exceptions import RedisError, ResponseError
 
@@ -66,18 +66,16 @@ async def under_way(redis: Client, pools: Iterable[str], tenant_id: str, before_
 
 async def _open(redis: Client, tenant_id: str, before_ms: int) -> list[str]:
     """The pool of each request that was admitted before a time and is not settled."""
-    client: Any = redis
-    early = await client.zrangebyscore(open_requests_key(tenant_id), "-inf", f"({before_ms}")
+    early = await redis.zrangebyscore(open_requests_key(tenant_id), "-inf", f"({before_ms}")
     ids = {id.decode() for id in early}
     return [pool for id, pool in await open_of(redis, OwnerFilter(tenant_id)) if id in ids]
 
 
 async def _unacknowledged(redis: Client, pool: str) -> AsyncGenerator[bytes]:
     """The events behind the oldest that the biller may still need; some of them it has acknowledged."""
-    client: Any = redis
     key = ended_stream(pool)
     try:
-        groups = {group["name"].decode(): group for group in await client.xinfo_groups(key)}
+        groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}
     except ResponseError as error:
         if "no such key" in str(error).lower():
             return  # nothing ended there
@@ -85,8 +83,9 @@ async def _unacknowledged(redis: Client, pool: str) -> AsyncGenerator[bytes]:
     group = groups.get(ENDED_GROUP_BILLER)
     after = f"({group['last-delivered-id'].decode()}" if group else "-"
     if group and group["pending"]:
-        after = (await client.xpending(key, ENDED_GROUP_BILLER))["min"].decode()
-    while page := await client.xrange(key, min=after, count=ENTRIES_AT_ONCE):
+        oldest = (await redis.xpending(key, ENDED_GROUP_BILLER))["min"]
+        after = after if oldest is None else oldest.decode()  # None: acknowledged meanwhile
+    while page := await redis.xrange(key, min=after, count=ENTRIES_AT_ONCE):
         for _, fields in page:
             yield fields.get(ENDED_FIELD.encode(), b"")
         after = f"({page[-1][0].decode()}"

@@ -13,8 +13,7 @@ MONEY_FIELDS = ("seed", "posted", "unbooked", "held")
 
 async def use_of(redis: Client, tag: str, limits: RequestLimits, now_ms: int) -> list[LimitUse]:
     """In the order of the limits: rates and concurrency, then money."""
-    client: Any = redis
-    pipeline = client.pipeline(transaction=False)
+    pipeline = redis.pipeline(transaction=False)
     for unit in limits.units:
         if unit.dimension is Dimension.CONCURRENCY:
             pipeline.zcount(tag + unit.key, f"({now_ms}", "+inf")

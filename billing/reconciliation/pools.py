@@ -28,11 +28,10 @@ FIELDS_MAX = 1 << 12  # of a pool: writers, by some hours; who writes more flood
 
 async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int) -> int:
     """Bring what workers say into SQL, and forget in Redis what is old and stored; how many rows."""
-    client: Any = redis
     key = engine_hours(pool)
-    if await client.hlen(key) > FIELDS_MAX:
+    if await redis.hlen(key) > FIELDS_MAX:
         raise ValueError("more workers than a pool has")
-    fields: dict[bytes, bytes] = await client.hgetall(key)
+    fields: dict[bytes, bytes] = await redis.hgetall(key)
     found = [read("hour", lambda field: _row(pool, *field, now_ms), field) for field in fields.items()]
     rows = [row for row in found if not isinstance(row, Unreadable)]
     if rows:
@@ -41,7 +40,7 @@ async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int
             await upsert(session, ordered, EngineHour)
     old = [f"{row['worker']}:{row['hour_ms']}" for row in rows if row["hour_ms"] < now_ms - KEPT_MS]
     if old:
-        await client.hdel(key, *old)
+        await redis.hdel(key, *old)
     return len(rows)
 
 

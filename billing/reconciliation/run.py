@@ -8,7 +8,6 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import replace
-from typing import Any
 
 from redis.exceptions import RedisError, WatchError
 from sqlalchemy import delete
@@ -103,8 +102,7 @@ class Reconciliation:
 
         Raises Refused while anything of it is under way: what is not in the books yet would be lost."""
         refused = bad_request("usage is on its way into the books: try again in a moment")
-        client: Any = self._redis
-        async with client.pipeline(transaction=True) as pipeline:
+        async with self._redis.pipeline(transaction=True) as pipeline:
             await pipeline.watch(posted_key(tenant_id))
             before = await self._streams()
             if before.unread:  # before all of the books are read for nothing
@@ -274,8 +272,7 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
     name = secrets.token_hex(8)
     while not stop.is_set():
         try:
-            client: Any = redis
-            if await client.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
+            if await redis.set(f"{settings.installation}:reconciling", name, nx=True, px=LEASE_MS):
                 compared = await reconciliation.run()
                 report(compared)
                 await alarm_unbilled(db, await reconciliation.pools(), settings.unbilled_share_max, now_ms())

@@ -67,20 +67,19 @@ async def look_at_streams(redis: Client, pools: Iterable[str]) -> EndedStreams:
 
 async def _look(redis: Client, key: str) -> tuple[str, int, int]:
     """The stream's last id, its unread entries (1 or more where nobody counted them), the oldest's ms."""
-    client: Any = redis
     try:
-        info = await client.xinfo_stream(key)
+        info = await redis.xinfo_stream(key)
     except ResponseError:
         return "", 0, 0  # there is no such stream: nothing ended there
     last_id = info["last-generated-id"].decode()
-    groups = {group["name"].decode(): group for group in await client.xinfo_groups(key)}
+    groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}
     group = groups.get(ENDED_GROUP_BILLER)
     delivered = group["last-delivered-id"].decode() if group else "0-0"
     pending = int(group["pending"]) if group else 0
     if pending:
-        oldest = (await client.xpending(key, ENDED_GROUP_BILLER))["min"]
+        oldest = (await redis.xpending(key, ENDED_GROUP_BILLER))["min"]
     else:
-        behind = await client.xrange(key, min=f"({delivered}", count=1)
+        behind = await redis.xrange(key, min=f"({delivered}", count=1)
         if not behind:
             return last_id, 0, 0
         oldest = behind[0][0]
@@ -92,8 +91,7 @@ async def _look(redis: Client, key: str) -> tuple[str, int, int]:
 async def slot_sums(redis: Client, tenant_id: str) -> dict[str, int]:
     """What the tenant's keys have counted: cost_nano, input, output, requests. What is no number is not
     there."""
-    client: Any = redis
-    fields = await client.hgetall(posted_key(tenant_id))
+    fields = await redis.hgetall(posted_key(tenant_id))
     found = [read("sum", lambda field: (field[0].decode(), int(field[1])), field) for field in fields.items()]
     return dict(each for each in found if not isinstance(each, Unreadable) and abs(each[1]) <= SUM_MAX)
 
@@ -152,16 +150,15 @@ async def compare_holds(
     """R8: open admissions whose lease is over, that never reached a queue, or that were billed already.
 
     One that closes meanwhile is none: what looks stuck is looked at twice."""
-    client: Any = redis
     key = f"{{t:{tenant_id}}}conc"
-    ids = [name.decode() for name in await client.zrange(key, 0, HOLDS_READ_MAX - 1)]
+    ids = [name.decode() for name in await redis.zrange(key, 0, HOLDS_READ_MAX - 1)]
     billed = await _billed(db, tenant_id, ids) if drained else set[str]()
     stuck: list[str] = []
     for id in ids:
         found = await quota.directory(tenant_id, id)
-        in_pool = found is not None and await _in_pool(client, found)
+        in_pool = found is not None and await _in_pool(redis, found)
         suspect = id in billed or is_stuck(found, in_pool, now_ms)
-        if suspect and await client.zscore(key, id) is not None:
+        if suspect and await redis.zscore(key, id) is not None:
             stuck.append(id)
     detail = f"the first: {stuck[0]}" if stuck else ""
     return Comparison(Check.R8, tenant_id, "holds", "holds", 0, len(stuck), detail)

@@ -92,11 +92,10 @@ class UnbilledShare:
 
 async def store_ended_hours(db: Database, redis: Client, pool: str, now_ms: int) -> int:
     """Bring what writers of ends say into SQL, and forget in Redis what is old and stored; how many rows."""
-    client: Any = redis
     key = ended_hours(pool)
-    if await client.hlen(key) > FIELDS_MAX:
+    if await redis.hlen(key) > FIELDS_MAX:
         raise ValueError("more writers than a pool has")
-    fields: dict[bytes, bytes] = await client.hgetall(key)
+    fields: dict[bytes, bytes] = await redis.hgetall(key)
     found = {
         field: read("hour", lambda each: _row(pool, *each, now_ms), (field, fields[field]))
         for field in fields
@@ -112,7 +111,7 @@ async def store_ended_hours(db: Database, redis: Client, pool: str, now_ms: int)
         if isinstance(row, Unreadable) or row["hour_ms"] < now_ms - KEPT_MS
     ]
     if done:
-        await client.hdel(key, *done)
+        await redis.hdel(key, *done)
     return len(rows)
 
 

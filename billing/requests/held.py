@@ -1,7 +1,6 @@
 """What the tenant's keys in Redis keep of one request: what it holds while it runs, and of which limits."""
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -50,11 +49,10 @@ class HeldRequest(msgspec.Struct, frozen=True):
 
 async def tenants_holding(redis: Client, tenants: Sequence[str], request_id: str) -> list[str]:
     """Those of the tenants whose slot knows a request of this id. For operators."""
-    client: Any = redis
     found = list[str]()
     for at in range(0, len(tenants), TENANTS_AT_ONCE):
         some = tenants[at : at + TENANTS_AT_ONCE]
-        pipeline = client.pipeline(transaction=False)
+        pipeline = redis.pipeline(transaction=False)
         for tenant in some:
             pipeline.hexists(rq_key(tenant, request_id), "state")
         found += [tenant for tenant, known in zip(some, await pipeline.execute(), strict=True) if known]
@@ -63,8 +61,7 @@ async def tenants_holding(redis: Client, tenants: Sequence[str], request_id: str
 
 async def held_of(redis: Client, tenant_id: str, request_id: str) -> HeldRequest | Unreadable | None:
     """None where Redis knows nothing of it: it was never admitted, or ended some time ago."""
-    client: Any = redis
-    record: dict[bytes, bytes] = await client.hgetall(rq_key(tenant_id, request_id))
+    record: dict[bytes, bytes] = await redis.hgetall(rq_key(tenant_id, request_id))
     return read("a directory record", _held, record) if record else None
 
 

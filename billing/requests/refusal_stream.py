@@ -78,7 +78,7 @@ class RefusalTally:
     """What one process refused and has not told yet, in twice ROWS_MAX rows at most."""
 
     def __init__(self, redis: Client, installation: str) -> None:
-        self._redis: Any = redis
+        self._redis = redis
         self._key = stream_key(installation)
         self._counts: Counts = {}
 
@@ -115,22 +115,20 @@ class RefusalTally:
 async def entries_after(redis: Client, installation: str, last: tuple[int, int]) -> list[tuple[Any, bytes]]:
     """Entries behind one, (id, what it says) in order, some at most. A stream that never came so far is a new
     one: Redis was empty."""
-    client: Any = redis
     key = stream_key(installation)
     try:
-        newest = parsed((await client.xinfo_stream(key))["last-generated-id"])
+        newest = parsed((await redis.xinfo_stream(key))["last-generated-id"])
     except ResponseError:  # there is none
         return []
     after = f"({last[0]}-{last[1]}" if newest >= last else "-"
-    found = await client.xrange(key, min=after, count=ENTRIES_AT_ONCE)
+    found = await redis.xrange(key, min=after, count=ENTRIES_AT_ONCE)
     return [(parsed(id), fields.get(FIELD, b"")) for id, fields in found]
 
 
 async def forget(redis: Client, installation: str, last: tuple[int, int]) -> None:
     """Drop the entries up to one, which are counted."""
-    client: Any = redis
     minid = f"{last[0]}-{last[1] + 1}"
-    await client.xtrim(stream_key(installation), minid=minid, approximate=False)
+    await redis.xtrim(stream_key(installation), minid=minid, approximate=False)
 
 
 def parsed(id: Any) -> tuple[int, int]:

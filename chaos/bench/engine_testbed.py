@@ -121,15 +121,13 @@ class BenchInstallation:
 
     async def ended(self, tenant: str) -> list[UsageEvent]:
         """Usage events of this tenant that the stream still holds, in order."""
-        client: Any = self.redis
-        rows = await client.xrange(f"{{p:{self.queue.pool}}}ended")
+        rows = await self.redis.xrange(f"{{p:{self.queue.pool}}}ended")
         events = [usage.decode(fields[b"e"]) for _, fields in rows]
         return [event for event in events if event.tenant == self.tenants[tenant]]
 
     async def _waiting(self) -> int:
-        client: Any = self.redis
         classes = ("interactive", "standard", "bulk")
-        return sum([await client.zcard(f"{{p:{self.queue.pool}}}age:{name}") for name in classes])
+        return sum([await self.redis.zcard(f"{{p:{self.queue.pool}}}age:{name}") for name in classes])
 
 
 async def model_folder() -> Path:

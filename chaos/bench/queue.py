@@ -180,7 +180,7 @@ async def _measure(tenants: int, requests: int, calls: int) -> list[Figure]:
         found += await _idle(WaitingPool(redis[0], redis[1]), min(calls, WAKES_MAX))
         for count, waiting in ((min(tenants, 10), 1_000), (tenants, requests)):
             line = WaitingPool(redis[0], redis[1])
-            await redis[0].flushall()
+            await redis[0].execute_command("FLUSHALL")
             began = time.monotonic()
             await line.fill(count, waiting)
             await line.settle()

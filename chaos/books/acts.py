@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
-from typing import Any
 
 import msgspec
 from redis.exceptions import RedisError
@@ -189,8 +188,7 @@ class Acts:
         counts = {INPUT: event.input_uncached, CACHED: event.input_cached, OUTPUT: output}
         nano = cost({**counts, REQUEST: 1}, prices)
         forged = msgspec.structs.replace(event, output_text=output, cost_nano=nano)
-        client: Any = self.stage.cluster.redis
-        await client.xadd(ended_stream(event.pool), {ENDED_FIELD: encode(forged)})
+        await self.stage.cluster.redis.xadd(ended_stream(event.pool), {ENDED_FIELD: encode(forged)})
         held = await self._held(told.id)
         verb = self.chosen.choice(("accept", "accept", "dismiss"))
         done = await self.stage.clerk.parley("quarantine", verb, held, "--reason", "looked at it")

@@ -141,18 +141,16 @@ class Installation:
     async def events_added(self) -> int:
         """How many usage events the pool has published since Redis was last emptied, those included that were
         trimmed."""
-        client: Any = self.redis
         stream = ended_stream(self.site.settings.pool)
-        if not await client.exists(stream):
+        if not await self.redis.exists(stream):
             return 0
-        return int((await client.xinfo_stream(stream))["entries-added"])
+        return int((await self.redis.xinfo_stream(stream))["entries-added"])
 
     async def settled(self) -> dict[str, TenantSums]:
         """What each tenant's slot has counted."""
-        client: Any = self.redis
         found: dict[str, TenantSums] = {}
         for tenant in self.tenants:
-            fields = await client.hgetall(f"{{t:{tenant.id}}}posted")
+            fields = await self.redis.hgetall(f"{{t:{tenant.id}}}posted")
             sums = {name.decode(): int(value) for name, value in fields.items()}
             found[tenant.id] = TenantSums(
                 *(sums.get(n, 0) for n in ("requests", "input", "output", "cost_nano"))
@@ -161,15 +159,14 @@ class Installation:
 
     async def leftovers(self) -> list[str]:
         """Everything in Redis that says that something still runs or waits (INV-4)."""
-        client: Any = self.redis
         found: list[str] = []
         prefix = f"{{p:{self.site.settings.pool}}}"
-        async for raw in client.scan_iter(match=f"{prefix}*", count=1000):
+        async for raw in self.redis.scan_iter(match=f"{prefix}*", count=1000):
             key = raw.decode()
             word = key.removeprefix(prefix).partition(":")[0]
             if word in EMPTY_AT_REST or word in EMPTY_AT_REST_TOO:
                 found.append(key)
-            elif word == "req" and await client.hget(key, "status") != b"ended":
+            elif word == "req" and await self.redis.hget(key, "status") != b"ended":
                 found.append(f"{key} is not ended")
         quota = Quota(self.redis, self.site.settings)
         held = [(tenant.id, await quota.open_requests(tenant.id)) for tenant in self.tenants]

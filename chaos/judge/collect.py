@@ -77,11 +77,10 @@ async def _compared(cluster: Installation, lossless: bool) -> list[Comparison]:
 
 
 async def _read_along(cluster: Installation, seen: list[UsageEvent]) -> None:
-    client: Any = cluster.redis
     stream, after = ended_stream(cluster.site.settings.pool), "0"
     while True:
         try:
-            reply = await client.xread({stream: after}, count=READ_COUNT, block=BLOCK_MS)
+            reply = await cluster.redis.xread({stream: after}, count=READ_COUNT, block=BLOCK_MS)
         except (RedisError, OSError):
             await asyncio.sleep(POLL_SECONDS)
             continue

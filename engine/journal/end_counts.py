@@ -1,7 +1,6 @@
 """What one process ended, by the hour, told to the biller: by it lost ends show. Pure, but for `publish`."""
 
 from collections import OrderedDict
-from typing import Any
 
 import msgspec
 
@@ -46,7 +45,6 @@ class EndCounts:
 
 async def publish(redis: Client, pool: str, writer: str, counted: EndCounts) -> None:
     """Tell the biller; the same again changes nothing."""
-    client: Any = redis
     fields = {f"{writer}:{hour}": msgspec.msgpack.encode(each) for hour, each in counted.hours.items()}
     if fields:
-        await client.hset(ended_hours(pool), mapping=fields)
+        await redis.hset(ended_hours(pool), mapping=fields)

@@ -80,7 +80,7 @@ class Migrator:
         self, redis: Client, settings: Settings, keyring: Keyring, clock: Callable[[], int] | None = None
     ) -> None:
         self._client = redis
-        self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
+        self._redis = redis
         self._settings = settings
         self._clock = clock
         self._orders = MigrationOrders(keyring, settings.installation)

@@ -94,7 +94,7 @@ class PoolNodes:
 
     def __init__(self, queue: PoolQueue) -> None:
         self._queue = queue
-        self._redis: Any = queue.redis  # redis-py types replies as unions of its sync and async forms
+        self._redis = queue.redis
         self._pool = queue.pool
 
     async def report(self, report: NodeReport) -> None:

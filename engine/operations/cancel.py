@@ -7,7 +7,8 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from billing.api import OwnerFilter, Quota, open_of
 from core.pools import HOPS_MAX
-from core.redis import Client, is_refusing_everybody
+from core.redis import Client
+from core.redis_errors import is_refusing_everybody
 from core.settings import Settings
 from core.unreadable import ERRORS
 from engine.lifecycle.finish import end_unclaimed

@@ -5,7 +5,6 @@ Every read is bounded: by the page, by `limit`, or by what a pool's workers can 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -139,7 +138,7 @@ class Inspection:
 
     def __init__(self, queue: PoolQueue) -> None:
         self._queue = queue
-        self._redis: Any = queue.redis  # redis-py types replies as unions of its sync and async forms
+        self._redis = queue.redis
         self._pool = queue.pool
         self.fleet = PoolNodes(queue)
 

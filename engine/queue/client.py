@@ -66,7 +66,7 @@ class PoolQueue:
         ended: Callable[[JournaledEnd], None] | None = None,
     ) -> None:
         self.redis = redis
-        self._redis: Any = redis  # redis-py types replies as unions of its sync and async forms
+        self._redis = redis
         self.pool = pool
         self.settings = settings
         self._clock = clock

@@ -2,10 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
-from redis.asyncio import RedisCluster
 from redis.exceptions import RedisError
 
 from core.redis import Client
@@ -33,11 +31,9 @@ class ShardChannel:
     """
 
     def __init__(self, redis: Client, name: str) -> None:
-        client: Any = redis  # redis-py types replies as unions of its sync and async forms
         self.name = name
-        self._pubsub: Any = client.pubsub()
-        cluster = isinstance(redis, RedisCluster)
-        self._get: Any = self._pubsub.get_sharded_message if cluster else self._pubsub.get_message
+        self._pubsub = redis.pubsub()
+        self._get = self._pubsub.get_sharded_message if redis.is_cluster else self._pubsub.get_message
 
     async def open(self) -> None:
         """Subscribe. Whatever is published after this returns arrives, while the connection holds. Where it

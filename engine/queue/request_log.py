@@ -21,7 +21,7 @@ class LogReader:
     """Reads the logs of one pool."""
 
     def __init__(self, redis: Client, pool: str) -> None:
-        self._redis: Any = redis
+        self._redis = redis
         self._pool = pool
 
     async def read(

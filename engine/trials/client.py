@@ -5,7 +5,6 @@ import asyncio
 import hashlib
 import time
 from collections import Counter, OrderedDict
-from typing import Any
 
 from core.errors import Refusal
 from core.redis import Client
@@ -26,7 +25,7 @@ class ShapeTrials:
     """One gateway's knowledge of shapes, by model."""
 
     def __init__(self, redis: Client) -> None:
-        self._redis: Any = redis
+        self._redis = redis
         self._kept: OrderedDict[str, str] = OrderedDict()
         self._asking: Counter[str] = Counter()
 

@@ -48,7 +48,7 @@ class TrialDesk:
     def __init__(self, settings: Settings, redis: Client, record: ModelRecord | None = None) -> None:
         self._settings = settings
         self._record = record
-        self._redis: Any = redis
+        self._redis = redis
         self._lanes = TrialQueue()
         self._tasks = set[asyncio.Task[None]]()
         self._at_once = max(AT_ONCE_MIN, min(AT_ONCE_MAX, (os.cpu_count() or 1) // 2))

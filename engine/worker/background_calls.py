@@ -10,7 +10,7 @@ from redis.exceptions import RedisError, ResponseError
 from billing.api import Quota, UsageEvent
 from core.error_facts import error_summary
 from core.failpoints import Failpoint, reached
-from core.redis import is_refusing_everybody
+from core.redis_errors import is_refusing_everybody
 from core.tasks import KeptTasks, cancel_tasks
 from core.telemetry import RepeatedWarning, logger
 from engine import instruments

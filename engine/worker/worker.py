@@ -19,7 +19,8 @@ from billing.api import Quota
 from core.clock import ServerClock
 from core.error_facts import error_facts, error_summary
 from core.failpoints import Failpoint, reached
-from core.redis import Client, is_refusing_everybody
+from core.redis import Client
+from core.redis_errors import is_refusing_everybody
 from core.settings import Settings
 from core.tasks import cancel_tasks
 from core.telemetry import RepeatedWarning, logger

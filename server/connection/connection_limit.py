@@ -9,7 +9,6 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from billing.api import Principal
 from core.errors import Refusal
@@ -49,9 +48,8 @@ class ConnectionLimit:
 
     async def leave(self, connection: str) -> None:
         """Give a place back, if it has one."""
-        redis: Any = self._redis
         for name in self._taken.pop(connection, []):
-            await redis.zrem(name, connection)
+            await self._redis.zrem(name, connection)
 
     async def keep(self) -> None:
         """Renew all leases; due every third of their time."""

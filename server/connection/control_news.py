@@ -6,7 +6,6 @@ They can be lost: whatever they tell is looked up now and then, too.
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -44,8 +43,7 @@ _news = msgspec.json.Decoder(ControlNews)
 async def tell_superseded(redis: Client, tenant: str, connection: str) -> None:
     """Tell the other gateways that this connection's session went on with another one."""
     news = ControlNews(kind=SUPERSEDED, tenant=tenant, key=connection)
-    client: Any = redis
-    await client.publish(CONTROL_CHANNEL, msgspec.json.encode(news))
+    await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(news))
 
 
 @dataclass(frozen=True)
@@ -88,8 +86,7 @@ class ControlNewsListener:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _listen(self) -> None:
-        redis: Any = self._redis
-        pubsub = redis.pubsub()
+        pubsub = self._redis.pubsub()
         try:
             await pubsub.subscribe(CONTROL_CHANNEL)
             while True:

@@ -5,7 +5,6 @@ A record outlives its connection by 15 minutes. The newest connection of a sessi
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -48,7 +47,7 @@ class SessionStore:
     """Makes, resumes and ends sessions. `gateway`: this process's name."""
 
     def __init__(self, redis: Client, settings: Settings, gateway: str) -> None:
-        self._redis: Any = redis
+        self._redis = redis
         self._keyring = settings.keyring
         self._keep_ms = settings.resume_seconds * 1000
         self._gateway = gateway
@@ -83,7 +82,7 @@ class SessionStore:
     async def keep(self, record: SessionRecord) -> bool:
         """The connection lives: so does the record. False: another connection has the session now."""
         key = _key(record.tenant, record.session)
-        pipe: Any = self._redis.pipeline(transaction=False)
+        pipe = self._redis.pipeline(transaction=False)
         pipe.hget(key, "connection").pexpire(key, self._keep_ms).pexpire(_ids(key), self._keep_ms)
         holder = (await pipe.execute())[0]
         return holder is None or holder.decode() == record.connection

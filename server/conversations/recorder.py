@@ -17,7 +17,8 @@ from core.clock import now_ms
 from core.error_facts import error_summary
 from core.failed_rounds import AWAY, is_store_down, logged_failures
 from core.pools import HOPS_MAX, ByPool
-from core.redis import Client, is_refusing_everybody
+from core.redis import Client
+from core.redis_errors import is_refusing_everybody
 from core.settings import Settings
 from core.telemetry import logger
 from core.unreadable import Unreadable, read
@@ -68,7 +69,7 @@ class Recorder:
     def __init__(
         self, redis: Client, pool: str, settings: Settings, conversations: ConversationStore, gateway: str
     ) -> None:
-        self._redis: Any = redis
+        self._redis = redis
         self._queue = PoolQueue(redis, pool, settings)
         self._reader = LogReader(redis, pool)
         self._stream = ended_stream(pool)

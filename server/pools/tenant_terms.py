@@ -3,7 +3,6 @@ truth, so several writers agree, and a Redis that lost its data has it back with
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 
 from billing.api import PoolTerms, list_terms
 from core.clock import monotonic
@@ -58,8 +57,7 @@ class TenantTermsSync:
 
     async def apply(self) -> None:
         """Write what is new; everything to a Redis that was started anew, and once a minute."""
-        redis: Any = self._redis
-        run_id = (await redis.info("server"))["run_id"]
+        run_id = (await self._redis.info("server"))["run_id"]
         if run_id != self._run_id or monotonic() >= self._all_due:
             self._written.clear()
             await self._write_reserves()

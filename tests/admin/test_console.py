@@ -9,7 +9,6 @@ from typing import Any
 import httpx
 import pytest
 from click.testing import CliRunner
-from redis.asyncio import Redis
 
 from admin import console, operators
 from admin.console import Console
@@ -35,6 +34,7 @@ from core.ids import uuid7
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.support.home import TEST_SECRET
+from tests.support.redis import Redis
 from tests.support.watch import watch_in_hand
 
 ORIGIN = "http://console.test"

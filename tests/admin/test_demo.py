@@ -5,7 +5,6 @@ import stat
 from pathlib import Path
 
 import pytest
-from redis.asyncio import Redis
 
 from admin.demo import UpFile, demo_key
 from billing.api import create_key, create_project, find_tenant, user_id
@@ -13,6 +12,7 @@ from billing.tenants.keys import list_keys, revoke_key
 from billing.tenants.users import close_user
 from core.database import Database
 from core.errors import StartupError
+from tests.support.redis import Redis
 
 
 def test_the_file_is_replaced_at_once(tmp_path: Path):

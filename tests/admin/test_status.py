@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from admin import status
 from admin.status import DAY_MS, RunningRequest, TenantUsage, WorkerStatus, read_status
@@ -17,6 +16,7 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from engine.api import ClaimOffer, Enqueue, PoolQueue, RequestInput, Sampling, WorkerView, input_encoder
+from tests.support.redis import Redis
 
 NOW_MS = 1_780_000_000_000
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner, Result
-from redis.asyncio import Redis
 
 from billing.cli.budgets import budgets_command
 from billing.cli.keys import keys_command
@@ -29,10 +28,10 @@ from billing.tables.ledger import UsageLine
 from billing.tenants.tenancy import create_tenant, find_tenant
 from core.database import Database
 from core.errors import Refusal
-from core.redis import MultiplexedRedis
 from tests.billing.ledger.test_ledger import read
 from tests.billing.quota.test_quota_books import QuotaLedger
 from tests.support.home import settings_in
+from tests.support.redis import Redis
 
 COMMANDS = {
     "budgets": budgets_command,
@@ -95,7 +94,7 @@ class Acme:
 
         async def run() -> Any:
             settings = settings_in(self._home, redis_url=self._redis_url)
-            db, redis = Database(settings.database_endpoint), MultiplexedRedis.from_url(self._redis_url)
+            db, redis = Database(settings.database_endpoint), Redis.from_url(self._redis_url)
             try:
                 tenant = await find_tenant(db, "acme")
                 assert tenant is not None

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import msgspec
-from redis.asyncio import Redis
 
 from billing.limits import Dimension, MoneyLimit, RequestLimits, Scope, UnitLimit
 from billing.periods import PeriodWindow
@@ -14,6 +13,7 @@ from billing.quota.types import Admission, Admitted, AllowanceExtension
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 from core.errors import Refusal
 from core.settings import Settings
+from tests.support.redis import Redis
 
 NOW = 4_000_000_000_000  # in 2096: what Redis forgets by its own clock is not forgotten
 WINDOW = PeriodWindow(NOW - 500_000_000, NOW + 2_000_000_000)

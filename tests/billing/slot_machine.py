@@ -3,7 +3,7 @@ extend, settle, duplicates, crashes, sweeps, lost Redis, edits of limits, and wi
 
 import asyncio
 from collections.abc import Awaitable
-from typing import ClassVar, TypeVar, cast
+from typing import ClassVar, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -12,7 +12,6 @@ from hypothesis.stateful import (
     invariant,
     rule,
 )
-from redis.asyncio import Redis
 
 from billing.limits import Dimension, MoneyLimit, RequestLimits, Scope, UnitLimit
 from billing.periods import PeriodWindow
@@ -24,6 +23,7 @@ from core.settings import Settings
 from tests.billing.limited import LimitedTenant
 from tests.billing.slot_histories import BUDGETS, PICKS, SELDOM, TOKENS, UNITS
 from tests.billing.slot_model import Bucket, Count, TenantModel, in_window
+from tests.support.redis import Redis
 
 T = TypeVar("T")
 HOUR_MS = 3_600_000
@@ -351,7 +351,7 @@ class TenantKeysMachine(RuleBasedStateMachine):
                 found = self.run(self.redis.zcount("{t:t1}" + unit.key, f"({self.now}", "+inf"))
                 assert found == self.model.live(unit.key, self.now)
                 continue
-            value = cast("bytes | None", self.run(self.redis.get("{t:t1}" + unit.key)))
+            value = self.run(self.redis.get("{t:t1}" + unit.key))
             used, at, rate = (int(part) for part in (value or b"0:0:0").split(b":"))
             bucket = self.model.buckets.get(unit.key, Bucket())
             assert Bucket(used, at, rate).now(self.now) == bucket.now(self.now)

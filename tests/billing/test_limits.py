@@ -6,7 +6,6 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
 from billing.enforcement import limit_cache
@@ -39,6 +38,7 @@ from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant
 from core.database import Database
 from core.errors import Refused
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 BERLIN = ZoneInfo("Europe/Berlin")
 AT = 1_790_000_000_000

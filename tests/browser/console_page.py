@@ -57,7 +57,7 @@ def played(answers: Answers) -> Callable[[Route], Awaitable[None]]:
 async def running_console(settings: Settings) -> AsyncGenerator[str]:
     """The console over the settings' stores: its address."""
     db, redis = Database(settings.database_endpoint), connect(settings)
-    await redis.flushall()
+    await redis.execute_command("FLUSHALL")
     listener = http.listen("127.0.0.1", 0, "PARLEY_CONSOLE_PORT")
     app = SecurityHeaders(Console(settings, redis, db).app(), settings.tls)
     stop = asyncio.Event()

@@ -12,13 +12,11 @@ import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
-from redis.asyncio import Redis
 
 from billing.api import revoke_key
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
-from core.redis import MultiplexedRedis
 from core.settings import Settings
 from tests.conformance.clients.steps import OptionsStep
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
@@ -26,6 +24,7 @@ from tests.server.site import running_site
 from tests.support.balancer import running_balancer
 from tests.support.gateways import Gateway, LetterEngine, running_gateways
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -85,7 +84,7 @@ async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def redis(redis_url: str) -> AsyncGenerator[Redis]:
     """A client of a real, empty Valkey."""
-    client = MultiplexedRedis.from_url(redis_url)
+    client = Redis.from_url(redis_url)
     await client.flushall()
     yield client
     await client.aclose()

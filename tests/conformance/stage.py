@@ -14,7 +14,6 @@ from uuid import uuid4
 
 import httpx
 import msgspec
-from redis.asyncio import Redis
 
 from billing.api import (
     ApiKey,
@@ -41,6 +40,7 @@ from tests.engine.workers import PoolWorkers
 from tests.server.site import Site, running_site, saying
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 OWN = "own"
 HTTP_SECONDS_MAX = 20.0

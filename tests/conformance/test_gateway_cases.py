@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from core.redis import MultiplexedRedis
 from tests.conformance.cases import Case, cases_in
 from tests.conformance.ledger import BrokenPromise
 from tests.conformance.runner import play
 from tests.conformance.sample import over_a_socket
 from tests.conformance.stage import StagedHouses
 from tests.support import leaks
+from tests.support.redis import Redis
 
 CASES = cases_in(Path(__file__).parent / "gateway")
 SHORT = over_a_socket(CASES)
@@ -70,7 +70,7 @@ async def players(
     request: pytest.FixtureRequest, valkey_url: str, sqlite_template: Path
 ) -> AsyncGenerator[Players]:
     """Those who play the cases that this run has chosen."""
-    redis = MultiplexedRedis.from_url(valkey_url)
+    redis = Redis.from_url(valkey_url)
     chosen = {item.name for item in request.session.items}
     waiting = [case for case in CASES if case.lane and any(f"[{case.id}]" in name for name in chosen)]
     players = Players(lambda: StagedHouses(redis, valkey_url, sqlite_template), waiting)

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from core.embedded import EmbeddedValkey, ensure_home
@@ -17,6 +16,7 @@ from core.errors import StartupError
 from core.settings import Settings
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 NOBODY = 65534
 

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from enum import StrEnum
 
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as ReplyTimeout
 
-from core.redis import MultiplexedRedis, connect_url
+from core.redis_connections import MultiplexedRedis, connect_url
 from core.shared_connection import MultiplexedConnection
 from tests.support.patience import BEAT_SECONDS, HANG_SECONDS, QUIET_SECONDS, patience, pause, wait_until
+from tests.support.redis import Redis
 
 SLOW = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return ARGV[2]"
 

@@ -6,14 +6,15 @@ import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 
 from core.one_time import use_once
-from core.redis import Client, MultiplexedRedis
+from core.redis import Client
+from tests.support.redis import Redis
 
 
 async def test_a_mark_whose_reply_was_lost_is_ones_own(
     redis: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first who shows it gets in though the connection broke; the second does not."""
-    assert isinstance(redis, MultiplexedRedis)
+    assert isinstance(redis, Redis)
     call, lost = redis.multiplexed.call, 0
 
     async def losing(*command: Any) -> Any:

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from core import scripts
-from core.redis import MultiplexedRedis
 from core.scripts import Script, ScriptsMissing, keep_scripts, load_scripts
 from core.tasks import cancel_tasks
+from tests.support.redis import Redis
 
 USER = ("parley-test-runner", "on", ">pw", "resetkeys", "~key", "+evalsha", "+set", "+get")
 
@@ -22,7 +21,7 @@ async def runner(redis: Redis, redis_url: str) -> AsyncGenerator[Redis]:
     admin: Any = redis
     await admin.execute_command("ACL", "SETUSER", *USER)
     await admin.script_flush()
-    client = MultiplexedRedis.from_url(redis_url, username=USER[0], password="pw")
+    client = Redis.from_url(redis_url, username=USER[0], password="pw")
     yield client
     await client.aclose()
     await admin.execute_command("ACL", "DELUSER", USER[0])

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import redis.asyncio
-
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner, encode
 from core.ids import uuid7
 from core.pools import announce_pool
@@ -24,6 +22,7 @@ from engine.api import (
     Sampling,
     input_encoder,
 )
+from tests.support.redis import Redis
 
 START_MS = 1_800_000_000_000
 HOUR_MS = 3_600_000
@@ -190,7 +189,7 @@ class Pool:
         return [fields.get(b"k", b"t").decode() for _, fields in entries]
 
 
-def pool(redis: redis.asyncio.Redis, **settings: Any) -> Pool:
+def pool(redis: Redis, **settings: Any) -> Pool:
     """The default pool, with other limits."""
     changed = Settings.model_validate({"home": Path("/nonexistent"), "secret": "tests" * 8, **settings})
     return Pool(redis, changed)

@@ -2,11 +2,10 @@
 
 from typing import Any
 
-from redis.asyncio import Redis
-
 from billing.api import Admission, Quota
 from engine.api import Claim, Enqueue, Enqueued, Migrator
 from tests.engine.builders import PRICES, START_MS, TENANT, Pool, append_to, request
+from tests.support.redis import Redis
 
 
 class Pair:

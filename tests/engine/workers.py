@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from core.clock import ServerClock, now_ms
 from core.ids import uuid7
@@ -42,6 +41,7 @@ from engine.worker.worker import Worker
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 from tests.support.patience import HANG_SECONDS, wait_until
+from tests.support.redis import Redis
 from tests.support.users import client_of
 
 TOKENIZER = byte_tokenizer()

@@ -3,12 +3,12 @@
 from collections.abc import AsyncGenerator, Generator
 
 import pytest
-from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
 from tests.security.sinks import Sinks, keep_in_memory, opened_sinks, spans
 from tests.server.http_site import HttpSite, http_site
+from tests.support.redis import Redis
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 from msgspec import UNSET
-from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -43,6 +42,7 @@ from server.protocol.messages import (
 from tests.server.http_site import ORIGIN, http_site
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 SERVICE = Principal("t1", "p1", "k1", "", frozenset({"chat"}), "interactive", None, False, "k1")
 ANN = replace(SERVICE, user="ann", fixed_user=True)

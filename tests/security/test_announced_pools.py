@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from core.clock import now_ms
@@ -26,6 +25,7 @@ from tests.server.conftest import gateway as gateway
 from tests.server.http_site import subscriptions_of
 from tests.server.site import Site
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 from tests.support.users import client_of, make_user, url_of
 
 POOL = "default"

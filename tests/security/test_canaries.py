@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.exceptions import ResponseError
 from sqlalchemy.exc import OperationalError
@@ -45,6 +44,7 @@ from tests.security.sinks import CANARY, Sinks, spans
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site
 from tests.support.patience import pause, wait_until
+from tests.support.redis import Redis
 
 LOOP_SECONDS = 0.05
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 from starlette.routing import Mount, Route
 from structlog.testing import capture_logs
 
@@ -15,6 +14,7 @@ from billing.tables.tenants import PLATFORM
 from core.database import Database
 from core.settings import Settings
 from server.http.call_limit import FREE
+from tests.support.redis import Redis
 
 FEW = {"calls_per_address_per_second": 0.1, "failed_signins_per_address_per_minute": 2.0}
 

@@ -10,7 +10,6 @@ import httpx
 import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
-from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import SQLModel, select
@@ -40,6 +39,7 @@ from tests.security.test_redis_users import billed, limited
 from tests.server.site import running_site
 from tests.support.emptied import EmptiedPostgres
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 FORBIDDEN = (
     (SUPERVISOR, "SELECT 1 FROM tenant"),

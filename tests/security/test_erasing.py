@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlalchemy import inspect, text
 from sqlmodel import col, select
 
@@ -37,6 +36,7 @@ from server.access.authorization import ConversationOwner
 from server.conversations.erasure import erase_texts
 from server.conversations.store import ConversationStore, RecordedAnswer, Turn
 from tests.billing.events import an_event
+from tests.support.redis import Redis
 from tests.support.tables import tables_with
 
 NAME, WORDS, LABEL = "Ada-Lovelace-1815", "the-words-of-ada", "the-label-of-ada"

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from redis.asyncio import Redis
 
 from core.errors import StartupError
 from engine.cli import requests
 from tests.billing.cli.test_audited_commands import COMMANDS, CommandsOffice, named, office
 from tests.security.test_hostile_names import FILLING, STAY, Typist, first
+from tests.support.redis import Redis
 
 __all__ = ["office"]
 

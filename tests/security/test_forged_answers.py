@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from billing.usage import ENDED_FIELD, UsageEvent, ended_stream
@@ -23,6 +22,7 @@ from server.conversations.tables import Message
 from tests.billing.events import an_event
 from tests.security.test_poisoned_pools import END, recorded
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 from tests.support.users import client_of
 
 TENANT, PROJECT = "t1", "p1"

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import AdmissionState, Admitted, Bindings, Canceller, Quota
 from billing.quota.bindings import FACTS, PURPOSE, record_of
@@ -19,6 +18,7 @@ from core.settings import Settings
 from core.signed_text import Keyring
 from tests.billing.quota.test_client import an_admission
 from tests.server.site import Peer, Site, running_site
+from tests.support.redis import Redis
 from tests.support.users import client_of
 
 RQ = "{t:t1}rq:r1"

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from billing.api import Admitted, Quota
@@ -18,6 +17,7 @@ from engine.operations.inspection import Inspection
 from engine.queue.migration_orders import GOOD_MS, MigrationOrder, MigrationOrders
 from tests.billing.quota.test_client import an_admission
 from tests.engine.builders import TENANT, Pool
+from tests.support.redis import Redis
 from tests.support.users import client_of
 
 KEYRING = Keyring(b"a secret of thirty-two bytes or more")

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from core.clock import now_ms
 from core.database import Database
@@ -20,6 +19,7 @@ from server.requests.cancel import CancelHandler
 from tests.engine.builders import TENANT, Pool, request
 from tests.security.test_poisoned_pools import all_live
 from tests.server.http_site import readers_of, subscriptions_of
+from tests.support.redis import Redis
 from tests.support.users import client_of
 
 EVIL, HOME = "evil", "default"

@@ -4,13 +4,13 @@ import gc
 import secrets
 
 import pytest
-from redis.asyncio import Redis
 
 from chaos.bench.fuzz import ground
 from chaos.bench.fuzz.holds import watched_holds
 from core.database import Database
 from core.log_lines import LINE_BYTES_MAX
 from core.settings import Settings
+from tests.support.redis import Redis
 
 INPUTS = 25
 HELD_SECONDS_MAX = 0.05

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from billing.api import CONTROL_CHANNEL, TERMS_CHANGED, ControlNews, PoolTerms, create_tenant, set_terms
@@ -25,6 +24,7 @@ from server.pools.tenant_terms import TenantTermsSync
 from tests.security.test_poisoned_pools import all_live
 from tests.server.conversations.test_purge import conversation, rows
 from tests.server.http_site import http_site
+from tests.support.redis import Redis
 
 POOL = "default"
 REQUEST = "0190aaaa-0000-7000-8000-000000000001"

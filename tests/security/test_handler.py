@@ -10,7 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
@@ -26,6 +25,7 @@ from server.http.guard import PROBLEM, guarded
 from server.http.health import Health
 from server.protocol.codes import ErrorCode, refusal
 from tests.security.sinks import CANARY, Sinks
+from tests.support.redis import Redis
 
 Raising = Callable[[Any], Any]
 

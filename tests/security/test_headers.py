@@ -1,12 +1,12 @@
 """The headers that lock pages down stand on every answer of gateway and console, whatever its status."""
 
 import pytest
-from redis.asyncio import Redis
 
 from chaos.bench.fuzz import ground
 from chaos.bench.fuzz.inputs import Route
 from core.database import Database
 from core.settings import Settings
+from tests.support.redis import Redis
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "

@@ -1,7 +1,6 @@
 """What a history pass reads, and that it does nothing else."""
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import revoke_key
 from billing.tenants import users
@@ -12,6 +11,7 @@ from server.access import history_passes
 from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
 from tests.server.http_site import HttpSite, bearer
+from tests.support.redis import Redis
 
 LISTED = "https://shop.example"
 

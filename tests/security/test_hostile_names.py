@@ -13,7 +13,6 @@ from pathlib import Path
 
 import click
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import select
 
 from billing.tables.tenants import TenantUser
@@ -25,6 +24,7 @@ from engine.cli import requests, workers
 from server.conversations.tables import Conversation, Message
 from tests.billing.cli.test_audited_commands import COMMANDS, READS, READS_TEXT, CommandsOffice, office
 from tests.engine.builders import Pool, append_to, request
+from tests.support.redis import Redis
 
 __all__ = ["office"]
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from redis.asyncio import Redis
 
 from admin.children import ChildProcess
 from core.environment import child_environment
@@ -19,6 +18,7 @@ from engine.models.known import record_of
 from tests.engine.node.test_supervisor import crew, supervised  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from tests.engine.workers import PoolWorkers
 from tests.support.patience import finished
+from tests.support.redis import Redis
 
 CANARY = "canary-Zq7x"
 NEEDED = {"PATH": "/bin", "LC_ALL": "C.UTF-8", "CUDA_VISIBLE_DEVICES": "0", "TOKENIZERS_PARALLELISM": "false"}

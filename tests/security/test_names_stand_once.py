@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import create_key, create_tenant, set_budget, set_policy, user_id
 from billing.audit.verify import verify_log
@@ -23,6 +22,7 @@ from core.settings import Settings
 from server.conversations.erasure import erase_texts
 from tests.server.http_site import HttpSite, bearer
 from tests.server.site import Site, running_site
+from tests.support.redis import Redis
 from tests.support.tables import tables_with
 
 NAME, LABEL = "Grace-Hopper-1906", "cobol"

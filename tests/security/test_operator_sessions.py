@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 
 from admin import operators
 from admin.console import Console
@@ -17,6 +16,7 @@ from core.database import Database
 from core.settings import Settings
 from core.signed_text import Keyring
 from server.api import SecurityHeaders
+from tests.support.redis import Redis
 
 ORIGIN = "http://console.test"
 OWN = {"origin": ORIGIN}

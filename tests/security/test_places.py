@@ -6,7 +6,6 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 from websockets.exceptions import InvalidStatus
 
 from billing.api import Principal
@@ -18,6 +17,7 @@ from server.connection import connection
 from server.connection.connection_limit import ConnectionLimit
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 SILENT = {"silent_sockets_per_address_max": 3}
 

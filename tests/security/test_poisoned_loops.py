@@ -5,7 +5,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import select
 from structlog.testing import capture_logs
 
@@ -27,6 +26,7 @@ from tests.billing.events import an_event
 from tests.security.test_poisoned_pools import all_live
 from tests.server.conversations.test_purge import conversation, rows
 from tests.server.http_site import http_site, subscriptions_of
+from tests.support.redis import Redis
 
 POOL = "default"
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing.posting.biller import Biller
 from billing.quota.client import Quota
@@ -27,6 +26,7 @@ from server.reading.subscriptions import RequestName
 from tests.billing.events import an_event
 from tests.server.http_site import subscriptions_of
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 TENANT, PROJECT = "t1", "p1"
 

@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.periods import HOUR_MS
@@ -26,6 +25,7 @@ from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.reconciliation.test_run import billed
+from tests.support.redis import Redis
 
 CHECKS = {Check.R4, Check.R8}
 

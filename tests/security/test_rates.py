@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from redis.asyncio import Redis
 from starlette.routing import Mount, Route
 from structlog.testing import capture_logs
 
@@ -25,6 +24,7 @@ from server.protocol import codec
 from server.protocol.messages import ClientMessage
 from tests.server.http_site import ORIGIN, HttpSite, bearer, http_site
 from tests.server.site import running_site
+from tests.support.redis import Redis
 
 ONE = 0.1
 """A second: one may be saved up."""

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from pydantic import SecretStr
-from redis.asyncio import Redis
 from redis.exceptions import NoPermissionError
 from sqlmodel import select
 
@@ -39,6 +38,7 @@ from engine.api import PoolQueue, Reaper, explain_request
 from engine.node.reports import PoolNodes, ReadyTime, WorkerProcessState
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 from tests.support.users import assert_nothing_refused, client_of, make_user, url_of
 
 ROOT = Path(__file__).parents[2]

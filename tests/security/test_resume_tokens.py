@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import Principal
 from core.clock import now_ms
@@ -13,6 +12,7 @@ from server.connection.session_store import BEFORE_GRACE_MS, SessionRecord, Sess
 from server.session import resume_token
 from tests.server.http_site import HttpSite
 from tests.support.patience import BEAT_SECONDS, pause
+from tests.support.redis import Redis
 
 
 class Sat:

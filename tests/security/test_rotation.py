@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.api import rotate_key
@@ -18,6 +17,7 @@ from engine.backends.scripted import ScriptedEngine
 from tests.engine.tokens import EOS, ids_of
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 MORE = ids_of("a")[0]
 

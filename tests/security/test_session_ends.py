@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import Principal
 from billing.audit.log import list_rows
@@ -23,6 +22,7 @@ from core.settings import Settings
 from server.access.used_sessions import UsedSessions
 from server.conversations.purge import Purge
 from tests.server.http_site import ORIGIN, HttpSite, http_site
+from tests.support.redis import Redis
 
 OWN = {"origin": ORIGIN}
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
 from billing.api import KEY_REVOKED, SESSION_ENDED, Principal, end_session, revoke_key
@@ -14,6 +13,7 @@ from billing.tenants import sessions
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, publish_news
 from tests.server.http_site import ORIGIN, HttpSite
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 OWN = {"origin": ORIGIN}
 LAST = "last"

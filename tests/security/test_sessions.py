@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import (
     create_key,
@@ -23,6 +22,7 @@ from core.signed_text import Keyring
 from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
 from tests.server.http_site import ORIGIN, HttpSite, bearer
+from tests.support.redis import Redis
 
 OWN = {"origin": ORIGIN}
 End = Callable[[HttpSite, Redis], Awaitable[None]]

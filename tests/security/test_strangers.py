@@ -11,7 +11,6 @@ from typing import Any, get_args
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 from starlette.routing import BaseRoute, Mount, Route
 from websockets.exceptions import ConnectionClosed
 
@@ -28,6 +27,7 @@ from server.http.health import Health
 from server.protocol.messages import ClientMessage, Hello
 from tests.server.http_site import ORIGIN, HttpSite, bearer
 from tests.server.site import Site, running_site
+from tests.support.redis import Redis
 
 # What is answered to whoever asks, and why. Every other route refuses them.
 GATEWAY_PUBLIC = {

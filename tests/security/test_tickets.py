@@ -6,7 +6,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import create_key, revoke_key
 from billing.tenants import tenancy, users
@@ -15,6 +14,7 @@ from core.clock import now_ms
 from core.signed_text import Keyring
 from server.access import tickets
 from tests.server.http_site import ORIGIN, HttpSite, bearer
+from tests.support.redis import Redis
 
 ROOT = Path(__file__).parents[2]
 ROUTES = (

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlalchemy import event, text
 from sqlmodel import select
 
@@ -37,6 +36,7 @@ from server.conversations.erasure import erase_texts
 from server.conversations.store import ConversationStore, Turn
 from tests.billing.events import an_event
 from tests.security.test_erasing import NAME, WORDS, ErasureContext, scene, whole
+from tests.support.redis import Redis
 from tests.support.tables import tables_with
 
 __all__ = ["scene"]

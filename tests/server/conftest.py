@@ -3,12 +3,12 @@
 from collections.abc import AsyncGenerator, Generator
 
 import pytest
-from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
 from tests.server.playbook import all_effects_are_expected
 from tests.server.site import Site, running_site
+from tests.support.redis import Redis
 from tests.support.watch import StubClock, watch_in_hand
 
 __all__ = ["all_effects_are_expected"]

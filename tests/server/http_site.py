@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
-from redis.asyncio import Redis
 
 from billing.api import create_key, create_project, create_tenant, make_link_code
 from core.clock import now_ms
@@ -19,6 +18,7 @@ from server.http.guard import guarded
 from server.http.health import Health
 from server.reading.sources import RequestReaders
 from server.reading.subscriptions import Subscriptions
+from tests.support.redis import Redis
 
 UNLIMITED: dict[str, Any] = {
     "calls_per_address_per_second": 0,

@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 from pydantic import SecretStr
-from redis.asyncio import Redis
 from tokenizers import AddedToken
 from tokenizers.pre_tokenizers import ByteLevel
 from websockets.asyncio.client import ClientConnection, connect
@@ -36,6 +35,7 @@ from tests.engine.tokens import EOS, byte_tokenizer, ids_of
 from tests.engine.workers import PoolWorkers
 from tests.support.patience import patience, wait_until
 from tests.support.ports import free_ports
+from tests.support.redis import Redis
 from tests.support.users import assert_nothing_refused, make_user, url_of
 
 CONTEXT = 2048

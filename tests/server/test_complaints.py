@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
@@ -15,6 +14,7 @@ from parley_client import Client
 from server.reading.subscriptions import Subscriptions
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import soon, wait_until
+from tests.support.redis import Redis
 
 ROOT = Path(__file__).parents[2]
 DEFLATED = "Nile, Rhine and Zambezi. " * 20

@@ -3,13 +3,13 @@
 import re
 
 import httpx
-from redis.asyncio import Redis
 
 from billing.api import set_policy
 from core.database import Database
 from core.settings import Settings
 from tests.support.gateways import running_gateways
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 NAMES = (
     "parley_connections",

@@ -12,7 +12,8 @@ import pytest
 import redis
 
 from core.embedded import valkey_binary
-from core.redis import Client, connect_url
+from core.redis import Client
+from core.redis_connections import connect_url
 from tests.support.home import short_folder
 from tests.support.patience import START_SECONDS, ended, watch_until
 from tests.support.ports import free_ports

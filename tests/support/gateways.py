@@ -14,7 +14,6 @@ from pathlib import Path
 
 import httpx
 import psutil
-from redis.asyncio import Redis
 
 from billing.api import Quota, create_key, create_project, create_tenant
 from core.clock import now_ms
@@ -33,6 +32,7 @@ from tests.engine.workers import PoolWorkers
 from tests.server.site import CONTEXT, Site, tiny_model
 from tests.support.patience import START_SECONDS, wait_until
 from tests.support.ports import free_ports
+from tests.support.redis import Redis
 
 LETTERS = [*range(ord("a"), ord("z") + 1), ord(" ")]
 

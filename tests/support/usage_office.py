@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 
 from admin.console import Console
 from billing.api import (
@@ -25,6 +24,7 @@ from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.ledger.test_ledger import read
+from tests.support.redis import Redis
 
 HOST = "http://localhost"
 UNLIMITED: dict[str, Any] = {"usage_reads_per_tenant_per_minute": 0}

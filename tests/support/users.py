@@ -4,12 +4,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from redis.asyncio import Redis
-
 from core.processes import ProcessKind
-from core.redis import MultiplexedRedis
 from core.redis_acl import rules, user_name
 from core.scripts import load_scripts
+from tests.support.redis import Redis
 
 PASSWORD = "the-tests-own"
 
@@ -36,7 +34,7 @@ async def client_of(
 ) -> AsyncGenerator[Redis]:
     """A client of that process. What it was refused fails the block's end."""
     name = await make_user(admin, process, pool)
-    client = MultiplexedRedis.from_url(url_of(url, name))
+    client = Redis.from_url(url_of(url, name))
     try:
         yield client
     finally:

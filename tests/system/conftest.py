@@ -3,11 +3,11 @@
 from collections.abc import AsyncGenerator
 
 import pytest
-from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
 from tests.support.gateways import RunningGateways, running_gateways
+from tests.support.redis import Redis
 
 SLOTS = 160
 

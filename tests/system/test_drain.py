@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
-from redis.asyncio import Redis
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from core.database import Database
@@ -16,6 +15,7 @@ from server.protocol.codes import CloseCode
 from tests.support.balancer import PortBalancer, running_balancer
 from tests.support.gateways import Gateway, LetterEngine, RunningGateways, running_gateways
 from tests.support.patience import HANG_SECONDS, PROMPT_SECONDS, LivedTime, soon, wait_until
+from tests.support.redis import Redis
 from tests.system.conftest import SLOTS
 from tests.system.test_gateway_death import balanced, check_exactly_once, clients_of, finish, start
 from tests.system.wire import Frame, SystemSocket, wired

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 from structlog.testing import capture_logs
 
 from billing import usage
 from core.embedded import EmbeddedValkey, ensure_home
-from core.redis import connect, is_refusing_everybody
+from core.redis import connect
+from core.redis_errors import is_refusing_everybody
 from engine.backends.scripted import ScriptedEngine
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.home import settings_in
 from tests.support.patience import FLOOD_SECONDS, pause, wait_until
+from tests.support.redis import Redis
 
 TEXT = "Nobody notices. " * 12
 LINES_MAX = 16

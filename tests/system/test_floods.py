@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 
 import pytest
-from redis.asyncio import Redis
 
 from core import http
 from core.clock import now_ms
@@ -21,6 +20,7 @@ from tests.server.conftest import gateway as gateway
 from tests.server.site import Site, running_site
 from tests.support.gateways import Gateway, LetterEngine, RunningGateways, running_gateways
 from tests.support.patience import BEAT_SECONDS, FLOOD_SECONDS, LivedTime, patience, pause, wait_until
+from tests.support.redis import Redis
 from tests.support.tiers import by_form
 from tests.system.beside import leaving_nothing, neighbour, no_work
 from tests.system.raw import (

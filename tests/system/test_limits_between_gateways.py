@@ -3,7 +3,6 @@
 import asyncio
 from typing import Any
 
-from redis.asyncio import Redis
 from websockets.exceptions import ConnectionClosed
 
 from billing.api import Quota, set_policy
@@ -15,6 +14,7 @@ from engine.lifecycle.stale_admissions import release_stale_admissions
 from tests.server.site import Peer, Site
 from tests.support.gateways import RunningGateways, running_gateways
 from tests.support.patience import BEAT_SECONDS, LivedTime, pause, wait_until
+from tests.support.redis import Redis
 
 BURST = 10
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import Quota
 from core.database import Database
@@ -23,6 +22,7 @@ from parley_client import Answer, Client, Ended, ProtocolError, Reset
 from tests.support.gateways import LetterEngine, RunningGateways, running_gateways
 from tests.support.home import settings_in
 from tests.support.patience import patience, wait_until
+from tests.support.redis import Redis
 
 TOKENS = 150
 LONG = {"max_tokens": TOKENS, "min_tokens": TOKENS}

@@ -7,7 +7,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.asyncio import Redis
 from sqlalchemy.exc import DataError
 
 from billing.booking.admissions import Admissions, seal, sealed_admission_of
@@ -25,6 +24,7 @@ from tests.billing.events import an_event, priced, sealed
 from tests.billing.posting.test_biller import a_biller, held, rows, until_posted
 from tests.support.home import TEST_SECRET, settings_in
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 KEYRING = Keyring(TEST_SECRET.encode())
 ADMISSIONS = Admissions(KEYRING.keys(ADMISSION_PURPOSE))

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from redis.asyncio import Redis
 
 from billing.api import LimitCache, Quota, count_shadowed
 from billing.cli.keys import keys_command
@@ -21,6 +20,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal, StartupError
 from core.settings import Settings
+from tests.support.redis import Redis
 
 COMMANDS = {"keys": keys_command, "limits": limits_command, "tenants": tenants_command}
 Command = Callable[..., Result]

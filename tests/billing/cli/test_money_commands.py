@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from redis.asyncio import Redis
 
 from billing.cli.alerts import alerts_command
 from billing.cli.arguments import instant_of, nano_of
@@ -32,6 +31,7 @@ from tests.billing.events import an_event
 from tests.billing.ledger.test_ledger import read
 from tests.billing.wallets.test_wallets import sound
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 Command = Callable[..., Result]
 OF_USER = ("--scope", "user", "--dimension", "concurrency", "--limit", "1")

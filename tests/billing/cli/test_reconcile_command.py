@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 from click.testing import CliRunner, Result
-from redis.asyncio import Redis
 
 from billing.cli.reconcile import reconcile_command
 from billing.posting.biller import post
@@ -23,6 +22,7 @@ from tests.billing.events import an_event
 from tests.support.patience import wait_until
 from tests.support.ports import free_ports
 from tests.support.processes import begun, parley
+from tests.support.redis import Redis
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 from click.testing import Result
-from redis.asyncio import Redis
 from sqlalchemy import text
 
 from billing.audit.compare import compare_states
@@ -28,6 +27,7 @@ from tests.billing.ledger.test_ledger import read
 from tests.billing.quota.test_quota_books import COST, QuotaLedger
 from tests.billing.wallets.test_wallets import a_tenant, balances, paid, promo, sound, use
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 OF = ("--tenant", "acme")
 SAID = ("--reason", "ticket 7", "--json")

@@ -9,7 +9,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.booking.rollups import rebuild
@@ -37,6 +36,7 @@ from core.database import Database, insert_rows
 from core.errors import Refused
 from core.pools import announce_pool
 from core.settings import Settings
+from tests.support.redis import Redis
 
 DOLLAR = NANO
 NOW_HOUR = now_ms() - now_ms() % HOUR_MS

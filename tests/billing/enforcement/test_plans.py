@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing.audit.log import list_rows
 from billing.enforcement.limit_cache import read_rows
@@ -27,6 +26,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 
 def a_plan(book: str, priority: str = "standard") -> Plan:

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing.enforcement.limit_cache import LimitCache
 from billing.enforcement.limit_settings import LIMITS_CHANGED
@@ -29,6 +28,7 @@ from tests.billing.acme import Acme
 from tests.billing.events import an_event
 from tests.billing.quota.test_quota_books import COST, QuotaLedger
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 LEAST = 12 + 1 + 2 + 1  # what a request is admitted for: its input and one token, rounded up
 

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.audit.log import list_rows
@@ -23,6 +22,7 @@ from core.settings import Settings
 from engine.api import PoolQueue
 from server.pools.tenant_terms import TenantTermsSync
 from tests.billing.events import an_event
+from tests.support.redis import Redis
 
 POOL = "default"
 RULES = Rules(span_ms=30_000)

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import col, func, select
 
 from billing.booking.assess import Quarantined
@@ -26,6 +25,7 @@ from core.settings import Settings
 from tests.billing.events import PRICES, an_event
 from tests.support.patience import wait_until
 from tests.support.processes import begun
+from tests.support.redis import Redis
 
 STREAM = ended_stream("default")
 

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
@@ -33,6 +32,7 @@ from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.posting.test_biller import a_biller, end, until_acknowledged, until_posted
+from tests.support.redis import Redis
 
 STREAM = ended_stream("default")
 TOTALS = {

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from redis.asyncio import Redis
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
@@ -13,6 +12,7 @@ from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.posting.test_biller import STREAM, a_biller, end, held, rows, until_posted
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 PAGES_MAX = 1 << 30
 EVENTS = 400

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlalchemy import text
 from sqlmodel import col, select
 
@@ -25,6 +24,7 @@ from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.ledger.test_ledger import proven
 from tests.billing.reconciliation.test_run import admitted
+from tests.support.redis import Redis
 
 
 async def one_held(database: Database, *events: UsageEvent) -> str:

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.ledger.verify import verify_ledger
@@ -26,6 +25,7 @@ from core.errors import Refused
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.quota.test_client import an_admission
+from tests.support.redis import Redis
 
 MILLION = 1_000_000
 CHANGED = FlatPrices(900 * MILLION, 900 * MILLION, 900 * MILLION, 0)

@@ -1,7 +1,6 @@
 """The moment in which a version begins: whoever admits picks by its own clock what the gateway offered."""
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.prices.book import NewVersion, add_version, offered_prices, pinned_prices
 from billing.prices.files import FlatPrices
@@ -16,6 +15,7 @@ from core.errors import Refused
 from core.settings import Settings
 from core.signed_text import Keyring
 from tests.billing.quota.test_client import PRICES, an_admission
+from tests.support.redis import Redis
 
 BEGIN_MS = 500_000
 NEXT = PinnedPrices("default", 2, 900, 900, 900)

@@ -4,7 +4,6 @@ import asyncio
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
 from billing.quota.client import CANCEL_MARK_MS, SETTLED_KEEP_MS, Quota
@@ -13,6 +12,7 @@ from billing.quota.types import Admission, AdmissionState, Admitted, AllowanceEx
 from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event
+from tests.support.redis import Redis
 
 RQ = "{t:t1}rq:r1"
 

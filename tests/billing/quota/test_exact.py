@@ -4,7 +4,6 @@ import random
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing.enforcement.take_credit import _take_in_redis
 from billing.limits import LIMIT_NANO_MAX, WALLET, WALLET_CIRCLE_NANO, WALLET_WINDOW
@@ -15,6 +14,7 @@ from core.clock import now_ms
 from core.errors import Refusal, Refused
 from core.settings import Settings
 from tests.billing.limited import NANO, LimitedTenant, a_budget
+from tests.support.redis import Redis
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import OutOfMemoryError
 
 from billing.limits import Scope
@@ -16,6 +15,7 @@ from billing.usage import PinnedPrices
 from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.limited import NOW, WINDOW, LimitedTenant, a_budget
+from tests.support.redis import Redis
 
 HELD = 100 + 1 + 256 * 2 + 1  # of 100 tokens in and the first 256 out, each line rounded up once
 

@@ -4,7 +4,6 @@ import asyncio
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlalchemy.exc import OperationalError
 
 from billing.booking.adjustments import Correction, correct
@@ -33,6 +32,7 @@ from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.limited import NANO
+from tests.support.redis import Redis
 
 COST = 12 + 2 * 7  # of an event, in nano
 

@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.limits import Dimension, Scope
 from billing.quota.client import Quota
@@ -11,6 +10,7 @@ from billing.quota.types import Remaining
 from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.limited import NOW, LimitedTenant, a_rate, places
+from tests.support.redis import Redis
 
 
 @pytest.fixture

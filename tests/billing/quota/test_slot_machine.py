@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from billing.limits import Dimension, Scope, UnitLimit
-from core.redis import MultiplexedRedis
 from tests.billing.limited import a_rate, places
 from tests.billing.slot_machine import HOUR_MS, TenantKeysMachine
 from tests.support.home import settings_in
+from tests.support.redis import Redis
 from tests.support.tiers import by_form
 
 EXAMPLES, STEPS = by_form(40, 400), 40
@@ -25,7 +25,7 @@ WAITS_MS = (1, 100, 1_000, 1_999, 60_000, HOUR_MS)
 def slot(redis_url: str, home: Path) -> Generator[type[TenantKeysMachine]]:
     """The machine, with its own loop and the run's Valkey."""
     loop = asyncio.new_event_loop()
-    TenantKeysMachine.loop, TenantKeysMachine.redis = loop, MultiplexedRedis.from_url(redis_url)
+    TenantKeysMachine.loop, TenantKeysMachine.redis = loop, Redis.from_url(redis_url)
     TenantKeysMachine.config = settings_in(home, redis_url=redis_url)
     yield TenantKeysMachine
     loop.run_until_complete(TenantKeysMachine.redis.aclose())

@@ -4,15 +4,14 @@ import hashlib
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.posting import usage_stream
 from billing.posting.usage_stream import Delivery, EndedStream
 from billing.quota import under_way
 from billing.quota.under_way import EndedRequest, UnderWay
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
-from core.redis import MultiplexedRedis
 from tests.billing.events import an_event
+from tests.support.redis import Redis
 
 BEFORE_MS = 1_500
 EARLY: dict[str, Any] = {"accepted_ms": 1_000, "ended_ms": 2_000}
@@ -65,6 +64,25 @@ async def test_nothing_is_passed_over_between_pages(redis: Redis, monkeypatch: p
     assert await found(redis) == ["r3", "r4"]
 
 
+async def test_what_is_acknowledged_meanwhile_does_not_hide_the_rest(
+    redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The biller acknowledges the last that was pending between the two questions."""
+    await leave(redis, an_event("r0", **EARLY))
+    stream = EndedStream(redis, "default", "b")
+    await stream.ensure_groups()
+    given = await stream.read()
+    await leave(redis, an_event("r1", **EARLY))
+    asks = redis.xpending
+
+    async def late(*asked: Any) -> Any:
+        await stream.acknowledge(given)
+        return await asks(*asked)
+
+    monkeypatch.setattr(redis, "xpending", late)
+    assert await found(redis) == ["r1"]
+
+
 async def test_as_many_as_are_looked_at_are_not_more(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is."""
     monkeypatch.setattr(under_way, "ENTRIES_MAX", 2)
@@ -78,7 +96,7 @@ async def test_as_many_as_are_looked_at_are_not_more(redis: Redis, monkeypatch: 
 
 async def test_a_redis_that_is_away_is_said_to_be() -> None:
     """Nothing is known then: not that there is nothing."""
-    redis = MultiplexedRedis.from_url(NOBODYS_REDIS)
+    redis = Redis.from_url(NOBODYS_REDIS)
     assert await under_way.under_way(redis, ["default"], "t1", BEFORE_MS) == UnderWay(away=True)
     await redis.aclose()
 

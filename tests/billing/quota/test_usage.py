@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.limits import (
     WALLET_CIRCLE_NANO,
@@ -20,6 +19,7 @@ from billing.quota.owned import OwnerFilter
 from billing.quota.redis_keys import open_requests_key, rq_key
 from billing.quota.types import LimitUse
 from billing.quota.usage import use_of
+from tests.support.redis import Redis
 
 NOW = 1_000_000
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import select
 
 from billing.posting.usage_stream import EndedStream
@@ -23,6 +22,7 @@ from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.reconciliation.test_run import billed, differing
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 EQUAL = Comparison(Check.R4, "t1", "cost", "nano", 5, 5)
 LESS = replace(EQUAL, actual=3)

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.audit.log import record
@@ -39,6 +38,7 @@ from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event
+from tests.support.redis import Redis
 
 NOW = 1_000_000
 

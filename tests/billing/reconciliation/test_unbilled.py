@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from click.testing import CliRunner, Result
-from redis.asyncio import Redis
 from sqlalchemy import update
 from sqlmodel import select
 
@@ -41,6 +41,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
+from tests.support.redis import Redis
 
 NOW = now_ms()
 HOUR = NOW - NOW % HOUR_MS
@@ -197,7 +198,7 @@ async def test_too_much_unbilled_is_told_once_a_day(
     assert "7 of 14 output tokens" in mail_text(row.payload)[0]
 
 
-async def test_what_no_biller_reads_is_listed(redis: Redis) -> None:
+async def test_what_no_biller_reads_is_listed(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it has waited for a minute; what is acknowledged is not."""
     events = [ended(f"r{n}") for n in range(3)]
     assert await waiting(redis, "default", NOW) == []
@@ -210,7 +211,13 @@ async def test_what_no_biller_reads_is_listed(redis: Redis) -> None:
     read = await stream.read()
     await stream.acknowledge(read[:1])
     assert await waiting(redis, "default", later) == events[1:]
-    await stream.acknowledge(read[1:])
+    asks = redis.xpending
+
+    async def late(*asked: Any) -> Any:
+        await stream.acknowledge(read[1:])
+        return await asks(*asked)
+
+    monkeypatch.setattr(redis, "xpending", late)  # acknowledged between the two questions
     assert await waiting(redis, "default", later) == []
     assert len(ids) == 3
 

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing.requests import refusal_views
 from billing.requests.find import RequestCursor, cursor_of
@@ -43,6 +42,7 @@ from core.errors import Refused as RefusedError
 from core.ids import uuid7
 from core.settings import Settings
 from core.unreadable import Unreadable
+from tests.support.redis import Redis
 
 MINUTE_MS = 60_000
 NOW = 1_790_812_800_000

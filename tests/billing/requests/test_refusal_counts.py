@@ -10,7 +10,6 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
-from redis.asyncio import Redis
 from sqlmodel import select
 
 from billing.requests import refusal_stream
@@ -54,6 +53,7 @@ from core.ids import uuid7
 from core.settings import Settings
 from core.unreadable import Unreadable
 from tests.billing.cli.test_commands import rows as json_lines
+from tests.support.redis import Redis
 
 NOW = 1_790_812_800_000
 ALWAYS: dict[str, Any] = {"since_ms": 0, "until_ms": 4_000_000_000_000}

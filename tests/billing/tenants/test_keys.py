@@ -4,7 +4,6 @@ import asyncio
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from sqlmodel import col, select
 
 from billing.audit.log import list_rows
@@ -37,6 +36,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 
 async def a_key(db: Database, name: str = "acme", **options: object) -> tuple[ApiKey, str]:

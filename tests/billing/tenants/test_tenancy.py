@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from redis.asyncio import Redis
 
 from billing.audit.log import list_rows
 from billing.enforcement.limit_settings import set_policy
@@ -24,6 +23,7 @@ from billing.tenants.users import close_user, create_user, list_users, user_id, 
 from core.database import Database
 from core.errors import Refused
 from core.names import storable_name
+from tests.support.redis import Redis
 
 
 async def test_names_are_unique_and_found_again(database: Database) -> None:

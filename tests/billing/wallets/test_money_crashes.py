@@ -6,8 +6,6 @@ import random
 import signal
 import sys
 
-from redis.asyncio import Redis
-
 from billing.ledger.grant_spending import GrantKind
 from billing.tables.limits import Budget
 from billing.tables.wallets import AlertTarget, BudgetAlert, Outbox
@@ -23,6 +21,7 @@ from tests.billing.posting.test_biller import a_biller, end, row_count, until_ac
 from tests.billing.wallets.test_wallets import balances, sound
 from tests.support.patience import wait_until
 from tests.support.processes import begun
+from tests.support.redis import Redis
 
 
 async def test_kill_9_of_a_biller_leaves_no_wallet_budget_or_alert_in_between(

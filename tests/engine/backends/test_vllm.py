@@ -20,7 +20,6 @@ import jsonschema
 import msgspec
 import psutil
 import pytest
-from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
@@ -42,6 +41,7 @@ from tests.support.patience import (
     ended,
     wait_until,
 )
+from tests.support.redis import Redis
 from tests.support.shallow import shallow
 from tests.support.valkey import running_valkey
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from redis.asyncio import Redis
 
 from core.cli import parley as cli
 from core.database import Database
@@ -29,6 +28,7 @@ from tests.support.home import settings_in
 from tests.support.patience import soon
 from tests.support.processes import finished
 from tests.support.processes import parley as command_line
+from tests.support.redis import Redis
 
 FAR_MS = 4_000_000_000_000
 SECRET = "what nobody but its reader may see"

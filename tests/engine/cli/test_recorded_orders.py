@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from redis.asyncio import Redis
 
 from billing.api import PLATFORM
 from billing.audit.log import list_rows
@@ -20,6 +19,7 @@ from engine.cli import workers
 from engine.models.registry import ModelRecord, route, save
 from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, request
+from tests.support.redis import Redis
 
 FAR_MS = 4_000_000_000_000
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing.booking.admissions import SealedAdmission, seal
 from billing.booking.assess import Quarantined
@@ -42,6 +41,7 @@ from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.journals import a_journal, journals_are_closed
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 from tests.support.users import client_of
 
 __all__ = ["journals_are_closed"]

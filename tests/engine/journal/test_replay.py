@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from redis.asyncio import Redis
 
 from billing.quota.client import Quota
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream
@@ -20,6 +19,7 @@ from tests.engine.builders import TENANT
 from tests.engine.journal.test_journal import admitted, ends_in, files, streamed
 from tests.engine.journals import a_journal, journals_are_closed
 from tests.engine.workers import PoolWorkers
+from tests.support.redis import Redis
 
 __all__ = ["journals_are_closed"]
 POOL = "default"

@@ -3,11 +3,11 @@
 from typing import Any
 
 import msgspec
-import redis.asyncio
 
 from billing.usage import EngineCounts, engine_hours
 from engine.backends.base import EngineCounters, Generation, StepOutput
 from engine.journal.token_counts import EngineTokenCounts, publish
+from tests.support.redis import Redis
 
 HOUR_MS = 3_600_000
 
@@ -70,7 +70,7 @@ def test_the_last_millisecond_of_an_hour_is_its_own() -> None:
     assert {hour: counts.output_taken for hour, counts in both.items()} == {HOUR_MS: 1, 2 * HOUR_MS: 2}
 
 
-async def test_the_biller_is_told_by_worker_and_hour(redis: redis.asyncio.Redis) -> None:
+async def test_the_biller_is_told_by_worker_and_hour(redis: Redis) -> None:
     """Again and again the same."""
     counts = EngineCounts(output_taken=3)
     for _ in range(2):

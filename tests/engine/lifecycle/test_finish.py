@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-import redis.asyncio
 
 from billing.api import Admission, AdmissionState, Quota, UsageEvent
 from billing.usage import ENDED_FIELD, PinnedPrices, UsageOwner, decode, ended_stream
@@ -24,6 +23,7 @@ from engine.lifecycle.finish import end_overdue_migration
 from engine.queue import redis_keys
 from engine.queue.types import Enqueue
 from tests.engine.builders import PRICES, START_MS, Pool, append_to, pool, request, request_input
+from tests.support.redis import Redis
 
 REQUEST = input_decoder.decode(request_input(10, seal=b"sealed"))
 
@@ -126,7 +126,7 @@ def test_no_time_is_less_than_nothing():
     assert timing == {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
 
 
-async def test_what_nobody_knows_the_asker_of_has_no_owner_and_no_price(redis: redis.asyncio.Redis):
+async def test_what_nobody_knows_the_asker_of_has_no_owner_and_no_price(redis: Redis):
     """Its input is gone and so is its admission: the biller holds what there is to be paid."""
     p, e = pool(redis), request()
     await p.queue.enqueue(e)
@@ -138,7 +138,7 @@ async def test_what_nobody_knows_the_asker_of_has_no_owner_and_no_price(redis: r
     assert (event.accepted_ms, event.asked_input, event.asked_output) == (START_MS, 0, 0)
 
 
-async def test_what_cannot_be_read_is_charged_by_its_admission(redis: redis.asyncio.Redis):
+async def test_what_cannot_be_read_is_charged_by_its_admission(redis: Redis):
     """Owner and prices stand there too."""
     p, e = pool(redis), request()
     quota = await admitted(p, e)
@@ -149,7 +149,7 @@ async def test_what_cannot_be_read_is_charged_by_its_admission(redis: redis.asyn
     assert (event.owner, event.prices) == (UsageOwner("p1", "k1"), PRICES)
 
 
-async def test_a_move_that_nobody_finishes_ends_two_seconds_after_its_deadline(redis: redis.asyncio.Redis):
+async def test_a_move_that_nobody_finishes_ends_two_seconds_after_its_deadline(redis: Redis):
     """That of its admission, where there is one; nothing else is ended so."""
     p, e = pool(redis), request()
     quota, at = await admitted(p, e), (e.tenant, e.id)
@@ -199,7 +199,7 @@ async def event_of(p: Pool) -> UsageEvent:
     return decode(fields[ENDED_FIELD.encode()])
 
 
-async def test_a_queued_request_is_cancelled(redis: redis.asyncio.Redis):
+async def test_a_queued_request_is_cancelled(redis: Redis):
     """It ends once, with zero usage, and its admission is settled; a second end does nothing."""
     p, e = pool(redis), request()
     quota = await admitted(p, e)
@@ -219,7 +219,7 @@ async def test_a_queued_request_is_cancelled(redis: redis.asyncio.Redis):
     assert directory.state is AdmissionState.ENDED
 
 
-async def test_an_interrupted_request_is_billed_for_what_it_sampled(redis: redis.asyncio.Redis):
+async def test_an_interrupted_request_is_billed_for_what_it_sampled(redis: Redis):
     """Its worker died and nobody took it up before its deadline: what is logged stays, hashed and billed."""
     p = pool(redis)
     claim = await p.running()
@@ -242,7 +242,7 @@ async def test_an_interrupted_request_is_billed_for_what_it_sampled(redis: redis
     assert (await p.queue.reap()).expired == []
 
 
-async def test_a_parked_request_is_ended_too(redis: redis.asyncio.Redis):
+async def test_a_parked_request_is_ended_too(redis: Redis):
     """It leaves its place; a log that moved on in between is not ended on stale facts."""
     p, e = pool(redis), request()
     quota = await admitted(p, e)

@@ -4,7 +4,6 @@ import itertools
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from core.scripts import Script
 from engine.api import (
@@ -28,6 +27,7 @@ from tests.engine.builders import (
     usage_event,
 )
 from tests.engine.pair_of_pools import Pair
+from tests.support.redis import Redis
 
 STEPS = ("migrate_begin", "migrate_copy", "migrate_adopt", "rebind", "migrate_finish")
 

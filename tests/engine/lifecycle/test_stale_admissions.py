@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import UNLIMITED, Admission, Admitted, Dimension, Quota, RequestLimits, Scope
 from billing.limits import UnitLimit
@@ -19,6 +18,7 @@ from engine.lifecycle.reaper import Reaper
 from engine.lifecycle.stale_admissions import IDS_MAX, release_stale_admissions
 from tests.engine.builders import PRICES, TENANT
 from tests.engine.workers import PoolWorkers
+from tests.support.redis import Redis
 
 ONE_AT_ONCE = RequestLimits((UnitLimit(Scope.TENANT, "", "*", Dimension.CONCURRENCY, 1, 1),))
 MINUTE_MS = 60_000

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
-from redis.asyncio import Redis
 
 from core.environment import child_environment
 from core.errors import StartupError
@@ -22,6 +21,7 @@ from engine.node.supervised_worker import SupervisedWorker
 from engine.node.supervisor import Supervisor
 from tests.engine.builders import FINGERPRINT
 from tests.support.home import settings_in, short_folder
+from tests.support.redis import Redis
 
 OF_VLLM = "0" * 36  # it names them by a UUID
 

@@ -18,7 +18,6 @@ import httpx
 import psutil
 import pytest
 from click.testing import CliRunner
-from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from billing.api import Quota
@@ -44,6 +43,7 @@ from tests.support.home import settings_in
 from tests.support.patience import PROMPT_SECONDS, START_SECONDS, LivedTime, finished, soon, wait_until
 from tests.support.platform import processes_of
 from tests.support.ports import two_free_ports_in_a_row
+from tests.support.redis import Redis
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from redis.asyncio import Redis
 
 import engine.operations.cancel
 from billing.api import Quota, find_tenant
@@ -22,6 +21,7 @@ from engine.api import Control, PoolQueue
 from engine.queue import redis_keys
 from tests.engine.builders import FINGERPRINT, PRICES, Pool, request
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 FAR_MS = 4_000_000_000_000
 

@@ -2,7 +2,6 @@
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from core.redis import Client
 from engine.api import Control, RequestStatus
@@ -12,6 +11,7 @@ from engine.queue.types import TenantTerms
 from tests.engine.builders import START_MS, TENANT, Pool, append_to, end_entry, request, usage_event
 from tests.support.cluster import cluster as cluster  # the fixtures
 from tests.support.cluster import cluster_url as cluster_url
+from tests.support.redis import Redis
 
 SECRET = "what nobody but its reader may see"
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 
 from billing import usage
 from billing.api import Admission, Quota
@@ -20,6 +19,7 @@ from engine.queue.client import PoolQueue
 from tests.engine.builders import FINGERPRINT, HOUR_MS, PRICES, TENANT, request_input, tokens
 from tests.engine.workers import PROMPT, PoolWorkers, paused_at, saying
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 TEXT = "What the others are told."
 GOOD = request_input()

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-import redis.asyncio
 
 from engine.api import ClaimOffer, ClaimReply, PriorityClass, TenantTerms
 from tests.engine.builders import FINGERPRINT, START_MS, Pool, append_to, pool, request
+from tests.support.redis import Redis
 
 BULK, STANDARD, INTERACTIVE = PriorityClass.BULK, PriorityClass.STANDARD, PriorityClass.INTERACTIVE
 
@@ -30,7 +30,7 @@ def ids(found: ClaimReply) -> list[str]:
     return [each.id for each in found.claims]
 
 
-async def test_prefill_is_used_up_and_not_passed(redis: redis.asyncio.Redis):
+async def test_prefill_is_used_up_and_not_passed(redis: Redis):
     """Where none is left nothing more is taken; the worker is told when to ask again only where it got
     nothing."""
     p = pool(redis)
@@ -45,7 +45,7 @@ async def test_prefill_is_used_up_and_not_passed(redis: redis.asyncio.Redis):
     assert (ids(found), found.retry_ms) == ([], 0), "nothing waits"
 
 
-async def test_a_worker_whose_lease_ends_now_takes_nothing(redis: redis.asyncio.Redis):
+async def test_a_worker_whose_lease_ends_now_takes_nothing(redis: Redis):
     """A reaper may already have what it held."""
     p = pool(redis)
     await p.worker()
@@ -65,7 +65,7 @@ async def test_a_worker_whose_lease_ends_now_takes_nothing(redis: redis.asyncio.
     ],
 )
 async def test_the_eighth_pick_is_of_the_class_that_is_most_overdue(
-    redis: redis.asyncio.Redis, waited_ms: int, lowest: PriorityClass, eighth: PriorityClass
+    redis: Redis, waited_ms: int, lowest: PriorityClass, eighth: PriorityClass
 ):
     """By its own measure, of those that the worker takes at all; what is just due is not overdue. The
     standard one came ten seconds after the bulk one, and waits half as long; of two alike the higher goes."""
@@ -83,7 +83,7 @@ async def test_the_eighth_pick_is_of_the_class_that_is_most_overdue(
     assert [waiting[id] for id in ids(await claim(p, lowest=lowest, slots=1))] == [eighth]
 
 
-async def test_what_fits_is_taken_before_room_is_made(redis: redis.asyncio.Redis):
+async def test_what_fits_is_taken_before_room_is_made(redis: Redis):
     """A large interactive request orders work to leave; a small one behind it does not wait for that."""
     p = pool(redis)
     await p.worker(kv_tokens=1_000)
@@ -99,7 +99,7 @@ async def test_what_fits_is_taken_before_room_is_made(redis: redis.asyncio.Redis
     assert (await claim(p, kv=0)).victims == []
 
 
-async def test_a_slot_that_is_being_given_back_is_not_asked_for_again(redis: redis.asyncio.Redis):
+async def test_a_slot_that_is_being_given_back_is_not_asked_for_again(redis: Redis):
     """One leaves for one."""
     p = pool(redis)
     await p.worker(kv_tokens=1_000)
@@ -112,7 +112,7 @@ async def test_a_slot_that_is_being_given_back_is_not_asked_for_again(redis: red
     assert (await claim(p, slots=0)).victims == []
 
 
-async def test_what_was_computed_is_kept_warm_as_long_as_it_saves(redis: redis.asyncio.Redis):
+async def test_what_was_computed_is_kept_warm_as_long_as_it_saves(redis: Redis):
     """Its answer's tokens, too; at most two seconds for bulk, and never past its worker's lease."""
     p = pool(redis)
     await p.queue.register("w1", FINGERPRINT, {"kv_tokens": 10_000, "prefill_tokens_per_second": 1_000})
@@ -137,7 +137,7 @@ async def test_what_was_computed_is_kept_warm_as_long_as_it_saves(redis: redis.a
     assert ids(await claim(p, "w2", kv=100_000)) == [id]
 
 
-async def test_a_reserve_that_is_used_in_the_same_call_is_kept_no_more(redis: redis.asyncio.Redis):
+async def test_a_reserve_that_is_used_in_the_same_call_is_kept_no_more(redis: Redis):
     """Of 500 tokens its tenant takes 200 first: the others leave the rest."""
     p = pool(redis)
     await p.worker(kv_tokens=1_000)

@@ -5,7 +5,6 @@ import re
 
 import msgspec
 import pytest
-import redis.asyncio
 
 from core.errors import Refusal
 from engine.api import (
@@ -26,6 +25,7 @@ from tests.engine.builders import (
     request,
     request_input,
 )
+from tests.support.redis import Redis
 
 
 def refusal_of(reply: object) -> Refusal:
@@ -33,7 +33,7 @@ def refusal_of(reply: object) -> Refusal:
     return reply
 
 
-async def test_a_request_is_enqueued_once(redis: redis.asyncio.Redis):
+async def test_a_request_is_enqueued_once(redis: Redis):
     """The same id again returns the request there is, and adds nothing."""
     p = pool(redis)
     e = request(gateway="g1")
@@ -46,7 +46,7 @@ async def test_a_request_is_enqueued_once(redis: redis.asyncio.Redis):
     assert await redis.hgetall(p.key(f"rd:{e.tenant}:{e.id}")) == {b"g1": b"reading"}
 
 
-async def test_the_same_id_with_another_body_is_refused(redis: redis.asyncio.Redis):
+async def test_the_same_id_with_another_body_is_refused(redis: Redis):
     """A client that reuses an id for something else is told so."""
     p = pool(redis)
     e = request()
@@ -55,7 +55,7 @@ async def test_the_same_id_with_another_body_is_refused(redis: redis.asyncio.Red
     assert refusal_of(again).code == "id_conflict"
 
 
-async def test_a_full_pool_is_overloaded(redis: redis.asyncio.Redis):
+async def test_a_full_pool_is_overloaded(redis: Redis):
     """At the pool's bound a request is refused with a time to wait; a known one is still returned."""
     p = pool(redis, queue_requests_max=2)
     known = request()
@@ -68,7 +68,7 @@ async def test_a_full_pool_is_overloaded(redis: redis.asyncio.Redis):
     assert isinstance(await p.queue.enqueue(known), Enqueued)
 
 
-async def test_a_tenant_with_too_many_waiting_is_rate_limited(redis: redis.asyncio.Redis):
+async def test_a_tenant_with_too_many_waiting_is_rate_limited(redis: Redis):
     """The bound is per tenant: another one's request is taken. Large ones count as others do."""
     p = pool(redis, queue_requests_per_tenant_max=2)
     await p.worker(kv_tokens=2_000)
@@ -80,9 +80,7 @@ async def test_a_tenant_with_too_many_waiting_is_rate_limited(redis: redis.async
 
 
 @pytest.mark.parametrize(("weight", "seconds"), [(1.0, 5), (4.0, 3)])
-async def test_a_rate_limited_tenant_is_told_its_own_pace(
-    redis: redis.asyncio.Redis, weight: float, seconds: int
-):
+async def test_a_rate_limited_tenant_is_told_its_own_pace(redis: Redis, weight: float, seconds: int):
     """A request a second leaves the line, and four others wait beside it: its next turn takes as long as
     its share says."""
     p = pool(redis, queue_requests_per_tenant_max=2)
@@ -95,7 +93,7 @@ async def test_a_rate_limited_tenant_is_told_its_own_pace(
     assert refused.after_ms == 1000 * seconds
 
 
-async def test_a_request_that_no_worker_can_hold_is_too_large(redis: redis.asyncio.Redis):
+async def test_a_request_that_no_worker_can_hold_is_too_large(redis: Redis):
     """The bound is the largest worker that runs its model, and goes when that worker goes."""
     p = pool(redis)
     await p.worker("small", kv_tokens=100)
@@ -106,7 +104,7 @@ async def test_a_request_that_no_worker_can_hold_is_too_large(redis: redis.async
     assert refusal_of(await p.queue.enqueue(request(prompt_tokens=100, max_tokens=100))).code == "too_large"
 
 
-async def test_a_model_that_nobody_runs_is_refused(redis: redis.asyncio.Redis):
+async def test_a_model_that_nobody_runs_is_refused(redis: Redis):
     """Two minutes after its last worker was there or expected: at once, and only what is new."""
     p = pool(redis)
     await p.worker("w1")
@@ -131,7 +129,7 @@ async def test_a_model_that_nobody_runs_is_refused(redis: redis.asyncio.Redis):
     assert isinstance(await p.queue.enqueue(request()), Enqueued)
 
 
-async def test_another_version_never_continues_an_answer(redis: redis.asyncio.Redis):
+async def test_another_version_never_continues_an_answer(redis: Redis):
     """Begun under one fingerprint it waits for a worker of that one, which goes on with it, or ends."""
     p = pool(redis)
     begun, left = [await p.running("old", deadline_ms=START_MS + 10_000_000) for _ in range(2)]
@@ -152,14 +150,14 @@ async def test_another_version_never_continues_an_answer(redis: redis.asyncio.Re
     assert expired == {(claim.id, "error", "engine_lost") for claim in (begun, left)}
 
 
-async def test_a_passed_deadline_is_refused(redis: redis.asyncio.Redis):
+async def test_a_passed_deadline_is_refused(redis: Redis):
     """What would be over before it starts does not wait."""
     p = pool(redis)
     refused = refusal_of(await p.queue.enqueue(request(deadline_ms=START_MS)))
     assert refused.code == "overloaded"
 
 
-async def test_a_deadline_inside_the_predicted_wait_is_refused(redis: redis.asyncio.Redis):
+async def test_a_deadline_inside_the_predicted_wait_is_refused(redis: Redis):
     """The pace at which a full pool takes requests predicts the wait of the next one."""
     p = pool(redis)
     await p.worker()
@@ -178,7 +176,7 @@ async def test_a_deadline_inside_the_predicted_wait_is_refused(redis: redis.asyn
     assert 4_000 <= refused.after_ms <= 7_000, "by then it would come in time"
 
 
-async def test_a_full_redis_refuses_new_work_and_finishes_old(redis: redis.asyncio.Redis):
+async def test_a_full_redis_refuses_new_work_and_finishes_old(redis: Redis):
     """Above 85 % of maxmemory, and at all of it, enqueue is overloaded while claims and appends go on."""
     p = pool(redis)
     claim = await p.running()
@@ -196,7 +194,7 @@ async def test_a_full_redis_refuses_new_work_and_finishes_old(redis: redis.async
         await redis.config_set("maxmemory", 0)
 
 
-async def test_classes_are_served_in_order_and_requests_first_come_first_served(redis: redis.asyncio.Redis):
+async def test_classes_are_served_in_order_and_requests_first_come_first_served(redis: Redis):
     """Interactive before standard before bulk, whoever's they are; within a class by arrival."""
     p = pool(redis)
     await p.worker()
@@ -211,7 +209,7 @@ async def test_classes_are_served_in_order_and_requests_first_come_first_served(
     assert first + rest == ["interactive1", "interactive3", "standard2", "standard5", "bulk0", "bulk4"]
 
 
-async def test_many_of_one_millisecond_keep_their_order(redis: redis.asyncio.Redis):
+async def test_many_of_one_millisecond_keep_their_order(redis: Redis):
     """Arrival order is strict even where the clock stands still."""
     p = pool(redis, claim_picks_max=100)
     await p.worker()
@@ -221,7 +219,7 @@ async def test_many_of_one_millisecond_keep_their_order(redis: redis.asyncio.Red
     assert [c.id for c in await p.claim(slots=60)] == [e.id for e in sent]
 
 
-async def test_a_claim_hands_over_what_a_worker_needs(redis: redis.asyncio.Redis):
+async def test_a_claim_hands_over_what_a_worker_needs(redis: Redis):
     """A fresh claim token, the input, and the log's state, with `running` logged by the first claim."""
     p = pool(redis)
     e = request()
@@ -237,7 +235,7 @@ async def test_a_claim_hands_over_what_a_worker_needs(redis: redis.asyncio.Redis
     assert await p.places(e.tenant, e.id) == {"run", "claims:w1"}
 
 
-async def test_a_repeated_claim_call_gets_the_same_answer(redis: redis.asyncio.Redis):
+async def test_a_repeated_claim_call_gets_the_same_answer(redis: Redis):
     """A lost reply strands nothing: the same call number repeats its picks, an older one gets none."""
     p = pool(redis)
     await p.worker()
@@ -251,7 +249,7 @@ async def test_a_repeated_claim_call_gets_the_same_answer(redis: redis.asyncio.R
     assert (await p.queue.claim("w1", 1, offer)).claims == []
 
 
-async def test_a_repeated_claim_leaves_out_what_was_released_meanwhile(redis: redis.asyncio.Redis):
+async def test_a_repeated_claim_leaves_out_what_was_released_meanwhile(redis: Redis):
     """A pick that lives under another claim token by now is not handed out again."""
     p = pool(redis)
     await p.worker()
@@ -262,7 +260,7 @@ async def test_a_repeated_claim_leaves_out_what_was_released_meanwhile(redis: re
     assert (await p.queue.claim("w1", 1, offer)).claims == []
 
 
-async def test_only_a_live_worker_with_the_right_model_claims(redis: redis.asyncio.Redis):
+async def test_only_a_live_worker_with_the_right_model_claims(redis: Redis):
     """Strangers, expired workers and other models get nothing; other models' requests block nobody."""
     p = pool(redis)
     await p.queue.enqueue(request(fingerprint="other@1"))
@@ -276,7 +274,7 @@ async def test_only_a_live_worker_with_the_right_model_claims(redis: redis.async
     assert [c.id for c in await p.claim("w2")] == [e.id]
 
 
-async def test_what_does_not_fit_is_skipped(redis: redis.asyncio.Redis):
+async def test_what_does_not_fit_is_skipped(redis: Redis):
     """A large request does not end the scan; with nothing taken the worker is told when to ask again."""
     p = pool(redis)
     await p.worker()
@@ -288,7 +286,7 @@ async def test_what_does_not_fit_is_skipped(redis: redis.asyncio.Redis):
     assert (claims.claims, claims.retry_ms > 0) == ([], True)
 
 
-async def test_prefill_is_bounded_but_one_prompt_always_goes(redis: redis.asyncio.Redis):
+async def test_prefill_is_bounded_but_one_prompt_always_goes(redis: Redis):
     """A prompt above the whole prefill budget is taken alone, else it would starve."""
     p = pool(redis)
     await p.worker()
@@ -298,7 +296,7 @@ async def test_prefill_is_bounded_but_one_prompt_always_goes(redis: redis.asynci
     assert len(await p.claim(prefill_tokens=512)) == 1
 
 
-async def test_expired_and_cancelled_requests_are_never_claimed(redis: redis.asyncio.Redis):
+async def test_expired_and_cancelled_requests_are_never_claimed(redis: Redis):
     """They wait for their end, not for a worker."""
     p = pool(redis)
     await p.worker()
@@ -312,7 +310,7 @@ async def test_expired_and_cancelled_requests_are_never_claimed(redis: redis.asy
     assert {(e.id, e.reason) for e in reaped.expired} == {(late.id, "deadline"), (cancelled.id, "cancelled")}
 
 
-async def test_idle_workers_are_woken(redis: redis.asyncio.Redis):
+async def test_idle_workers_are_woken(redis: Redis):
     """Waiting ends with the first request put in line, or with time."""
     p = pool(redis)
     assert not await p.queue.wait_for_work(0.01)
@@ -321,7 +319,7 @@ async def test_idle_workers_are_woken(redis: redis.asyncio.Redis):
     assert await waiting
 
 
-async def test_workers_are_listed(redis: redis.asyncio.Redis):
+async def test_workers_are_listed(redis: Redis):
     """With model, load and whether the lease holds."""
     p = pool(redis)
     await p.running()
@@ -333,7 +331,7 @@ async def test_workers_are_listed(redis: redis.asyncio.Redis):
     assert [view.alive for view in await p.queue.workers()] == [False]
 
 
-async def test_the_servers_own_time_is_used_without_a_clock(redis: redis.asyncio.Redis):
+async def test_the_servers_own_time_is_used_without_a_clock(redis: Redis):
     """In production scripts go by Redis' clock."""
     p = pool(redis)
     p.queue._clock = None

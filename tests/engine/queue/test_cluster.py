@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 from redis.crc import key_slot
 from redis.exceptions import NoPermissionError, ResponseError
 
 from core.processes import GATEWAY, WORKER, ProcessKind
-from core.redis import Client, connect_url
+from core.redis import Client
 from core.redis_acl import rules
+from core.redis_connections import connect_url
 from core.scripts import load_scripts
 from engine.api import (
     AppendCode,
@@ -35,6 +35,7 @@ from tests.support.cluster import SLOTS
 from tests.support.cluster import cluster as cluster  # the fixtures
 from tests.support.cluster import cluster_url as cluster_url
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 
 def pool_on(node: int) -> str:
@@ -57,7 +58,7 @@ async def test_every_script_runs_under_a_gateways_user(cluster: Client, cluster_
     """Made on each node; a worker's comes to its own pool and to no other."""
     client: Any = cluster
     for node in client.get_primaries():
-        async with Redis(host=node.host, port=node.port) as admin:
+        async with Redis.from_url(f"redis://{node.host}:{node.port}") as admin:
             for process in (GATEWAY, WORKER):
                 allowed = rules(process, "parley", POOLS[0])
                 await admin.execute_command("ACL", "SETUSER", process.name, "reset", "on", ">pw", *allowed)

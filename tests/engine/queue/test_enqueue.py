@@ -2,12 +2,12 @@
 
 import msgspec
 import pytest
-import redis.asyncio
 
 from core.errors import Refusal
 from engine.api import Enqueued, PriorityClass, RequestStatus
 from engine.queue import client as queue_module
 from tests.engine.builders import START_MS, append_to, end_entry, pool, request, usage_event
+from tests.support.redis import Redis
 
 
 def refusal_of(reply: object) -> Refusal:
@@ -16,7 +16,7 @@ def refusal_of(reply: object) -> Refusal:
     return reply
 
 
-async def test_who_sends_again_is_told_where_it_stands(redis: redis.asyncio.Redis):
+async def test_who_sends_again_is_told_where_it_stands(redis: Redis):
     """In line: how many are before it, whatever their class and size. Once it runs nothing is; what has ended
     gets no reader any more."""
     p = pool(redis, readers_per_request_max=2)
@@ -43,9 +43,7 @@ async def test_who_sends_again_is_told_where_it_stands(redis: redis.asyncio.Redi
     assert await redis.exists(p.key(f"rd:{last.tenant}:{last.id}")) == 0
 
 
-async def test_a_pool_whose_ends_nobody_reads_is_overloaded(
-    redis: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_pool_whose_ends_nobody_reads_is_overloaded(redis: Redis, monkeypatch: pytest.MonkeyPatch):
     """The stream of ends is bounded by this alone: the biller is away."""
     monkeypatch.setattr(queue_module, "ENDED_UNREAD_MAX", 2)
     p = pool(redis)
@@ -55,7 +53,7 @@ async def test_a_pool_whose_ends_nobody_reads_is_overloaded(
     assert refusal_of(await p.queue.enqueue(request())).code == "overloaded"
 
 
-async def test_what_was_cancelled_before_it_came_is_named_at_once(redis: redis.asyncio.Redis):
+async def test_what_was_cancelled_before_it_came_is_named_at_once(redis: Redis):
     """It waits for its end, not for a worker; whatever its deadline is."""
     p = pool(redis)
     await p.worker()
@@ -66,7 +64,7 @@ async def test_what_was_cancelled_before_it_came_is_named_at_once(redis: redis.a
     assert [claim.id for claim in await p.claim()] == [goes_on.id]
 
 
-async def test_what_was_accepted_as_it_was_buried_comes_too_late(redis: redis.asyncio.Redis):
+async def test_what_was_accepted_as_it_was_buried_comes_too_late(redis: Redis):
     """What is sent again a moment later does not."""
     p = pool(redis)
     e = request()
@@ -76,7 +74,7 @@ async def test_what_was_accepted_as_it_was_buried_comes_too_late(redis: redis.as
     assert isinstance(await p.queue.enqueue(again), Enqueued)
 
 
-async def test_a_pool_that_was_idle_has_no_pace_of_it(redis: redis.asyncio.Redis):
+async def test_a_pool_that_was_idle_has_no_pace_of_it(redis: Redis):
     """Only between two that were taken while others waited there is one; who comes meanwhile changes
     nothing."""
     p = pool(redis)

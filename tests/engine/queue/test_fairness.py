@@ -4,11 +4,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import redis.asyncio
 
 from core.errors import Refusal
 from engine.api import Claim, ClaimOffer, Enqueued, PriorityClass, TenantTerms
 from tests.engine.builders import FINGERPRINT, Pool, append_to, end_entry, pool, request, usage_event
+from tests.support.redis import Redis
 
 PAGE, TENANTS_MAX, IDS_MAX = 16, 64, 4
 
@@ -40,7 +40,7 @@ async def counter(p: Pool, tenant: str) -> int:
     return int(await p.client.hget(p.key(f"ten:{tenant}"), "counter") or 0) // 1000
 
 
-async def test_backlogged_tenants_share_by_weight(redis: redis.asyncio.Redis):
+async def test_backlogged_tenants_share_by_weight(redis: Redis):
     """A flood of one does not delay the others: of 70 equal requests each gets its share."""
     p = pool(redis, fair_delta_tokens=0)
     await p.worker()
@@ -54,7 +54,7 @@ async def test_backlogged_tenants_share_by_weight(redis: redis.asyncio.Redis):
     assert abs(found["four"] - 40) <= 1
 
 
-async def test_output_counts_as_the_prompt_does(redis: redis.asyncio.Redis):
+async def test_output_counts_as_the_prompt_does(redis: Redis):
     """Tokens are charged as they are logged, twice a prompt token, once even where the append is repeated."""
     p = pool(redis)
     claim = await p.running(tenant="a", prompt_tokens=100)
@@ -65,7 +65,7 @@ async def test_output_counts_as_the_prompt_does(redis: redis.asyncio.Redis):
     assert await counter(p, "a") == 200
 
 
-async def test_computing_again_is_not_charged(redis: redis.asyncio.Redis):
+async def test_computing_again_is_not_charged(redis: Redis):
     """A request that its worker lost costs its tenant one prompt."""
     p = pool(redis)
     claim = await p.running(tenant="a", prompt_tokens=100)
@@ -74,7 +74,7 @@ async def test_computing_again_is_not_charged(redis: redis.asyncio.Redis):
     assert await counter(p, "a") == 100
 
 
-async def test_a_prompt_that_was_cached_is_taken_off_later_charges(redis: redis.asyncio.Redis):
+async def test_a_prompt_that_was_cached_is_taken_off_later_charges(redis: Redis):
     """Counters never fall: what was charged too much pays for the next tokens."""
     p = pool(redis)
     claim = await p.running(tenant="a", prompt_tokens=100)
@@ -84,7 +84,7 @@ async def test_a_prompt_that_was_cached_is_taken_off_later_charges(redis: redis.
     assert await counter(p, "a") == 100 + 100 - 80
 
 
-async def test_being_idle_earns_nothing(redis: redis.asyncio.Redis):
+async def test_being_idle_earns_nothing(redis: Redis):
     """Who comes back after an hour shares from now on; it is not paid for the hour."""
     p = pool(redis, fair_delta_tokens=0)
     await p.worker()
@@ -96,7 +96,7 @@ async def test_being_idle_earns_nothing(redis: redis.asyncio.Redis):
     assert abs(found["busy"] - found["back"]) <= 1
 
 
-async def test_who_comes_to_a_flooded_pool_is_next(redis: redis.asyncio.Redis):
+async def test_who_comes_to_a_flooded_pool_is_next(redis: Redis):
     """As the settings are by default: none of the flood's older requests goes before it."""
     p = pool(redis)
     await p.worker()
@@ -106,7 +106,7 @@ async def test_who_comes_to_a_flooded_pool_is_next(redis: redis.asyncio.Redis):
     assert await served(p, 1) == Counter(quiet=1)
 
 
-async def test_a_share_is_over_all_classes(redis: redis.asyncio.Redis):
+async def test_a_share_is_over_all_classes(redis: Redis):
     """Two classes do not give a double share: what was served as interactive counts as standard."""
     p = pool(redis, fair_delta_tokens=0)
     await p.worker()
@@ -117,7 +117,7 @@ async def test_a_share_is_over_all_classes(redis: redis.asyncio.Redis):
     assert (await served(p, 5))["b"] >= 4
 
 
-async def test_within_delta_who_came_first_is_served_first(redis: redis.asyncio.Redis):
+async def test_within_delta_who_came_first_is_served_first(redis: Redis):
     """Small differences do not reorder: the next is the oldest of those near the least counter."""
     p = pool(redis, fair_delta_tokens=25)
     await p.worker()
@@ -126,7 +126,7 @@ async def test_within_delta_who_came_first_is_served_first(redis: redis.asyncio.
     assert [claim.tenant for claim in await p.claim()] == ["b", "b", "b", "a", "b"]
 
 
-async def test_an_overdue_class_gets_one_of_eight(redis: redis.asyncio.Redis):
+async def test_an_overdue_class_gets_one_of_eight(redis: Redis):
     """Bulk is not starved by a stream of interactive work, and takes no more than its turn."""
     p = pool(redis, age_bulk_ms=1_000, queue_requests_per_tenant_max=100)
     await p.worker()
@@ -140,7 +140,7 @@ async def test_an_overdue_class_gets_one_of_eight(redis: redis.asyncio.Redis):
     assert [at for at, view in enumerate(picks) if view.priority is PriorityClass.BULK] == [0, 8]
 
 
-async def test_an_overdue_class_takes_no_turns_from_an_empty_one(redis: redis.asyncio.Redis):
+async def test_an_overdue_class_takes_no_turns_from_an_empty_one(redis: Redis):
     """Its picks while nothing higher waits are in order, and do not count."""
     p = pool(redis, age_bulk_ms=1_000)
     await p.worker()
@@ -160,7 +160,7 @@ async def blocked(p: Pool, tenant: str) -> bool:
     return bool(stopped)
 
 
-async def test_a_cap_on_slots_holds_and_frees(redis: redis.asyncio.Redis):
+async def test_a_cap_on_slots_holds_and_frees(redis: Redis):
     """At its cap a tenant is out of the race, while others are served; one ends and it is back."""
     p = pool(redis)
     await p.worker()
@@ -177,7 +177,7 @@ async def test_a_cap_on_slots_holds_and_frees(redis: redis.asyncio.Redis):
     assert len(await p.claim()) == 2
 
 
-async def test_being_stopped_by_a_cap_earns_nothing(redis: redis.asyncio.Redis):
+async def test_being_stopped_by_a_cap_earns_nothing(redis: Redis):
     """On its return a tenant's counter is where its class is."""
     p = pool(redis, fair_delta_tokens=0)
     await p.worker()
@@ -190,7 +190,7 @@ async def test_being_stopped_by_a_cap_earns_nothing(redis: redis.asyncio.Redis):
     assert await counter(p, "a") == await counter(p, "b") - 10
 
 
-async def test_a_cap_on_tokens_in_flight_holds(redis: redis.asyncio.Redis):
+async def test_a_cap_on_tokens_in_flight_holds(redis: Redis):
     """Counted as the KV that prompt and granted answer take; a smaller request may still go."""
     p = pool(redis)
     await p.worker()
@@ -202,7 +202,7 @@ async def test_a_cap_on_tokens_in_flight_holds(redis: redis.asyncio.Redis):
     assert await p.client.hget(p.key("ten:a"), "tokens") == b"1000"
 
 
-async def test_a_refused_first_request_does_not_hide_a_smaller_one(redis: redis.asyncio.Redis):
+async def test_a_refused_first_request_does_not_hide_a_smaller_one(redis: Redis):
     """What exceeds the rest of the cap is passed over while something else of the tenant fits."""
     p = pool(redis)
     await p.worker()
@@ -213,7 +213,7 @@ async def test_a_refused_first_request_does_not_hide_a_smaller_one(redis: redis.
     assert await blocked(p, "a")
 
 
-async def test_what_exceeds_a_cap_by_itself_is_too_large(redis: redis.asyncio.Redis):
+async def test_what_exceeds_a_cap_by_itself_is_too_large(redis: Redis):
     """It would wait for ever."""
     p = pool(redis)
     await p.queue.set_tenant("a", TenantTerms(tokens_max=100))
@@ -225,7 +225,7 @@ async def test_what_exceeds_a_cap_by_itself_is_too_large(redis: redis.asyncio.Re
     )
 
 
-async def test_tenants_behind_many_that_do_not_fit_are_reached(redis: redis.asyncio.Redis):
+async def test_tenants_behind_many_that_do_not_fit_are_reached(redis: Redis):
     """One call reads at most 64 tenants; the next one reads on, and the worker is told to ask."""
     p = pool(redis)
     await p.worker()
@@ -238,7 +238,7 @@ async def test_tenants_behind_many_that_do_not_fit_are_reached(redis: redis.asyn
     assert all(answer.retry_ms > 0 for answer in answers[:2])
 
 
-async def test_requests_behind_many_that_do_not_fit_are_reached(redis: redis.asyncio.Redis):
+async def test_requests_behind_many_that_do_not_fit_are_reached(redis: Redis):
     """One call reads at most four of a tenant's requests; the next one reads on."""
     p = pool(redis)
     await p.worker()
@@ -247,7 +247,7 @@ async def test_requests_behind_many_that_do_not_fit_are_reached(redis: redis.asy
     assert [len(await p.claim(kv_tokens=1_000)) for _ in range(3)] == [0, 0, 1]
 
 
-async def test_many_tenants_are_served_in_one_call(redis: redis.asyncio.Redis):
+async def test_many_tenants_are_served_in_one_call(redis: Redis):
     """More than a page, each in its turn."""
     p = pool(redis, claim_picks_max=48, fair_delta_tokens=0)
     await p.worker()

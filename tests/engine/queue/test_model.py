@@ -19,7 +19,6 @@ from hypothesis.stateful import (
 )
 
 from core.errors import Refusal
-from core.redis import MultiplexedRedis
 from engine.api import AppendCode, ClaimOffer, Control, Enqueued, PriorityClass, RequestStatus, TenantTerms
 from engine.queue.types import Append, ReleaseWhy
 from tests.engine.builders import FINGERPRINT, append_to, end_entry, pool, request, text, tokens, usage_event
@@ -27,6 +26,7 @@ from tests.engine.fair_model import FairModel, Item, Room, Weights
 from tests.engine.pool_state import pool_state
 from tests.engine.tracked import Tracked, crowd_at, held_at, some
 from tests.support.patience import LONG_TEST_SECONDS
+from tests.support.redis import Redis
 from tests.support.tiers import by_form
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self, redis_url: str) -> None:
         super().__init__()
         self.runner = asyncio.Runner()
-        self.redis = MultiplexedRedis.from_url(redis_url)
+        self.redis = Redis.from_url(redis_url)
         self.run(self.redis.flushall())
         self.pool = pool(
             self.redis,

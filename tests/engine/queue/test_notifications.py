@@ -3,15 +3,15 @@
 from typing import Any
 
 import pytest
-import redis.asyncio
 
 from engine.api import HintChannel
 from engine.queue import notifications as module
 from tests.engine.builders import pool, request
 from tests.support.patience import soon, wait_until
+from tests.support.redis import Redis
 
 
-async def test_hints_come_again_after_a_lost_connection(redis: redis.asyncio.Redis):
+async def test_hints_come_again_after_a_lost_connection(redis: Redis):
     """What was published while it was gone is lost; what comes later arrives."""
     p = pool(redis)
     hints = HintChannel(redis, "g1")
@@ -30,7 +30,7 @@ async def test_hints_come_again_after_a_lost_connection(redis: redis.asyncio.Red
     await hints.close()
 
 
-async def test_unread_hints_are_bounded(redis: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch):
+async def test_unread_hints_are_bounded(redis: Redis, monkeypatch: pytest.MonkeyPatch):
     """At the limit the oldest go: a reader reads the log from its cursor anyway."""
     monkeypatch.setattr(module, "WAITING_HINTS_MAX", 3)
     p = pool(redis)

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import redis.asyncio
-
 from core.ids import uuid7
 from engine.api import (
     AppendCode,
@@ -22,9 +20,10 @@ from tests.engine.builders import (
     tokens,
 )
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 
-async def test_a_released_request_goes_back_to_its_old_place(redis: redis.asyncio.Redis):
+async def test_a_released_request_goes_back_to_its_old_place(redis: Redis):
     """INV-7: Before those that came later, with the same epoch and its tokens; the old claim token is
     dead."""
     p = pool(redis)
@@ -40,7 +39,7 @@ async def test_a_released_request_goes_back_to_its_old_place(redis: redis.asynci
     assert (again.claimed_ms, again.recomputed_tokens, again.covered) == (claim.claimed_ms, 12, 2)
 
 
-async def test_release_is_idempotent_and_fenced(redis: redis.asyncio.Redis):
+async def test_release_is_idempotent_and_fenced(redis: Redis):
     """A retried release answers as the first did and logs nothing; a foreign token releases nothing."""
     p = pool(redis)
     claim = await p.running()
@@ -54,7 +53,7 @@ async def test_release_is_idempotent_and_fenced(redis: redis.asyncio.Redis):
     assert await p.places(claim.tenant, claim.id) == {"run", "claims:w1"}
 
 
-async def test_cancel_reaches_a_running_request_three_ways(redis: redis.asyncio.Redis):
+async def test_cancel_reaches_a_running_request_three_ways(redis: Redis):
     """By a message at once, with the answer to the next append, and with every renewal."""
     p = pool(redis)
     claim = await p.running()
@@ -68,14 +67,14 @@ async def test_cancel_reaches_a_running_request_three_ways(redis: redis.asyncio.
     await wakes.close()
 
 
-async def test_control_of_an_unknown_or_ended_request_changes_nothing(redis: redis.asyncio.Redis):
+async def test_control_of_an_unknown_or_ended_request_changes_nothing(redis: Redis):
     """An unknown id is None, and no record comes to be."""
     p = pool(redis)
     assert await p.queue.control(TENANT, uuid7(START_MS), Control.CANCEL) is None
     assert await redis.keys("*") == []
 
 
-async def test_a_cancel_outlives_a_release(redis: redis.asyncio.Redis):
+async def test_a_cancel_outlives_a_release(redis: Redis):
     """A cancelled request whose worker dies is not run again: the reaper names it at once."""
     p = pool(redis)
     claim = await p.running()
@@ -88,7 +87,7 @@ async def test_a_cancel_outlives_a_release(redis: redis.asyncio.Redis):
     assert [(e.id, e.reason) for e in (await p.queue.reap()).expired] == [(claim.id, "cancelled")]
 
 
-async def test_a_request_is_parked_while_all_its_readers_are_stuck(redis: redis.asyncio.Redis):
+async def test_a_request_is_parked_while_all_its_readers_are_stuck(redis: Redis):
     """One reading gateway keeps it running; when none reads it is parked, until the first ACK."""
     p = pool(redis)
     claim = await p.running(gateway="g1")
@@ -111,7 +110,7 @@ async def test_a_request_is_parked_while_all_its_readers_are_stuck(redis: redis.
     assert (again.id, again.cn, again.epoch, again.control) == (claim.id, 2, 1, Control(0))
 
 
-async def test_a_reader_that_catches_up_stops_the_parking(redis: redis.asyncio.Redis):
+async def test_a_reader_that_catches_up_stops_the_parking(redis: Redis):
     """A release to park that crosses with the reader's ACK puts the request back in line instead."""
     p = pool(redis)
     claim = await p.running(gateway="g1")
@@ -122,7 +121,7 @@ async def test_a_reader_that_catches_up_stops_the_parking(redis: redis.asyncio.R
     assert await p.places(*at) == {"line:interactive", "ids:interactive"}
 
 
-async def test_a_request_without_a_reader_is_cancelled_when_its_sender_wants_that(redis: redis.asyncio.Redis):
+async def test_a_request_without_a_reader_is_cancelled_when_its_sender_wants_that(redis: Redis):
     """In line it is named to be ended, a running one is cancelled at its worker; a reader keeps it."""
     p = pool(redis)
     e = request(gateway="g1", no_reader_ms=500)
@@ -152,7 +151,7 @@ async def test_a_request_without_a_reader_is_cancelled_when_its_sender_wants_tha
     assert view.control is Control.CANCEL
 
 
-async def test_readers_that_are_stuck_for_ten_minutes_are_none(redis: redis.asyncio.Redis):
+async def test_readers_that_are_stuck_for_ten_minutes_are_none(redis: Redis):
     """A parked request goes on as bulk, or ends `slow_reader` where its sender wants no unread answer."""
     p = pool(redis)
     late = START_MS + 3_600_000
@@ -174,7 +173,7 @@ async def test_readers_that_are_stuck_for_ten_minutes_are_none(redis: redis.asyn
     assert (ends.id, "slow_reader") in [(x.id, x.reason) for x in (await p.queue.reap()).expired]
 
 
-async def test_readers_that_stay_stuck_park_it_once(redis: redis.asyncio.Redis):
+async def test_readers_that_stay_stuck_park_it_once(redis: Redis):
     """A gateway says again and again how its readers stand: that takes it out of the bulk line no more, nor
     from its worker, until one of them has read."""
     p = pool(redis)
@@ -197,7 +196,7 @@ async def test_readers_that_stay_stuck_park_it_once(redis: redis.asyncio.Redis):
     assert (claim.id, view.control) == (e.id, Control.PARK)
 
 
-async def test_parking_and_unparking_twice_changes_nothing_more(redis: redis.asyncio.Redis):
+async def test_parking_and_unparking_twice_changes_nothing_more(redis: Redis):
     """Both are idempotent and answer the status they met."""
     p = pool(redis)
     e = request()
@@ -211,7 +210,7 @@ async def test_parking_and_unparking_twice_changes_nothing_more(redis: redis.asy
     assert await p.queue.park(TENANT, uuid7(START_MS)) is None
 
 
-async def test_the_long_parked_finish_as_bulk(redis: redis.asyncio.Redis):
+async def test_the_long_parked_finish_as_bulk(redis: Redis):
     """After ten minutes parked a request counts as having no reader, and continues behind everybody."""
     p = pool(redis)
     e = request(deadline_ms=START_MS + 10_000_000)
@@ -222,7 +221,7 @@ async def test_the_long_parked_finish_as_bulk(redis: redis.asyncio.Redis):
     assert await p.places(e.tenant, e.id) == {"line:bulk", "ids:bulk"}
 
 
-async def test_a_request_has_at_most_eight_readers(redis: redis.asyncio.Redis):
+async def test_a_request_has_at_most_eight_readers(redis: Redis):
     """Further gateways are told that they have to poll; one that leaves makes room."""
     p = pool(redis)
     e = request()
@@ -236,7 +235,7 @@ async def test_a_request_has_at_most_eight_readers(redis: redis.asyncio.Redis):
     assert await p.queue.reader(TENANT, uuid7(START_MS), "g0", "reading") is None
 
 
-async def test_a_dead_workers_requests_are_requeued(redis: redis.asyncio.Redis):
+async def test_a_dead_workers_requests_are_requeued(redis: Redis):
     """At the end of its lease: same epoch, old place, `moved` logged once, late appends fenced."""
     p = pool(redis)
     claim = await p.running()
@@ -256,7 +255,7 @@ async def test_a_dead_workers_requests_are_requeued(redis: redis.asyncio.Redis):
     assert (again.id, again.epoch, again.deaths, again.tokens) == (claim.id, 1, 1, tokens(1))
 
 
-async def test_a_hung_engine_loses_its_lease(redis: redis.asyncio.Redis):
+async def test_a_hung_engine_loses_its_lease(redis: Redis):
     """A live process whose step is too old is not renewed; a long predicted step is given more time."""
     p = pool(redis)
     await p.worker()
@@ -266,7 +265,7 @@ async def test_a_hung_engine_loses_its_lease(redis: redis.asyncio.Redis):
     assert not (await p.queue.renew("w1", 8_000, {"step_predicted_ms": 10_000})).alive
 
 
-async def test_deaths_count_until_a_token_is_logged(redis: redis.asyncio.Redis):
+async def test_deaths_count_until_a_token_is_logged(redis: Redis):
     """Consecutive engine deaths without a new token; the fourth is the last. Planned stops do not count."""
     p = pool(redis)
     e = request()
@@ -293,7 +292,7 @@ async def test_deaths_count_until_a_token_is_logged(redis: redis.asyncio.Redis):
 
 
 async def test_a_running_request_past_its_deadline_is_taken_from_a_worker_that_does_not_end_it(
-    redis: redis.asyncio.Redis,
+    redis: Redis,
 ):
     """Its worker has two seconds to end it; then the reaper takes it and names it."""
     p = pool(redis)
@@ -307,7 +306,7 @@ async def test_a_running_request_past_its_deadline_is_taken_from_a_worker_that_d
     assert await p.places(claim.tenant, claim.id) == {"line:interactive", "ids:interactive"}
 
 
-async def test_without_any_worker_for_two_minutes_a_request_ends(redis: redis.asyncio.Redis):
+async def test_without_any_worker_for_two_minutes_a_request_ends(redis: Redis):
     """A worker that is starting counts; when it never comes, the request is lost to its engine."""
     p = pool(redis)
     e = request()
@@ -322,7 +321,7 @@ async def test_without_any_worker_for_two_minutes_a_request_ends(redis: redis.as
     ]
 
 
-async def test_after_a_restart_of_redis_an_unconfirmed_request_gets_another_epoch(redis: redis.asyncio.Redis):
+async def test_after_a_restart_of_redis_an_unconfirmed_request_gets_another_epoch(redis: Redis):
     """INV-7: Its last second may be lost: only a worker that appends to it says that nothing is."""
     p = pool(redis)
     lost, confirmed = await p.running(), await p.running()
@@ -339,7 +338,7 @@ async def test_after_a_restart_of_redis_an_unconfirmed_request_gets_another_epoc
     assert {claim.id: claim.epoch for claim in await p.claim("w3")} == epochs
 
 
-async def test_after_a_restart_of_redis_what_waited_gets_another_epoch(redis: redis.asyncio.Redis):
+async def test_after_a_restart_of_redis_what_waited_gets_another_epoch(redis: Redis):
     """A worker may have had it in the second that was lost, and readers its text. What came later is new."""
     p = pool(redis)
     await p.worker("w1")
@@ -353,7 +352,7 @@ async def test_after_a_restart_of_redis_what_waited_gets_another_epoch(redis: re
     assert epochs == {waited.id: 2, later.id: 1}
 
 
-async def test_nobody_can_renew_while_redis_is_away(redis: redis.asyncio.Redis):
+async def test_nobody_can_renew_while_redis_is_away(redis: Redis):
     """A worker whose lease ended meanwhile has one more to say that it lives, and keeps what it runs."""
     p = pool(redis)
     claim = await p.running()
@@ -368,7 +367,7 @@ async def test_nobody_can_renew_while_redis_is_away(redis: redis.asyncio.Redis):
     assert (await p.queue.reap()).requeued == 1
 
 
-async def test_a_dead_gateways_readers_are_dropped(redis: redis.asyncio.Redis):
+async def test_a_dead_gateways_readers_are_dropped(redis: Redis):
     """Its lease lapsed: nothing is published to it any more, and it is told when it comes back."""
     p = pool(redis)
     e = request(gateway="g1")
@@ -383,7 +382,7 @@ async def test_a_dead_gateways_readers_are_dropped(redis: redis.asyncio.Redis):
     assert await p.queue.renew_gateway("g1")
 
 
-async def test_events_of_the_queue_are_hinted(redis: redis.asyncio.Redis):
+async def test_events_of_the_queue_are_hinted(redis: Redis):
     """A gateway hears of `running` and `moved` without reading, each with the head it leads to."""
     p = pool(redis)
     hints = HintChannel(redis, "g1")

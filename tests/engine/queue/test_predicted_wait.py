@@ -4,7 +4,6 @@ import statistics
 from typing import Any
 
 import pytest
-import redis.asyncio
 
 from billing import usage
 from core.errors import Refusal
@@ -14,6 +13,7 @@ from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import Pool, pool, request
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import START_SECONDS, pause, wait_until
+from tests.support.redis import Redis
 
 BURST, BURSTS = 12, 5
 DEADLINE_MS = 4_000
@@ -21,12 +21,12 @@ TOKENS = 20
 
 
 @pytest.fixture
-def crew(redis: redis.asyncio.Redis, settings: Settings) -> PoolWorkers:
+def crew(redis: Redis, settings: Settings) -> PoolWorkers:
     """Workers of an empty pool, four answers at a time."""
     return PoolWorkers(redis, settings.model_copy(update={"worker_slots": 4}))
 
 
-async def test_requests_that_come_free_together_count_as_many(redis: redis.asyncio.Redis):
+async def test_requests_that_come_free_together_count_as_many(redis: Redis):
     """Nine a second: eight at once, and one just behind them."""
     p = pool(redis)
     await p.worker()
@@ -50,7 +50,7 @@ async def test_an_overloaded_pool_predicts_the_wait_that_comes(crew: PoolWorkers
     assert 0.2 <= statistics.median(ratios) <= 5
 
 
-async def test_work_that_would_time_out_is_refused(redis: redis.asyncio.Redis):
+async def test_work_that_would_time_out_is_refused(redis: Redis):
     """What is accepted is predicted to start in time, and some of it does; what is refused is told when to
     come back."""
     p = pool(redis)

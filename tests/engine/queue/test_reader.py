@@ -1,12 +1,11 @@
 """What it changes that somebody looks at a request, on a real Valkey: only who follows it is counted."""
 
-import redis.asyncio
-
 from engine.api import RequestStatus
 from tests.engine.builders import append_to, end_entry, pool, request, usage_event
+from tests.support.redis import Redis
 
 
-async def test_a_look_changes_nothing(redis: redis.asyncio.Redis):
+async def test_a_look_changes_nothing(redis: Redis):
     """It registers nobody and unparks nothing, and says from where on the log can be read."""
     p = pool(redis)
     e = request()
@@ -26,7 +25,7 @@ async def test_a_look_changes_nothing(redis: redis.asyncio.Redis):
         assert view.first == first
 
 
-async def test_what_has_ended_has_no_readers(redis: redis.asyncio.Redis):
+async def test_what_has_ended_has_no_readers(redis: Redis):
     """Nobody would ever take them out again."""
     p = pool(redis)
     claim = await p.running()
@@ -38,7 +37,7 @@ async def test_what_has_ended_has_no_readers(redis: redis.asyncio.Redis):
     assert await redis.keys(p.key("rd:*")) == await redis.keys(p.key("reads:*")) == []
 
 
-async def test_a_gateway_that_begins_to_follow_has_a_lease(redis: redis.asyncio.Redis):
+async def test_a_gateway_that_begins_to_follow_has_a_lease(redis: Redis):
     """Else the next round of a reaper would drop it."""
     p = pool(redis)
     e = request()

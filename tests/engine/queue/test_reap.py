@@ -1,13 +1,13 @@
 """The reaper's round at its edges, on a real Valkey: what is left alone until its time."""
 
 import pytest
-import redis.asyncio
 
 from engine.api import Control
 from tests.engine.builders import START_MS, pool, request
+from tests.support.redis import Redis
 
 
-async def test_what_waits_for_a_model_of_which_nobody_ever_heard_ends(redis: redis.asyncio.Redis):
+async def test_what_waits_for_a_model_of_which_nobody_ever_heard_ends(redis: Redis):
     """After as long as one whose last worker went."""
     p = pool(redis)
     e = request(fingerprint="of nobody")
@@ -20,7 +20,7 @@ async def test_what_waits_for_a_model_of_which_nobody_ever_heard_ends(redis: red
     ]
 
 
-async def test_what_is_gone_is_waited_for_no_more(redis: redis.asyncio.Redis):
+async def test_what_is_gone_is_waited_for_no_more(redis: Redis):
     """A record that lapsed, or that is on its way to another pool, has no deadline and no reader here."""
     p = pool(redis)
     e = request(no_reader_ms=500, gateway="g1")
@@ -40,7 +40,7 @@ async def test_what_is_gone_is_waited_for_no_more(redis: redis.asyncio.Redis):
     ("early_ms", "reason", "code"), [(1, "error", "engine_lost"), (0, "deadline", ""), (-1, "deadline", "")]
 )
 async def test_a_suspect_that_was_tried_nowhere_ends_by_what_came_first(
-    redis: redis.asyncio.Redis, early_ms: int, reason: str, code: str
+    redis: Redis, early_ms: int, reason: str, code: str
 ):
     """The end of its wait for an empty worker, or its own deadline."""
     p = pool(redis)
@@ -53,9 +53,7 @@ async def test_a_suspect_that_was_tried_nowhere_ends_by_what_came_first(
 
 
 @pytest.mark.parametrize(("control", "again"), [(Control(0), True), (Control.CANCEL, False)])
-async def test_what_runs_again_has_its_own_deadline_again(
-    redis: redis.asyncio.Redis, control: Control, again: bool
-):
+async def test_what_runs_again_has_its_own_deadline_again(redis: Redis, control: Control, again: bool):
     """It was looked at early while it waited; one that is cancelled is looked at in every round."""
     p = pool(redis)
     claim = await p.running(deadline_ms=START_MS + 1_000)
@@ -67,7 +65,7 @@ async def test_what_runs_again_has_its_own_deadline_again(
     assert await p.client.zscore(p.key("deadlines"), member) == START_MS + 1_000 * again
 
 
-async def test_who_can_finish_moves_is_told_of_each_once_a_second(redis: redis.asyncio.Redis):
+async def test_who_can_finish_moves_is_told_of_each_once_a_second(redis: Redis):
     """Others take no turns from those."""
     p = pool(redis)
     e = request()

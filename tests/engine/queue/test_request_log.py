@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import pytest
-import redis.asyncio
 
 from billing.usage import ENDED_FIELD, decode, ended_stream
 from engine.api import AppendCode, Control, Enqueued, Entry, EntryKind, HintChannel, LogReader, RequestStatus
@@ -21,11 +20,12 @@ from tests.engine.builders import (
     usage_event,
 )
 from tests.support.patience import soon
+from tests.support.redis import Redis
 
 NO_FLAGS = Control(0)
 
 
-async def test_an_append_commits_tokens_and_text(redis: redis.asyncio.Redis):
+async def test_an_append_commits_tokens_and_text(redis: Redis):
     """Tokens after the tokens, entries after the entries; the first token's time is kept."""
     p = pool(redis)
     claim = await p.running()
@@ -44,7 +44,7 @@ async def test_an_append_commits_tokens_and_text(redis: redis.asyncio.Redis):
     assert found == b"3", "only the first claim's cache hits are billed as cached"
 
 
-async def test_a_log_that_began_again_is_not_read_as_the_one_before(redis: redis.asyncio.Redis):
+async def test_a_log_that_began_again_is_not_read_as_the_one_before(redis: Redis):
     """Its offsets are dense again, so only the epoch says that it is another; hints say it too."""
     p = pool(redis)
     hints = HintChannel(redis, "g1")
@@ -63,7 +63,7 @@ async def test_a_log_that_began_again_is_not_read_as_the_one_before(redis: redis
     await hints.close()
 
 
-async def test_a_retried_append_is_a_duplicate(redis: redis.asyncio.Redis):
+async def test_a_retried_append_is_a_duplicate(redis: Redis):
     """Whatever part of it there is: tokens only, text only, both; nothing is written twice."""
     p = pool(redis)
     claim = await p.running()
@@ -78,7 +78,7 @@ async def test_a_retried_append_is_a_duplicate(redis: redis.asyncio.Redis):
     assert await p.kinds(claim.tenant, claim.id) == ["queued", "running", "t", "t"]
 
 
-async def test_what_differs_from_the_log_is_no_duplicate(redis: redis.asyncio.Redis):
+async def test_what_differs_from_the_log_is_no_duplicate(redis: Redis):
     """Other tokens or other text at a written place are a gap: the owner is told where the log stands."""
     p = pool(redis)
     claim = await p.running()
@@ -88,7 +88,7 @@ async def test_what_differs_from_the_log_is_no_duplicate(redis: redis.asyncio.Re
         assert (answer.code, answer.n, answer.o) == (AppendCode.GAP, 2, 3)
 
 
-async def test_an_append_ahead_of_the_log_meets_a_gap(redis: redis.asyncio.Redis):
+async def test_an_append_ahead_of_the_log_meets_a_gap(redis: Redis):
     """When Redis lost its tail the worker learns from where to append again, and does."""
     p = pool(redis)
     claim = await p.running()
@@ -99,7 +99,7 @@ async def test_an_append_ahead_of_the_log_meets_a_gap(redis: redis.asyncio.Redis
     assert (await p.queue.append("w1", [whole]))[0].code is AppendCode.OK
 
 
-async def test_a_fenced_owner_writes_nothing(redis: redis.asyncio.Redis):
+async def test_a_fenced_owner_writes_nothing(redis: Redis):
     """INV-1: A worker that lost its claim is stopped, before and after the next owner writes, and at the end
     too."""
     p = pool(redis)
@@ -119,7 +119,7 @@ async def test_a_fenced_owner_writes_nothing(redis: redis.asyncio.Redis):
     assert await redis.xlen(ended_stream(p.name)) == 0
 
 
-async def test_an_unknown_request_is_missing(redis: redis.asyncio.Redis):
+async def test_an_unknown_request_is_missing(redis: Redis):
     """Redis lost it, or it expired; nothing comes to be."""
     p = pool(redis)
     claim = await p.running()
@@ -129,7 +129,7 @@ async def test_an_unknown_request_is_missing(redis: redis.asyncio.Redis):
     assert await redis.keys("*") == []
 
 
-async def test_the_end_rides_with_the_last_tokens(redis: redis.asyncio.Redis):
+async def test_the_end_rides_with_the_last_tokens(redis: Redis):
     """INV-6: One call: last tokens, `end`, the usage event, the slot's release; what only workers need
     goes."""
     p = pool(redis)
@@ -159,7 +159,7 @@ async def test_the_end_rides_with_the_last_tokens(redis: redis.asyncio.Redis):
     assert not await p.queue.unclaim("w1", claim.tenant, claim.id, claim.ck, "drain")
 
 
-async def test_an_ended_request_is_returned_but_not_run_again(redis: redis.asyncio.Redis):
+async def test_an_ended_request_is_returned_but_not_run_again(redis: Redis):
     """Enqueue of its id names it ended; a late append is answered ENDED and adds nothing."""
     p = pool(redis)
     e = request()
@@ -173,7 +173,7 @@ async def test_an_ended_request_is_returned_but_not_run_again(redis: redis.async
     assert await p.claim() == []
 
 
-async def test_a_recorded_log_is_kept_ten_minutes(redis: redis.asyncio.Redis):
+async def test_a_recorded_log_is_kept_ten_minutes(redis: Redis):
     """Only that of an ended request is shortened."""
     p = pool(redis)
     claim = await p.running()
@@ -185,7 +185,7 @@ async def test_a_recorded_log_is_kept_ten_minutes(redis: redis.asyncio.Redis):
         assert 590 < await redis.ttl(p.key(f"{kind}:{claim.tenant}:{claim.id}")) <= 600
 
 
-async def test_one_flush_answers_each_request_for_itself(redis: redis.asyncio.Redis):
+async def test_one_flush_answers_each_request_for_itself(redis: Redis):
     """A fenced one among them does not stop the others."""
     p = pool(redis)
     first, second = await p.running(), await p.running()
@@ -195,7 +195,7 @@ async def test_one_flush_answers_each_request_for_itself(redis: redis.asyncio.Re
     assert await p.queue.append("w1", []) == []
 
 
-async def test_one_hint_message_a_gateway_and_flush(redis: redis.asyncio.Redis):
+async def test_one_hint_message_a_gateway_and_flush(redis: Redis):
     """It carries the entries of all requests that the gateway follows, and only of those."""
     p = pool(redis)
     mine, both, others = [await p.running(gateway=g) for g in ("g1", "g1", "g2")]
@@ -219,7 +219,7 @@ async def test_one_hint_message_a_gateway_and_flush(redis: redis.asyncio.Redis):
     await listener.aclose()
 
 
-async def test_a_duplicate_append_hints_nothing(redis: redis.asyncio.Redis):
+async def test_a_duplicate_append_hints_nothing(redis: Redis):
     """What was committed before was published before."""
     p = pool(redis)
     claim = await p.running(gateway="g1")
@@ -233,7 +233,7 @@ async def test_a_duplicate_append_hints_nothing(redis: redis.asyncio.Redis):
     await hints.close()
 
 
-async def test_finish_ends_what_nobody_owns_once(redis: redis.asyncio.Redis):
+async def test_finish_ends_what_nobody_owns_once(redis: Redis):
     """INV-5: Fenced by the head; a running request is its worker's; a retry sees that it was done."""
     p = pool(redis)
     e = request(gateway="g1")
@@ -252,7 +252,7 @@ async def test_finish_ends_what_nobody_owns_once(redis: redis.asyncio.Redis):
     assert not await p.queue.finish(TENANT, "unknown", 0, [mine], event)
 
 
-async def test_a_retract_rewrites_the_log(redis: redis.asyncio.Redis):
+async def test_a_retract_rewrites_the_log(redis: Redis):
     """Same offsets, no vetoed text anywhere, and what survives follows; a retry changes nothing more."""
     p = pool(redis)
     claim = await p.running()
@@ -284,7 +284,7 @@ async def test_a_retract_rewrites_the_log(redis: redis.asyncio.Redis):
     assert await log.text_through(*at, 7) == "abc…"
 
 
-async def test_a_retract_may_end_the_request(redis: redis.asyncio.Redis):
+async def test_a_retract_may_end_the_request(redis: Redis):
     """With action block, `end` follows in the same script."""
     p = pool(redis)
     claim = await p.running()
@@ -298,7 +298,7 @@ async def test_a_retract_may_end_the_request(redis: redis.asyncio.Redis):
     assert await redis.xlen(ended_stream(p.name)) == 1
 
 
-async def test_reading_by_cursor_within_limits(redis: redis.asyncio.Redis, monkeypatch: pytest.MonkeyPatch):
+async def test_reading_by_cursor_within_limits(redis: Redis, monkeypatch: pytest.MonkeyPatch):
     """At most so many entries and bytes; one entry always, however large."""
     p = pool(redis)
     claim = await p.running()
@@ -321,7 +321,7 @@ async def test_reading_by_cursor_within_limits(redis: redis.asyncio.Redis, monke
     assert await log.text_through(*at, 4) == "é" * 20, "the last page ends where it is asked to"
 
 
-async def test_many_pages_of_text_are_read(redis: redis.asyncio.Redis):
+async def test_many_pages_of_text_are_read(redis: Redis):
     """The text through an offset does not stop at a page."""
     p = pool(redis)
     claim = await p.running()
@@ -333,9 +333,7 @@ async def test_many_pages_of_text_are_read(redis: redis.asyncio.Redis):
     assert hashlib.sha256(got.encode()).digest() == hashlib.sha256(b"x" * count).digest()
 
 
-async def test_a_log_entry_takes_about_thirty_bytes(
-    redis: redis.asyncio.Redis, capsys: pytest.CaptureFixture[str]
-):
+async def test_a_log_entry_takes_about_thirty_bytes(redis: Redis, capsys: pytest.CaptureFixture[str]):
     """So a thousand tokens are about 35 KB until their log expires; far more is a fault of the format."""
     p = pool(redis)
     claim = await p.running()
@@ -349,7 +347,7 @@ async def test_a_log_entry_takes_about_thirty_bytes(
     assert used / 1002 < 45
 
 
-async def test_a_flush_of_32_requests_is_one_call(redis: redis.asyncio.Redis):
+async def test_a_flush_of_32_requests_is_one_call(redis: Redis):
     """32 requests, each with a token and its text, cost Redis one script, whatever their number."""
     p = pool(redis)
     claims = [await p.running(gateway="g1") for _ in range(32)]

@@ -3,12 +3,12 @@
 from typing import Any
 
 import msgspec
-import redis.asyncio
 
 from core.errors import Refusal
 from engine.api import ClaimOffer, ClaimReply, Control, Enqueued, PriorityClass, TenantTerms
 from engine.queue.types import ReleaseWhy
 from tests.engine.builders import FINGERPRINT, Pool, append_to, pool, request
+from tests.support.redis import Redis
 
 BULK, STANDARD, INTERACTIVE = PriorityClass.BULK, PriorityClass.STANDARD, PriorityClass.INTERACTIVE
 
@@ -35,7 +35,7 @@ async def ids(p: Pool, worker: str = "w1", **room: int) -> list[str]:
     return [found.id for found in (await claim(p, worker, **room)).claims]
 
 
-async def test_a_class_leaves_free_what_higher_ones_have_reserved(redis: redis.asyncio.Redis):
+async def test_a_class_leaves_free_what_higher_ones_have_reserved(redis: Redis):
     """Of each worker its part; what the higher class uses counts, so it is not reserved twice."""
     p = pool(redis)
     await p.worker("w1", kv_tokens=1_000)
@@ -51,7 +51,7 @@ async def test_a_class_leaves_free_what_higher_ones_have_reserved(redis: redis.a
     assert await ids(p, kv=300) == bulk[7:]
 
 
-async def test_a_tenants_reserve_binds_the_others_only(redis: redis.asyncio.Redis):
+async def test_a_tenants_reserve_binds_the_others_only(redis: Redis):
     """Whatever their class; its own work takes it."""
     p = pool(redis)
     await p.worker("w1", kv_tokens=1_000)
@@ -63,7 +63,7 @@ async def test_a_tenants_reserve_binds_the_others_only(redis: redis.asyncio.Redi
     assert await p.client.smismember(p.key("run:paid"), mine) == [1]
 
 
-async def test_so_many_tenants_have_a_reserve(redis: redis.asyncio.Redis):
+async def test_so_many_tenants_have_a_reserve(redis: Redis):
     """Each claim reads them all. One that has a reserve may change it."""
     p = pool(redis, tenant_reserves_max=1)
     assert await p.queue.set_tenant("a", TenantTerms(reserve_tokens=10))
@@ -73,7 +73,7 @@ async def test_so_many_tenants_have_a_reserve(redis: redis.asyncio.Redis):
     assert await p.queue.set_tenant("b", TenantTerms(reserve_tokens=10))
 
 
-async def test_at_most_two_large_prefills_run_on_a_worker(redis: redis.asyncio.Redis):
+async def test_at_most_two_large_prefills_run_on_a_worker(redis: Redis):
     """Over a quarter of a worker's KV is large; the smaller ones behind go on. A first token makes room."""
     p = pool(redis)
     await p.worker("w1", kv_tokens=1_000)
@@ -87,7 +87,7 @@ async def test_at_most_two_large_prefills_run_on_a_worker(redis: redis.asyncio.R
     assert await ids(p, kv=10_000) == large[2:]
 
 
-async def test_a_preempted_request_waits_for_the_worker_that_has_it_cached(redis: redis.asyncio.Redis):
+async def test_a_preempted_request_waits_for_the_worker_that_has_it_cached(redis: Redis):
     """For no longer than the prefill that this saves, at most 300 ms, and not for a worker that is gone."""
     p = pool(redis)
     await p.queue.register("w1", FINGERPRINT, {"kv_tokens": 1_000, "prefill_tokens_per_second": 1_000})
@@ -106,7 +106,7 @@ async def test_a_preempted_request_waits_for_the_worker_that_has_it_cached(redis
     assert await ids(p) == [id]
 
 
-async def test_its_own_worker_takes_it_at_once(redis: redis.asyncio.Redis):
+async def test_its_own_worker_takes_it_at_once(redis: Redis):
     """Nobody waits for himself; and a drained worker is not waited for."""
     p = pool(redis)
     await p.worker("w1")
@@ -130,7 +130,7 @@ async def busy(p: Pool) -> tuple[list[str], list[str]]:
     return bulk, standard
 
 
-async def test_lower_work_leaves_for_interactive_work(redis: redis.asyncio.Redis):
+async def test_lower_work_leaves_for_interactive_work(redis: Redis):
     """The lowest class first, no more than it takes; each hears of it once, and nothing lower is taken."""
     p = pool(redis)
     bulk, standard = await busy(p)
@@ -149,7 +149,7 @@ async def test_lower_work_leaves_for_interactive_work(redis: redis.asyncio.Redis
     assert {id for id in standard if await p.places("t1", id) == {"run", "claims:w1"}} == set(standard)
 
 
-async def test_a_slot_is_freed_too(redis: redis.asyncio.Redis):
+async def test_a_slot_is_freed_too(redis: Redis):
     """A worker without slots asks all the same."""
     p = pool(redis)
     bulk, _ = await busy(p)
@@ -158,7 +158,7 @@ async def test_a_slot_is_freed_too(redis: redis.asyncio.Redis):
     assert [id for _, id in (await claim(p, slots=0)).victims] == [min(bulk)]
 
 
-async def test_nobody_leaves_in_vain(redis: redis.asyncio.Redis):
+async def test_nobody_leaves_in_vain(redis: Redis):
     """Where all that may leave would not make room, and what left three times stays, none is told to."""
     p = pool(redis)
     bulk, standard = await busy(p)
@@ -171,7 +171,7 @@ async def test_nobody_leaves_in_vain(redis: redis.asyncio.Redis):
     assert await p.places("t1", large) == {"line:interactive", "big:interactive"}
 
 
-async def test_what_has_just_begun_is_left_alone(redis: redis.asyncio.Redis):
+async def test_what_has_just_begun_is_left_alone(redis: Redis):
     """For two seconds, or claims and orders to leave would chase each other."""
     p = pool(redis)
     await p.worker("w1", kv_tokens=1_000)
@@ -184,7 +184,7 @@ async def test_what_has_just_begun_is_left_alone(redis: redis.asyncio.Redis):
     assert len((await claim(p, kv=0)).victims) == 1
 
 
-async def test_a_tenants_highest_class_bounds_what_it_asks_for(redis: redis.asyncio.Redis):
+async def test_a_tenants_highest_class_bounds_what_it_asks_for(redis: Redis):
     """A lower one it may choose."""
     p = pool(redis)
     await p.queue.set_tenant("t1", TenantTerms(highest=STANDARD))
@@ -193,7 +193,7 @@ async def test_a_tenants_highest_class_bounds_what_it_asks_for(redis: redis.asyn
     assert classes == [STANDARD, STANDARD, BULK]
 
 
-async def test_a_flood_does_not_lengthen_anothers_predicted_wait(redis: redis.asyncio.Redis):
+async def test_a_flood_does_not_lengthen_anothers_predicted_wait(redis: Redis):
     """The prediction is of the fair turn: what is refused to the flood is promised to the quiet tenant."""
     p = pool(redis)
     await p.worker()

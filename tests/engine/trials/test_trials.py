@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import redis.asyncio
 
 from core.settings import Settings
 from core.tasks import cancel_tasks
@@ -24,6 +23,7 @@ from engine.trials.server import TrialDesk
 from engine.trials.turns import WAITING_MAX, WAITING_PER_TENANT_MAX, TrialQueue
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.support.patience import patience, wait_until
+from tests.support.redis import Redis
 
 POOL = "default"
 
@@ -140,7 +140,7 @@ async def desk(settings: Settings, client: Any, trier: Any) -> AsyncGenerator[No
         await cancel_tasks([task])
 
 
-async def test_what_is_found_is_answered_and_remembered(redis: redis.asyncio.Redis, settings: Settings):
+async def test_what_is_found_is_answered_and_remembered(redis: Redis, settings: Settings):
     """In the gateway and in the pool; by the shape and the model, whoever asks."""
     trier = StubTrier()
     async with desk(settings, redis, trier):
@@ -161,7 +161,7 @@ async def test_what_is_found_is_answered_and_remembered(redis: redis.asyncio.Red
     assert await gateway.refusal(POOL, FINGERPRINT, "a", "good") is None, "it knew"
 
 
-async def test_a_flood_of_one_tenant_holds_up_no_other(redis: redis.asyncio.Redis, settings: Settings):
+async def test_a_flood_of_one_tenant_holds_up_no_other(redis: Redis, settings: Settings):
     """Its shapes are tried one after the other, however many it has, and more than some are not taken."""
     trier, gateway = StubTrier(), ShapeTrials(redis)
     async with desk(settings, redis, trier):
@@ -179,7 +179,7 @@ async def test_a_flood_of_one_tenant_holds_up_no_other(redis: redis.asyncio.Redi
         assert {found.code for found in await asyncio.gather(*flood) if found} == {"bad_request"}
 
 
-async def test_who_wants_the_same_shape_waits_for_no_flood(redis: redis.asyncio.Redis, settings: Settings):
+async def test_who_wants_the_same_shape_waits_for_no_flood(redis: Redis, settings: Settings):
     """One who knows what shape another uses puts it at the end of his own line."""
     trier, gateway = StubTrier(), ShapeTrials(redis)
     async with desk(settings, redis, trier):
@@ -195,7 +195,7 @@ async def test_who_wants_the_same_shape_waits_for_no_flood(redis: redis.asyncio.
 
 
 async def test_without_a_verdict_the_sender_tries_again(
-    redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """Where nobody tries, or a trial comes to nothing: retryable, and nothing is remembered."""
     monkeypatch.setattr(asking, "ASK_SECONDS_MAX", 0.6)
@@ -214,7 +214,7 @@ async def test_without_a_verdict_the_sender_tries_again(
 
 
 async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
-    redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """A node serves the version that is registered now, without a restart."""
     monkeypatch.setattr(desk_module, "MODEL_SECONDS", 0.02)

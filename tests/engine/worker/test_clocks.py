@@ -4,7 +4,6 @@ import time
 from typing import Any
 
 import pytest
-import redis.asyncio
 
 from billing import usage
 from core.clock import ServerClock
@@ -14,6 +13,7 @@ from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import START_MS, append_to, pool, request
 from tests.engine.workers import PoolWorkers, later, saying
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 HOUR_MS = 3_600_000
 DEADLINE_MS = 30_000
@@ -30,7 +30,7 @@ def jump(monkeypatch: pytest.MonkeyPatch, ms: int) -> None:
 
 @pytest.mark.parametrize("ms", JUMPS)
 async def test_a_machines_clock_may_jump(
-    redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch, ms: int
+    redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch, ms: int
 ):
     """No answer ends too early or too late, and its bill names the server's times."""
     crew = PoolWorkers(redis, settings)
@@ -53,7 +53,7 @@ async def test_a_machines_clock_may_jump(
 
 @pytest.mark.parametrize("ms", JUMPS)
 async def test_a_worker_that_starts_with_a_wrong_clock(
-    redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch, ms: int
+    redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch, ms: int
 ):
     """It serves like any other."""
     crew = PoolWorkers(redis, settings)
@@ -81,7 +81,7 @@ async def test_the_servers_time_is_carried_on():
     await wait_until(lambda: clock.now_ms() > before)
 
 
-async def test_the_servers_clock_goes_forward(redis: redis.asyncio.Redis):
+async def test_the_servers_clock_goes_forward(redis: Redis):
     """Every lease is over at once: all is reclaimed once, the late are fenced, each is claimed again."""
     p = pool(redis)
     held = {name: await _hold(p, name, 3) for name in ("w1", "w2", "w3")}
@@ -99,7 +99,7 @@ async def test_the_servers_clock_goes_forward(redis: redis.asyncio.Redis):
     assert getattr(view, "wait_ms", HOUR_MS) < 600_000, "an hour's jump is no pace"
 
 
-async def test_the_servers_clock_goes_back(redis: redis.asyncio.Redis):
+async def test_the_servers_clock_goes_back(redis: Redis):
     """A dead worker's lease does not last until the hour has come again, nor a preempted request's rest."""
     p = pool(redis)
     (claim, preempted) = await _hold(p, "dead", 2)

@@ -4,7 +4,6 @@ from collections.abc import Awaitable
 
 import msgspec
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, ResponseError
 
 from billing.api import AllowanceExtension, Quota
@@ -14,6 +13,7 @@ from engine.backends.scripted import ScriptedEngine
 from engine.worker import core
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 TEXT = "Zażółć 日本語 naïve. " * 12
 GRANTED = 9

@@ -5,7 +5,6 @@ import itertools
 import random
 
 import pytest
-import redis.asyncio
 
 from billing.api import Quota
 from core.settings import Settings
@@ -18,6 +17,7 @@ from engine.worker import worker as engine_worker
 from tests.engine.builders import Pool, append_to, pool, request, usage_event
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 HUNG_MS = 9_000
 SLOTS = 32
@@ -79,9 +79,7 @@ class Ward:
 
 
 @pytest.mark.parametrize(("bad", "shaped", "plain"), [(1, 0, 0), (1, 0, 5), (1, 1, 5), (1, 4, 10), (2, 2, 3)])
-async def test_who_was_beside_a_hanging_shape_finishes(
-    redis: redis.asyncio.Redis, bad: int, shaped: int, plain: int
-):
+async def test_who_was_beside_a_hanging_shape_finishes(redis: Redis, bad: int, shaped: int, plain: int):
     """The shaped are tried alone; the one that hangs alone ends `bad_request`, and no other ends."""
     ward = Ward(pool(redis, claim_picks_max=SLOTS))
     ids = await ward.enqueue(bad + shaped, shaped=True)
@@ -97,7 +95,7 @@ async def test_who_was_beside_a_hanging_shape_finishes(
     assert all(len(ids) == 1 for ids in ward.hangs[1:]), "after the first hang each is tried alone"
 
 
-async def test_without_a_shape_the_old_rule_holds(redis: redis.asyncio.Redis):
+async def test_without_a_shape_the_old_rule_holds(redis: Redis):
     """A hung engine with no request of a shape is a death of all that were fresh."""
     p = pool(redis)
     ward = Ward(p)
@@ -110,7 +108,7 @@ async def test_without_a_shape_the_old_rule_holds(redis: redis.asyncio.Redis):
     assert {claim.id: claim.deaths for claim in again} == dict.fromkeys(ids, 1)
 
 
-async def test_an_engine_that_dies_is_blamed_on_nobody_in_particular(redis: redis.asyncio.Redis):
+async def test_an_engine_that_dies_is_blamed_on_nobody_in_particular(redis: Redis):
     """A crash is no hang; and an engine that moves again is no hung one."""
     p = pool(redis)
     ward = Ward(p)
@@ -124,7 +122,7 @@ async def test_an_engine_that_dies_is_blamed_on_nobody_in_particular(redis: redi
     assert [claim.deaths for claim in await p.claim(await ward.worker())] == [1, 1]
 
 
-async def test_a_suspect_shape_is_alone_until_it_logs_a_token(redis: redis.asyncio.Redis):
+async def test_a_suspect_shape_is_alone_until_it_logs_a_token(redis: Redis):
     """It comes to a worker that holds nothing, which takes nothing else until then."""
     p = pool(redis)
     ward = Ward(p)
@@ -143,7 +141,7 @@ async def test_a_suspect_shape_is_alone_until_it_logs_a_token(redis: redis.async
 
 
 async def test_a_suspect_that_no_worker_is_free_for_ends_for_its_sender_to_try_again(
-    redis: redis.asyncio.Redis,
+    redis: Redis,
 ):
     """After half a minute, `engine_lost`, which is retryable. Others wait on to their deadline."""
     p = pool(redis)
@@ -166,7 +164,7 @@ async def test_a_suspect_that_no_worker_is_free_for_ends_for_its_sender_to_try_a
     assert view.status is RequestStatus.RUNNING
 
 
-async def test_one_that_was_cleared_keeps_its_own_deadline(redis: redis.asyncio.Redis):
+async def test_one_that_was_cleared_keeps_its_own_deadline(redis: Redis):
     """What it would have waited for an empty worker is forgotten, running or in line."""
     p = pool(redis)
     ward = Ward(p)
@@ -191,7 +189,7 @@ async def test_one_that_was_cleared_keeps_its_own_deadline(redis: redis.asyncio.
 
 
 async def test_innocents_beside_a_shape_that_hangs_are_answered(
-    redis: redis.asyncio.Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
     """With workers at work: each hung one loses its lease and is replaced, as its supervisor does."""
     monkeypatch.setattr(engine_queue, "STEP_AGE_MS_MAX", engine_queue.STEP_AGE_MS_MIN)

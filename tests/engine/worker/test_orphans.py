@@ -1,7 +1,6 @@
 """What engine, worker and queue do not agree on is put right within two looks, both ways."""
 
 import pytest
-from redis.asyncio import Redis
 
 from core.settings import Settings
 from engine.api import ClaimOffer
@@ -11,6 +10,7 @@ from engine.worker import worker as worker_module
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 TEXT = "x" * 200
 

@@ -5,10 +5,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-import redis.asyncio
 
 from engine.api import AppendCode, Claim, RequestStatus
 from tests.engine.builders import Pool, append_to, pool, request
+from tests.support.redis import Redis
 
 SLOTS = 32
 
@@ -55,7 +55,7 @@ class PoisonWard:
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 16, 31])
-async def test_innocents_survive(redis: redis.asyncio.Redis, count: int, workers: int):
+async def test_innocents_survive(redis: Redis, count: int, workers: int):
     """However many started beside it: half as many die at each death after the second, and it ends alone."""
     ward = PoisonWard(pool(redis, claim_picks_max=SLOTS))
     ids = await ward.enqueue(count)
@@ -76,7 +76,7 @@ async def test_innocents_survive(redis: redis.asyncio.Redis, count: int, workers
         assert after <= max(1, (before + 1) // 2), crowds
 
 
-async def test_half_the_suspects_go_to_each_of_two_workers(redis: redis.asyncio.Redis):
+async def test_half_the_suspects_go_to_each_of_two_workers(redis: Redis):
     """After the second death of eight; with one that died among two it is tried alone."""
     p = pool(redis)
     ward = PoisonWard(p)
@@ -97,7 +97,7 @@ async def test_half_the_suspects_go_to_each_of_two_workers(redis: redis.asyncio.
     assert [len(await p.claim(name)) for name in (one, four)] == [1, 1]
 
 
-async def test_suspects_take_no_company_and_join_none(redis: redis.asyncio.Redis):
+async def test_suspects_take_no_company_and_join_none(redis: Redis):
     """Until they log a token: then their worker takes others again. What ran on before is left alone."""
     p = pool(redis)
     ward = PoisonWard(p)
@@ -122,7 +122,7 @@ async def test_suspects_take_no_company_and_join_none(redis: redis.asyncio.Redis
     assert len(await p.claim("busy")) == 1, "nobody is a suspect any more"
 
 
-async def test_a_suspect_waits_for_a_worker_that_nothing_else_is_fresh_at(redis: redis.asyncio.Redis):
+async def test_a_suspect_waits_for_a_worker_that_nothing_else_is_fresh_at(redis: Redis):
     """It is passed over, not lost: others are taken, and the worker asks again soon."""
     p = pool(redis)
     ward = PoisonWard(p)
@@ -146,7 +146,7 @@ async def _newer(ward: PoisonWard) -> list[Claim]:
     return await ward.p.claim("busy", kv_tokens=2)
 
 
-async def test_planned_stops_and_single_errors(redis: redis.asyncio.Redis):
+async def test_planned_stops_and_single_errors(redis: Redis):
     """Drains and preemptions are no deaths; an engine that fails at one request alone counts against it."""
     p = pool(redis)
     ward = PoisonWard(p)
@@ -169,7 +169,7 @@ async def test_planned_stops_and_single_errors(redis: redis.asyncio.Redis):
     assert len(await p.claim(name)) == 1
 
 
-async def test_nothing_is_left_of_a_suspect_that_ended(redis: redis.asyncio.Redis):
+async def test_nothing_is_left_of_a_suspect_that_ended(redis: Redis):
     """No worker is kept from claiming by one that is gone: cancelled, drained or dead."""
     p = pool(redis)
     client: Any = redis

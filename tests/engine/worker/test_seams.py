@@ -10,7 +10,6 @@ from typing import Any
 
 import jsonschema
 import pytest
-from redis.asyncio import Redis
 
 from core.errors import StartupError
 from core.settings import Settings
@@ -22,6 +21,7 @@ from engine.worker.interrupted import InterruptedEngine, InterruptedPrompt
 from tests.engine.grammar.test_response_format import PERSON, Walk
 from tests.engine.tokens import ids_of
 from tests.engine.workers import LIMITS, PROMPT, TOKENIZER, PoolWorkers
+from tests.support.redis import Redis
 
 FORMAT = '{"object":true}'
 

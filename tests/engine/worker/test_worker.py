@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
 from billing import usage
 from core.settings import Settings
@@ -16,6 +15,7 @@ from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT, append_to
 from tests.engine.tokens import EOS, ids_of
 from tests.engine.workers import PROMPT, PoolWorkers, later, paused_at, pausing, saying
 from tests.support.patience import patience, wait_until
+from tests.support.redis import Redis
 
 TEXT = "Zażółć 日本語 👩‍👩‍👧 naïve.\n\nThe end of it."
 

@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from billing.api import Principal, RefusalMatch, RefusalSearch, find_refusals, set_policy
@@ -22,6 +21,7 @@ from server.access.refusal_counts import RefusalNotes
 from tests.server.requests.test_limits_at_a_gateway import refusal
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 
 WHO = Principal("acme", "p1", "k1", "", frozenset({"chat"}), "bulk", None, False, "k1")
 ID = uuid7(now_ms())

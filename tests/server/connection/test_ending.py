@@ -3,7 +3,6 @@
 import asyncio
 
 import pytest
-from redis.asyncio import Redis
 
 from core.database import Database
 from core.settings import Settings
@@ -12,6 +11,7 @@ from server.connection.handshake import Handshake
 from server.reading.subscriptions import Subscriptions
 from tests.server.site import Site, running_site
 from tests.support.patience import patience
+from tests.support.redis import Redis
 
 
 @pytest.mark.parametrize(

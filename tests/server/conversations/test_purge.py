@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import ResponseError
 from sqlalchemy import text
@@ -24,6 +23,7 @@ from server.conversations.tables import Conversation
 from tests.engine.builders import append_to, end_entry, pool, usage_event
 from tests.server.http_site import HttpSite, http_site
 from tests.server.virtual.loop import passed, passing, played
+from tests.support.redis import Redis
 from tests.support.watch import StubClock
 
 SECRET_WORDS = "the-words-nobody-may-read-again"

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 
 import pytest
-from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from billing.api import create_key, create_project, create_tenant, revoke_key
@@ -20,6 +19,7 @@ from server.http.app import routes
 from server.http.health import Health
 from tests.server.http_site import ORIGIN, http_site
 from tests.server.http_site import HttpSite as Site
+from tests.support.redis import Redis
 
 
 @pytest.fixture

@@ -3,10 +3,9 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-import redis.asyncio
-
 from server.reading.subscriptions import RequestName, Subscriptions
 from tests.engine.builders import START_MS, Pool, append_to, end_entry, pool, request, usage_event
+from tests.support.redis import Redis
 
 GATEWAY = "g1"
 PARKED_MS = 600_000
@@ -38,7 +37,7 @@ async def polled(hub: Subscriptions, p: Pool, times: int) -> None:
 
 
 async def test_once_unparked_by_age_it_stays_in_line_on_a_busy_pool_until_a_worker_takes_it(
-    redis: redis.asyncio.Redis,
+    redis: Redis,
 ):
     """INV-20: The only place is taken for half a minute while its gateway says `stuck` every second: it is
     parked no more, neither in line nor at the worker, not even after it was taken from one, and it ends well.

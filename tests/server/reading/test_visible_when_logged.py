@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import redis.asyncio
 from redis.exceptions import ConnectionError as NoRedisError
 
 from engine.api import Append, AppendCode, Hint, HintChannel, PoolQueue
@@ -14,6 +13,7 @@ from tests.engine.builders import append_to, end_entry, pool, text, usage_event
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Peer, Site
 from tests.support.patience import soon, wait_until
+from tests.support.redis import Redis
 
 ANSWER = "in the log first"
 
@@ -68,7 +68,7 @@ async def test_a_word_whose_append_is_under_way_is_seen_by_nobody(
 
 
 @asynccontextmanager
-async def heard(redis: redis.asyncio.Redis, name: str) -> AsyncGenerator[HintChannel]:
+async def heard(redis: Redis, name: str) -> AsyncGenerator[HintChannel]:
     """What a gateway hears of a pool."""
     hints = HintChannel(redis, "g1")
     await hints.follow(name)
@@ -78,7 +78,7 @@ async def heard(redis: redis.asyncio.Redis, name: str) -> AsyncGenerator[HintCha
         await hints.close()
 
 
-async def test_an_append_that_is_not_taken_is_no_news(redis: redis.asyncio.Redis):
+async def test_an_append_that_is_not_taken_is_no_news(redis: Redis):
     """INV-8: Of who lost its claim, from behind a gap, to an unknown or an ended request: none is hinted."""
     p = pool(redis)
     old, ended = [await p.running(gateway="g1") for _ in range(2)]

@@ -7,7 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from redis.asyncio import Redis
 
 from billing.api import (
     AllowanceExtension,
@@ -27,6 +26,7 @@ from core.settings import Settings
 from parley_client import Client, ProtocolError
 from tests.server.site import Peer, Site, running_site
 from tests.support.patience import LivedTime, patience, pause, wait_until
+from tests.support.redis import Redis
 
 PROMPT_TOKENS = 24  # "hello" in the template
 CHUNK_TOKENS = 16

@@ -31,9 +31,13 @@ class MemoryRedis:
 
     # Scripts
 
-    async def execute_command(self, _evalsha: str, sha: str, count: int, *rest: Any) -> Any:
-        """A script of the gateway's."""
-        return self._scripts[sha](list(rest[:count]), list(rest[count:]))
+    async def at_once(self, command: str, name: str, *rest: Any) -> Any:
+        """A script of the gateway's, by its sha; or what is good once."""
+        if command == "SET":
+            return self._mark(name, *rest)
+        assert command == "EVALSHA"
+        count, *given = rest
+        return self._scripts[name](given[:count], given[count:])
 
     def _resume(self, keys: list[str], arguments: list[Any]) -> list[Any]:
         _, owner, asked, connection, gateway, keep_ms = arguments
@@ -130,14 +134,13 @@ class MemoryRedis:
         """Out of a sorted set."""
         (self._get(key) or {}).pop(member, None)
 
-    async def set(self, key: str, value: bytes, nx: bool, get: bool, px: int) -> bytes | None:
+    def _mark(self, key: str, value: bytes, *options: Any) -> bytes | None:
         """What was there before; then it stays."""
-        assert nx
-        assert get
+        assert options[:3] == ("NX", "GET", "PX")
         found = self._get(key)
         if found is None:
             self._kept[key] = value
-            self._expire(key, px)
+            self._expire(key, options[3])
         return found
 
     def pipeline(self, transaction: bool) -> "Pipeline":

@@ -1,0 +1,45 @@
+"""redis-py's errors, which are imported only once somebody looks at one: most commands meet none.
+
+except redis_errors.RedisError as error: ...
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from redis.exceptions import (
+        AuthenticationError,
+        BusyLoadingError,
+        NoPermissionError,
+        OutOfMemoryError,
+        RedisError,
+        ResponseError,
+    )
+
+__all__ = (
+    "AuthenticationError",
+    "BusyLoadingError",
+    "NoPermissionError",
+    "OutOfMemoryError",
+    "RedisError",
+    "ResponseError",
+)
+
+# What the whole server answers while it cannot write, is busy or has no master (the error's first word).
+UNWELL = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN"})
+
+
+def is_refusing_everybody(error: "ResponseError") -> bool:
+    """The server refuses everybody for now, a full disk for example: the same call may work later. Else
+    something is wrong with this call or its keys."""
+    from redis.exceptions import ClusterError, OutOfMemoryError, ReadOnlyError
+
+    known = isinstance(error, ClusterError | OutOfMemoryError | ReadOnlyError)
+    return known or str(error).partition(" ")[0] in UNWELL
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from redis import exceptions
+
+    return getattr(exceptions, name)
