@@ -43,7 +43,12 @@ NO_TABLES = "the database has no tables yet: start with `parley up`, or run `par
 
 
 class TableBase(SQLModel):
-    """The base of every table: its name is the class's in snake case."""
+    """The base of every table: its name is the class's in snake case.
+
+    Rows are not validated (SQLModel's way with tables), so that pydantic's validators, a third of a table's
+    start, are made only for who asks for one."""
+
+    model_config = {"defer_build": True}
 
     @declared_attr.directive
     def __tablename__(cls) -> str:  # noqa: N805 # pyright: ignore[reportIncompatibleVariableOverride]

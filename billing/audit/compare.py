@@ -13,7 +13,8 @@ from sqlalchemy import and_, tuple_
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.audit.states import OPAQUE, UNKNOWN, WATCHED, AuditedTable, StatesDigest, table_and_key
+from billing.audit.states import OPAQUE, UNKNOWN, StatesDigest, table_and_key
+from billing.audit.watched import WATCHED, AuditedTable
 from billing.tables.audit import AuditLog, AuditState
 from billing.tables.tenants import PLATFORM
 from core.database import Database

@@ -45,7 +45,7 @@ async def record(
     Holds the chain's head until the transaction ends: call it last, after the books' heads are taken, and
     for several tenants in the order of their ids. `action`: like `key.revoke`; `target`: the id of what was
     changed. Values are facts that JSON can hold, or a row of a table; what is named like a secret is hidden.
-    What this session wrote of things that are compared (audit_states.py) is kept beside the row.
+    What this session wrote of things that are compared (states.py) is kept beside the row.
     """
     assert ACTION.fullmatch(action), f"not a noun and a verb: {action!r}"
     old, new = differing(_facts(before), _facts(after))

@@ -9,8 +9,8 @@ the commands.
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlalchemy import event, inspect
@@ -18,23 +18,8 @@ from sqlalchemy.orm import Session
 from sqlmodel import SQLModel
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.tables.dedicated_pools import Commitment, GpuCost, PoolOwner
-from billing.tables.ledger import CostCenter, ProjectCostCenter
-from billing.tables.limits import Budget, QuotaPolicy
-from billing.tables.prices import GpuPrice, PeriodClose, PeriodCommitment, PriceTier
-from billing.tables.tenants import (
-    PLATFORM,
-    ApiKey,
-    Plan,
-    PoolTerms,
-    Price,
-    PriceBook,
-    PriceVersion,
-    Project,
-    Tenant,
-    TenantUser,
-)
-from billing.tables.wallets import AlertTarget, Wallet, WalletGrant
+if TYPE_CHECKING:
+    from billing.audit.watched import AuditedTable
 
 WAITING = "parley.audit.states"
 UNKNOWN = ""  # of `was`: nobody looked
@@ -46,71 +31,6 @@ OF_USERS = frozenset({"user_id", "scope_id"})  # and these, where they are older
 OPAQUE = re.compile(r"(u_[0-9a-f]{32})?", re.ASCII)
 
 Facts = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class AuditedTable:
-    """A table whose rows are compared. `apart`: columns that move by themselves; `platform`: all rows are of
-    the platform's chain; `opaque`: only rows whose ids say nothing of whom they are, and those that no change
-    tells of are nothing wrong."""
-
-    table: type[SQLModel]
-    apart: frozenset[str] = frozenset()
-    platform: bool = False
-    opaque: bool = False
-    keys: tuple[str, ...] = field(init=False)
-    columns: tuple[str, ...] = field(init=False)
-    name: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        mapper = inspect(self.table)
-        object.__setattr__(self, "name", str(self.table.__tablename__))
-        object.__setattr__(self, "keys", tuple(column.name for column in mapper.primary_key))
-        columns = (column.name for column in mapper.columns)
-        object.__setattr__(self, "columns", tuple(name for name in columns if name not in self.apart))
-
-    def chain_of(self, row: Any) -> str:
-        """Whose chain tells of a row."""
-        return PLATFORM if self.platform else row.tenant_id
-
-    def thing_of(self, row: Any) -> str:
-        """The name of a row among all things: its table and its primary key."""
-        return row_name(self.name, [getattr(row, name) for name in self.keys])
-
-    def state_of(self, row: Any) -> dict[str, Any]:
-        """What is compared of a row."""
-        return {name: stored_value(name, getattr(row, name)) for name in self.columns}
-
-
-WATCHED: Mapping[str, AuditedTable] = {
-    each.name: each
-    for each in (
-        AuditedTable(Tenant),
-        AuditedTable(Project),
-        AuditedTable(TenantUser, apart=frozenset({"name"}), opaque=True),
-        AuditedTable(ApiKey),
-        AuditedTable(Plan),
-        AuditedTable(PoolTerms, apart=frozenset({"updated_ms"})),
-        AuditedTable(PriceBook),
-        AuditedTable(PriceVersion),
-        AuditedTable(Price),
-        AuditedTable(PriceTier),
-        AuditedTable(GpuPrice),
-        AuditedTable(PeriodCommitment),
-        AuditedTable(PeriodClose),
-        AuditedTable(QuotaPolicy),
-        AuditedTable(Budget),
-        AuditedTable(Wallet, apart=frozenset({"posted_nano"})),
-        AuditedTable(WalletGrant, apart=frozenset({"left_nano", "lapsed_nano"})),
-        AuditedTable(AlertTarget),
-        AuditedTable(CostCenter),
-        AuditedTable(ProjectCostCenter),
-        AuditedTable(Commitment),
-        AuditedTable(PoolOwner, platform=True),
-        AuditedTable(GpuCost, platform=True),
-    )
-}
-_OF = {each.table: each for each in WATCHED.values()}
 
 
 class StateChange(msgspec.Struct):
@@ -181,7 +101,7 @@ def take_states(session: AsyncSession, chain: str) -> list[StateChange]:
 
 def is_watched(table: type[SQLModel]) -> bool:
     """Whether rows of a table are compared."""
-    return table in _OF
+    return table in _watched_by_class()
 
 
 def record_again(session: AsyncSession, row: Any) -> None:
@@ -210,12 +130,20 @@ def _forget(session: Session) -> None:
     session.info.pop(WAITING, None)
 
 
-def _watched(row: Any) -> AuditedTable | None:
-    watched = _OF.get(type(row))
+@cache
+def _watched_by_class() -> "Mapping[type[SQLModel], AuditedTable]":
+    """Imported once something is written: these are most of the tables, and who only reads needs few."""
+    from billing.audit.watched import WATCHED_BY_CLASS
+
+    return WATCHED_BY_CLASS
+
+
+def _watched(row: Any) -> "AuditedTable | None":
+    watched = _watched_by_class().get(type(row))
     return None if watched is None or (watched.opaque and not OPAQUE.fullmatch(row.id)) else watched
 
 
-def _changed(watched: AuditedTable, row: Any) -> dict[str, Any]:
+def _changed(watched: "AuditedTable", row: Any) -> dict[str, Any]:
     """The columns that are another, with what they were; where that is not known they are left out."""
     found = inspect(row)
     was: dict[str, Any] = {}
@@ -226,7 +154,7 @@ def _changed(watched: AuditedTable, row: Any) -> dict[str, Any]:
     return was
 
 
-def _wait(session: Session, watched: AuditedTable, row: Any, stated: StateChange) -> None:
+def _wait(session: Session, watched: "AuditedTable", row: Any, stated: StateChange) -> None:
     waiting: dict[tuple[str, str], StateChange] = session.info.setdefault(WAITING, {})
     key = (watched.chain_of(row), stated.thing)
     earlier = waiting.get(key)
