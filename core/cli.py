@@ -1,9 +1,12 @@
 """The `parley` command. It only parses and calls; each package registers its commands as entry points."""
 
+import gc
 import os
 import signal
 import sys
 import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 from typing import Any, NoReturn
@@ -29,6 +32,18 @@ def registered() -> EntryPoints:
     return entry_points(group=GROUP)
 
 
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """What modules make stays: the collector would look at all of it again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 class Commands(click.Group):
     """Loads a subcommand's package only when that subcommand is named."""
 
@@ -39,7 +54,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command, None where there is none of that name."""
         for entry in registered().select(name=cmd_name):
-            loaded = entry.load()
+            with _uncollected():
+                loaded = entry.load()
             assert isinstance(loaded, click.Command), f"{entry.value} is not a click command"
             return loaded
         return None

@@ -16,7 +16,6 @@ from urllib.parse import urlencode
 
 import msgspec
 from sqlalchemy import Connection, Table, event, insert, text
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -136,7 +135,13 @@ class Database:
 
 def insert_of(dialect: str, table: Any) -> Any:
     """An INSERT in the database's own dialect, which knows what to do where a key exists already."""
-    return (sqlite if dialect == "sqlite" else postgresql).insert(table)
+    if dialect == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert
+
+        return insert(table)
+    from sqlalchemy.dialects import postgresql  # a twentieth of a command's start, where SQLite is all
+
+    return postgresql.insert(table)
 
 
 def id_first(id: Any, name: Any, asked: Sequence[str]) -> list[Any]:

@@ -6,7 +6,6 @@ Never its words: they quote values, a prompt, a key, a row, a URL with a passwor
 import errno
 import os
 import re
-import smtplib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,8 +79,8 @@ def _codes(error: BaseException) -> Iterator[str]:
     elif _is(error, "sqlalchemy.exc", "DBAPIError"):
         of_driver: Any = error
         yield from _sql_codes(of_driver.orig)
-    elif isinstance(error, smtplib.SMTPResponseException):
-        yield str(int(error.smtp_code))
+    elif _is(error, "smtplib", "SMTPResponseException"):
+        yield str(int(error.smtp_code))  # pyright: ignore[reportAttributeAccessIssue]  (it has one)
     elif isinstance(error, OSError) and error.errno is not None and error.errno in errno.errorcode:
         yield errno.errorcode[error.errno]
 

@@ -4,19 +4,23 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Protocol
 
-from redis.exceptions import RedisError, ResponseError
 from sqlalchemy.exc import SQLAlchemyError
 
+from core import redis_errors
 from core.error_facts import error_facts
-from core.redis_errors import is_refusing_everybody
 
-# A store that does not answer: whoever works for all waits for it, instead of blaming what it was asked for.
-AWAY = (RedisError, SQLAlchemyError, OSError)
+
+def store_errors() -> tuple[type[Exception], ...]:
+    """All that a store raises which does not answer, and some where it only refuses (see `is_store_down`)."""
+    return (redis_errors.RedisError, SQLAlchemyError, OSError)
 
 
 def is_store_down(error: Exception) -> bool:
-    """A store does not answer, or refuses everybody for now; not what it was asked for is to blame."""
-    return isinstance(error, AWAY) and (not isinstance(error, ResponseError) or is_refusing_everybody(error))
+    """A store does not answer, or refuses everybody for now. Whoever works for all waits for it then, instead
+    of blaming what it was asked for."""
+    if isinstance(error, redis_errors.ResponseError):
+        return redis_errors.is_refusing_everybody(error)
+    return isinstance(error, store_errors())
 
 
 class WarningLog(Protocol):

@@ -2,8 +2,7 @@
 
 import secrets
 
-from redis.exceptions import ConnectionError as ConnectionLost
-
+from core import redis_errors
 from core.redis import Client
 
 # Whoever looks at an expiry may have a clock that is behind that of who marked it as spent.
@@ -16,7 +15,7 @@ async def use_once(redis: Client, name: str, kept_ms: int) -> bool:
     mark, lasts_ms = secrets.token_bytes(8), max(1, kept_ms) + CLOCKS_DIFFER_MS
     try:
         before = await _mark(redis, name, mark, lasts_ms)
-    except ConnectionLost:
+    except redis_errors.ConnectionError:
         before = await _mark(redis, name, mark, lasts_ms)
     return before is None or before == mark
 

@@ -38,7 +38,7 @@ class Pending(TypedDict):
 StreamFacts = TypedDict("StreamFacts", {"length": int, "entries-added": int, "last-generated-id": bytes})
 
 
-class Message(TypedDict):
+class RedisMessage(TypedDict):
     """What a subscription got: its `type` (subscribe, message, ...), and bytes or a count."""
 
     type: str
@@ -46,7 +46,7 @@ class Message(TypedDict):
     data: Any
 
 
-class Client(Protocol):
+class RedisClient(Protocol):
     """One server's client or a cluster's. Who awaits a command gets RedisError where it was refused or lost;
     what it did then is unknown."""
 
@@ -63,8 +63,8 @@ class Client(Protocol):
         """Several such, where possible in one round trip; an error stands in the place of its reply."""
         ...
 
-    def pipeline(self, transaction: bool = True) -> "Pipeline": ...
-    def pubsub(self) -> "PubSub": ...
+    def pipeline(self, transaction: bool = True) -> "RedisPipeline": ...
+    def pubsub(self) -> "RedisPubSub": ...
     async def aclose(self) -> None: ...
     async def ping(self) -> bool: ...
     async def info(self, section: str) -> dict[str, Any]: ...
@@ -172,7 +172,10 @@ class Client(Protocol):
     async def xinfo_stream(self, name: Key) -> StreamFacts: ...
 
 
-class Pipeline(Protocol):
+Client = RedisClient
+
+
+class RedisPipeline(Protocol):
     """Commands that go together; `execute` has their replies in that order. After `watch`, what comes before
     `multi` is asked at once."""
 
@@ -195,17 +198,17 @@ class Pipeline(Protocol):
     def zcount(self, name: Key, min: Bound, max: Bound) -> Self: ...
 
 
-class PubSub(Protocol):
+class RedisPubSub(Protocol):
     """A connection of its own that is subscribed to channels."""
 
     async def subscribe(self, *channels: str) -> None: ...
     async def ssubscribe(self, *channels: str) -> None: ...
     async def get_message(
         self, ignore_subscribe_messages: bool = False, timeout: float | None = 0.0
-    ) -> Message | None: ...
+    ) -> RedisMessage | None: ...
     def get_sharded_message(
         self, ignore_subscribe_messages: bool = False, timeout: float = 0.0
-    ) -> Awaitable[Message | None]: ...
+    ) -> Awaitable[RedisMessage | None]: ...
     async def aclose(self) -> None: ...
 
 

@@ -67,6 +67,10 @@ def connect_url(url: str, tls: Mapping[str, str] | None = None) -> Client:
         ) from None
 
 
+class ScriptsMissing(ConnectionError):  # noqa: N818
+    """Nothing was executed, and it may be later, as where Redis is away."""
+
+
 class Cluster(RedisCluster):
     """One that cannot be reached fails as a server does: redis-py's error for it is no RedisError."""
 

@@ -9,19 +9,25 @@ if TYPE_CHECKING:
     from redis.exceptions import (
         AuthenticationError,
         BusyLoadingError,
+        ConnectionError,
         NoPermissionError,
+        NoScriptError,
         OutOfMemoryError,
         RedisError,
         ResponseError,
+        WatchError,
     )
 
 __all__ = (
     "AuthenticationError",
     "BusyLoadingError",
+    "ConnectionError",
     "NoPermissionError",
+    "NoScriptError",
     "OutOfMemoryError",
     "RedisError",
     "ResponseError",
+    "WatchError",
 )
 
 # What the whole server answers while it cannot write, is busy or has no master (the error's first word).

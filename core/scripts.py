@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from redis.exceptions import ConnectionError as ConnectionLost
-from redis.exceptions import NoPermissionError, NoScriptError, RedisError, ResponseError
-
+from core import redis_errors
 from core.error_facts import error_summary
 from core.redis import Argument, Client
 from core.telemetry import RepeatedWarning, logger
@@ -25,10 +23,6 @@ log = logger(__name__)
 missing = RepeatedWarning(log)
 
 _known: "dict[str, Script]" = {}  # every script of this process, by sha
-
-
-class ScriptsMissing(ConnectionLost):
-    """Nothing was executed, and it may be later, as where Redis is away."""
 
 
 class Script:
@@ -47,10 +41,10 @@ class Script:
         """The script's reply. `keys` share one hash tag."""
         try:
             return await client.at_once("EVALSHA", self.sha, len(keys), *keys, *arguments)
-        except NoScriptError:
+        except redis_errors.NoScriptError:
             try:
                 return await client.at_once("EVAL", self.source, len(keys), *keys, *arguments)
-            except NoPermissionError:
+            except redis_errors.NoPermissionError:
                 return await self._once_loaded(client, keys, arguments)
 
     async def _once_loaded(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
@@ -64,8 +58,10 @@ class Script:
             await asyncio.sleep(LOADED_RETRY_SECONDS)
             try:
                 return await client.at_once("EVALSHA", self.sha, len(keys), *keys, *arguments)
-            except NoScriptError:
+            except redis_errors.NoScriptError:
                 continue
+        from core.redis_connections import ScriptsMissing
+
         raise ScriptsMissing(f"{self.name} is not loaded: start a gateway or a supervisor of this release")
 
     async def many(
@@ -75,8 +71,9 @@ class Script:
         place of its reply. On a cluster one after the other."""
         commands = [("EVALSHA", self.sha, len(keys), *keys, *arguments) for keys, arguments in calls]
         replies = await client.all_at_once(commands)
+        unknown = redis_errors.NoScriptError
         return [
-            await self._reply_or_error(client, *call) if isinstance(reply, NoScriptError) else reply
+            await self._reply_or_error(client, *call) if isinstance(reply, unknown) else reply
             for reply, call in zip(replies, calls, strict=True)
         ]
 
@@ -85,7 +82,7 @@ class Script:
     ) -> Any:
         try:
             return await self(client, keys, arguments)
-        except ResponseError as error:
+        except redis_errors.ResponseError as error:
             return error
 
 
@@ -111,6 +108,6 @@ async def keep_scripts(client: Client) -> None:
         try:
             if loaded := await load_scripts(client):
                 log.info("scripts.loaded", scripts=loaded)
-        except (RedisError, OSError) as error:
+        except (redis_errors.RedisError, OSError) as error:
             missing.warning("scripts.load_failed", error=error_summary(error))
         await asyncio.sleep(KEEP_SECONDS)

@@ -10,8 +10,8 @@ import os
 import random
 import secrets
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import httpx
 from sqlalchemy import ColumnElement, and_, delete, func, update
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, select
@@ -30,6 +30,9 @@ from core.error_facts import error_summary
 from core.failed_rounds import logged_failures
 from core.settings import Settings
 from core.telemetry import logger
+
+if TYPE_CHECKING:
+    import httpx
 
 log = logger(__name__)
 
@@ -103,7 +106,7 @@ class OutboxSender:
                     row.first_sent_ms = at_ms
         return rows
 
-    async def _handle(self, client: httpx.AsyncClient, row: Outbox) -> None:
+    async def _handle(self, client: "httpx.AsyncClient", row: Outbox) -> None:
         async with self._db.session() as session:
             target = await session.get(AlertTarget, (row.tenant_id, row.target_id))
         try:
@@ -123,7 +126,7 @@ class OutboxSender:
             log.error("outbox.send_failed", tenant=row.tenant_id, message=row.id, error=error_summary(error))
             await self._again(row, f"{type(error).__name__}")
 
-    async def _send(self, client: httpx.AsyncClient, row: Outbox, target: AlertTarget) -> None:
+    async def _send(self, client: "httpx.AsyncClient", row: Outbox, target: AlertTarget) -> None:
         payload = await with_names(self._db, row.tenant_id, row.payload)
         if target.kind == EMAIL:
             subject, text = mail_text(payload)

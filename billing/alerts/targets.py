@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 from sqlmodel import col, func, select
 
-from billing.alerts.mail import checked_address
-from billing.alerts.webhooks import checked_url
+from billing.alerts.addresses import checked_address, checked_url
 from billing.audit.log import record
 from billing.budgets.thresholds import EMAIL, WEBHOOK, message
 from billing.tables.tenants import PLATFORM, Tenant

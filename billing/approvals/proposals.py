@@ -30,7 +30,7 @@ from core.actor import Author, acting_as, current_author
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused, StartupError, bad_request
-from core.failed_rounds import AWAY
+from core.failed_rounds import store_errors
 from core.ids import uuid7
 from core.names import checked_name
 from core.redis import Client
@@ -126,7 +126,7 @@ async def approve(
     except Refused as refused:
         await _end(db, row, FAILED, refused.refusal.message)
         raise
-    except AWAY:
+    except store_errors():
         await _end(db, row, FAILED, UNKNOWN)
         raise
     await _end(db, row, BOOKED, "")

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
-from billing.alerts.mail import checked_address, send_mail
-from billing.alerts.webhooks import NotDelivered, Webhook, checked_url, send_webhook, webhook_client
+from billing.alerts.addresses import checked_address, checked_url
+from billing.alerts.mail import send_mail
+from billing.alerts.webhooks import NotDelivered, Webhook, send_webhook, webhook_client
 from billing.approvals.money_actions import action_text
 from billing.money import to_display, to_text
 from billing.tables.approvals import Proposal

@@ -16,7 +16,7 @@ from billing.tables.tenants import PLATFORM
 from core.clock import now_ms
 from core.database import Database
 from core.error_facts import error_summary
-from core.failed_rounds import AWAY
+from core.failed_rounds import store_errors
 from core.settings import Settings
 from core.tasks import EndingTaskGroup
 from core.telemetry import logger
@@ -102,7 +102,7 @@ async def _keep_at(keeping: HeadStoreProgress, seconds: float, stop: asyncio.Eve
         try:
             instruments.heads_stored.add(await keeping.keep(), {"place": kind})
             last = time.monotonic()
-        except (HeadNotStored, *AWAY) as error:
+        except (HeadNotStored, *store_errors()) as error:
             wait = min(seconds, RETRY_SECONDS)
             instruments.heads_store_failures.add(1, {"place": kind})
             why = str(error) if isinstance(error, HeadNotStored) else error_summary(error)

@@ -5,9 +5,11 @@ import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-import httpx
+if TYPE_CHECKING:
+    import httpx
 
 SERVICE = "s3"
 ALGORITHM = "AWS4-HMAC-SHA256"
@@ -54,7 +56,7 @@ def path_of(bucket: str, name: str) -> str:
     return "/" + quote(f"{bucket}/{name}", safe="/-_.~")
 
 
-async def put(client: httpx.AsyncClient, store: S3Bucket, bucket: str, name: str, body: bytes) -> int:
+async def put(client: "httpx.AsyncClient", store: S3Bucket, bucket: str, name: str, body: bytes) -> int:
     """Write an object; the HTTP status. Follows nothing that the store says."""
     path = path_of(bucket, name)
     headers = headers_of(store, path, body, datetime.now(UTC), {"content-type": "application/x-ndjson"})

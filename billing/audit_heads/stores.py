@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
-import httpx
-
 from billing.audit_heads.s3 import S3Bucket, put
 from core.comma_list import split_list
 from core.error_facts import kind, reason
@@ -111,6 +109,8 @@ class S3HeadStore:
 
     async def keep(self, lines: Sequence[str]) -> None:
         """As one object, named by the time."""
+        import httpx  # whoever only asks which stores there are does without
+
         at = datetime.now(UTC).strftime("%Y/%m/%d/%H%M%S")
         name = "/".join(part for part in (self.prefix, f"{at}-{secrets.token_hex(4)}.jsonl") if part)
         body = "".join(f"{line}\n" for line in lines).encode()

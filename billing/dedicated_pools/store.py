@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.dialects import postgresql, sqlite
-
 from billing.dedicated_pools.hours import READY_GAP_MS_MAX, ReadyInterval, parse, ready_key
 from billing.tables.dedicated_pools import PoolInterval
-from core.database import Database
+from core.database import Database, insert_of
 from core.redis import Client
 from core.scripts import Script
 from core.telemetry import RepeatedWarning, logger
@@ -53,9 +51,8 @@ async def store(db: Database, intervals: Sequence[ReadyInterval]) -> None:
     """Add intervals, or extend those that are there. One that became longer is not in the books yet."""
     if not intervals:
         return
-    dialect: Any = sqlite if db.dialect == "sqlite" else postgresql
     table: Any = getattr(PoolInterval, "__table__")  # noqa: B009  (SQLModel does not type it)
-    statement = dialect.insert(table)
+    statement = insert_of(db.dialect, table)
     new = statement.excluded
     statement = statement.on_conflict_do_update(
         index_elements=["pool", "worker", "from_ms"],

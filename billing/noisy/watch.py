@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from redis.exceptions import RedisError
 from sqlalchemy import case, null
 from sqlalchemy import select as sql_select
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
@@ -39,6 +38,7 @@ from billing.noisy.findings import (
 from billing.tables.tenants import UsageRow
 from billing.tenants.pool_terms import TERMS_CHANGED, find_terms, list_terms
 from billing.tenants.tenancy import publish_news
+from core import redis_errors
 from core.clock import now_ms
 from core.database import Database
 from core.error_facts import error_summary
@@ -75,7 +75,7 @@ class NoisyWatch:
         while not stop.is_set():
             try:
                 await self.step(now_ms())
-            except (RedisError, SQLAlchemyError, OSError) as error:
+            except (redis_errors.RedisError, SQLAlchemyError, OSError) as error:
                 log.warning("noisy.watch_failed", error=error_summary(error))
             try:
                 async with asyncio.timeout(seconds):

@@ -12,7 +12,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from operator import attrgetter
 
-from redis.exceptions import RedisError, ResponseError
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -38,11 +37,12 @@ from billing.requests.refusal_counter import RefusalCounter
 from billing.tables.ledger import UsageLine
 from billing.tables.tenants import UsageRow
 from billing.usage import UsageEvent
+from core import redis_errors
 from core.clock import now_ms
 from core.comma_list import split_list
 from core.database import Database, insert_ignore, require_schema
 from core.error_facts import error_facts, error_summary
-from core.failed_rounds import AWAY, logged_failures
+from core.failed_rounds import logged_failures, store_errors
 from core.failpoints import Failpoint, reached
 from core.metrics import BILLER_PLACE, serving_metrics
 from core.pools import known_pools
@@ -100,7 +100,7 @@ class Biller:
     async def _known(self) -> set[str]:
         try:
             return await known_pools(self._redis, self._settings)
-        except (RedisError, OSError):
+        except (redis_errors.RedisError, OSError):
             return set()  # the streams say so
 
     async def _serve(self, stream: EndedStream, stop: asyncio.Event) -> None:
@@ -110,7 +110,7 @@ class Biller:
                 try:
                     await stream.ensure_groups()
                     await self._follow(stream, stop)
-                except AWAY as error:
+                except store_errors() as error:
                     log.warning("biller.run_failed", pool=stream.pool, error=error_summary(error))
             await _wait(stop, RETRY_SECONDS)
 
@@ -147,7 +147,7 @@ class Biller:
         """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
         ended = [(event, batch.line_seqs.get((event.tenant, event.request))) for event in batch.settlements]
         for (event, _), outcome in zip(ended, await self._settle_each(ended), strict=True):
-            if isinstance(outcome, ResponseError) and is_refusing_everybody(outcome):
+            if isinstance(outcome, redis_errors.ResponseError) and is_refusing_everybody(outcome):
                 raise outcome
             if isinstance(outcome, Exception):
                 log.error(
@@ -161,7 +161,7 @@ class Biller:
         """In one round trip; where one of them makes that fail, one by one."""
         try:
             return await self._quota.settle_all(ended)
-        except AWAY:
+        except store_errors():
             raise
         except Exception as error:  # noqa: BLE001
             return [error] if len(ended) == 1 else [(await self._settle_each([each]))[0] for each in ended]
@@ -175,7 +175,7 @@ async def post_in_parts(
     try:
         return [await post(db, pool, deliveries, admissions)]
     except Exception as error:
-        if isinstance(error, AWAY) and not (isinstance(error, DBAPIError) and is_data_error(error)):
+        if isinstance(error, store_errors()) and not (isinstance(error, DBAPIError) and is_data_error(error)):
             raise
         if len(deliveries) == 1:
             now = now_ms()

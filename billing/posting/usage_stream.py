@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER, ended_stream
+from core import redis_errors
 from core.redis import Client
 
 GROUPS = (ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER)
@@ -41,7 +40,7 @@ class EndedStream:
         for group in GROUPS:
             try:
                 await self._redis.xgroup_create(self._key, group, id="0", mkstream=True)
-            except ResponseError as error:
+            except redis_errors.ResponseError as error:
                 if not str(error).startswith("BUSYGROUP"):
                     raise
 

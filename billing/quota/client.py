@@ -44,10 +44,9 @@ from core.clock import now_ms
 from core.database import Database
 from core.error_facts import error_summary
 from core.errors import Refusal
-from core.redis import Client
+from core.redis import Argument, Client
 from core.scripts import Script
 from core.settings import Settings
-from core.shared_connection import Argument
 from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
 

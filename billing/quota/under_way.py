@@ -10,11 +10,10 @@ from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from redis.exceptions import RedisError, ResponseError
-
 from billing.quota.owned import OwnerFilter, open_of
 from billing.quota.redis_keys import open_requests_key
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream, read_event
+from core import redis_errors
 from core.redis import Client
 from core.unreadable import Unreadable
 
@@ -60,7 +59,7 @@ async def under_way(redis: Client, pools: Iterable[str], tenant_id: str, before_
                     sha256 = hashlib.sha256(data).hexdigest()
                     ended.append(EndedRequest(event.request, pool, event.accepted_ms, sha256))
         return UnderWay(runs, ended)
-    except (RedisError, OSError):
+    except (redis_errors.RedisError, OSError):
         return UnderWay(away=True)
 
 
@@ -76,7 +75,7 @@ async def _unacknowledged(redis: Client, pool: str) -> AsyncGenerator[bytes]:
     key = ended_stream(pool)
     try:
         groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}
-    except ResponseError as error:
+    except redis_errors.ResponseError as error:
         if "no such key" in str(error).lower():
             return  # nothing ended there
         raise

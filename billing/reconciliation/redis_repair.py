@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from redis.exceptions import ResponseError
 from sqlmodel import col, select
 
 from billing import instruments
@@ -22,6 +21,7 @@ from billing.reconciliation.comparison import Check, Comparison, ComparisonState
 from billing.reconciliation.repair_pauses import paused_until_ms, rebuild_count, rebuild_marks, store_rebuild
 from billing.tables.ledger import LedgerTxn
 from billing.tables.reconciliation import ReconMark
+from core import redis_errors
 from core.clock import now_ms
 from core.database import Database, upsert
 from core.error_facts import error_facts, error_summary
@@ -168,7 +168,7 @@ async def _memory(redis: Client, tenant_id: str) -> SumsOrigin | None:
     """The one that has a tenant's sums; None where its keys are broken."""
     try:
         run_id, since, began = await _SINCE(redis, [posted_key(tenant_id)], [0])
-    except ResponseError as error:
+    except redis_errors.ResponseError as error:
         log.error("reconciliation.sums_unreadable", tenant=tenant_id, error=error_summary(error))
         return None
     if not all(TIME.fullmatch(each or b"0") for each in (since, began)):

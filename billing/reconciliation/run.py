@@ -9,7 +9,6 @@ import secrets
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import replace
 
-from redis.exceptions import RedisError, WatchError
 from sqlalchemy import delete
 from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import col, select
@@ -42,6 +41,7 @@ from billing.reconciliation.unbilled_alarm import alarm_unbilled
 from billing.tables.reconciliation import EndedHour, EngineHour, ReconItem
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import list_tenants
+from core import redis_errors
 from core.clock import now_ms
 from core.database import Database
 from core.error_facts import error_facts, error_summary, kind
@@ -119,7 +119,7 @@ class Reconciliation:
             pipeline.hset(posted_key(tenant_id), mapping=fields)
             try:
                 await pipeline.execute()
-            except WatchError as error:
+            except redis_errors.WatchError as error:
                 raise refused from error
         await self._quota.reseed(tenant_id)
         async with self._db.transaction() as session:
@@ -279,7 +279,7 @@ async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.E
                 await alarm_waiting(db, compared, now_ms())
                 await forget_old(db, now_ms())
                 await rebuild_lost_sums(db, redis, reconciliation, compared)
-        except (RedisError, SQLAlchemyError, OSError) as error:
+        except (redis_errors.RedisError, SQLAlchemyError, OSError) as error:
             log.warning("reconciliation.run_failed", error=error_summary(error))
         try:
             async with asyncio.timeout(EVERY_SECONDS):

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from redis.exceptions import ResponseError
 from sqlmodel import col, select
 
 from billing.budgets.spent import SpendingScope
@@ -25,6 +24,7 @@ from billing.tables.tenants import UsageRow
 from billing.usage import ENDED_GROUP_BILLER, ended_stream
 from billing.wallets.budgets import budget_spending
 from billing.wallets.wallets import wallet_state
+from core import redis_errors
 from core.database import Database
 from core.redis import Client
 from core.unreadable import Unreadable, read
@@ -69,7 +69,7 @@ async def _look(redis: Client, key: str) -> tuple[str, int, int]:
     """The stream's last id, its unread entries (1 or more where nobody counted them), the oldest's ms."""
     try:
         info = await redis.xinfo_stream(key)
-    except ResponseError:
+    except redis_errors.ResponseError:
         return "", 0, 0  # there is no such stream: nothing ended there
     last_id = info["last-generated-id"].decode()
     groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}

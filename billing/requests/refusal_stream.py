@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
-from redis.exceptions import ResponseError
 
 from billing.requests.refusal_counts import (
     EVERYBODY,
@@ -24,6 +23,7 @@ from billing.requests.refusal_counts import (
     summed,
     summed_to_fit,
 )
+from core import redis_errors
 from core.ids import uuid7_ms
 from core.redis import Client
 from core.unreadable import Unreadable, read
@@ -118,7 +118,7 @@ async def entries_after(redis: Client, installation: str, last: tuple[int, int])
     key = stream_key(installation)
     try:
         newest = parsed((await redis.xinfo_stream(key))["last-generated-id"])
-    except ResponseError:  # there is none
+    except redis_errors.ResponseError:  # there is none
         return []
     after = f"({last[0]}-{last[1]}" if newest >= last else "-"
     found = await redis.xrange(key, min=after, count=ENTRIES_AT_ONCE)

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import asdict
 
 import click
-from redis.exceptions import RedisError
 
+from core import redis_errors
 from core.database import Database, migrate
 from core.embedded import ensure_home
 from core.errors import StartupError
@@ -84,7 +84,7 @@ async def _route(settings: Settings, model: str, pool: str) -> str:
             raise StartupError(f"{missing}: start `parley supervisor --pool {pool}`")
         await route(db, model, pool)
         return record.pool
-    except (RedisError, OSError) as error:
+    except (redis_errors.RedisError, OSError) as error:
         raise redis_failure(error, settings) from error
     finally:
         await redis.aclose()

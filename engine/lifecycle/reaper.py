@@ -8,7 +8,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
 from core.error_facts import error_summary
-from core.failed_rounds import AWAY, logged_failures
+from core.failed_rounds import logged_failures, store_errors
 from core.signed_text import Keyring
 from core.telemetry import RepeatedWarning, logger
 from engine import instruments
@@ -82,7 +82,7 @@ class Reaper:
         try:
             ended = await end_unclaimed(self._queue, self._quota, tenant, id, reason, code or None)
         except Exception as error:  # its keys are not what they should be: the others must not suffer
-            if isinstance(error, AWAY) and not isinstance(error, ResponseError):
+            if isinstance(error, store_errors()) and not isinstance(error, ResponseError):
                 raise
             log.error("reaper.end_failed", tenant=tenant, id=id, error=error_summary(error))
             return

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from billing.api import Quota
 from core.error_facts import error_summary
-from core.failed_rounds import AWAY
+from core.failed_rounds import store_errors
 from core.telemetry import logger
 from engine.queue.client import PoolQueue
 
@@ -29,7 +29,7 @@ async def release_stale_admissions(queue: PoolQueue, quota: Quota, older_than_ms
             for at in range(0, len(stale), IDS_MAX):
                 swept += await _sweep(queue, quota, tenant, stale[at : at + IDS_MAX])
         except Exception as error:  # its keys are not what they should be: the others must not suffer
-            if isinstance(error, AWAY) and not isinstance(error, ResponseError):
+            if isinstance(error, store_errors()) and not isinstance(error, ResponseError):
                 raise
             log.error("admission.release_failed", tenant=tenant, error=error_summary(error))
     return swept

@@ -21,7 +21,7 @@ from billing.api import (
     LimitCache,
 )
 from core import unreadable
-from core.failed_rounds import AWAY, logged_failures
+from core.failed_rounds import logged_failures, store_errors
 from core.redis import Client
 from core.telemetry import logger
 from server.access.closed_users import ClosedUsers
@@ -125,5 +125,5 @@ class ControlNewsListener:
         """Somebody of this tenant was closed, or a key ends sooner. What fails is looked at again anyway."""
         try:
             await self._check_access(tenant)
-        except AWAY as error:
+        except store_errors() as error:
             log.warning("access not checked", error=type(error).__name__)

@@ -15,7 +15,7 @@ from billing.api import Admissions, admissions_of
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, ended_stream, read_event
 from core.clock import now_ms
 from core.error_facts import error_summary
-from core.failed_rounds import AWAY, is_store_down, logged_failures
+from core.failed_rounds import is_store_down, logged_failures, store_errors
 from core.pools import HOPS_MAX, ByPool
 from core.redis import Client
 from core.redis_errors import is_refusing_everybody
@@ -90,7 +90,7 @@ class Recorder:
             await self._make_group()
             while True:
                 await self._step()
-        except AWAY as error:
+        except store_errors() as error:
             log.warning("recorder.run_failed", error=type(error).__name__)
 
     async def view(self, tenant: str, request: str) -> ReaderView | None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from core import scripts
-from core.scripts import Script, ScriptsMissing, keep_scripts, load_scripts
+from core.redis_connections import ScriptsMissing
+from core.scripts import Script, keep_scripts, load_scripts
 from core.tasks import cancel_tasks
 from tests.support.redis import Redis
 

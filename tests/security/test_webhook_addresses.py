@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from billing.alerts import webhooks
-from billing.alerts.webhooks import NotDelivered, Webhook, is_public, send_webhook, webhook_client
+from billing.alerts.addresses import is_public
+from billing.alerts.webhooks import NotDelivered, Webhook, send_webhook, webhook_client
 from tests.billing.receivers import Receiver, http_receiver
 
 PUBLIC = "93.184.215.14"

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from billing.alerts import outbox
-from billing.alerts.mail import checked_address
+from billing.alerts.addresses import checked_address, checked_url
 from billing.alerts.messages import mail_text, summary
 from billing.alerts.outbox import OutboxSender, next_attempt_ms
 from billing.alerts.targets import add_target, remove_target, retry, send_test
 from billing.alerts.user_names import with_names
-from billing.alerts.webhooks import checked_url
 from billing.budgets.thresholds import limit_at
 from billing.tables.limits import Budget
 from billing.tables.wallets import BudgetAlert, BudgetSpent, Outbox

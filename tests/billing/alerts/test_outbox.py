@@ -17,6 +17,7 @@ from sqlalchemy import update
 from sqlmodel import col
 
 from billing.alerts import webhooks
+from billing.alerts.addresses import is_public
 from billing.alerts.messages import mail_text
 from billing.alerts.outbox import (
     AT_ONCE,
@@ -206,13 +207,13 @@ def test_an_address_that_wraps_another_is_as_public_as_that(
 ) -> None:
     """IPv4 in IPv6, 6to4 and NAT64."""
     if isinstance(address, ipaddress.IPv4Address):
-        expected = webhooks.is_public(address)
+        expected = is_public(address)
         for wrapped in (f"::ffff:{address}", f"64:ff9b::{address}"):
-            assert webhooks.is_public(ipaddress.ip_address(wrapped)) == expected
+            assert is_public(ipaddress.ip_address(wrapped)) == expected
         inside = int(address) << 80 | 0x2002 << 112
-        assert webhooks.is_public(ipaddress.IPv6Address(inside)) == expected
+        assert is_public(ipaddress.IPv6Address(inside)) == expected
     else:
-        assert not webhooks.is_public(address) or address.is_global
+        assert not is_public(address) or address.is_global
 
 
 @pytest.mark.parametrize(

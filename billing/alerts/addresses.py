@@ -1,0 +1,64 @@
+"""Where messages may go: e-mail addresses, and URLs on the public internet. Pure."""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from core.errors import bad_request
+
+EMAIL_ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})+", re.ASCII)
+EMAIL_CHARS_MAX = 254
+URL_CHARS_MAX = 2_000
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# The one block that global unicast addresses are given from (RFC 4291, IANA), and what in it leads elsewhere.
+GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
+NOT_PUBLIC = tuple(
+    ipaddress.ip_network(each)
+    for each in (
+        "100.64.0.0/10",  # carriers' NAT
+        "192.0.0.0/24",
+        "192.88.99.0/24",  # relays of 6to4
+        "198.18.0.0/15",  # benchmarks
+        "2001::/23",  # protocols, Teredo among them
+        "2001:db8::/32",
+        "3fff::/20",
+    )
+)
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+def checked_address(address: str) -> str:
+    """The address, if mail can go there. Raises Refused."""
+    if len(address) > EMAIL_CHARS_MAX or not EMAIL_ADDRESS.fullmatch(address):
+        raise bad_request(f"{address[:80]!r} is no e-mail address")
+    return address
+
+
+def checked_url(url: str, private: bool) -> str:
+    """The URL, if a webhook may have it. Raises Refused; what its name leads to is looked at when sending."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise bad_request("a webhook's URL cannot be parsed") from error
+    schemes = ("https", "http") if private else ("https",)
+    if parts.scheme not in schemes or not parts.hostname or port == 0 or len(url) > URL_CHARS_MAX:
+        raise bad_request(f"a webhook's URL begins with https:// and has at most {URL_CHARS_MAX} characters")
+    if parts.username is not None or parts.password is not None or not url.isprintable() or not url.isascii():
+        raise bad_request("a webhook's URL holds no user, password or special character")
+    return url
+
+
+def is_public(address: Address) -> bool:
+    """Whether an address is one of the public internet, also the one inside of an address that wraps it."""
+    if isinstance(address, ipaddress.IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if address in NAT64:
+            inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(inner)
+        if address not in GLOBAL_UNICAST:
+            return False
+    listed = any(address in network for network in NOT_PUBLIC if network.version == address.version)
+    return address.is_global and not listed and not address.is_multicast and not address.is_reserved
