@@ -40,7 +40,7 @@ from core.http import listen
 from core.local_urls import console_url
 from core.metrics import CONSOLE_PLACE, serving_metrics_async
 from core.names import checked_name
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.stores import open_stores
 from core.telemetry import logger
@@ -68,7 +68,7 @@ log = logger(__name__)
 class Console:
     """The console's routes over one database and one Redis."""
 
-    def __init__(self, settings: Settings, redis: Client, db: Database) -> None:
+    def __init__(self, settings: Settings, redis: RedisClient, db: Database) -> None:
         self._settings = settings
         self._redis = redis
         self._db = db

@@ -27,7 +27,7 @@ from core.clock import now_ms
 from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.database import Database, require_schema
 from core.errors import StartupError
-from core.redis import Client
+from core.redis import RedisClient
 from core.sealed import SealedContent
 from core.settings import Settings
 from core.signed_text import Keyring
@@ -73,7 +73,7 @@ async def operator_code_on_record(settings: Settings, name: str = "") -> str:
     return make_operator_code(settings.keyring, name)
 
 
-async def use_operator_code(redis: Client, keyring: Keyring, code: str) -> str | None:
+async def use_operator_code(redis: RedisClient, keyring: Keyring, code: str) -> str | None:
     """The name that a good code was made for; it is used up by this."""
     now = now_ms()
     link = _links.unseal(code, keyring, now)
@@ -86,7 +86,7 @@ async def use_operator_code(redis: Client, keyring: Keyring, code: str) -> str |
 class OperatorSessions:
     """Signs operators' browsers in and out."""
 
-    def __init__(self, settings: Settings, redis: Client, db: Database) -> None:
+    def __init__(self, settings: Settings, redis: RedisClient, db: Database) -> None:
         self._settings = settings
         self._redis = redis
         self._db = db

@@ -12,7 +12,7 @@ from billing.api import owed_by_each
 from billing.tables.tenants import Tenant, UsageQuarantine, UsageRow
 from billing.usage import ended_stream
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from engine.api import PoolQueue, PriorityClass, WorkerView
 
@@ -69,7 +69,7 @@ class PoolStatus(msgspec.Struct, frozen=True):
     usage: list[TenantUsage]
 
 
-async def read_status(settings: Settings, redis: Client, db: Database) -> PoolStatus:
+async def read_status(settings: Settings, redis: RedisClient, db: Database) -> PoolStatus:
     """Read everything once."""
     queue = PoolQueue(redis, settings.pool, settings)
     now = await queue.now_ms()
@@ -110,11 +110,11 @@ def _worker(worker: WorkerView, now_ms: int) -> WorkerStatus:
     )
 
 
-async def _waiting(redis: Client, pool: str, priority: PriorityClass) -> int:
+async def _waiting(redis: RedisClient, pool: str, priority: PriorityClass) -> int:
     return int(await redis.zcard(f"{{p:{pool}}}age:{priority.value}"))
 
 
-async def _unread(redis: Client, pool: str) -> int:
+async def _unread(redis: RedisClient, pool: str) -> int:
     return int(await redis.xlen(ended_stream(pool)))
 
 

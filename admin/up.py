@@ -27,7 +27,7 @@ from core.http import listen
 from core.local_urls import UP_FILE, UP_LOCK, url_at
 from core.metrics import CONSOLE_PLACE, GATEWAY_PLACE
 from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.settings import Settings
 from core.store_errors import redis_failure
 from core.tasks import cancel_tasks
@@ -198,7 +198,7 @@ class PlatformStart:
         return False
 
     @contextlib.asynccontextmanager
-    async def _redis(self) -> AsyncGenerator[Client]:
+    async def _redis(self) -> AsyncGenerator[RedisClient]:
         """A client of the embedded Valkey, which ends with the block, or of the one that is configured."""
         valkey = None if self._settings.redis_url else EmbeddedValkey(self._settings)
         keeping: asyncio.Task[None] | None = None

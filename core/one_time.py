@@ -3,13 +3,13 @@
 import secrets
 
 from core import redis_errors
-from core.redis import Client
+from core.redis import RedisClient
 
 # Whoever looks at an expiry may have a clock that is behind that of who marked it as spent.
 CLOCKS_DIFFER_MS = 60_000
 
 
-async def use_once(redis: Client, name: str, kept_ms: int) -> bool:
+async def use_once(redis: RedisClient, name: str, kept_ms: int) -> bool:
     """Whether nobody has spent this before; it is spent from now on. `kept_ms`: how long it could still be
     shown. A call that is repeated, as the connection was lost, finds its own mark and is not refused."""
     mark, lasts_ms = secrets.token_bytes(8), max(1, kept_ms) + CLOCKS_DIFFER_MS
@@ -20,7 +20,7 @@ async def use_once(redis: Client, name: str, kept_ms: int) -> bool:
     return before is None or before == mark
 
 
-async def _mark(redis: Client, name: str, mark: bytes, lasts_ms: int) -> bytes | None:
+async def _mark(redis: RedisClient, name: str, mark: bytes, lasts_ms: int) -> bytes | None:
     """What was there before; then it stays. On the shared connection it costs half of what one of the pool's
     does."""
     return await redis.at_once("SET", name, mark, "NX", "GET", "PX", lasts_ms)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from core.names import name_of
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import RepeatedWarning, logger
 
@@ -20,18 +20,18 @@ SAID_SECONDS = 3_600.0
 crowded = RepeatedWarning(logger(__name__), SAID_SECONDS)
 
 
-async def announce_pool(redis: Client, settings: Settings, pool: str) -> None:
+async def announce_pool(redis: RedisClient, settings: Settings, pool: str) -> None:
     """The pool exists from now on. Before anything is written to it."""
     await redis.sadd(_key(settings), pool)
 
 
-async def announced_pools(redis: Client, settings: Settings) -> set[str]:
+async def announced_pools(redis: RedisClient, settings: Settings) -> set[str]:
     """All that were ever announced, for who comes once and must leave none out."""
     found = {_named(name) for name in await redis.smembers(_key(settings))}
     return {name for name in found if name is not None}
 
 
-async def known_pools(redis: Client, settings: Settings) -> set[str]:
+async def known_pools(redis: RedisClient, settings: Settings) -> set[str]:
     """Those to serve: the first `POOLS_MAX` of them in order: of more, there is a line in the log."""
     named = sorted(await announced_pools(redis, settings))
     if len(named) > POOLS_MAX:

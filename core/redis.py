@@ -172,9 +172,6 @@ class RedisClient(Protocol):
     async def xinfo_stream(self, name: Key) -> StreamFacts: ...
 
 
-Client = RedisClient
-
-
 class RedisPipeline(Protocol):
     """Commands that go together; `execute` has their replies in that order. After `watch`, what comes before
     `multi` is asked at once."""
@@ -212,7 +209,7 @@ class RedisPubSub(Protocol):
     async def aclose(self) -> None: ...
 
 
-def connect(settings: Settings) -> Client:
+def connect(settings: Settings) -> RedisClient:
     """A client for the configured endpoint (`redis_connections.connect_url`). Replies are bytes."""
     from core.redis_connections import connect_url, tls_options
 

@@ -7,7 +7,7 @@ from redis.asyncio import BlockingConnectionPool, Redis, RedisCluster
 from redis.exceptions import ConnectionError, RedisClusterException, ResponseError
 
 from core.errors import StartupError
-from core.redis import Argument, Client
+from core.redis import Argument, RedisClient
 from core.settings import Settings
 from core.shared_connection import MultiplexedConnection
 
@@ -42,14 +42,14 @@ def tls_options(settings: Settings) -> dict[str, str]:
     return options
 
 
-def connect_url(url: str, tls: Mapping[str, str] | None = None) -> Client:
+def connect_url(url: str, tls: Mapping[str, str] | None = None) -> RedisClient:
     """A client for redis://, rediss:// or unix:// URLs; redis+cluster://host:port opens a cluster, and
     rediss+cluster:// one whose nodes all speak TLS."""
     try:
         for scheme, of_a_node in CLUSTER_SCHEMES.items():
             if url.startswith(scheme):
                 node: Any = of_a_node + url.removeprefix(scheme)
-                return cast(Client, Cluster.from_url(node, decode_responses=False, **(tls or {})))
+                return cast(RedisClient, Cluster.from_url(node, decode_responses=False, **(tls or {})))
         # Without waiting for one of its connections, a burst of callers would fail at once.
         pool = BlockingConnectionPool.from_url(
             url,
@@ -58,7 +58,7 @@ def connect_url(url: str, tls: Mapping[str, str] | None = None) -> Client:
             decode_responses=False,
             **(tls or {}),
         )
-        return cast(Client, MultiplexedRedis.from_pool(pool))
+        return cast(RedisClient, MultiplexedRedis.from_pool(pool))
     except ValueError:  # its words may quote a password
         raise StartupError(
             "PARLEY_REDIS_URL is not a Redis URL: it is like redis://user:password@host:6379/0, also "

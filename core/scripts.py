@@ -12,7 +12,7 @@ from typing import Any
 
 from core import redis_errors
 from core.error_facts import error_summary
-from core.redis import Argument, Client
+from core.redis import Argument, RedisClient
 from core.telemetry import RepeatedWarning, logger
 
 KEEP_SECONDS = 1.0
@@ -37,7 +37,9 @@ class Script:
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         _known[self.sha] = self
 
-    async def __call__(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument] = ()) -> Any:
+    async def __call__(
+        self, client: RedisClient, keys: Sequence[str], arguments: Sequence[Argument] = ()
+    ) -> Any:
         """The script's reply. `keys` share one hash tag."""
         try:
             return await client.at_once("EVALSHA", self.sha, len(keys), *keys, *arguments)
@@ -47,7 +49,9 @@ class Script:
             except redis_errors.NoPermissionError:
                 return await self._once_loaded(client, keys, arguments)
 
-    async def _once_loaded(self, client: Client, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
+    async def _once_loaded(
+        self, client: RedisClient, keys: Sequence[str], arguments: Sequence[Argument]
+    ) -> Any:
         """For a process that may not bring scripts: those that may look every second (`keep_scripts`)."""
         for _ in range(LOADED_TRIES):
             missing.warning(
@@ -65,7 +69,7 @@ class Script:
         raise ScriptsMissing(f"{self.name} is not loaded: start a gateway or a supervisor of this release")
 
     async def many(
-        self, client: Client, calls: Sequence[tuple[Sequence[str], Sequence[Argument]]]
+        self, client: RedisClient, calls: Sequence[tuple[Sequence[str], Sequence[Argument]]]
     ) -> list[Any]:
         """The replies to several calls, (keys, arguments) each, in one round trip; an error stands in the
         place of its reply. On a cluster one after the other."""
@@ -78,7 +82,7 @@ class Script:
         ]
 
     async def _reply_or_error(
-        self, client: Client, keys: Sequence[str], arguments: Sequence[Argument]
+        self, client: RedisClient, keys: Sequence[str], arguments: Sequence[Argument]
     ) -> Any:
         try:
             return await self(client, keys, arguments)
@@ -91,7 +95,7 @@ def known_scripts() -> "Sequence[Script]":
     return tuple(_known.values())
 
 
-async def load_scripts(client: Client) -> int:
+async def load_scripts(client: RedisClient) -> int:
     """Bring every script of this process that a server lacks; how many that were. On a cluster to all
     primaries."""
     scripts = known_scripts()
@@ -102,7 +106,7 @@ async def load_scripts(client: Client) -> int:
     return len(lacking)
 
 
-async def keep_scripts(client: Client) -> None:
+async def keep_scripts(client: RedisClient) -> None:
     """Look whether all are loaded, for ever."""
     while True:
         try:

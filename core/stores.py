@@ -4,12 +4,12 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from core.database import Database
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.settings import Settings
 
 
 @asynccontextmanager
-async def open_stores(settings: Settings) -> AsyncGenerator[tuple[Database, Client]]:
+async def open_stores(settings: Settings) -> AsyncGenerator[tuple[Database, RedisClient]]:
     """Both; each is closed also where the other cannot be opened or closed."""
     async with AsyncExitStack() as stack:
         db = Database(settings.database_endpoint)

@@ -25,7 +25,7 @@ from core.errors import StartupError
 from core.former_commands import RenamedOption
 from core.metrics import serving_metrics
 from core.pools import announce_pool
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.service import run
 from core.settings import Settings
 from core.tasks import cancel_tasks
@@ -249,7 +249,7 @@ async def model_of(settings: Settings) -> ModelRecord:
     return replace(record, pool=settings.pool)  # the row's pool is where new requests go
 
 
-async def announce_alone(redis: Client, settings: Settings) -> None:
+async def announce_alone(redis: RedisClient, settings: Settings) -> None:
     """A worker without a supervisor says itself, again and again, that there is its pool, where its Redis
     user may, as in development: a worker's own user may not."""
     while True:

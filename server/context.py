@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from billing.api import Bindings, LimitCache, Quota
 from core.database import Database
 from core.pools import ByPool
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from engine.api import LogReader, MigrationOrders, PoolQueue, ShapeTrials
 from server.access.authentication import Authenticator
@@ -32,7 +32,7 @@ class GatewayContext:
     settings: Settings
     rates: CallRates
     db: Database
-    redis: Client
+    redis: RedisClient
     auth: Authenticator
     quota: Quota
     limits: LimitCache
@@ -50,7 +50,7 @@ class GatewayContext:
 
 
 def make_context(
-    settings: Settings, gateway: str, db: Database, redis: Client, unsealed_until_ms: int = 0
+    settings: Settings, gateway: str, db: Database, redis: RedisClient, unsealed_until_ms: int = 0
 ) -> GatewayContext:
     """Wire a gateway. `unsealed_until_ms`: until when admissions may have no seal."""
     rates = CallRates(settings)

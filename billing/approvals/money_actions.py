@@ -24,7 +24,7 @@ from billing.wallets.wallets import GrantPreview, NewGrant, grant
 from billing.wallets.wallets import preview_grant as planned_grant
 from core.actor import current_author
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 
 
 class GrantAction(msgspec.Struct, frozen=True, tag="grant"):
@@ -130,7 +130,7 @@ async def preview_action(db: Database, tenant_id: str, move: Move) -> MoneyActio
 
 
 async def book(
-    db: Database, redis: Client, tenant_id: str, move: Move, bounds: AmountBounds | None
+    db: Database, redis: RedisClient, tenant_id: str, move: Move, bounds: AmountBounds | None
 ) -> MoneyActionResult:
     """Do it. `bounds`: on the money that it moves; None: two people decided."""
     match move:

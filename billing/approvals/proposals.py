@@ -33,7 +33,7 @@ from core.errors import Refused, StartupError, bad_request
 from core.failed_rounds import store_errors
 from core.ids import uuid7
 from core.names import checked_name
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.signed_text import Keyring
 
@@ -99,7 +99,7 @@ def about_of(row: Proposal) -> str:
 
 
 async def approve(
-    db: Database, redis: Client, keyring: Keyring, id: str, code: str
+    db: Database, redis: RedisClient, keyring: Keyring, id: str, code: str
 ) -> tuple[Proposal, MoneyActionResult]:
     """Book what was proposed, for who proposed it. Raises Refused where the code is not its, or what is
     proposed is no longer what would be booked; the code is used up then all the same.

@@ -22,7 +22,7 @@ from billing.tenants.tenancy import tenant_names
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.terminal import prompt_secret
 
@@ -71,7 +71,7 @@ def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
         raise StartupError("there is no terminal to ask for the code at: give --code")
     typed = prompt_secret("Code") if code is None else code
 
-    async def book(db: Database, redis: Client) -> tuple[Proposal, MoneyActionResult]:
+    async def book(db: Database, redis: RedisClient) -> tuple[Proposal, MoneyActionResult]:
         return await proposals.approve(db, redis, keyring, proposal, typed)
 
     keyring = Settings().keyring

@@ -32,7 +32,7 @@ from core.actor import current_author
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 UNKNOWN = "unknown"
@@ -104,7 +104,7 @@ def set_command(
     """Set a budget, in place of the one that counts the same. What is spent already counts."""
     limit_nano = nano_of(limit)
 
-    async def change(db: Database, redis: Client) -> dict[str, Any]:
+    async def change(db: Database, redis: RedisClient) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         row = await limit_settings.set_budget(
             db,
@@ -160,7 +160,7 @@ def override_command(
     if ends == bool(limit) or bool(limit) != bool(until):
         raise StartupError("give --limit and --until, or --end")
 
-    async def change(db: Database, redis: Client) -> dict[str, Any]:
+    async def change(db: Database, redis: RedisClient) -> dict[str, Any]:
         owner = await tenant_named(db, tenant)
         budget_id = await _newest(db, owner.tenant_id, budget)
         until_ms = instant_of(until, ZoneInfo(owner.time_zone)) if until else 0
@@ -182,7 +182,7 @@ def override_command(
 def end_command(tenant: str, budget: str, as_json: bool) -> None:
     """End BUDGET (its id) at once. What was spent is not forgotten, should it be set again."""
 
-    async def end(db: Database, redis: Client) -> dict[str, Any]:
+    async def end(db: Database, redis: RedisClient) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         row = await limit_settings.end_budget(db, redis, owner, await _newest(db, owner, budget))
         return await with_user_name(db, owner, _facts(_found(row, budget, tenant), as_json), "of")
@@ -215,7 +215,7 @@ def _no_budget(budget: str, tenant: str) -> str:
 
 
 def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json: bool) -> None:
-    async def read(db: Database, redis: Client) -> list[dict[str, Any]]:
+    async def read(db: Database, redis: RedisClient) -> list[dict[str, Any]]:
         owner = await tenant_named(db, tenant)
         if ended:
             rows = await limit_settings.list_budgets(db, owner.tenant_id, ended=True)
@@ -239,7 +239,7 @@ def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json:
     show_table(full, as_json, "no budgets: see `parley budgets set --help`")
 
 
-async def _held(redis: Client, tenant_id: str) -> Sequence[MoneySum] | None:
+async def _held(redis: RedisClient, tenant_id: str) -> Sequence[MoneySum] | None:
     """What Redis counts; None where it does not answer."""
     try:
         return await Quota(redis, Settings()).budget_sums(tenant_id)

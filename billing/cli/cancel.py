@@ -9,7 +9,7 @@ from billing.audit.log import record_separately
 from billing.quota.owned import OwnerFilter
 from core.actions import action
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 cancel_option = click.option(
@@ -32,7 +32,7 @@ def facts_of(cancelled: Cancelled | None) -> dict[str, Any]:
     return {"cancelled": cancelled.told} | ({"not_ended_yet": cancelled.left} if cancelled.left else {})
 
 
-async def cancel_requests(db: Database, redis: Client, whose: OwnerFilter) -> Cancelled:
+async def cancel_requests(db: Database, redis: RedisClient, whose: OwnerFilter) -> Cancelled:
     """End all open requests of somebody, and write down that it was done."""
     cancelled = Cancelled(*await action("cancel_requests")(redis, Settings(), whose))
     of = {name: value for name in ("project", "key", "user") if (value := getattr(whose, name))}

@@ -25,7 +25,7 @@ from core.actions import action
 from core.database import Database
 from core.errors import StartupError
 from core.pools import announced_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.terminal import print_json
 
@@ -45,7 +45,7 @@ def export_user_command(tenant: str, user: str) -> None:
     until they are purged.
     """
 
-    async def export(db: Database, _redis: Client) -> None:
+    async def export(db: Database, _redis: RedisClient) -> None:
         owner = (await tenant_named(db, tenant)).tenant_id
         found = await _user_named(db, owner, user)
         await record_separately(db, owner, "user.export", found.id, None)
@@ -67,7 +67,7 @@ def erase_user_command(tenant: str, user: str, yes: bool, as_json: bool) -> None
     held of them.
     """
 
-    async def erase(db: Database, redis: Client) -> dict[str, Any]:
+    async def erase(db: Database, redis: RedisClient) -> dict[str, Any]:
         settings, owner = Settings(), (await tenant_named(db, tenant)).tenant_id
         found = await _user_named(db, owner, user)
         if found.closed_ms is None:
@@ -92,7 +92,7 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
     Its books stay, with amounts and ids. Nothing brings the rest back.
     """
 
-    async def erase(db: Database, redis: Client) -> dict[str, Any]:
+    async def erase(db: Database, redis: RedisClient) -> dict[str, Any]:
         settings, found = Settings(), await tenant_named(db, tenant)
         if found.closed_ms is None:
             raise StartupError(f"close the tenant first: parley tenants close {quote(tenant)} --cancel")
@@ -107,7 +107,7 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
 
 
 async def erase_known(
-    db: Database, redis: Client, settings: Settings, tenant: str, user: str
+    db: Database, redis: RedisClient, settings: Settings, tenant: str, user: str
 ) -> tuple[str, tuple[int, int]]:
     """Erase a closed user: the id that stays, and what `erase_texts` took away. Redis forgets the id they had
     first: once it stands in no table, nobody could ask for it again."""
@@ -154,7 +154,7 @@ async def _user_named(db: Database, tenant: str, user: str) -> TenantUser:
     return found
 
 
-async def _require_quiet(redis: Client, settings: Settings, whose: OwnerFilter) -> None:
+async def _require_quiet(redis: RedisClient, settings: Settings, whose: OwnerFilter) -> None:
     """What still runs, or is on its way into the books, would be booked with its labels after the erasing."""
     if left := len(await open_of(redis, whose)):
         raise StartupError(f"{left} requests of theirs are not over yet: close with --cancel, then try again")

@@ -27,7 +27,7 @@ from core.database import Database
 from core.errors import StartupError
 from core.former_commands import RenamedCommands, RenamedOption
 from core.local_urls import gateway_url
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.terminal import print_line
 
@@ -157,7 +157,7 @@ def list_keys_command(tenant: str, as_json: bool) -> None:
 def rotate_key_command(tenant: str, key: str, overlap_hours: int, as_json: bool) -> None:
     """Replace KEY (its id or prefix) by one with the same rights; the old one works for the overlap."""
 
-    async def rotate(db: Database, redis: Client) -> dict[str, Any]:
+    async def rotate(db: Database, redis: RedisClient) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         new, secret = await keys.rotate_key(db, owner, key, overlap_hours * 3600, redis)
         return await with_user_name(db, owner, {"secret": secret, **_key_facts(new)}, "user")
@@ -176,7 +176,7 @@ def revoke_key_command(tenant: str, key: str, cancel: bool, as_json: bool) -> No
     What it has queued and running goes on unless --cancel ends it, now or by revoking again.
     """
 
-    async def revoke(db: Database, redis: Client) -> tuple[dict[str, Any], Cancelled | None]:
+    async def revoke(db: Database, redis: RedisClient) -> tuple[dict[str, Any], Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
         revoked = await keys.revoke_key(db, redis, owner, key)
         if revoked is None:

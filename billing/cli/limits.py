@@ -26,7 +26,7 @@ from billing.tables.limits import QuotaPolicy
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 
@@ -79,7 +79,7 @@ def set_limit_command(
 ) -> None:
     """Set a limit, in place of the one that counts the same."""
 
-    async def set_limit(db: Database, redis: Client) -> dict[str, Any]:
+    async def set_limit(db: Database, redis: RedisClient) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         row = await limit_settings.set_policy(
             db,
@@ -108,7 +108,7 @@ def list_limits_command(tenant: str, ended: bool, as_json: bool) -> None:
     Use is shown where a limit is of one: the tenant, or the one that --id named. For one that each has for
     itself, see `parley limits show --help`."""
 
-    async def read(db: Database, redis: Client) -> list[dict[str, Any]]:
+    async def read(db: Database, redis: RedisClient) -> list[dict[str, Any]]:
         owner = (await tenant_named(db, tenant)).tenant_id
         rows = await limit_settings.list_policies(db, owner, ended=ended)
         counted = [row for row in rows if row.ended_ms is None and _is_of_one(row)]
@@ -130,7 +130,7 @@ def list_limits_command(tenant: str, ended: bool, as_json: bool) -> None:
 def show_limit_command(tenant: str, limit: str, named: str, as_json: bool) -> None:
     """Show LIMIT (its id) and how much of it is used."""
 
-    async def read(db: Database, redis: Client) -> dict[str, Any]:
+    async def read(db: Database, redis: RedisClient) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         row = await _row(db, owner, limit)
         shadowed = await shadow_refusals(redis, owner)
@@ -152,7 +152,7 @@ def show_limit_command(tenant: str, limit: str, named: str, as_json: bool) -> No
 def end_limit_command(tenant: str, limit: str, as_json: bool) -> None:
     """End LIMIT (its id) at once. What it counted is not forgotten, should it be set again."""
 
-    async def end(db: Database, redis: Client) -> dict[str, Any]:
+    async def end(db: Database, redis: RedisClient) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         ended = await limit_settings.end_policy(db, redis, owner, limit)
         if ended is None:
@@ -174,7 +174,7 @@ def _is_of_one(row: QuotaPolicy) -> bool:
     return row.scope == Scope.TENANT or row.scope_id != ""
 
 
-async def _use(redis: Client, tenant: str, rows: Sequence[QuotaPolicy]) -> Sequence[LimitUse]:
+async def _use(redis: RedisClient, tenant: str, rows: Sequence[QuotaPolicy]) -> Sequence[LimitUse]:
     limits = RequestLimits(tuple(_limit(row) for row in rows))
     return await Quota(redis, Settings()).use(tenant, limits, now_ms())
 

@@ -18,7 +18,7 @@ from billing.tables.tenants import Tenant
 from core.actor import current_author
 from core.database import Database
 from core.errors import StartupError
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what it would do, and do nothing.")
@@ -58,7 +58,7 @@ def run_money_action(
     bounds = AmountBounds.of(settings)
     unasked = AmountBounds(bounds.unasked_nano, min(bounds.unasked_nano, bounds.most_nano))
 
-    async def run(db: Database, redis: Client) -> MoneyActionOutcome:
+    async def run(db: Database, redis: RedisClient) -> MoneyActionOutcome:
         owner = await tenant_named(db, tenant)
         move = wanted(owner) if callable(wanted) else wanted
         found = await preview_action(db, owner.tenant_id, move)

@@ -23,7 +23,7 @@ from billing.tables.tenants import PLATFORM, Plan, PoolTerms, Tenant
 from billing.tenants import tenancy
 from core.database import Database
 from core.errors import StartupError
-from core.redis import Client
+from core.redis import RedisClient
 from core.terminal import print_line
 
 _plan = click.argument("plan")
@@ -124,7 +124,7 @@ def set_limit_command(
     """
     wanted = number_given(limit)
 
-    async def change(db: Database, redis: Client) -> QuotaPolicy:
+    async def change(db: Database, redis: RedisClient) -> QuotaPolicy:
         found = await _plan_named(db, plan)
         if wanted is not None:
             return await set_policy(
@@ -159,7 +159,7 @@ def assign_command(tenant: str, plan: str, as_json: bool) -> None:
     or terms of its own stay; what is printed holds from now on.
     """
 
-    async def change(db: Database, redis: Client) -> Tenant:
+    async def change(db: Database, redis: RedisClient) -> Tenant:
         owner = await tenant_named(db, tenant)
         found = None if plan == "none" else await _plan_named(db, plan)
         return await plans.assign_plan(db, redis, owner.tenant_id, found.id if found else None)

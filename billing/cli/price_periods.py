@@ -26,7 +26,7 @@ from core import redis_errors
 from core.clock import now_ms
 from core.database import Database
 from core.pools import announced_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.terminal import print_line
 
@@ -50,7 +50,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
     it is of.
     """
 
-    async def close(db: Database, redis: Client) -> tuple[PeriodClosing, Calendar, int]:
+    async def close(db: Database, redis: RedisClient) -> tuple[PeriodClosing, Calendar, int]:
         owner = await tenant_named(db, tenant)
         calendar = await calendar_of(db, owner)
         window = month_window(month, calendar, now_ms())
@@ -73,7 +73,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
         say_owed(owed_nano)
 
 
-async def _pools(redis: Client) -> set[str]:
+async def _pools(redis: RedisClient) -> set[str]:
     """Those that something may have ended in; none where Redis is away, which is found out next."""
     settings = Settings()
     try:

@@ -37,7 +37,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.error_facts import reason
 from core.errors import StartupError
-from core.redis import Client
+from core.redis import RedisClient
 from core.terminal import print_line, progress
 
 FILE_BYTES_MAX = 1 << 20
@@ -131,7 +131,7 @@ def import_command(
             db, replace(new, lead_ms=lead_ms, far_ahead=yes, replaces=replaces, reason=reason or "")
         )
 
-    async def add_and_tell(db: Database, redis: Client) -> tuple[PriceVersion, bool]:
+    async def add_and_tell(db: Database, redis: RedisClient) -> tuple[PriceVersion, bool]:
         done = await add(db)
         await publish_news(redis, PLATFORM, PRICES_CHANGED)
         return done

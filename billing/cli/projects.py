@@ -23,7 +23,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.former_commands import RenamedCommands
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
@@ -74,7 +74,7 @@ def reopen_project_command(tenant: str, project: str, as_json: bool) -> None:
 
 
 def _close(tenant: str, project: str, closed: bool, cancel: bool = False) -> tuple[Project, Cancelled | None]:
-    async def change(db: Database, redis: Client) -> tuple[Project, Cancelled | None]:
+    async def change(db: Database, redis: RedisClient) -> tuple[Project, Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
         found = await tenancy.find_project(db, owner, project)
         if found is None:

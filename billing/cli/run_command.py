@@ -14,7 +14,7 @@ from billing.tenants.users import known_users
 from core import redis_errors
 from core.database import Database, require_schema
 from core.errors import Refused, StartupError
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.settings import Settings
 from core.store_errors import redis_failure
 from core.terminal import print_json, print_line
@@ -72,7 +72,7 @@ def run_on_database(
         raise StartupError(f"what is in the database may be changed already, but {why}") from error
 
 
-def run_with_redis(action: Callable[[Database, Client], Coroutine[Any, Any, T]]) -> T:
+def run_with_redis(action: Callable[[Database, RedisClient], Coroutine[Any, Any, T]]) -> T:
     """As `run_on_database`, for what also tells the platform at once."""
     settings = Settings()
 

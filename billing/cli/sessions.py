@@ -20,7 +20,7 @@ from billing.tenants.session_ends import end_session
 from billing.tenants.users import user_named, user_names
 from core.database import Database
 from core.errors import StartupError
-from core.redis import Client
+from core.redis import RedisClient
 from core.terminal import print_line
 
 
@@ -62,7 +62,7 @@ def revoke_command(tenant: str | None, operators: bool, session: str | None, use
     if (session is None) == (user is None):
         raise click.UsageError(f"name a SESSION (see `parley sessions list {whose}`) or --user")
 
-    async def end(db: Database, redis: Client) -> int:
+    async def end(db: Database, redis: RedisClient) -> int:
         owner = await _owner(db, tenant)
         known = await user_named(db, owner, user) if user is not None else None
         whom = known.id if known is not None else user

@@ -28,7 +28,7 @@ from billing.wallets.wallets import wallet_state
 from core.clock import now_ms
 from core.database import Database
 from core.former_commands import RenamedOption
-from core.redis import Client
+from core.redis import RedisClient
 
 
 @click.group("tenants")
@@ -128,7 +128,7 @@ def set_command(
     }
     facts = {name: value for name, value in given.items() if value is not None}
 
-    async def change(db: Database, redis: Client) -> Tenant:
+    async def change(db: Database, redis: RedisClient) -> Tenant:
         tenant_id = (await tenant_named(db, tenant)).tenant_id
         changed = await tenancy.set_tenant(db, tenant_id, **facts)
         await tenancy.publish_news(redis, tenant_id)
@@ -161,7 +161,7 @@ def reopen_command(tenant: str, as_json: bool) -> None:
 
 
 def _close(tenant: str, closed: bool, cancel: bool = False) -> tuple[Tenant, Cancelled | None]:
-    async def change(db: Database, redis: Client) -> tuple[Tenant, Cancelled | None]:
+    async def change(db: Database, redis: RedisClient) -> tuple[Tenant, Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
         changed = await tenancy.close_tenant(db, redis, owner, closed)
         return changed, await cancel_requests(db, redis, OwnerFilter(owner)) if cancel else None
@@ -186,7 +186,7 @@ def terms_command(tenant: str, as_json: bool, **changes: float | str | None) -> 
     """
     wanted = {name: value for name, value in changes.items() if value is not None}
 
-    async def change(db: Database, redis: Client) -> PoolTerms:
+    async def change(db: Database, redis: RedisClient) -> PoolTerms:
         terms = await find_terms(db, (await tenant_named(db, tenant)).tenant_id)
         for name, value in wanted.items():
             setattr(terms, name, None if value == NO_NUMBER else value)

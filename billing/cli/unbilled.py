@@ -15,7 +15,7 @@ from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, UsageEvent, ended_str
 from core.clock import now_ms
 from core.database import Database
 from core.pools import known_pools
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.settings import Settings
 from core.terminal import print_line
 
@@ -61,7 +61,7 @@ def unbilled_command(pool: str | None, as_json: bool) -> None:
             print_line(f"pool {each.pool}, last day: {part} unbilled", err=True)
 
 
-async def waiting(redis: Client, pool: str, now: int) -> list[UsageEvent]:
+async def waiting(redis: RedisClient, pool: str, now: int) -> list[UsageEvent]:
     """Events that no biller has acknowledged for a minute, oldest first; WAITING_MAX at most."""
     key = ended_stream(pool)
     if not await redis.exists(key):

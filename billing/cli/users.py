@@ -19,7 +19,7 @@ from billing.quota.owned import OwnerFilter
 from billing.tables.tenants import TenantUser
 from billing.tenants import users
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
@@ -91,7 +91,7 @@ def reopen_user_command(tenant: str, user: str, as_json: bool) -> None:
 
 
 def _close(tenant: str, user: str, closed: bool, cancel: bool = False) -> tuple[TenantUser, Cancelled | None]:
-    async def change(db: Database, redis: Client) -> tuple[TenantUser, Cancelled | None]:
+    async def change(db: Database, redis: RedisClient) -> tuple[TenantUser, Cancelled | None]:
         owner = (await tenant_named(db, tenant)).tenant_id
         account = await users.close_user(db, redis, owner, user, closed)
         whose = OwnerFilter(owner, user=account.id)

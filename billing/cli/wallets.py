@@ -29,7 +29,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
 from core.former_commands import RenamedOption
-from core.redis import Client
+from core.redis import RedisClient
 from core.terminal import print_line
 
 
@@ -216,7 +216,7 @@ def say_owed(owed_nano: int) -> None:
 def expire_command(tenant: str | None, as_json: bool) -> None:
     """Book the rest of grants whose time is over. The biller does so by itself; again it changes nothing."""
 
-    async def expire(db: Database, redis: Client) -> int:
+    async def expire(db: Database, redis: RedisClient) -> int:
         if tenant is None:
             return await expire_all(db, redis, now_ms())
         owner = await tenant_named(db, tenant)

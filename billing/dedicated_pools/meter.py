@@ -8,7 +8,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.failed_rounds import logged_failures
 from core.pools import known_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import logger
 
@@ -21,7 +21,7 @@ POST_SECONDS = 60.0
 class PoolMeter:
     """Meters every pool of the installation. Any number may run."""
 
-    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+    def __init__(self, db: Database, redis: RedisClient, settings: Settings) -> None:
         self._db = db
         self._redis = redis
         self._settings = settings

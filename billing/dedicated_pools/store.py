@@ -8,7 +8,7 @@ from typing import Any
 from billing.dedicated_pools.hours import READY_GAP_MS_MAX, ReadyInterval, parse, ready_key
 from billing.tables.dedicated_pools import PoolInterval
 from core.database import Database, insert_of
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import Script
 from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
@@ -20,7 +20,7 @@ TAKEN = Script(Path(__file__).parent / "lua" / "taken.lua")
 INTERVALS_AT_ONCE = 500
 
 
-async def take(db: Database, redis: Client, pool: str) -> int:
+async def take(db: Database, redis: RedisClient, pool: str) -> int:
     """Store a pool's intervals; how many there were."""
     cursor, taken = 0, 0
     while True:

@@ -7,13 +7,13 @@ from billing.limits import MoneyLimit, RequestFacts, TenantRows, limits_of
 from billing.quota.money import MoneyCounts
 from core.clock import now_ms
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import Script
 
 _LIMITS = Script(Path(__file__).parents[1] / "quota" / "lua" / "limits.lua")
 
 
-async def push_limits(db: Database, redis: Client, tenant_id: str) -> None:
+async def push_limits(db: Database, redis: RedisClient, tenant_id: str) -> None:
     """After a budget or the wallet of a tenant was changed. Said again, it changes nothing."""
     now = now_ms()
     counted = await MoneyCounts(redis).counted(tenant_id)

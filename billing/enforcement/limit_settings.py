@@ -22,7 +22,7 @@ from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
-from core.redis import Client
+from core.redis import RedisClient
 
 LIMITS_CHANGED = "limits_changed"  # the kind of news; tenant PLATFORM: everybody's
 ROWS_MAX = 500  # open ones, of each kind, for a tenant or a plan
@@ -35,7 +35,7 @@ Row = TypeVar("Row", QuotaPolicy, Budget)
 
 async def set_policy(
     db: Database,
-    redis: Client,
+    redis: RedisClient,
     tenant_id: str,
     *,
     scope: str,
@@ -84,7 +84,7 @@ async def set_policy(
     return row
 
 
-async def end_policy(db: Database, redis: Client, tenant_id: str, policy_id: str) -> QuotaPolicy | None:
+async def end_policy(db: Database, redis: RedisClient, tenant_id: str, policy_id: str) -> QuotaPolicy | None:
     """End a policy; None: there is no such open one. What it counted is not forgotten."""
     ended = await _end(db, QuotaPolicy, tenant_id, policy_id)
     if ended is not None:
@@ -107,7 +107,7 @@ async def list_policies(
 
 async def set_budget(
     db: Database,
-    redis: Client,
+    redis: RedisClient,
     tenant_id: str,
     *,
     scope: str,
@@ -147,7 +147,7 @@ async def set_budget(
 
 async def override_budget(
     db: Database,
-    redis: Client,
+    redis: RedisClient,
     tenant_id: str,
     budget_id: str,
     limit_nano: int | None,
@@ -183,7 +183,7 @@ async def override_budget(
     return new
 
 
-async def end_budget(db: Database, redis: Client, tenant_id: str, budget_id: str) -> Budget | None:
+async def end_budget(db: Database, redis: RedisClient, tenant_id: str, budget_id: str) -> Budget | None:
     """End a budget; None: there is no such open one."""
     ended = await _end(db, Budget, tenant_id, budget_id)
     if ended is not None:
@@ -200,14 +200,14 @@ async def list_budgets(db: Database, tenant_id: str, *, ended: bool = False) -> 
         return (await session.exec(statement.order_by(col(Budget.id)))).all()
 
 
-async def publish_limits_changed(redis: Client, tenant_id: str) -> None:
+async def publish_limits_changed(redis: RedisClient, tenant_id: str) -> None:
     """Tell every gateway that a tenant's limits, or with PLATFORM a plan's, are not what they were."""
     await redis.publish(
         CONTROL_CHANNEL, msgspec.json.encode(ControlNews(kind=LIMITS_CHANGED, tenant=tenant_id))
     )
 
 
-async def _money_changed(db: Database, redis: Client, tenant_id: str) -> None:
+async def _money_changed(db: Database, redis: RedisClient, tenant_id: str) -> None:
     """First the answers that run, then the gateways."""
     await push_limits(db, redis, tenant_id)
     await publish_limits_changed(redis, tenant_id)

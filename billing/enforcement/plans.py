@@ -20,7 +20,7 @@ from core.database import Database, id_first
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
-from core.redis import Client
+from core.redis import RedisClient
 
 PLANS_MAX = 1_000
 
@@ -124,7 +124,7 @@ async def end_plan(db: Database, plan_id: str) -> Plan:
     return plan
 
 
-async def assign_plan(db: Database, redis: Client, tenant_id: str, plan_id: str | None) -> Tenant:
+async def assign_plan(db: Database, redis: RedisClient, tenant_id: str, plan_id: str | None) -> Tenant:
     """Move a tenant to a plan, or to none. Its limits and its place in the pools change within a second, its
     prices from its next request on.
 

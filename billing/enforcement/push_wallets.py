@@ -7,10 +7,10 @@ from billing.quota.money import MoneyCounts
 from billing.tables.tenants import UsageRow
 from core.database import Database
 from core.errors import bad_request
-from core.redis import Client
+from core.redis import RedisClient
 
 
-async def push_money_limits(db: Database, redis: Client, tenant_id: str, request_id: str) -> None:
+async def push_money_limits(db: Database, redis: RedisClient, tenant_id: str, request_id: str) -> None:
     """After lines of a request were booked. Only what it counts in is read anew, so that a tenant with
     thousands of budgets is told as quickly."""
     async with db.session() as session:

@@ -10,7 +10,7 @@ from billing.money import to_display
 from billing.wallets.undo import Undo, UndoResult, book_undo, preview_undo
 from core.database import Database
 from core.errors import bad_request
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import Script
 
 # No gateway's older look at the wallet puts its limit back meanwhile. Who dies here leaves it low so long.
@@ -20,7 +20,7 @@ _LUA = Path(__file__).parents[1] / "quota" / "lua"
 _TAKE = Script(_LUA / "take.lua", [_LUA / "prelude" / f"{part}.lua" for part in ("base", "money")])
 
 
-async def take_credit(db: Database, redis: Client, tenant_id: str, undo: Undo) -> UndoResult:
+async def take_credit(db: Database, redis: RedisClient, tenant_id: str, undo: Undo) -> UndoResult:
     """Take it, and tell what enforces. Raises Refused where it cannot be, and then nothing is changed."""
     planned = await preview_undo(db, tenant_id, undo)
     if not planned.done:
@@ -33,7 +33,7 @@ async def take_credit(db: Database, redis: Client, tenant_id: str, undo: Undo) -
         await publish_wallet_changed(db, redis, tenant_id)
 
 
-async def _take_in_redis(redis: Client, tenant_id: str, amount_nano: int) -> None:
+async def _take_in_redis(redis: RedisClient, tenant_id: str, amount_nano: int) -> None:
     key = f"{{t:{tenant_id}}}{wallet_limit(0, 0).key}"
     free_nano = int(await _TAKE(redis, [key], [0, amount_nano, BOOKED_MS_MAX]))
     if free_nano >= 0:

@@ -9,7 +9,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.error_facts import error_facts
 from core.failed_rounds import is_store_down, logged_failures
-from core.redis import Client
+from core.redis import RedisClient
 from core.telemetry import RepeatedWarning, logger
 
 log = logger(__name__)
@@ -18,13 +18,13 @@ broken = RepeatedWarning(log)
 LOOK_SECONDS = 0.5
 
 
-async def publish_wallet_changed(db: Database, redis: Client, tenant_id: str) -> None:
+async def publish_wallet_changed(db: Database, redis: RedisClient, tenant_id: str) -> None:
     """After a wallet was changed: gateways read its limit anew, and answers that run get it."""
     await push_limits(db, redis, tenant_id)
     await publish_limits_changed(redis, tenant_id)
 
 
-async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
+async def expire_all(db: Database, redis: RedisClient, at_ms: int) -> int:
     """Book what is unused of all grants whose time is over at `at_ms`; how many grants there were."""
     ended = 0
     for tenant_id in await tenants_with_expired(db, at_ms):
@@ -42,7 +42,7 @@ async def expire_all(db: Database, redis: Client, at_ms: int) -> int:
     return ended
 
 
-async def watch_wallets(db: Database, redis: Client, stop: asyncio.Event) -> None:
+async def watch_wallets(db: Database, redis: RedisClient, stop: asyncio.Event) -> None:
     """Look every LOOK_SECONDS until `stop` is set."""
     while not stop.is_set():
         with logged_failures(log, "wallet.watch_failed"):

@@ -24,7 +24,7 @@ from core.clock import now_ms
 from core.database import Database, insert_rows
 from core.errors import bad_request
 from core.ids import uuid7
-from core.redis import Client
+from core.redis import RedisClient
 
 WATCH = Author("noisy neighbours", "process")
 LISTED_MAX = 1_000
@@ -160,7 +160,7 @@ async def find_finding(db: Database, finding_id: str) -> NoisyFinding:
     return found
 
 
-async def accept(db: Database, redis: Client, finding_id: str, reason: str) -> NoisyFinding:
+async def accept(db: Database, redis: RedisClient, finding_id: str, reason: str) -> NoisyFinding:
     """Hold the tenant back until it is calm, whatever the setting says of throttles."""
     now = now_ms()
     async with db.transaction() as session:
@@ -175,7 +175,7 @@ async def accept(db: Database, redis: Client, finding_id: str, reason: str) -> N
     return row
 
 
-async def dismiss(db: Database, redis: Client, finding_id: str, reason: str) -> NoisyFinding:
+async def dismiss(db: Database, redis: RedisClient, finding_id: str, reason: str) -> NoisyFinding:
     """Decide that it is no noise: a throttle is lifted, and nothing is found of this tenant in this pool for
     a day."""
     now = now_ms()

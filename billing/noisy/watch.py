@@ -42,7 +42,7 @@ from core import redis_errors
 from core.clock import now_ms
 from core.database import Database
 from core.error_facts import error_summary
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import logger
 
@@ -60,7 +60,9 @@ Where = tuple[str, str]  # tenant and pool
 class NoisyWatch:
     """One biller's watch over all pools."""
 
-    def __init__(self, db: Database, redis: Client, settings: Settings, rules: Rules | None = None) -> None:
+    def __init__(
+        self, db: Database, redis: RedisClient, settings: Settings, rules: Rules | None = None
+    ) -> None:
         self._db = db
         self._redis = redis
         self._settings = settings

@@ -46,7 +46,7 @@ from core.failed_rounds import logged_failures, store_errors
 from core.failpoints import Failpoint, reached
 from core.metrics import BILLER_PLACE, serving_metrics
 from core.pools import known_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.redis_errors import is_refusing_everybody
 from core.settings import Settings
 from core.stores import open_stores
@@ -70,7 +70,7 @@ class Biller:
     def __init__(
         self,
         db: Database,
-        redis: Client,
+        redis: RedisClient,
         settings: Settings,
         pools: Sequence[str],
         claim_idle_ms: int = CLAIM_IDLE_MS,

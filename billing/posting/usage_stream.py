@@ -7,7 +7,7 @@ from typing import Any
 
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER, ended_stream
 from core import redis_errors
-from core.redis import Client
+from core.redis import RedisClient
 
 GROUPS = (ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER)
 EVENTS_MAX = 500
@@ -28,7 +28,9 @@ class Delivery:
 class EndedStream:
     """A consumer of the group `biller` on one pool's stream."""
 
-    def __init__(self, redis: Client, pool: str, consumer: str, claim_idle_ms: int = CLAIM_IDLE_MS) -> None:
+    def __init__(
+        self, redis: RedisClient, pool: str, consumer: str, claim_idle_ms: int = CLAIM_IDLE_MS
+    ) -> None:
         self._redis = redis
         self.pool = pool
         self._key = ended_stream(pool)

@@ -44,7 +44,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.error_facts import error_summary
 from core.errors import Refusal
-from core.redis import Argument, Client
+from core.redis import Argument, RedisClient
 from core.scripts import Script
 from core.settings import Settings
 from core.telemetry import RepeatedWarning, logger
@@ -93,7 +93,7 @@ class Quota:
 
     def __init__(
         self,
-        redis: Client,
+        redis: RedisClient,
         settings: Settings,
         db: Database | None = None,
         bindings: Bindings | None = None,

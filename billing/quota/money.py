@@ -12,7 +12,7 @@ from billing.quota.posted_spending import posted_of_limit
 from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import Script
 
 SEED_TRIES = 10
@@ -28,7 +28,7 @@ _FIELDS = ("posted", "unbooked", "held", "open")
 class MoneyCounts:
     """The counts of money in tenants' hash slot keys."""
 
-    def __init__(self, redis: Client) -> None:
+    def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
         self._seeding: dict[tuple[str, str], asyncio.Task[None]] = {}
 

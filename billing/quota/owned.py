@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from billing.quota.redis_keys import open_requests_key, rq_key
-from core.redis import Client
+from core.redis import RedisClient
 
 AT_ONCE = 1_000
 
@@ -24,7 +24,7 @@ class OwnerFilter:
         return all(wanted in ("", found) for wanted, found in pairs)
 
 
-async def open_of(redis: Client, whose: OwnerFilter) -> list[tuple[str, str]]:
+async def open_of(redis: RedisClient, whose: OwnerFilter) -> list[tuple[str, str]]:
     """The id and pool of each request that is admitted and not settled, oldest first."""
     ids = [id.decode() for id in await redis.zrange(open_requests_key(whose.tenant), 0, -1)]
     found: list[tuple[str, str]] = []

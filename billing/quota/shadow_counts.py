@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from core.errors import Refusal
-from core.redis import Client
+from core.redis import RedisClient
 
 
-async def count_shadowed(redis: Client, tenant: str, refusals: Sequence[Refusal]) -> None:
+async def count_shadowed(redis: RedisClient, tenant: str, refusals: Sequence[Refusal]) -> None:
     """One more of each of these."""
     pipeline = redis.pipeline(transaction=False)
     for refused in refusals:
@@ -14,7 +14,7 @@ async def count_shadowed(redis: Client, tenant: str, refusals: Sequence[Refusal]
     await pipeline.execute()
 
 
-async def shadow_refusals(redis: Client, tenant: str) -> dict[tuple[str, str], int]:
+async def shadow_refusals(redis: RedisClient, tenant: str) -> dict[tuple[str, str], int]:
     """How many so far, by scope and dimension (a policy's, or a budget's period)."""
     found: Mapping[bytes, bytes] = await redis.hgetall(_key(tenant))
     counted: dict[tuple[str, str], int] = {}

@@ -14,7 +14,7 @@ from billing.quota.owned import OwnerFilter, open_of
 from billing.quota.redis_keys import open_requests_key
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream, read_event
 from core import redis_errors
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable
 
 ENTRIES_AT_ONCE = 500
@@ -41,7 +41,7 @@ class UnderWay:
     more: bool = False
 
 
-async def under_way(redis: Client, pools: Iterable[str], tenant_id: str, before_ms: int) -> UnderWay:
+async def under_way(redis: RedisClient, pools: Iterable[str], tenant_id: str, before_ms: int) -> UnderWay:
     """Of a tenant, in these pools and in those that its open requests are in."""
     try:
         runs = await _open(redis, tenant_id, before_ms)
@@ -63,14 +63,14 @@ async def under_way(redis: Client, pools: Iterable[str], tenant_id: str, before_
         return UnderWay(away=True)
 
 
-async def _open(redis: Client, tenant_id: str, before_ms: int) -> list[str]:
+async def _open(redis: RedisClient, tenant_id: str, before_ms: int) -> list[str]:
     """The pool of each request that was admitted before a time and is not settled."""
     early = await redis.zrangebyscore(open_requests_key(tenant_id), "-inf", f"({before_ms}")
     ids = {id.decode() for id in early}
     return [pool for id, pool in await open_of(redis, OwnerFilter(tenant_id)) if id in ids]
 
 
-async def _unacknowledged(redis: Client, pool: str) -> AsyncGenerator[bytes]:
+async def _unacknowledged(redis: RedisClient, pool: str) -> AsyncGenerator[bytes]:
     """The events behind the oldest that the biller may still need; some of them it has acknowledged."""
     key = ended_stream(pool)
     try:

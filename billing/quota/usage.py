@@ -5,13 +5,13 @@ from typing import Any
 
 from billing.limits import WALLET, Dimension, MoneyLimit, RequestLimits, UnitLimit
 from billing.quota.types import LimitUse
-from core.redis import Client
+from core.redis import RedisClient
 
 UNIT = 60_000
 MONEY_FIELDS = ("seed", "posted", "unbooked", "held")
 
 
-async def use_of(redis: Client, tag: str, limits: RequestLimits, now_ms: int) -> list[LimitUse]:
+async def use_of(redis: RedisClient, tag: str, limits: RequestLimits, now_ms: int) -> list[LimitUse]:
     """In the order of the limits: rates and concurrency, then money."""
     pipeline = redis.pipeline(transaction=False)
     for unit in limits.units:

@@ -15,7 +15,7 @@ from billing.tables.tenants import PLATFORM
 from billing.usage import EngineCounts, engine_hours
 from core.database import Database, upsert
 from core.names import storable_name
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable, read
 
 KEPT_MS = 2 * HOUR_MS  # in Redis; a worker writes the hour that is and the one before
@@ -26,7 +26,7 @@ INTEGER_MAX = 1 << 53
 FIELDS_MAX = 1 << 12  # of a pool: writers, by some hours; who writes more floods us
 
 
-async def store_engine_hours(db: Database, redis: Client, pool: str, now_ms: int) -> int:
+async def store_engine_hours(db: Database, redis: RedisClient, pool: str, now_ms: int) -> int:
     """Bring what workers say into SQL, and forget in Redis what is old and stored; how many rows."""
     key = engine_hours(pool)
     if await redis.hlen(key) > FIELDS_MAX:

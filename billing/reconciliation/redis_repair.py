@@ -27,7 +27,7 @@ from core.database import Database, upsert
 from core.error_facts import error_facts, error_summary
 from core.errors import Refused
 from core.failed_rounds import is_store_down
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import Script
 from core.telemetry import logger
 
@@ -83,7 +83,7 @@ def has_lost_sums(
 
 
 async def rebuild_lost_sums(
-    db: Database, redis: Client, repairs: SumsRebuilder, compared: Sequence[Comparison]
+    db: Database, redis: RedisClient, repairs: SumsRebuilder, compared: Sequence[Comparison]
 ) -> list[Comparison]:
     """Of all that was compared, R4 of those tenants that were healed, as it is now."""
     of_tenant = _by_tenant(compared)
@@ -164,7 +164,7 @@ async def _repaired(
     return []
 
 
-async def _memory(redis: Client, tenant_id: str) -> SumsOrigin | None:
+async def _memory(redis: RedisClient, tenant_id: str) -> SumsOrigin | None:
     """The one that has a tenant's sums; None where its keys are broken."""
     try:
         run_id, since, began = await _SINCE(redis, [posted_key(tenant_id)], [0])

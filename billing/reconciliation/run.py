@@ -49,7 +49,7 @@ from core.errors import bad_request
 from core.failed_rounds import is_store_down
 from core.names import storable_name
 from core.pools import known_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import logger
 
@@ -70,7 +70,7 @@ class Reconciliation:
     """Everything that is compared, over one database and one Redis. Reads only, but for what it remembers.
     `stores`: it brings what workers count into SQL first, which a console may not."""
 
-    def __init__(self, db: Database, redis: Client, settings: Settings, stores: bool = True) -> None:
+    def __init__(self, db: Database, redis: RedisClient, settings: Settings, stores: bool = True) -> None:
         self._stores = stores
         self._db = db
         self._redis = redis
@@ -266,7 +266,7 @@ def _storable(number: int) -> int:
     return max(-SUM_MAX, min(SUM_MAX, number))
 
 
-async def watch(db: Database, redis: Client, settings: Settings, stop: asyncio.Event) -> None:
+async def watch(db: Database, redis: RedisClient, settings: Settings, stop: asyncio.Event) -> None:
     """Compare once a minute until `stop`, one process of the installation at a time; show it as metrics."""
     reconciliation = Reconciliation(db, redis, settings)
     name = secrets.token_hex(8)

@@ -26,7 +26,7 @@ from billing.wallets.budgets import budget_spending
 from billing.wallets.wallets import wallet_state
 from core import redis_errors
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable, read
 
 HOLDS_READ_MAX = 10_000
@@ -53,7 +53,7 @@ class EndedStreams:
         )
 
 
-async def look_at_streams(redis: Client, pools: Iterable[str]) -> EndedStreams:
+async def look_at_streams(redis: RedisClient, pools: Iterable[str]) -> EndedStreams:
     """How far the biller is in the streams of these pools."""
     last_ids: list[str] = []
     unread, oldest = 0, list[int]()
@@ -65,7 +65,7 @@ async def look_at_streams(redis: Client, pools: Iterable[str]) -> EndedStreams:
     return EndedStreams(tuple(last_ids), unread, min(oldest, default=0))
 
 
-async def _look(redis: Client, key: str) -> tuple[str, int, int]:
+async def _look(redis: RedisClient, key: str) -> tuple[str, int, int]:
     """The stream's last id, its unread entries (1 or more where nobody counted them), the oldest's ms."""
     try:
         info = await redis.xinfo_stream(key)
@@ -88,7 +88,7 @@ async def _look(redis: Client, key: str) -> tuple[str, int, int]:
     return last_id, max(1, pending + behind_count), since_ms
 
 
-async def slot_sums(redis: Client, tenant_id: str) -> dict[str, int]:
+async def slot_sums(redis: RedisClient, tenant_id: str) -> dict[str, int]:
     """What the tenant's keys have counted: cost_nano, input, output, requests. What is no number is not
     there."""
     fields = await redis.hgetall(posted_key(tenant_id))
@@ -145,7 +145,7 @@ async def compare_budgets(db: Database, quota: Quota, tenant_id: str, now_ms: in
 
 
 async def compare_holds(
-    db: Database, redis: Client, quota: Quota, tenant_id: str, now_ms: int, drained: bool
+    db: Database, redis: RedisClient, quota: Quota, tenant_id: str, now_ms: int, drained: bool
 ) -> Comparison:
     """R8: open admissions whose lease is over, that never reached a queue, or that were billed already.
 

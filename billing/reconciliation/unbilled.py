@@ -22,7 +22,7 @@ from billing.tables.tenants import PLATFORM, UsageQuarantine, UsageRow
 from billing.usage import EndedCounts, UsageEvent, ended_hours
 from core.database import Database, upsert
 from core.names import storable_name
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable, read
 
 DAY_MS = 24 * HOUR_MS
@@ -90,7 +90,7 @@ class UnbilledShare:
         return min(1.0, self.unbilled / self.output) if self.output else float(self.unbilled > 0)
 
 
-async def store_ended_hours(db: Database, redis: Client, pool: str, now_ms: int) -> int:
+async def store_ended_hours(db: Database, redis: RedisClient, pool: str, now_ms: int) -> int:
     """Bring what writers of ends say into SQL, and forget in Redis what is old and stored; how many rows."""
     key = ended_hours(pool)
     if await redis.hlen(key) > FIELDS_MAX:

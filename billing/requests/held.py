@@ -7,7 +7,7 @@ import msgspec
 
 from billing.quota.bindings import prices_of
 from billing.quota.redis_keys import rq_key
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable, read
 
 MONEY = "money"
@@ -47,7 +47,7 @@ class HeldRequest(msgspec.Struct, frozen=True):
     counted_in: list[CountedIn]
 
 
-async def tenants_holding(redis: Client, tenants: Sequence[str], request_id: str) -> list[str]:
+async def tenants_holding(redis: RedisClient, tenants: Sequence[str], request_id: str) -> list[str]:
     """Those of the tenants whose slot knows a request of this id. For operators."""
     found = list[str]()
     for at in range(0, len(tenants), TENANTS_AT_ONCE):
@@ -59,7 +59,7 @@ async def tenants_holding(redis: Client, tenants: Sequence[str], request_id: str
     return found
 
 
-async def held_of(redis: Client, tenant_id: str, request_id: str) -> HeldRequest | Unreadable | None:
+async def held_of(redis: RedisClient, tenant_id: str, request_id: str) -> HeldRequest | Unreadable | None:
     """None where Redis knows nothing of it: it was never admitted, or ended some time ago."""
     record: dict[bytes, bytes] = await redis.hgetall(rq_key(tenant_id, request_id))
     return read("a directory record", _held, record) if record else None

@@ -17,7 +17,7 @@ from billing.tables.tenants import Tenant, TenantUser
 from core.clock import now_ms
 from core.database import Database, insert_ignore, upsert
 from core.failed_rounds import logged_failures
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import logger
 from core.unreadable import Unreadable
@@ -32,7 +32,7 @@ log = logger(__name__)
 class RefusalCounter:
     """One biller's."""
 
-    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+    def __init__(self, db: Database, redis: RedisClient, settings: Settings) -> None:
         self._db = db
         self._redis = redis
         self._name = settings.installation

@@ -25,7 +25,7 @@ from billing.requests.refusal_counts import (
 )
 from core import redis_errors
 from core.ids import uuid7_ms
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable, read
 
 ENTRIES_MAX = 128
@@ -77,7 +77,7 @@ def encode(counts: Mapping[RefusalKey, RefusalCount]) -> bytes:
 class RefusalTally:
     """What one process refused and has not told yet, in twice ROWS_MAX rows at most."""
 
-    def __init__(self, redis: Client, installation: str) -> None:
+    def __init__(self, redis: RedisClient, installation: str) -> None:
         self._redis = redis
         self._key = stream_key(installation)
         self._counts: Counts = {}
@@ -112,7 +112,9 @@ class RefusalTally:
                 self._counts = summed_to_fit(summed(counts, self._counts), ROWS_MAX)
 
 
-async def entries_after(redis: Client, installation: str, last: tuple[int, int]) -> list[tuple[Any, bytes]]:
+async def entries_after(
+    redis: RedisClient, installation: str, last: tuple[int, int]
+) -> list[tuple[Any, bytes]]:
     """Entries behind one, (id, what it says) in order, some at most. A stream that never came so far is a new
     one: Redis was empty."""
     key = stream_key(installation)
@@ -125,7 +127,7 @@ async def entries_after(redis: Client, installation: str, last: tuple[int, int])
     return [(parsed(id), fields.get(FIELD, b"")) for id, fields in found]
 
 
-async def forget(redis: Client, installation: str, last: tuple[int, int]) -> None:
+async def forget(redis: RedisClient, installation: str, last: tuple[int, int]) -> None:
     """Drop the entries up to one, which are counted."""
     minid = f"{last[0]}-{last[1] + 1}"
     await redis.xtrim(stream_key(installation), minid=minid, approximate=False)

@@ -26,7 +26,7 @@ from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name, checked_user
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 USAGE_SCOPE, TENANT_USAGE_SCOPE = "usage:read", "usage:read:tenant"
@@ -156,7 +156,7 @@ def key_state(key: ApiKey, followed: Mapping[str, ApiKey], now: int) -> KeyState
 
 
 async def rotate_key(
-    db: Database, tenant_id: str, key_id: str, overlap_seconds: int, redis: Client | None = None
+    db: Database, tenant_id: str, key_id: str, overlap_seconds: int, redis: RedisClient | None = None
 ) -> tuple[ApiKey, str]:
     """A successor with the same rights and its secret; the old key works for `overlap_seconds` more.
 
@@ -188,7 +188,7 @@ async def rotate_key(
     return new, secret
 
 
-async def revoke_key(db: Database, redis: Client, tenant_id: str, key_id: str) -> ApiKey | None:
+async def revoke_key(db: Database, redis: RedisClient, tenant_id: str, key_id: str) -> ApiKey | None:
     """End a key at once: first the row, then the news for open connections. None: there is no such key."""
     async with db.transaction() as session:
         key = await _key(session, tenant_id, key_id)

@@ -17,7 +17,7 @@ from billing.tenants.tenancy import publish_news
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
-from core.redis import Client
+from core.redis import RedisClient
 
 TERMS_CHANGED = "terms_changed"
 WEIGHT_MAX = 1_000_000.0
@@ -92,7 +92,7 @@ def throttled_terms(terms: PoolTerms, findings: Sequence[NoisyFinding]) -> PoolT
     )
 
 
-async def set_terms(db: Database, redis: Client, terms: PoolTerms) -> None:
+async def set_terms(db: Database, redis: RedisClient, terms: PoolTerms) -> None:
     """Store a tenant's own terms and tell the gateways. Raises Refused where a value is none."""
     check_terms(terms)
     terms.updated_ms = now_ms()

@@ -22,7 +22,7 @@ from billing.tenants.tenancy import publish_news
 from core.actor import Author
 from core.clock import now_ms
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 
 SESSION_ENDED = "session_ended"
 ENDED_AT_ONCE = 100
@@ -63,7 +63,7 @@ async def end_oldest_sessions(
 
 
 async def end_session(
-    db: Database, redis: Client, tenant_id: str, session_id: str, author: Author | None = None
+    db: Database, redis: RedisClient, tenant_id: str, session_id: str, author: Author | None = None
 ) -> bool:
     """Sign a browser out: first the row, then the news for its open connections. False: there is none.
     `author`: who did it, where that is not who runs this process."""
@@ -77,7 +77,7 @@ async def end_session(
     return True
 
 
-async def publish_session_end(redis: Client, tenant_id: str, sessions: Sequence[str]) -> None:
+async def publish_session_end(redis: RedisClient, tenant_id: str, sessions: Sequence[str]) -> None:
     """The news for their open connections."""
     for session in sessions:
         await publish_news(redis, tenant_id, SESSION_ENDED, session)

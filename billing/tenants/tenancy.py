@@ -20,7 +20,7 @@ from core.database import Database, id_first
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name, forms_of
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 CONTROL_CHANNEL = "parley:control"
@@ -41,7 +41,7 @@ class ControlNews(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str = ""
 
 
-async def publish_news(redis: Client, tenant_id: str, kind: str = ACCESS_CHANGED, key: str = "") -> None:
+async def publish_news(redis: RedisClient, tenant_id: str, kind: str = ACCESS_CHANGED, key: str = "") -> None:
     """Publish news. ACCESS_CHANGED: some of the tenant's keys or users may come in no more, or less long."""
     await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(ControlNews(kind, tenant_id, key)))
 
@@ -133,7 +133,7 @@ async def _check_book(session: AsyncSession, tenant_id: str, book_id: str) -> No
         raise bad_request(f"there is no price book {book_id!r}: see `parley prices show`")
 
 
-async def close_tenant(db: Database, redis: Client, tenant_id: str, closed: bool = True) -> Tenant:
+async def close_tenant(db: Database, redis: RedisClient, tenant_id: str, closed: bool = True) -> Tenant:
     """Refuse a tenant's keys from now on, and end its connections; or let it in again (`closed` False)."""
     async with db.transaction() as session:
         tenant = await session.get(Tenant, tenant_id, with_for_update=True)
@@ -185,7 +185,7 @@ async def find_project(db: Database, tenant_id: str, name_or_id: str) -> Project
 
 
 async def close_project(
-    db: Database, redis: Client, tenant_id: str, project_id: str, closed: bool = True
+    db: Database, redis: RedisClient, tenant_id: str, project_id: str, closed: bool = True
 ) -> Project:
     """Refuse a project's keys from now on, and end their connections; or let them in again."""
     async with db.transaction() as session:

@@ -17,7 +17,7 @@ from core.database import Database, insert_ignore
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_user, forms_of
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 
 USERS_MAX: int = Settings.model_fields["users_per_tenant_max"].default
@@ -142,7 +142,7 @@ def shown_name(user: TenantUser) -> str:
 
 
 async def close_user(
-    db: Database, redis: Client, tenant_id: str, user: str, closed: bool = True
+    db: Database, redis: RedisClient, tenant_id: str, user: str, closed: bool = True
 ) -> TenantUser:
     """Refuse a user: keys bound to them, and service keys and tickets that name them; or let them in again.
 

@@ -22,7 +22,7 @@ from chaos.bench.targets import EngineArguments
 from chaos.bench.wire import BenchSocket
 from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, ground
 from core.database import Database
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import PoolQueue, prepare_model, register_model
@@ -75,7 +75,7 @@ class BenchInstallation:
     """A running installation."""
 
     site: SessionTestbed
-    redis: Client
+    redis: RedisClient
     queue: PoolQueue
     gateway: RunningProcess
     worker: RunningProcess

@@ -23,7 +23,7 @@ from chaos.figures.samples import percentile
 from core.clock import now_ms
 from core.embedded import EmbeddedValkey, ensure_home
 from core.ids import uuid7
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.scripts import Script
 from core.settings import Settings
 from core.tasks import cancel_tasks
@@ -87,7 +87,7 @@ class Costs(NamedTuple):
 class WaitingPool:
     """A pool with waiting requests, and one worker of it."""
 
-    def __init__(self, redis: Client, settings: Settings) -> None:
+    def __init__(self, redis: RedisClient, settings: Settings) -> None:
         self.queue = PoolQueue(redis, "bench", settings)
         self._redis: Any = redis
         self._calls = 0
@@ -271,7 +271,7 @@ def _figures(name: str, cost: CallCost, most: float | None) -> list[Figure]:
 
 
 @asynccontextmanager
-async def lines(**settings: object) -> AsyncGenerator[tuple[Client, Settings]]:
+async def lines(**settings: object) -> AsyncGenerator[tuple[RedisClient, Settings]]:
     """A Valkey of its own, with bounds that no line here meets; removed at the end."""
     with tempfile.TemporaryDirectory(prefix="parley-bench-") as folder:
         own = Settings.model_validate(

@@ -39,7 +39,7 @@ from core.clock import now_ms
 from core.database import Database, migrate
 from core.embedded import EmbeddedValkey, ensure_home
 from core.ids import uuid7
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.settings import Settings
 from core.tasks import cancel_tasks
 
@@ -60,7 +60,7 @@ WARM = 200
 class BenchTenant:
     """A tenant, and how it is reached."""
 
-    redis: Client
+    redis: RedisClient
     db: Database
     quota: Quota
     book: LimitCache

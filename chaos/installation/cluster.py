@@ -23,7 +23,7 @@ from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 from chaos.observations import Posted, TenantSums
 from core.database import Database
 from core.failpoints import CONSENT_VALUE
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.tasks import cancel_tasks
 from engine.api import LogReader, PoolQueue, prepare_model, register_model
 
@@ -93,7 +93,7 @@ class Installation:
 
     plan: InstallationPlan
     site: SessionTestbed
-    redis: Client
+    redis: RedisClient
     queue: PoolQueue
     log: LogReader
     database: Database

@@ -17,7 +17,7 @@ from billing.api import Quota
 from chaos.installation.forked import Forked, spawn
 from chaos.installation.testbed import SessionTestbed
 from core.leash import LeashedProcess
-from core.redis import Client
+from core.redis import RedisClient
 from core.tasks import cancel_tasks
 from engine.api import PoolQueue, Reaper
 
@@ -36,7 +36,7 @@ async def supervised(site: SessionTestbed, workers: int, **settings: object) -> 
 
 @asynccontextmanager
 async def forked(
-    site: SessionTestbed, redis: Client, workers: int, **settings: object
+    site: SessionTestbed, redis: RedisClient, workers: int, **settings: object
 ) -> AsyncGenerator[None]:
     """This many workers, and a reaper in this process."""
     queue = PoolQueue(redis, site.settings.pool, site.settings)

@@ -5,7 +5,7 @@ from collections import OrderedDict
 import msgspec
 
 from billing.usage import EndedCounts, ended_hours, read_event
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable
 from engine.journal.token_counts import HOUR_MS
 from engine.queue.journaled_ends import JournaledEnd
@@ -43,7 +43,7 @@ class EndCounts:
         return dict(self._hours)
 
 
-async def publish(redis: Client, pool: str, writer: str, counted: EndCounts) -> None:
+async def publish(redis: RedisClient, pool: str, writer: str, counted: EndCounts) -> None:
     """Tell the biller; the same again changes nothing."""
     fields = {f"{writer}:{hour}": msgspec.msgpack.encode(each) for hour, each in counted.hours.items()}
     if fields:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from billing.usage import EngineCounts, engine_hours
-from core.redis import Client
+from core.redis import RedisClient
 from engine.backends.base import EngineCounters, Generation, StepOutput
 
 HOUR_MS = 3_600_000
@@ -70,7 +70,7 @@ class EngineTokenCounts:
         return found
 
 
-async def publish(redis: Client, pool: str, worker: str, hours: dict[int, EngineCounts]) -> None:
+async def publish(redis: RedisClient, pool: str, worker: str, hours: dict[int, EngineCounts]) -> None:
     """Tell the biller; the same again changes nothing."""
     fields = {f"{worker}:{hour}": msgspec.msgpack.encode(counts) for hour, counts in hours.items()}
     await redis.hset(engine_hours(pool), mapping=fields)

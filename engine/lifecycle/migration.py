@@ -17,7 +17,7 @@ import msgspec
 from billing.api import Bindings, Quota
 from core.clock import now_ms
 from core.pools import HOPS_MAX, known_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.signed_text import Keyring
 from core.unreadable import Unreadable, read
@@ -77,7 +77,7 @@ class Migrator:
     """Moves requests between the pools of one Redis. Whoever has one has the signing secret."""
 
     def __init__(
-        self, redis: Client, settings: Settings, keyring: Keyring, clock: Callable[[], int] | None = None
+        self, redis: RedisClient, settings: Settings, keyring: Keyring, clock: Callable[[], int] | None = None
     ) -> None:
         self._client = redis
         self._redis = redis

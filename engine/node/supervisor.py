@@ -26,7 +26,7 @@ from core.errors import StartupError
 from core.failed_rounds import logged_failures
 from core.metrics import serving_metrics
 from core.pools import announce_pool
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import keep_scripts
 from core.settings import Settings
 from core.tasks import cancel_tasks
@@ -55,7 +55,7 @@ ORDER_WAIT_SECONDS = 1.0
 class Supervisor:
     """Runs `workers` workers of one pool on this node."""
 
-    def __init__(self, settings: Settings, redis: Client, workers: int) -> None:
+    def __init__(self, settings: Settings, redis: RedisClient, workers: int) -> None:
         self._name = f"{settings.node}-{secrets.token_hex(4)}"
         self._settings = settings
         self._journal = make_journal(settings, settings.pool, self._name)

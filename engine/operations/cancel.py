@@ -7,7 +7,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 from billing.api import OwnerFilter, Quota, open_of
 from core.pools import HOPS_MAX
-from core.redis import Client
+from core.redis import RedisClient
 from core.redis_errors import is_refusing_everybody
 from core.settings import Settings
 from core.unreadable import ERRORS
@@ -23,7 +23,7 @@ AT_ONCE_MAX = 16
 POLL_SECONDS = 0.1
 
 
-async def cancel_requests(redis: Client, settings: Settings, whose: OwnerFilter) -> tuple[int, int]:
+async def cancel_requests(redis: RedisClient, settings: Settings, whose: OwnerFilter) -> tuple[int, int]:
     """Cancel all that is open and what comes in meanwhile; how many were told to end, and how many of them
     have not yet: their workers do not obey, and the reaper ends them. Repeating it changes nothing."""
     began, told = time.monotonic(), set[str]()
@@ -38,7 +38,9 @@ async def cancel_requests(redis: Client, settings: Settings, whose: OwnerFilter)
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _cancel_all(redis: Client, settings: Settings, tenant: str, found: list[tuple[str, str]]) -> None:
+async def _cancel_all(
+    redis: RedisClient, settings: Settings, tenant: str, found: list[tuple[str, str]]
+) -> None:
     slots, quota = asyncio.Semaphore(AT_ONCE_MAX), Quota(redis, settings)
 
     async def one(id: str, pool: str) -> None:

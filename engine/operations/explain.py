@@ -24,7 +24,7 @@ from billing.api import (
 from core.database import Database
 from core.errors import bad_request
 from core.pools import announced_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.unreadable import Unreadable
 from engine.operations.inspection import Inspection, RequestDetail
@@ -48,7 +48,9 @@ class Explained(msgspec.Struct, frozen=True):
     unread: str = ""
 
 
-async def explain(db: Database, redis: Client, settings: Settings, id: str, tenant: str | None) -> Explained:
+async def explain(
+    db: Database, redis: RedisClient, settings: Settings, id: str, tenant: str | None
+) -> Explained:
     """`tenant`: its name or id. Raises Refused where there is no such request, or several without it."""
     inspections = _Inspections(redis, settings)
     owner = await _owner(db, redis, id, tenant)
@@ -82,7 +84,7 @@ async def explain(db: Database, redis: Client, settings: Settings, id: str, tena
 class _Inspections:
     """The pools of an installation, for looking at one request."""
 
-    def __init__(self, redis: Client, settings: Settings) -> None:
+    def __init__(self, redis: RedisClient, settings: Settings) -> None:
         self._redis = redis
         self._settings = settings
 
@@ -99,7 +101,7 @@ class _Inspections:
         return [Inspection(PoolQueue(self._redis, name, self._settings)) for name in sorted(names)]
 
 
-async def _owner(db: Database, redis: Client, id: str, tenant: str | None) -> str:
+async def _owner(db: Database, redis: RedisClient, id: str, tenant: str | None) -> str:
     if tenant is not None:
         named = await find_tenant(db, tenant)
         if named is None:

@@ -11,7 +11,7 @@ import msgspec
 from redis.exceptions import OutOfMemoryError
 
 from core.errors import Refusal
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.shared_connection import Argument
 from core.telemetry import RepeatedWarning, logger
@@ -59,7 +59,7 @@ class PoolQueue:
 
     def __init__(
         self,
-        redis: Client,
+        redis: RedisClient,
         pool: str,
         settings: Settings,
         clock: Callable[[], int] | None = None,

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import msgspec
 from redis.exceptions import RedisError
 
-from core.redis import Client
+from core.redis import RedisClient
 from core.tasks import cancel_tasks
 from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
@@ -30,7 +30,7 @@ class ShardChannel:
     A lost connection is opened again; what was published meanwhile is lost.
     """
 
-    def __init__(self, redis: Client, name: str) -> None:
+    def __init__(self, redis: RedisClient, name: str) -> None:
         self.name = name
         self._pubsub = redis.pubsub()
         self._get = self._pubsub.get_sharded_message if redis.is_cluster else self._pubsub.get_message
@@ -69,7 +69,7 @@ class ShardChannel:
 class HintChannel:
     """One gateway's hints from all the pools it follows, in one stream; at its limit the oldest go."""
 
-    def __init__(self, redis: Client, gateway: str) -> None:
+    def __init__(self, redis: RedisClient, gateway: str) -> None:
         self._redis = redis
         self._gateway = gateway
         self._waiting: asyncio.Queue[Hint] = asyncio.Queue(WAITING_HINTS_MAX)
@@ -146,7 +146,7 @@ def _wake(message: bytes) -> tuple[str, str, Control]:
 class WorkerWakes:
     """Control flags of one worker's requests as they are set; `renew` and `append` repeat them."""
 
-    def __init__(self, redis: Client, pool: str, worker: str) -> None:
+    def __init__(self, redis: RedisClient, pool: str, worker: str) -> None:
         self._channel = ShardChannel(redis, redis_keys.worker_channel(pool, worker))
 
     async def start(self) -> None:

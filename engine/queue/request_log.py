@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable, read
 from engine.queue import redis_keys
 from engine.request import Entry, EntryKind
@@ -20,7 +20,7 @@ class DamagedLogError(Exception):
 class LogReader:
     """Reads the logs of one pool."""
 
-    def __init__(self, redis: Client, pool: str) -> None:
+    def __init__(self, redis: RedisClient, pool: str) -> None:
         self._redis = redis
         self._pool = pool
 

@@ -7,7 +7,7 @@ import time
 from collections import Counter, OrderedDict
 
 from core.errors import Refusal
-from core.redis import Client
+from core.redis import RedisClient
 from core.unreadable import Unreadable, read
 from engine.queue import redis_keys
 
@@ -24,7 +24,7 @@ RETRY_MS = 1_000
 class ShapeTrials:
     """One gateway's knowledge of shapes, by model."""
 
-    def __init__(self, redis: Client) -> None:
+    def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
         self._kept: OrderedDict[str, str] = OrderedDict()
         self._asking: Counter[str] = Counter()

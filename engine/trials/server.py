@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from core.database import Database
 from core.failed_rounds import logged_failures
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.tasks import cancel_tasks
 from core.telemetry import RepeatedWarning, logger
@@ -45,7 +45,7 @@ def can_try() -> bool:
 class TrialDesk:
     """Tries shapes for one pool and model until its task is cancelled."""
 
-    def __init__(self, settings: Settings, redis: Client, record: ModelRecord | None = None) -> None:
+    def __init__(self, settings: Settings, redis: RedisClient, record: ModelRecord | None = None) -> None:
         self._settings = settings
         self._record = record
         self._redis = redis

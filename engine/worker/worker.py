@@ -19,7 +19,7 @@ from billing.api import Quota
 from core.clock import ServerClock
 from core.error_facts import error_facts, error_summary
 from core.failpoints import Failpoint, reached
-from core.redis import Client
+from core.redis import RedisClient
 from core.redis_errors import is_refusing_everybody
 from core.settings import Settings
 from core.tasks import cancel_tasks
@@ -58,7 +58,7 @@ class Worker:
     def __init__(
         self,
         settings: Settings,
-        redis: Client,
+        redis: RedisClient,
         engine: Engine,
         record: ModelRecord,
         workload: WorkerCore,

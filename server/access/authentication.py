@@ -34,7 +34,7 @@ from core.actor import Author
 from core.clock import now_ms
 from core.comma_list import split_list
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import logger
 from server.access import history_passes, tickets
@@ -56,7 +56,7 @@ log = logger(__name__)
 class Authenticator:
     """Checks what callers show. Asks the database each time, so a revocation holds at once."""
 
-    def __init__(self, db: Database, redis: Client, settings: Settings) -> None:
+    def __init__(self, db: Database, redis: RedisClient, settings: Settings) -> None:
         self._db = db
         self._redis = redis
         self._settings = settings

@@ -12,7 +12,7 @@ from core.clock import now_ms
 from core.error_facts import error_summary
 from core.errors import Refusal
 from core.ids import uuid7_ms
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import logger
 
@@ -25,7 +25,7 @@ log = logger(__name__)
 class RefusalNotes:
     """One gateway's."""
 
-    def __init__(self, redis: Client, settings: Settings) -> None:
+    def __init__(self, redis: RedisClient, settings: Settings) -> None:
         self._tally = RefusalTally(redis, settings.installation)
 
     @property

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from billing.api import Principal
 from core.errors import Refusal
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import Script
 from core.settings import Settings
 from server.protocol.codes import ErrorCode, refusal
@@ -28,7 +28,7 @@ _KEEP = Script(_FOLDER / "connection_keep.lua", _CLOCK)
 class ConnectionLimit:
     """The places of one gateway's connections."""
 
-    def __init__(self, redis: Client, settings: Settings) -> None:
+    def __init__(self, redis: RedisClient, settings: Settings) -> None:
         self._redis = redis
         self._most = {"key": settings.connections_per_key_max, "user": settings.connections_per_user_max}
         self._lease_ms = int(settings.connection_lease_seconds * 1000)

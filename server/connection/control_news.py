@@ -22,7 +22,7 @@ from billing.api import (
 )
 from core import unreadable
 from core.failed_rounds import logged_failures, store_errors
-from core.redis import Client
+from core.redis import RedisClient
 from core.telemetry import logger
 from server.access.closed_users import ClosedUsers
 from server.access.users import Users
@@ -40,7 +40,7 @@ log = logger(__name__)
 _news = msgspec.json.Decoder(ControlNews)
 
 
-async def tell_superseded(redis: Client, tenant: str, connection: str) -> None:
+async def tell_superseded(redis: RedisClient, tenant: str, connection: str) -> None:
     """Tell the other gateways that this connection's session went on with another one."""
     news = ControlNews(kind=SUPERSEDED, tenant=tenant, key=connection)
     await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(news))
@@ -68,7 +68,7 @@ class ControlNewsListener:
 
     def __init__(
         self,
-        redis: Client,
+        redis: RedisClient,
         registry: ConnectionRegistry,
         known: KnownRows,
         check_access: Callable[[str], Awaitable[None]],

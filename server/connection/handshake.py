@@ -8,7 +8,7 @@ from redis.exceptions import RedisError
 from billing.api import Principal
 from core.clock import now_ms
 from core.errors import Refused
-from core.redis import Client
+from core.redis import RedisClient
 from core.telemetry import logger
 from server.access.authentication import Authenticator
 from server.access.authorization import owner_of
@@ -41,7 +41,7 @@ class Handshake:
 
     def __init__(
         self,
-        redis: Client,
+        redis: RedisClient,
         auth: Authenticator,
         rates: CallRates,
         registry: ConnectionRegistry,

@@ -11,7 +11,7 @@ import msgspec
 from billing.api import Principal
 from core.clock import now_ms
 from core.ids import uuid7
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import Script
 from core.settings import Settings
 from server.access.authorization import owner_of
@@ -46,7 +46,7 @@ class SessionRecord:
 class SessionStore:
     """Makes, resumes and ends sessions. `gateway`: this process's name."""
 
-    def __init__(self, redis: Client, settings: Settings, gateway: str) -> None:
+    def __init__(self, redis: RedisClient, settings: Settings, gateway: str) -> None:
         self._redis = redis
         self._keyring = settings.keyring
         self._keep_ms = settings.resume_seconds * 1000

@@ -15,7 +15,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
 from core.pools import announced_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from server.conversations.purge import CONVERSATIONS_AT_ONCE, forget_answer, purge
 from server.conversations.recorder import PoolRecorders
@@ -28,7 +28,7 @@ NAMED_MAX = 20
 
 
 async def erase_texts(
-    db: Database, redis: Client, settings: Settings, tenant: str, user: str | None
+    db: Database, redis: RedisClient, settings: Settings, tenant: str, user: str | None
 ) -> tuple[int, int]:
     """Delete what a user (an id) said and was answered, or all of a tenant (None), in SQL and in Redis: how
     many conversations, and how many messages in those of others. What still runs is not reached.

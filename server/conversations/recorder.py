@@ -17,7 +17,7 @@ from core.clock import now_ms
 from core.error_facts import error_summary
 from core.failed_rounds import is_store_down, logged_failures, store_errors
 from core.pools import HOPS_MAX, ByPool
-from core.redis import Client
+from core.redis import RedisClient
 from core.redis_errors import is_refusing_everybody
 from core.settings import Settings
 from core.telemetry import logger
@@ -67,7 +67,12 @@ class Recorder:
     """Records the ended requests of one pool."""
 
     def __init__(
-        self, redis: Client, pool: str, settings: Settings, conversations: ConversationStore, gateway: str
+        self,
+        redis: RedisClient,
+        pool: str,
+        settings: Settings,
+        conversations: ConversationStore,
+        gateway: str,
     ) -> None:
         self._redis = redis
         self._queue = PoolQueue(redis, pool, settings)
@@ -213,7 +218,7 @@ class PoolRecorders(ByPool[Recorder]):
     """The recorders of all pools, and what takes all of them to know: which one has a request."""
 
     def __init__(
-        self, redis: Client, settings: Settings, conversations: ConversationStore, gateway: str
+        self, redis: RedisClient, settings: Settings, conversations: ConversationStore, gateway: str
     ) -> None:
         super().__init__(lambda pool: Recorder(redis, pool, settings, conversations, gateway), settings.pool)
         self._conversations = conversations

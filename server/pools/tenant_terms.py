@@ -9,7 +9,7 @@ from core.clock import monotonic
 from core.database import Database
 from core.error_facts import error_facts
 from core.failed_rounds import is_store_down, logged_failures
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import logger
 from engine.api import PoolQueue, PriorityClass, TenantTerms
@@ -23,7 +23,7 @@ class TenantTermsSync:
     """One gateway's keeper."""
 
     def __init__(
-        self, db: Database, redis: Client, queues: Mapping[str, PoolQueue], settings: Settings
+        self, db: Database, redis: RedisClient, queues: Mapping[str, PoolQueue], settings: Settings
     ) -> None:
         self._db = db
         self._redis = redis

@@ -14,7 +14,7 @@ from core.clock import monotonic
 from core.error_facts import error_summary
 from core.failed_rounds import logged_failures
 from core.pools import HOPS_MAX, announce_pool, known_pools
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.tasks import EndingTaskGroup, KeptTasks
 from core.telemetry import RepeatedWarning, logger
@@ -102,7 +102,9 @@ class FollowedRequest:
 class Subscriptions:
     """All requests that are followed here. One task runs it."""
 
-    def __init__(self, redis: Client, settings: Settings, pools: GatewayPools, catalogue: Catalogue) -> None:
+    def __init__(
+        self, redis: RedisClient, settings: Settings, pools: GatewayPools, catalogue: Catalogue
+    ) -> None:
         self._redis = redis
         self._settings = settings
         self._pools = pools

@@ -6,7 +6,7 @@ from redis.exceptions import RedisError
 
 from billing.api import Admission, Admitted, LimitCache, Principal, Quota, count_shadowed
 from core.errors import Refusal, Refused
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.telemetry import logger
 from server import instruments
@@ -21,7 +21,7 @@ class SendAdmitter:
     """Has the sends of one gateway's connections admitted."""
 
     def __init__(
-        self, settings: Settings, redis: Client, quota: Quota, limits: LimitCache, catalogue: Catalogue
+        self, settings: Settings, redis: RedisClient, quota: Quota, limits: LimitCache, catalogue: Catalogue
     ) -> None:
         self._settings = settings
         self._redis = redis

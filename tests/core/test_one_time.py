@@ -6,12 +6,12 @@ import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 
 from core.one_time import use_once
-from core.redis import Client
+from core.redis import RedisClient
 from tests.support.redis import Redis
 
 
 async def test_a_mark_whose_reply_was_lost_is_ones_own(
-    redis: Client, monkeypatch: pytest.MonkeyPatch
+    redis: RedisClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first who shows it gets in though the connection broke; the second does not."""
     assert isinstance(redis, Redis)

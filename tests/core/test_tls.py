@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from core.database import Database
 from core.embedded import valkey_binary
 from core.errors import StartupError
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.scripts import Script
 from tests.support.cluster import running_cluster
 from tests.support.home import settings_in, short_folder
@@ -50,7 +50,7 @@ def redis_port() -> Generator[int]:
 
 
 @asynccontextmanager
-async def client_of(url: str, folder: Path, **settings: object) -> AsyncGenerator[Client]:
+async def client_of(url: str, folder: Path, **settings: object) -> AsyncGenerator[RedisClient]:
     client: Any = connect(settings_in(folder, redis_url=url, **settings))
     try:
         yield client

@@ -7,7 +7,7 @@ from typing import Any, cast
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner, encode
 from core.ids import uuid7
 from core.pools import announce_pool
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from engine.api import (
     Append,
@@ -116,7 +116,7 @@ def usage_event(tenant: str, id: str, reason: str = "stop") -> bytes:
 class Pool:
     """One pool of a real Valkey, its clock, and workers that remember their call numbers."""
 
-    redis: Client
+    redis: RedisClient
     settings: Settings = field(
         default_factory=lambda: Settings.model_validate({"home": Path("/nonexistent"), "secret": "tests" * 8})
     )

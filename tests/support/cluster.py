@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from core.embedded import valkey_binary
-from core.redis import Client
+from core.redis import RedisClient
 from core.redis_connections import connect_url
 from tests.support.home import short_folder
 from tests.support.patience import START_SECONDS, ended, watch_until
@@ -56,7 +56,7 @@ def cluster_url() -> Generator[str]:
 
 
 @pytest.fixture
-async def cluster(cluster_url: str) -> AsyncGenerator[Client]:
+async def cluster(cluster_url: str) -> AsyncGenerator[RedisClient]:
     """A client of it, with nothing in it."""
     client: Any = connect_url(cluster_url)
     await client.flushall(target_nodes="primaries")

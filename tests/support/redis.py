@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 from core.redis_connections import MultiplexedRedis
 
 if TYPE_CHECKING:
-    from core.redis import Client
+    from core.redis import RedisClient
 
-    class Redis(Client):
+    class Redis(RedisClient):
         """One server's."""
 
         def __init__(self, **where: Any) -> None: ...

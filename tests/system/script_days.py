@@ -16,7 +16,7 @@ from billing.quota.types import Admitted, Canceller
 from billing.reconciliation.redis_repair import _memory
 from core.clock import now_ms
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from engine.node.reports import NodeReport, PoolNodes, ReadyTime, WorkerOrderKind, WorkerProcessState
 from server.connection.connection_limit import ConnectionLimit
@@ -90,7 +90,7 @@ def replace_state(beat: ReadyTime, state: WorkerProcessState) -> ReadyTime:
     return ReadyTime(beat.worker, state, beat.gpus, beat.device, beat.gpu_type)
 
 
-async def a_connections_day(redis: Client, settings: Settings, tenant: str) -> None:
+async def a_connections_day(redis: RedisClient, settings: Settings, tenant: str) -> None:
     """Its place, and its session, which goes on elsewhere."""
     scopes = frozenset({"chat"})
     user = Principal(tenant, "p1", "k1", "u1", scopes, "interactive", None, fixed_user=True, owner_key="k1")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 from core.scripts import Script, known_scripts
 from tests.engine.builders import Pool
 from tests.engine.queue.test_cluster import POOLS, everything
@@ -87,7 +87,7 @@ def wrong(made: list[Repeat]) -> list[str]:
 
 @pytest.mark.parametrize("node", [0, 1])
 async def test_every_script_stays_in_its_slot_and_may_be_repeated(
-    node: int, cluster: Client, cluster_url: str, home: Path, sqlite: Database
+    node: int, cluster: RedisClient, cluster_url: str, home: Path, sqlite: Database
 ):
     """INV-12: each call is made twice: the second changes nothing, and is answered as the first was or that
     it is done. No script of the tree is left out, and no exception stands for one that needs none."""
@@ -105,7 +105,7 @@ async def test_every_script_stays_in_its_slot_and_may_be_repeated(
     assert {file_of(each.script) for each in made if each.changed} == CHANGES.keys()
 
 
-async def test_a_script_that_may_not_be_repeated_is_noticed(cluster: Client, tmp_path: Path):
+async def test_a_script_that_may_not_be_repeated_is_noticed(cluster: RedisClient, tmp_path: Path):
     """By what it leaves, also where it answers the same; on whichever node."""
     file = tmp_path / "count.lua"
     file.write_text("#!lua\nredis.call('INCR', KEYS[1])\nredis.call('EXPIRE', KEYS[1], 60)\nreturn 1\n")

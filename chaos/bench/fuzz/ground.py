@@ -21,7 +21,7 @@ from chaos.bench.fuzz.inputs import Header, Input, Inputs, Route
 from chaos.bench.fuzz.line import FuzzTransport, Served, status
 from core.database import Database
 from core.http import UpgradeGate, configured
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from core.tasks import cancel_tasks
 from core.telemetry import configure_logs
@@ -112,7 +112,9 @@ async def warm(target: FuzzTarget, seed: str) -> None:
 
 
 @asynccontextmanager
-async def opened(process: str, settings: Settings, db: Database, redis: Client) -> AsyncGenerator[FuzzTarget]:
+async def opened(
+    process: str, settings: Settings, db: Database, redis: RedisClient
+) -> AsyncGenerator[FuzzTarget]:
     """One of the processes that strangers reach."""
     if process == "console":
         yield await _console(settings, db, redis)
@@ -122,7 +124,7 @@ async def opened(process: str, settings: Settings, db: Database, redis: Client) 
 
 
 @asynccontextmanager
-async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGenerator[FuzzTarget]:
+async def _gateway(settings: Settings, db: Database, redis: RedisClient) -> AsyncGenerator[FuzzTarget]:
     """A gateway with one tenant, its key and a browser that signed in."""
     settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
     context = make_context(settings, "gw-fuzz", db, redis)
@@ -147,7 +149,7 @@ async def _gateway(settings: Settings, db: Database, redis: Client) -> AsyncGene
         await cancel_tasks([hearing])
 
 
-async def _console(settings: Settings, db: Database, redis: Client) -> FuzzTarget:
+async def _console(settings: Settings, db: Database, redis: RedisClient) -> FuzzTarget:
     """A console with an operator who signed in, and a key that reads a tenant's usage."""
     settings = settings.model_copy(update=dict.fromkeys([*CALLERS_LIMITS, *ADDRESS_LIMITS], 10**9))
     made = Console(settings, redis, db)

@@ -18,7 +18,7 @@ from billing.api import UsageEvent
 from billing.usage import encode as encode_usage
 from chaos.bench.session.prose import text_of
 from core.clock import now_ms
-from core.redis import Client, connect
+from core.redis import RedisClient, connect
 from core.settings import Settings
 from engine.api import (
     Append,
@@ -186,7 +186,7 @@ class FedWorker:
 class FedWorkers:
     """All pens of the process."""
 
-    def __init__(self, redis: Client, settings: Settings, fingerprint: str, slots: int) -> None:
+    def __init__(self, redis: RedisClient, settings: Settings, fingerprint: str, slots: int) -> None:
         flush = settings.worker_flush_ms / 2000
         self._make = lambda n: FedWorker(
             f"feeder-{n}-{time.monotonic_ns()}",

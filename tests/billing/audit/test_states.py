@@ -22,7 +22,7 @@ from billing.wallets.wallets import GrantKind, NewGrant, grant
 from chaos.tampering.unguarded import tamper
 from core.actor import Author
 from core.database import Database
-from core.redis import Client
+from core.redis import RedisClient
 
 PRICES = {"gpt": FlatPrices(1, 1, 1, 0), "*": FlatPrices(2, 2, 2, 0)}
 TIERS = {("gpt", Meter.OUTPUT): TierPrices(TierMode.GRADUATED, (Tier(None, 5),), 7)}
@@ -68,7 +68,7 @@ EDITS = (
 )
 
 
-async def filled(db: Database, redis: Client) -> str:
+async def filled(db: Database, redis: RedisClient) -> str:
     """A tenant with some of all; its id."""
     tenant = (await create_tenant(db, "acme")).tenant_id
     await add_version(db, NewVersion("gold", PRICES, tiers=TIERS, gpus={"h200": 9}))
@@ -98,7 +98,7 @@ async def found_after(db: Database, *statements: str) -> str:
     EDITS,
 )
 async def test_what_was_changed_past_the_commands_is_named(
-    sqlite: Database, redis: Client, statement: str, told: str
+    sqlite: Database, redis: RedisClient, statement: str, told: str
 ) -> None:
     """Prices, tiers, minimums, validity, terms, budgets, grants, keys, owners; and the states themselves."""
     await filled(sqlite, redis)
@@ -106,7 +106,7 @@ async def test_what_was_changed_past_the_commands_is_named(
     assert told in await found_after(sqlite, statement)
 
 
-async def test_what_a_command_changed_again_is_named_still(sqlite: Database, redis: Client) -> None:
+async def test_what_a_command_changed_again_is_named_still(sqlite: Database, redis: RedisClient) -> None:
     """A command that changes another column takes over what stood there."""
     tenant = await filled(sqlite, redis)
     await tamper(sqlite, "UPDATE budget SET limit_nano = 6")
@@ -118,7 +118,7 @@ async def test_what_a_command_changed_again_is_named_still(sqlite: Database, red
     )
 
 
-async def test_what_is_compared_is_whole_on_postgres_too(database: Database, redis: Client) -> None:
+async def test_what_is_compared_is_whole_on_postgres_too(database: Database, redis: RedisClient) -> None:
     """Nothing is told of what the commands did; an edit is."""
     tenant = await filled(database, redis)
     assert await found_after(database) == ""
@@ -130,7 +130,7 @@ async def test_what_is_compared_is_whole_on_postgres_too(database: Database, red
 
 
 async def test_pages_are_seams_of_nothing(
-    database: Database, redis: Client, monkeypatch: pytest.MonkeyPatch
+    database: Database, redis: RedisClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One row at a time finds what all at once do, and tells how far it is."""
     monkeypatch.setattr("billing.audit.compare.ROWS_AT_ONCE", 1)
@@ -184,7 +184,7 @@ def test_what_a_change_found_is_what_the_one_before_it_left() -> None:
     ]
 
 
-async def test_the_platforms_rows_are_not_a_tenants(sqlite: Database, redis: Client) -> None:
+async def test_the_platforms_rows_are_not_a_tenants(sqlite: Database, redis: RedisClient) -> None:
     """A row that was moved to another owner is missed by one and too many for the other."""
     tenant = await filled(sqlite, redis)
     other = (await create_tenant(sqlite, "beta")).tenant_id
@@ -234,7 +234,7 @@ async def test_what_one_transaction_changed_twice_was_what_stood_before_it(sqlit
 
 
 async def test_states_of_one_thing_on_two_pages_are_one_things(
-    sqlite: Database, redis: Client, monkeypatch: pytest.MonkeyPatch
+    sqlite: Database, redis: RedisClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the last of them is what its row must be."""
     monkeypatch.setattr("billing.audit.compare.ROWS_AT_ONCE", 1)

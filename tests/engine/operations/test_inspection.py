@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from core.redis import Client
+from core.redis import RedisClient
 from engine.api import Control, RequestStatus
 from engine.node.reports import NodeReport, PoolNodes, WorkerOrderKind, WorkerProcessState, WorkerReport
 from engine.operations.inspection import Inspection
@@ -170,7 +170,7 @@ async def test_an_order_reaches_its_addressee_once(pool: Pool):
     assert await pool.client.exists(pool.key("worker:w1")) == 0
 
 
-async def test_everything_works_on_a_cluster(cluster: Client):
+async def test_everything_works_on_a_cluster(cluster: RedisClient):
     """All keys of a pool are in its slot, and a request is found on whichever node that is."""
     for name in ("a", "b", "c", "d"):
         pool = Pool(cluster, name=name)

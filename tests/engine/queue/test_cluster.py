@@ -9,7 +9,7 @@ from redis.crc import key_slot
 from redis.exceptions import NoPermissionError, ResponseError
 
 from core.processes import GATEWAY, WORKER, ProcessKind
-from core.redis import Client
+from core.redis import RedisClient
 from core.redis_acl import rules
 from core.redis_connections import connect_url
 from core.scripts import load_scripts
@@ -47,14 +47,14 @@ def pool_on(node: int) -> str:
 POOLS = [pool_on(0), pool_on(1)]
 
 
-async def test_the_pools_are_on_different_nodes(cluster: Client):
+async def test_the_pools_are_on_different_nodes(cluster: RedisClient):
     """Else the tests here would prove nothing."""
     client: Any = cluster
     ports = {client.get_node_from_key(redis_keys.system(pool)).port for pool in POOLS}
     assert len(ports) == 2
 
 
-async def test_every_script_runs_under_a_gateways_user(cluster: Client, cluster_url: str):
+async def test_every_script_runs_under_a_gateways_user(cluster: RedisClient, cluster_url: str):
     """Made on each node; a worker's comes to its own pool and to no other."""
     client: Any = cluster
     for node in client.get_primaries():
@@ -72,7 +72,7 @@ async def test_every_script_runs_under_a_gateways_user(cluster: Client, cluster_
 
 
 @contextlib.asynccontextmanager
-async def user_of(url: str, process: ProcessKind) -> AsyncGenerator[Client]:
+async def user_of(url: str, process: ProcessKind) -> AsyncGenerator[RedisClient]:
     """A client of the cluster that is one of its users."""
     client: Any = connect_url(url.replace("://", f"://{process.name}:pw@"))
     try:
@@ -178,7 +178,7 @@ async def there_and_back(p: Pool) -> None:
     assert await p.places(*at) == await other.places(*at) == set()
 
 
-async def test_one_client_serves_pools_on_both_nodes(cluster: Client):
+async def test_one_client_serves_pools_on_both_nodes(cluster: RedisClient):
     """A gateway follows both; neither node's silence holds up the other's hints."""
     hints = HintChannel(cluster, "g1")
     pools = [Pool(cluster, name=name) for name in POOLS]
@@ -193,7 +193,7 @@ async def test_one_client_serves_pools_on_both_nodes(cluster: Client):
     await hints.close()
 
 
-async def test_a_key_of_another_slot_is_refused(cluster: Client):
+async def test_a_key_of_another_slot_is_refused(cluster: RedisClient):
     """INV-12: Even by a script whose own keys are on the same node: `#!lua` checks each access."""
     client: Any = cluster
     stranger = next(f"k{at}" for at in range(1000) if key_slot(f"k{at}".encode()) < SLOTS // 2)

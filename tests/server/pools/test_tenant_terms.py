@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from billing.api import PoolTerms, create_tenant, set_terms
 from core.database import Database
 from core.errors import Refused
-from core.redis import Client
+from core.redis import RedisClient
 from core.settings import Settings
 from engine.api import PoolQueue, PriorityClass, TenantTerms
 from server.pools import tenant_terms as module
@@ -33,18 +33,18 @@ def settings(redis_url: str) -> Settings:
 
 
 @pytest.fixture
-def terms(database: Database, redis: Client, settings: Settings) -> TenantTermsSync:
+def terms(database: Database, redis: RedisClient, settings: Settings) -> TenantTermsSync:
     """A gateway's keeper."""
     return TenantTermsSync(database, redis, {POOL: PoolQueue(redis, POOL, settings)}, settings)
 
 
-async def in_the_pool(redis: Client, tenant: str) -> dict[bytes, bytes]:
+async def in_the_pool(redis: RedisClient, tenant: str) -> dict[bytes, bytes]:
     """The tenant's record in the pool."""
     return await redis.hgetall(f"{{p:{POOL}}}ten:{tenant}")  # type: ignore[no-any-return, misc]
 
 
 async def test_terms_and_reserves_are_written_to_the_pool(
-    database: Database, redis: Client, terms: TenantTermsSync
+    database: Database, redis: RedisClient, terms: TenantTermsSync
 ) -> None:
     """A cap that is taken away again is gone from the pool too."""
     tenant = (await create_tenant(database, "acme")).tenant_id
@@ -62,7 +62,7 @@ async def test_terms_and_reserves_are_written_to_the_pool(
 
 
 async def test_news_bring_them_at_once_and_a_new_redis_gets_all(
-    database: Database, redis: Client, terms: TenantTermsSync, settings: Settings
+    database: Database, redis: RedisClient, terms: TenantTermsSync, settings: Settings
 ) -> None:
     """The keeper looks every ten minutes here: what comes sooner came by the news."""
     tenant = (await create_tenant(database, "acme")).tenant_id
@@ -95,7 +95,7 @@ async def test_news_bring_them_at_once_and_a_new_redis_gets_all(
     ],
 )
 async def test_terms_that_are_none_are_refused(
-    database: Database, redis: Client, bad: dict[str, float]
+    database: Database, redis: RedisClient, bad: dict[str, float]
 ) -> None:
     """Nothing is stored."""
     tenant = (await create_tenant(database, "acme")).tenant_id
