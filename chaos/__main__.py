@@ -1,5 +1,7 @@
 """`python -m chaos …`: loads, faults and their oracles against real processes on this machine."""
 
+import os
+
 import click
 
 from chaos.bench.against import against
@@ -30,12 +32,15 @@ from chaos.bench.start import start
 from chaos.bench.stream import stream
 from chaos.bench.tampering import tampering
 from chaos.bench.visible import visible
+from chaos.injected.switches import hand_on, install
 from chaos.run import run
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def chaos() -> None:
     """Load and faults against a Parley on this machine. Nothing here is aimed at another host."""
+    install()
+    hand_on(os.environ)
 
 
 @chaos.group()

@@ -1,8 +1,8 @@
 """`python -m chaos run failpoints`: processes kill themselves at each named point, and the books are proved.
 
-Billers, gateways and workers die between two steps of which the second repairs the first (core/failpoints.py)
-while clients ask. Then every request must be billed exactly once, to the nano: recomputed here from the usage
-events as the pool published them, by no code that billed them.
+Billers, gateways and workers die between two steps of which the second repairs the first
+(chaos/injected/deaths.py) while clients ask. Then every request must be billed exactly once, to the nano:
+recomputed here from the usage events as the pool published them, by no code that billed them.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from sqlalchemy import text
 
 from billing.api import UsageEvent, set_budget
 from chaos.figures.figures import json_option, progress
+from chaos.injected.deaths import fired_points
 from chaos.installation import postgres
 from chaos.installation.cluster import Installation, InstallationPlan, running_cluster
 from chaos.judge.bills import cost_of
@@ -29,7 +30,7 @@ from chaos.judge.collect import gather, witnessed
 from chaos.judge.oracle import judge
 from chaos.observations import Observations
 from chaos.workload import Crowd, Kind, questions
-from core.failpoints import Failpoint, fired_points
+from core.failpoints import Failpoint
 from core.settings import Settings
 from core.telemetry import configure_logs
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 
+from core import hooks
 from core.processes import OTEL_HEADERS, ProcessKind
 from core.secret_files import SUFFIX, secret_names
 from core.settings import Settings
@@ -26,9 +27,8 @@ PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy"})
 NEAR = 0.75
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|_KEY|CREDENTIALS?|HEADERS)$")
 
-# Variables that are no settings: of tests and of what chaos injects; handed on to a child by its starter; of
+# Variables that are no settings, beside those of hooks.injected: handed on to a child by its starter; of
 # commands, tests and benches alone.
-INJECTED = ("PARLEY_TEST_", "PARLEY_FAILPOINTS")
 HANDED = ("PARLEY_MODEL_RECORD", "PARLEY_SECRETS_FD")
 _OTHERS = "PARLEY_URL PARLEY_KEY PARLEY_BENCH_LOGS PARLEY_FUZZ_SEED PARLEY_MODEL_EXAMPLES PARLEY_MODEL_STEPS"
 OTHERS = frozenset((*HANDED, *_OTHERS.split()))
@@ -46,7 +46,7 @@ def unknown_settings(environment: Iterable[str]) -> list[str]:
     """The variables that begin like a setting and are none: nobody reads them. Settings know no case."""
     known = setting_names() | OTHERS
     ours = (name for name in environment if name.upper().startswith(OURS))
-    return sorted(name for name in ours if name.upper() not in known and not name.startswith(INJECTED))
+    return sorted(name for name in ours if name.upper() not in known and not name.startswith(hooks.injected))
 
 
 def unknown_settings_text(environment: Iterable[str]) -> str:
@@ -73,7 +73,7 @@ def child_environment(base: Mapping[str, str], process: ProcessKind | None = Non
 
     def passes(name: str) -> bool:
         if name.startswith(OURS):  # by name: one that is misspelt may hold a secret
-            return name.startswith(INJECTED) or (name in known and name not in withheld)
+            return name.startswith(hooks.injected) or (name in known and name not in withheld)
         if name.startswith("OTEL_") and OTEL_HEADERS in allowed:
             return True
         return name.lower() in proxies or (

@@ -1,14 +1,13 @@
 """Runs one process of the platform: telemetry, event loop, signals, and the exit code."""
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from core import crashes, failpoints, telemetry
+from core import crashes, hooks, telemetry
 from core.error_facts import raised_at
 from core.errors import StartupError
 from core.private_files import keep_private
@@ -28,7 +27,8 @@ def run(settings: Settings, name: str, main: Main) -> None:
     telemetry.configure(settings, name)
     keep_private(settings.home)
     try:
-        failpoints.arm(settings.home, os.environ)
+        if hooks.at_start is not None:
+            hooks.at_start(settings.home)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_watched(settings, main))
     except asyncio.CancelledError:

@@ -6,10 +6,10 @@ import logging
 import os
 import secrets
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
-from itertools import islice
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +18,7 @@ import psutil
 from redis.exceptions import NoPermissionError, RedisError
 from tokenizers import Tokenizer
 
+from core import hooks
 from core.cli import in_one_line
 from core.database import database_url, require_folder
 from core.error_facts import error_facts, kind
@@ -32,7 +33,6 @@ from core.tasks import cancel_tasks
 from core.telemetry import RepeatedWarning, logger
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import has_gpu, restarted_with
-from engine.backends.scripted import ScriptedEngine, poisoned, seeded
 from engine.journal.journal import make_journal
 from engine.journal.keeper import JournalKeeper
 from engine.models.known import RECORD, record_of, registered
@@ -59,13 +59,8 @@ away = RepeatedWarning(log)
 
 ORDER_WAIT_SECONDS = 1.0
 ANNOUNCE_SECONDS = 10.0
-TEST_BACKEND = "PARLEY_TEST_BACKEND"
-TEST_STEP_MS = "PARLEY_TEST_STEP_MS"
-TEST_SEED = "PARLEY_TEST_SEED"
-TEST_UNSOUND = "PARLEY_TEST_UNSOUND"
-TEST_POISON = "PARLEY_TEST_POISON"
-TEST_CACHED_PERCENT = "PARLEY_TEST_CACHED_PERCENT"
-SCRIPTED_VOCABULARY = 256
+
+MakeEngine = Callable[[Tokenizer], Engine]
 
 
 pool_option = click.option("--pool", help="The pool to work in. By default PARLEY_POOL.")
@@ -101,15 +96,15 @@ def worker_command(name: str | None, unsure: bool, record: Path | None, pool: st
     if record is not None:
         os.environ[RECORD] = record.read_text()
     settings = _settings(pool)
-    scripted = os.environ.get(TEST_BACKEND) == "scripted"
-    if not scripted:
+    other = hooks.other_engine() if hooks.other_engine else None
+    if other is None:
         restarted_with(settings)
     supervised = name is not None
     name = name or f"{settings.node}-{os.getpid()}-{secrets.token_hex(4)}"
     outcome: list[int] = []
 
     async def main(settings: Settings, stop: asyncio.Event) -> None:
-        outcome.append(await _work(settings, stop, name, scripted, not unsure, supervised))
+        outcome.append(await _work(settings, stop, name, other, not unsure, supervised))
 
     try:
         run(settings, "worker", main)
@@ -143,9 +138,15 @@ def _settings(pool: str | None) -> Settings:
 
 
 async def _work(
-    settings: Settings, stop: asyncio.Event, name: str, scripted: bool, announced: bool, supervised: bool
+    settings: Settings,
+    stop: asyncio.Event,
+    name: str,
+    other: MakeEngine | None,
+    announced: bool,
+    supervised: bool,
 ) -> int:
-    """The exit code of one worker. Connections come after the engine's start, which forks."""
+    """The exit code of one worker. `other`: what makes an engine in place of vLLM.
+    Connections come after the engine's start, which forks."""
     phases = StartupPhases()
     phases.ended("python")
     record = await model_of(settings)
@@ -155,11 +156,11 @@ async def _work(
     phases.ended("model")
     length = min(record.max_model_len, settings.worker_max_model_len or record.max_model_len)
     limits = ModelLimits(stop_ids(record.folder, tokenizer), length)
-    sizes = None if scripted or settings.worker_batched_tokens else _step_sizes(settings, record)
+    sizes = None if other or settings.worker_batched_tokens else _step_sizes(settings, record)
     chosen = sizes.chosen() if sizes else FIRST_ON_CPU
     tokens = settings.worker_batched_tokens or max(settings.worker_slots, chosen)  # vLLM takes no fewer
     settings = settings.model_copy(update={"worker_batched_tokens": tokens})
-    engine = _scripted(tokenizer) if scripted else _vllm(settings, record, length)
+    engine = other(tokenizer) if other else _vllm(settings, record, length)
     phases.ended("imports")
     phases.ended("load", await engine.start())
     cpu_share.restore_cpu_share()  # what follows is measured, or serves
@@ -279,24 +280,6 @@ def _vllm(settings: Settings, record: ModelRecord, length: int) -> Engine:
 
     logging.getLogger("vllm").setLevel(logging.WARNING)
     return VllmEngine(settings, record.folder, length)
-
-
-def _scripted(tokenizer: Tokenizer) -> Engine:
-    """For load and chaos: ids of plain text, chosen by a seed, at a set pace."""
-    plain = (id for id in range(tokenizer.get_vocab_size()) if _is_plain(tokenizer.decode([id])))
-    vocabulary = list(islice(plain, SCRIPTED_VOCABULARY))
-    if os.environ.get(TEST_UNSOUND):
-        return ScriptedEngine(lambda _: secrets.choice(vocabulary), 0.001)
-    seed, step_ms = int(os.environ.get(TEST_SEED, "1")), float(os.environ.get(TEST_STEP_MS, "10"))
-    script = seeded(seed, vocabulary)
-    if poison := os.environ.get(TEST_POISON):
-        script = poisoned(script, tokenizer.encode(poison, add_special_tokens=False).ids)
-    cached = int(os.environ.get(TEST_CACHED_PERCENT, "0"))
-    return ScriptedEngine(script, step_ms / 1000, cached_percent=cached)
-
-
-def _is_plain(text: str) -> bool:
-    return bool(text) and text.isascii() and text.isprintable()
 
 
 def _leave(code: int) -> NoReturn:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis.strategies import text
 
+from chaos.injected import switches
 from chaos.installation.forked import forking
 from core.database import Database
 from core.settings import Settings
@@ -66,6 +67,11 @@ hypothesis_settings.load_profile("parley")
 # A client that names no deadline has one of 5 s by the wall.
 for wait in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, wait, wall_seconds_max(HANG_SECONDS))
+
+
+# Processes of the platform that tests start, and this one, obey the PARLEY_TEST_ switches.
+switches.hand_on(os.environ)
+switches.install()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -16,13 +16,13 @@ from sqlmodel import col, select
 from billing.api import Quota, create_key, create_project, create_tenant
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import ended_stream
+from chaos.injected.deaths import CONSENT_VALUE
 from chaos.installation import worker_keeper
 from chaos.installation.balancer import Balancer, running_balancer
 from chaos.installation.forked import forking
 from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 from chaos.observations import Posted, TenantSums
 from core.database import Database
-from core.failpoints import CONSENT_VALUE
 from core.redis import RedisClient, connect
 from core.tasks import cancel_tasks
 from engine.api import LogReader, PoolQueue, prepare_model, register_model
@@ -46,8 +46,8 @@ class InstallationPlan:
     """How large an installation, and how its workers run. `forked`: see worker_keeper.py; `dtype`: of vLLM.
 
     `settings` are fields of Settings, for every process. `failpoints`: where processes kill themselves
-    (core/failpoints.py, `POINT:n`). With those, or `kept`, gateways and billers are started again when they
-    end, as workers always are. `cached_percent`: of each prompt, as the scripted engine says."""
+    (chaos/injected/deaths.py, `POINT:n`). With those, or `kept`, gateways and billers are started again when
+    they end, as workers always are. `cached_percent`: of each prompt, as the scripted engine says."""
 
     engine: EngineKind = EngineKind.SCRIPTED
     workers: int = 4

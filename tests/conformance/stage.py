@@ -25,11 +25,11 @@ from billing.api import (
     set_budget,
     set_policy,
 )
+from chaos.injected.scripted import NextToken, ScriptedEngine
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from engine.api import Control, EndReason, EntryKind, RequestStatus, end_unclaimed
-from engine.backends.scripted import NextToken, ScriptedEngine
 from server.conversations.store import ConversationStore
 from server.conversations.tables import MessageStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript

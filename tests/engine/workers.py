@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from chaos.injected.scripted import NextToken, ScriptedEngine
 from core.clock import ServerClock, now_ms
 from core.ids import uuid7
 from core.pools import announce_pool
@@ -30,7 +31,6 @@ from engine.api import (
     Sampling,
     visible_text,
 )
-from engine.backends.scripted import NextToken, ScriptedEngine
 from engine.journal.journal import Journal
 from engine.models.registry import ModelRecord
 from engine.scheduling.capacity import capacity_of

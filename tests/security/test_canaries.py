@@ -17,6 +17,7 @@ from admin.console import Console
 from billing.alerts.outbox import OutboxSender
 from billing.posting.biller import Biller
 from billing.quota.client import Quota
+from chaos.injected.scripted import ScriptedEngine
 from core import error_facts
 from core.database import Database
 from core.settings import Settings
@@ -25,7 +26,6 @@ from core.tasks import cancel_tasks
 from core.telemetry import tracer
 from engine.api import PoolQueue
 from engine.backends.base import Generation, GenerationRefusedError
-from engine.backends.scripted import ScriptedEngine
 from engine.lifecycle.reaper import Reaper
 from engine.node.supervisor import Supervisor
 from server import main

@@ -21,13 +21,13 @@ from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from billing.api import create_key, create_project, create_tenant
+from chaos.injected.scripted import NextToken, ScriptedEngine
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.processes import GATEWAY
 from core.settings import Settings
 from engine.api import EntryKind, ModelRecord
-from engine.backends.scripted import NextToken, ScriptedEngine
 from engine.models.registry import save
 from server.main import serve
 from tests.engine.builders import FINGERPRINT

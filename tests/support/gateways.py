@@ -16,6 +16,7 @@ import httpx
 import psutil
 
 from billing.api import Quota, create_key, create_project, create_tenant
+from chaos.injected.scripted import ScriptedEngine, seeded
 from core.clock import now_ms
 from core.database import Database
 from core.leash import LeashedProcess, spawn
@@ -24,7 +25,6 @@ from core.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import ModelRecord
 from engine.backends.base import Generation
-from engine.backends.scripted import ScriptedEngine, seeded
 from engine.lifecycle.reaper import Reaper
 from engine.models.registry import save
 from tests.engine.builders import FINGERPRINT

@@ -15,10 +15,10 @@ from redis.exceptions import ResponseError
 from structlog.testing import capture_logs
 
 from billing import usage
+from chaos.injected.scripted import ScriptedEngine
 from core.embedded import EmbeddedValkey, ensure_home
 from core.redis import connect
 from core.redis_errors import is_refusing_everybody
-from engine.backends.scripted import ScriptedEngine
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.home import settings_in
 from tests.support.patience import FLOOD_SECONDS, pause, wait_until

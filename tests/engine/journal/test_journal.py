@@ -19,6 +19,7 @@ from billing.quota.client import Quota
 from billing.reconciliation.comparison import Check
 from billing.reconciliation.run import Reconciliation
 from billing.usage import EndedCounts, decode, encode, ended_stream
+from chaos.injected.scripted import ScriptedEngine
 from core.clock import now_ms
 from core.database import Database
 from core.processes import GATEWAY, SUPERVISOR, WORKER, ProcessKind
@@ -26,7 +27,6 @@ from core.scripts import load_scripts
 from core.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import Append, ClaimOffer, EndReason, Enqueue, Entry, EntryKind
-from engine.backends.scripted import ScriptedEngine
 from engine.journal import end_counts
 from engine.journal.files import FOLDER, JournalSegments, taken
 from engine.journal.journal import Journal

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from billing import usage
+from chaos.injected.scripted import ScriptedEngine
 from core.errors import Refusal
 from core.settings import Settings
 from engine.api import Enqueued
-from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import Pool, pool, request
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import START_SECONDS, pause, wait_until

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.backends.scripted import ScriptedEngine, seeded
+from chaos.injected.scripted import ScriptedEngine, seeded
 from engine.scheduling.step_size import FILE, LEAST, MEASUREMENTS_MAX, MOST, StepSizes, chosen
 from engine.worker import self_test
 from tests.engine.tokens import ids_of

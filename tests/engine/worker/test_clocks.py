@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from billing import usage
+from chaos.injected.scripted import ScriptedEngine
 from core.clock import ServerClock
 from core.settings import Settings
 from engine.api import AppendCode
-from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import START_MS, append_to, pool, request
 from tests.engine.workers import PoolWorkers, later, saying
 from tests.support.patience import wait_until

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from chaos.injected import switches
+from chaos.injected.scripted_by import engine_of
 from core.settings import Settings
 from engine import main
 
@@ -23,7 +25,7 @@ def left(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The codes with which the process would have ended."""
     codes: list[int] = []
     monkeypatch.setattr(main, "_leave", codes.append)
-    monkeypatch.setenv(main.TEST_BACKEND, "scripted")
+    monkeypatch.setenv(switches.BACKEND, "scripted")
     return codes
 
 
@@ -42,8 +44,8 @@ def test_what_a_workers_process_is_told(
     """It announces itself unless it is unsure; who names it supervises it. The exit code is its work's."""
     told: list[Any] = []
 
-    async def work(settings: Settings, _: Any, name: str, scripted: bool, *more: bool) -> int:
-        told.append((settings.pool, name, scripted, more))
+    async def work(settings: Settings, _: Any, name: str, other: Any, *more: bool) -> int:
+        told.append((settings.pool, name, other is engine_of, more))
         return 7
 
     def run(settings: Settings, process: str, run_main: Callable[..., Awaitable[None]]) -> None:
@@ -97,7 +99,7 @@ def test_only_a_real_engine_is_started_in_its_own_environment(
     monkeypatch.setattr(main, "run", lambda *_: None)
     CliRunner().invoke(main.engine, ["worker"], catch_exceptions=False)
     assert restarted == []
-    monkeypatch.setenv(main.TEST_BACKEND, "")
+    monkeypatch.setenv(switches.BACKEND, "")
     CliRunner().invoke(main.engine, ["worker"], catch_exceptions=False)
     assert len(restarted) == 1
 

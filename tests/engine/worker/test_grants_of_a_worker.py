@@ -7,9 +7,9 @@ import pytest
 from redis.exceptions import ConnectionError, ResponseError
 
 from billing.api import AllowanceExtension, Quota
+from chaos.injected.scripted import ScriptedEngine
 from core.settings import Settings
 from engine.api import Enqueued
-from engine.backends.scripted import ScriptedEngine
 from engine.worker import core
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until

@@ -7,10 +7,10 @@ import random
 import pytest
 
 from billing.api import Quota
+from chaos.injected.scripted import ScriptedEngine
 from core.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import AppendCode, Claim, RequestStatus
-from engine.backends.scripted import ScriptedEngine
 from engine.lifecycle.reaper import Reaper
 from engine.queue import client as engine_queue
 from engine.worker import worker as engine_worker

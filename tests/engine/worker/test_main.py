@@ -14,7 +14,6 @@ from redis.exceptions import ConnectionError as RedisAwayError
 from core.settings import Settings
 from engine import main
 from engine.backends.base import EngineDeadError
-from engine.backends.scripted import ScriptedEngine
 from engine.models.registry import ModelRecord
 from engine.node.reports import WorkerOrder, WorkerOrderKind
 from engine.node.supervised_worker import ENGINE_DEAD
@@ -45,6 +44,11 @@ class WorkerContext:
     happened: list[str] = field(default_factory=list[str])
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     dies: bool = False
+
+    @staticmethod
+    def engine(_: Any) -> Any:
+        """In place of vLLM."""
+        return StubEngine()
 
 
 class _Worker:
@@ -101,7 +105,6 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> WorkerContext:
         "model_of": _model,
         "load_tokenizer": lambda _: byte_tokenizer(),
         "stop_ids": lambda *_: (EOS,),
-        "_scripted": lambda _: engine,
         "_vllm": lambda *facts: found.facts.update(vllm=facts) or engine,
         "Worker": partial(_Worker, found),
         "can_try": lambda: True,
@@ -121,7 +124,7 @@ async def test_what_runs_beside_a_worker(
 ):
     """Alone it also does what a supervisor would do: announce the pool, keep the journal, try shapes. The
     engine is proved after it was loaded, and before anything is claimed."""
-    code = await main._work(settings, asyncio.Event(), "w1", True, announced, supervised)
+    code = await main._work(settings, asyncio.Event(), "w1", scene.engine, announced, supervised)
     assert code == 0
     beside = {"_obey", "journal"} | (
         set() if supervised else {"JournalKeeper", "TrialDesk", "announce_alone"}
@@ -140,7 +143,7 @@ async def test_what_a_worker_works_with(
     for asked, length in ((0, 100), (64, 64), (200, 100)):
         changes = {"worker_max_model_len": asked, "journal_mib_max": 0, "worker_slots": 300}
         changed = settings.model_copy(update=changes)
-        assert await main._work(changed, asyncio.Event(), "w1", True, False, False) == 0
+        assert await main._work(changed, asyncio.Event(), "w1", scene.engine, False, False) == 0
         _, proved, _, sizes, _ = scene.facts["_prove"]
         assert (proved.worker_batched_tokens, sizes) == (300, None)
         given, _, engine, record, workload, name, journal = scene.facts["worker"]
@@ -157,7 +160,7 @@ async def test_a_real_engine_learns_its_steps_size_unless_it_is_given(
 ):
     """On a CPU it begins with few."""
     changed = settings.model_copy(update={"worker_batched_tokens": asked, "worker_slots": 8})
-    await main._work(changed, asyncio.Event(), "w1", False, False, True)
+    await main._work(changed, asyncio.Event(), "w1", None, False, True)
     _, proved, _, sizes, _ = scene.facts["_prove"]
     assert (proved.worker_batched_tokens, sizes is None) == (tokens, asked > 0)
     assert scene.facts["vllm"] == (proved, MODEL, 100)
@@ -168,7 +171,7 @@ async def test_an_engine_that_dies_gives_its_work_back_and_ends_the_process(
 ):
     """With the code that its supervisor knows."""
     scene.dies = True
-    assert await main._work(settings, asyncio.Event(), "w1", True, False, True) == ENGINE_DEAD
+    assert await main._work(settings, asyncio.Event(), "w1", scene.engine, False, True) == ENGINE_DEAD
     assert scene.happened[-1] == "abandons"
 
 
@@ -282,31 +285,3 @@ async def test_a_worker_runs_what_it_was_told_in_the_pool_that_it_was_told(
     monkeypatch.delenv(main.RECORD)
     assert await main.model_of(far) == replace(MODEL, pool="far")
     assert len(asked) == 1
-
-
-def scripted() -> ScriptedEngine:
-    """As a process makes it."""
-    made = main._scripted(byte_tokenizer())  # pyright: ignore[reportPrivateUsage]
-    assert isinstance(made, ScriptedEngine)
-    return made
-
-
-def test_the_engine_of_load_and_chaos_says_plain_text(monkeypatch: pytest.MonkeyPatch):
-    """The same by the same seed, at its pace; an unsound one never the same."""
-    for name, value in ((main.TEST_STEP_MS, "20"), (main.TEST_SEED, "3"), (main.TEST_CACHED_PERCENT, "40")):
-        monkeypatch.setenv(name, value)
-    engine, same = scripted(), scripted()
-    contexts = [ids_of("hello")[:length] for length in range(1, 6)]
-    said = [engine.next_token(context) for context in contexts]
-    assert said == [same.next_token(context) for context in contexts]
-    assert all(32 <= id < 127 for id in said)
-    assert (engine.step_seconds, engine.cached_percent) == (0.02, 40)
-    monkeypatch.setenv(main.TEST_SEED, "4")
-    other = scripted()
-    assert [other.next_token(context) for context in contexts] != said
-    monkeypatch.setenv(main.TEST_UNSOUND, "1")
-    unsound = scripted()
-    many = [[unsound.next_token([1]) for _ in range(30)] for _ in range(2)]
-    assert many[0] != many[1]
-    assert main._is_plain("a b")
-    assert not any(map(main._is_plain, ("", "é", "\x07")))

@@ -2,10 +2,10 @@
 
 import pytest
 
+from chaos.injected.scripted import ScriptedEngine
 from core.settings import Settings
 from engine.api import ClaimOffer
 from engine.backends.base import Generation
-from engine.backends.scripted import ScriptedEngine
 from engine.worker import worker as worker_module
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.engine.workers import PoolWorkers, saying

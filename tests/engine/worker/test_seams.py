@@ -11,11 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from chaos.injected.scripted import ScriptedEngine, seeded
 from core.errors import StartupError
 from core.settings import Settings
 from engine.backends.base import Finish, Generation, GenerationRefusedError, StepOutput
 from engine.backends.environment import engine_environment
-from engine.backends.scripted import ScriptedEngine, seeded
 from engine.request import Sampling
 from engine.worker.interrupted import InterruptedEngine, InterruptedPrompt
 from tests.engine.grammar.test_response_format import PERSON, Walk

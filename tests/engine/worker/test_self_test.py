@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from chaos.injected.scripted import NextToken, ScriptedEngine, seeded
 from core.errors import StartupError
 from engine.backends.base import Finish, StepOutput
-from engine.backends.scripted import NextToken, ScriptedEngine, seeded
 from engine.worker import self_test
 from tests.engine.tokens import ids_of
 

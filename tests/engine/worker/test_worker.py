@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from billing import usage
+from chaos.injected.scripted import ScriptedEngine
 from core.settings import Settings
 from engine.api import ClaimOffer, Control, EntryKind, PriorityClass
 from engine.backends.base import EngineDeadError
-from engine.backends.scripted import ScriptedEngine
 from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT, append_to
 from tests.engine.tokens import EOS, ids_of
 from tests.engine.workers import PROMPT, PoolWorkers, later, paused_at, pausing, saying

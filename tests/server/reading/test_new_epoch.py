@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from engine.backends.scripted import ScriptedEngine
+from chaos.injected.scripted import ScriptedEngine
 from engine.queue import redis_keys
 from tests.server.site import Site, saying
 from tests.support.patience import wait_until

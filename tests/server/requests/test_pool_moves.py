@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from billing.usage import ENDED_FIELD, UsageEvent, decode, ended_stream
+from chaos.injected.scripted import ScriptedEngine
 from engine.api import Control, MigratedTo, Migrator
-from engine.backends.scripted import ScriptedEngine
 from parley_client import Client
 from tests.engine.workers import PoolWorkers
 from tests.server.site import Site, saying

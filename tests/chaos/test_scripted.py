@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 import pytest
 
+from chaos.injected.scripted import ScriptedEngine, poisoned, seeded
 from engine.backends.base import EngineDeadError, Finish, Generation, StepOutput
-from engine.backends.scripted import ScriptedEngine, poisoned, seeded
 from tests.engine.tokens import EOS
 from tests.support.patience import QUIET_SECONDS
 

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from core import failpoints
+from chaos.injected.deaths import CONSENT, CONSENT_VALUE, POINTS, arm, fired_points
+from core import hooks
 from core.errors import StartupError
-from core.failpoints import CONSENT, CONSENT_VALUE, POINTS, Failpoint, arm, fired_points, reached
+from core.failpoints import Failpoint, reached
 
 PASSES = """
 import os, sys
 from pathlib import Path
+from chaos.injected.deaths import arm
 from core import failpoints
-failpoints.arm(Path(sys.argv[1]), os.environ)
+arm(Path(sys.argv[1]), os.environ)
 for number in range(3):
     failpoints.reached(failpoints.Failpoint.BILLER_AFTER_READ)
     print(number, flush=True)
@@ -65,4 +67,4 @@ def test_a_point_that_does_not_exist_is_refused(asked: str, home: Path) -> None:
 def test_nothing_is_armed_by_default(home: Path) -> None:
     """An environment without it disarms."""
     arm(home, {})
-    assert not failpoints._left  # pyright: ignore[reportPrivateUsage]
+    assert hooks.at_failpoint is None

@@ -1,0 +1,47 @@
+"""What the platform's wheel holds: the product, and no switch of chaos or tests."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from core import hooks
+from core.environment import child_environment, unknown_settings
+
+ROOT = Path(__file__).parents[2]
+ROOMS = {"core", "billing", "engine", "server", "admin"}
+SWITCHES = (b"PARLEY_TEST_", b"PARLEY_FAILPOINTS")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """Each file of it, as one installs it."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    with zipfile.ZipFile(built) as packed:
+        return {name: packed.read(name) for name in packed.namelist()}
+
+
+def test_the_wheel_holds_the_product_alone(wheel: dict[str, bytes]) -> None:
+    """Neither chaos nor tests, and nothing that Python would run as it begins."""
+    rooms = {name.partition("/")[0] for name in wheel}
+    assert {room for room in rooms if not room.endswith(".dist-info")} == ROOMS
+    assert not [name for name in wheel if name.endswith((".pth", "sitecustomize.py"))]
+    assert not [name for name in wheel if b"import chaos" in wheel[name] or b"from chaos" in wheel[name]]
+
+
+def test_no_file_of_the_wheel_knows_a_switch_of_tests(wheel: dict[str, bytes]) -> None:
+    """Nobody can turn a scripted engine or a death on in an installed platform."""
+    assert not [name for name, held in wheel.items() if any(switch in held for switch in SWITCHES)]
+
+
+def test_without_chaos_a_switch_is_a_misspelt_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its operator is told that it is ignored, and no child gets it."""
+    monkeypatch.setattr(hooks, "injected", ())
+    given = {"PARLEY_TEST_BACKEND": "scripted", "PARLEY_FAILPOINTS": "biller.after_read", "PATH": "/bin"}
+    assert unknown_settings(given) == ["PARLEY_FAILPOINTS", "PARLEY_TEST_BACKEND"]
+    assert child_environment(given) == {"PATH": "/bin"}
