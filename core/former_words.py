@@ -7,6 +7,8 @@ GONE_IN = "0.2.0"
 
 # Log events that docs/operations.md named: the old one is the line's field `formerly`.
 EVENTS: dict[str, str] = {
+    "send.handled": "send",
+    "connection.closed": "connection",
     "metrics.serve_failed": "metrics not served",
     "pools.over_limit": "more pools than are served: take those that there are not out of this set (SREM)",
     "audit_heads.store_failed": "audit heads not kept",

@@ -92,7 +92,7 @@ class Connection:
                 self._do(effect)
             self._arm()
         except Exception:
-            log.exception("session broke", connection=self.id, cause=type(event).__name__)
+            log.exception("connection.session_broke", connection=self.id, cause=type(event).__name__)
             self._writer.close(CloseCode.INTERNAL)
             self._leave()
 
@@ -259,10 +259,10 @@ class Connection:
         principal, record = self.principal, self._handlers.record
         if principal is None:  # anybody may come and go as fast as addresses may
             seconds = round(clock() - self._started, 3)
-            strangers.warning("connections that nobody signed in on", address=self.address, seconds=seconds)
+            strangers.warning("connection.never_signed_in", address=self.address, seconds=seconds)
             return
         log.info(
-            "connection",
+            "connection.closed",
             connection=self.id,
             session=record.session if record else None,
             tenant=principal.tenant,

@@ -81,7 +81,7 @@ class ControlNewsListener:
     async def run(self) -> None:
         """Hear and obey, for ever."""
         while True:
-            with logged_failures(log, "news interrupted"):
+            with logged_failures(log, "control_news.interrupted"):
                 await self._listen()
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -92,7 +92,7 @@ class ControlNewsListener:
             while True:
                 message = await pubsub.get_message(ignore_subscribe_messages=True, timeout=POLL_SECONDS)
                 if message is not None:
-                    with logged_failures(log, "news not obeyed"):
+                    with logged_failures(log, "control_news.obey_failed"):
                         self._obey(message["data"])
         finally:
             await pubsub.aclose()
@@ -100,7 +100,7 @@ class ControlNewsListener:
     def _obey(self, packed: bytes) -> None:
         news = unreadable.read("news", _news.decode, packed)
         if isinstance(news, unreadable.Unreadable):
-            log.error("news cannot be read", why=news.why)
+            log.error("control_news.unreadable", why=news.why)
             return
         if news.kind == SUPERSEDED:
             self._superseded(news)
@@ -126,4 +126,4 @@ class ControlNewsListener:
         try:
             await self._check_access(tenant)
         except store_errors() as error:
-            log.warning("access not checked", error=type(error).__name__)
+            log.warning("control_news.access_check_failed", error=type(error).__name__)

@@ -156,10 +156,10 @@ class EffectHandlers:
         except Refused as refused:
             event = refuse(refused.refusal)
         except (RedisError, SQLAlchemyError, OSError) as error:
-            log.error("operation failed", connection=self._socket.id, error=type(error).__name__)
+            log.error("connection.operation_failed", connection=self._socket.id, error=type(error).__name__)
             event = refuse(_internal())
         except Exception:
-            log.exception("operation broke", connection=self._socket.id)
+            log.exception("connection.operation_broke", connection=self._socket.id)
             event = refuse(_internal())
         self._opening = self._opening and not isinstance(event, ev.Opened | ev.HelloRefused)
         if event is not None:
@@ -235,7 +235,7 @@ class EffectHandlers:
             try:
                 return await self._read_once(source, effect)
             except (RedisError, SQLAlchemyError, OSError) as error:
-                log.warning("log not read", error=type(error).__name__)
+                log.warning("connection.log_read_failed", error=type(error).__name__)
             await asyncio.sleep(wait)
             wait = min(2 * wait, READ_AGAIN_SECONDS_MAX)
         return None
@@ -282,7 +282,7 @@ class EffectHandlers:
             source.close()
         if effect.damaged:
             about = {"connection": self._socket.id, "id": effect.id}
-            damaged.warning("log cannot be read", **about, error=effect.damaged)
+            damaged.warning("connection.log_damaged", **about, error=effect.damaged)
         if effect.done:
             self._outlive(self._forget(effect.id))
 

@@ -87,7 +87,7 @@ class GatewayConnections:
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
             await asyncio.sleep(seconds)
-            with logged_failures(log, "upkeep failed"):
+            with logged_failures(log, "connection.upkeep_failed"):
                 await step()
 
     async def _keep_sessions(self) -> None:

@@ -97,7 +97,7 @@ class Handshake:
             if record is not None:
                 await self._sessions.keep(record)
         except (RedisError, OSError) as error:
-            log.warning("session not kept", error=type(error).__name__)
+            log.warning("session.keep_failed", error=type(error).__name__)
 
     async def _identify(self, socket: OpenSocket, token: str) -> Principal | HelloRefused:
         """Whose token it is. From then on the socket is found by news of its end."""

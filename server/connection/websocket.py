@@ -121,7 +121,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         except ClientDisconnected:
             pass
         except Exception:
-            self.logger.exception("the upgrade failed")
+            self.logger.exception("connection.upgrade_failed")
             self.send_500_response()
         else:
             if not self.handshake_complete:

@@ -69,4 +69,4 @@ class SendAdmitter:
         try:
             await count_shadowed(self._redis, tenant, refusals)
         except (RedisError, OSError) as error:
-            log.warning("shadow refusals not counted", error=type(error).__name__)
+            log.warning("shadow_counts.count_failed", error=type(error).__name__)

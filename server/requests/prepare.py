@@ -78,7 +78,7 @@ class SendPreparer:
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         await self._formats.check(principal, record, send.options.response_format)
         messages = await self._messages(principal, send)
-        with spans.span("validate"):
+        with spans.span("send.render"):
             prompt = await self._prompts.render(principal, record.folder, messages)
         context = min(record.max_model_len, self._settings.worker_max_model_len or record.max_model_len)
         sampling = parse.sampling(send.options, len(prompt), context, default_temperature(record.folder))

@@ -63,7 +63,7 @@ class SendHandler:
             raise
         began = monotonic()
         outcome, facts = "failed", dict[str, object]()
-        with spans.span("gateway.send"):
+        with spans.span("send.handle"):
             try:
                 accepted, source = await self._take(principal, send, facts)
                 outcome = "dup" if accepted.dup else "accepted"
@@ -79,7 +79,7 @@ class SendHandler:
                 instruments.TURNS.add(1, {"outcome": outcome})
                 instruments.ACCEPT_SECONDS.record(seconds)
                 log.info(
-                    "send",
+                    "send.handled",
                     request=send.id if uuid7_ms(send.id) else None,
                     tenant=principal.tenant,
                     key=principal.key,
@@ -105,11 +105,11 @@ class SendHandler:
             "max_tokens": prepared.sampling.max_tokens,
         }
         await self._used_sessions.note(principal)
-        with spans.span("reserve"):
+        with spans.span("send.admit"):
             admitted = await self._admitter.admit(principal, prepared)
         if admitted.state is AdmissionState.ENDED:  # another gateway took the same send, and it is over
             return _repeated(await self._readers.open(principal, send.id, None, 0))
-        with spans.span("enqueue"):
+        with spans.span("send.enqueue"):
             in_line = await self._enqueuer.enqueue(principal, prepared, admitted)
             return in_line or _repeated(await self._readers.open(principal, send.id, None, 0))
 

@@ -70,7 +70,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Generator[dict[str, Any]]:
 
 
 def _make_a_span(provider: TracerProvider) -> None:
-    with Spans(provider.get_tracer("parley.server")).span("gateway.send"):
+    with Spans(provider.get_tracer("parley.server")).span("send.handle"):
         pass
     assert provider.force_flush()
 
@@ -93,7 +93,7 @@ def test_spans_go_to_the_endpoint_with_its_password_and_the_standard_headers(
     facts = {each.key: each.value.string_value for each in resource.resource.attributes}
     assert (facts["service.name"], facts["service.namespace"]) == ("parley-gateway", "parley")
     (scope,) = resource.scope_spans
-    assert (scope.scope.name, [span.name for span in scope.spans]) == ("parley.server", ["gateway.send"])
+    assert (scope.scope.name, [span.name for span in scope.spans]) == ("parley.server", ["send.handle"])
 
 
 def test_without_an_endpoint_nothing_is_exported(

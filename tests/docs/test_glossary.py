@@ -2,7 +2,6 @@
 events and commands."""
 
 import re
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -11,13 +10,11 @@ from pathlib import Path
 import yaml
 
 from core import former_words
+from scripts.working_tree import files
 
 ROOT = Path(__file__).parents[2]
 PAGE = "docs/glossary.md"
 PRODUCT = ("core/", "billing/", "engine/", "server/", "admin/", "clients/")
-# Rooms that are being taken apart: their spans and log events follow with that, and so do the tests' classes.
-FOLLOWING = ("server/connection/", "server/requests/")
-FOLLOWING_CLASSES = ("tests/server/connection/", "tests/server/requests/", "tests/server/site.py")
 
 ROW = re.compile(r"^\| ([a-z' ]+) \| (.+) \| (.+) \| (.+) \|$", re.MULTILINE)
 CLASS = re.compile(r"^\s*class (\w+)[(:\[]", re.MULTILINE)
@@ -72,11 +69,9 @@ SENSES = {
 @cache
 def _texts() -> dict[str, str]:
     """Every file of ours that has names or prose, but for migrations, which never change."""
-    listed = subprocess.run(
-        ["git", "ls-files", "*.py", "*.lua", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    kept = [name for name in listed.stdout.split() if not name.startswith("core/migrations/versions/")]
-    return {name: (ROOT / name).read_text() for name in kept if (ROOT / name).exists()}
+    ours = (name for name in files(ROOT) if name.endswith((".py", ".lua", ".md")))
+    kept = [name for name in ours if not name.startswith("core/migrations/versions/")]
+    return {name: (ROOT / name).read_text() for name in kept}
 
 
 def _product() -> Iterator[tuple[str, str]]:
@@ -129,11 +124,7 @@ def test_each_row_says_where_its_word_stands():
 
 def test_a_class_name_stands_once_in_the_tree():
     """Whoever searches for one finds one."""
-    python = [
-        (file, text)
-        for file, text in _texts().items()
-        if file.endswith(".py") and not file.startswith(FOLLOWING_CLASSES)
-    ]
+    python = [(file, text) for file, text in _texts().items() if file.endswith(".py")]
     assert repeated(python) == {}
 
 
@@ -143,14 +134,10 @@ def test_no_name_has_a_retired_word():
         f"{file}: {name}": words
         for file, text in _product()
         for name in names_of(file, text)
-        if (words := retired(file, name)) and not file.startswith(FOLLOWING)
+        if (words := retired(file, name))
     }
     for file, text in _texts().items():
-        if (
-            file.startswith(("tests/", "chaos/"))
-            and file.endswith(".py")
-            and not file.startswith(FOLLOWING_CLASSES)
-        ):
+        if file.startswith(("tests/", "chaos/")) and file.endswith(".py"):
             found |= {
                 f"{file}: {name}": words for name in CLASS.findall(text) if (words := retired(file, name))
             }
@@ -164,7 +151,7 @@ def test_log_events_and_spans_are_component_and_verb():
     """`biller.run_failed`: what varies is a field."""
     found: list[str] = []
     for file, text in _product():
-        if not file.endswith(".py") or file.startswith((*FOLLOWING, "clients/")):
+        if not file.endswith(".py") or file.startswith("clients/"):
             continue
         found += [
             f"{file}: {name}"

@@ -40,7 +40,7 @@ from server.protocol.messages import (
     Timing,
 )
 from tests.server.http_site import ORIGIN, http_site
-from tests.server.site import Peer, Site, running_site
+from tests.server.site import RawPeer, Site, running_site
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 
@@ -186,7 +186,7 @@ async def gateway(sqlite: Database, redis: Redis, settings: Settings) -> AsyncGe
         yield site
 
 
-async def _ask(site: Site, peer: Peer) -> dict[str, Any]:
+async def _ask(site: Site, peer: RawPeer) -> dict[str, Any]:
     await peer.send()
     return await peer.hear("end")
 

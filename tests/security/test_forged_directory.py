@@ -17,7 +17,7 @@ from core.processes import WORKER
 from core.settings import Settings
 from core.signed_text import Keyring
 from tests.billing.quota.test_client import an_admission
-from tests.server.site import Peer, Site, running_site
+from tests.server.site import RawPeer, Site, running_site
 from tests.support.redis import Redis
 from tests.support.users import client_of
 
@@ -66,13 +66,13 @@ async def attack(
         yield DirectoryAttack(site, worker, await site.another_key())
 
 
-async def answer(peer: Peer, kind: str, id: str, **fields: Any) -> dict[str, Any]:
+async def answer(peer: RawPeer, kind: str, id: str, **fields: Any) -> dict[str, Any]:
     """What a peer is told, without the id that it named."""
     await peer.tell(kind, id=id, **fields)
     return {name: value for name, value in (await peer.hear(id=id)).items() if name != "id"}
 
 
-async def sent(attack: DirectoryAttack, peer: Peer, text: str) -> str:
+async def sent(attack: DirectoryAttack, peer: RawPeer, text: str) -> str:
     """A send that was taken; its id."""
     id = await peer.send(text)
     assert (await peer.hear("accepted"))["id"] == id

@@ -59,8 +59,8 @@ async def test_a_door_outlives_what_nobody_foresaw(
     with capture_logs() as lines:
         await all_live([GatewayConnections(edge).run()], twice)
     said = {line["event"] for line in lines}
-    assert said >= {"news not obeyed", "news cannot be read", "upkeep failed"}
-    assert "news interrupted" not in said
+    assert said >= {"control_news.obey_failed", "control_news.unreadable", "connection.upkeep_failed"}
+    assert "control_news.interrupted" not in said
     assert "poison" not in str(lines)
 
 

@@ -15,7 +15,7 @@ from core.settings import Settings
 from core.telemetry import RepeatedWarning
 from server.connection import connection
 from server.connection.connection_limit import ConnectionLimit
-from tests.server.site import Peer, Site, running_site
+from tests.server.site import RawPeer, Site, running_site
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 
@@ -46,7 +46,7 @@ async def test_one_end_user_cannot_take_a_service_keys_connections(
     few = {"connections_per_key_max": 4, "connections_per_user_max": 2}
     async with running_site(settings, sqlite, redis, **few) as site, AsyncExitStack() as stack:
 
-        async def come(user: str | None) -> Peer:
+        async def come(user: str | None) -> RawPeer:
             token = await ticket(site, user) if user else site.key
             return await stack.enter_async_context(site.welcomed(token))
 

@@ -24,7 +24,7 @@ from tests.billing.posting.test_biller import a_biller, until_posted
 from tests.engine.workers import paused_at
 from tests.security.sinks import Sinks, spans
 from tests.server.conftest import gateway as gateway
-from tests.server.site import Peer, Site
+from tests.server.site import RawPeer, Site
 from tests.support.patience import wait_until
 
 PROMPT, ANSWER, WRONG = "canary-prompt-71", "canary-answer-72", "canary-wrong-73"
@@ -56,7 +56,7 @@ async def _signed_in(site: Site, flow: Flow) -> AsyncGenerator[httpx.AsyncClient
         yield browser
 
 
-async def _wrong(site: Site, peer: Peer) -> None:
+async def _wrong(site: Site, peer: RawPeer) -> None:
     """What is refused quotes nothing either."""
     await peer.socket.send('{"t":"send","id":"canary-id","content":"canary-prompt-71","options":{"x":1}}')
     await peer.socket.send('canary-prompt-71{"')
@@ -106,7 +106,7 @@ async def flow(gateway: Site, sinks: Sinks) -> Flow:
     async with _signed_in(gateway, flow) as browser:
         for path in ("/api/status", "/api/books"):
             assert (await browser.get(path)).status_code == 200, path
-    await wait_until(lambda: sum('"event": "connection"' in line for line in sinks.lines) == 2)
+    await wait_until(lambda: sum('"event": "connection.closed"' in line for line in sinks.lines) == 2)
     flow.lines = [json.loads(line) for line in sinks.lines]
     return flow
 
@@ -115,13 +115,13 @@ async def test_nothing_that_is_said_or_secret_is_in_any_sink(flow: Flow, sinks: 
     """INV-15: Prompt, answer, key, tickets, resume tokens, an operator's link and cookie."""
     assert len(flow.secrets) == len(set(flow.secrets)) == 10
     everything = sinks.everything
-    for each in ("parley_sends_total", "gateway.send", flow.id, flow.tenant):
+    for each in ("parley_sends_total", "send.handle", flow.id, flow.tenant):
         assert each in everything, "a sink says nothing"
     for secret in flow.secrets:
         assert secret not in everything
     assert "canary" not in everything
     metrics = prometheus_page().decode()
-    for id in (flow.id, flow.tenant, *(line["key"] for line in flow.of("send"))):
+    for id in (flow.id, flow.tenant, *(line["key"] for line in flow.of("send.handled"))):
         assert id not in metrics, "labels are enums"
 
 
@@ -132,7 +132,8 @@ async def test_every_line_is_json_that_says_when_what_and_whose(flow: Flow):
         assert line["level"] in ("info", "warning"), line
         assert datetime.fromisoformat(line["timestamp"]).tzinfo == UTC
         assert line["service"] == "test"
-    ((sent, *_), (ended,), connections) = (flow.of(each) for each in ("send", "request.ended", "connection"))
+    (sent, *_), (ended,) = flow.of("send.handled"), flow.of("request.ended")
+    connections = flow.of("connection.closed")
     assert (sent["request"], sent["tenant"], sent["outcome"]) == (flow.id, flow.tenant, "accepted")
     assert (ended["id"], ended["tenant"], ended["reason"], ended["claims"]) == (
         flow.id,
@@ -144,7 +145,7 @@ async def test_every_line_is_json_that_says_when_what_and_whose(flow: Flow):
     assert len({line["connection"] for line in connections}) == 2
     assert len({line["session"] for line in connections}) == 1
     assert [line["turns"] for line in connections] == [3, 0]
-    assert [line["outcome"] for line in flow.of("send")[1:]] == ["bad_request", "unknown_model"]
+    assert [line["outcome"] for line in flow.of("send.handled")[1:]] == ["bad_request", "unknown_model"]
     assert [line["events"] for line in flow.of("biller.posted")] == [1]
 
 
@@ -156,12 +157,12 @@ def _named(of: ReadableSpan) -> dict[str, ReadableSpan]:
 
 
 async def test_a_turn_is_one_trace_whose_last_span_goes_along_with_the_request(flow: Flow):
-    """`gateway.send` with `validate`, `reserve` and `enqueue` in it, one after the other; the request carries
-    the third's id to its worker. What is refused says why by its code, and is a trace of its own."""
-    taken, *refused = [span for span in spans.get_finished_spans() if span.name == "gateway.send"]
+    """`send.handle` with `send.render`, `send.admit` and `send.enqueue` in it, one after the other; the
+    request carries the third's id to its worker. What is refused says why by its code, in its own trace."""
+    taken, *refused = [span for span in spans.get_finished_spans() if span.name == "send.handle"]
     assert [span.parent for span in (taken, *refused)] == [None] * 3
     steps = _named(taken)
-    assert list(steps) == ["validate", "reserve", "enqueue"]
+    assert list(steps) == ["send.render", "send.admit", "send.enqueue"]
     assert all((a.end_time or 0) <= (b.start_time or 0) for a, b in pairwise(steps.values()))
     contexts = [span.context for span in (taken, *steps.values())]
     assert len({context.trace_id for context in contexts if context}) == 1

@@ -114,16 +114,16 @@ class Site:
         await wait_until(ended)
 
     @asynccontextmanager
-    async def open(self, subprotocol: str = "parley.v1.json", **headers: str) -> AsyncGenerator["Peer"]:
+    async def open(self, subprotocol: str = "parley.v1.json", **headers: str) -> AsyncGenerator["RawPeer"]:
         """A socket that has said nothing yet."""
         address = self.url.replace("http", "ws") + "/v1/ws"
         async with connect(
             address, subprotocols=[Subprotocol(subprotocol)], additional_headers=headers, max_size=None
         ) as peer:
-            yield Peer(peer)
+            yield RawPeer(peer)
 
     @asynccontextmanager
-    async def welcomed(self, key: str | None = None, **hello: Any) -> AsyncGenerator["Peer"]:
+    async def welcomed(self, key: str | None = None, **hello: Any) -> AsyncGenerator["RawPeer"]:
         """A socket whose hello was accepted."""
         async with self.open() as peer:
             await peer.tell("hello", v=1, token=key or self.key, **hello)
@@ -140,7 +140,7 @@ class Site:
 
 
 @dataclass
-class Peer:
+class RawPeer:
     """A client that does nothing by itself: no acks, no pongs."""
 
     socket: ClientConnection

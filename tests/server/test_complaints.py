@@ -12,7 +12,7 @@ from core.database import Database
 from core.settings import Settings
 from parley_client import Client
 from server.reading.subscriptions import Subscriptions
-from tests.server.site import Peer, Site, running_site
+from tests.server.site import RawPeer, Site, running_site
 from tests.support.patience import soon, wait_until
 from tests.support.redis import Redis
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 DEFLATED = "Nile, Rhine and Zambezi. " * 20
 
 
-async def read_on(peer: Peer, g: int, text: str) -> tuple[str, int]:
+async def read_on(peer: RawPeer, g: int, text: str) -> tuple[str, int]:
     """Acknowledge and read until there is that much text; the text, and the last offset."""
     got, o = "", 0
     while len(got) < len(text):

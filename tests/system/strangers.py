@@ -9,7 +9,7 @@ import httpx
 from core.clock import now_ms
 from core.ids import uuid7
 from tests.server.conftest import gateway as gateway
-from tests.server.site import Peer, Site
+from tests.server.site import RawPeer, Site
 from tests.support.patience import pause
 
 Frame = dict[str, Any]
@@ -41,7 +41,7 @@ class Victim:
     """A connected owner that reads a running answer; whatever strangers do, it must not notice."""
 
     site: Site
-    peer: Peer
+    peer: RawPeer
     owned: Owned
     g: int
 
@@ -118,7 +118,7 @@ async def converse(site: Site, key: str, owned: Owned) -> list[Any]:
 PROBES = [attach, cancel, detach_and_ack, resume_requests, resume_token, converse]
 
 
-async def all_frames(peer: Peer, answers: int = 0) -> list[Frame]:
+async def all_frames(peer: RawPeer, answers: int = 0) -> list[Frame]:
     """Everything the server has to say to what was asked so far: `answers` at least, and what is late."""
     frames = [await hear_answer(peer) for _ in range(answers)]
     await pause()
@@ -128,7 +128,7 @@ async def all_frames(peer: Peer, answers: int = 0) -> list[Frame]:
     return frames
 
 
-async def hear_answer(peer: Peer) -> Frame:
+async def hear_answer(peer: RawPeer) -> Frame:
     """The next frame that is not a beat of the connection."""
     while (frame := await peer.hear())["t"] in ("ping", "pong"):
         pass

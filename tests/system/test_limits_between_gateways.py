@@ -11,7 +11,7 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from engine.lifecycle.stale_admissions import release_stale_admissions
-from tests.server.site import Peer, Site
+from tests.server.site import RawPeer, Site
 from tests.support.gateways import RunningGateways, running_gateways
 from tests.support.patience import BEAT_SECONDS, LivedTime, pause, wait_until
 from tests.support.redis import Redis
@@ -25,7 +25,7 @@ async def limit_to(site: Site, limit: int, burst: int) -> None:
     await set_policy(site.database, site.redis, site.tenant, limit=limit, burst=burst, **facts)
 
 
-async def outcome(peer: Peer) -> str:
+async def outcome(peer: RawPeer) -> str:
     """What becomes of one send: `accepted`, or why not."""
     id = await peer.send()
     while True:
@@ -40,7 +40,7 @@ async def test_two_gateways_share_one_limit(pair: RunningGateways):
     await limit_to(site, 1, BURST)
     async with site.answering("ok"), pair.at(one).welcomed() as a, pair.at(two).welcomed() as b:
 
-        async def many(peer: Peer) -> list[str]:
+        async def many(peer: RawPeer) -> list[str]:
             return [await outcome(peer) for _ in range(2 * BURST)]
 
         outcomes = [each for found in await asyncio.gather(many(a), many(b)) for each in found]
@@ -54,7 +54,7 @@ async def test_two_gateways_share_one_limit(pair: RunningGateways):
         assert await outcome(a) == await outcome(b) == "rate_limited"
 
 
-async def _accepted(peer: Peer) -> bool:
+async def _accepted(peer: RawPeer) -> bool:
     return await outcome(peer) == "accepted"
 
 

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from websockets.exceptions import ConnectionClosed
 
 from server.protocol.codes import CloseCode
-from tests.server.site import Peer, Site
+from tests.server.site import RawPeer, Site
 from tests.support.gateways import LetterEngine, RunningGateways
 from tests.support.patience import BEAT_SECONDS, patience, pause
 
@@ -40,7 +40,7 @@ async def test_tabs_that_resume_at_once_leave_one_connection(pair: RunningGatewa
                 assert sorted(fates, key=str) == [CloseCode.SUPERSEDED] * len(mine) + ["lives"], fates
 
 
-async def say_hello(tab: Peer, site: Site, token: str, after: float) -> str | None:
+async def say_hello(tab: RawPeer, site: Site, token: str, after: float) -> str | None:
     """The session that the tab was welcomed to; None where it was superseded before that."""
     await asyncio.sleep(after)
     try:
@@ -50,7 +50,7 @@ async def say_hello(tab: Peer, site: Site, token: str, after: float) -> str | No
         return None
 
 
-async def fate(tab: Peer) -> int | str:
+async def fate(tab: RawPeer) -> int | str:
     """How a connection is closed; `lives` where it still answers after a while."""
     try:
         async with patience():

@@ -20,7 +20,7 @@ from core.ids import uuid7
 from core.tasks import cancel_tasks
 from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
-from tests.server.site import Peer, Site
+from tests.server.site import RawPeer, Site
 from tests.support.gateways import LetterEngine
 from tests.support.patience import pause, wait_until
 from tests.system.strangers import PROBES, Owned, Victim
@@ -195,7 +195,7 @@ async def check_stranger(victim: Victim, stranger: Stranger) -> None:
                 assert (await peer.hear("error", id=id))["code"] == "cancel_denied"
 
 
-async def check_attach(peer: Peer, id: str, stranger: Stranger) -> None:
+async def check_attach(peer: RawPeer, id: str, stranger: Stranger) -> None:
     """Reading takes the scope."""
     await peer.tell("attach", id=id, o=0)
     if stranger.reads:
@@ -205,7 +205,7 @@ async def check_attach(peer: Peer, id: str, stranger: Stranger) -> None:
         assert (await peer.hear("error", id=id))["code"] == "forbidden"
 
 
-async def check_send(peer: Peer, id: str, owned: Owned, stranger: Stranger) -> None:
+async def check_send(peer: RawPeer, id: str, owned: Owned, stranger: Stranger) -> None:
     """Neither another body nor the victim's own one gets at a taken id."""
     bodies = [
         {"content": "mine"},

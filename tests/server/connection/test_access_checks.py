@@ -17,7 +17,7 @@ SIGNED_IN = replace(ANN, session="s1")
 
 
 @dataclass
-class Peer:
+class CheckedPeer:
     """A connection, and what it was told."""
 
     principal: Principal | None
@@ -43,7 +43,7 @@ class Peer:
 
 
 @dataclass
-class Auth:
+class FreshAccess:
     """What keys and sessions are, and who asked."""
 
     found: Principal | None = KEY
@@ -65,7 +65,7 @@ class Auth:
         return user in self.closed
 
 
-async def recheck(auth: Auth, peers: list[Peer], of_tenant: str | None = None) -> None:
+async def recheck(auth: FreshAccess, peers: list[CheckedPeer], of_tenant: str | None = None) -> None:
     """By what keys, sessions and closed users are there."""
     await recheck_access(cast(Any, auth), cast(Any, auth), peers, of_tenant)
 
@@ -76,9 +76,9 @@ SIGNED_OUT = (4501, "unauthorized", "the browser was signed out")
 
 async def test_each_proof_is_looked_up_once():
     """All of them, or those of one tenant; who said no hello has none."""
-    auth = Auth()
+    auth = FreshAccess()
     other = replace(KEY, tenant="t2")
-    peers = [Peer(each) for each in (KEY, ANN, SIGNED_IN, other, None)]
+    peers = [CheckedPeer(each) for each in (KEY, ANN, SIGNED_IN, other, None)]
     await recheck(auth, peers, "t1")
     assert auth.asked == [("t1", "k1", ""), ("t1", "k1", "s1")]
     auth.asked.clear()
@@ -96,17 +96,22 @@ async def test_each_proof_is_looked_up_once():
 )
 async def test_who_may_nothing_any_more_is_told_why(suspended: bool, closes: list[tuple[Any, ...]]):
     """Of a tenant that is closed, that; else what has ended."""
-    peers = [Peer(each) for each in (KEY, ANN, SIGNED_IN)]
-    await recheck(Auth(None, suspended), peers)
+    peers = [CheckedPeer(each) for each in (KEY, ANN, SIGNED_IN)]
+    await recheck(FreshAccess(None, suspended), peers)
     assert [peer.closes[0][: len(close)] for peer, close in zip(peers, closes, strict=True)] == closes
     assert [len(peer.closes) for peer in peers] == [1] * 3
 
 
 async def test_a_closed_user_of_a_ticket_goes():
     """Whom the key itself names was looked up with it."""
-    by_ticket, open, own, service = Peer(ANN), Peer(replace(ANN, user="bob")), Peer(ANN), Peer(KEY)
-    await recheck(Auth(closed={"ann", ""}), [by_ticket, open, service])
-    await recheck(Auth(ANN, closed={"ann"}), [own])
+    by_ticket, open, own, service = (
+        CheckedPeer(ANN),
+        CheckedPeer(replace(ANN, user="bob")),
+        CheckedPeer(ANN),
+        CheckedPeer(KEY),
+    )
+    await recheck(FreshAccess(closed={"ann", ""}), [by_ticket, open, service])
+    await recheck(FreshAccess(ANN, closed={"ann"}), [own])
     assert [peer.closes for peer in (by_ticket, open, own, service)] == [[REVOKED], [], [], []]
 
 
@@ -121,8 +126,8 @@ async def test_a_connection_is_held_to_what_its_key_may_now(watch: StubClock):
         cache_by_owner=True,
         access_ends_ms=watch.ms + 5_000,
     )
-    peer = Peer(ANN)
-    await recheck(Auth(fresh), [peer])
+    peer = CheckedPeer(ANN)
+    await recheck(FreshAccess(fresh), [peer])
     assert peer.principal == replace(fresh, user="ann", fixed_user=True, scopes=frozenset({"chat"}))
     assert peer.heard == [AccessChanged(5_000)]
     for ends_ms, told, kept in (
@@ -133,7 +138,7 @@ async def test_a_connection_is_held_to_what_its_key_may_now(watch: StubClock):
     ):
         peer.heard.clear()
         at = None if ends_ms is None else watch.ms + ends_ms
-        await recheck(Auth(replace(KEY, access_ends_ms=at)), [peer])
+        await recheck(FreshAccess(replace(KEY, access_ends_ms=at)), [peer])
         assert peer.heard == [AccessChanged(each) for each in told]
         assert peer.principal is not None
         assert peer.principal.access_ends_ms == watch.ms + kept
@@ -142,15 +147,15 @@ async def test_a_connection_is_held_to_what_its_key_may_now(watch: StubClock):
 
 async def test_who_showed_another_token_meanwhile_is_left_alone():
     """It is looked up the next time, by that."""
-    peer = Peer(ANN)
+    peer = CheckedPeer(ANN)
     other = replace(ANN, key="k2")
 
-    class Slow(Auth):
+    class Slow(FreshAccess):
         async def standing(self, *proof: str) -> Principal | None:
             peer.principal = other
             return await super().standing(*proof)
 
-    class SlowToClose(Auth):
+    class SlowToClose(FreshAccess):
         async def has(self, _: str, user: str) -> bool:
             peer.principal = other
             return False
@@ -174,7 +179,7 @@ async def test_who_showed_another_token_meanwhile_is_left_alone():
 )
 def test_news_end_those_they_are_of(kind: str, key: str, tenant: str, cut: list[bool]):
     """Of the tenant's key, or of the browser's session."""
-    peers = [Peer(each) for each in (KEY, ANN, SIGNED_IN, None)]
+    peers = [CheckedPeer(each) for each in (KEY, ANN, SIGNED_IN, None)]
     end_all(peers, ControlNews(kind, tenant, key))
     assert [bool(peer.closes) for peer in peers] == cut
 

@@ -11,7 +11,7 @@ from billing.tenants import tenancy
 from core.tasks import cancel_tasks
 from engine.trials.server import TrialDesk
 from tests.engine.builders import FINGERPRINT
-from tests.server.site import Peer, Site
+from tests.server.site import RawPeer, Site
 from tests.support.patience import wait_until
 
 LIST = {"type": "regex", "pattern": r"(\d+, )*\d+"}
@@ -39,7 +39,7 @@ async def _trying(gateway: Site) -> AsyncGenerator[None]:  # pyright: ignore[rep
     await cancel_tasks([task])
 
 
-async def asked(peer: Peer, shape: dict[str, Any]) -> dict[str, Any]:
+async def asked(peer: RawPeer, shape: dict[str, Any]) -> dict[str, Any]:
     """The answer to a send with this shape: accepted, or an error."""
     id = await peer.send("hi", options={"response_format": shape})
     while (frame := await peer.hear(id=id))["t"] not in ("accepted", "error"):
@@ -84,6 +84,6 @@ async def test_patterns_are_turned_off_by_tenant(gateway: Site):
         await wait_until(lambda: taken(peer))
 
 
-async def taken(peer: Peer) -> bool:
+async def taken(peer: RawPeer) -> bool:
     """Whether a pattern is accepted."""
     return (await asked(peer, IN_A_SCHEMA))["t"] == "accepted"

@@ -8,13 +8,13 @@ from billing.quota.client import Quota
 from billing.tenants.tenancy import PRICES_CHANGED, publish_news
 from core.clock import now_ms
 from server.models import catalogue
-from tests.server.site import Peer, Site
+from tests.server.site import RawPeer, Site
 from tests.support.patience import wait_until
 
 PRICES = {"*": FlatPrices(5, 5, 5, 0)}
 
 
-async def version(site: Site, peer: Peer) -> int:
+async def version(site: Site, peer: RawPeer) -> int:
     """The one that a request sent now is bound to."""
     id = await peer.send()
     await peer.hear("accepted", id=id)

@@ -11,7 +11,7 @@ from redis.exceptions import ConnectionError as NoRedisError
 from engine.api import Append, AppendCode, Hint, HintChannel, PoolQueue
 from tests.engine.builders import append_to, end_entry, pool, text, usage_event
 from tests.server.conftest import gateway as gateway
-from tests.server.site import Peer, Site
+from tests.server.site import RawPeer, Site
 from tests.support.patience import soon, wait_until
 from tests.support.redis import Redis
 
@@ -42,7 +42,7 @@ class Gate:
         self._open.set()
 
 
-async def seen(peer: Peer) -> str:
+async def seen(peer: RawPeer) -> str:
     """All text that has come to a reader by now."""
     await peer.tell("ping", ts=1)
     await peer.hear("pong")

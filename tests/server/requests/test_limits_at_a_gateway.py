@@ -24,7 +24,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from parley_client import Client, ProtocolError
-from tests.server.site import Peer, Site, running_site
+from tests.server.site import RawPeer, Site, running_site
 from tests.support.patience import LivedTime, patience, pause, wait_until
 from tests.support.redis import Redis
 
@@ -65,7 +65,7 @@ async def cost_of(site: Site, output: int) -> int:
     return line(PROMPT_TOKENS, dearer) + line(output, prices.output_nano) + request
 
 
-async def refusal(peer: Peer, **fields: Any) -> dict[str, Any]:
+async def refusal(peer: RawPeer, **fields: Any) -> dict[str, Any]:
     """Send until it is refused: the news of a limit takes a moment to come."""
 
     async def refused() -> dict[str, Any] | None:
@@ -204,7 +204,7 @@ async def _nothing_open(quota: Quota, tenant: str) -> bool:
     return await quota.open_requests(tenant) == 0
 
 
-async def _let_in(peer: Peer, **fields: Any) -> None:
+async def _let_in(peer: RawPeer, **fields: Any) -> None:
     """Until a send is accepted."""
 
     async def let_in() -> bool:
