@@ -57,6 +57,7 @@ check: ## formatting, lint, types, import contracts, file sizes, real time in te
 	@$(BIN)/python scripts/client_types.py --check
 	@$(BIN)/python scripts/javascript.py tsc -p admin/web/jsconfig.json
 	@$(BIN)/python scripts/javascript.py pyright
+	@$(BIN)/python scripts/javascript.py pyright -p pyright.known.json
 
 format: ## bring the code into its format
 	@$(PYTHON) scripts/setup.py $(STACK) test

@@ -377,6 +377,6 @@ def _facts(row: SQLModel | msgspec.Struct) -> dict[str, Any]:
 
 def _table(row: SQLModel | msgspec.Struct | type[SQLModel]) -> Table:
     of = row if isinstance(row, type) else type(row)
-    table = getattr(of, "__table__", None)
-    assert isinstance(table, Table), f"{of.__name__} is no table"
+    table: Table | None = getattr(of, "__table__", None)
+    assert table is not None, f"{of.__name__} is no table"
     return table

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -21,6 +21,7 @@ from core import file_lock
 from core.environment import child_environment
 from core.errors import StartupError
 from core.leash import LeashedProcess, spawn
+from core.redis import RedisClient
 from core.settings import Settings
 
 # sun_path of a Unix socket holds 108 bytes with its terminating zero (unix(7)).
@@ -127,7 +128,7 @@ class EmbeddedValkey:
                 await asyncio.sleep(min(BACKOFF_SECONDS_MAX, 0.5 * 2**failures))
 
     async def _until_it_answers(self, process: LeashedProcess) -> None:
-        client = Redis(unix_socket_path=str(self.socket))
+        client = cast(RedisClient, Redis(unix_socket_path=str(self.socket)))
         ended = asyncio.ensure_future(process.wait())
         try:
             async with asyncio.timeout(START_SECONDS_MAX):
@@ -164,10 +165,10 @@ class EmbeddedValkey:
         return f"Valkey ended with code {code}: {lines[-1]} (log: {self.log})"
 
 
-async def _server_pid(client: Redis) -> int | None:
+async def _server_pid(client: RedisClient) -> int | None:
     """Of the server behind the socket, None where none answers: it may be an older one that still ends."""
     try:
-        info: dict[str, Any] = await client.info("server")
+        info = await client.info("server")
         await client.ping()  # refused while the append-only file loads
     except (RedisError, OSError):
         return None

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 from core.errors import Refused
 
@@ -68,7 +68,8 @@ def error_facts(error: BaseException) -> dict[str, str]:
 
 def _codes(error: BaseException) -> Iterator[str]:
     if isinstance(error, BaseExceptionGroup):
-        yield "of " + ", ".join(sorted({type(each).__name__ for each in _leaves(error)})[:CAUSES_MAX])
+        leaves = _leaves(cast(BaseException, error))
+        yield "of " + ", ".join(sorted({type(each).__name__ for each in leaves})[:CAUSES_MAX])
     elif isinstance(error, Refused):
         yield error.refusal.code
     elif _is(error, "redis.exceptions", "ResponseError"):
@@ -80,7 +81,8 @@ def _codes(error: BaseException) -> Iterator[str]:
         of_driver: Any = error
         yield from _sql_codes(of_driver.orig)
     elif _is(error, "smtplib", "SMTPResponseException"):
-        yield str(int(error.smtp_code))  # pyright: ignore[reportAttributeAccessIssue]  (it has one)
+        of_server: Any = error
+        yield str(int(of_server.smtp_code))
     elif isinstance(error, OSError) and error.errno is not None and error.errno in errno.errorcode:
         yield errno.errorcode[error.errno]
 
@@ -112,7 +114,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
+        group = cast(BaseExceptionGroup[BaseException], error)
+        for each in group.exceptions:
             yield from _leaves(each)
     else:
         yield error

@@ -4,8 +4,8 @@ import copy
 import logging
 import re
 import sys
-from collections.abc import Callable, Mapping, MutableMapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from typing import Any, cast
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -31,7 +31,7 @@ def without_words(_logger: WrappedLogger, _method: str, event: EventDict) -> Eve
     event.pop("exception", None)
     if raised is True or (raised and not isinstance(raised, BaseException | tuple)):
         raised = sys.exc_info()
-    error = raised[1] if isinstance(raised, tuple) else raised
+    error: object = cast(tuple[object, ...], raised)[1] if isinstance(raised, tuple) else raised
     return {**event, **error_facts.error_facts(error)} if isinstance(error, BaseException) else event
 
 
@@ -74,13 +74,14 @@ def bounded(value: object, characters: int, entries: int) -> object:
     if isinstance(value, BaseException):
         return error_facts.error_summary(value)
     if isinstance(value, Mapping):
-        kept = list(value.items())[:entries]
+        kept = list(cast(Mapping[object, object], value).items())[:entries]
         return {
             str(bounded(str(key), characters, entries)): bounded(each, characters, entries)
             for key, each in kept
         }
     if isinstance(value, list | tuple | set | frozenset):
-        return [bounded(each, characters, entries) for each in list(value)[:entries]]
+        several = list(cast(Iterable[object], value))
+        return [bounded(each, characters, entries) for each in several[:entries]]
     return _text(str(value), characters)
 
 

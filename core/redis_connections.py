@@ -48,10 +48,10 @@ def connect_url(url: str, tls: Mapping[str, str] | None = None) -> RedisClient:
     try:
         for scheme, of_a_node in CLUSTER_SCHEMES.items():
             if url.startswith(scheme):
-                node: Any = of_a_node + url.removeprefix(scheme)
-                return cast(RedisClient, Cluster.from_url(node, decode_responses=False, **(tls or {})))
+                node = of_a_node + url.removeprefix(scheme)
+                return cast(Any, Cluster).from_url(node, decode_responses=False, **(tls or {}))
         # Without waiting for one of its connections, a burst of callers would fail at once.
-        pool = BlockingConnectionPool.from_url(
+        pool = cast(Any, BlockingConnectionPool).from_url(
             url,
             max_connections=CONNECTIONS_MAX,
             timeout=CONNECTION_SECONDS_MAX,
@@ -106,7 +106,7 @@ class MultiplexedRedis(Redis):
     is_cluster = False
 
     def __init__(self, *arguments: Any, **facts: Any) -> None:
-        super().__init__(*arguments, **facts)
+        cast(Any, super()).__init__(*arguments, **facts)
         self.multiplexed = MultiplexedConnection(self.connection_pool)
 
     async def at_once(self, *command: Argument) -> Any:

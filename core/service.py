@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 import uvloop
 
@@ -45,7 +46,8 @@ def why_it_ended(error: Exception, settings: Settings) -> str | None:
     """What its operator is told: of a start that is not possible, also in one of several tasks, and of a
     Redis or database that fails where nothing waits for it to come back. None of a bug."""
     if isinstance(error, ExceptionGroup):
-        told = (why_it_ended(each, settings) for each in error.exceptions)
+        several = cast(ExceptionGroup[Exception], error).exceptions
+        told = (why_it_ended(each, settings) for each in several)
         return next((line for line in told if line is not None), None)
     if isinstance(error, StartupError):
         return str(error)

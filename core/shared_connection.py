@@ -7,8 +7,8 @@ at once and may be repeated: nothing that blocks, subscribes or changes the conn
 import asyncio
 import math
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import hiredis
 from redis.asyncio import ConnectionPool
@@ -101,7 +101,7 @@ class _OpenConnection:
         self._connection.socket_timeout = None
         self._reply_seconds = reply_seconds
         self._loop = asyncio.get_running_loop()
-        self._waiting = deque[asyncio.Future[Any]]()
+        self._waiting: deque[asyncio.Future[Any]] = deque()
         self._unsent: list[bytes] = []
         self._wanted = asyncio.Event()
         self._answered = 0
@@ -174,7 +174,8 @@ class _OpenConnection:
         for task in self._tasks:
             if task is not asyncio.current_task():
                 task.cancel()
-        waiting, self._waiting = self._waiting, deque()
+        waiting: deque[asyncio.Future[Any]] = self._waiting
+        self._waiting = deque()
         for each in waiting:
             kind = ReplyTimeout if isinstance(error, ReplyTimeout) else ConnectionLost
             _answer(each, kind(str(error)))
@@ -197,7 +198,7 @@ def _answer(waiting: asyncio.Future[Any], reply: Any) -> None:
 
 def pack(command: Sequence[Argument]) -> bytes:
     """A command as it goes over the wire."""
-    in_c: Any = hiredis.pack_command  # its stub says tuples of one
+    in_c: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis).pack_command  # its stub says one part
     try:
         return in_c(tuple(command))
     except TypeError:  # it knows no subclasses of str

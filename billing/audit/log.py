@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from sqlalchemy import update
@@ -145,7 +145,7 @@ def _without_secrets(name: str, value: Any) -> Any:
     if SECRET_NAME.search(name):
         return HIDDEN
     if isinstance(value, Mapping):
-        return {key: _without_secrets(str(key), each) for key, each in value.items()}
+        return {key: _without_secrets(str(key), each) for key, each in cast(Facts, value).items()}
     return value
 
 

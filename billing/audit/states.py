@@ -10,11 +10,11 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from sqlalchemy import event, inspect
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstanceState, Session
 from sqlmodel import SQLModel
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -31,6 +31,7 @@ OF_USERS = frozenset({"user_id", "scope_id"})  # and these, where they are older
 OPAQUE = re.compile(r"(u_[0-9a-f]{32})?", re.ASCII)
 
 Facts = Mapping[str, Any]
+Was = dict[str, Any] | str | None
 
 
 class StateChange(msgspec.Struct):
@@ -39,7 +40,7 @@ class StateChange(msgspec.Struct):
 
     thing: str
     state: dict[str, Any] | None
-    was: dict[str, Any] | str | None = UNKNOWN
+    was: Was = UNKNOWN
 
 
 def row_name(table: str, key: Sequence[Any]) -> str:
@@ -139,13 +140,13 @@ def _watched_by_class() -> "Mapping[type[SQLModel], AuditedTable]":
 
 
 def _watched(row: Any) -> "AuditedTable | None":
-    watched = _watched_by_class().get(type(row))
+    watched = _watched_by_class().get(cast(type[SQLModel], type(row)))
     return None if watched is None or (watched.opaque and not OPAQUE.fullmatch(row.id)) else watched
 
 
 def _changed(watched: "AuditedTable", row: Any) -> dict[str, Any]:
     """The columns that are another, with what they were; where that is not known they are left out."""
-    found = inspect(row)
+    found: InstanceState[Any] = inspect(row)
     was: dict[str, Any] = {}
     for name in watched.columns:
         old = found.attrs[name].history.deleted
@@ -163,7 +164,7 @@ def _wait(session: Session, watched: "AuditedTable", row: Any, stated: StateChan
     waiting[key] = stated
 
 
-def _joined(earlier: Any, later: Any) -> Any:
+def _joined(earlier: Was, later: Was) -> Was:
     """What was before two changes in one transaction."""
     if isinstance(earlier, dict) and isinstance(later, dict):
         return later | earlier

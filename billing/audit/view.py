@@ -64,7 +64,7 @@ def _shown(facts: dict[str, Any] | None, of_user: bool, show: Show) -> dict[str,
         return None
     if "name" in facts and TAG.fullmatch(show(str(facts.get("user_id") or ""))):
         facts = facts | {"name": ERASED}  # of a key, which people call by whose it is
-    places = {"user_id", USER} | ({"id", "name"} if of_user else set())
+    places = {"user_id", USER, *(("id", "name") if of_user else ())}
     if facts.get("scope") == USER:
         places.add("scope_id")
     return {
@@ -74,8 +74,7 @@ def _shown(facts: dict[str, Any] | None, of_user: bool, show: Show) -> dict[str,
 
 
 def _facts(text: str) -> dict[str, Any] | None:
-    found = msgspec.json.decode(text)
-    return found if isinstance(found, dict) else None
+    return msgspec.json.decode(text, type=dict[str, Any] | None)
 
 
 def _text(facts: dict[str, Any] | None) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import inspect
 from sqlmodel import SQLModel
@@ -43,7 +43,7 @@ class AuditedTable:
 
     def __post_init__(self) -> None:
         mapper = inspect(self.table)
-        object.__setattr__(self, "name", str(self.table.__tablename__))
+        object.__setattr__(self, "name", str(cast(Any, self.table).__tablename__))
         object.__setattr__(self, "keys", tuple(column.name for column in mapper.primary_key))
         columns = (column.name for column in mapper.columns)
         object.__setattr__(self, "columns", tuple(name for name in columns if name not in self.apart))

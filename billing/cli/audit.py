@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 import click
@@ -289,10 +289,10 @@ def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        facts: Mapping[str, Any] = value
+        facts = cast(Mapping[str, Any], value)
         told = (f"{each} {_value(each, said)}" for each, said in facts.items() if said not in (None, ""))
         return f"({', '.join(told)})"
     if isinstance(value, list):
-        items: list[Any] = value
+        items = cast(list[Any], value)
         return f"({'; '.join(str(_value(name, each)) for each in items)})"
     return iso_time(value) if name.endswith("_ms") and isinstance(value, int) else value

@@ -181,8 +181,12 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
         owner = await tenant_named(db, tenant) if tenant else None
         calendar = await calendar_of(db, owner) if owner else Calendar(UTC_ZONE)
         window = month_window(month, calendar, now_ms())
-        told = None if as_json else lambda done: progress(f"{done} requests priced again")
-        return window, await what_if(db, prices, window, owner.tenant_id if owner else None, told, tiers)
+
+        def show_progress(done: int) -> None:
+            progress(f"{done} requests priced again")
+
+        who = owner.tenant_id if owner else None
+        return window, await what_if(db, prices, window, who, None if as_json else show_progress, tiers)
 
     window, compared = run_on_database(compare)
     total = WhatIfResult("", "total")

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -155,5 +155,5 @@ def _is_number(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if isinstance(value, list):
-        return ",".join(value)
+        return ",".join(cast(list[str], value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

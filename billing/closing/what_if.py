@@ -8,7 +8,7 @@ what they did; what was corrected counts as it was billed at first.
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from sqlmodel import col, select
+from sqlmodel import col
 
 from billing.closing.period_close import true_ups_in
 from billing.closing.period_commitments import commitments_in
@@ -23,6 +23,7 @@ from billing.prices.written_tiers import TierKey
 from billing.tables.tenants import UsageRow
 from billing.usage import PinnedPrices
 from core.database import Database
+from core.selects import select_columns
 
 ROWS_AT_ONCE = 10_000
 NEW: tuple[str, int] = ("new", 1)
@@ -151,7 +152,7 @@ async def _usage(
     """(tenant, model, the counts, cost) of each request, in pages by key: nothing large is held."""
     counts = (UsageRow.input_uncached, UsageRow.input_cached, UsageRow.output_text, UsageRow.output_reasoning)
     key = (col(UsageRow.tenant_id), col(UsageRow.ended_ms), col(UsageRow.request_id))
-    statement = select(*key, col(UsageRow.model), *counts, col(UsageRow.cost_nano)).where(  # type: ignore[call-overload]
+    statement = select_columns(*key, col(UsageRow.model), *counts, col(UsageRow.cost_nano)).where(
         col(UsageRow.ended_ms) >= window.start_ms, col(UsageRow.ended_ms) < window.end_ms
     )
     if tenant_id is not None:

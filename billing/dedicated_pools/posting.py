@@ -34,6 +34,7 @@ from billing.tables.dedicated_pools import Commitment, PoolInterval
 from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.prices import Charge, GpuPrice
 from core.database import Database, insert_ignore
+from core.selects import select_columns, untyped
 from core.telemetry import logger
 
 log = logger(__name__)
@@ -151,7 +152,7 @@ async def _posted(session: AsyncSession, tenant_id: str, hour: int) -> tuple[Pos
     sums = (func.sum(UsageLine.quantity), func.sum(UsageLine.amount_nano))
     same = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (col(Charge.id) == col(UsageLine.request_id))
     statement = (
-        select(UsageLine.request_id, Charge.model, *key, *sums)  # type: ignore[call-overload]
+        select_columns(UsageLine.request_id, Charge.model, *key, *sums)
         .join(Charge, same)
         .where(col(UsageLine.tenant_id) == tenant_id, col(Charge.start_ms) == hour)
         .where(col(Charge.kind).in_(("pool", "commitment")))
@@ -159,7 +160,9 @@ async def _posted(session: AsyncSession, tenant_id: str, hour: int) -> tuple[Pos
     )
     found: dict[str, dict[LineKey, tuple[int, int]]] = {}
     prices: dict[str, GpuPrice] = {}
-    for id, model, meter, book, version, price, quantity, amount in (await session.exec(statement)).all():
+    for id, model, meter, book, version, price, quantity, amount in (
+        await untyped(session).exec(statement)
+    ).all():
         found.setdefault(id, {})[meter, book, version, price] = (int(quantity), int(amount))
         if book:
             gpu_type = model.removeprefix(MODEL_PREFIX)

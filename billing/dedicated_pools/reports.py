@@ -24,6 +24,7 @@ from billing.tables.dedicated_pools import GpuCost, PoolInterval
 from billing.tables.ledger import RollupHour, UsageLine
 from billing.tables.prices import Charge
 from core.database import Database
+from core.selects import select_columns, untyped
 
 
 @dataclass(frozen=True)
@@ -195,15 +196,15 @@ async def _tokens(
     session: AsyncSession, window: PeriodWindow, tenant_id: str | None
 ) -> list[tuple[str, str, int]]:
     """(pool, tenant, what its requests there cost), of requests only."""
-    statement: Any = (
-        columns(RollupHour.pool, RollupHour.tenant_id, func.sum(RollupHour.amount_nano))  # type: ignore[call-overload]
+    statement = (
+        select_columns(RollupHour.pool, RollupHour.tenant_id, func.sum(RollupHour.amount_nano))
         .where(col(RollupHour.hour_ms) >= window.start_ms, col(RollupHour.hour_ms) < window.end_ms)
         .where(col(RollupHour.model).not_like("GPU %"), col(RollupHour.pool) != "")
         .group_by(col(RollupHour.pool), col(RollupHour.tenant_id))
     )
     if tenant_id is not None:
         statement = statement.where(col(RollupHour.tenant_id) == tenant_id)
-    rows: Sequence[Any] = (await (await session.connection()).execute(statement)).all()
+    rows = (await untyped(session).exec(statement)).all()
     return [(pool, tenant, int(amount)) for pool, tenant, amount in rows]
 
 

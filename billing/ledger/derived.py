@@ -15,6 +15,7 @@ from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, RollupHour
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
 from core.database import Database
+from core.selects import select_columns, untyped
 
 HOURS_AT_ONCE = 24
 WHO = ("project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
@@ -158,7 +159,7 @@ async def _of_lines(session: AsyncSession, tenant_id: str, first: int, last: int
         each.label(f"by_{name}") for name, each in (("hour", hour), *zip(WHO, who, strict=True))
     ]
     inner = (
-        select(*columns, *sums)
+        select_columns(*columns, *sums)
         .select_from(UsageLine)
         .outerjoin(UsageRow, _same(UsageRow.tenant_id, UsageRow.request_id))
         .outerjoin(Charge, _same(Charge.tenant_id, Charge.id))
@@ -169,7 +170,7 @@ async def _of_lines(session: AsyncSession, tenant_id: str, first: int, last: int
         )
         .group_by(*(literal_column(each.name) for each in columns))
     )
-    rows = await (await session.connection()).execute(inner)
+    rows = (await untyped(session).exec(inner)).all()
     size = 1 + len(WHO)
     return {tuple(row[:size]): tuple(int(value) for value in row[size:]) for row in rows}
 

@@ -19,6 +19,7 @@ from billing.prices.book import ANY_MODEL, PARENTS_MAX
 from billing.tables.audit import AuditLog, AuditState
 from billing.tables.tenants import PLATFORM, Price, PriceBook, PriceVersion, UsageRow
 from core.database import Database
+from core.selects import select_columns, untyped
 
 REQUESTS_AT_ONCE = 5_000
 FAULTS_MAX = 100
@@ -181,8 +182,8 @@ async def _requests(session: AsyncSession, tenant_id: str) -> AsyncGenerator[lis
     after = ""
     while True:
         id = col(UsageRow.request_id)
-        statement: Any = select(*columns).where(col(UsageRow.tenant_id) == tenant_id, id > after)
-        page = (await session.exec(statement.order_by(id).limit(REQUESTS_AT_ONCE))).all()
+        statement = select_columns(*columns).where(col(UsageRow.tenant_id) == tenant_id, id > after)
+        page = (await untyped(session).exec(statement.order_by(id).limit(REQUESTS_AT_ONCE))).all()
         if not page:
             return
         yield [PricingCheck(*row) for row in page]

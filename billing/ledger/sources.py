@@ -20,6 +20,7 @@ from billing.tables.audit import AuditLog
 from billing.tables.ledger import UsageLine
 from billing.tables.prices import Charge, PeriodClose
 from billing.tables.tenants import UsageRow
+from core.selects import select_columns
 
 ERASURES = ("user.erase", "tenant.erase")
 
@@ -52,7 +53,7 @@ async def sources_of(session: AsyncSession, tenant_id: str, first_line: int, las
     )
     table: Any = getattr(UsageRow, "__table__")  # noqa: B009  (SQLModel does not type it)
     first = col(UsageLine.number) == 0
-    events = select(*table.columns).select_from(UsageLine).join(UsageRow, of_event).where(own, first)
+    events = select_columns(*table.columns).select_from(UsageLine).join(UsageRow, of_event).where(own, first)
     charges = select(Charge).join(UsageLine, of_charge).where(own).distinct()
     found: dict[str, Any] = {row.request_id: row for row in await connection.execute(events)}
     lost = any(map(erased, found.values()))

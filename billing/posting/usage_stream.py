@@ -3,7 +3,7 @@ least once whoever dies, and trimmed only behind the slowest of its groups."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER, ended_stream
 from core import redis_errors
@@ -104,7 +104,7 @@ def _streams(reply: Any) -> list[Any]:
     if not reply:
         return []
     if isinstance(reply, dict):
-        return [entries for chunks in reply.values() for entries in chunks]
+        return [entries for chunks in cast(dict[bytes, Any], reply).values() for entries in chunks]
     return [entries for _, entries in reply]
 
 

@@ -42,6 +42,13 @@ def admitted_of(a: Admission, reply: Sequence[Any], now_ms: int) -> Admitted:
 
 def refusal_of(limits: RequestLimits, answer: Sequence[Any], now_ms: int) -> Refusal:
     """A refusal as admit.lua says it."""
+    kind: bytes
+    number: int
+    limit: int
+    remaining: int
+    spent: int
+    held: int
+    after: int
     kind, number, limit, remaining, spent, held, after = answer
     if kind == b"money":
         of = limits.money[number - 1]

@@ -1,6 +1,7 @@
 """R4 that waits too long: who keeps writing events hides what differs behind them."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import delete
 from sqlmodel import col, select
@@ -29,7 +30,8 @@ async def alarm_waiting(db: Database, compared: Sequence[Comparison], now: int) 
         if over:
             mine = (col(ReconMark.chain) == WAITING, col(ReconMark.tenant_id).in_(over))
             await (await session.connection()).execute(delete(ReconMark).where(*mine))
-        row = {"chain": WAITING, "seq": 0, "line_seq": 0, "sha256": "", "sums": {}, "verified_ms": now}
+        row: dict[str, Any] = {"chain": WAITING, "seq": 0, "line_seq": 0, "sha256": "", "sums": {}}
+        row["verified_ms"] = now
         if new := sorted(waiting - since.keys()):
             await upsert(session, [{"tenant_id": who, **row} for who in new], ReconMark)
     late = sorted(who for who in waiting if now - since.get(who, now) > WAITS_MAX_MS)

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sqlmodel import col, select
 
@@ -192,11 +192,8 @@ async def _agreed(db: Database) -> dict[str, str]:
 
 
 async def _keep(db: Database, agreeing: dict[str, str]) -> None:
-    rows = [
-        {"tenant_id": who, "chain": MEMORY, "seq": 0, "line_seq": 0, "sha256": memory, "sums": {}}
-        | {"verified_ms": now_ms()}
-        for who, memory in sorted(agreeing.items())
-    ]
+    same: dict[str, Any] = {"chain": MEMORY, "seq": 0, "line_seq": 0, "sums": {}, "verified_ms": now_ms()}
+    rows = [{"tenant_id": who, "sha256": memory, **same} for who, memory in sorted(agreeing.items())]
     if rows:
         async with db.transaction() as session:
             await upsert(session, rows, ReconMark)

@@ -18,6 +18,7 @@ from billing.prices.true_up import PeriodSums, TrueUpKey
 from billing.tables.ledger import UsageLine
 from billing.tables.prices import Charge, PeriodClose
 from billing.tables.tenants import UsageRow
+from core.selects import select_columns, untyped
 
 TRUE_UP = "true_up"  # the kind of a Charge
 OF_POOLS = (Meter.GPU_SECOND.value, Meter.RESERVED_GPU_SECOND.value)
@@ -48,11 +49,11 @@ async def _of_requests(
 ) -> list[Any]:
     model: Any = UsageRow.model if by_model else literal("")
     group: list[Any] = [model, *_OF_LINE] if by_model else [*_OF_LINE]
-    statement: Any = select(literal(True), model, *_OF_LINE, *_sums()).select_from(UsageLine)  # type: ignore[call-overload]
+    statement = select_columns(literal(True), model, *_OF_LINE, *_sums()).select_from(UsageLine)
     statement = statement.join(UsageRow, _OF_REQUEST).where(
         col(UsageLine.tenant_id) == tenant_id, *_requests_of(tenant_id, period)
     )
-    return list((await (await session.connection()).execute(statement.group_by(*group))).all())
+    return list((await untyped(session).exec(statement.group_by(*group))).all())
 
 
 async def _of_pools(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> list[Any]:
@@ -67,14 +68,14 @@ async def _of_true_ups(session: AsyncSession, tenant_id: str, period: PeriodWind
 
 
 async def _of_charges(session: AsyncSession, tenant_id: str, flat: bool, where: Iterable[Any]) -> list[Any]:
-    statement: Any = (
-        select(literal(flat), Charge.model, *_OF_LINE, *_sums())  # type: ignore[call-overload]
+    statement = (
+        select_columns(literal(flat), Charge.model, *_OF_LINE, *_sums())
         .select_from(UsageLine)
         .join(Charge, _OF_CHARGE)
         .where(col(UsageLine.tenant_id) == tenant_id, *where)
         .group_by(Charge.model, *_OF_LINE)
     )
-    return list((await (await session.connection()).execute(statement)).all())
+    return list((await untyped(session).exec(statement)).all())
 
 
 def _sums() -> tuple[Any, Any]:

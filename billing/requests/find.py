@@ -22,6 +22,7 @@ from billing.tables.tenants import Tenant, UsageRow
 from billing.tenants.users import known_users
 from core.database import Database
 from core.errors import bad_request
+from core.selects import select_columns, untyped
 
 SCANNED_MAX = 100_000
 FOUND_MAX = 1_000
@@ -154,7 +155,7 @@ async def is_billed(db: Database, tenant_id: str, request_id: str) -> bool:
 def _scanned(sought: RequestSearch, *columns: Any) -> Any:
     """The requests of the window, those of one tenant or user by their index."""
     ended, tenant, id = col(UsageRow.ended_ms), col(UsageRow.tenant_id), col(UsageRow.request_id)
-    statement: Any = select(*columns).where(ended >= sought.since_ms, ended < sought.until_ms)
+    statement = select_columns(*columns).where(ended >= sought.since_ms, ended < sought.until_ms)
     if sought.tenant is not None:
         statement = statement.where(tenant == sought.tenant)
     if sought.user is not None:
@@ -188,18 +189,18 @@ async def _rows(session: AsyncSession, sought: RequestSearch) -> Sequence[Any]:
     columns = [getattr(UsageRow, name) for name in _COLUMNS]
     scanned = _scanned(sought, *columns)
     if not _fits(sought, {name: getattr(UsageRow, name) for name in _COLUMNS}):
-        return (await session.exec(scanned.limit(sought.limit + 1))).all()
+        return (await untyped(session).exec(scanned.limit(sought.limit + 1))).all()
     of = scanned.limit(SCANNED_MAX).subquery().c
-    statement: Any = select(*(of[name] for name in _COLUMNS)).where(*_fits(sought, of))
+    statement = select_columns(*(of[name] for name in _COLUMNS)).where(*_fits(sought, of))
     statement = statement.order_by(of.ended_ms.desc(), of.tenant_id.desc(), of.request_id.desc())
-    return (await session.exec(statement.limit(sought.limit + 1))).all()
+    return (await untyped(session).exec(statement.limit(sought.limit + 1))).all()
 
 
 async def _bound(session: AsyncSession, sought: RequestSearch) -> RequestCursor | None:
     """The last request that a statement looked at, None where it looked at all there are."""
     columns = (UsageRow.ended_ms, UsageRow.tenant_id, UsageRow.request_id)
-    last = (await session.exec(_scanned(sought, *columns).offset(SCANNED_MAX - 1).limit(1))).first()
-    return RequestCursor(*last) if last is not None else None
+    last = (await untyped(session).exec(_scanned(sought, *columns).offset(SCANNED_MAX - 1).limit(1))).all()
+    return RequestCursor(*last[0]) if last else None
 
 
 async def _corrected(session: AsyncSession, rows: Sequence[Any]) -> dict[tuple[str, str], int]:

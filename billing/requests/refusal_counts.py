@@ -5,7 +5,7 @@ have one together. However rows are folded, the sum of a minute and code stays w
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -102,11 +102,12 @@ def summed_to_fit(counts: Mapping[RefusalKey, RefusalCount], rows_max: int) -> C
             return found
         found = bounded(found, named_max)
     newest = max((of.minute_ms for of in found), default=0)
-    for fold in (
+    folds: tuple[Callable[[RefusalKey], RefusalKey], ...] = (
         lambda of: of._replace(tenant=EVERYBODY),
         lambda of: of._replace(tenant=EVERYBODY, minute_ms=newest),
         lambda of: of._replace(tenant=EVERYBODY, minute_ms=newest, code=OTHER_CODE),
-    ):
+    )
+    for fold in folds:
         if len(found) <= rows_max:
             return found
         folded: Counts = {}

@@ -15,6 +15,7 @@ from billing.tables.tenants import Tenant
 from billing.tenants.users import known_users
 from core.database import Database
 from core.ids import uuid7_ms
+from core.selects import untyped
 
 LOOKED_MAX = 20_000  # rows of one statement
 FOUND_MAX = 1_000
@@ -82,7 +83,9 @@ async def find_refusals(db: Database, sought: RefusalSearch) -> RefusalPage:
     """One page, from one statement that reads LOOKED_MAX rows at most."""
     assert 0 < sought.limit <= FOUND_MAX, "a page is bounded"
     async with db.session() as session:
-        looked = (await session.exec(_scanned(sought).limit(LOOKED_MAX))).all()
+        looked: Sequence[RefusalMinute] = (
+            await untyped(session).exec(_scanned(sought).limit(LOOKED_MAX))
+        ).all()
     fits = [row for row in looked if _fits(sought, row)]
     onward = None
     if len(fits) > sought.limit:
@@ -99,7 +102,9 @@ async def refusals_of(db: Database, id: str, tenant: str | None) -> list[Refusal
         return []
     sought = RefusalSearch(since_ms=made_ms - MADE_BEFORE_MS, until_ms=made_ms + SENT_AFTER_MS, tenant=tenant)
     async with db.session() as session:
-        looked = (await session.exec(_scanned(sought).limit(LOOKED_MAX))).all()
+        looked: Sequence[RefusalMinute] = (
+            await untyped(session).exec(_scanned(sought).limit(LOOKED_MAX))
+        ).all()
     return await _shown(db, [row for row in looked if id in row.last_ids])
 
 

@@ -30,6 +30,7 @@ from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
 from core.clock import now_ms
 from core.database import Database
 from core.errors import bad_request
+from core.selects import select_columns, untyped
 from core.unreadable import Unreadable
 
 REQUESTS_AT_ONCE = 500
@@ -260,8 +261,10 @@ async def _set(
 ) -> None:
     """Set columns, and have the next change in the audit log tell how it left the rows."""
     of = [_column(table, "tenant_id") == tenant, *([] if where is None else [where])]
-    told = is_watched(table)
-    ids = (await session.exec(select(_column(table, "id")).where(*of))).all() if told else []
+    ids: Sequence[Any] = ()
+    if is_watched(table):
+        wanted = select_columns(_column(table, "id")).where(*of)
+        ids = (await untyped(session).exec(wanted)).all()
     await session.exec(update(table).where(*of).values(**values))
     for at in range(0, len(ids), REQUESTS_AT_ONCE):
         page = _column(table, "id").in_(ids[at : at + REQUESTS_AT_ONCE])

@@ -27,6 +27,7 @@ from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name, checked_user
 from core.redis import RedisClient
+from core.selects import select_columns
 from core.settings import Settings
 
 USAGE_SCOPE, TENANT_USAGE_SCOPE = "usage:read", "usage:read:tenant"
@@ -277,12 +278,11 @@ def grants(user: Any, through: tuple[Any, Any] | None = None) -> Any:
     of_project = (col(Project.tenant_id) == col(ApiKey.tenant_id)) & (
         col(Project.id) == col(ApiKey.project_id)
     )
-    found = select(
+    found = select_columns(
         ApiKey,
         col(Tenant.priority_max).label("tenant_priority_max"),
         col(Tenant.closed_ms).label("tenant_closed_ms"),
         col(Project.closed_ms).label("project_closed_ms"),
-    ).add_columns(
         col(TenantUser.closed_ms).label("user_closed_ms"),
         col(Tenant.regex).label("tenant_regex"),
         col(Tenant.shows_costs),

@@ -23,6 +23,7 @@ from core.actor import Author
 from core.clock import now_ms
 from core.database import Database
 from core.redis import RedisClient
+from core.selects import untyped
 
 SESSION_ENDED = "session_ended"
 ENDED_AT_ONCE = 100
@@ -113,7 +114,7 @@ async def _surplus(
     many = (await session.exec(select(func.count()).select_from(found.subquery()))).one() - most
     if many <= 0:
         return []
-    return (await session.exec(found.order_by(*order).limit(min(many, ENDED_AT_ONCE)))).all()
+    return (await untyped(session).exec(found.order_by(*order).limit(min(many, ENDED_AT_ONCE)))).all()
 
 
 async def _record_end(session: AsyncSession, row: BrowserSession, author: Author | None) -> None:

@@ -30,6 +30,7 @@ from core.actor import Author
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
+from core.selects import untyped
 from core.settings import Settings
 
 UNNAMED_USER = "browser-{session}"
@@ -203,7 +204,7 @@ async def _seen(db: Database, tenant_id: str, session_id: str, before_ms: int) -
 async def _listed(db: Database, statement: Any) -> Sequence[BrowserSession]:
     newest = (col(BrowserSession.made_ms).desc(), col(BrowserSession.id).desc())
     async with db.session() as session:
-        return (await session.exec(statement.order_by(*newest).limit(LISTED_MAX))).all()
+        return (await untyped(session).exec(statement.order_by(*newest).limit(LISTED_MAX))).all()
 
 
 def _draft(
