@@ -29,7 +29,7 @@ Check = Callable[[], Awaitable[Any]]
 async def measure(settings: Settings) -> None:
     """Until stdin ends: `ticket 220` makes what so many checks need, `check 10` makes ten of them."""
     db, redis = Database(settings.database_endpoint), connect(settings)
-    edge = make_context(settings, "bench", db, redis)
+    context = make_context(settings, "bench", db, redis)
     try:
         tenant = await create_tenant(db, f"bench {uuid7(now_ms())}")
         project = await create_project(db, tenant.tenant_id, "web")
@@ -39,7 +39,7 @@ async def measure(settings: Settings) -> None:
         while line := await asyncio.to_thread(sys.stdin.readline):
             what, number = line.split()
             if what in makers:
-                check = await makers[what](edge.auth, settings, key, int(number))
+                check = await makers[what](context.auth, settings, key, int(number))
                 gc.collect()
                 print("{}", flush=True)
             else:

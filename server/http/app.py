@@ -42,9 +42,9 @@ HEADERS = {
 READ = ("GET", "OPTIONS")
 
 
-def routes(edge: GatewayContext, health: Health) -> list[BaseRoute]:
+def routes(context: GatewayContext, health: Health) -> list[BaseRoute]:
     """Everything but the WebSocket."""
-    session, conversations, limits = SessionRoutes(edge), ConversationRoutes(edge), LimitRoutes(edge)
+    session, conversations, limits = SessionRoutes(context), ConversationRoutes(context), LimitRoutes(context)
     return [
         Route("/", page, methods=["GET"]),
         Route("/v1/login", session.login, methods=["POST"]),
@@ -52,13 +52,15 @@ def routes(edge: GatewayContext, health: Health) -> list[BaseRoute]:
         Route("/v1/me", session.me, methods=["GET"]),
         Route("/v1/sessions", session.sessions, methods=["GET"]),
         Route("/v1/sessions/{id}", session.end, methods=["DELETE"]),
-        Route("/v1/tickets", TicketRoutes(edge).tickets, methods=["POST"]),
+        Route("/v1/tickets", TicketRoutes(context).tickets, methods=["POST"]),
         Route("/v1/limits", limits.limits, methods=["GET"]),
         Route("/v1/models", conversations.models, methods=["GET"]),
-        Route("/v1/conversations", readable(conversations.conversations, edge.settings), methods=READ),
+        Route("/v1/conversations", readable(conversations.conversations, context.settings), methods=READ),
         Route("/v1/conversations/{id}", conversations.delete, methods=["DELETE"]),
         Route(
-            "/v1/conversations/{id}/messages", readable(conversations.messages, edge.settings), methods=READ
+            "/v1/conversations/{id}/messages",
+            readable(conversations.messages, context.settings),
+            methods=READ,
         ),
         Route("/healthz", health.healthz, methods=["GET"]),
         Route("/readyz", health.readyz, methods=["GET"]),

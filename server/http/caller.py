@@ -25,34 +25,34 @@ SIGNED_OUT_PROBLEM = (
 )
 
 
-async def caller(request: Request, edge: GatewayContext) -> Principal:
+async def caller(request: Request, context: GatewayContext) -> Principal:
     """Who calls. Raises Refused: unauthorized, forbidden where a cookie comes from another site's page, or
     rate_limited."""
-    principal = await _caller(request, edge)
+    principal = await _caller(request, context)
     remember_caller(request, principal)
-    edge.rates.known(principal)
+    context.rates.known(principal)
     return principal
 
 
-async def reader(request: Request, edge: GatewayContext) -> Principal:
+async def reader(request: Request, context: GatewayContext) -> Principal:
     """As `caller`, for routes that read conversations: a history pass does, too."""
     token = bearer_of(request)
     if token is None or not token.startswith(history_passes.PREFIX):
-        return await caller(request, edge)
-    principal = await edge.auth.of_history_pass(token)
-    if principal is None and await edge.auth.is_suspended(token):
+        return await caller(request, context)
+    principal = await context.auth.of_history_pass(token)
+    if principal is None and await context.auth.is_suspended(token):
         raise Refused(suspended())
     if principal is None:
-        raise failed(request, edge, "history", "this pass is wrong or over: get a new one with a ticket")
+        raise failed(request, context, "history", "this pass is wrong or over: get a new one with a ticket")
     remember_caller(request, principal)
-    edge.rates.known(principal)
+    context.rates.known(principal)
     return principal
 
 
-def failed(request: Request, edge: GatewayContext, shown: str, problem: str) -> Refused:
+def failed(request: Request, context: GatewayContext, shown: str, problem: str) -> Refused:
     """What to raise for a secret that is no good; it counts against the address."""
     refused = unauthorized(problem).refusal
-    return Refused(edge.rates.failed(address_of(request.scope), shown, refused))
+    return Refused(context.rates.failed(address_of(request.scope), shown, refused))
 
 
 def not_a_key(token: str) -> str:
@@ -64,22 +64,22 @@ def not_a_key(token: str) -> str:
     return KEY_PROBLEM
 
 
-async def _caller(request: Request, edge: GatewayContext) -> Principal:
+async def _caller(request: Request, context: GatewayContext) -> Principal:
     token = bearer_of(request)
     if token is not None:
-        principal = await edge.auth.of_api_key(token)
-        if principal is None and await edge.auth.is_suspended(token):
+        principal = await context.auth.of_api_key(token)
+        if principal is None and await context.auth.is_suspended(token):
             raise Refused(suspended())
         if principal is None:
-            raise failed(request, edge, "bearer", not_a_key(token))
+            raise failed(request, context, "bearer", not_a_key(token))
         return principal
-    cookie = read_cookie(request, edge.settings, COOKIE)
+    cookie = read_cookie(request, context.settings, COOKIE)
     if not cookie:
         raise unauthorized("sign in, or send `Authorization: Bearer <key>`")
     if request.method not in SAFE_METHODS:
-        require_own_page(request, edge)
-    principal = await edge.auth.of_browser(cookie)
-    if principal is None and await edge.auth.is_suspended_browser(cookie):
+        require_own_page(request, context)
+    principal = await context.auth.of_browser(cookie)
+    if principal is None and await context.auth.is_suspended_browser(cookie):
         raise Refused(suspended())
     if principal is None:
         raise unauthorized(SIGNED_OUT_PROBLEM)
@@ -92,15 +92,15 @@ def bearer_of(request: Request) -> str | None:
     return token.strip() if scheme.lower() == "bearer" else None
 
 
-def require_own_origin(request: Request, edge: GatewayContext) -> None:
+def require_own_origin(request: Request, context: GatewayContext) -> None:
     """Raises Refused (forbidden) where a browser sends this from another site's page."""
-    if not origin_allowed(request, edge.settings):
+    if not origin_allowed(request, context.settings):
         raise Refused(refusal(ErrorCode.FORBIDDEN, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"))
 
 
-def require_own_page(request: Request, edge: GatewayContext) -> None:
+def require_own_page(request: Request, context: GatewayContext) -> None:
     """Raises Refused (forbidden) where a cookie comes without the Origin that browsers send with every
     write, or with another site's."""
-    require_own_origin(request, edge)
+    require_own_origin(request, context)
     if "origin" not in request.headers:
         raise Refused(refusal(ErrorCode.FORBIDDEN, "a cookie without an Origin writes nothing: use a key"))

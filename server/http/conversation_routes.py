@@ -19,15 +19,15 @@ from server.http.replies import json_reply
 class ConversationRoutes:
     """/v1/models, /v1/conversations and below."""
 
-    def __init__(self, edge: GatewayContext) -> None:
-        self._edge = edge
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
 
     async def models(self, request: Request) -> Response:
         """Models; with prices, in nano-units per 1,000,000 tokens, for whom amounts are shown."""
-        principal = await caller(request, self._edge)
-        default = await self._edge.catalogue.default()
+        principal = await caller(request, self._context)
+        default = await self._context.catalogue.default()
         models: list[dict[str, object]] = []
-        for record in await self._edge.catalogue.models():
+        for record in await self._context.catalogue.models():
             facts: dict[str, object] = {
                 "name": record.name,
                 "version": record.version,
@@ -35,7 +35,7 @@ class ConversationRoutes:
                 "max_model_len": record.max_model_len,
             }
             if principal.sees_amounts:
-                prices = await self._edge.catalogue.prices(principal.tenant, record.name)
+                prices = await self._context.catalogue.prices(principal.tenant, record.name)
                 facts["prices"] = {
                     "currency": prices.currency,
                     "input_nano": prices.input_nano,
@@ -48,10 +48,10 @@ class ConversationRoutes:
 
     async def conversations(self, request: Request) -> Response:
         """The caller's conversations, last used first."""
-        principal = await reader(request, self._edge)
+        principal = await reader(request, self._context)
         cursor = cursors.read_time(request.query_params.get("cursor"))
-        page = await self._edge.conversations.page(principal.tenant, owner_of(principal), cursor)
-        running = await self._edge.conversations.running_in(principal.tenant, [row.id for row in page])
+        page = await self._context.conversations.page(principal.tenant, owner_of(principal), cursor)
+        running = await self._context.conversations.running_in(principal.tenant, [row.id for row in page])
         rows = [
             {"id": row.id, "title": row.title, "updated_ms": row.updated_ms, "running": row.id in running}
             for row in page
@@ -66,11 +66,11 @@ class ConversationRoutes:
 
     async def messages(self, request: Request) -> Response:
         """One conversation's messages, oldest first; a running answer names its request to attach to."""
-        principal = await reader(request, self._edge)
+        principal = await reader(request, self._context)
         conversation = _conversation(request)
         await self._catch_up(principal.tenant, conversation)
         after = cursors.read_position(request.query_params.get("cursor"))
-        page = await self._edge.conversations.messages(
+        page = await self._context.conversations.messages(
             principal.tenant, owner_of(principal), conversation, after
         )
         if page is None:
@@ -85,16 +85,16 @@ class ConversationRoutes:
 
     async def delete(self, request: Request) -> Response:
         """Hide a conversation at once; server/conversations/purge.py takes it away."""
-        principal = await caller(request, self._edge)
+        principal = await caller(request, self._context)
         conversation = _conversation(request)
-        if not await self._edge.conversations.delete(
+        if not await self._context.conversations.delete(
             principal.tenant, owner_of(principal), conversation, now_ms()
         ):
             raise conversation_not_found(conversation)
         return json_reply({})
 
     async def _catch_up(self, tenant: str, conversation: str) -> None:
-        await self._edge.pools.recorders.catch_up(tenant, conversation)
+        await self._context.pools.recorders.catch_up(tenant, conversation)
 
 
 def _message(row: Message, principal: Principal) -> dict[str, object]:

@@ -24,8 +24,8 @@ log = logger(__name__)
 class Health:
     """Whether this gateway can do its work. `draining` turns readiness off before a planned end."""
 
-    def __init__(self, edge: GatewayContext) -> None:
-        self._edge = edge
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
         self.draining = False
         self._looking = asyncio.Lock()
         self._looked_at = 0.0
@@ -58,7 +58,7 @@ class Health:
     async def _look(self) -> list[str]:
         try:
             async with asyncio.timeout(CHECK_SECONDS_MAX):
-                async with self._edge.db.engine.connect() as connection:
+                async with self._context.db.engine.connect() as connection:
                     await connection.execute(text("SELECT 1"))
                 return await self._missing_worker()
         except (SQLAlchemyError, TimeoutError, OSError):
@@ -67,10 +67,10 @@ class Health:
             return ["Redis does not answer"]
 
     async def _missing_worker(self) -> list[str]:
-        model = await self._edge.catalogue.default()
+        model = await self._context.catalogue.default()
         if model is None:
-            return [f"the model {self._edge.settings.model} is not installed (parley models add)"]
-        workers = await self._edge.pools.queues[model.pool].workers()
+            return [f"the model {self._context.settings.model} is not installed (parley models add)"]
+        workers = await self._context.pools.queues[model.pool].workers()
         if any(worker.alive and worker.fingerprint == model.fingerprint for worker in workers):
             return []
         return [f"no worker of {model.name} {model.version} is ready yet"]

@@ -16,19 +16,19 @@ POLICIES = limit_headers.COUNTED.keys() | {"concurrency"}
 class LimitRoutes:
     """/v1/limits."""
 
-    def __init__(self, edge: GatewayContext) -> None:
-        self._edge = edge
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
 
     async def limits(self, request: Request) -> Response:
         """Every limit of the caller's tenant, project, key, user and models, with its use. Those in shadow
         mode are the operators'; a user who sees no amounts is told of the user's own rates alone."""
-        principal = await caller(request, self._edge)
+        principal = await caller(request, self._context)
         now = now_ms()
         limits = await self._limits(principal, now)
-        used = [use for use in await self._edge.quota.use(principal.tenant, limits, now) if not use.shadow]
+        used = [use for use in await self._context.quota.use(principal.tenant, limits, now) if not use.shadow]
         if not principal.sees_amounts:
             used = [use for use in used if use.scope == Scope.USER]
-        user = await self._edge.users.name_of(principal.tenant, principal.user)
+        user = await self._context.users.name_of(principal.tenant, principal.user)
         rates = [_limit(use, user) for use in used if use.dimension in POLICIES]
         money = [use for use in used if use.dimension not in POLICIES] if principal.sees_amounts else []
         budgets = [_budget(use, user) for use in money]
@@ -39,8 +39,8 @@ class LimitRoutes:
     async def _limits(self, principal: Principal, now: int) -> RequestLimits:
         """Those of all models together, each once."""
         who = (principal.tenant, principal.project, principal.key, principal.user)
-        models = [record.name for record in await self._edge.catalogue.models()]
-        found = [await self._edge.limits.limits_for(*who, model, now) for model in models]
+        models = [record.name for record in await self._context.catalogue.models()]
+        found = [await self._context.limits.limits_for(*who, model, now) for model in models]
         units = {limit.key: limit for each in found for limit in each.units}
         money = {limit.key: limit for each in found for limit in each.money}
         return RequestLimits(tuple(units.values()), tuple(money.values()))

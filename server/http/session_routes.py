@@ -24,80 +24,80 @@ log = logger(__name__)
 class SessionRoutes:
     """/v1/login, /v1/logout, /v1/me, /v1/sessions."""
 
-    def __init__(self, edge: GatewayContext) -> None:
-        self._edge = edge
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
 
     async def login(self, request: Request) -> Response:
         """A one-time code or an API key becomes a session. No ticket does: it is for one connection."""
-        self._edge.rates.signin(address_of(request.scope))
-        require_own_origin(request, self._edge)
+        self._context.rates.signin(address_of(request.scope))
+        require_own_origin(request, self._context)
         body = only_fields(await body_object(request), "code", "key")
         code, key = body.get("code"), body.get("key")
         if isinstance(code, str) and key is None:
-            principal = await self._edge.auth.of_code(code)
+            principal = await self._context.auth.of_code(code)
         elif isinstance(key, str) and code is None:
-            principal = await self._edge.auth.of_api_key(key)
+            principal = await self._context.auth.of_api_key(key)
         else:
             raise bad_request("send {code} or {key}, as text")
-        if principal is None and key is not None and await self._edge.auth.is_suspended(key):
+        if principal is None and key is not None and await self._context.auth.is_suspended(key):
             raise Refused(suspended())
         if principal is None:
             shown, problem = ("code", CODE_PROBLEM) if key is None else ("key", KEY_PROBLEM)
-            raise failed(request, self._edge, shown, problem)
+            raise failed(request, self._context, shown, problem)
         if key is not None:  # a code is good once, and was made by an operator
-            self._edge.rates.signed_in(principal)
+            self._context.rates.signed_in(principal)
         return await self._signed_in(request, principal)
 
     async def logout(self, request: Request) -> Response:
         """End the browser's session, with its connections, and have it forget its cookie."""
-        require_own_origin(request, self._edge)
-        token = read_cookie(request, self._edge.settings, COOKIE)
-        principal = await self._edge.auth.of_browser(token) if token else None
+        require_own_origin(request, self._context)
+        token = read_cookie(request, self._context.settings, COOKIE)
+        principal = await self._context.auth.of_browser(token) if token else None
         if principal is not None:
             await self._end(principal, principal.session)
         reply = json_reply({})
-        drop_cookie(reply, request, self._edge.settings, COOKIE)
+        drop_cookie(reply, request, self._context.settings, COOKIE)
         return reply
 
     async def me(self, request: Request) -> Response:
         """Who is signed in; nobody is an answer too, so that a page may ask before it asks to sign in."""
-        shown = request.headers.get("authorization") or read_cookie(request, self._edge.settings, COOKIE)
+        shown = request.headers.get("authorization") or read_cookie(request, self._context.settings, COOKIE)
         if not shown:
             return json_reply({"tenant": None, "project": None, "user": None})
-        return json_reply(await self._me(await caller(request, self._edge)))
+        return json_reply(await self._me(await caller(request, self._context)))
 
     async def sessions(self, request: Request) -> Response:
         """The caller's browsers that are signed in, newest first."""
-        principal = await caller(request, self._edge)
-        found = await self._edge.auth.sessions(principal)
-        names = await user_names(self._edge.db, principal.tenant, {row.user_id for row in found})
+        principal = await caller(request, self._context)
+        found = await self._context.auth.sessions(principal)
+        names = await user_names(self._context.db, principal.tenant, {row.user_id for row in found})
         shown = [_session(row, names[row.user_id], principal.session) for row in found]
         return json_reply({"sessions": shown})
 
     async def end(self, request: Request) -> Response:
         """Sign one of the caller's browsers out. An id that is none of them changes nothing, and is not told
         apart from one that has ended."""
-        principal = await caller(request, self._edge)
+        principal = await caller(request, self._context)
         named = request.path_params["id"]
-        if await self._edge.auth.is_own_session(principal, named):
+        if await self._context.auth.is_own_session(principal, named):
             await self._end(principal, named)
         return json_reply({})
 
     async def _signed_in(self, request: Request, principal: Principal) -> Response:
         agent = request.headers.get("user-agent", "")
-        row, token = await self._edge.auth.sign_in(principal, address_of(request.scope), agent)
+        row, token = await self._context.auth.sign_in(principal, address_of(request.scope), agent)
         reply = json_reply(await self._me(replace(principal, user=row.user_id)))
-        set_cookie(reply, request, self._edge.settings, COOKIE, token, (row.ends_ms - row.made_ms) // 1000)
+        set_cookie(reply, request, self._context.settings, COOKIE, token, (row.ends_ms - row.made_ms) // 1000)
         return reply
 
     async def _end(self, principal: Principal, session: str) -> None:
         try:
-            await self._edge.auth.sign_out(principal, session)
+            await self._context.auth.sign_out(principal, session)
         except (RedisError, OSError):  # it has ended; its connections end when they are next looked at
             log.warning("browser_session.publish_failed")
 
     async def _me(self, principal: Principal) -> dict[str, str]:
-        user = await self._edge.users.name_of(principal.tenant, principal.user)
+        user = await self._context.users.name_of(principal.tenant, principal.user)
         return {"tenant": principal.tenant, "project": principal.project, "user": user}
 
 

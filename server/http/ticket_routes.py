@@ -21,23 +21,25 @@ SCOPE_CHARACTERS_MAX = 64
 class TicketRoutes:
     """/v1/tickets."""
 
-    def __init__(self, edge: GatewayContext) -> None:
-        self._edge = edge
+    def __init__(self, context: GatewayContext) -> None:
+        self._context = context
 
     async def tickets(self, request: Request) -> Response:
         """A single-use ticket for hello.token; a service key names the user that it is for."""
-        principal = await caller(request, self._edge)
+        principal = await caller(request, self._context)
         body = only_fields(await body_object(request), "user", "scopes", "history")
         user = await self._user(principal, body.get("user"), "user" in body)
-        ticket, expires_at = self._edge.auth.ticket(principal, user, _scopes(principal, body.get("scopes")))
+        ticket, expires_at = self._context.auth.ticket(
+            principal, user, _scopes(principal, body.get("scopes"))
+        )
         made: dict[str, object] = {"ticket": ticket, "expires_at": expires_at}
         if _history(body.get("history", False), user):
-            made["history"], made["history_expires_at"] = self._edge.auth.history_pass(principal, user)
+            made["history"], made["history_expires_at"] = self._context.auth.history_pass(principal, user)
         return json_reply(made)
 
     async def _user(self, principal: Principal, named: Any, is_named: bool) -> str:
         """The id of whom the ticket is for."""
-        users, tenant = self._edge.users, principal.tenant
+        users, tenant = self._context.users, principal.tenant
         own = await users.name_of(tenant, principal.user)
         name = own if not is_named or named == own else checked_user(named)
         if principal.fixed_user and not same_name(name, own):
@@ -48,7 +50,7 @@ class TicketRoutes:
                 "user: name whom the ticket is for, or let the key's browsers be one "
                 "(parley keys create --users-optional)"
             )
-        if await self._edge.closed_users.has(principal.tenant, user):
+        if await self._context.closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         return user
 

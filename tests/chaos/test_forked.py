@@ -1,4 +1,4 @@
-"""Forks of the nursery: each is a process like any other, and none outlives who asked for it."""
+"""Forks of the fork server: each is a process like any other, and none outlives who asked for it."""
 
 import asyncio
 import os
@@ -12,15 +12,14 @@ from typing import Any
 import psutil
 import pytest
 
-from chaos.installation import fork_server as nursery
-from chaos.installation import forked
+from chaos.installation import fork_server, forked
 from chaos.installation.forked import Forked, forks, start, streams
 from core.leash import spawn
 from tests.support.patience import wait_until
 from tests.support.platform import command_line, processes_of
 
 PROGRAM = [sys.executable, "-m", "tests.chaos.a_process"]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the nursery needs Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux")
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -110,22 +109,23 @@ async def test_who_asks_no_more_leaves_none(tmp_path: Path) -> None:
 
 
 async def test_the_death_of_the_starter_leaves_none(tmp_path: Path) -> None:
-    """Killed with SIGKILL: neither its nursery, nor its forks, nor what they leashed."""
+    """Killed with SIGKILL: neither its fork server, nor its forks, nor what they leashed."""
     starter = await asyncio.to_thread(
         subprocess.Popen, [*PROGRAM, "starter"], env=environment(tmp_path), stdout=subprocess.PIPE
     )
     assert starter.stdout is not None
     with starter.stdout:
         assert await asyncio.to_thread(starter.stdout.readline) == b"begun\n"
-        assert len(processes_of(tmp_path)) == 4  # it, a fork, a leash, its command; a nursery is of no home
-        (nursery,) = psutil.Process(starter.pid).children()
+        # It, a fork, a leash, its command; a fork server is of no home.
+        assert len(processes_of(tmp_path)) == 4
+        (server,) = psutil.Process(starter.pid).children()
         starter.kill()
         starter.wait()
-    await wait_until(lambda: not processes_of(tmp_path) and not nursery.is_running())
+    await wait_until(lambda: not processes_of(tmp_path) and not server.is_running())
 
 
 def test_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The nursery's address is no file, whose mode would keep others out: it looks who asks."""
+    """The fork server's address is no file, whose mode would keep others out: it looks who asks."""
     heard: list[socket.socket] = []
 
     def order(asker: socket.socket) -> tuple[dict[str, Any], list[int]]:
@@ -133,13 +133,13 @@ def test_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ValueError("none")
 
     address = f"\0parley-test-{os.getpid()}"
-    monkeypatch.setattr(nursery, "_order", order)
+    monkeypatch.setattr(fork_server, "_order", order)
     monkeypatch.setattr(signal, "set_wakeup_fd", lambda *_, **__: -1)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(address)
         server.listen(1)
-        asked = nursery.ForkServer(server, address)
+        asked = fork_server.ForkServer(server, address)
         for user in (os.getuid(), os.getuid() + 1):
             monkeypatch.setattr(os, "getuid", lambda user=user: user)
             with socket.socket(socket.AF_UNIX) as asking:
@@ -151,7 +151,7 @@ def test_another_user_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(heard) == 1
 
 
-def test_a_nursery_of_another_user_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_server_of_another_user_is_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where ours has died, its address is anybody's, who would be given environments and open files."""
     address = f"parley-test-{os.getpid()}"
     monkeypatch.setattr(forked, "_address", lambda: address)

@@ -18,7 +18,7 @@ from engine.backends.environment import usable_cpus
 from engine.gpus import DeviceHealth, GpuAssignment
 from engine.models.known import RECORD
 from engine.models.registry import ModelRecord
-from engine.node import supervised_worker as slots
+from engine.node import supervised_worker
 from engine.node.reports import ReadyTime, WorkerProcessState, WorkerReport
 from engine.node.supervised_worker import Backoff, SupervisedWorker
 from engine.queue.types import WorkerView
@@ -85,10 +85,10 @@ class WorkerRig:
     def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.changes, self.counted = 1_000.0, 0, list[tuple[str, dict[str, str]]]()
         self.queue = WorkerQueue()
-        monkeypatch.setattr(slots, "time", SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(supervised_worker, "time", SimpleNamespace(monotonic=lambda: self.now))
         for name in ("alarms", "worker_exits"):
             adds = SimpleNamespace(add=lambda _, facts, name=name: self.counted.append((name, facts)))
-            monkeypatch.setattr(slots.instruments, name, adds)
+            monkeypatch.setattr(supervised_worker.instruments, name, adds)
         self.slot: Any = SupervisedWorker(settings, self.queue, 2, 4, self._changed, self._model)  # type: ignore[arg-type]
         self.slot.worker = "w"
 
@@ -126,7 +126,7 @@ def settings(home: Path) -> Settings:
 @pytest.fixture
 def place(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> WorkerRig:
     """Nothing runs there."""
-    monkeypatch.setattr(slots, "_memory_mib", lambda _pid: None)
+    monkeypatch.setattr(supervised_worker, "_memory_mib", lambda _pid: None)
     return WorkerRig(settings, monkeypatch)
 
 
@@ -197,7 +197,7 @@ def test_a_fault_where_nothing_runs_is_kept(place: WorkerRig):
 async def test_a_report_says_how_a_place_stands(place: WorkerRig, monkeypatch: pytest.MonkeyPatch):
     """Its memory is looked at every ten seconds, and only while something runs."""
     read = iter((700, 800))
-    monkeypatch.setattr(slots, "_memory_mib", lambda pid: next(read) if pid == Process.pid else None)
+    monkeypatch.setattr(supervised_worker, "_memory_mib", lambda of: next(read) if of == Process.pid else 0)
     place.slot.gpu = GpuAssignment(DEVICE, {})
     assert place.slot.report().memory_mib is None
     place.runs(WorkerProcessState.READY)
@@ -220,11 +220,11 @@ def test_memory_is_that_of_a_worker_and_all_that_it_started(monkeypatch: pytest.
         )
 
     family = {1: process(3 << 20, process(2 << 20), process(1 << 19), process(1 << 19))}
-    monkeypatch.setattr(slots.psutil, "Process", family.__getitem__)
-    assert slots._memory_mib(1) == 6  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(supervised_worker.psutil, "Process", family.__getitem__)
+    assert supervised_worker._memory_mib(1) == 6  # pyright: ignore[reportPrivateUsage]
     gone = psutil.NoSuchProcess(2)
-    monkeypatch.setattr(slots.psutil, "Process", Mock(side_effect=gone))
-    assert slots._memory_mib(2) is None  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setattr(supervised_worker.psutil, "Process", Mock(side_effect=gone))
+    assert supervised_worker._memory_mib(2) is None  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_place_is_metered_by_its_gpu_or_where_cpus_are(place: WorkerRig, settings: Settings):
@@ -259,7 +259,7 @@ async def test_what_a_worker_held_is_given_back_once(
     place: WorkerRig, monkeypatch: pytest.MonkeyPatch, code: int, why: str, outcome: str
 ):
     """Tried twenty times while Redis is away; then its lease lapses by itself."""
-    monkeypatch.setattr(slots, "RELEASE_RETRY_SECONDS", 0)
+    monkeypatch.setattr(supervised_worker, "RELEASE_RETRY_SECONDS", 0)
     for away in (19, 20):
         place.queue.away = away
         await place.slot._release(code)
@@ -298,8 +298,8 @@ async def test_a_worker_is_started_with_what_it_needs(
         place.now += 5
         return process
 
-    monkeypatch.setattr(slots, "spawn", spawn)
-    monkeypatch.setattr(slots.cpu_share, "lower_cpu_share", modest.append)
+    monkeypatch.setattr(supervised_worker, "spawn", spawn)
+    monkeypatch.setattr(supervised_worker.cpu_share, "lower_cpu_share", modest.append)
     command = [sys.executable, "-m", "engine.main", "worker", "--name", "w"]
     for failures, more in ((3, []), (4, ["--after-failed-starts"])):
         place.slot._load_failures, place.slot._loaded = failures, True
@@ -322,7 +322,7 @@ async def test_a_worker_that_cannot_be_started_has_ended(place: WorkerRig, monke
     async def spawn(*_: object) -> Process:
         raise StartupError("cannot start it")
 
-    monkeypatch.setattr(slots, "spawn", spawn)
+    monkeypatch.setattr(supervised_worker, "spawn", spawn)
     assert await place.slot._run_one(asyncio.Event(), {}) == 1
     assert place.slot.report().pid == 0
 
@@ -337,7 +337,7 @@ async def test_a_place_that_is_stopped_asks_its_worker_to_drain(
         stop.set()
         return process
 
-    monkeypatch.setattr(slots, "spawn", spawn)
+    monkeypatch.setattr(supervised_worker, "spawn", spawn)
     place.slot._changed = lambda: states.append(place.slot._state)
     await place.slot.keep(stop)
     assert process.told == ["terminate", "kill"]
