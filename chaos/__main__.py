@@ -25,6 +25,7 @@ from chaos.bench.session.capacity import sessions
 from chaos.bench.session.drain import drain
 from chaos.bench.session.relay import relay
 from chaos.bench.session.resume import resume
+from chaos.bench.session.send_files import send_files
 from chaos.bench.session.silent import silent
 from chaos.bench.session.slow_readers import slow_readers
 from chaos.bench.session.wire_bytes import wire
@@ -69,6 +70,7 @@ bench.add_command(quotas)
 bench.add_command(enforced)
 bench.add_command(keys)
 bench.add_command(relay)
+bench.add_command(send_files)
 bench.add_command(sessions)
 bench.add_command(wire)
 bench.add_command(resume)

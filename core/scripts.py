@@ -33,6 +33,7 @@ class Script:
         first, _, body = path.read_text().partition("\n")
         assert first.startswith("#!lua"), f"{path} must start with #!lua"
         self.name = path.stem
+        self.files = (path, *prelude)
         self.source = "\n".join([first, *(file.read_text() for file in prelude), body])
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         _known[self.sha] = self

@@ -17,7 +17,7 @@ import pytest
 from chaos.__main__ import bench
 from chaos.bench import commands, enforced, fairness, masks, seams, visible
 from chaos.bench.fairness import jain
-from chaos.bench.session import capacity, drain, relay, silent, slow_readers
+from chaos.bench.session import capacity, drain, relay, send_files, silent, slow_readers
 from chaos.figures.figures import Figure, show
 from chaos.installation.measure import CpuUsage
 from engine.api import Sampling
@@ -81,6 +81,10 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
         "seams": (continued([], 0.001), continued([3], 0.00101)),
         "masks": (masks.figures_of([walked(0.02)]), masks.figures_of([walked(0.001), walked(0.021)])),
         "visible": (seen(5.0), seen(5.1)),
+        "send-files": (
+            send_files.figures_of(["a.py"] * 30 + ["b.lua"] * 10),
+            send_files.figures_of(["a.py"] * 30 + ["b.lua"] * 11),
+        ),
         "commands": (
             commands.figures_of({"--help": 0.2}, {"keys list": 0.6}),
             commands.figures_of({"--help": 0.21}, {"keys list": 0.61}),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
-import engine.main as program
+from chaos.injected import scripted_by
 from core.cli import main
 
 
@@ -17,7 +17,7 @@ def watch(path: Path) -> None:
     """Make the worker's scripted engine write down its aborts."""
     notes = path.open("a", buffering=1)
 
-    class WatchedEngine(program.ScriptedEngine):
+    class WatchedEngine(scripted_by.ScriptedEngine):
         """Notes the moment, then aborts."""
 
         async def abort(self, ids: Collection[str]) -> None:
@@ -27,7 +27,7 @@ def watch(path: Path) -> None:
             notes.writelines(f"{at}\n" for id in ids if id in running)
             await super().abort(ids)
 
-    program.ScriptedEngine = WatchedEngine  # pyright: ignore[reportPrivateImportUsage]
+    scripted_by.ScriptedEngine = WatchedEngine  # pyright: ignore[reportPrivateImportUsage]
 
 
 if __name__ == "__main__":
