@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import click
 
 from chaos.figures.figures import Figure, json_option, progress, show
+from chaos.injected.switches import PATH
 from chaos.installation.testbed import ground
 from core.command_pages import kept_pages
 
@@ -53,6 +54,7 @@ def commands(runs: int, as_json: bool) -> None:
 async def _measured(runs: int) -> list[Figure]:
     async with ground() as site:
         environment = {**site.environment(), "COLUMNS": "80"}
+        environment.pop(PATH, None)  # as installed: without chaos's hooks
         helps = [("--help",), *((name, "--help") for name in sorted(kept_pages()))]
         reads = [tuple(each.format(site.tenant).split()) for each in READING]
         found = {each: await _cpu_seconds(each, environment, runs) for each in (*helps, *reads)}

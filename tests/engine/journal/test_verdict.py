@@ -58,6 +58,18 @@ def test_the_least_id_of_a_memory_that_nobody_knows_is_brought_back():
     assert split_ends([first], NOW, {}).lost == [first]
 
 
+def test_the_last_id_of_a_memory_is_its_greatest_whatever_comes_after_it():
+    """Ends of several writers are in a file as they came."""
+    later, earlier = an_end("9-1", "1.0"), an_end("2-0", "1.0", "r2")
+    assert last_ids([later, earlier]) == last_ids([earlier, later]) == {"1.0": (9, 1)}
+
+
+def test_the_first_that_was_not_acknowledged_elsewhere_is_brought_back():
+    """The watermark is the first id that is not: below it nothing is, from it on all."""
+    first, acknowledged = an_end("5-0", "1.0"), an_end("4-9", "1.0", "r2")
+    assert split_ends([acknowledged, first], NOW, {"1.0": (5, 0)}).lost == [first]
+
+
 def test_an_id_that_is_none_is_never_acknowledged():
     """Nobody but us writes them, but a file is anybody's bytes."""
     assert all(id_of(text) > (1 << 63, 0) for text in ("", "x", "1", "1-", "-1", "١-٢x", "1-2-3"))
