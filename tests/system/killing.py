@@ -19,11 +19,14 @@ def family(process: psutil.Process) -> set[psutil.Process]:
 
 def alive(processes: set[psutil.Process]) -> list[str]:
     """The command lines of those that still run."""
-    return [
-        command_line(each)
-        for each in processes
-        if each.is_running() and each.status() != psutil.STATUS_ZOMBIE
-    ]
+    return [command_line(each) for each in processes if _runs(each)]
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # it ended between the two questions
+        return False
 
 
 def one(platform: Platform, *words: str) -> psutil.Process:
