@@ -15,32 +15,33 @@ def _node(red: bool) -> Any:
     return SimpleNamespace(nodeid="tests/a.py::test_x[1/2]", stash=stash)
 
 
-def test_only_pauses_since_then_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_pauses_since_then_count() -> None:
     """Those before a test began are not its own."""
-    monkeypatch.setattr(pauses, "_pauses", [(10.0, 1.5), (20.0, 2.5), (30.0, 0.5)])
-    assert [pauses.paused_since(began) for began in (5.0, 15.0, 30.0)] == [4.5, 3.0, 0.0]
+    heart = pauses.Heart(pauses=[(10.0, 1.5), (20.0, 2.5), (30.0, 0.5)])
+    assert [heart.paused_since(began) for began in (5.0, 15.0, 30.0)] == [4.5, 3.0, 0.0]
 
 
-def test_a_late_beat_is_little_of_a_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is beyond a beat was a pause, and is kept as one where it was long."""
+def test_a_late_beat_is_little_of_a_life() -> None:
+    """What is beyond a beat was a pause, and is kept as one where it was long.
+
+    A heart of its own: what watches for hangs goes by the process's, also while this test ends."""
     clock = iter([0.0, 0.05, 0.35, 10.35])
+    rests: list[float] = []
+    heart = pauses.Heart()
+    heart.at_each_beat.append(lambda: seen.append(heart.lived))
     seen: list[float] = []
-    for name, value in (("_lived", 0.0), ("_pauses", []), ("_at_each_beat", [lambda: seen.append(0.0)])):
-        monkeypatch.setattr(pauses, name, value)
-    monkeypatch.setattr(pauses, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(pauses, "sleep", lambda _: None)
-    with pytest.raises(RuntimeError):  # the clock has ended
-        _beats()
-    assert pauses.lived_seconds() == pytest.approx(0.25)
-    assert pauses._pauses == [(10.35, 10.0)]
-    assert len(seen) == 3
 
+    def now() -> float:
+        if (at := next(clock, None)) is None:
+            raise RuntimeError("the clock has ended")
+        return at
 
-def _beats() -> None:
-    try:
-        pauses._beat()
-    except StopIteration as error:
-        raise RuntimeError from error
+    with pytest.raises(RuntimeError, match="the clock has ended"):
+        heart.beat_for_ever(now, rests.append)
+    assert heart.lived == pytest.approx(0.25)
+    assert heart.pauses == [(10.35, 10.0)]
+    assert seen == pytest.approx([0.05, 0.15, 0.25])
+    assert rests == [pauses.BEAT_SECONDS] * 4
 
 
 def test_logs_of_a_failed_test_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -26,46 +27,60 @@ KEEP = "PARLEY_TEST_KEEP"
 LOG_BYTES_MAX = 4 << 20
 SAID_CHARACTERS_MAX = 200
 
-_lived = 0.0
-_at_each_beat: list[Callable[[], None]] = []
-_pauses: list[tuple[float, float]] = []  # when one ended, and its seconds
 _failed: dict[str, tuple[float, str]] = {}  # how long paused, and what it said
 _red = pytest.StashKey[bool]()
 
 
-def _beat() -> None:
-    global _lived
-    last = monotonic()
-    while True:
-        sleep(BEAT_SECONDS)
-        now = monotonic()
-        _lived += min(now - last, LIVED_SECONDS_MAX)
-        if now - last > PAUSE_SECONDS_MIN:
-            _pauses.append((now, now - last))
-        last = now
-        for look in _at_each_beat:
-            look()
+@dataclass
+class Heart:
+    """What a process lived so far, and when it did not: `pauses` are when one ended, and its seconds."""
+
+    lived: float = 0.0
+    pauses: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    at_each_beat: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+
+    def beat_for_ever(
+        self, clock: Callable[[], float] = monotonic, rest: Callable[[float], None] = sleep
+    ) -> None:
+        """Of each beat no more than a little was not a pause."""
+        last = clock()
+        while True:
+            rest(BEAT_SECONDS)
+            now = clock()
+            self.lived += min(now - last, LIVED_SECONDS_MAX)
+            if now - last > PAUSE_SECONDS_MIN:
+                self.pauses.append((now, now - last))
+            last = now
+            for look in self.at_each_beat:
+                look()
+
+    def paused_since(self, began: float) -> float:
+        """Seconds for which the process did not run since then (by the same clock)."""
+        return sum(seconds for ended, seconds in self.pauses if ended > began)
+
+
+_heart = Heart()
 
 
 def lived_seconds() -> float:
-    """What this process lived so far: of each beat no more than a little was not a pause."""
-    return _lived
+    """What this process lived so far."""
+    return _heart.lived
 
 
 def at_each_beat(look: Callable[[], None]) -> None:
     """Called in a thread of its own."""
-    _at_each_beat.append(look)
+    _heart.at_each_beat.append(look)
 
 
 def paused_since(began: float) -> float:
     """Seconds for which this process did not run since then (by time.monotonic)."""
-    return sum(seconds for ended, seconds in _pauses if ended > began)
+    return _heart.paused_since(began)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the heart, once a process."""
     if not any(thread.name == "pauses" for thread in threading.enumerate()):
-        threading.Thread(target=_beat, name="pauses", daemon=True).start()
+        threading.Thread(target=_heart.beat_for_ever, name="pauses", daemon=True).start()
 
 
 @pytest.hookimpl(wrapper=True)
