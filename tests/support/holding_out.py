@@ -1,9 +1,12 @@
 """A server that takes a connection and then says nothing more, whatever is sent."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.patience import wait_until
 
 
 @dataclass
@@ -19,8 +22,10 @@ class HoldingOut:
 async def holding_out(greeting: bytes = b"", heard: int = 1) -> AsyncGenerator[HoldingOut]:
     """Says `greeting` and no more, once it heard so many bytes (0: at once)."""
     server = HoldingOut()
+    sockets: list[Any] = []
 
     async def hold_out(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sockets.append(writer.get_extra_info("socket"))
         writer.write(greeting)
         await reader.readexactly(heard)
         server.came.set()
@@ -32,3 +37,9 @@ async def holding_out(greeting: bytes = b"", heard: int = 1) -> AsyncGenerator[H
     async with await asyncio.start_server(hold_out, "127.0.0.1", 0) as listening:
         server.port = listening.sockets[0].getsockname()[1]
         yield server
+        await closed(sockets)
+
+
+async def closed(sockets: Sequence[Any]) -> None:
+    """Wait until these, of clients that have gone, are closed: the end of a loop would leave one open."""
+    await wait_until(lambda: all(each.fileno() == -1 for each in sockets))

@@ -12,6 +12,8 @@ from typing import Any
 
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword
 
+from tests.support.holding_out import closed
+
 TAKEN = "250 taken"
 
 
@@ -65,6 +67,15 @@ class SmtpStub:
 class _SmtpController(SMTP):
     """One that may hang up in the middle of a message."""
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.sockets: list[Any] = []
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Once plain, and once more where TLS begins in it."""
+        super().connection_made(transport)
+        self.sockets.append(transport.get_extra_info("socket"))
+
     async def smtp_DATA(self, arg: str) -> None:  # noqa: N802
         """Takes the message, or some of it."""
         if self.event_handler.says.get("DATA") != "hang up":
@@ -100,6 +111,7 @@ async def post_office(office: SmtpStub) -> AsyncGenerator[SmtpStub]:
         yield office
         begun: list[Any] = [each._handler_coroutine for each in serving]
         await asyncio.gather(*begun, return_exceptions=True)  # its clients have gone
+        await closed([each for server in serving for each in server.sockets])
 
 
 def _bytes(envelope: Envelope) -> bytes:
