@@ -1,7 +1,8 @@
 """SIGKILL of Valkey in the middle of answers, and its restart: without its last second, or without anything.
 
 A killed process leaves what it wrote to the system; a crashed machine does not, up to a second of it. So the
-file is cut back to where it was at a random moment of the second before the kill.
+file is cut back to where it was at a random moment of the second before the kill, at which it held all that
+clients had been told: while the disk is busy, Valkey answers and writes up to two seconds later.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ LOSE_SECONDS_MAX = 1.0  # appendfsync everysec
 SHORT_SECONDS = (0.0, 1.5)
 LONG_SECONDS = (3.5, 5.0)  # more than a worker's lease
 LONG_SHARE = 0.25
+LOOK_SECONDS = 0.01
 FOLDER = "appendonlydir"
 
 
@@ -28,8 +30,8 @@ async def strike(scene: FaultContext, chosen: random.Random) -> DoneFault | None
     lose, down = chosen.uniform(0.0, LOSE_SECONDS_MAX), _down_seconds(chosen)
     if not scene.crowd.open:
         return None
-    lost_from = time.monotonic()
     file = _file(scene)
+    lost_from = await _all_written(scene)
     known = file.stat().st_size
     await asyncio.sleep(lose)
     at = await _kill(scene)
@@ -57,6 +59,16 @@ def _down_seconds(chosen: random.Random) -> float:
 def _file(scene: FaultContext) -> Path:
     """Where Valkey appends what it is told."""
     return max((scene.cluster.site.valkey.folder / FOLDER).glob("*.incr.aof"))
+
+
+async def _all_written(scene: FaultContext) -> float:
+    """A moment before which all that Valkey did is in the file by now."""
+    while True:
+        at = time.monotonic()
+        facts = await scene.cluster.redis.info("persistence")
+        if not facts["aof_buffer_length"]:
+            return at
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _kill(scene: FaultContext) -> float:
