@@ -39,12 +39,13 @@ test-pythons: ## run the tests that start no engine under Python 3.12 and 3.13, 
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/python -m scripts.pythons $(ARGS)
 
-check: ## formatting, lint, types, import contracts, file sizes, real time in tests, named tests, references, the browser code's types
+check: ## formatting, lint (Python and Lua), types, import contracts, file sizes, real time in tests, named tests, references, the browser code's types
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
 	@$(BIN)/python scripts/check_sizes.py
+	@$(BIN)/python -m scripts.lua check
 	@$(BIN)/python scripts/check_tests.py
 	@$(BIN)/python scripts/check_complaints.py
 	@$(BIN)/python scripts/check_security.py
@@ -63,6 +64,7 @@ format: ## bring the code into its format
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+	@$(BIN)/python -m scripts.lua format
 	@$(BIN)/python scripts/command_pages.py
 
 bench: ## Parley beside raw AsyncLLM and vLLM's own server, in one run

@@ -4,10 +4,10 @@
 -- KEYS: rq (directory record), cancel (a set of cancellers), conc (open requests by deadline), live (the same by
 --       admission), then those of the limits
 -- ARGV: now_ms or 0, attempt, id, body hash, owner, pool, fingerprint, prices, project, key, user, model,
---       input tokens, chunk tokens, unlimited tokens, deadline_ms, grace_ms, limits as msgpack: {rates, concurrency, money,
---       prices of input, output and request}, the key that was used (`key` is the first of its chain),
---       seal or "" (billing/quota/bindings.py), from when on (0: never) other prices hold, those, the limits with
---       them, the seal of that
+--       input tokens, chunk tokens, unlimited tokens, deadline_ms, grace_ms,
+--       limits as msgpack: {rates, concurrency, money, prices of input, output and request},
+--       the key that was used (`key` is the first of its chain), seal or "" (billing/quota/bindings.py),
+--       from when on (0: never) other prices hold, those, the limits with them, the seal of that
 -- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state, left of each limit, shadow refusals,
 --        of a known one all that is sealed, and the seal},
 --        {"conflict"}, {"seed", numbers of the money limits of which nothing is known}, or {"refused", refusal}.
@@ -19,15 +19,27 @@ local id, input, chunk = ARGV[3], tonumber(ARGV[13]), tonumber(ARGV[14])
 local known = call('HMGET', KEYS[1], 'state', 'hash', 'owner', 'attempt')
 if known[1] and known[1] ~= 'released' then
   if known[2] ~= ARGV[4] or known[3] ~= ARGV[5] then
-    return {'conflict'}
+    return { 'conflict' }
   end
   -- The same attempt again is a retry of a call whose reply was lost, not a second sending.
   local dup = known[4] == ARGV[2] and 0 or 1
   local record = call('HMGET', KEYS[1], 'pool', 'fp', 'prices', 'cancelled', 'granted')
-  local sealed = call('HMGET', KEYS[1], 'hash', 'owner', 'pool', 'fp', 'prices', 'project', 'key', 'by', 'user', 'model',
-    'input', 'deadline', 'hop', 'seal')
-  return {'ok', dup, record[1], record[2], record[3], tonumber(record[4]) or 0, tonumber(record[5]) or 0,
-    known[1], {}, {}, sealed}
+  -- stylua: ignore
+  local sealed = call('HMGET', KEYS[1], 'hash', 'owner', 'pool', 'fp', 'prices', 'project', 'key', 'by', 'user',
+    'model', 'input', 'deadline', 'hop', 'seal')
+  return {
+    'ok',
+    dup,
+    record[1],
+    record[2],
+    record[3],
+    tonumber(record[4]) or 0,
+    tonumber(record[5]) or 0,
+    known[1],
+    {},
+    {},
+    sealed,
+  }
 end
 
 -- A version of prices that begins between the gateway's look and now has begun.
@@ -39,7 +51,7 @@ local rates, concurrency, money, prices = unpack(cmsgpack.unpack(packed))
 local refusal, longest, shadowed = nil, -1, {}
 
 local function refuse(shadow, after, ...)
-  local answer = {...}
+  local answer = { ... }
   answer[#answer + 1] = after
   if shadow then
     shadowed[#shadowed + 1] = answer
@@ -60,7 +72,7 @@ for number, limit in ipairs(money) do
     unknown[#unknown + 1] = number
   end
   if limit[8] >= balance.rev then
-    local given = {limit = limit[2], over = limit[3], till = limit[4], hard = limit[5] and 1 or 0, rev = limit[8]}
+    local given = { limit = limit[2], over = limit[3], till = limit[4], hard = limit[5] and 1 or 0, rev = limit[8] }
     for name, value in pairs(given) do
       balance.edited = balance.edited or balance[name] ~= value
       balance[name] = value
@@ -69,7 +81,7 @@ for number, limit in ipairs(money) do
   balances[number] = balance
 end
 if #unknown > 0 then
-  return {'seed', unknown}
+  return { 'seed', unknown }
 end
 for number, limit in ipairs(money) do
   if balances[number].hard == 1 and not limit[6] then
@@ -83,8 +95,16 @@ for number, limit in ipairs(money) do
   local balance = balances[number]
   local rest = left(balance, now)
   if least > 0 and least > rest and (balance.hard == 1 or limit[6]) then
-    refuse(limit[6], -1, 'money', number, limit_at(balance, now), math.max(0, rest), balance.posted + balance.unbooked,
-      balance.held)
+    refuse(
+      limit[6],
+      -1,
+      'money',
+      number,
+      limit_at(balance, now),
+      math.max(0, rest),
+      balance.posted + balance.unbooked,
+      balance.held
+    )
   end
 end
 
@@ -98,7 +118,7 @@ if #rates > 0 then
 end
 for number, limit in ipairs(rates) do
   local amount = taken(limit[2], 1, input, chunk)
-  local used, at, rate = used_of(buckets[number], now)
+  local used, at = used_of(buckets[number], now)
   local burst = limit[4] * UNIT
   if limit[3] == 0 then
     refuse(limit[5], -1, 'rate', number, 0, 0, 0, 0)
@@ -107,7 +127,7 @@ for number, limit in ipairs(rates) do
     refuse(limit[5], after, 'rate', number, limit[3], math.max(0, math.floor((burst - used) / UNIT)), 0, 0)
   end
   chunked = chunked or limit[2] == OUTPUT or limit[2] == TOKENS
-  levels[number] = {used + amount, at}
+  levels[number] = { used + amount, at }
 end
 
 local places = {}
@@ -119,7 +139,7 @@ for number, limit in ipairs(concurrency) do
   places[number] = math.max(0, limit[2] - open - 1)
 end
 if refusal then
-  return {'refused', refusal}
+  return { 'refused', refusal }
 end
 
 -- From here on it is admitted, and everything is written.
@@ -144,6 +164,7 @@ for number, limit in ipairs(money) do
   local balance = balances[number]
   call('HSET', P .. limit[1], 'held', int(balance.held + cost), 'open', int(balance.open + 1))
   if balance.edited then
+    -- stylua: ignore
     call('HSET', P .. limit[1], 'limit', int(balance.limit), 'over', int(balance.over), 'till', int(balance.till),
       'hard', balance.hard, 'rev', int(balance.rev))
   end
@@ -151,9 +172,10 @@ for number, limit in ipairs(money) do
 end
 
 -- Who may have cancelled it before it came: anyone's canceller, its key's, its user's.
-local who = {'*', 'k:' .. ARGV[9] .. ':' .. ARGV[10], 'u:' .. ARGV[9] .. ':' .. ARGV[11]}
+local who = { '*', 'k:' .. ARGV[9] .. ':' .. ARGV[10], 'u:' .. ARGV[9] .. ':' .. ARGV[11] }
 local cancelled = math.max(unpack(call('SMISMEMBER', KEYS[2], unpack(who))))
 call('DEL', KEYS[2], KEYS[1])
+-- stylua: ignore
 call('HSET', KEYS[1],
   'state', 'open', 'attempt', ARGV[2], 'hash', ARGV[4], 'owner', ARGV[5], 'pool', ARGV[6], 'fp', ARGV[7],
   'prices', bound, 'project', ARGV[9], 'key', ARGV[10], 'by', ARGV[19], 'user', ARGV[11], 'model', ARGV[12],
@@ -165,4 +187,4 @@ call('ZADD', KEYS[4], int(now), id)
 if seal ~= '' then
   call('HSET', KEYS[1], 'seal', seal)
 end
-return {'ok', 0, ARGV[6], ARGV[7], bound, cancelled, tonumber(granted), 'open', rest, shadowed, {}}
+return { 'ok', 0, ARGV[6], ARGV[7], bound, cancelled, tonumber(granted), 'open', rest, shadowed, {} }

@@ -7,11 +7,11 @@
 local now = clock(ARGV[2])
 local record = call('HMGET', KEYS[1], 'state', 'granted', 'limits', 'input', 'hold', 'wait')
 if not record[1] then
-  return {'unknown', 0}
+  return { 'unknown', 0 }
 end
 local granted, target, input, hold = tonumber(record[2]), tonumber(ARGV[1]), tonumber(record[4]), tonumber(record[5])
 if record[1] ~= 'open' or target <= granted then
-  return {'granted', granted}
+  return { 'granted', granted }
 end
 local rates, _, money, prices = unpack(cmsgpack.unpack(record[3]))
 
@@ -21,7 +21,10 @@ local function blocks(number, limit, wanted)
   local balance = balances[number]
   local more = cost_of(input, granted + wanted, prices) - hold
   local rest = left(balance, now)
-  return balance.hard == 1 and not limit[6] and more > 0 and more * (wanted > 1 and math.max(1, balance.open) or 1) > rest
+  return balance.hard == 1
+    and not limit[6]
+    and more > 0
+    and more * (wanted > 1 and math.max(1, balance.open) or 1) > rest
 end
 
 for number, limit in ipairs(money) do
@@ -40,11 +43,17 @@ for number, limit in ipairs(money) do
       if not record[6] then
         call('HSET', KEYS[1], 'wait', int(now))
       end
-      return {'wait', granted, tonumber(ARGV[3])}
+      return { 'wait', granted, tonumber(ARGV[3]) }
     end
     return {
-      'refused', granted, limit[1], limit_at(balance, now), math.max(0, left(balance, now)),
-      balance.posted + balance.unbooked, balance.held, limit[7],
+      'refused',
+      granted,
+      limit[1],
+      limit_at(balance, now),
+      math.max(0, left(balance, now)),
+      balance.posted + balance.unbooked,
+      balance.held,
+      limit[7],
     }
   end
 end
@@ -59,4 +68,4 @@ end
 adjust(rates, now, 0, 0, tokens)
 call('HSET', KEYS[1], 'granted', int(granted + tokens), 'hold', int(hold))
 call('HDEL', KEYS[1], 'wait')
-return {'granted', granted + tokens}
+return { 'granted', granted + tokens }

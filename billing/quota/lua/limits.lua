@@ -5,6 +5,7 @@ for at, key in ipairs(KEYS) do
   if redis.call('HEXISTS', key, 'seed') == 1 then
     local given = 5 * (at - 1)
     local revision = math.max(tonumber(redis.call('HGET', key, 'rev') or 0), tonumber(ARGV[given + 5]))
+    -- stylua: ignore
     redis.call('HSET', key, 'limit', ARGV[given + 1], 'over', ARGV[given + 2], 'till', ARGV[given + 3],
       'hard', ARGV[given + 4], 'rev', string.format('%.0f', revision))
   end

@@ -7,7 +7,16 @@ local record = call('HMGET', KEYS[1], 'state', 'limits', 'input', 'granted', 'ho
 if record[1] ~= 'open' then
   return 0
 end
-close(clock(ARGV[3]), ARGV[1], record[2], {1, tonumber(record[3]), tonumber(record[4])}, {0, 0, 0}, tonumber(record[5]), -1, 0)
+close(
+  clock(ARGV[3]),
+  ARGV[1],
+  record[2],
+  { 1, tonumber(record[3]), tonumber(record[4]) },
+  { 0, 0, 0 },
+  tonumber(record[5]),
+  -1,
+  0
+)
 call('HSET', KEYS[1], 'state', 'released', 'hold', 0)
 call('PEXPIRE', KEYS[1], ARGV[2])
 return 1

@@ -8,7 +8,7 @@
 --        Redis lost it. "recount": so, and what is posted of some money is older than the line
 local now, seq = clock(ARGV[6]), tonumber(ARGV[7])
 local cost, accepted = tonumber(ARGV[2]), tonumber(ARGV[8])
-local ids = {tenant = '', project = ARGV[9], key = ARGV[10], user = ARGV[11], model = ARGV[12]}
+local ids = { tenant = '', project = ARGV[9], key = ARGV[10], user = ARGV[11], model = ARGV[12] }
 
 -- Every count of money that the request is in: of its own ids, in the windows of its acceptance.
 local function counts()
@@ -16,7 +16,7 @@ local function counts()
   for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[3], '(' .. int(accepted), '+inf')) do
     local kind, scope, period, start = string.match(member, '^(.-)|(.-)|(.-)|(.-)$')
     if tonumber(start) <= accepted and (scope == 'tenant' or ids[scope] ~= '') then
-      found[#found + 1] = P .. table.concat({kind, scope, ids[scope], period, start}, ':')
+      found[#found + 1] = P .. table.concat({ kind, scope, ids[scope], period, start }, ':')
     end
   end
   return found
@@ -77,13 +77,13 @@ if state == 'ended' then
   return 'dup'
 end
 
-local used = {1, tonumber(ARGV[3]), tonumber(ARGV[4])}
+local used = { 1, tonumber(ARGV[3]), tonumber(ARGV[4]) }
 local unbooked = seq and 0 or cost
 if state == 'open' then
-  local held = {1, tonumber(record[3]), tonumber(record[4])}
+  local held = { 1, tonumber(record[3]), tonumber(record[4]) }
   close(now, ARGV[1], record[2], held, used, tonumber(record[5]), -1, unbooked)
 else -- released: it held nothing any more, and ran all the same
-  close(now, ARGV[1], record[2], {0, 0, 0}, used, 0, 0, unbooked)
+  close(now, ARGV[1], record[2], { 0, 0, 0 }, used, 0, 0, unbooked)
 end
 if seq then
   book(ARGV[2])

@@ -5,5 +5,8 @@
 --        known), in ms
 local now = clock(ARGV[1])
 call('HSETNX', KEYS[1], 'since', int(now))
-return { string.match(call('INFO', 'server'), 'run_id:(%x+)'), call('HGET', KEYS[1], 'since'),
-  call('HGET', KEYS[1], 'began') or '' }
+return {
+  string.match(call('INFO', 'server'), 'run_id:(%x+)'),
+  call('HGET', KEYS[1], 'since'),
+  call('HGET', KEYS[1], 'began') or '',
+}

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- claim(now, worker, call number, nonce, fingerprint, slots, KV tokens, prefill tokens, picks max, deaths max,
--- prompt weight, delta, age of standard ms, age of bulk ms, lowest class): classes in order, in a class the tenant whose
--- turn it is; nothing of a class below the lowest.
+-- prompt weight, delta, age of standard ms, age of bulk ms, lowest class): classes in order, in a class the tenant
+-- whose turn it is; nothing of a class below the lowest.
 -- Replies {retry ms, rows, victims}: rows to run, and {t, id} of what the worker shall give back for interactive work.
 -- The picks of a call are stored and repeated for the same call number, so a lost reply strands nothing. Claim tokens
 -- derive from the caller's nonce: Lua's own random numbers are the same in every script.
@@ -11,16 +11,31 @@ local picks_max, deaths_max = math.min(slots, tonumber(ARGV[9])), tonumber(ARGV[
 local prompt_weight, delta = tonumber(ARGV[11]), tonumber(ARGV[12]) * UNIT
 local AGES = { standard = tonumber(ARGV[13]), bulk = tonumber(ARGV[14]) }
 local LOWEST = ARGV[15] or 'bulk'
-local PACE_MS_MAX = 60000  -- a gap longer than this is a clock that jumped, or nobody was there
+local PACE_MS_MAX = 60000 -- a gap longer than this is a clock that jumped, or nobody was there
 local NOT_FITTING_RETRY_MS, AGED_EVERY, LARGE_PREFILLS_MAX = 50, 8, 2
 local worker = P .. 'worker:' .. name
 local picks, victims, unfit, retry, wanted, large_left = {}, {}, false, math.huge, math.huge, 0
-local fresh, trial = 0, math.huge  -- how many here have logged nothing yet, and how many may, because of suspects
-local held = 0  -- how many are here
-local restart_order  -- what was in line by then waited when the server last started anew; read at the first pick
+local fresh, trial = 0, math.huge -- how many here have logged nothing yet, and how many may, because of suspects
+local held = 0 -- how many are here
+local restart_order -- what was in line by then waited when the server last started anew; read at the first pick
 
-local ROW = { 'ck', 'cn', 'epoch', 'n', 'o', 'raw', 'visible', 'granted', 'control', 'deaths', 'claimed', 'first',
-  'cached', 'recomputed', 'covered' }
+local ROW = {
+  'ck',
+  'cn',
+  'epoch',
+  'n',
+  'o',
+  'raw',
+  'visible',
+  'granted',
+  'control',
+  'deaths',
+  'claimed',
+  'first',
+  'cached',
+  'recomputed',
+  'covered',
+}
 
 local function row_of(pick)
   local t, id = pick[1], pick[2]
@@ -35,12 +50,12 @@ local function row_of(pick)
   return { t, id, values, call('GET', key('in', t, id)), tokens }
 end
 
-local function reply(stored, retry_ms, victims)
+local function reply(stored, retry_ms, going)
   local rows = {}
   for _, pick in ipairs(stored) do
     rows[#rows + 1] = row_of(pick)
   end
-  return { retry_ms, rows, victims }
+  return { retry_ms, rows, going }
 end
 
 -- What of this worker's room lower classes, and other tenants, leave free for those who reserved it.
@@ -83,7 +98,9 @@ local function fits(found)
   if found.class == 'interactive' and not enough then
     wanted = math.min(wanted, found.need + kept_from(found.t, found.class))
   end
-  enough = enough and prefill > 0 and (not found.large or large_left > 0)
+  enough = enough
+    and prefill > 0
+    and (not found.large or large_left > 0)
     and fresh < share_of(found.deaths, found.crowd)
     and (held == 0 or not is_alone(found.deaths, found.crowd))
   unfit = unfit or not enough
@@ -92,8 +109,8 @@ end
 
 -- True while the worker that has its tokens cached may still come for it.
 local function is_kept_warm(found)
-  if found.warm == '' or found.warm == name or found.warm_until <= NOW
-    or found.warm_until > NOW + WARM_MS_MAX.bulk then  -- longer than anybody keeps: the clock went back
+  local is_wrong = found.warm_until > NOW + WARM_MS_MAX.bulk -- longer than anybody keeps: the clock went back
+  if found.warm == '' or found.warm == name or found.warm_until <= NOW or is_wrong then
     return false
   end
   local lease = call('ZSCORE', P .. 'workers', found.warm)
@@ -176,6 +193,7 @@ local function take(found)
     doubt(t, id)
   end
   leave_line(t, id, found.class)
+  -- stylua: ignore
   call('HSET', req, 'status', 'running', 'ck', ck, 'worker', name, 'taken', int(NOW),
     'inc', incarnation())
   call('SADD', P .. 'run:' .. t, id)

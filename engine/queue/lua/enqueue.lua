@@ -1,7 +1,7 @@
 #!lua
 -- enqueue(now, t, id, body hash, input, class, fingerprint, prompt tokens, max tokens, deadline, accepted, granted,
--- model, gateway, no reader ms or '', control, then the limits, shaped): create or return. Replies {created, status, epoch, head, position, wait ms}, or
--- {refusal, number}; of a moved one also the pool.
+-- model, gateway, no reader ms or '', control, then the limits, shaped): create or return. Replies {created, status,
+-- epoch, head, position, wait ms}, or {refusal, number}; of a moved one also the pool.
 local t, id, body_hash, class, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[7]
 local prompt, max_tokens, deadline = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local gateway = ARGV[14]
@@ -108,7 +108,8 @@ local function refusal()
   end
 end
 
--- Its admission was given back, because it did not come (refuse_late_enqueue.lua). What is sent again was accepted later.
+-- Its admission was given back, because it did not come (refuse_late_enqueue.lua). What is sent again was accepted
+-- later.
 local function buried()
   local since = call('GET', key('grave', t, id))
   return since and tonumber(ARGV[11]) <= tonumber(since) and { 'rejected_buried', 1000 }
@@ -129,6 +130,7 @@ end
 local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
 local lane = size > 0 and prompt + tonumber(ARGV[12]) > size / 4 and 'large' or 'normal'
 -- What claim reads of each candidate comes first: small hashes are searched from their beginning.
+-- stylua: ignore
 call('HSET', req, 'status', 'queued', 'fingerprint', fingerprint, 'prompt', ARGV[8], 'n', 0, 'granted', ARGV[12],
   'deadline', ARGV[10], 'control', ARGV[16], 'deaths', 0, 'order', order, 'cn', 0, 'lane', lane, 'warm', '',
   'ck', '', 'o', 0, 'class', class, 'worker', '', 'raw', 0, 'visible', 0, 'epoch', 1, 'preempts', 0, 'held', 0,

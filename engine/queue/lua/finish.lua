@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- finish(now, keep s, t, id, expected head, entries as msgpack, event): the end of a request that nobody owns, or of one
--- whose move nobody ordered.
+-- finish(now, keep s, t, id, expected head, entries as msgpack, event): the end of a request that nobody owns, or of
+-- one whose move nobody ordered.
 -- Replies {its place in the stream, in which memory} where this end is in the log, by this call or by the call it
 -- repeats; else {}.
 local t, id, expected, entries = ARGV[3], ARGV[4], tonumber(ARGV[5]), cmsgpack.unpack(ARGV[6])

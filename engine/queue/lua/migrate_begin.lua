@@ -1,8 +1,9 @@
 #!lua flags=allow-oom
--- migrate_begin(now, t, id, destination, hop, retry ms, ordered, seal): takes a request out of its place here for another pool, as its `hop`th move.
--- Nobody can append to it any more, and its worker is told. Replies {status, destination, hop}: `moving` by this call or an
--- earlier one, `moved` or `ended`, another status where it is another move's turn; nil for an unknown id. Whoever asked
--- copies it next; where that fails, the reaper names it after the retry. `seal`: the word of who may order it (engine/queue/migration_orders.py).
+-- migrate_begin(now, t, id, destination, hop, retry ms, ordered, seal): takes a request out of its place here for
+-- another pool, as its `hop`th move. Nobody can append to it any more, and its worker is told. Replies {status,
+-- destination, hop}: `moving` by this call or an earlier one, `moved` or `ended`, another status where it is another
+-- move's turn; nil for an unknown id. Whoever asked copies it next; where that fails, the reaper names it after the
+-- retry. `seal`: the word of who may order it (engine/queue/migration_orders.py).
 local t, id, destination, wanted, retry = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local req, member = key('req', t, id), member_of(t, id)
 local status, class, dest, hop, order = unpack(call('HMGET', req, 'status', 'class', 'dest', 'hop', 'order'))
@@ -24,6 +25,7 @@ else
   call('ZREM', P .. 'parked', member)
 end
 local due = call('ZSCORE', P .. 'deadlines', member) or call('HGET', req, 'deadline')
+-- stylua: ignore
 call('HSET', req, 'status', 'moving', 'dest', destination, 'hop', int(wanted), 'due', int(tonumber(due)),
   'ordered', ARGV[7], 'seal', ARGV[8], 'place', status == 'parked' and 'parked' or 'queued')
 call('ZREM', P .. 'deadlines', member)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- migrate_finish(now, t, id, hop, control known there, keep s, log keep s): it is in the other pool, whose name stays here for a while.
--- Its readers are told where to read on. Replies -1 once that is so; control flags that came meanwhile and have to be known
--- there first.
+-- migrate_finish(now, t, id, hop, control known there, keep s, log keep s): it is in the other pool, whose name stays
+-- here for a while. Its readers are told where to read on. Replies -1 once that is so; control flags that came
+-- meanwhile and have to be known there first.
 local t, id, hop, known = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local req, member = key('req', t, id), member_of(t, id)
 local status, here, control, dest, head = unpack(call('HMGET', req, 'status', 'hop', 'control', 'dest', 'o'))

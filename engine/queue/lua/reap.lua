@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- reap(now, budget, deaths max, no worker ms, park ms, moves): requeues the work of expired workers, drops the readers of
--- expired gateways, lets the long parked finish as bulk, cancels what
+-- reap(now, budget, deaths max, no worker ms, park ms, moves): requeues the work of expired workers, drops the readers
+-- of expired gateways, lets the long parked finish as bulk, cancels what
 -- nobody reads where its sender asked for that, and names the requests that somebody has to end.
--- Replies {requeued, {t, id, reason, code}..., dropped readers, {t, id} of moves that nobody has finished...}. Anyone may run
--- it, at any time; `moves`: 1 for who can finish them, so that others take no turns from those.
+-- Replies {requeued, {t, id, reason, code}..., dropped readers, {t, id} of moves that nobody has finished...}. Anyone
+-- may run it, at any time; `moves`: 1 for who can finish them, so that others take no turns from those.
 local budget, deaths_max = tonumber(ARGV[2]), tonumber(ARGV[3])
 local no_worker_ms, park_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
 local OVERDUE_MS, SCAN, MOVE_RETRY_MS, LEASE_MS_MAX = 2000, 64, 1000, 60000

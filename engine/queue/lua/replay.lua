@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- replay(now, {t, id, memory, at} of each as msgpack, then the event of each): ends of a journal that another memory had.
+-- replay(now, {t, id, memory, at} of each as msgpack, then the event of each): ends of a journal that another memory
+-- had.
 -- Replies {memory, {code, at}...}: `open`, where the request is known and has not ended: its own end comes; `known`,
 -- where the event is, or was until it was acknowledged; `put` back, and where.
 local KEEP_SECONDS = 86400

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- rewrite(now, keep s, prompt weight, output weight, position, item as msgpack, tokens, end event): retract. The log is copied to a new key with the
--- same offsets and without the text from `position` on; that key takes the log's place, then the item is committed.
+-- rewrite(now, keep s, prompt weight, output weight, position, item as msgpack, tokens, end event): retract. The log is
+-- copied to a new key with the same offsets and without the text from `position` on; that key takes the log's place,
+-- then the item is committed.
 local position, item = tonumber(ARGV[5]), cmsgpack.unpack(ARGV[6])
 local t, id = item[1], item[2]
 

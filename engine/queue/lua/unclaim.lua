@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- unclaim(now, worker, t, id, ck, why, deaths max): back to its old position in line, or parked; why 'grant': it waits for a
--- grant, and its worker unparks it. Replies 1 where it is released, by this call or by the call it repeats.
+-- unclaim(now, worker, t, id, ck, why, deaths max): back to its old position in line, or parked; why 'grant': it waits
+-- for a grant, and its worker unparks it. Replies 1 where it is released, by this call or by the call it repeats.
 local t, id, ck, why, deaths_max = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 local req = key('req', t, id)
 local status, current, released, control = unpack(call('HMGET', req, 'status', 'ck', 'rck', 'control'))

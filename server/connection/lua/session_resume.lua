@@ -17,4 +17,4 @@ end
 redis.call('HSET', KEYS[1], 'n', n + 1, 'before_until', '0', 'connection', ARGV[4], 'gateway', ARGV[5])
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 redis.call('PEXPIRE', KEYS[2], ARGV[6])
-return {n + 1, connection, gateway}
+return { n + 1, connection, gateway }

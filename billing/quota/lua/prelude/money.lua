@@ -30,7 +30,7 @@ local function round_the_circle(amount)
   return (high % (CIRCLE / 1000000000)) * 1000000000 + tonumber(string.sub(amount, -9))
 end
 
-local FIELDS = {'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 'till', 'hard', 'rev'}
+local FIELDS = { 'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 'till', 'hard', 'rev' }
 
 local function read_money(key)
   local found = call('HMGET', P .. key, unpack(FIELDS))
@@ -70,6 +70,7 @@ end
 local function move(limit, held, open, unbooked)
   local key = P .. limit[1]
   local found = call('HMGET', key, 'held', 'open', 'unbooked', 'seed')
+  -- stylua: ignore
   call('HSET', key,
     'held', int(math.max(0, tonumber(found[1] or 0) + held)),
     'open', int(math.max(0, tonumber(found[2] or 0) + open)),

@@ -1,6 +1,24 @@
 -- One owner's commit to one request: {t, id, ck, n0, o0, entries, raw, visible, cached}, its tokens and its end event.
 -- `cached` is -1 and the event '' where absent. Token bytes are not in the item: msgpack in Lua takes text only.
-local FIELDS = { 'status', 'ck', 'n', 'o', 'control', 'granted', 'first', 'deaths', 'cn', 'cached', 'prompt', 'lane', 'worker', 'inc', 'fresh', 'end_at', 'end_ck' }
+local FIELDS = {
+  'status',
+  'ck',
+  'n',
+  'o',
+  'control',
+  'granted',
+  'first',
+  'deaths',
+  'cn',
+  'cached',
+  'prompt',
+  'lane',
+  'worker',
+  'inc',
+  'fresh',
+  'end_at',
+  'end_ck',
+}
 
 -- A commit that was made before, exactly so: the reply to it was lost.
 local function was_made(item, tokens, n, o)
@@ -62,14 +80,24 @@ local function store(item, tokens, record, weights)
   end
   if #tokens > 0 then
     call('APPEND', key('tok', t, id), tokens)
-    if record[7] == '0' then put('first', int(NOW)) end
-    if record[8] ~= '0' then put('deaths', '0') end
-    if record[15] == '1' then prove(t, id, record[13]) end
-    if record[12] == 'large' then call('SREM', P .. 'bigs:' .. record[13], member_of(t, id)) end
+    if record[7] == '0' then
+      put('first', int(NOW))
+    end
+    if record[8] ~= '0' then
+      put('deaths', '0')
+    end
+    if record[15] == '1' then
+      prove(t, id, record[13])
+    end
+    if record[12] == 'large' then
+      call('SREM', P .. 'bigs:' .. record[13], member_of(t, id))
+    end
   end
   for position, entry in ipairs(entries) do
     write(log, o0 + position, entry)
-    if entry[1] == 't' and entry[2] ~= '' then put('covered', int(entry[5])) end
+    if entry[1] == 't' and entry[2] ~= '' then
+      put('covered', int(entry[5]))
+    end
   end
   local cached = 0
   if item[9] >= 0 and record[9] == '1' and record[10] == '0' then

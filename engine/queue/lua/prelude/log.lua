@@ -8,12 +8,24 @@ local function write(log, o, entry)
     fields[#fields + 1] = name
     fields[#fields + 1] = value
   end
-  if entry[2] ~= '' then put('x', entry[2]) end
-  if entry[3] ~= 0 then put('p', int(entry[3])) end
-  if entry[4] ~= 0 then put('r', int(entry[4])) end
-  if entry[5] ~= 0 then put('i', int(entry[5])) end
-  if entry[6] ~= '' then put('v', entry[6]) end
-  if entry[1] ~= 't' or #fields == 3 then put('k', entry[1]) end
+  if entry[2] ~= '' then
+    put('x', entry[2])
+  end
+  if entry[3] ~= 0 then
+    put('p', int(entry[3]))
+  end
+  if entry[4] ~= 0 then
+    put('r', int(entry[4]))
+  end
+  if entry[5] ~= 0 then
+    put('i', int(entry[5]))
+  end
+  if entry[6] ~= '' then
+    put('v', entry[6])
+  end
+  if entry[1] ~= 't' or #fields == 3 then
+    put('k', entry[1])
+  end
   call(unpack(fields))
 end
 

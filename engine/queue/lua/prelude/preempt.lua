@@ -12,8 +12,12 @@ local function candidates_at(name)
     local class, held, prompt, n, preempts, control, taken = unpack(call('HMGET', key('req', t, id), unpack(HELD)))
     if number_of(control) ~= 0 then
       leaving.tokens, leaving.slots = leaving.tokens + number_of(held), leaving.slots + 1
-    elseif class and class ~= 'interactive' and number_of(preempts) < PREEMPTS_MAX
-      and number_of(taken) <= NOW - PREEMPT_AFTER_MS then
+    elseif
+      class
+      and class ~= 'interactive'
+      and number_of(preempts) < PREEMPTS_MAX
+      and number_of(taken) <= NOW - PREEMPT_AFTER_MS
+    then
       able[#able + 1] = { t = t, id = id, rank = RANK[class], held = number_of(held), cost = prompt + n }
     end
   end
@@ -28,8 +32,8 @@ local function candidates_at(name)
   return able, leaving
 end
 
--- Orders as few as it takes to leave, none where all would not be enough. Replies {t, id} of each, and whether there will
--- be room.
+-- Orders as few as it takes to leave, none where all would not be enough. Replies {t, id} of each, and whether there
+-- will be room.
 local function make_room(name, tokens, slots)
   local able, leaving = candidates_at(name)
   local victims = {}

@@ -1,6 +1,6 @@
--- A server that starts anew may have lost its last second. What ran then is suspect until its worker has confirmed it by
--- an append; if it is requeued before that, what readers saw may not come again: another epoch. So it is with what waits:
--- a worker may have had it in the time that is lost.
+-- A server that starts anew may have lost its last second. What ran then is suspect until its worker has confirmed it
+-- by an append; if it is requeued before that, what readers saw may not come again: another epoch. So it is with what
+-- waits: a worker may have had it in the time that is lost.
 local RESTART_GRACE_MS = 3000
 
 local function incarnation()

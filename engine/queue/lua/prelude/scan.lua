@@ -1,15 +1,42 @@
 -- What one claim call reads of the line, bounded: tenants of a class by counter, in pages, and the first few requests
 -- of each. A verdict that a request cannot be taken holds for the whole call, because room only shrinks in it.
 local PAGE, TENANTS_MAX, IDS_MAX, IDS_READ_MAX, HEADS_WANTED = 16, 64, 4, 64, 16
-local WAITING = { 'status', 'fingerprint', 'prompt', 'n', 'granted', 'deadline', 'control', 'deaths', 'order', 'cn', 'lane',
-  'warm', 'warm_until', 'crowd' }
+local WAITING = {
+  'status',
+  'fingerprint',
+  'prompt',
+  'n',
+  'granted',
+  'deadline',
+  'control',
+  'deaths',
+  'order',
+  'cn',
+  'lane',
+  'warm',
+  'warm_until',
+  'crowd',
+}
 
--- `judge(candidate, left under its tenant's cap)` says why a candidate cannot be taken ('cap', 'room' or 'other'), nil where it can; `fits` whether
--- there is still room for it.
+-- `judge(candidate, left under its tenant's cap)` says why a candidate cannot be taken ('cap', 'room' or 'other'), nil
+-- where it can; `fits` whether there is still room for it.
 local function open_line(class, start, judge, fits)
   local from, depth = unpack(start or { 0, 0 })
-  return { class = class, from = from, depth = depth, judge = judge, fits = fits, tenants = {}, known = {}, read = 0,
-    taken = 0, ids_read = 0, last = 0, more = true, deeper = false }
+  return {
+    class = class,
+    from = from,
+    depth = depth,
+    judge = judge,
+    fits = fits,
+    tenants = {},
+    known = {},
+    read = 0,
+    taken = 0,
+    ids_read = 0,
+    last = 0,
+    more = true,
+    deeper = false,
+  }
 end
 
 local function candidate_of(line, t, id)
@@ -19,15 +46,28 @@ local function candidate_of(line, t, id)
     return nil
   end
   local prompt, n = tonumber(values[3]), tonumber(values[4])
-  return { t = t, id = id, class = line.class, fingerprint = values[2], prompt = prompt, n = n,
-    need = prompt + math.max(n, tonumber(values[5])), deadline = tonumber(values[6]), control = tonumber(values[7]),
-    deaths = tonumber(values[8]), order = tonumber(values[9]), cn = tonumber(values[10]),
-    large = values[11] == 'large', warm = values[12], warm_until = number_of(values[13]),
-    crowd = number_of(values[14]) }
+  return {
+    t = t,
+    id = id,
+    class = line.class,
+    fingerprint = values[2],
+    prompt = prompt,
+    n = n,
+    need = prompt + math.max(n, tonumber(values[5])),
+    deadline = tonumber(values[6]),
+    control = tonumber(values[7]),
+    deaths = tonumber(values[8]),
+    order = tonumber(values[9]),
+    cn = tonumber(values[10]),
+    large = values[11] == 'large',
+    warm = values[12],
+    warm_until = number_of(values[13]),
+    crowd = number_of(values[14]),
+  }
 end
 
--- The first request of one of the tenant's lanes that can be taken now; how many were read, how many exceed its cap, and
--- whether there are more.
+-- The first request of one of the tenant's lanes that can be taken now; how many were read, how many exceed its cap,
+-- and whether there are more.
 local function first_in(line, tenant, lane, left)
   local ids = call('ZRANGE', P .. lane .. line.class .. ':' .. tenant.t, line.depth, line.depth + IDS_MAX)
   local most, capped = math.min(#ids, IDS_MAX), 0
@@ -55,8 +95,12 @@ local function look_at(line, tenant)
   tenant.seen, tenant.head = true, small or large
   if small and large and large.order < small.order then
     tenant.head = large
-  elseif not tenant.head and line.depth == 0 and read + read_large > 0
-    and capped + capped_large == read + read_large then
+  elseif
+    not tenant.head
+    and line.depth == 0
+    and read + read_large > 0
+    and capped + capped_large == read + read_large
+  then
     block(tenant.t, line.class)
   elseif not tenant.head then
     line.deeper = line.deeper or deeper or deeper_large
@@ -114,8 +158,9 @@ end
 -- The next to serve: of the tenants read that are within `delta` of the least counter, who came first.
 local function first_of(line, delta)
   local least, heads = least_counter(line)
-  while may_read_on(line)
-    and (not least or line.last < least or (heads < HEADS_WANTED and line.last <= least + delta)) do
+  while
+    may_read_on(line) and (not least or line.last < least or (heads < HEADS_WANTED and line.last <= least + delta))
+  do
     read_page(line)
     least, heads = least_counter(line)
   end

@@ -1,5 +1,5 @@
 -- Where a request is: in line, at a worker, parked, ended. It is in exactly one of these places.
-local WARM_TOKENS_PER_SECOND = 10000  -- where its worker does not say how fast it is
+local WARM_TOKENS_PER_SECOND = 10000 -- where its worker does not say how fast it is
 local WARM_MS_MAX = { interactive = 300, standard = 2000, bulk = 2000 }
 
 -- Large requests have a lane of their own: one that does not fit holds up no smaller one.
@@ -23,16 +23,16 @@ local function leave_line(t, id, class)
   end
 end
 
--- Poison. A request is fresh at its worker until it logs a token there. Engine deaths in a row without one count (`deaths`), and
--- `crowd` says how many fresh requests died together the last time. From the second death on it is a suspect: a worker that
--- takes one has at most half of that crowd fresh at a time, so that the next death tells more, and one that died in a crowd
--- of two is tried alone. Those that log a token are cleared. Only who dies alone is over.
+-- Poison. A request is fresh at its worker until it logs a token there. Engine deaths in a row without one count
+-- (`deaths`), and `crowd` says how many fresh requests died together the last time. From the second death on it is a
+-- suspect: a worker that takes one has at most half of that crowd fresh at a time, so that the next death tells more,
+-- and one that died in a crowd of two is tried alone. Those that log a token are cleared. Only who dies alone is over.
 local SUSPECT_DEATHS = 2
 
--- An engine that hangs is blamed on the requests of a shape that it held: their masks are what nothing interrupts. No other
--- gets a death for it. Each of them is tried alone next (two deaths in a crowd of none), at a worker that holds nothing,
--- until it logs a token; who was the only one of a shape at two hangs, or was there at HANGS_MAX, is over. What finds no
--- empty worker within ALONE_WAIT_MS ends, so that the sender can try again.
+-- An engine that hangs is blamed on the requests of a shape that it held: their masks are what nothing interrupts. No
+-- other gets a death for it. Each of them is tried alone next (two deaths in a crowd of none), at a worker that holds
+-- nothing, until it logs a token; who was the only one of a shape at two hangs, or was there at HANGS_MAX, is over.
+-- What finds no empty worker within ALONE_WAIT_MS ends, so that the sender can try again.
 local HANGS_MAX, ALONE_WAIT_MS = 4, 30000
 
 local function is_alone(deaths, crowd)
@@ -108,7 +108,8 @@ local function take_back(t, id, status, why)
   end
 end
 
--- `crowd`: with how many that had logged nothing yet it was when its engine died; nil where that is not why it comes back.
+-- `crowd`: with how many that had logged nothing yet it was when its engine died; nil where that is not why it comes
+-- back.
 local function requeue(t, id, why, crowd, deaths_max)
   local req = key('req', t, id)
   take_back(t, id, 'queued', why)
