@@ -17,6 +17,7 @@ from core.telemetry import RepeatedWarning, logger
 
 KEEP_SECONDS = 1.0
 LOADED_TRIES = 20
+NUMBERS = Path(__file__).parent / "lua" / "prelude" / "numbers.lua"
 LOADED_RETRY_SECONDS = 0.1
 
 log = logger(__name__)
@@ -26,15 +27,16 @@ _known: "dict[str, Script]" = {}  # every script of this process, by sha
 
 
 class Script:
-    """One Lua file. Runs by its sha; where the server does not know it yet, brings itself, or waits for who
-    may."""
+    """One Lua file behind `core/lua/prelude/numbers.lua` and the prelude that it names.
+
+    Runs by its sha; where the server does not know it yet, brings itself, or waits for who may."""
 
     def __init__(self, path: Path, prelude: Sequence[Path] = ()) -> None:
         first, _, body = path.read_text().partition("\n")
         assert first.startswith("#!lua"), f"{path} must start with #!lua"
         self.name = path.stem
-        self.files = (path, *prelude)
-        self.source = "\n".join([first, *(file.read_text() for file in prelude), body])
+        self.files = (path, NUMBERS, *prelude)
+        self.source = "\n".join([first, *(file.read_text() for file in self.files[1:]), body])
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
         _known[self.sha] = self
 

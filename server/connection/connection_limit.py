@@ -20,9 +20,8 @@ from server.protocol.codes import ErrorCode, refusal
 KEPT_AT_ONCE_MAX = 500
 
 _FOLDER = Path(__file__).parent / "lua"
-_CLOCK = [_FOLDER / "prelude" / "clock.lua"]
-_ADMIT = Script(_FOLDER / "connection_admit.lua", _CLOCK)
-_KEEP = Script(_FOLDER / "connection_keep.lua", _CLOCK)
+_ADMIT = Script(_FOLDER / "connection_admit.lua")
+_KEEP = Script(_FOLDER / "connection_keep.lua")
 
 
 class ConnectionLimit:

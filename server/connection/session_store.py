@@ -23,9 +23,8 @@ OPEN_IDS_MAX = 256
 TOKEN_KEPT_MS = 30 * 24 * 3600 * 1000
 
 _FOLDER = Path(__file__).parent / "lua"
-_CLOCK = [_FOLDER / "prelude" / "clock.lua"]
-_RESUME = Script(_FOLDER / "session_resume.lua", _CLOCK)
-_CONFIRM = Script(_FOLDER / "session_confirm.lua", _CLOCK)
+_RESUME = Script(_FOLDER / "session_resume.lua")
+_CONFIRM = Script(_FOLDER / "session_confirm.lua")
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,8 @@
 -- taken(gap ms, then field and value of each interval that is stored): forgets those of {p:POOL}ready that will not be
 -- extended any more: closed ones, and those whose last heartbeat is too long ago. One that was extended since stays.
 -- KEYS: {p:POOL}ready, {p:POOL}ready_open
-local call = redis.call
 local intervals, open, gap = KEYS[1], KEYS[2], tonumber(ARGV[1])
-local time = call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local now = clock(0)
 local taken = 0
 for at = 2, #ARGV, 2 do
   local field, value = ARGV[at], ARGV[at + 1]

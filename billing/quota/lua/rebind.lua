@@ -2,7 +2,7 @@
 -- A request has migrated to another pool: its binding follows, where no later move has been here.
 -- KEYS: rq   ARGV: pool, hop (how many moves there were), the seal of that or "", the seal that it had or ""
 -- Reply: the pool that it is bound to, empty where the record is gone; nil where its seal is another one
-local pool, hop, seal = unpack(redis.call('HMGET', KEYS[1], 'pool', 'hop', 'seal'))
+local pool, hop, seal = unpack(call('HMGET', KEYS[1], 'pool', 'hop', 'seal'))
 if not pool then
   return ''
 end
@@ -12,8 +12,8 @@ end
 if (seal or '') ~= ARGV[4] then
   return nil
 end
-redis.call('HSET', KEYS[1], 'pool', ARGV[1], 'hop', ARGV[2])
+call('HSET', KEYS[1], 'pool', ARGV[1], 'hop', ARGV[2])
 if ARGV[3] ~= '' then
-  redis.call('HSET', KEYS[1], 'seal', ARGV[3])
+  call('HSET', KEYS[1], 'seal', ARGV[3])
 end
 return ARGV[1]

@@ -4,18 +4,19 @@
 -- KEYS: the key's connections, the user's?
 -- ARGV: now_ms or 0, connection, the one it replaces or '', lease_ms, most of each of KEYS...
 -- Reply: 0, or which of KEYS has as many as it may.
+local now = clock(ARGV[1])
 local lease = tonumber(ARGV[4])
 for at = 1, #KEYS do
-  redis.call('ZREMRANGEBYSCORE', KEYS[at], '-inf', string.format('%.0f', now))
-  redis.call('ZREM', KEYS[at], ARGV[2], ARGV[3])
+  call('ZREMRANGEBYSCORE', KEYS[at], '-inf', int(now))
+  call('ZREM', KEYS[at], ARGV[2], ARGV[3])
 end
 for at = #KEYS, 1, -1 do
-  if redis.call('ZCARD', KEYS[at]) >= tonumber(ARGV[4 + at]) then
+  if call('ZCARD', KEYS[at]) >= tonumber(ARGV[4 + at]) then
     return at
   end
 end
 for at = 1, #KEYS do
-  redis.call('ZADD', KEYS[at], string.format('%.0f', now + lease), ARGV[2])
-  redis.call('PEXPIRE', KEYS[at], lease)
+  call('ZADD', KEYS[at], int(now + lease), ARGV[2])
+  call('PEXPIRE', KEYS[at], lease)
 end
 return 0

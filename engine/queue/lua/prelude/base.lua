@@ -1,24 +1,10 @@
--- Names, numbers and time, for every script. KEYS[1] is "{p:POOL}sys"; every other key of the pool is derived from
+-- Names and the time, for every script of a pool. KEYS[1] is "{p:POOL}sys"; every other key of the pool is derived from
 -- it, so it has the same hash tag. ARGV[1] is the time in ms, or 0 for the server's own.
-local call = redis.call
 local P = string.sub(KEYS[1], 1, -4)
 local CLASSES = { 'interactive', 'standard', 'bulk' }
 local CANCEL, PARK, PREEMPT, MIGRATE = 1, 2, 4, 8
 
--- Lua's own tostring keeps 14 digits; times in microseconds have 16.
-local function int(number)
-  return string.format('%.0f', number)
-end
-
-local function clock_us()
-  if ARGV[1] ~= '0' then
-    return tonumber(ARGV[1]) * 1000
-  end
-  local time = call('TIME')
-  return tonumber(time[1]) * 1000000 + tonumber(time[2])
-end
-
-local NOW_US = clock_us()
+local NOW_US = clock_us(ARGV[1])
 local NOW = math.floor(NOW_US / 1000)
 
 local function key(kind, t, id)
