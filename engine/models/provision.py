@@ -144,8 +144,9 @@ def _files(path: Path) -> list[Path]:
 
 
 def _existing(models: Path, wanted: ProvisionRequest) -> Path | None:
-    """The newest provisioned folder that is what was asked for."""
-    for path in sorted((models / wanted.name).glob(f"*/{MANIFEST}"), key=os.path.getmtime, reverse=True):
+    """The newest provisioned folder that is what was asked for; one that is being made is none."""
+    made = (models / wanted.name).glob(f"[!.]*/{MANIFEST}")
+    for path in sorted(made, key=os.path.getmtime, reverse=True):
         manifest = json.loads(path.read_text())
         known = wanted.source in (manifest["source"], wanted.name)
         if known and wanted.version in (None, manifest["version"]):

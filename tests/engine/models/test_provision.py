@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import threading
 from pathlib import Path
@@ -14,7 +15,7 @@ from core.database import Database
 from core.errors import StartupError
 from core.settings import Settings
 from engine.cli.models import command as models_command
-from engine.models.provision import prepare, provision, read_manifest, register
+from engine.models.provision import MANIFEST, prepare, provision, read_manifest, register
 from engine.models.registry import digests, resolve
 
 # Of this version for ever: other weights are another version (CONVERSION), or answers go on with what they
@@ -162,6 +163,15 @@ def test_two_at_once_make_one(local: Path, home: Path):
     assert len(set(found)) == 1
     assert len(found) == 4
     assert not left_over.exists()
+
+
+def test_a_folder_that_is_being_made_is_no_model(local: Path, home: Path):
+    """However complete it looks: whoever makes it gives it another name next."""
+    made = provision(str(local), home, told)
+    making = shutil.copytree(made, made.parent / ".making-now")
+    later = made.stat().st_mtime + 10
+    os.utime(making / MANIFEST, (later, later))
+    assert provision(str(local), home, told) == made
 
 
 def test_a_model_is_added_listed_and_made_newer(home: Path, hub: list[str]):
