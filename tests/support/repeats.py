@@ -21,6 +21,7 @@ READS = {
 }
 TIME = re.compile(r"\b(1[78]\d{11})(\d{3})?\b")  # ms or µs
 APART_MS_MAX = 60_000
+EXPIRES = " expires"
 
 State = dict[str, str]
 
@@ -37,10 +38,11 @@ class Repeat:
 
 
 class Repeats(list[Repeat]):
-    """What was called, in its order, on these servers."""
+    """What was called, in its order, on these servers. `lasting`: keys that had no expiry after a call."""
 
     def __init__(self, *servers: str) -> None:
         super().__init__()
+        self.lasting: set[str] = set()
         self.servers = [redis.Redis.from_url(server) for server in servers]
 
     async def call(self, run: Any, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
@@ -49,6 +51,7 @@ class Repeats(list[Repeat]):
         before = self.state()
         second = await run()
         changed = differences(before, self.state())
+        self.lasting |= {key for key, value in before.items() if not value.endswith(EXPIRES)}
         self.append(Repeat(script, tuple(arguments), first, second, changed))
         return first
 
@@ -74,7 +77,7 @@ def _state(server: "redis.Redis") -> State:
         pipe.execute_command(command, key, *rest)
     values = pipe.execute()
     return {
-        key.decode(): f"{_text(value)}{' expires' if ttl > 0 else ''}"
+        key.decode(): f"{_text(value)}{EXPIRES if ttl > 0 else ''}"
         for key, value, ttl in zip(keys, values, kinds[1::2], strict=True)
     }
 

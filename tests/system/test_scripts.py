@@ -14,6 +14,7 @@ from tests.engine.queue.test_cluster import POOLS, everything
 from tests.support.cluster import cluster as cluster  # the fixtures
 from tests.support.cluster import cluster_url as cluster_url
 from tests.support.home import settings_in
+from tests.support.key_kinds import kind_of
 from tests.support.repeats import Repeat, Repeats, differences, repeated
 from tests.system.script_days import a_connections_day, a_supervisors_day, a_tenants_day, tenant_on
 
@@ -54,6 +55,43 @@ CHANGES = {
     "server/connection/lua/session_resume.lua": "the number goes up once more: nobody repeats the call, "
     "and a client whose hello failed shows its old token, which is good until it has confirmed the newest",
 }
+# The kinds of keys that some call leaves without an expiry, and who removes them (docs/redis.md).
+LASTING = {
+    "P:act:": "its last request leaves the line",
+    "P:age:": "its requests are claimed or end",
+    "P:claims:": "its worker goes, with the last of them",
+    "P:deadlines": "its requests end",
+    "P:ended": "trimmed behind billers and recorders",
+    "P:fresh:": "its worker goes, with the last of them",
+    "P:gws": "the reaper once their leases have ended",
+    "P:ids:": "its requests are claimed or end",
+    "P:in:": "the end of its request",
+    "P:log:": "expires from the end of its request on",
+    "P:moving": "the move is over",
+    "P:parked": "its requests go on or end",
+    "P:rd:": "the end of its request, or its gateways' leases",
+    "P:reads:": "the end of its requests, or its gateway's lease",
+    "P:ready": "a biller that has stored it",
+    "P:ready_open": "a biller, once nobody reports any more",
+    "P:req:": "expires with its log",
+    "P:run:": "nothing of the tenant runs",
+    "P:supervisors": "each report tidies it",
+    "P:sys": "one a pool",
+    "P:ten:": "one a tenant and pool",
+    "P:tok:": "the end of its request",
+    "P:wake": "workers, and 64 entries at most",
+    "P:worker:": "deregister, or the reaper once its lease has ended",
+    "P:workers": "deregister, or the reaper once its lease has ended",
+    "T:conc": "settle, release, or the deadline",
+    "T:conc:": "settle, release, or the deadline",
+    "T:live": "settle, release, or the deadline",
+    "T:moneys": "the keys of money that it names expire, and seeding tidies it",
+    "T:posted": "one a tenant",
+    "T:rq:": "expires from settle or release on",
+    "T:windows": "seeding tidies it",
+    "parley:pools": "one an installation",
+    "parley:tenants:open": "the sweep, a day after a tenant's last request",
+}
 
 
 def servers(cluster: Any) -> list[str]:
@@ -90,7 +128,8 @@ async def test_every_script_stays_in_its_slot_and_may_be_repeated(
     node: int, cluster: RedisClient, cluster_url: str, home: Path, sqlite: Database
 ):
     """INV-12: each call is made twice: the second changes nothing, and is answered as the first was or that
-    it is done. No script of the tree is left out, and no exception stands for one that needs none."""
+    it is done. No script of the tree is left out, and no exception stands for one that needs none. What
+    a call left without an expiry is of kinds that somebody removes."""
     settings, tenant = settings_in(home, redis_url=cluster_url), tenant_on(node)
     with repeated(*servers(cluster)) as made:
         await everything(Pool(cluster, name=POOLS[node]))
@@ -98,6 +137,8 @@ async def test_every_script_stays_in_its_slot_and_may_be_repeated(
         await a_tenants_day(cluster, settings, tenant)
         await a_connections_day(cluster, settings, tenant)
     assert not wrong(made), "\n".join(wrong(made))
+    lasting = {kind_of(key) for key in made.lasting}
+    assert lasting == LASTING.keys(), "a key that nobody removes, or a list that is old"
     uncalled = {str(file.relative_to(ROOT)) for file in FILES} - {file_of(each.script) for each in made}
     assert not uncalled, f"no day of tests/system/script_days.py calls {sorted(uncalled)}"
     differ = {file_of(each.script) for each in made if each.first != each.second}

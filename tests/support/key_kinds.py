@@ -1,0 +1,20 @@
+"""Of which kind a key in Redis is, as `core/processes.py` names them."""
+
+import re
+
+from core import processes
+
+KINDS = {
+    kind for process in processes.PROCESSES for kinds in (process.reads, process.writes) for kind in kinds
+}
+_TAG = re.compile(r"^\{([pti]):[^}]*\}")
+
+
+def kind_of(key: str) -> str:
+    """As docs/redis.md lists it; the key itself where it is of none."""
+    named = _TAG.sub(lambda found: f"{found[1].upper()}:", key)
+    return max((kind for kind in KINDS if _is_of(named, kind)), key=len, default=key)
+
+
+def _is_of(named: str, kind: str) -> bool:
+    return named.startswith(kind) if kind.endswith(":") else named == kind
