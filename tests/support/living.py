@@ -6,12 +6,14 @@ that looking after each test costs little.
 
 import os
 import signal
+import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 MARK = "PARLEY_TEST_RUN"
 COMMAND_CHARACTERS_MAX = 160
+EXEC_TRIES, EXEC_SECONDS = 50, 0.001  # how long one that becomes another program has no environment
 
 
 class ProcessFamily:
@@ -39,7 +41,7 @@ class ProcessFamily:
 
     def _is_ours(self, pid: int) -> bool:
         with suppress(OSError):
-            if self._mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if self._mark in environment(pid):
                 return True
         return os.getpid() in ancestors(pid)
 
@@ -59,10 +61,19 @@ def marked(run: str) -> set[int]:
     beginning, found = f"{MARK}={run}".encode(), set[int]()
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with suppress(OSError):
-            marks = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if any(each.startswith(beginning) for each in marks) and state_of(pid) not in ("", "Z"):
+            if any(each.startswith(beginning) for each in environment(pid)) and state_of(pid) not in ("", "Z"):
                 found.add(pid)
     return found - {os.getpid()}
+
+
+def environment(pid: int) -> list[bytes]:
+    """Each `NAME=value`. Between one program and the next a process has none: that is waited for. Raises OSError
+    where it has ended, or is the kernel's."""
+    for _ in range(EXEC_TRIES):
+        if found := Path(f"/proc/{pid}/environ").read_bytes():
+            return found.split(b"\0")
+        time.sleep(EXEC_SECONDS)
+    return []
 
 
 def state_of(pid: int) -> str:
