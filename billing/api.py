@@ -26,8 +26,9 @@ from billing.prices.book import offered_prices, pinned_prices
 from billing.prices.calendars import calendar_of
 from billing.prices.rating import Counts, Meter, PricedQuantity, counts_of, rate
 from billing.quota.bindings import Bindings
-from billing.quota.client import SETTLED_KEEP_MS, Quota
+from billing.quota.client import Quota
 from billing.quota.owned import OwnerFilter, open_of
+from billing.quota.packing import SETTLED_KEEP_MS
 from billing.quota.shadow_counts import count_shadowed
 from billing.quota.types import (
     Admission,

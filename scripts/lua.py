@@ -1,4 +1,4 @@
-"""Looks after the Lua that Redis runs: `check` (StyLua's format, luacheck's warnings) and `format`.
+"""Looks after the Lua that Redis runs: `check` (headers, StyLua's format, luacheck's warnings) and `format`.
 
     .venv/bin/python -m scripts.lua check
     .venv/bin/python -m scripts.lua format
@@ -17,9 +17,10 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from core.scripts import Script, known_scripts
+from scripts import lua_headers
 from scripts.javascript import find_node, install
 from scripts.working_tree import files
 
@@ -27,7 +28,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FORMATTER = ROOT / "scripts" / "lua_format.mjs"
 LUACHECK = "luacheck"
 OFFERED = ("redis", "KEYS", "ARGV", "cmsgpack", "cjson", "bit")  # valkey.io/topics/lua-api
+MADE_LINE = 2  # of a whole script: what makes `args` (core/script_calls.py)
 UNUSED = {"211", "212", "213", "221", "231", "241"}
+_MAKES = re.compile(r"\b(Script|pool_script|quota_script)\(")
 _WARNING = re.compile(r"^(?P<file>.*?):(?P<line>\d+):\d+: \((?P<code>[WE]\d+)\) (?P<said>.*)$")
 
 
@@ -48,20 +51,21 @@ def lua_files() -> list[str]:
     return [name for name in files(ROOT) if name.endswith(".lua")]
 
 
-def load_scripts() -> Sequence[Script]:
-    """Every script of the product: the modules that name a .lua file are imported."""
+def load_scripts() -> Sequence[Script[Any, Any]]:
+    """Every script of the product: the modules that make one are imported."""
     for name in files(ROOT):
         is_ours = name.startswith(("billing/", "engine/", "server/")) and name.endswith(".py")
-        if is_ours and "import Script" in (ROOT / name).read_text():
+        if is_ours and _MAKES.search((ROOT / name).read_text()):
             importlib.import_module(name.removesuffix(".py").replace("/", "."))
-    return known_scripts()
+    return [script for script in known_scripts() if ROOT in script.files[0].parents]
 
 
-def place_of(script: Script, line: int) -> tuple[str, int]:
-    """The file and the line there of a line of the whole script, both from 1."""
+def place_of(script: Script[Any, Any], line: int) -> tuple[str, int]:
+    """The file and the line there of a line of the whole script, both from 1. The line that makes `args` is
+    taken for the first of the script's own, the one that names Lua."""
     own, *prelude = script.files
-    before = 1  # the line that names Lua is the script's own
-    if line == 1:
+    before = MADE_LINE
+    if line <= before:
         return str(own.relative_to(ROOT)), 1
     for file in prelude:
         count = len(file.read_text().split("\n"))
@@ -71,10 +75,12 @@ def place_of(script: Script, line: int) -> tuple[str, int]:
     return str(own.relative_to(ROOT)), line - before + 1
 
 
-def warnings_of(script: Script, said: Iterable[str]) -> set[Warned]:
+def warnings_of(script: Script[Any, Any], said: Iterable[str]) -> set[Warned]:
     """luacheck's lines about one script."""
     found: set[Warned] = set()
     for each in filter(None, map(_WARNING.match, said)):
+        if int(each["line"]) == MADE_LINE:
+            continue
         found.add(Warned(*place_of(script, int(each["line"])), each["code"], each["said"]))
     return found
 
@@ -127,20 +133,27 @@ def formatted(*options: str) -> int:
 
 def check() -> int:
     """1 where something is to be mended, after naming it."""
+    wrong = lua_headers.problems(load_scripts(), ROOT)
     try:
         warnings = lint()
     except (FileNotFoundError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 1
-    for each in warnings:
+    for each in (*wrong, *warnings):
         print(each, file=sys.stderr)
     code = formatted("--check")
-    if not warnings and not code:
+    if not wrong and not warnings and not code:
         print(f"{len(lua_files())} Lua files are formatted, and luacheck has nothing to say of them")
-    return 1 if warnings or code else 0
+    return 1 if wrong or warnings or code else 0
+
+
+def format() -> int:
+    """Headers first."""
+    lua_headers.write(load_scripts())
+    return formatted()
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("what", choices=("check", "format"))
-    sys.exit(check() if parser.parse_args().what == "check" else formatted())
+    sys.exit(check() if parser.parse_args().what == "check" else format())

@@ -9,6 +9,7 @@ from billing.dedicated_pools.hours import READY_GAP_MS_MAX, ReadyInterval, parse
 from billing.tables.dedicated_pools import PoolInterval
 from core.database import Database, insert_of
 from core.redis import RedisClient
+from core.script_calls import ScriptCall
 from core.scripts import Script
 from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
@@ -16,8 +17,18 @@ from core.unreadable import Unreadable, read
 log = logger(__name__)
 wrong = RepeatedWarning(log)
 
-TAKEN = Script(Path(__file__).parent / "lua" / "taken.lua")
 INTERVALS_AT_ONCE = 500
+
+
+class TakenCall(ScriptCall, kw_only=True):
+    """Forget these intervals, where they will not be extended any more. `stored`: field and value of each,
+    one by one."""
+
+    gap_ms_max: int
+    stored: list[bytes]
+
+
+TAKEN = Script(Path(__file__).parent / "lua" / "taken.lua", TakenCall, int)
 
 
 async def take(db: Database, redis: RedisClient, pool: str) -> int:
@@ -29,8 +40,8 @@ async def take(db: Database, redis: RedisClient, pool: str) -> int:
         await store(db, [interval for interval, _, _ in found])
         if found:
             keys = [ready_key(pool), f"{ready_key(pool)}_open"]
-            facts = [part for _, *entry in found for part in entry]
-            await TAKEN(redis, keys, [READY_GAP_MS_MAX, *facts])
+            stored = [part for _, *entry in found for part in entry]
+            await TAKEN(redis, keys, TakenCall(gap_ms_max=READY_GAP_MS_MAX, stored=stored))
         taken += len(found)
         if int(cursor) == 0:
             return taken

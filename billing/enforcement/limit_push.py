@@ -1,16 +1,15 @@
 """Edited limits of money reach the answers that run: what Redis counts gets the limits that the rows say."""
 
-from pathlib import Path
-
 from billing.enforcement.limit_cache import read_rows
 from billing.limits import MoneyLimit, RequestFacts, TenantRows, limits_of
 from billing.quota.money import MoneyCounts
+from billing.quota.script_calls import LimitsCall, PushedLimit
+from billing.quota.scripts import quota_script
 from core.clock import now_ms
 from core.database import Database
 from core.redis import RedisClient
-from core.scripts import Script
 
-_LIMITS = Script(Path(__file__).parents[1] / "quota" / "lua" / "limits.lua")
+_LIMITS = quota_script("limits", LimitsCall, int)
 
 
 async def push_limits(db: Database, redis: RedisClient, tenant_id: str) -> None:
@@ -21,16 +20,16 @@ async def push_limits(db: Database, redis: RedisClient, tenant_id: str) -> None:
     current = [limit for limit in counted if now < limit.window.end_ms]
     if not current:
         return
-    arguments: list[int] = []
-    for each in current:
-        limit = current_limit(rows, each, now)
-        if limit is None:
-            arguments += [0, 0, 0, 0, now]
-        else:
-            override = limit.override_nano
-            until = 0 if override is None else limit.override_until_ms
-            arguments += [limit.script_nano, override or 0, until, int(limit.hard), limit.revision]
-    await _LIMITS(redis, [f"{{t:{tenant_id}}}{each.key}" for each in current], arguments)
+    limits = [_pushed(current_limit(rows, each, now), now) for each in current]
+    await _LIMITS(redis, [f"{{t:{tenant_id}}}{each.key}" for each in current], LimitsCall(limits=limits))
+
+
+def _pushed(limit: MoneyLimit | None, now: int) -> PushedLimit:
+    if limit is None:
+        return PushedLimit(0, 0, 0, hard=False, revision=now)
+    override = limit.override_nano
+    until = 0 if override is None else limit.override_until_ms
+    return PushedLimit(limit.script_nano, override or 0, until, limit.hard, limit.revision)
 
 
 def current_limit(rows: TenantRows, counted: MoneyLimit, now: int) -> MoneyLimit | None:

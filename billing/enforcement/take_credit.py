@@ -1,23 +1,21 @@
 """Takes money out of a wallet: first from what Redis lets answers hold, then in the books. What is held by
 answers that run, or was used by some whose lines are not booked yet, is not taken."""
 
-from pathlib import Path
-
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import wallet_limit
 from billing.money import to_display
+from billing.quota.script_calls import TakeCall
+from billing.quota.scripts import quota_script
 from billing.wallets.undo import Undo, UndoResult, book_undo, preview_undo
 from core.database import Database
 from core.errors import bad_request
 from core.redis import RedisClient
-from core.scripts import Script
 
 # No gateway's older look at the wallet puts its limit back meanwhile. Who dies here leaves it low so long.
 BOOKED_MS_MAX = 5_000
 
-_LUA = Path(__file__).parents[1] / "quota" / "lua"
-_TAKE = Script(_LUA / "take.lua", [_LUA / "prelude" / f"{part}.lua" for part in ("base", "money")])
+_TAKE = quota_script("take", TakeCall, bytes, "base", "money")
 
 
 async def take_credit(db: Database, redis: RedisClient, tenant_id: str, undo: Undo) -> UndoResult:
@@ -34,8 +32,9 @@ async def take_credit(db: Database, redis: RedisClient, tenant_id: str, undo: Un
 
 
 async def _take_in_redis(redis: RedisClient, tenant_id: str, amount_nano: int) -> None:
+    call = TakeCall(now_ms=0, amount_nano=amount_nano, booked_ms_max=BOOKED_MS_MAX)
     key = f"{{t:{tenant_id}}}{wallet_limit(0, 0).key}"
-    free_nano = int(await _TAKE(redis, [key], [0, amount_nano, BOOKED_MS_MAX]))
+    free_nano = int(await _TAKE(redis, [key], call))
     if free_nano >= 0:
         raise bad_request(
             f"{to_display(free_nano)} can be taken now: the rest is held by answers that run, or was used by "

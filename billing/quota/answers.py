@@ -1,13 +1,13 @@
 """What is sent to the scripts of the tenant's hash slot keys and what their replies mean. Pure."""
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import unquote
 
 import msgspec
 
 from billing.limits import WALLET, Dimension, MoneyLimit, RequestLimits
 from billing.quota.bindings import prices_of
+from billing.quota.script_calls import AdmitReply, RefusedLimit
 from billing.quota.types import Admission, AdmissionState, Admitted, LeastRemaining, Remaining
 from billing.usage import PinnedPrices
 from core.errors import Refusal
@@ -22,39 +22,31 @@ def packed(limits: RequestLimits, prices: PinnedPrices) -> bytes:
     return FOUR + limits.packed + of_prices
 
 
-def admitted_of(a: Admission, reply: Sequence[Any], now_ms: int) -> Admitted:
+def admitted_of(a: Admission, reply: AdmitReply, now_ms: int) -> Admitted:
     """What a request is bound to, as admit.lua says it."""
-    _, dup, pool, fingerprint, packed_prices, cancelled, granted, state, left, shadowed = reply
-    prices = prices_of(packed_prices)
+    prices = prices_of(reply.prices)
     return Admitted(
-        dup=bool(dup),
-        pool=pool.decode(),
-        fingerprint=fingerprint.decode(),
+        dup=reply.dup,
+        pool=reply.pool,
+        fingerprint=reply.fingerprint,
         price_version=prices.version,
         prices=prices,
-        cancelled=bool(cancelled),
-        granted=granted,
-        state=AdmissionState(state.decode()),
-        standing=least_remaining_of(a.limits, left) if left else LeastRemaining(),
-        shadowed=[refusal_of(a.limits, answer, now_ms) for answer in shadowed],
+        cancelled=reply.cancelled,
+        granted=reply.granted,
+        state=AdmissionState(reply.state),
+        standing=least_remaining_of(a.limits, reply.left) if reply.left else LeastRemaining(),
+        shadowed=[refusal_of(a.limits, answer, now_ms) for answer in reply.shadowed],
     )
 
 
-def refusal_of(limits: RequestLimits, answer: Sequence[Any], now_ms: int) -> Refusal:
+def refusal_of(limits: RequestLimits, answer: RefusedLimit, now_ms: int) -> Refusal:
     """A refusal as admit.lua says it."""
-    kind: bytes
-    number: int
-    limit: int
-    remaining: int
-    spent: int
-    held: int
-    after: int
     kind, number, limit, remaining, spent, held, after = answer
-    if kind == b"money":
+    if kind == "money":
         of = limits.money[number - 1]
         ends = None if of.period in (WALLET, "lifetime") else of.window.end_ms
         return money_refusal(of.scope.value, of.period, (limit, remaining, spent, held), ends)
-    unit = (limits.rates if kind == b"rate" else limits.concurrency)[number - 1]
+    unit = (limits.rates if kind == "rate" else limits.concurrency)[number - 1]
     after_ms = None if after < 0 else after
     what = unit.dimension.value.replace("_", " ")
     return Refusal(
@@ -66,7 +58,7 @@ def refusal_of(limits: RequestLimits, answer: Sequence[Any], now_ms: int) -> Ref
         limit=limit,
         dimension=unit.dimension.value,
         remaining=remaining,
-        resets_at_ms=now_ms + after if kind == b"rate" and after >= 0 else None,
+        resets_at_ms=now_ms + after if kind == "rate" and after >= 0 else None,
     )
 
 

@@ -9,23 +9,23 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, cast
-from urllib.parse import quote
+from typing import cast
 
 import msgspec
 from sqlalchemy.exc import DBAPIError
 
 from billing.limits import TOKENS_MAX, MoneyLimit, RequestLimits
+from billing.quota import script_calls as calls
 from billing.quota.answers import (
     admitted_of,
-    packed,
     refusal_of,
     refusal_of_key,
 )
-from billing.quota.bindings import SEAL, Bindings, Record, directory_of, record_of, record_replied
+from billing.quota.bindings import SEAL, Bindings, Record, directory_of, record_replied
 from billing.quota.money import MoneyCounts
+from billing.quota.packing import SETTLED_KEEP_MS, admit_call, settlement
 from billing.quota.redis_keys import mark_key, open_key, open_requests_key, posted_key, rq_key, tag
+from billing.quota.scripts import quota_script
 from billing.quota.types import (
     Admission,
     Admitted,
@@ -44,8 +44,8 @@ from core.clock import now_ms
 from core.database import Database
 from core.error_facts import error_summary
 from core.errors import Refusal
-from core.redis import Argument, RedisClient
-from core.scripts import Script
+from core.redis import RedisClient
+from core.script_calls import UnreadableReplyError
 from core.settings import Settings
 from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
@@ -53,9 +53,6 @@ from core.unreadable import Unreadable, read
 log = logger(__name__)
 away, forged = RepeatedWarning(log), RepeatedWarning(log)
 
-UNLIMITED_TOKENS = 1 << 30
-CONCURRENCY_GRACE_MS = 60_000
-SETTLED_KEEP_MS = 15 * 60_000
 CANCEL_MARK_MS = 60_000
 STALE_MS = 60_000
 STALE_MAX = 10_000
@@ -65,25 +62,16 @@ SEED_TRIES = 5
 SEED_SECONDS_MAX = 5.0
 OVERLOADED_MS = 1_000
 REBIND_TRIES = 8
-AMOUNT_MAX = 1 << 53  # what a Lua number counts exactly
 OPEN_TENANTS = "parley:tenants:open"
 OPEN_TENANTS_SECONDS = 60.0
 OPEN_TENANTS_MS = 26 * 3_600_000  # longer than any deadline
 
-_FOLDER = Path(__file__).parent / "lua"
-
-
-def _script(name: str, *prelude: str) -> Script:
-    parts = [_FOLDER / "prelude" / f"{part}.lua" for part in prelude]
-    return Script(_FOLDER / f"{name}.lua", parts)
-
-
-_ADMIT = _script("admit", "base", "rates", "money")
-_EXTEND = _script("extend", "base", "rates", "money")
-_SETTLE = _script("settle", "base", "rates", "money", "close")
-_RELEASE = _script("release", "base", "rates", "money", "close")
-_CANCEL = Script(_FOLDER / "cancel.lua")
-_REBIND = Script(_FOLDER / "rebind.lua")
+_ADMIT = quota_script("admit", calls.AdmitCall, calls.AdmitReply, "base", "rates", "money")
+_EXTEND = quota_script("extend", calls.ExtendCall, calls.ExtendReply, "base", "rates", "money")
+_SETTLE = quota_script("settle", calls.SettleCall, bytes, "base", "rates", "money", "close")
+_RELEASE = quota_script("release", calls.ReleaseCall, bool, "base", "rates", "money", "close")
+_CANCEL = quota_script("cancel", calls.CancelCall, list[bytes])
+_REBIND = quota_script("rebind", calls.RebindCall, bytes)
 
 
 class Quota:
@@ -139,40 +127,20 @@ class Quota:
             open_requests_key(a.tenant),
             *of_limits,
         ]
-        record = record_of(a)
-        who = (a.id, a.body_hash, record[b"owner"])
-        seal = self._bindings.seal(a.tenant, a.id, record) if self._bindings else b""
-        binding = (a.pool, a.fingerprint, record[b"prices"], a.project, a.owner_key, a.user, a.model)
-        amounts = (a.input_tokens, a.chunk_tokens, UNLIMITED_TOKENS, a.deadline_ms, CONCURRENCY_GRACE_MS)
-        limits = packed(a.limits, a.prices)
-        reply = await _ADMIT(
-            self.redis,
-            keys,
-            [a.now_ms, attempt, *who, *binding, *amounts, limits, a.key or a.owner_key, seal, *self._next(a)],
-        )
-        match reply:
-            case [b"conflict"]:
-                return _conflict()
-            case [b"seed", unknown]:
-                return cast(list[int], unknown)
-            case [b"refused", answer]:
-                return refusal_of(a.limits, answer, a.now_ms or now_ms())
-            case [*facts, known] if known and not self._is_ours(a.tenant, a.id, record_replied(known)):
-                return _conflict()
-            case [*facts, _]:
-                admitted = read("admission", lambda of: admitted_of(a, of, a.now_ms or now_ms()), facts)
-                return _conflict() if isinstance(admitted, Unreadable) else admitted
-            case _:
-                raise AssertionError(f"admit answered {reply!r}")
-
-    def _next(self, a: Admission) -> tuple[int, bytes, bytes, bytes]:
-        """From when on, and as what, a request is bound to the prices that follow."""
-        if a.next_prices is None:
-            return 0, b"", b"", b""
-        then = replace(a, prices=a.next_prices)
-        record = record_of(then)
-        seal = self._bindings.seal(a.tenant, a.id, record) if self._bindings else b""
-        return a.next_from_ms, record[b"prices"], packed(a.limits, a.next_prices), seal
+        try:
+            reply = await _ADMIT(self.redis, keys, admit_call(a, attempt, self._bindings))
+        except UnreadableReplyError:
+            return _conflict()
+        if reply.verdict == "conflict":
+            return _conflict()
+        if reply.verdict == "seed":
+            return reply.unknown
+        if reply.refusal is not None:
+            return refusal_of(a.limits, reply.refusal, a.now_ms or now_ms())
+        if reply.sealed and not self._is_ours(a.tenant, a.id, record_replied(reply.sealed)):
+            return _conflict()
+        admitted = read("admission", lambda of: admitted_of(a, of, a.now_ms or now_ms()), reply)
+        return _conflict() if isinstance(admitted, Unreadable) else admitted
 
     async def _seeded(self, tenant: str, limits: Sequence[MoneyLimit]) -> bool:
         if self._db is None:
@@ -196,21 +164,24 @@ class Quota:
         """Ask that `to_tokens` output tokens in all may be appended. Asking again changes nothing.
 
         Fewer may be granted where money runs short; only where none is left is more refused."""
-        arguments = [min(to_tokens, TOKENS_MAX), now_ms, WAIT_STEP_MS, WAIT_MS_MAX]
-        reply = await _EXTEND(self.redis, [rq_key(tenant, id)], arguments)
-        match reply:
-            case [b"granted", n]:
-                return AllowanceExtension(n)
-            case [b"wait", n, after_ms]:
-                return AllowanceExtension(n, wait_ms=after_ms)
-            case [b"refused", n, key, limit, left, spent, held, ends_ms]:
-                refusal = refusal_of_key(key.decode(), (limit, left, spent, held), ends_ms)
-                return AllowanceExtension(n, refusal=refusal)
-            case [b"unknown", _]:
-                # Redis lost the admission, and with it whose money it is. The answer goes on.
-                return AllowanceExtension(to_tokens)
-            case _:
-                raise AssertionError(f"extend answered {reply!r}")
+        call = calls.ExtendCall(
+            now_ms=now_ms,
+            to_tokens=min(to_tokens, TOKENS_MAX),
+            wait_step_ms=WAIT_STEP_MS,
+            wait_ms_max=WAIT_MS_MAX,
+        )
+        reply = await _EXTEND(self.redis, [rq_key(tenant, id)], call)
+        if reply.verdict == "unknown":
+            # Redis lost the admission, and with it whose money it is. The answer goes on.
+            return AllowanceExtension(to_tokens)
+        if reply.verdict == "wait":
+            return AllowanceExtension(reply.granted, wait_ms=reply.after_ms)
+        if reply.verdict == "refused":
+            sums = (reply.limit, reply.left, reply.spent, reply.held)
+            return AllowanceExtension(
+                reply.granted, refusal=refusal_of_key(reply.key, sums, reply.window_end_ms)
+            )
+        return AllowanceExtension(reply.granted)
 
     async def settle(self, event: UsageEvent, line_seq: int | None = None, now_ms: int = 0) -> Settled:
         """Close the request with what it used. Only the first call counts.
@@ -226,16 +197,15 @@ class Quota:
         self, ended: Sequence[tuple[UsageEvent, int | None]], now_ms: int = 0
     ) -> list[Settled | Exception]:
         """`settle` for many in one round trip; what it would raise stands in the place of an answer."""
-        calls = [_settlement(event, line_seq, now_ms) for event, line_seq in ended]
-        replies = iter(
-            await _SETTLE.many(self.redis, [call for call in calls if not isinstance(call, ValueError)])
-        )
+        settlements = [settlement(event, line_seq, now_ms) for event, line_seq in ended]
+        good = [each for each in settlements if not isinstance(each, ValueError)]
+        replies = iter(await _SETTLE.many(self.redis, good))
         return [
-            call if isinstance(call, ValueError) else await self._settled(event.tenant, next(replies))
-            for (event, _), call in zip(ended, calls, strict=True)
+            each if isinstance(each, ValueError) else await self._settled(event.tenant, next(replies))
+            for (event, _), each in zip(ended, settlements, strict=True)
         ]
 
-    async def _settled(self, tenant: str, reply: Any) -> Settled | Exception:
+    async def _settled(self, tenant: str, reply: bytes | Exception) -> Settled | Exception:
         if isinstance(reply, Exception):
             return reply
         if reply == b"recount":
@@ -248,14 +218,17 @@ class Quota:
     async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
         """Undo an admission that the queue refused; True where there was an open one."""
         keys = [rq_key(tenant, id), open_key(tenant), open_requests_key(tenant)]
-        return bool(await _RELEASE(self.redis, keys, [id, SETTLED_KEEP_MS, now_ms]))
+        return await _RELEASE(
+            self.redis, keys, calls.ReleaseCall(now_ms=now_ms, id=id, keep_ms=SETTLED_KEEP_MS)
+        )
 
     async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
         """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
         already. The pool that it is bound to; None where the directory does not know it."""
         for _ in range(REBIND_TRIES):
             before, seal = await self._resealed(tenant, id, pool, hop)
-            bound: bytes | None = await _REBIND(self.redis, [rq_key(tenant, id)], [pool, hop, seal, before])
+            call = calls.RebindCall(pool=pool, hop=hop, seal=seal, seal_before=before)
+            bound = await _REBIND.or_none(self.redis, [rq_key(tenant, id)], call)
             if bound is not None:
                 return bound.decode() or None
         raise TimeoutError("others bind this request, too")
@@ -304,7 +277,8 @@ class Quota:
 
         The mark cancels only a request that is the canceller's."""
         keys = [rq_key(tenant, id), mark_key(tenant, id)]
-        reply: list[bytes] = await _CANCEL(self.redis, keys, [CANCEL_MARK_MS, canceller.member])
+        call = calls.CancelCall(mark_ms=CANCEL_MARK_MS, canceller=canceller.member)
+        reply = await _CANCEL(self.redis, keys, call)
         fields = dict(zip(reply[::2], reply[1::2], strict=True))
         return self._believed(tenant, id, fields)
 
@@ -361,22 +335,6 @@ class Quota:
     async def open_requests(self, tenant: str) -> int:
         """How many requests of the tenant are admitted and not settled."""
         return int(await self.redis.zcard(open_key(tenant)))
-
-
-def _settlement(
-    event: UsageEvent, line_seq: int | None, now_ms: int
-) -> tuple[Sequence[str], Sequence[Argument]] | ValueError:
-    """Keys and arguments of a settlement, or what is wrong with the event."""
-    tokens_in = event.input_uncached + event.input_cached
-    tokens_out = event.output_text + event.output_reasoning
-    if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
-        return ValueError("an amount is out of range")
-    tenant, owner = event.tenant, event.owner
-    keys = [rq_key(tenant, event.request), posted_key(tenant), tag(tenant) + "windows"]
-    seq = "" if line_seq is None else line_seq
-    facts = [quote(id, safe="") for id in (owner.project, owner.key, owner.user, event.model)]
-    amounts = (event.cost_nano, tokens_in, tokens_out, SETTLED_KEEP_MS, now_ms)
-    return keys, [event.request, *amounts, seq, event.accepted_ms, *facts]
 
 
 def _hold(row: tuple[bytes, Sequence[bytes]]) -> Hold:

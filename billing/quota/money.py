@@ -3,25 +3,23 @@ corrections; limits that were edited reach the answers that run."""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from billing.limits import MoneyLimit, Scope
 from billing.periods import PeriodWindow
 from billing.quota.answers import split_limit_key, window_member
 from billing.quota.posted_spending import posted_of_limit
+from billing.quota.script_calls import SeedCall, SeededCount
+from billing.quota.scripts import quota_script
 from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.database import Database
 from core.redis import RedisClient
-from core.scripts import Script
 
 SEED_TRIES = 10
 COUNTS_MAX = 10_000
 AT_ONCE = 100
 
-_FOLDER = Path(__file__).parent / "lua"
-_PRELUDE = [_FOLDER / "prelude" / f"{part}.lua" for part in ("base", "money")]
-_SEED = Script(_FOLDER / "seed.lua", _PRELUDE)
+_SEED = quota_script("seed", SeedCall, bool, "base", "money")
 _FIELDS = ("posted", "unbooked", "held", "open")
 
 
@@ -77,10 +75,11 @@ class MoneyCounts:
         booked since. `anew`: also where Redis knows an older amount."""
         tag = f"{{t:{tenant}}}"
         keys = [f"{tag}posted", f"{tag}windows", f"{tag}moneys", *(tag + limit.key for limit, _, _ in read)]
-        arguments: list[str | int] = [now_ms(), int(anew)]
-        for limit, amount, line_seq in read:
-            arguments += [limit.key, amount, line_seq, limit.window.end_ms, window_member(limit)]
-        return await _SEED(self._redis, keys, arguments) == b"seeded"
+        counts = [
+            SeededCount(limit.key, str(amount), line_seq, limit.window.end_ms, window_member(limit))
+            for limit, amount, line_seq in read
+        ]
+        return await _SEED(self._redis, keys, SeedCall(now_ms=now_ms(), anew=anew, counts=counts))
 
     async def sums(self, tenant: str) -> list[MoneySum]:
         """All that is counted of a tenant."""

@@ -9,7 +9,6 @@ import asyncio
 import re
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from sqlmodel import col, select
@@ -17,6 +16,8 @@ from sqlmodel import col, select
 from billing import instruments
 from billing.ledger.transactions import TxnKind
 from billing.quota.redis_keys import posted_key
+from billing.quota.script_calls import SinceCall, SinceReply
+from billing.quota.scripts import quota_script
 from billing.reconciliation.comparison import Check, Comparison, ComparisonState
 from billing.reconciliation.repair_pauses import paused_until_ms, rebuild_count, rebuild_marks, store_rebuild
 from billing.tables.ledger import LedgerTxn
@@ -28,7 +29,6 @@ from core.error_facts import error_facts, error_summary
 from core.errors import Refused
 from core.failed_rounds import is_store_down
 from core.redis import RedisClient
-from core.scripts import Script
 from core.telemetry import logger
 
 log = logger(__name__)
@@ -40,8 +40,7 @@ TIME = re.compile(rb"[0-9]{1,15}")
 ROUND_SECONDS_MAX = 20.0  # of one look at all tenants: the next one goes on
 CAUSE = "Redis lost data"
 
-_FOLDER = Path(__file__).parent.parent / "quota" / "lua"
-_SINCE = Script(_FOLDER / "since.lua", [_FOLDER / "prelude" / "base.lua"])
+_SINCE = quota_script("since", SinceCall, SinceReply, "base")
 
 
 class SumsRebuilder(Protocol):
@@ -167,14 +166,14 @@ async def _repaired(
 async def _memory(redis: RedisClient, tenant_id: str) -> SumsOrigin | None:
     """The one that has a tenant's sums; None where its keys are broken."""
     try:
-        run_id, since, began = await _SINCE(redis, [posted_key(tenant_id)], [0])
+        found = await _SINCE(redis, [posted_key(tenant_id)], SinceCall())
     except redis_errors.ResponseError as error:
         log.error("reconciliation.sums_unreadable", tenant=tenant_id, error=error_summary(error))
         return None
-    if not all(TIME.fullmatch(each or b"0") for each in (since, began)):
+    if not all(TIME.fullmatch(each or b"0") for each in (found.since, found.began)):
         log.error("reconciliation.sums_unreadable", tenant=tenant_id, error="what a worker wrote is no time")
         return None
-    return SumsOrigin(f"{run_id.decode()} {since.decode()}", int(began or 0))
+    return SumsOrigin(f"{found.server} {found.since.decode()}", int(found.began or 0))
 
 
 async def _first_booked_ms(db: Database, tenant_id: str) -> int | None:

@@ -16,7 +16,8 @@ from billing.ledger.transactions import LineKind
 from billing.limits import WALLET
 from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
-from billing.quota.client import CONCURRENCY_GRACE_MS, Quota
+from billing.quota.client import Quota
+from billing.quota.packing import CONCURRENCY_GRACE_MS
 from billing.quota.redis_keys import posted_key
 from billing.quota.types import AdmissionState, DirectoryEntry
 from billing.reconciliation.comparison import BookSums, Check, Comparison

@@ -123,7 +123,7 @@ class WaitingPool:
             )
         ).claims
 
-    async def timed(self, script: Script, calls: Iterable[Any]) -> CallCost:
+    async def timed(self, script: Script[Any, Any], calls: Iterable[Any]) -> CallCost:
         """What the server spent on `script` while these are awaited."""
         await self._redis.config_set("slowlog-max-len", 100_000)
         await self._redis.config_set("slowlog-log-slower-than", 0)

@@ -8,9 +8,9 @@ could have written the rest. `hop`, which counts a request's moves, tells a late
 this one's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import StrEnum
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -18,10 +18,12 @@ from billing.api import Bindings, Quota
 from core.clock import now_ms
 from core.pools import HOPS_MAX, known_pools
 from core.redis import RedisClient
+from core.scripts import Script
 from core.settings import Settings
 from core.signed_text import Keyring
 from core.unreadable import Unreadable, read
 from engine.queue import lua_scripts, redis_keys
+from engine.queue import script_calls as calls
 from engine.queue.client import PoolQueue
 from engine.queue.migration_orders import HOP_MAX, MigrationOrders, order_of
 from engine.queue.types import MigratedTo
@@ -33,6 +35,9 @@ RETRY_MS = 1_000
 PAGE_ENTRIES = 256
 COPIES_MAX = 8
 ROUND_TRIPS_MAX = 8
+
+Call = TypeVar("Call", bound=calls.PoolCall)
+Reply = TypeVar("Reply")
 
 
 class MigrationRefusalReason(StrEnum):
@@ -144,13 +149,20 @@ class Migrator:
         for _ in range(ROUND_TRIPS_MAX):
             hop = await self._check(pool, tenant, id, dest) + 1
             order = self._orders.give(tenant, id, pool, dest, hop, self._now_ms())
-            given = (dest, hop, RETRY_MS, order.at_ms, order.seal)
-            reply = await self._run(lua_scripts.MIGRATE_BEGIN, pool, tenant, id, *given)
+            call = calls.MigrateBeginCall(
+                tenant=tenant,
+                id=id,
+                dest=dest,
+                hop=hop,
+                retry_ms=RETRY_MS,
+                ordered_ms=order.at_ms,
+                seal=order.seal,
+            )
+            reply = await self._run(lua_scripts.MIGRATE_BEGIN, pool, call)
             if reply is None:
                 raise _refused(MigrationRefusalReason.UNKNOWN, f"pool {pool} knows no such request")
-            status, where = RequestStatus(reply[0].decode()), reply[1].decode()
-            if status in (RequestStatus.MOVING, RequestStatus.MOVED, RequestStatus.ENDED):
-                return status, where
+            if reply.status in (RequestStatus.MOVING, RequestStatus.MOVED, RequestStatus.ENDED):
+                return reply.status, reply.dest
             # It has been away and come back since it was looked at.
         raise TimeoutError("others move this request, too")
 
@@ -207,8 +219,16 @@ class Migrator:
         fields = [part for pair in found.fields.items() for part in pair]
         for _ in range(COPIES_MAX):
             head = await self._copy(pool, found, tenant, id)
-            arguments = (tenant, id, found.hop, head, found.input, found.tokens, *fields)
-            if (adopted := (await self._run(lua_scripts.MIGRATE_ADOPT, found.dest, *arguments))[0]) >= 0:
+            call = calls.MigrateAdoptCall(
+                tenant=tenant,
+                id=id,
+                hop=found.hop,
+                head=head,
+                input=found.input,
+                tokens=found.tokens,
+                fields=fields,
+            )
+            if (adopted := await self._run(lua_scripts.MIGRATE_ADOPT, found.dest, call)) in (0, 1):
                 return adopted == 1
         raise TimeoutError("others copy this log, too, and none of them comes to its end")
 
@@ -222,16 +242,31 @@ class Migrator:
             )
             if not page:
                 return after
-            entries = [part for entry in page for part in _arguments(*entry)]
-            what = (tenant, id, found.hop, after, MOVED_KEEP_SECONDS)
-            after = await self._run(lua_scripts.MIGRATE_COPY, found.dest, *what, *entries)
+            call = calls.MigrateCopyCall(
+                tenant=tenant,
+                id=id,
+                hop=found.hop,
+                after=after,
+                keep_seconds=MOVED_KEEP_SECONDS,
+                entries=[calls.CopiedEntry(at.decode(), 2 * len(fields)) for at, fields in page],
+                parts=[part for _, fields in page for pair in fields.items() for part in pair],
+            )
+            after = await self._run(lua_scripts.MIGRATE_COPY, found.dest, call) or 0
             if after < 0:
                 return found.head  # it has arrived
         return after
 
     async def _leave(self, pool: str, found: MigrationRecord, known: Control, tenant: str, id: str) -> int:
-        keep = (MOVED_KEEP_SECONDS, MOVED_LOG_KEEP_SECONDS)
-        return await self._run(lua_scripts.MIGRATE_FINISH, pool, tenant, id, found.hop, int(known), *keep)
+        call = calls.MigrateFinishCall(
+            tenant=tenant,
+            id=id,
+            hop=found.hop,
+            control=int(known),
+            keep_seconds=MOVED_KEEP_SECONDS,
+            log_keep_seconds=MOVED_LOG_KEEP_SECONDS,
+        )
+        flags = await self._run(lua_scripts.MIGRATE_FINISH, pool, call)
+        return -1 if flags is None else flags
 
     def _now_ms(self) -> int:
         return self._clock() if self._clock else now_ms()
@@ -239,9 +274,9 @@ class Migrator:
     def _queue(self, pool: str) -> PoolQueue:
         return PoolQueue(self._client, pool, self._settings, self._clock)
 
-    async def _run(self, script: lua_scripts.Script, pool: str, *arguments: str | bytes | int) -> Any:
-        now = self._clock() if self._clock else 0
-        return await script(self._client, [redis_keys.system(pool)], [now, *arguments])
+    async def _run(self, script: Script[Call, Reply], pool: str, call: Call) -> Reply | None:
+        call.now_ms = self._clock() if self._clock else 0
+        return await script.or_none(self._client, [redis_keys.system(pool)], call)
 
 
 def _refused(reason: MigrationRefusalReason, message: str) -> MigrationRefused:
@@ -254,8 +289,3 @@ def _need(packed: bytes) -> int:
     if isinstance(request, Unreadable):
         return 0
     return len(request.prompt) // TOKEN_BYTES + request.sampling.max_tokens
-
-
-def _arguments(stream_id: bytes, fields: Mapping[bytes, bytes]) -> list[str | bytes | int]:
-    """One entry as `copy` takes it."""
-    return [stream_id, 2 * len(fields), *(part for pair in fields.items() for part in pair)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -13,14 +13,14 @@ from core.unreadable import Unreadable, read
 from engine.gpus import DeviceHealth
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
-from engine.queue.lua_scripts import FOLDER
+from engine.queue.lua_scripts import pool_script
+from engine.queue.script_calls import PoolCall
 
 REPORT_LEASE_MS = 5_000
 ORDER_KEEP_MS = 15_000
 
-REPORT = Script(FOLDER / "report.lua", [FOLDER / "prelude" / "base.lua"])
-READY = Script(FOLDER / "ready.lua", [FOLDER / "prelude" / "base.lua"])
-ORDER = Script(FOLDER / "order.lua", [FOLDER / "prelude" / "base.lua"])
+Call = TypeVar("Call", bound=PoolCall)
+Reply = TypeVar("Reply")
 
 log = logger(__name__)
 
@@ -89,6 +89,36 @@ class WorkerOrder(msgspec.Struct, frozen=True):
     worker: str
 
 
+class ReportCall(PoolCall, kw_only=True):
+    """What a supervisor says; an empty report takes it out."""
+
+    supervisor: str
+    lease_ms: int
+    report: bytes
+
+
+class ReadyCall(PoolCall, kw_only=True):
+    """Heartbeats of a supervisor's workers."""
+
+    gap_ms_max: int
+    intervals_max: int
+    heartbeats: list[ReadyTime]
+
+
+class OrderCall(PoolCall, kw_only=True):
+    """An order about a worker, for whom it is addressed to."""
+
+    addressee: str
+    kind: str
+    worker: str
+    keep_ms: int
+
+
+REPORT = pool_script("report", ReportCall, bool)
+READY = pool_script("ready", ReadyCall, int)
+ORDER = pool_script("order", OrderCall, bool)
+
+
 class PoolNodes:
     """The supervisors and workers of one pool. Holds nothing but the client."""
 
@@ -99,21 +129,21 @@ class PoolNodes:
 
     async def report(self, report: NodeReport) -> None:
         """Say how this supervisor's workers are; holds for REPORT_LEASE_MS."""
-        await self._run(REPORT, report.supervisor, msgspec.json.encode(report), REPORT_LEASE_MS)
+        packed = msgspec.json.encode(report)
+        call = ReportCall(supervisor=report.supervisor, lease_ms=REPORT_LEASE_MS, report=packed)
+        await self._run(REPORT, call)
 
     async def beat(self, heartbeats: Sequence[ReadyTime]) -> bool:
         """Extend the ready time of these workers, where the pool agrees that they are ready. False: some of
         it was not kept, because no biller has taken any for very long."""
-        facts = [
-            (each.worker, each.state.value, each.gpus, each.device, each.gpu_type) for each in heartbeats
-        ]
-        arguments = [argument for each in facts for argument in each]
-        reply = await self._run(READY, READY_GAP_MS_MAX, READY_INTERVALS_MAX, *arguments)
-        return int(reply) == 0
+        call = ReadyCall(
+            gap_ms_max=READY_GAP_MS_MAX, intervals_max=READY_INTERVALS_MAX, heartbeats=list(heartbeats)
+        )
+        return await self._run(READY, call) == 0
 
     async def leave(self, supervisor: str) -> None:
         """This supervisor has ended."""
-        await self._run(REPORT, supervisor, "", 0)
+        await self._run(REPORT, ReportCall(supervisor=supervisor, lease_ms=0, report=b""))
 
     async def reports(self) -> list[NodeReport]:
         """What every living supervisor said last."""
@@ -127,7 +157,8 @@ class PoolNodes:
 
     async def order(self, addressee: str, kind: WorkerOrderKind, worker: str) -> None:
         """Leave an order with a worker or a supervisor. Whether it was obeyed shows in `workers`."""
-        await self._run(ORDER, addressee, kind.value, worker, ORDER_KEEP_MS)
+        call = OrderCall(addressee=addressee, kind=kind.value, worker=worker, keep_ms=ORDER_KEEP_MS)
+        await self._run(ORDER, call)
 
     async def next_order(self, addressee: str, seconds: float) -> WorkerOrder | None:
         """The oldest order that waits, or the first that comes within `seconds`."""
@@ -147,8 +178,8 @@ class PoolNodes:
     def _key(self, name: str) -> str:
         return f"{{p:{self._pool}}}{name}"
 
-    async def _run(self, script: Script, *arguments: str | bytes | int) -> Any:
-        return await script(self._queue.redis, [redis_keys.system(self._pool)], [0, *arguments])
+    async def _run(self, script: Script[Call, Reply], call: Call) -> Reply:
+        return await script(self._queue.redis, [redis_keys.system(self._pool)], call)
 
 
 def _report(data: bytes) -> NodeReport:

@@ -1,40 +1,51 @@
-"""The pool's Lua scripts, each with the prelude it needs. Every key they touch has the pool's hash tag."""
+"""The pool's Lua scripts, each with what it takes and replies, and the prelude that it needs. Every key they
+touch has the pool's hash tag."""
 
 from pathlib import Path
+from typing import TypeVar
 
+from core.script_calls import ScriptCall
 from core.scripts import Script
+from engine.queue import script_calls as calls
+from engine.queue import script_replies as replies
 
 FOLDER = Path(__file__).parent / "lua"
+STATES = ("log", "fair", "restarts", "states")
+
+Call = TypeVar("Call", bound=ScriptCall)
+Reply = TypeVar("Reply")
 
 
-def _script(name: str, *prelude: str) -> Script:
-    return Script(FOLDER / f"{name}.lua", [FOLDER / "prelude" / f"{part}.lua" for part in ("base", *prelude)])
+def pool_script(name: str, call: type[Call], reply: type[Reply], *prelude: str) -> Script[Call, Reply]:
+    """One of engine/queue/lua, behind the prelude of all pool scripts."""
+    files = [FOLDER / "prelude" / f"{part}.lua" for part in ("base", *prelude)]
+    return Script(FOLDER / f"{name}.lua", call, reply, files)
 
 
-ENQUEUE = _script("enqueue", "log", "fair", "restarts", "states")
-CLAIM = _script("claim", "log", "fair", "restarts", "states", "scan", "preempt")
-APPEND = _script("append", "log", "fair", "restarts", "states", "commit")
-REWRITE = _script("rewrite", "log", "fair", "restarts", "states", "commit")
-CONTROL = _script("control")
-FINISH = _script("finish", "log", "fair", "restarts", "states")
-UNCLAIM = _script("unclaim", "log", "fair", "restarts", "states")
-MIGRATE_BEGIN = _script("migrate_begin", "log", "fair", "restarts", "states")
-MIGRATE_COPY = _script("migrate_copy", "log")
-MIGRATE_ADOPT = _script("migrate_adopt", "log", "fair", "restarts", "states")
-MIGRATE_FINISH = _script("migrate_finish", "log", "fair", "restarts", "states")
-PARK = _script("park", "log", "fair", "restarts", "states")
-UNPARK = _script("unpark", "log", "fair", "restarts", "states")
-READER = _script("reader", "log", "fair", "restarts", "states")
-REGISTER = _script("register", "sizes")
-TENANT = _script("tenant", "fair")
-SET_CLASS_RESERVE = _script("set_class_reserve")
-SEEN = _script("seen")
-RENEW = _script("renew")
-DEREGISTER = _script("deregister", "log", "fair", "restarts", "states", "sizes", "workers")
-GATEWAY = _script("gateway")
-REAP = _script("reap", "log", "fair", "restarts", "states", "sizes", "workers")
-EXPIRE = _script("expire")
-REFUSE_LATE_ENQUEUE = _script("refuse_late_enqueue")
-CLOCK = _script("clock")
-ENDS = _script("ends", "restarts")
-REPLAY = _script("replay", "restarts")
+ENQUEUE = pool_script("enqueue", calls.EnqueueCall, replies.EnqueueReply, *STATES)
+CLAIM = pool_script("claim", calls.ClaimCall, replies.ClaimsReply, *STATES, "scan", "preempt")
+APPEND = pool_script("append", calls.AppendCall, replies.AppendReply, *STATES, "commit")
+REWRITE = pool_script("rewrite", calls.RewriteCall, replies.CommitReply, *STATES, "commit")
+CONTROL = pool_script("control", calls.ControlCall, replies.StatusReply)
+FINISH = pool_script("finish", calls.FinishCall, replies.EndReply, *STATES)
+UNCLAIM = pool_script("unclaim", calls.UnclaimCall, bool, *STATES)
+MIGRATE_BEGIN = pool_script("migrate_begin", calls.MigrateBeginCall, replies.MigrationReply, *STATES)
+MIGRATE_COPY = pool_script("migrate_copy", calls.MigrateCopyCall, int, "log")
+MIGRATE_ADOPT = pool_script("migrate_adopt", calls.MigrateAdoptCall, int, *STATES)
+MIGRATE_FINISH = pool_script("migrate_finish", calls.MigrateFinishCall, int, *STATES)
+PARK = pool_script("park", calls.RequestCall, replies.StatusReply, *STATES)
+UNPARK = pool_script("unpark", calls.RequestCall, replies.StatusReply, *STATES)
+READER = pool_script("reader", calls.ReaderCall, replies.ViewReply, *STATES)
+REGISTER = pool_script("register", calls.RegisterCall, bool, "sizes")
+TENANT = pool_script("tenant", calls.TenantCall, bool, "fair")
+SET_CLASS_RESERVE = pool_script("set_class_reserve", calls.ReserveCall, bool)
+SEEN = pool_script("seen", calls.SeenCall, bool)
+RENEW = pool_script("renew", calls.RenewCall, replies.RenewReply)
+DEREGISTER = pool_script("deregister", calls.DeregisterCall, int, *STATES, "sizes", "workers")
+GATEWAY = pool_script("gateway", calls.GatewayCall, bool)
+REAP = pool_script("reap", calls.ReapCall, replies.ReapReply, *STATES, "sizes", "workers")
+EXPIRE = pool_script("expire", calls.ExpireCall, bool)
+REFUSE_LATE_ENQUEUE = pool_script("refuse_late_enqueue", calls.RefuseLateEnqueueCall, replies.IdsReply)
+CLOCK = pool_script("clock", calls.PoolCall, int)
+ENDS = pool_script("ends", calls.PoolCall, replies.EndsReply, "restarts")
+REPLAY = pool_script("replay", calls.ReplayCall, replies.ReplayReply, "restarts")

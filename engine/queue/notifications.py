@@ -12,6 +12,7 @@ from core.telemetry import RepeatedWarning, logger
 from core.unreadable import Unreadable, read
 from engine.queue import redis_keys
 from engine.queue.request_log import unpack_entries
+from engine.queue.script_calls import PackedEntry
 from engine.queue.types import Hint
 from engine.request import Control, Entry
 
@@ -110,7 +111,7 @@ class _News(msgspec.Struct, array_like=True):
     tenant: str
     id: str
     head: int
-    entries: list[tuple[str, str, int, int, int, str]]
+    entries: list[PackedEntry]
     epoch: int
     dest: str = ""
 
@@ -135,7 +136,7 @@ def _decoded(pool: str, message: bytes) -> list[Hint]:
 
 
 def _entries(news: _News) -> list[Entry]:
-    return unpack_entries(news.head, [list(entry) for entry in news.entries])
+    return unpack_entries(news.head, news.entries)
 
 
 def _wake(message: bytes) -> tuple[str, str, Control]:

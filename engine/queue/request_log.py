@@ -1,11 +1,11 @@
 """Reading a request's log: what readers may see, by offset. Never writes."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 from core.redis import RedisClient
 from core.unreadable import Unreadable, read
 from engine.queue import redis_keys
+from engine.queue.script_calls import PackedEntry
 from engine.request import Entry, EntryKind
 
 TEXT_PAGE_ENTRIES = 500
@@ -97,12 +97,12 @@ def _count(written: bytes | int) -> int:
     return number
 
 
-def pack_entry(entry: Entry) -> list[Any]:
+def pack_entry(entry: Entry) -> PackedEntry:
     """The form in which scripts take an entry; its offset follows from its place."""
-    return [entry.k.value, entry.x, entry.p, entry.r, entry.i, entry.v.decode()]
+    return entry.k.value, entry.x, entry.p, entry.r, entry.i, entry.v.decode()
 
 
-def unpack_entries(head: int, packed: list[list[Any]]) -> list[Entry]:
+def unpack_entries(head: int, packed: Sequence[PackedEntry]) -> list[Entry]:
     """Entries from the form in which scripts publish them; the last one is at `head`."""
     first = head - len(packed) + 1
     return [

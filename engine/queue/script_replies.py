@@ -1,4 +1,4 @@
-"""Parses what the pool's scripts reply. Pure."""
+"""What the pool's scripts reply (a struct a script), and what that means. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 
 from core.errors import Refusal
+from core.script_calls import ScriptReply
 from core.unreadable import Unreadable, read
-from engine.queue.migration_orders import order_of
+from engine.queue.migration_orders import MigrationOrder
 from engine.queue.types import (
     AppendCode,
     Appended,
@@ -36,6 +37,160 @@ _REFUSALS = {
 }
 
 
+class EnqueueReply(ScriptReply, kw_only=True):
+    """Where the request is; or, without a status, why it is refused: `number` is ms to wait, or tokens."""
+
+    refusal: str = ""
+    number: int = 0
+    created: bool = False
+    status: RequestStatus | None = None
+    epoch: int = 0
+    head: int = 0
+    position: int = 0
+    wait_ms: int = 0
+    dest: str = ""
+
+
+class ClaimRow(
+    msgspec.Struct,
+    kw_only=True,
+    rename={
+        "claimed_ms": "claimed",
+        "first_token_ms": "first",
+        "input_cached": "cached",
+        "recomputed_tokens": "recomputed",
+    },
+):
+    """A claimed request, by the fields of its record (docs/redis.md)."""
+
+    tenant: str
+    id: str
+    ck: str
+    cn: int
+    epoch: int
+    n: int
+    o: int
+    raw: int
+    visible: int
+    granted: int
+    control: int
+    deaths: int
+    claimed_ms: int
+    first_token_ms: int
+    input_cached: int
+    recomputed_tokens: int
+    covered: int
+
+
+class ClaimsReply(ScriptReply, kw_only=True):
+    """`parts`: of each row its input and its tokens. `victims`: tenant and id."""
+
+    retry_ms: int
+    rows: list[ClaimRow]
+    victims: list[tuple[str, str]]
+    parts: list[bytes] = []
+
+
+class CommitReply(ScriptReply, kw_only=True):
+    """What became of one commit; where and in which memory the event of its end is."""
+
+    code: AppendCode
+    n: int
+    o: int
+    control: int
+    granted: int
+    end_at: str = ""
+    end_memory: str = ""
+
+
+class AppendReply(ScriptReply, kw_only=True):
+    """Of each item."""
+
+    answers: list[CommitReply]
+
+
+class EndReply(ScriptReply, kw_only=True):
+    """Where the event of an end is in the stream, and in which memory."""
+
+    at: str
+    memory: str
+
+
+class EndsReply(ScriptReply, kw_only=True):
+    """The id below which the biller has acknowledged everything; both may be past 2^53."""
+
+    memory: str
+    ms: str
+    sequence: str
+
+
+class ReplayReply(ScriptReply, kw_only=True):
+    """Of each end what became of it, and where its event is now."""
+
+    memory: str
+    outcomes: list[tuple[ReplayCode, str]]
+
+
+class StatusReply(ScriptReply, kw_only=True):
+    """The status of a request; of a moved one where it went, and by which order."""
+
+    status: RequestStatus
+    dest: str = ""
+    hop: int | None = None
+    ordered_ms: int | None = None
+    seal: bytes = b""
+
+
+class ViewReply(ScriptReply, kw_only=True):
+    """A request as its readers need it. `first`: the oldest offset that is kept."""
+
+    status: RequestStatus
+    epoch: int
+    head: int
+    n: int
+    control: int
+    worker: str
+    deadline_ms: int
+    first: int
+    dest: str
+    priority: PriorityClass
+    following: bool
+    body_hash: str
+    hop: int | None = None
+    ordered_ms: int | None = None
+    seal: bytes = b""
+
+
+class RenewReply(ScriptReply, kw_only=True):
+    """Whether the lease was kept; tenant, id and flags of what the worker holds."""
+
+    alive: bool
+    control: list[tuple[str, str, int]]
+
+
+class ReapReply(ScriptReply, kw_only=True):
+    """`expired`: tenant, id, reason and code; `moves`: tenant and id. Each is read by itself: anybody may
+    have written its id."""
+
+    requeued: int
+    expired: list[msgspec.Raw]
+    dead_readers: int
+    moves: list[msgspec.Raw]
+
+
+class IdsReply(ScriptReply, kw_only=True):
+    """Ids of requests."""
+
+    ids: list[str]
+
+
+class MigrationReply(ScriptReply, kw_only=True):
+    """How a move stands: the status of its request, and the pool that it goes or went to."""
+
+    status: RequestStatus
+    dest: str
+
+
 def refusal(reason: str, number: int) -> Refusal:
     """The queue's word for a refusal, typed. `number`: ms to wait, or tokens for rejected_too_large."""
     if reason == "id_conflict":
@@ -46,133 +201,113 @@ def refusal(reason: str, number: int) -> Refusal:
     return Refusal(code, message, retry=True, after_ms=number, scope=scope)
 
 
-def enqueued(reply: list[Any]) -> Enqueued | Refusal:
-    """{created, status, epoch, head, position, wait, pool of a moved one} or {reason, number}."""
-    if isinstance(reply[0], bytes):
-        return refusal(reply[0].decode(), reply[1])
-    created, state, epoch, head, position, wait, *dest = reply
-    where = dest[0].decode() if dest else ""
-    return Enqueued(bool(created), RequestStatus(state.decode()), epoch, head, position, wait, where)
+def enqueued(reply: EnqueueReply) -> Enqueued | Refusal:
+    """Where the request is, or why it is refused."""
+    if reply.status is None:
+        return refusal(reply.refusal, reply.number)
+    return Enqueued(
+        reply.created, reply.status, reply.epoch, reply.head, reply.position, reply.wait_ms, reply.dest
+    )
 
 
-def claims(reply: list[Any]) -> ClaimReply:
-    """{retry, {{tenant, id, values, input, tokens}...}, {{tenant, id}...}}."""
-    retry, rows, victims = reply
-    return ClaimReply([_claim(*row) for row in rows], retry, [(t.decode(), id.decode()) for t, id in victims])
+def claims(reply: ClaimsReply) -> ClaimReply:
+    """The rows with their bytes."""
+    bytes_of = zip(reply.parts[::2], reply.parts[1::2], strict=True)
+    rows = zip(reply.rows, bytes_of, strict=True)
+    return ClaimReply([_claim(row, *parts) for row, parts in rows], reply.retry_ms, reply.victims)
 
 
-def _claim(tenant: bytes, id: bytes, values: list[Any], packed: bytes, tokens: bytes) -> Claim:
-    (
-        ck,
-        cn,
-        epoch,
-        n,
-        o,
-        raw,
-        visible,
-        granted,
-        control,
-        deaths,
-        claimed,
-        first,
-        cached,
-        recomputed,
-        covered,
-    ) = values
+def _claim(row: ClaimRow, packed: bytes, tokens: bytes) -> Claim:
     return Claim(
-        tenant=tenant.decode(),
-        id=id.decode(),
-        ck=ck.decode(),
-        cn=cn,
-        epoch=epoch,
-        n=n,
-        o=o,
-        raw=raw,
-        visible=visible,
+        tenant=row.tenant,
+        id=row.id,
+        ck=row.ck,
+        cn=row.cn,
+        epoch=row.epoch,
+        n=row.n,
+        o=row.o,
+        raw=row.raw,
+        visible=row.visible,
         input=packed,
         tokens=tokens,
-        granted=granted,
-        control=Control(control),
-        deaths=deaths,
-        claimed_ms=claimed,
-        first_token_ms=first,
-        input_cached=cached,
-        recomputed_tokens=recomputed,
-        covered=covered,
+        granted=row.granted,
+        control=Control(row.control),
+        deaths=row.deaths,
+        claimed_ms=row.claimed_ms,
+        first_token_ms=row.first_token_ms,
+        input_cached=row.input_cached,
+        recomputed_tokens=row.recomputed_tokens,
+        covered=row.covered,
     )
 
 
-def appended(answer: list[Any]) -> Appended:
-    """{code, n, o, control, granted, where its end is in the stream, in which memory}."""
-    code, n, o, control, granted, *ended = answer
-    return Appended(AppendCode(code.decode()), n, o, Control(control), granted, ended_at(ended))
+def appended(reply: CommitReply) -> Appended:
+    """What became of one commit."""
+    ended = EndedAt(reply.end_memory, reply.end_at) if reply.end_at else None
+    return Appended(reply.code, reply.n, reply.o, Control(reply.control), reply.granted, ended)
 
 
-def ended_at(reply: list[bytes]) -> EndedAt | None:
-    """{its place in the stream, in which memory}, or nothing."""
-    return EndedAt(reply[1].decode(), reply[0].decode()) if reply and reply[0] else None
+def ended_at(reply: EndReply | None) -> EndedAt | None:
+    """None: this end is not in the log."""
+    return None if reply is None else EndedAt(reply.memory, reply.at)
 
 
-def watermark(reply: list[bytes]) -> Watermark:
-    """{memory, ms, sequence}."""
-    memory, ms, sequence = reply
-    return Watermark(memory.decode(), (int(ms), int(sequence)))
+def watermark(reply: EndsReply) -> Watermark:
+    """The memory, and the id."""
+    return Watermark(reply.memory, (int(reply.ms), int(reply.sequence)))
 
 
-def replayed(reply: list[Any]) -> list[tuple[ReplayCode, EndedAt]]:
-    """{memory, {code, at}...}."""
-    memory, *outcomes = reply
-    return [(ReplayCode(code.decode()), EndedAt(memory.decode(), at.decode())) for code, at in outcomes]
+def replayed(reply: ReplayReply) -> list[tuple[ReplayCode, EndedAt]]:
+    """Of each end."""
+    return [(code, EndedAt(reply.memory, at)) for code, at in reply.outcomes]
 
 
-def status(reply: bytes | list[bytes] | None) -> RequestStatus | MigratedTo | None:
-    """A status, {moved, pool, hop, ordered, seal}, or None for an unknown id."""
-    if isinstance(reply, list):
-        return MigratedTo(reply[1].decode(), order_of(*reply[1:]))
-    return None if reply is None else RequestStatus(reply.decode())
-
-
-def view(reply: list[Any] | None) -> ReaderView | None:
-    """{status, epoch, head, n, control, worker, deadline, dest, class, first, following, body hash, hop,
-    ordered, seal}."""
+def status(reply: StatusReply | None) -> RequestStatus | MigratedTo | None:
+    """A status, where it went, or None for an unknown id."""
     if reply is None:
         return None
-    state, epoch, head, n, control, worker_, deadline, dest, class_, first, following, *more = reply
-    body_hash, *order = more
+    if reply.status is RequestStatus.MOVED:
+        order = MigrationOrder(reply.dest, reply.hop or 0, reply.ordered_ms or 0, reply.seal)
+        return MigratedTo(reply.dest, order)
+    return reply.status
+
+
+def view(reply: ViewReply | None) -> ReaderView | None:
+    """None for an unknown id."""
+    if reply is None:
+        return None
     return ReaderView(
-        status=RequestStatus(state.decode()),
-        epoch=epoch,
-        head=head,
-        n=n,
-        control=Control(control),
-        worker=worker_.decode(),
-        deadline_ms=deadline,
-        ended=state == b"ended",
-        first=first,
-        dest=dest.decode(),
-        priority=PriorityClass(class_.decode()),
-        following=bool(following),
-        body_hash=(body_hash or b"").decode(),
-        order=order_of(dest, *order),
+        status=reply.status,
+        epoch=reply.epoch,
+        head=reply.head,
+        n=reply.n,
+        control=Control(reply.control),
+        worker=reply.worker,
+        deadline_ms=reply.deadline_ms,
+        ended=reply.status is RequestStatus.ENDED,
+        first=reply.first,
+        dest=reply.dest,
+        priority=reply.priority,
+        following=reply.following,
+        body_hash=reply.body_hash,
+        order=MigrationOrder(reply.dest, reply.hop or 0, reply.ordered_ms or 0, reply.seal),
     )
 
 
-def renewed(reply: list[Any]) -> Renewed:
-    """{alive, {{tenant, id, flags}...}}."""
-    alive, flags = reply
-    return Renewed(bool(alive), [(t.decode(), id.decode(), Control(flag)) for t, id, flag in flags])
+def renewed(reply: RenewReply) -> Renewed:
+    """Whether the lease was kept, and the flags."""
+    return Renewed(reply.alive, [(tenant, id, Control(flag)) for tenant, id, flag in reply.control])
 
 
-def reaped(reply: list[Any]) -> Reaped:
-    """{requeued, {{tenant, id, reason, code}...}, dropped readers, {{tenant, id}...}}."""
-    requeued, expired, dropped, moves = reply
-    ends = [end for row in expired if not isinstance(end := read("end", _texts, row), Unreadable)]
-    going = [move for row in moves if not isinstance(move := read("move", _texts, row), Unreadable)]
-    return Reaped(requeued, [ExpiredRequest(*end) for end in ends], dropped, [(t, id) for t, id in going])
+def reaped(reply: ReapReply) -> Reaped:
+    """Without the rows that cannot be read."""
+    ends = [end for row in reply.expired if not isinstance(end := read("end", _end.decode, row), Unreadable)]
+    moves = [to for row in reply.moves if not isinstance(to := read("move", _move.decode, row), Unreadable)]
+    return Reaped(reply.requeued, [ExpiredRequest(*end) for end in ends], reply.dead_readers, moves)
 
 
-def _texts(row: list[bytes]) -> list[str]:
-    return [part.decode() for part in row]
+_end = msgspec.msgpack.Decoder(tuple[str, str, str, str])
+_move = msgspec.msgpack.Decoder(tuple[str, str])
 
 
 def worker(name: str, lease_ms: int, now_ms: int, held: int, fields: Mapping[bytes, bytes]) -> WorkerView:

@@ -46,25 +46,25 @@ def pytest_sessionfinish() -> None:
 def _watch_scripts() -> None:
     from core.scripts import Script
 
-    begun, called, many = Script.__init__, Script.__call__, Script.many
+    begun, called, many = Script.__init__, Script.run, Script.many
 
-    def init(self: Script, path: Path, prelude: Any = ()) -> None:
-        begun(self, path, prelude)
-        _files[self.sha] = [str(file) for file in (path, *prelude)]
+    def init(self: Script[Any, Any], *given: Any) -> None:
+        begun(self, *given)
+        _files[self.sha] = [str(file) for file in self.files]
 
-    def ran(self: Script) -> None:
+    def ran(self: Script[Any, Any]) -> None:
         for file in _files.get(self.sha, ()):
             _ran[file].add(os.environ.get(NODE, ""))
 
-    async def call(self: Script, *given: Any) -> Any:
+    async def call(self: Script[Any, Any], *given: Any) -> Any:
         ran(self)
         return await called(self, *given)
 
-    async def call_many(self: Script, *given: Any) -> Any:
+    async def call_many(self: Script[Any, Any], *given: Any) -> Any:
         ran(self)
         return await many(self, *given)
 
-    for name, watched in (("__init__", init), ("__call__", call), ("many", call_many)):
+    for name, watched in (("__init__", init), ("run", call), ("many", call_many)):
         setattr(Script, name, watched)
 
 

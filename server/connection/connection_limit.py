@@ -13,6 +13,7 @@ from pathlib import Path
 from billing.api import Principal
 from core.errors import Refusal
 from core.redis import RedisClient
+from core.script_calls import ScriptCall
 from core.scripts import Script
 from core.settings import Settings
 from server.protocol.codes import ErrorCode, refusal
@@ -20,8 +21,28 @@ from server.protocol.codes import ErrorCode, refusal
 KEPT_AT_ONCE_MAX = 500
 
 _FOLDER = Path(__file__).parent / "lua"
-_ADMIT = Script(_FOLDER / "connection_admit.lua")
-_KEEP = Script(_FOLDER / "connection_keep.lua")
+
+
+class ConnectionAdmitCall(ScriptCall, kw_only=True):
+    """A place in each key for a connection, which may replace another. `most`: of each key."""
+
+    now_ms: int = 0
+    connection: str
+    replaces: str
+    lease_ms: int
+    most: list[int]
+
+
+class ConnectionKeepCall(ScriptCall, kw_only=True):
+    """Renew the leases of connections."""
+
+    now_ms: int = 0
+    lease_ms: int
+    connections: list[str]
+
+
+ADMIT = Script(_FOLDER / "connection_admit.lua", ConnectionAdmitCall, int)
+KEEP = Script(_FOLDER / "connection_keep.lua", ConnectionKeepCall, bool)
 
 
 class ConnectionLimit:
@@ -39,7 +60,8 @@ class ConnectionLimit:
         scopes = ["key", "user"] if principal.fixed_user else ["key"]
         names = [_name(principal, scope) for scope in scopes]
         most = [self._most[scope] for scope in scopes]
-        full = await _ADMIT(self._redis, names, [0, connection, before, self._lease_ms, *most])
+        call = ConnectionAdmitCall(connection=connection, replaces=before, lease_ms=self._lease_ms, most=most)
+        full = await ADMIT(self._redis, names, call)
         if full:
             return _full(scopes[full - 1], most[full - 1])
         self._taken[connection] = names
@@ -58,7 +80,7 @@ class ConnectionLimit:
                 by_name[name].append(connection)
         for name, connections in by_name.items():
             for some in _pieces(connections):
-                await _KEEP(self._redis, [name], [0, self._lease_ms, *some])
+                await KEEP(self._redis, [name], ConnectionKeepCall(lease_ms=self._lease_ms, connections=some))
 
 
 def _full(scope: str, most: int) -> Refusal:

@@ -12,6 +12,7 @@ from billing.api import Principal
 from core.clock import now_ms
 from core.ids import uuid7
 from core.redis import RedisClient
+from core.script_calls import ScriptCall, ScriptReply
 from core.scripts import Script
 from core.settings import Settings
 from server.access.authorization import owner_of
@@ -23,8 +24,37 @@ OPEN_IDS_MAX = 256
 TOKEN_KEPT_MS = 30 * 24 * 3600 * 1000
 
 _FOLDER = Path(__file__).parent / "lua"
-_RESUME = Script(_FOLDER / "session_resume.lua")
-_CONFIRM = Script(_FOLDER / "session_confirm.lua")
+
+
+class ResumeCall(ScriptCall, kw_only=True):
+    """Take a session over with its resume token's number."""
+
+    now_ms: int = 0
+    owner: str
+    number: int
+    connection: str
+    gateway: str
+    keep_ms: int
+
+
+class ResumeReply(ScriptReply, kw_only=True):
+    """The token's new number, and who had the session before."""
+
+    number: int
+    connection: str
+    gateway: str
+
+
+class ConfirmCall(ScriptCall, kw_only=True):
+    """The client has this connection's token: the one before is good for a while only."""
+
+    now_ms: int = 0
+    connection: str
+    grace_ms: int
+
+
+RESUME = Script(_FOLDER / "session_resume.lua", ResumeCall, ResumeReply)
+CONFIRM = Script(_FOLDER / "session_confirm.lua", ConfirmCall, bool)
 
 
 @dataclass(frozen=True)
@@ -76,7 +106,7 @@ class SessionStore:
     async def confirm(self, record: SessionRecord) -> None:
         """The client used the newest token's connection: the token before dies soon."""
         keys = [_key(record.tenant, record.session)]
-        await _CONFIRM(self._redis, keys, [0, record.connection, BEFORE_GRACE_MS])
+        await CONFIRM(self._redis, keys, ConfirmCall(connection=record.connection, grace_ms=BEFORE_GRACE_MS))
 
     async def keep(self, record: SessionRecord) -> bool:
         """The connection lives: so does the record. False: another connection has the session now."""
@@ -106,14 +136,19 @@ class SessionStore:
         self, principal: Principal, connection: str, shown: ResumeToken
     ) -> SessionRecord | None:
         key = _key(principal.tenant, shown.session)
-        arguments = [0, shown.owner, shown.number, connection, self._gateway, self._keep_ms]
-        reply = await _RESUME(self._redis, [key, _ids(key)], arguments)
-        if not reply:
+        call = ResumeCall(
+            owner=shown.owner,
+            number=shown.number,
+            connection=connection,
+            gateway=self._gateway,
+            keep_ms=self._keep_ms,
+        )
+        reply = await RESUME.or_none(self._redis, [key, _ids(key)], call)
+        if reply is None:
             return None
-        number, before, gateway = reply
         ids = frozenset(id.decode() for id in await self._redis.smembers(_ids(key)))
-        superseded = (before.decode(), gateway.decode())
-        return self._record(principal, shown.session, connection, number, True, ids, superseded)
+        superseded = (reply.connection, reply.gateway)
+        return self._record(principal, shown.session, connection, reply.number, True, ids, superseded)
 
     def _record(
         self,

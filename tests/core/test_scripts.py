@@ -9,10 +9,17 @@ import pytest
 
 from core import scripts
 from core.redis_connections import ScriptsMissing
+from core.script_calls import ScriptCall
 from core.scripts import Script, keep_scripts, load_scripts
 from core.tasks import cancel_tasks
 from tests.support.redis import Redis
 
+
+class EchoCall(ScriptCall, kw_only=True):
+    said: str
+
+
+EchoScript = Script[EchoCall, bytes]
 USER = ("parley-test-runner", "on", ">pw", "resetkeys", "~key", "+evalsha", "+set", "+get")
 
 
@@ -29,22 +36,22 @@ async def runner(redis: Redis, redis_url: str) -> AsyncGenerator[Redis]:
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> Script:
-    (tmp_path / "echo.lua").write_text("#!lua\nredis.call('SET', KEYS[1], ARGV[1])\nreturn ARGV[1]")
-    return Script(tmp_path / "echo.lua")
+def script(tmp_path: Path) -> EchoScript:
+    (tmp_path / "echo.lua").write_text("#!lua\nredis.call('SET', KEYS[1], args.said)\nreturn args.said")
+    return Script(tmp_path / "echo.lua", EchoCall, bytes)
 
 
-async def test_who_may_bring_a_script_does(redis: Redis, script: Script):
+async def test_who_may_bring_a_script_does(redis: Redis, script: EchoScript):
     """At once, in the call that needs it."""
     await redis.script_flush()
-    assert await script(redis, ["key"], ["said"]) == b"said"
+    assert await script(redis, ["key"], EchoCall(said="said")) == b"said"
 
 
-async def test_who_may_not_waits_for_one_who_may(redis: Redis, runner: Redis, script: Script):
+async def test_who_may_not_waits_for_one_who_may(redis: Redis, runner: Redis, script: EchoScript):
     """As after a restart of the server: a gateway's or supervisor's look brings all that it knows."""
     calls = asyncio.gather(
-        script(runner, ["key"], ["a"]),
-        script.many(runner, [(["key"], ["b"]), (["key"], ["c"])]),
+        script(runner, ["key"], EchoCall(said="a")),
+        script.many(runner, [(["key"], EchoCall(said="b")), (["key"], EchoCall(said="c"))]),
     )
     await asyncio.sleep(0)
     keeping = asyncio.create_task(keep_scripts(redis))
@@ -53,9 +60,9 @@ async def test_who_may_not_waits_for_one_who_may(redis: Redis, runner: Redis, sc
     assert await load_scripts(redis) == 0
 
 
-async def test_the_wait_ends(runner: Redis, script: Script, monkeypatch: pytest.MonkeyPatch):
+async def test_the_wait_ends(runner: Redis, script: EchoScript, monkeypatch: pytest.MonkeyPatch):
     """As where Redis is away: nothing was executed."""
     monkeypatch.setattr(scripts, "LOADED_RETRY_SECONDS", 0)
     with pytest.raises(ScriptsMissing, match="start a gateway or a supervisor"):
-        await script(runner, ["key"], ["said"])
+        await script(runner, ["key"], EchoCall(said="said"))
     assert await runner.get("key") is None

@@ -17,6 +17,7 @@ from core.database import Database
 from core.embedded import valkey_binary
 from core.errors import StartupError
 from core.redis import RedisClient, connect
+from core.script_calls import ScriptCall
 from core.scripts import Script
 from tests.support.cluster import running_cluster
 from tests.support.home import settings_in, short_folder
@@ -24,7 +25,7 @@ from tests.support.patience import ended, soon
 from tests.support.ports import free_ports
 from tests.support.tls import Authority, CertificatePair, tls_before
 
-ECHO = "#!lua\nredis.call('SET', KEYS[1], ARGV[1])\nreturn redis.call('GET', KEYS[1])"
+ECHO = "#!lua\nredis.call('SET', KEYS[1], args.said)\nreturn redis.call('GET', KEYS[1])"
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +59,18 @@ async def client_of(url: str, folder: Path, **settings: object) -> AsyncGenerato
         await client.aclose()
 
 
+class SayCall(ScriptCall, kw_only=True):
+    said: str
+
+
 async def speaks(url: str, folder: Path, **settings: object) -> bool:
     """Whether commands, scripts and subscriptions go over it."""
     (folder / "echo.lua").write_text(ECHO)
     async with client_of(url, folder, **settings) as client:
         any_client: Any = client
         assert await any_client.ping()
-        return await Script(folder / "echo.lua")(client, ["key"], ["said"]) == b"said"
+        echo = Script(folder / "echo.lua", SayCall, bytes)
+        return await echo(client, ["key"], SayCall(said="said")) == b"said"
 
 
 async def test_one_server_over_tls(folder: Path, authority: Authority, redis_port: int):

@@ -18,7 +18,9 @@ from engine.node.reports import _order, _report  # pyright: ignore[reportPrivate
 from engine.queue import script_replies
 from engine.queue.notifications import _hints, _wake  # pyright: ignore[reportPrivateUsage]
 from engine.queue.request_log import DamagedLogError, entry_of
+from engine.queue.script_replies import ReapReply
 from engine.request import input_decoder
+from tests.support.packed_rows import packed_row
 
 CANARY = "the-words-nobody-may-see"
 DEEP = 100_000
@@ -66,7 +68,11 @@ READERS: dict[str, Callable[[bytes], object]] = {
     ),
     "engine's hour": lambda data: read("hour", lambda hour: engine_hour("default", b"w:1", hour, 1), data),
     "hour of an engine": lambda data: read("hour", lambda of: engine_hour("default", of, b"\x80", 1), data),
-    "ends and moves": lambda data: script_replies.reaped([0, [[data] * 4], 0, [[data] * 2]]),
+    "ends and moves": lambda data: script_replies.reaped(
+        ReapReply(
+            requeued=0, expired=[packed_row(*[data] * 4)], dead_readers=0, moves=[packed_row(*[data] * 2)]
+        )
+    ),
 }
 
 
@@ -92,8 +98,9 @@ def test_an_event_that_is_none_is_held_and_nothing_else(garbage: str):
 
 def test_what_can_be_read_is_read():
     """The ends and moves beside some that cannot be."""
-    good, bad = [b"t", b"r", b"deadline", b""], [b"\xff"] * 4
-    found = script_replies.reaped([1, [bad, good], 2, [bad[:2], good[:2]]])
+    expired = [packed_row(*[b"\xff"] * 4), packed_row(b"t", b"r", b"deadline", b"")]
+    moves = [packed_row(*[b"\xff"] * 2), packed_row(b"t", b"r")]
+    found = script_replies.reaped(ReapReply(requeued=1, expired=expired, dead_readers=2, moves=moves))
     assert [(end.tenant, end.id) for end in found.expired] == [("t", "r")]
     assert found.moves == [("t", "r")]
     assert read("number", int, "7") == 7

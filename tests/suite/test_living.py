@@ -12,7 +12,8 @@ KTHREADD = 2
 
 
 def test_a_process_that_becomes_another_program_is_looked_at_again(monkeypatch: pytest.MonkeyPatch):
-    """In the midst of it nobody sees its environment, and with its parent gone nothing else says whose it is."""
+    """In the midst of it nobody sees its environment, and with its parent gone nothing else says whose it
+    is."""
     looks, read = list[Path](), Path.read_bytes
 
     def in_the_midst(self: Path) -> bytes:

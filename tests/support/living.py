@@ -61,14 +61,15 @@ def marked(run: str) -> set[int]:
     beginning, found = f"{MARK}={run}".encode(), set[int]()
     for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
         with suppress(OSError):
-            if any(each.startswith(beginning) for each in environment(pid)) and state_of(pid) not in ("", "Z"):
+            is_its = any(each.startswith(beginning) for each in environment(pid))
+            if is_its and state_of(pid) not in ("", "Z"):
                 found.add(pid)
     return found - {os.getpid()}
 
 
 def environment(pid: int) -> list[bytes]:
-    """Each `NAME=value`. Between one program and the next a process has none: that is waited for. Raises OSError
-    where it has ended, or is the kernel's."""
+    """Each `NAME=value`. Between one program and the next a process has none: that is waited for. Raises
+    OSError where it has ended, or is the kernel's."""
     for _ in range(EXEC_TRIES):
         if found := Path(f"/proc/{pid}/environ").read_bytes():
             return found.split(b"\0")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import redis
 
+from core.script_calls import reply_of
 from core.scripts import Script
 
 READS = {
@@ -30,7 +31,7 @@ State = dict[str, str]
 class Repeat:
     """One call and the same again. `changed`: the keys that are not as the first call left them."""
 
-    script: Script
+    script: Script[Any, Any]
     arguments: tuple[Any, ...]
     first: Any
     second: Any
@@ -45,14 +46,15 @@ class Repeats(list[Repeat]):
         self.lasting: set[str] = set()
         self.servers = [redis.Redis.from_url(server) for server in servers]
 
-    async def call(self, run: Any, script: Script, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        """The first reply."""
+    async def call(self, run: Any, script: Script[Any, Any], arguments: Sequence[Any]) -> Any:
+        """The first reply, as Redis gave it."""
         first = await run()
         before = self.state()
         second = await run()
         changed = differences(before, self.state())
         self.lasting |= {key for key, value in before.items() if not value.endswith(EXPIRES)}
-        self.append(Repeat(script, tuple(arguments), first, second, changed))
+        one, other = (None if found is None else reply_of(script.reply, found) for found in (first, second))
+        self.append(Repeat(script, tuple(arguments), one, other, changed))
         return first
 
     def state(self) -> State:
@@ -104,13 +106,15 @@ def _alike(one: str | None, other: str | None) -> bool:
 @contextmanager
 def repeated(*servers: str) -> Generator[Repeats]:
     """Each call of a script is made twice meanwhile; its caller gets the first reply."""
-    made, original = Repeats(*servers), Script.__call__
+    made, original = Repeats(*servers), Script.run
 
-    async def twice(self: Script, client: Any, keys: Sequence[str], arguments: Sequence[Any] = ()) -> Any:
-        return await made.call(lambda: original(self, client, keys, arguments), self, keys, arguments)
+    async def twice(
+        self: Script[Any, Any], client: Any, keys: Sequence[str], arguments: Sequence[bytes]
+    ) -> Any:
+        return await made.call(lambda: original(self, client, keys, arguments), self, arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Script, "__call__", twice)
+        patch.setattr(Script, "run", twice)
         try:
             yield made
         finally:

@@ -12,6 +12,7 @@ from billing.enforcement.take_credit import _take_in_redis
 from billing.limits import Dimension, RequestLimits, Scope, wallet_limit
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
+from billing.quota.script_calls import LimitsCall, PushedLimit
 from billing.quota.types import Admitted, Canceller
 from billing.reconciliation.redis_repair import _memory
 from core.clock import now_ms
@@ -62,7 +63,8 @@ async def a_tenants_day(redis: Any, settings: Settings, tenant: str) -> None:
     assert await quota.open_tenants() == {tenant}
     assert {each.posted_nano for each in await quota.budget_sums(tenant)} == {125}
     assert len(await quota.use(tenant, LIMITS)) == 6
-    await _LIMITS(redis, [f"{{t:{tenant}}}{LIMITS.money[0].key}"], [1, 0, 0, 1, 5])
+    pushed = LimitsCall(limits=[PushedLimit(1, 0, 0, hard=True, revision=5)])
+    await _LIMITS(redis, [f"{{t:{tenant}}}{LIMITS.money[0].key}"], pushed)
     assert await _memory(redis, tenant) is not None
     await _take_in_redis(redis, tenant, 9)
 

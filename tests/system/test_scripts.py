@@ -5,10 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from core.database import Database
 from core.redis import RedisClient
+from core.script_calls import ScriptCall
 from core.scripts import Script, known_scripts
+from engine.queue.script_replies import ReapReply
+from engine.queue.types import AppendCode, ReplayCode
 from tests.engine.builders import Pool
 from tests.engine.queue.test_cluster import POOLS, everything
 from tests.support.cluster import cluster as cluster  # the fixtures
@@ -26,27 +30,30 @@ FILES = sorted(
     if file.parent.name != "prelude"
 )
 
+NOTHING_REAPED = ReapReply(requeued=0, expired=[], dead_readers=0, moves=[])
 CLOCK = "engine/queue/lua/clock.lua"  # within one millisecond it answers the same
 # How the second answer says that it is done already; every other script's is the first one again.
 DONE: dict[str, Callable[[Any, Any], bool]] = {
     "billing/dedicated_pools/lua/taken.lua": lambda first, second: second == 0,  # forgotten already
     "billing/quota/lua/admit.lua": lambda first, second: (
-        second[:8] == first[:8]
+        replace(second, sealed=[]) == replace(first, left=[])
     ),  # without what is left of limits
-    "billing/quota/lua/release.lua": lambda first, second: second == 0,  # not open any more
+    "billing/quota/lua/release.lua": lambda first, second: second is False,  # not open any more
     "billing/quota/lua/settle.lua": lambda first, second: second == b"dup",
-    "engine/queue/lua/migrate_adopt.lua": lambda first, second: second == [0, first[1]],
-    "engine/queue/lua/append.lua": lambda first, second: second == [[b"DUP", *each[1:]] for each in first],
+    "engine/queue/lua/migrate_adopt.lua": lambda first, second: second == 0,
+    "engine/queue/lua/append.lua": lambda first, second: (
+        second.answers == [replace(each, code=AppendCode.DUP) for each in first.answers]
+    ),
     CLOCK: lambda first, second: second >= first,
     "engine/queue/lua/deregister.lua": lambda first, second: second == 0,  # nothing is left to requeue
-    "engine/queue/lua/enqueue.lua": lambda first, second: second == [0, *first[1:]],
-    "engine/queue/lua/park.lua": lambda first, second: second == b"parked",  # the status it has
-    "engine/queue/lua/unpark.lua": lambda first, second: second == b"queued",
-    "engine/queue/lua/reap.lua": lambda first, second: second == [0, [], 0, []],
+    "engine/queue/lua/enqueue.lua": lambda first, second: second == replace(first, created=False),
+    "engine/queue/lua/park.lua": lambda first, second: second.status == "parked",  # the status it has
+    "engine/queue/lua/unpark.lua": lambda first, second: second.status == "queued",
+    "engine/queue/lua/reap.lua": lambda first, second: second == NOTHING_REAPED,
     "engine/queue/lua/replay.lua": lambda first, second: (
-        second == [first[0], *([b"known", at] for _, at in first[1:])]
+        second == replace(first, outcomes=[(ReplayCode.KNOWN, at) for _, at in first.outcomes])
     ),
-    "engine/queue/lua/rewrite.lua": lambda first, second: second == [b"DUP", *first[1:]],
+    "engine/queue/lua/rewrite.lua": lambda first, second: second == replace(first, code=AppendCode.DUP),
 }
 # What a repeat does change, and why that harms nobody.
 CHANGES = {
@@ -99,7 +106,7 @@ def servers(cluster: Any) -> list[str]:
     return [f"redis://{node.host}:{node.port}" for node in cluster.get_primaries()]
 
 
-def file_of(script: Script) -> str:
+def file_of(script: Script[Any, Any]) -> str:
     """Where it stands."""
     return next(str(file.relative_to(ROOT)) for file in FILES if script.source.endswith(_body(file)))
 
@@ -150,10 +157,10 @@ async def test_a_script_that_may_not_be_repeated_is_noticed(cluster: RedisClient
     """By what it leaves, also where it answers the same; on whichever node."""
     file = tmp_path / "count.lua"
     file.write_text("#!lua\nredis.call('INCR', KEYS[1])\nredis.call('EXPIRE', KEYS[1], 60)\nreturn 1\n")
-    count = Script(file)
+    count = Script(file, ScriptCall, int)
     with repeated(*servers(cluster)) as made:
         for key in ("a", "b", "c"):
-            assert await count(cluster, [key]) == 1
+            assert await count(cluster, [key], ScriptCall()) == 1
     assert [each.changed for each in made] == [{key: ("b'1' expires", "b'2' expires")} for key in "abc"]
 
 
@@ -165,8 +172,8 @@ async def test_who_calls_gets_the_first_reply(tmp_path: Path):
     async def run() -> int:
         return next(replies)
 
-    assert await made.call(run, Script(file), ["k"], ["a"]) == 1
-    assert [(each.first, each.second, each.arguments) for each in made] == [(1, 2, ("a",))]
+    assert await made.call(run, Script(file, ScriptCall, int), [b"a"]) == 1
+    assert [(each.first, each.second, each.arguments) for each in made] == [(1, 2, (b"a",))]
 
 
 def test_only_the_time_between_two_calls_may_differ():

@@ -1,51 +1,47 @@
 #!lua
+--: args: now_ms:int, attempt:str, id:str, body_hash:str, pool:str, fingerprint:str, project:str, key:str,
+--:   used_key:str, user:str, model:str, input_tokens:int, chunk_tokens:int, unlimited_tokens:int, deadline_ms:int,
+--:   grace_ms:int, owner:bytes, prices:bytes, limits:bytes, seal:bytes, next_from_ms:int, next_prices:bytes,
+--:   next_limits:bytes, next_seal:bytes
+--: reply: verdict:str, unknown:[int], refusal:(str,int,int,int,int,int,int)?, dup:bool, pool:str, fingerprint:str,
+--:   cancelled:bool, granted:int, state:str, left:[int], shadowed:[(str,int,int,int,int,int,int)], prices:bytes,
+--:   sealed:[bytes?]
 -- Admit a request of one tenant under all its limits, or return what it is bound to already. Writes nothing where
 -- it refuses.
 -- KEYS: rq (directory record), cancel (a set of cancellers), conc (open requests by deadline), live (the same by
 --       admission), then those of the limits
--- ARGV: now_ms or 0, attempt, id, body hash, owner, pool, fingerprint, prices, project, key, user, model,
---       input tokens, chunk tokens, unlimited tokens, deadline_ms, grace_ms,
---       limits as msgpack: {rates, concurrency, money, prices of input, output and request},
---       the key that was used (`key` is the first of its chain), seal or "" (billing/quota/bindings.py),
---       from when on (0: never) other prices hold, those, the limits with them, the seal of that
--- Reply: {"ok", dup, pool, fingerprint, prices, cancelled, granted, state, left of each limit, shadow refusals,
---        of a known one all that is sealed, and the seal},
---        {"conflict"}, {"seed", numbers of the money limits of which nothing is known}, or {"refused", refusal}.
---        A refusal: kind of limit, its number, limit, left, spent, held, after_ms or -1
-local now = clock(ARGV[1])
+-- Limits, as msgpack: {rates, concurrency, money, prices of input, output and request}. `left`: what is left of each
+-- limit. A refusal: kind of limit, its number, limit, left, spent, held, after_ms or -1.
+local now = clock(args.now_ms)
 local TIDY = 8 -- what is past its deadline counts nothing; it is put away now and then
-local id, input, chunk = ARGV[3], tonumber(ARGV[13]), tonumber(ARGV[14])
+local id, input, chunk = args.id, args.input_tokens, args.chunk_tokens
 
 local known = call('HMGET', KEYS[1], 'state', 'hash', 'owner', 'attempt')
 if known[1] and known[1] ~= 'released' then
-  if known[2] ~= ARGV[4] or known[3] ~= ARGV[5] then
-    return { 'conflict' }
+  if known[2] ~= args.body_hash or known[3] ~= args.owner then
+    return cmsgpack.pack({ verdict = 'conflict' })
   end
   -- The same attempt again is a retry of a call whose reply was lost, not a second sending.
-  local dup = known[4] == ARGV[2] and 0 or 1
   local record = call('HMGET', KEYS[1], 'pool', 'fp', 'prices', 'cancelled', 'granted')
   -- stylua: ignore
   local sealed = call('HMGET', KEYS[1], 'hash', 'owner', 'pool', 'fp', 'prices', 'project', 'key', 'by', 'user',
     'model', 'input', 'deadline', 'hop', 'seal')
-  return {
-    'ok',
-    dup,
-    record[1],
-    record[2],
-    record[3],
-    tonumber(record[4]) or 0,
-    tonumber(record[5]) or 0,
-    known[1],
-    {},
-    {},
-    sealed,
+  local bound = {
+    verdict = 'ok',
+    dup = known[4] ~= args.attempt,
+    pool = record[1],
+    fingerprint = record[2],
+    cancelled = record[4] == '1',
+    granted = tonumber(record[5]) or 0,
+    state = known[1],
   }
+  return { cmsgpack.pack(bound), record[3], unpack(sealed) }
 end
 
 -- A version of prices that begins between the gateway's look and now has begun.
-local bound, packed, seal = ARGV[8], ARGV[18], ARGV[20]
-if tonumber(ARGV[21]) > 0 and now >= tonumber(ARGV[21]) then
-  bound, packed, seal = ARGV[22], ARGV[23], ARGV[24]
+local bound, packed, seal = args.prices, args.limits, args.seal
+if args.next_from_ms > 0 and now >= args.next_from_ms then
+  bound, packed, seal = args.next_prices, args.next_limits, args.next_seal
 end
 local rates, concurrency, money, prices = unpack(cmsgpack.unpack(packed))
 local refusal, longest, shadowed = nil, -1, {}
@@ -81,7 +77,7 @@ for number, limit in ipairs(money) do
   balances[number] = balance
 end
 if #unknown > 0 then
-  return { 'seed', unknown }
+  return cmsgpack.pack({ verdict = 'seed', unknown = unknown })
 end
 for number, limit in ipairs(money) do
   if balances[number].hard == 1 and not limit[6] then
@@ -139,11 +135,11 @@ for number, limit in ipairs(concurrency) do
   places[number] = math.max(0, limit[2] - open - 1)
 end
 if refusal then
-  return { 'refused', refusal }
+  return cmsgpack.pack({ verdict = 'refused', refusal = refusal })
 end
 
 -- From here on it is admitted, and everything is written.
-local granted = chunked and int(chunk) or ARGV[15]
+local granted = chunked and chunk or args.unlimited_tokens
 local rest = {} -- of each limit: what is left, of a rate also when nothing is used any more
 for number, limit in ipairs(rates) do
   local used, at = unpack(levels[number])
@@ -152,7 +148,7 @@ for number, limit in ipairs(rates) do
   rest[#rest + 1] = math.max(0, math.floor((limit[4] * UNIT - used) / UNIT))
   rest[#rest + 1] = at + back
 end
-local leaves = int(tonumber(ARGV[16]) + tonumber(ARGV[17]))
+local leaves = int(args.deadline_ms + args.grace_ms)
 for number, limit in ipairs(concurrency) do
   if places[number] % TIDY == 0 then
     call('ZREMRANGEBYSCORE', P .. limit[1], '-inf', int(now))
@@ -172,14 +168,14 @@ for number, limit in ipairs(money) do
 end
 
 -- Who may have cancelled it before it came: anyone's canceller, its key's, its user's.
-local who = { '*', 'k:' .. ARGV[9] .. ':' .. ARGV[10], 'u:' .. ARGV[9] .. ':' .. ARGV[11] }
+local who = { '*', 'k:' .. args.project .. ':' .. args.key, 'u:' .. args.project .. ':' .. args.user }
 local cancelled = math.max(unpack(call('SMISMEMBER', KEYS[2], unpack(who))))
 call('DEL', KEYS[2], KEYS[1])
 -- stylua: ignore
 call('HSET', KEYS[1],
-  'state', 'open', 'attempt', ARGV[2], 'hash', ARGV[4], 'owner', ARGV[5], 'pool', ARGV[6], 'fp', ARGV[7],
-  'prices', bound, 'project', ARGV[9], 'key', ARGV[10], 'by', ARGV[19], 'user', ARGV[11], 'model', ARGV[12],
-  'input', ARGV[13], 'granted', granted, 'deadline', ARGV[16],
+  'state', 'open', 'attempt', args.attempt, 'hash', args.body_hash, 'owner', args.owner, 'pool', args.pool,
+  'fp', args.fingerprint, 'prices', bound, 'project', args.project, 'key', args.key, 'by', args.used_key,
+  'user', args.user, 'model', args.model, 'input', input, 'granted', granted, 'deadline', args.deadline_ms,
   'admitted', int(now), 'cancelled', cancelled, 'limits', packed, 'hold', int(#money > 0 and cost or 0))
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. int(now))
 call('ZADD', KEYS[3], leaves, id)
@@ -187,4 +183,15 @@ call('ZADD', KEYS[4], int(now), id)
 if seal ~= '' then
   call('HSET', KEYS[1], 'seal', seal)
 end
-return { 'ok', 0, ARGV[6], ARGV[7], bound, cancelled, tonumber(granted), 'open', rest, shadowed, {} }
+local admitted = {
+  verdict = 'ok',
+  dup = false,
+  pool = args.pool,
+  fingerprint = args.fingerprint,
+  cancelled = cancelled == 1,
+  granted = granted,
+  state = 'open',
+  left = rest,
+  shadowed = shadowed,
+}
+return { cmsgpack.pack(admitted), bound }

@@ -1,17 +1,23 @@
 #!lua flags=allow-oom
+--: args: now_ms:int, to_tokens:int, wait_step_ms:int, wait_ms_max:int
+--: reply: verdict:str, granted:int, after_ms:int, key:str, limit:int, left:int, spent:int, held:int,
+--:   window_end_ms:int
 -- Raise the number of output tokens a request may append. The target is absolute, so a repeat changes nothing.
 -- Only money refuses; rates go into debt.
--- KEYS: rq   ARGV: to_tokens, now_ms or 0, step_ms and most_ms of waiting
--- Reply: {"granted", n} | {"wait", n, after_ms} | {"unknown", 0} |
---        {"refused", n, key of the money limit, limit, left, spent, held, the window's end}
-local now = clock(ARGV[2])
+-- KEYS: rq
+-- Replies granted, unknown, wait (with how long) or refused, with what of which limit of money.
+local now = clock(args.now_ms)
+local function granted_so_far(verdict, tokens, after_ms)
+  return cmsgpack.pack({ verdict = verdict, granted = tokens, after_ms = after_ms })
+end
+
 local record = call('HMGET', KEYS[1], 'state', 'granted', 'limits', 'input', 'hold', 'wait')
 if not record[1] then
-  return { 'unknown', 0 }
+  return granted_so_far('unknown', 0)
 end
-local granted, target, input, hold = tonumber(record[2]), tonumber(ARGV[1]), tonumber(record[4]), tonumber(record[5])
+local granted, target, input, hold = tonumber(record[2]), args.to_tokens, tonumber(record[4]), tonumber(record[5])
 if record[1] ~= 'open' or target <= granted then
-  return { 'granted', granted }
+  return granted_so_far('granted', granted)
 end
 local rates, _, money, prices = unpack(cmsgpack.unpack(record[3]))
 
@@ -39,22 +45,22 @@ for number, limit in ipairs(money) do
   if blocks(number, limit, 1) then
     local since = tonumber(record[6] or now)
     -- What others hold may come back.
-    if balance.held > hold and now - since < tonumber(ARGV[4]) then
+    if balance.held > hold and now - since < args.wait_ms_max then
       if not record[6] then
         call('HSET', KEYS[1], 'wait', int(now))
       end
-      return { 'wait', granted, tonumber(ARGV[3]) }
+      return granted_so_far('wait', granted, args.wait_step_ms)
     end
-    return {
-      'refused',
-      granted,
-      limit[1],
-      limit_at(balance, now),
-      math.max(0, left(balance, now)),
-      balance.posted + balance.unbooked,
-      balance.held,
-      limit[7],
-    }
+    return cmsgpack.pack({
+      verdict = 'refused',
+      granted = granted,
+      key = limit[1],
+      limit = limit_at(balance, now),
+      left = math.max(0, left(balance, now)),
+      spent = balance.posted + balance.unbooked,
+      held = balance.held,
+      window_end_ms = limit[7],
+    })
   end
 end
 
@@ -68,4 +74,4 @@ end
 adjust(rates, now, 0, 0, tokens)
 call('HSET', KEYS[1], 'granted', int(granted + tokens), 'hold', int(hold))
 call('HDEL', KEYS[1], 'wait')
-return { 'granted', granted + tokens }
+return granted_so_far('granted', granted + tokens)

@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
+--: args: now_ms:int, id:str, keep_ms:int
+--: reply: bool
 -- Undo an admission that the queue refused. A later sending of the same id is admitted anew; until then the
 -- record tells `settle` what to close, should another gateway have enqueued the same request after all.
--- KEYS: rq, conc, live   ARGV: id, keep_ms, now_ms or 0
--- Reply: 1 where it was open
+-- KEYS: rq, conc, live
+-- Replies 1 where it was open.
 local record = call('HMGET', KEYS[1], 'state', 'limits', 'input', 'granted', 'hold')
 if record[1] ~= 'open' then
   return 0
 end
 close(
-  clock(ARGV[3]),
-  ARGV[1],
+  clock(args.now_ms),
+  args.id,
   record[2],
   { 1, tonumber(record[3]), tonumber(record[4]) },
   { 0, 0, 0 },
@@ -18,5 +20,5 @@ close(
   0
 )
 call('HSET', KEYS[1], 'state', 'released', 'hold', 0)
-call('PEXPIRE', KEYS[1], ARGV[2])
+call('PEXPIRE', KEYS[1], args.keep_ms)
 return 1

@@ -1,15 +1,16 @@
 #!lua
+--: args: now_ms:int, anew:bool, counts:[SeededCount]
+--: reply: bool
+--: SeededCount: key:str, spent:str, line_seq:int, window_end_ms:int, window:str
 -- Write what the books say was spent, where nothing is known or, anew, where what is known is older. Several
 -- may do so at once: the same amount is written, none is added.
 -- KEYS: posted (the tenant's sums), windows, moneys (the keys of money, by the end of their windows), keys of money
--- ARGV: now_ms or 0, anew, then for each key: its name behind the tag, spent, the last line that is in it, the
---       window's end, the window's name
--- Reply: "seeded", or "stale": lines have been booked since these amounts were read
-local now, anew = clock(ARGV[1]), ARGV[2] == '1'
+-- Replies 0 where lines have been booked since these amounts were read.
+local now = clock(args.now_ms)
 local newest = tonumber(call('HGET', KEYS[1], 'line_seq') or 0)
-for at = 3, #ARGV, 5 do
-  if tonumber(ARGV[at + 2]) < newest then
-    return 'stale'
+for _, count in ipairs(args.counts) do
+  if count.line_seq < newest then
+    return 0
   end
 end
 local over = int(now - KEEP_MS)
@@ -18,14 +19,14 @@ for _, name in ipairs(call('ZRANGEBYSCORE', KEYS[3], '-inf', over)) do
 end
 call('ZREMRANGEBYSCORE', KEYS[2], '-inf', over)
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', over)
-for at = 3, #ARGV, 5 do
-  local key, seed, window_end = P .. ARGV[at], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+for _, count in ipairs(args.counts) do
+  local key, seed = P .. count.key, count.line_seq
   local known = tonumber(call('HGET', key, 'seed') or nil)
-  if not known or (anew and known <= seed) then
-    call('HSET', key, 'posted', ARGV[at + 1], 'seed', ARGV[at + 2])
-    call('PEXPIREAT', key, int(window_end + KEEP_MS))
-    call('ZADD', KEYS[2], ARGV[at + 3], ARGV[at + 4])
-    call('ZADD', KEYS[3], ARGV[at + 3], ARGV[at])
+  if not known or (args.anew and known <= seed) then
+    call('HSET', key, 'posted', count.spent, 'seed', seed)
+    call('PEXPIREAT', key, int(count.window_end_ms + KEEP_MS))
+    call('ZADD', KEYS[2], count.window_end_ms, count.window)
+    call('ZADD', KEYS[3], count.window_end_ms, count.key)
   end
 end
-return 'seeded'
+return 1

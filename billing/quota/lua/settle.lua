@@ -1,14 +1,15 @@
 #!lua flags=allow-oom
+--: args: now_ms:int, id:str, cost_nano:int, input_tokens:int, output_tokens:int, keep_ms:int, line_seq:int?,
+--:   accepted_ms:int, project:str, key:str, user:str, model:str
+--: reply: bytes
 -- Close a request with what it cost, once; and once more, when its lines are in the books. The record stays a
 -- while, so that a second sending finds its end; until its lines are booked as long as what counts it as unbooked.
 -- KEYS: rq, posted (the tenant's sums), windows (of money that is counted)
--- ARGV: id, cost_nano, input tokens, output tokens, keep_ms, now_ms or 0, last line in the books or "",
---       accepted_ms, project, key, user, model as they stand in keys
--- Reply: "settled", "dup", or "unknown" where the record is gone: it was settled longer than keep_ms ago, or
+-- Project, key, user and model are given as they stand in keys.
+-- Replies "settled", "dup", or "unknown" where the record is gone: it was settled longer than keep_ms ago, or
 --        Redis lost it. "recount": so, and what is posted of some money is older than the line
-local now, seq = clock(ARGV[6]), tonumber(ARGV[7])
-local cost, accepted = tonumber(ARGV[2]), tonumber(ARGV[8])
-local ids = { tenant = '', project = ARGV[9], key = ARGV[10], user = ARGV[11], model = ARGV[12] }
+local now, seq, cost, accepted = clock(args.now_ms), args.line_seq, args.cost_nano, args.accepted_ms
+local ids = { tenant = '', project = args.project, key = args.key, user = args.user, model = args.model }
 
 -- Every count of money that the request is in: of its own ids, in the windows of its acceptance.
 local function counts()
@@ -26,7 +27,7 @@ local function book(amount)
   for _, key in ipairs(counts()) do
     local seed = tonumber(call('HGET', key, 'seed') or nil)
     if seed and seq > seed then
-      call('HINCRBY', key, 'posted', amount)
+      call('HINCRBY', key, 'posted', int(amount))
     end
   end
 end
@@ -34,7 +35,7 @@ end
 if seq then
   local newest = tonumber(call('HGET', KEYS[2], 'line_seq') or 0)
   if seq > newest then
-    call('HSET', KEYS[2], 'line_seq', ARGV[7])
+    call('HSET', KEYS[2], 'line_seq', seq)
   end
 end
 
@@ -54,52 +55,51 @@ end
 
 -- It is decided that it will not be in the books: what was counted of it is not.
 local function forget()
-  call('HINCRBY', KEYS[2], 'input', int(-tonumber(ARGV[3])))
-  call('HINCRBY', KEYS[2], 'output', int(-tonumber(ARGV[4])))
+  call('HINCRBY', KEYS[2], 'input', int(-args.input_tokens))
+  call('HINCRBY', KEYS[2], 'output', int(-args.output_tokens))
   call('HINCRBY', KEYS[2], 'requests', -1)
 end
 
 if state == 'ended' then
   if seq and not record[7] then
     local before = tonumber(record[6])
-    call('HSET', KEYS[1], 'booked', 1, 'cost', ARGV[2])
+    call('HSET', KEYS[1], 'booked', 1, 'cost', cost)
     call('HINCRBY', KEYS[2], 'cost_nano', int(cost - before))
     local _, _, money = unpack(cmsgpack.unpack(record[2]))
     for _, limit in ipairs(money) do
       move(limit, 0, 0, -before)
     end
-    book(ARGV[2])
+    book(cost)
     if seq == 0 then
       forget()
     end
-    call('PEXPIRE', KEYS[1], ARGV[5])
+    call('PEXPIRE', KEYS[1], args.keep_ms)
   end
   return 'dup'
 end
 
-local used = { 1, tonumber(ARGV[3]), tonumber(ARGV[4]) }
+local used = { 1, args.input_tokens, args.output_tokens }
 local unbooked = seq and 0 or cost
 if state == 'open' then
   local held = { 1, tonumber(record[3]), tonumber(record[4]) }
-  close(now, ARGV[1], record[2], held, used, tonumber(record[5]), -1, unbooked)
+  close(now, args.id, record[2], held, used, tonumber(record[5]), -1, unbooked)
 else -- released: it held nothing any more, and ran all the same
-  close(now, ARGV[1], record[2], { 0, 0, 0 }, used, 0, 0, unbooked)
+  close(now, args.id, record[2], { 0, 0, 0 }, used, 0, 0, unbooked)
 end
 if seq then
-  book(ARGV[2])
+  book(cost)
   call('HSET', KEYS[1], 'booked', 1)
 end
-call('HSET', KEYS[1], 'state', 'ended', 'cost', ARGV[2], 'hold', 0)
-call('PEXPIRE', KEYS[1], seq and ARGV[5] or int(KEEP_MS))
+call('HSET', KEYS[1], 'state', 'ended', 'cost', cost, 'hold', 0)
+call('PEXPIRE', KEYS[1], seq and args.keep_ms or int(KEEP_MS))
 if seq == 0 then
   return 'settled'
 end
 if call('HEXISTS', KEYS[2], 'requests') == 0 then
   call('HSET', KEYS[2], 'began', int(now))
 end
--- The amounts stay text: HINCRBY counts in 64 bits, a Lua number only to 2^53.
-call('HINCRBY', KEYS[2], 'cost_nano', ARGV[2])
-call('HINCRBY', KEYS[2], 'input', ARGV[3])
-call('HINCRBY', KEYS[2], 'output', ARGV[4])
+call('HINCRBY', KEYS[2], 'cost_nano', int(cost))
+call('HINCRBY', KEYS[2], 'input', int(args.input_tokens))
+call('HINCRBY', KEYS[2], 'output', int(args.output_tokens))
 call('HINCRBY', KEYS[2], 'requests', 1)
 return 'settled'

@@ -116,18 +116,18 @@ class FilesRun:
         self._notes = False
         self._codes: set[str] = set()
         self._lua: set[str] = set()
-        run, run_many = Script.__call__, Script.many
+        run, run_many = Script.run, Script.many
 
-        async def called(script: Script, *given: Any) -> Any:
+        async def called(script: Script[Any, Any], *given: Any) -> Any:
             self._note_script(script)
             return await run(script, *given)
 
-        async def called_many(script: Script, *given: Any) -> Any:
+        async def called_many(script: Script[Any, Any], *given: Any) -> Any:
             self._note_script(script)
             return await run_many(script, *given)
 
         scripts: Any = Script
-        scripts.__call__, scripts.many = called, called_many
+        scripts.run, scripts.many = called, called_many
         threading.setprofile(self._note)
 
     def start(self) -> None:
@@ -149,7 +149,7 @@ class FilesRun:
         if event == "call" and self._notes:
             self._codes.add(frame.f_code.co_filename)
 
-    def _note_script(self, script: Script) -> None:
+    def _note_script(self, script: Script[Any, Any]) -> None:
         if self._notes:
             self._lua |= {_short(str(each)) for each in script.files}
 

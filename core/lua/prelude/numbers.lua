@@ -1,4 +1,5 @@
--- In front of every script: whole numbers as text, and the time.
+-- In front of every script: whole numbers as text, and the time. Before it stands what makes `args` of the arguments,
+-- by the script's own struct (core/script_calls.py).
 local call = redis.call
 
 -- Lua's own tostring keeps 14 digits; times in microseconds have 16, amounts of money as many.
@@ -6,9 +7,8 @@ local function int(number)
   return string.format('%.0f', number)
 end
 
--- Microseconds: of the `given` ms, or the server's own where those are 0.
-local function clock_us(given)
-  local ms = tonumber(given)
+-- Microseconds: of these ms, or the server's own where those are 0.
+local function clock_us(ms)
   if ms ~= 0 then
     return ms * 1000
   end
@@ -17,6 +17,6 @@ local function clock_us(given)
 end
 
 -- The same in ms.
-local function clock(given)
-  return math.floor(clock_us(given) / 1000)
+local function clock(ms)
+  return math.floor(clock_us(ms) / 1000)
 end

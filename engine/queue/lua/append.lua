@@ -1,9 +1,14 @@
 #!lua flags=allow-oom
--- append(now, keep s, prompt weight, output weight, items as msgpack, then tokens and end event of each): every request
--- of one flush, each fenced by its claim token and offsets.
-local answers, weights = {}, { tonumber(ARGV[3]), tonumber(ARGV[4]) }
-for position, item in ipairs(cmsgpack.unpack(ARGV[5])) do
-  answers[position] = commit(item, ARGV[4 + 2 * position], ARGV[5 + 2 * position], ARGV[2], weights)
+--: args: now_ms:int, log_keep_seconds:int, prompt_weight:float, output_weight:float, items:[AppendItem],
+--:   parts:[bytes]
+--: reply: answers:[CommitReply]
+--: CommitReply: code:str, n:int, o:int, control:int, granted:int, end_at:str, end_memory:str
+--: AppendItem: tenant:str, id:str, ck:str, n0:int, o0:int, raw:int, visible:int, input_cached:int?,
+--:   entries:[(str,str,int,int,int,str)]
+-- Every request of one flush, each fenced by its claim token and offsets.
+local answers = {}
+for position, item in ipairs(args.items) do
+  answers[position] = commit(item, args.parts[2 * position - 1], args.parts[2 * position])
 end
 publish()
-return answers
+return cmsgpack.pack({ answers = answers })

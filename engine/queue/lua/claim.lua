@@ -1,16 +1,18 @@
 #!lua flags=allow-oom
--- claim(now, worker, call number, nonce, fingerprint, slots, KV tokens, prefill tokens, picks max, deaths max,
--- prompt weight, delta, age of standard ms, age of bulk ms, lowest class): classes in order, in a class the tenant
--- whose turn it is; nothing of a class below the lowest.
--- Replies {retry ms, rows, victims}: rows to run, and {t, id} of what the worker shall give back for interactive work.
--- The picks of a call are stored and repeated for the same call number, so a lost reply strands nothing. Claim tokens
--- derive from the caller's nonce: Lua's own random numbers are the same in every script.
-local name, number, nonce, fingerprint = ARGV[2], tonumber(ARGV[3]), ARGV[4], ARGV[5]
-local slots, kv, prefill = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local picks_max, deaths_max = math.min(slots, tonumber(ARGV[9])), tonumber(ARGV[10])
-local prompt_weight, delta = tonumber(ARGV[11]), tonumber(ARGV[12]) * UNIT
-local AGES = { standard = tonumber(ARGV[13]), bulk = tonumber(ARGV[14]) }
-local LOWEST = ARGV[15] or 'bulk'
+--: args: now_ms:int, worker:str, number:int, nonce:str, fingerprint:str, slots:int, kv_tokens:int,
+--:   prefill_tokens:int, picks_max:int, deaths_max:int, prompt_weight:float, delta_tokens:float, age_standard_ms:int,
+--:   age_bulk_ms:int, lowest:str
+--: reply: retry_ms:int, rows:[ClaimRow], victims:[(str,str)], parts:[bytes]
+--: ClaimRow: tenant:str, id:str, ck:str, cn:int, epoch:int, n:int, o:int, raw:int, visible:int, granted:int,
+--:   control:int, deaths:int, claimed:int, first:int, cached:int, recomputed:int, covered:int
+-- Classes in order, in a class the tenant whose turn it is; nothing of a class below the lowest. Replies the rows to
+-- run, with the input and the tokens of each beside them, and what the worker shall give back for interactive work.
+-- The picks of a call are stored and repeated for the same call number, so a lost reply strands nothing.
+local name, number, fingerprint = args.worker, args.number, args.fingerprint
+local kv, prefill = args.kv_tokens, args.prefill_tokens
+local picks_max, delta = math.min(args.slots, args.picks_max), args.delta_tokens * UNIT
+local AGES = { standard = args.age_standard_ms, bulk = args.age_bulk_ms }
+local LOWEST = args.lowest
 local PACE_MS_MAX = 60000 -- a gap longer than this is a clock that jumped, or nobody was there
 local NOT_FITTING_RETRY_MS, AGED_EVERY, LARGE_PREFILLS_MAX = 50, 8, 2
 local worker = P .. 'worker:' .. name
@@ -38,24 +40,29 @@ local ROW = {
 }
 
 local function row_of(pick)
-  local t, id = pick[1], pick[2]
+  local t, id, ck = unpack(pick)
   local values = call('HMGET', key('req', t, id), unpack(ROW))
-  if values[1] ~= pick[3] then
+  if values[1] ~= ck then
     return nil
   end
-  for at = 2, #values do
-    values[at] = tonumber(values[at])
+  local row = { tenant = t, id = id, ck = ck }
+  for at = 2, #ROW do
+    row[ROW[at]] = tonumber(values[at])
   end
-  local tokens = call('GET', key('tok', t, id)) or ''
-  return { t, id, values, call('GET', key('in', t, id)), tokens }
+  return row
 end
 
 local function reply(stored, retry_ms, going)
-  local rows = {}
+  local rows, parts = {}, {}
   for _, pick in ipairs(stored) do
-    rows[#rows + 1] = row_of(pick)
+    local row = row_of(pick)
+    if row then
+      rows[#rows + 1] = row
+      parts[#parts + 1] = call('GET', key('in', row.tenant, row.id)) or ''
+      parts[#parts + 1] = call('GET', key('tok', row.tenant, row.id)) or ''
+    end
   end
-  return { retry_ms, rows, going }
+  return { cmsgpack.pack({ retry_ms = retry_ms, rows = rows, victims = going }), unpack(parts) }
 end
 
 -- What of this worker's room lower classes, and other tenants, leave free for those who reserved it.
@@ -120,7 +127,7 @@ local function is_kept_warm(found)
 end
 
 local function judge(found, left)
-  local doomed = bit.band(found.control, CANCEL) ~= 0 or is_poison(found.deaths, found.crowd, deaths_max)
+  local doomed = bit.band(found.control, CANCEL) ~= 0 or is_poison(found.deaths, found.crowd, args.deaths_max)
   if found.fingerprint ~= fingerprint or found.deadline <= NOW or doomed or is_kept_warm(found) then
     return 'other'
   elseif found.need > left then
@@ -174,7 +181,7 @@ local function account(found, counter)
   hold(found.t, found.id, found.class, found.need)
   used[found.class] = used[found.class] + found.need
   in_flight[found.t] = in_flight[found.t] and in_flight[found.t] + found.need
-  return found.cn == 0 and charge(found.t, prompt_weight * found.prompt) or counter
+  return found.cn == 0 and charge(found.t, args.prompt_weight * found.prompt) or counter
 end
 
 -- How many may be fresh beside a suspect, itself counted.
@@ -184,7 +191,7 @@ end
 
 local function take(found)
   local t, id = found.t, found.id
-  local req, ck = key('req', t, id), nonce .. '-' .. (#picks + 1)
+  local req, ck = key('req', t, id), args.nonce .. '-' .. (#picks + 1)
   if #picks == 0 then
     notice_restart()
     restart_order = number_of(call('HGET', KEYS[1], 'restart_order'))
@@ -302,14 +309,14 @@ end
 
 local lease = call('ZSCORE', P .. 'workers', name)
 if not lease or tonumber(lease) <= NOW then
-  return { 0, {}, {} }
+  return reply({}, 0, {})
 end
 local last, stored, begin = unpack(call('HMGET', worker, 'call', 'answer', 'starts'))
 if number == number_of(last) and stored then
   local answer = cmsgpack.unpack(stored)
   return reply(answer[2], answer[1], answer[3])
 elseif number < number_of(last) then
-  return { 0, {}, {} }
+  return reply({}, 0, {})
 end
 starts = begin and cmsgpack.unpack(begin) or {}
 large_left = LARGE_PREFILLS_MAX - call('SCARD', P .. 'bigs:' .. name)

@@ -1,3 +1,5 @@
 #!lua flags=no-writes
--- clock(now): the time in ms that scripts see.
+--: args: now_ms:int
+--: reply: int
+-- The time in ms that scripts see.
 return NOW

@@ -1,19 +1,18 @@
 #!lua flags=allow-oom
--- control(now, t, id, flag, body hash or ''): sets the flag and wakes the worker. Replies the status, nil for an
--- unknown id, and one of another body; where it lives in another pool {'moved', pool, hop, ordered, seal}.
-local t, id, flag = ARGV[2], ARGV[3], tonumber(ARGV[4])
+--: args: now_ms:int, tenant:str, id:str, flag:int, body_hash:str?
+--: reply: status:str, dest:str, hop:int?, ordered_ms:int?, seal:bytes
+-- Sets the flag and wakes the worker. Replies the status, nil for an unknown id, and one of another body.
+local t, id, flag = args.tenant, args.id, args.flag
 local status, hash = unpack(call('HMGET', key('req', t, id), 'status', 'body_hash'))
-if ARGV[5] ~= '' and hash ~= ARGV[5] then
+if args.body_hash and hash ~= args.body_hash then
   return nil
-elseif not status or status == 'ended' then
-  return status
-elseif status == 'moved' then
-  return redirect(t, id)
+elseif not status or status == 'ended' or status == 'moved' then
+  return status_reply(t, id, status)
 elseif status == 'moving' and bit.band(flag, CANCEL) == 0 then
-  return status -- it leaves its worker anyway
+  return status_reply(t, id, status) -- it leaves its worker anyway
 end
 if bit.band(set_control(t, id, flag), CANCEL) ~= 0 and status ~= 'running' and status ~= 'moving' then
   -- The caller ends it next; if that caller dies, the reaper does.
   doom(member_of(t, id))
 end
-return status
+return status_reply(t, id, status)

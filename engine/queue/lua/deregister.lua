@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
--- deregister(now, worker, why, deaths max): it takes no more work and what it holds is requeued. Replies how many.
+--: args: now_ms:int, worker:str, why:str, deaths_max:int
+--: reply: int
+-- It takes no more work and what it holds is requeued. Replies how many.
 notice_restart()
-local requeued = dismiss(ARGV[2], ARGV[3], math.huge, tonumber(ARGV[4]))
+local requeued = dismiss(args.worker, args.why, math.huge, args.deaths_max)
 publish()
 return requeued

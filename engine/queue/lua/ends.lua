@@ -1,6 +1,8 @@
 #!lua flags=allow-oom
--- ends(now): in which memory the `ended` stream is, and how far the biller is in it: the id below which it has
--- acknowledged everything. Replies {memory, ms, sequence}.
+--: args: now_ms:int
+--: reply: memory:str, ms:str, sequence:str
+-- In which memory the `ended` stream is, and how far the biller is in it: the id (`ms` and `sequence`, as text: either
+-- may be past 2^53) below which it has acknowledged everything.
 local stream = P .. 'ended'
 notice_restart()
 local memory, ms, sequence = memory_of_ends(), '0', '0'
@@ -16,4 +18,4 @@ for _, group in ipairs(groups.err and {} or groups) do
     sequence = pending[1] > 0 and sequence or int(tonumber(sequence) + 1)
   end
 end
-return { memory, ms, sequence }
+return cmsgpack.pack({ memory = memory, ms = ms, sequence = sequence })

@@ -1,23 +1,24 @@
 #!lua
--- enqueue(now, t, id, body hash, input, class, fingerprint, prompt tokens, max tokens, deadline, accepted, granted,
--- model, gateway, no reader ms or '', control, then the limits, shaped): create or return. Replies {created, status,
--- epoch, head, position, wait ms}, or {refusal, number}; of a moved one also the pool.
-local t, id, body_hash, class, fingerprint = ARGV[2], ARGV[3], ARGV[4], ARGV[6], ARGV[7]
-local prompt, max_tokens, deadline = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
-local gateway = ARGV[14]
-local queue_max, tenant_max, memory_max = tonumber(ARGV[17]), tonumber(ARGV[18]), tonumber(ARGV[19])
-local readers_max, gateway_lease, unread_max = tonumber(ARGV[20]), tonumber(ARGV[21]), tonumber(ARGV[22])
-local no_worker_ms, NO_WORKER_RETRY_MS = tonumber(ARGV[23]), 5000
+--: args: now_ms:int, tenant:str, id:str, body_hash:str, priority:str, fingerprint:str, prompt_tokens:int,
+--:   max_tokens:int, deadline_ms:int, accepted_ms:int, granted:int, model:str, gateway:str?, no_reader_ms:int?,
+--:   control:int, shaped:bool, requests_max:int, tenant_requests_max:int, memory_fraction_max:float, readers_max:int,
+--:   gateway_lease_ms:int, ended_unread_max:int, no_worker_ms:int, input:bytes
+--: reply: refusal:str, number:int, created:bool, status:str?, epoch:int, head:int, position:int, wait_ms:int,
+--:   dest:str
+-- Create or return. Replies where it is, or a refusal with its number; of a moved one also the pool.
+local NO_WORKER_RETRY_MS = 5000
+local t, id, class, fingerprint, gateway = args.tenant, args.id, args.priority, args.fingerprint, args.gateway
+local prompt, deadline = args.prompt_tokens, args.deadline_ms
 local req, total = key('req', t, id), 0
 
 local function follow()
   local readers = key('rd', t, id)
-  if gateway == '' or call('HLEN', readers) >= readers_max then
+  if not gateway or call('HLEN', readers) >= args.readers_max then
     return
   end
   call('HSETNX', readers, gateway, 'reading')
   call('SADD', P .. 'reads:' .. gateway, member_of(t, id))
-  call('ZADD', P .. 'gws', 'NX', int(NOW + gateway_lease), gateway)
+  call('ZADD', P .. 'gws', 'NX', int(NOW + args.gateway_lease_ms), gateway)
 end
 
 -- A tenant's own highest class bounds what its requests ask for.
@@ -60,20 +61,29 @@ local function known()
   if not status then
     return nil
   end
-  if hash ~= body_hash then
-    return { 'id_conflict', 0 }
+  if hash ~= args.body_hash then
+    return { refusal = 'id_conflict', number = 0 }
   end
   local ahead = status == 'queued' and ahead_of(order) or 0
   if status ~= 'ended' and status ~= 'moved' then
     follow()
   end
-  return { 0, status, tonumber(epoch), tonumber(head), ahead, wait_for(ahead), (redirect(t, id) or {})[2] }
+  local moved = redirect(t, id)
+  return {
+    created = false,
+    status = status,
+    epoch = tonumber(epoch),
+    head = tonumber(head),
+    position = ahead,
+    wait_ms = wait_for(ahead),
+    dest = moved and moved.dest,
+  }
 end
 
 local function memory_is_short()
   local info = call('INFO', 'memory')
   local limit = tonumber(string.match(info, 'maxmemory:(%d+)'))
-  return limit > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) > limit * memory_max
+  return limit > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) > limit * args.memory_fraction_max
 end
 
 -- What neither the largest worker nor the tenant's cap could ever hold would wait for ever.
@@ -81,7 +91,7 @@ local function too_large()
   local size = tonumber(call('HGET', KEYS[1], 'size:' .. fingerprint) or math.huge)
   local cap = tonumber(call('HGET', P .. 'ten:' .. t, 'tokens_max') or math.huge)
   local most = math.min(size, cap)
-  return prompt + max_tokens > most and { 'rejected_too_large', most }
+  return prompt + args.max_tokens > most and { refusal = 'rejected_too_large', number = most }
 end
 
 local function refusal()
@@ -92,19 +102,20 @@ local function refusal()
     of_tenant = of_tenant + call('ZCARD', P .. 'ids:' .. line) + call('ZCARD', P .. 'big:' .. line)
   end
   local seen = call('HGET', KEYS[1], 'seen:' .. fingerprint)
-  if seen and tonumber(seen) < NOW - no_worker_ms then
-    return { 'rejected_no_worker', NO_WORKER_RETRY_MS }
+  if seen and tonumber(seen) < NOW - args.no_worker_ms then
+    return { refusal = 'rejected_no_worker', number = NO_WORKER_RETRY_MS }
   end
-  if of_tenant >= tenant_max then
+  if of_tenant >= args.tenant_requests_max then
     -- When its own line will be one shorter: beside the others, it does not get every turn.
-    return { 'rejected_tenant_cap', math.max(1000, wait_for(math.ceil(ahead_of('+inf') / of_tenant))) }
+    local turn = math.max(1000, wait_for(math.ceil(ahead_of('+inf') / of_tenant)))
+    return { refusal = 'rejected_tenant_cap', number = turn }
   end
-  if total >= queue_max or call('XLEN', P .. 'ended') >= unread_max or memory_is_short() then
-    return { 'rejected_capacity', math.max(1000, wait_for(math.ceil(total / 10))) }
+  if total >= args.requests_max or call('XLEN', P .. 'ended') >= args.ended_unread_max or memory_is_short() then
+    return { refusal = 'rejected_capacity', number = math.max(1000, wait_for(math.ceil(total / 10))) }
   end
   local wait = wait_for(ahead_of('+inf'))
   if NOW + wait >= deadline then
-    return { 'rejected_deadline', math.max(1000, NOW + wait - deadline) }
+    return { refusal = 'rejected_deadline', number = math.max(1000, NOW + wait - deadline) }
   end
 end
 
@@ -112,13 +123,13 @@ end
 -- later.
 local function buried()
   local since = call('GET', key('grave', t, id))
-  return since and tonumber(ARGV[11]) <= tonumber(since) and { 'rejected_buried', 1000 }
+  return since and args.accepted_ms <= tonumber(since) and { refusal = 'rejected_buried', number = 1000 }
 end
 
 class = clamped(class)
 local answer = known() or buried() or too_large() or refusal()
 if answer then
-  return answer
+  return cmsgpack.pack(answer)
 end
 
 -- Strictly rising, so that first come is first served even within one microsecond.
@@ -128,31 +139,38 @@ if total == 0 then
   call('HSET', KEYS[1], 'busy', '0')
 end
 local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
-local lane = size > 0 and prompt + tonumber(ARGV[12]) > size / 4 and 'large' or 'normal'
+local lane = size > 0 and prompt + args.granted > size / 4 and 'large' or 'normal'
 -- What claim reads of each candidate comes first: small hashes are searched from their beginning.
 -- stylua: ignore
-call('HSET', req, 'status', 'queued', 'fingerprint', fingerprint, 'prompt', ARGV[8], 'n', 0, 'granted', ARGV[12],
-  'deadline', ARGV[10], 'control', ARGV[16], 'deaths', 0, 'order', order, 'cn', 0, 'lane', lane, 'warm', '',
-  'ck', '', 'o', 0, 'class', class, 'worker', '', 'raw', 0, 'visible', 0, 'epoch', 1, 'preempts', 0, 'held', 0,
-  'accepted', ARGV[11], 'claimed', 0, 'first', 0, 'cached', 0, 'covered', 0, 'recomputed', 0, 'model', ARGV[13],
-  'body_hash', body_hash)
-if ARGV[15] ~= '' then
-  call('HSET', req, 'noread', ARGV[15])
+call('HSET', req, 'status', 'queued', 'fingerprint', fingerprint, 'prompt', prompt, 'n', 0,
+  'granted', args.granted, 'deadline', deadline, 'control', args.control, 'deaths', 0, 'order', order, 'cn', 0,
+  'lane', lane, 'warm', '', 'ck', '', 'o', 0, 'class', class, 'worker', '', 'raw', 0, 'visible', 0, 'epoch', 1,
+  'preempts', 0, 'held', 0, 'accepted', args.accepted_ms, 'claimed', 0, 'first', 0, 'cached', 0, 'covered', 0,
+  'recomputed', 0, 'model', args.model, 'body_hash', args.body_hash)
+if args.no_reader_ms then
+  call('HSET', req, 'noread', args.no_reader_ms)
 end
-if ARGV[24] == '1' then
+if args.shaped then
   call('HSET', req, 'shaped', '1')
 end
-call('SET', key('in', t, id), ARGV[5])
-call('ZADD', P .. 'deadlines', ARGV[10], member_of(t, id))
-if ARGV[16] ~= '0' then
+call('SET', key('in', t, id), args.input)
+call('ZADD', P .. 'deadlines', deadline, member_of(t, id))
+if args.control ~= 0 then
   doom(member_of(t, id))
 end
 local ahead = ahead_of(order)
 enter_line(t, id, class, order)
 follow()
-if gateway == '' then
+if not gateway then
   left_alone(t, id)
 end
 local head = log_event(t, id, 'queued')
 publish()
-return { 1, 'queued', 1, head, ahead, wait_for(ahead) }
+return cmsgpack.pack({
+  created = true,
+  status = 'queued',
+  epoch = 1,
+  head = head,
+  position = ahead,
+  wait_ms = wait_for(ahead),
+})

@@ -1,8 +1,10 @@
 #!lua flags=allow-oom
--- expire(now, t, id, seconds): how long an ended request's log and record are kept from now on.
-local req = key('req', ARGV[2], ARGV[3])
+--: args: now_ms:int, tenant:str, id:str, keep_seconds:int
+--: reply: bool
+-- How long an ended request's log and record are kept from now on. Replies 0 where it has not ended.
+local req = key('req', args.tenant, args.id)
 if call('HGET', req, 'status') ~= 'ended' then
   return 0
 end
-call('EXPIRE', req, ARGV[4])
-return call('EXPIRE', key('log', ARGV[2], ARGV[3]), ARGV[4])
+call('EXPIRE', req, args.keep_seconds)
+return call('EXPIRE', key('log', args.tenant, args.id), args.keep_seconds)

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- finish(now, keep s, t, id, expected head, entries as msgpack, event): the end of a request that nobody owns, or of
--- one whose move nobody ordered.
--- Replies {its place in the stream, in which memory} where this end is in the log, by this call or by the call it
--- repeats; else {}.
-local t, id, expected, entries = ARGV[3], ARGV[4], tonumber(ARGV[5]), cmsgpack.unpack(ARGV[6])
+--: args: now_ms:int, tenant:str, id:str, log_keep_seconds:int, expected_o:int, entries:[(str,str,int,int,int,str)],
+--:   event:bytes
+--: reply: at:str, memory:str
+-- The end of a request that nobody owns, or of one whose move nobody ordered. Replies its place in the stream, and in
+-- which memory, where this end is in the log, by this call or by the call it repeats; else nil.
+local t, id, expected, entries = args.tenant, args.id, args.expected_o, args.entries
 local req, log = key('req', t, id), key('log', t, id)
 local status, head = unpack(call('HMGET', req, 'status', 'o'))
 
@@ -20,9 +21,14 @@ local function is_repeated()
   return false
 end
 
+local function reply(at)
+  return cmsgpack.pack({ at = at, memory = memory_of_ends() })
+end
+
 local is_moving = status == 'moving'
 if (status ~= 'queued' and status ~= 'parked' and not is_moving) or tonumber(head) ~= expected then
-  return is_repeated() and { call('HGET', req, 'end_at') or '', memory_of_ends() } or {}
+  local at = is_repeated() and call('HGET', req, 'end_at')
+  return at and reply(at)
 end
 for position, entry in ipairs(entries) do
   write(log, expected + position, entry)
@@ -32,6 +38,6 @@ tell(t, id, expected + #entries, entries)
 if is_moving then
   call('ZREM', P .. 'moving', member_of(t, id))
 end
-local at = finish(t, id, ARGV[7], ARGV[2])
+local at = finish(t, id, args.event, args.log_keep_seconds)
 publish()
-return { at, memory_of_ends() }
+return reply(at)

@@ -1,19 +1,19 @@
 #!lua flags=allow-oom
--- migrate_adopt(now, t, id, hop, head, input, tokens, then the record's fields and values): the request is of this pool
--- from now on, once for each hop, at its old position in line. Replies {1 or 0, status}; {-1, head} where its log has
--- not been copied.
-local t, id, hop, head = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+--: args: now_ms:int, tenant:str, id:str, hop:int, head:int, input:bytes, tokens:bytes, fields:[bytes]
+--: reply: int
+-- The request is of this pool from now on, once for each hop, at its old position in line. Replies 1, 0 where it was
+-- already, -1 where its log has not been copied up to its head.
+local t, id, hop = args.tenant, args.id, args.hop
 local req, log, member = key('req', t, id), key('log', t, id), member_of(t, id)
 local status, here = unpack(call('HMGET', req, 'status', 'hop'))
 if status and (status ~= 'moved' or number_of(here) >= hop) then -- what lives here is never replaced
-  return { 0, status }
+  return 0
 end
-local copied = last_offset(log)
-if copied ~= head then
-  return { -1, copied }
+if last_offset(log) ~= args.head then
+  return -1
 end
 call('DEL', req)
-call('HSET', req, unpack(ARGV, 8))
+call('HSET', req, unpack(args.fields))
 -- stylua: ignore
 local class, order, place, due, control, prompt, n, granted, fingerprint = unpack(call('HMGET', req, 'class', 'order',
   'place', 'due', 'control', 'prompt', 'n', 'granted', 'fingerprint'))
@@ -24,9 +24,9 @@ local kept = bit.band(number_of(control), CANCEL)
 call('HSET', req, 'status', place, 'ck', '', 'rck', '', 'worker', '', 'warm', '', 'held', 0, 'control', int(kept),
   'lane', size > 0 and need > size / 4 and 'large' or 'normal', 'inc', incarnation())
 call('HDEL', req, 'dest', 'place', 'due', 'ordered', 'seal')
-call('SET', key('in', t, id), ARGV[6])
-if #ARGV[7] > 0 then
-  call('SET', key('tok', t, id), ARGV[7])
+call('SET', key('in', t, id), args.input)
+if #args.tokens > 0 then
+  call('SET', key('tok', t, id), args.tokens)
 end
 call('PERSIST', log)
 call('ZADD', P .. 'deadlines', due, member)
@@ -39,4 +39,4 @@ if place == 'parked' then
 else
   enter_line(t, id, class, order)
 end
-return { 1, place }
+return 1

@@ -1,16 +1,17 @@
 #!lua flags=allow-oom
--- migrate_begin(now, t, id, destination, hop, retry ms, ordered, seal): takes a request out of its place here for
--- another pool, as its `hop`th move. Nobody can append to it any more, and its worker is told. Replies {status,
--- destination, hop}: `moving` by this call or an earlier one, `moved` or `ended`, another status where it is another
--- move's turn; nil for an unknown id. Whoever asked copies it next; where that fails, the reaper names it after the
--- retry. `seal`: the word of who may order it (engine/queue/migration_orders.py).
-local t, id, destination, wanted, retry = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+--: args: now_ms:int, tenant:str, id:str, dest:str, hop:int, retry_ms:int, ordered_ms:int, seal:bytes
+--: reply: status:str, dest:str
+-- Takes a request out of its place here for another pool, as its `hop`th move. Nobody can append to it any more, and
+-- its worker is told. Replies `moving` by this call or an earlier one, `moved` or `ended`, another status where it is
+-- another move's turn; nil for an unknown id. Whoever asked copies it next; where that fails, the reaper names it after
+-- the retry. `seal`: the word of who may order it (engine/queue/migration_orders.py).
+local t, id = args.tenant, args.id
 local req, member = key('req', t, id), member_of(t, id)
 local status, class, dest, hop, order = unpack(call('HMGET', req, 'status', 'class', 'dest', 'hop', 'order'))
 if not status then
   return nil
-elseif number_of(hop) + 1 ~= wanted or (status ~= 'queued' and status ~= 'running' and status ~= 'parked') then
-  return { status, dest or '', number_of(hop) }
+elseif number_of(hop) + 1 ~= args.hop or (status ~= 'queued' and status ~= 'running' and status ~= 'parked') then
+  return cmsgpack.pack({ status = status, dest = dest or '' })
 end
 notice_restart()
 if number_of(order) <= number_of(call('HGET', KEYS[1], 'restart_order')) then
@@ -26,11 +27,11 @@ else
 end
 local due = call('ZSCORE', P .. 'deadlines', member) or call('HGET', req, 'deadline')
 -- stylua: ignore
-call('HSET', req, 'status', 'moving', 'dest', destination, 'hop', int(wanted), 'due', int(tonumber(due)),
-  'ordered', ARGV[7], 'seal', ARGV[8], 'place', status == 'parked' and 'parked' or 'queued')
+call('HSET', req, 'status', 'moving', 'dest', args.dest, 'hop', args.hop, 'due', int(tonumber(due)),
+  'ordered', args.ordered_ms, 'seal', args.seal, 'place', status == 'parked' and 'parked' or 'queued')
 call('ZREM', P .. 'deadlines', member)
 call('ZREM', P .. 'unread', member)
-call('ZADD', P .. 'moving', int(NOW + retry), member)
+call('ZADD', P .. 'moving', int(NOW + args.retry_ms), member)
 log_event(t, id, 'moved', '{"why":"pool"}')
 publish()
-return { 'moving', destination, wanted }
+return cmsgpack.pack({ status = 'moving', dest = args.dest })

@@ -1,6 +1,9 @@
 #!lua flags=allow-oom
--- park(now, t, id): parks it, or asks its worker to. Replies the status it had,
--- {'moved', pool, hop, ordered, seal} where it lives in another one.
-local status = redirect(ARGV[2], ARGV[3]) or park(ARGV[2], ARGV[3])
+--: args: now_ms:int, tenant:str, id:str
+--: reply: status:str, dest:str, hop:int?, ordered_ms:int?, seal:bytes
+-- Parks it, or asks its worker to. Replies the status it had.
+local t, id = args.tenant, args.id
+local moved = redirect(t, id)
+local status = moved and moved.status or park(t, id)
 publish()
-return status
+return status_reply(t, id, status)

@@ -1,19 +1,21 @@
 #!lua flags=allow-oom
--- reader(now, t, id, gateway or '', reading | stuck | gone, readers max, lease ms): how a gateway's readers stand. The
--- request is parked while all of its gateways are stuck, unless the reaper gave them up: then one has to read first.
--- Replies the view.
-local t, id, gateway, state = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+--: args: now_ms:int, tenant:str, id:str, gateway:str?, state:str, readers_max:int, gateway_lease_ms:int
+--: reply: status:str, epoch:int, head:int, n:int, control:int, worker:str, deadline_ms:int, first:int, dest:str,
+--:   priority:str, following:bool, body_hash:str, hop:int?, ordered_ms:int?, seal:bytes
+-- How a gateway's readers stand: `state` is reading, stuck or gone. The request is parked while all of its gateways are
+-- stuck, unless the reaper gave them up: then one has to read first. Replies the view; nil for an unknown id.
+local t, id, gateway, state = args.tenant, args.id, args.gateway, args.state
 local req, readers, member = key('req', t, id), key('rd', t, id), member_of(t, id)
-local following = 0
+local following = false
 
 local function register()
-  if call('HEXISTS', readers, gateway) == 0 and call('HLEN', readers) >= tonumber(ARGV[6]) then
+  if call('HEXISTS', readers, gateway) == 0 and call('HLEN', readers) >= args.readers_max then
     return
   end
-  following = 1
+  following = true
   call('HSET', readers, gateway, state)
   call('SADD', P .. 'reads:' .. gateway, member)
-  call('ZADD', P .. 'gws', 'NX', int(NOW + tonumber(ARGV[7])), gateway)
+  call('ZADD', P .. 'gws', 'NX', int(NOW + args.gateway_lease_ms), gateway)
   if state == 'reading' then
     call('ZREM', P .. 'unread', member)
   end
@@ -33,33 +35,43 @@ local status = call('HGET', req, 'status')
 if not status then
   return nil
 end
-if gateway ~= '' and state == 'gone' then
+if gateway and state == 'gone' then
   drop_reader(t, id, gateway)
   call('SREM', P .. 'reads:' .. gateway, member)
-elseif gateway ~= '' and status ~= 'ended' and status ~= 'moved' then
+elseif gateway and status ~= 'ended' and status ~= 'moved' then
   register()
 end
-if following == 1 and state == 'reading' then
+if following and state == 'reading' then
   call('HDEL', req, 'given_up')
 end
-if gateway ~= '' and all_stuck() then
+if gateway and all_stuck() then
   if call('HEXISTS', req, 'given_up') == 0 then
     park(t, id)
   end
-elseif gateway ~= '' and state == 'reading' then
+elseif gateway and state == 'reading' then
   unpark(t, id)
 end
 publish()
 
-local values = call('HMGET', req, 'status', 'epoch', 'o', 'n', 'control', 'worker', 'deadline', 'dest', 'class')
-for at = 2, 5 do
-  values[at] = tonumber(values[at])
-end
-values[7], values[8] = tonumber(values[7]), values[8] or ''
+-- stylua: ignore
+local record = call('HMGET', req, 'status', 'epoch', 'o', 'n', 'control', 'worker', 'deadline', 'dest', 'class',
+  'body_hash', 'hop', 'ordered', 'seal')
+local head = tonumber(record[3])
 local oldest = call('XRANGE', key('log', t, id), '-', '+', 'COUNT', 1)[1]
-values[10] = oldest and tonumber(string.match(oldest[1], '^%d+')) or values[3] + 1
-values[11] = following
-for _, value in ipairs(call('HMGET', req, 'body_hash', 'hop', 'ordered', 'seal')) do
-  values[#values + 1] = value
-end
-return values
+local view = {
+  status = record[1],
+  epoch = tonumber(record[2]),
+  head = head,
+  n = tonumber(record[4]),
+  control = tonumber(record[5]),
+  worker = record[6],
+  deadline_ms = tonumber(record[7]),
+  first = oldest and tonumber(string.match(oldest[1], '^%d+')) or head + 1,
+  dest = record[8] or '',
+  priority = record[9],
+  following = following,
+  body_hash = record[10] or '',
+  hop = tonumber(record[11]),
+  ordered_ms = tonumber(record[12]),
+}
+return { cmsgpack.pack(view), record[13] or '' }

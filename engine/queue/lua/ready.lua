@@ -1,9 +1,11 @@
 #!lua flags=allow-oom
--- ready(now, gap ms, intervals max, then for each worker: name, state, gpus, device, GPU type): heartbeats of a
--- supervisor. Extends each worker's open interval of ready time in {p:POOL}ready, or opens one, or closes it. Ready: it
--- takes work (its lease runs and it is not draining), or drains and still has some. Time is cut at full hours.
--- An interval in which the server's clock went back waits until it is there again. Replies how many were not kept.
-local gap, most = tonumber(ARGV[2]), tonumber(ARGV[3])
+--: args: now_ms:int, gap_ms_max:int, intervals_max:int, heartbeats:[ReadyTime]
+--: reply: int
+--: ReadyTime: worker:str, state:str, gpus:int, device:str, gpu_type:str
+-- Heartbeats of a supervisor. Extends each worker's open interval of ready time in {p:POOL}ready, or opens one, or
+-- closes it. Ready: it takes work (its lease runs and it is not draining), or drains and still has some. Time is cut at
+-- full hours. An interval in which the server's clock went back waits until it is there again. Replies how many were
+-- not kept.
 local HOUR = 3600000
 local intervals, open = P .. 'ready', P .. 'ready_open'
 local refused = 0
@@ -33,8 +35,8 @@ local function extend(name, busy_now, rest)
   if from and NOW < to then
     return
   end
-  if not from or NOW - to > gap or before ~= rest then
-    if call('HLEN', intervals) >= most then
+  if not from or NOW - to > args.gap_ms_max or before ~= rest then
+    if call('HLEN', intervals) >= args.intervals_max then
       refused = refused + 1
     else
       store(name, NOW, NOW, 0, rest)
@@ -49,13 +51,14 @@ local function extend(name, busy_now, rest)
   store(name, from, NOW, busy + (busy_now and NOW - to or 0), rest)
 end
 
-for at = 4, #ARGV, 5 do
-  local name, state, gpus, device, gpu_type = unpack(ARGV, at, at + 4)
+for _, beat in ipairs(args.heartbeats) do
+  local name, state = beat.worker, beat.state
   local busy = call('SCARD', P .. 'claims:' .. name) > 0
   local draining = state == 'draining' or call('HGET', P .. 'worker:' .. name, 'state') == 'draining'
   local takes_work = state == 'ready' and not draining
   if (takes_work or (draining and busy)) and alive(name) then
-    extend(name, busy, gpus .. ' ' .. (draining and 'draining' or 'ready') .. ' ' .. device .. ' ' .. gpu_type)
+    local stands = draining and 'draining' or 'ready'
+    extend(name, busy, int(beat.gpus) .. ' ' .. stands .. ' ' .. beat.device .. ' ' .. beat.gpu_type)
   else
     call('HDEL', open, name)
   end

@@ -1,11 +1,10 @@
 #!lua flags=allow-oom
--- reap(now, budget, deaths max, no worker ms, park ms, moves): requeues the work of expired workers, drops the readers
--- of expired gateways, lets the long parked finish as bulk, cancels what
--- nobody reads where its sender asked for that, and names the requests that somebody has to end.
--- Replies {requeued, {t, id, reason, code}..., dropped readers, {t, id} of moves that nobody has finished...}. Anyone
--- may run it, at any time; `moves`: 1 for who can finish them, so that others take no turns from those.
-local budget, deaths_max = tonumber(ARGV[2]), tonumber(ARGV[3])
-local no_worker_ms, park_ms = tonumber(ARGV[4]), tonumber(ARGV[5])
+--: args: now_ms:int, budget:int, deaths_max:int, no_worker_ms:int, park_ms:int, moves:bool
+--: reply: requeued:int, expired:[Raw], dead_readers:int, moves:[Raw]
+-- Requeues the work of expired workers, drops the readers of expired gateways, lets the long parked finish as bulk,
+-- cancels what nobody reads where its sender asked for that, and names the requests that somebody has to end, and the
+-- moves that nobody has finished. Anyone may run it, at any time.
+local budget, deaths_max, no_worker_ms = args.budget, args.deaths_max, args.no_worker_ms
 local OVERDUE_MS, SCAN, MOVE_RETRY_MS, LEASE_MS_MAX = 2000, 64, 1000, 60000
 local requeued, expired, named, dropped, moves = 0, {}, {}, 0, {}
 
@@ -89,7 +88,7 @@ for _, gateway in ipairs(due('gws', NOW)) do
 end
 
 -- Parked for so long, it counts as having no reader: those that stay stuck park it no more.
-for _, member in ipairs(due('parked', NOW - park_ms)) do
+for _, member in ipairs(due('parked', NOW - args.park_ms)) do
   local t, id = split(member)
   if call('HEXISTS', key('req', t, id), 'noread') == 1 then
     left_alone(t, id)
@@ -115,7 +114,7 @@ for _, member in ipairs(due('unread', NOW)) do
 end
 
 -- Who began to move these has had its time.
-for _, member in ipairs(ARGV[6] == '1' and due('moving', NOW) or {}) do
+for _, member in ipairs(args.moves and due('moving', NOW) or {}) do
   local t, id = split(member)
   if call('HGET', key('req', t, id), 'status') == 'moving' then
     call('ZADD', P .. 'moving', int(NOW + MOVE_RETRY_MS), member)
@@ -125,4 +124,4 @@ for _, member in ipairs(ARGV[6] == '1' and due('moving', NOW) or {}) do
   end
 end
 publish()
-return { requeued, expired, dropped, moves }
+return cmsgpack.pack({ requeued = requeued, expired = expired, dead_readers = dropped, moves = moves })

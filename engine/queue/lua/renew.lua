@@ -1,23 +1,24 @@
 #!lua flags=allow-oom
--- renew(now, worker, age of the running step ms, age max ms, lease ms, info): keeps the lease of a worker whose engine
--- moves. Replies {alive, {t, id, flags}...}.
-local name, age, age_max = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local worker = P .. 'worker:' .. name
-local reply = { 0, {} }
-if call('ZSCORE', P .. 'workers', name) and age < age_max then
-  reply[1] = 1
-  call('ZADD', P .. 'workers', int(NOW + tonumber(ARGV[5])), name)
-  call('HSET', worker, 'info', ARGV[6])
+--: args: now_ms:int, worker:str, step_age_ms:int, step_age_ms_max:int, lease_ms:int, info:bytes
+--: reply: alive:bool, control:[(str,str,int)]
+-- Keeps the lease of a worker whose engine moves. Replies whether it was kept, and the flags of what it holds.
+local name = args.worker
+local worker, moves = P .. 'worker:' .. name, args.step_age_ms < args.step_age_ms_max
+local alive, flags = false, {}
+if call('ZSCORE', P .. 'workers', name) and moves then
+  alive = true
+  call('ZADD', P .. 'workers', int(NOW + args.lease_ms), name)
+  call('HSET', worker, 'info', args.info)
   call('HSET', KEYS[1], 'seen:' .. call('HGET', worker, 'fingerprint'), int(NOW))
 end
 if call('ZSCORE', P .. 'workers', name) then
-  call('HSET', worker, 'hung', age < age_max and '0' or '1')
+  call('HSET', worker, 'hung', moves and '0' or '1')
 end
 for _, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
   local t, id = split(member)
   local control = number_of(call('HGET', key('req', t, id), 'control'))
   if control ~= 0 then
-    table.insert(reply[2], { t, id, control })
+    flags[#flags + 1] = { t, id, control }
   end
 end
-return reply
+return cmsgpack.pack({ alive = alive, control = flags })

@@ -1,9 +1,12 @@
 #!lua flags=allow-oom
--- rewrite(now, keep s, prompt weight, output weight, position, item as msgpack, tokens, end event): retract. The log is
--- copied to a new key with the same offsets and without the text from `position` on; that key takes the log's place,
--- then the item is committed.
-local position, item = tonumber(ARGV[5]), cmsgpack.unpack(ARGV[6])
-local t, id = item[1], item[2]
+--: args: now_ms:int, log_keep_seconds:int, prompt_weight:float, output_weight:float, position:int, item:AppendItem,
+--:   tokens:bytes, event:bytes
+--: reply: code:str, n:int, o:int, control:int, granted:int, end_at:str, end_memory:str
+--: AppendItem: tenant:str, id:str, ck:str, n0:int, o0:int, raw:int, visible:int, input_cached:int?,
+--:   entries:[(str,str,int,int,int,str)]
+-- Retract: the log is copied to a new key with the same offsets and without the text from `position` on; that key takes
+-- the log's place, then the item is committed.
+local t, id = args.item.tenant, args.item.id
 
 local function first_code_points(text, count)
   local kept = 0
@@ -22,7 +25,7 @@ local function without_vetoed(fields)
     named[fields[at]] = fields[at + 1]
   end
   if named.x then
-    named.x = first_code_points(named.x, math.max(0, position - number_of(named.p)))
+    named.x = first_code_points(named.x, math.max(0, args.position - number_of(named.p)))
   end
   local kind = named.k or 't'
   return { kind, named.x or '', number_of(named.p), number_of(named.r), number_of(named.i), named.v or '' }
@@ -45,6 +48,6 @@ local function cut_log()
   call('RENAME', draft, log)
 end
 
-local answer = commit(item, ARGV[7], ARGV[8], ARGV[2], { tonumber(ARGV[3]), tonumber(ARGV[4]) }, cut_log)
+local answer = commit(args.item, args.tokens, args.event, cut_log)
 publish()
-return answer
+return cmsgpack.pack(answer)

@@ -1,4 +1,6 @@
 #!lua flags=allow-oom
--- seen(now, fingerprint): a worker that can run it is starting.
-call('HSET', KEYS[1], 'seen:' .. ARGV[2], int(NOW))
+--: args: now_ms:int, fingerprint:str
+--: reply: bool
+-- A worker that can run it is starting.
+call('HSET', KEYS[1], 'seen:' .. args.fingerprint, int(NOW))
 return 1

@@ -1,9 +1,10 @@
 #!lua flags=allow-oom
--- set_class_reserve(now, class, tokens): KV tokens of the pool that lower classes leave free for this one while it uses
--- less.
-if tonumber(ARGV[3]) > 0 then
-  call('HSET', KEYS[1], 'reserve:' .. ARGV[2], ARGV[3])
+--: args: now_ms:int, priority:str, tokens:int
+--: reply: bool
+-- KV tokens of the pool that lower classes leave free for this one while it uses less.
+if args.tokens > 0 then
+  call('HSET', KEYS[1], 'reserve:' .. args.priority, args.tokens)
 else
-  call('HDEL', KEYS[1], 'reserve:' .. ARGV[2])
+  call('HDEL', KEYS[1], 'reserve:' .. args.priority)
 end
 return 1

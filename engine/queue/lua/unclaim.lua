@@ -1,7 +1,9 @@
 #!lua flags=allow-oom
--- unclaim(now, worker, t, id, ck, why, deaths max): back to its old position in line, or parked; why 'grant': it waits
--- for a grant, and its worker unparks it. Replies 1 where it is released, by this call or by the call it repeats.
-local t, id, ck, why, deaths_max = ARGV[3], ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+--: args: now_ms:int, tenant:str, id:str, ck:str, why:str, deaths_max:int
+--: reply: bool
+-- Back to its old position in line, or parked; why 'grant': it waits for a grant, and its worker unparks it. Replies 1
+-- where it is released, by this call or by the call it repeats.
+local t, id, ck, why, deaths_max = args.tenant, args.id, args.ck, args.why, args.deaths_max
 local req = key('req', t, id)
 local status, current, released, control = unpack(call('HMGET', req, 'status', 'ck', 'rck', 'control'))
 if not status or ck == '' then

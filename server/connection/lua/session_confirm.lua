@@ -1,9 +1,11 @@
 #!lua
+--: args: now_ms:int, connection:str, grace_ms:int
+--: reply: bool
 -- The client has the newest resume token: the one before is good for a while only.
--- KEYS: session   ARGV: now_ms or 0, connection, grace_ms
-local now = clock(ARGV[1])
+-- KEYS: session
+local now = clock(args.now_ms)
 local connection, before_until = unpack(call('HMGET', KEYS[1], 'connection', 'before_until'))
-if connection == ARGV[2] and before_until == '0' then
-  call('HSET', KEYS[1], 'before_until', int(now + tonumber(ARGV[3])))
+if connection == args.connection and before_until == '0' then
+  call('HSET', KEYS[1], 'before_until', int(now + args.grace_ms))
 end
 return 1

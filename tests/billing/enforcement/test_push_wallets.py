@@ -14,7 +14,7 @@ from billing.limits import WALLET, WALLET_WINDOW, MoneyLimit, Scope
 from billing.periods import LAST_MS, PeriodWindow
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
-from billing.quota.client import SETTLED_KEEP_MS
+from billing.quota.packing import SETTLED_KEEP_MS
 from billing.quota.types import Admitted
 from billing.tables.tenants import UsageRow
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant

@@ -8,7 +8,8 @@ import pytest
 from billing.enforcement.take_credit import _take_in_redis
 from billing.limits import LIMIT_NANO_MAX, WALLET, WALLET_CIRCLE_NANO, WALLET_WINDOW
 from billing.prices.rating import Counts, rate
-from billing.quota.client import _SETTLE, _settlement
+from billing.quota.client import _SETTLE
+from billing.quota.packing import settlement
 from billing.usage import PinnedPrices
 from core.clock import now_ms
 from core.errors import Refusal, Refused
@@ -127,6 +128,6 @@ async def test_a_line_that_may_not_be_counted_yet_is_counted_by_the_books(
     tenant.limit(a_budget(10_000))
     if seed is not None:
         await tenant.seed(spent=0, seq=seed)
-    call = _settlement(tenant.event("a", output=5), 5, tenant.now)
+    call = settlement(tenant.event("a", output=5), 5, tenant.now)
     assert not isinstance(call, ValueError)
     assert await _SETTLE(tenant.redis, *call) == reply

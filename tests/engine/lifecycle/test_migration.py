@@ -183,15 +183,15 @@ async def test_a_cancel_on_the_way_is_not_lost(pair: Pair, monkeypatch: pytest.M
 
 def before(patch: pytest.MonkeyPatch, step: str, action: Any) -> None:
     """Do something right before a script of this name runs, once."""
-    original, done = Script.__call__, list[str]()
+    original, done = Script.run, list[str]()
 
-    async def interrupted(self: Script, *arguments: Any) -> Any:
+    async def interrupted(self: Script[Any, Any], *arguments: Any) -> Any:
         if self.name == step and not done:
             done.append(step)
             await action()
         return await original(self, *arguments)
 
-    patch.setattr(Script, "__call__", interrupted)
+    patch.setattr(Script, "run", interrupted)
 
 
 class Killed(Exception):  # noqa: N818
@@ -223,16 +223,16 @@ async def test_the_reaper_finishes_what_a_dead_mover_began(
 
 def kill_at(patch: pytest.MonkeyPatch, step: str, reply_lost: bool) -> None:
     """The mover dies at this step: before its call arrives, or before its reply does."""
-    original = Script.__call__
+    original = Script.run
 
-    async def dying(self: Script, *arguments: Any) -> Any:
+    async def dying(self: Script[Any, Any], *arguments: Any) -> Any:
         if self.name != step:
             return await original(self, *arguments)
         if reply_lost:
             await original(self, *arguments)
         raise Killed
 
-    patch.setattr(Script, "__call__", dying)
+    patch.setattr(Script, "run", dying)
 
 
 async def is_whole_in_b(pair: Pair, id: str, how: str) -> None:
@@ -250,16 +250,16 @@ async def is_whole_in_b(pair: Pair, id: str, how: str) -> None:
 async def test_late_and_doubled_calls_of_a_move_change_nothing(pair: Pair, monkeypatch: pytest.MonkeyPatch):
     """Every call of a move, made again in any order after the request ran on, ended or moved on."""
     claim = await pair.running()
-    calls = list[tuple[Script, tuple[Any, ...]]]()
-    original = Script.__call__
+    calls = list[tuple[Script[Any, Any], tuple[Any, ...]]]()
+    original = Script.run
 
-    async def recorded(self: Script, *arguments: Any) -> Any:
+    async def recorded(self: Script[Any, Any], *arguments: Any) -> Any:
         if self.name in STEPS:
             calls.append((self, arguments))
         return await original(self, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Script, "__call__", recorded)
+        patch.setattr(Script, "run", recorded)
         await pair.mover.migrate("a", TENANT, claim.id, "b")
     assert [script.name for script, _ in calls] == list(STEPS)
     (taken,) = await pair.b.claim("wb")
@@ -267,12 +267,12 @@ async def test_late_and_doubled_calls_of_a_move_change_nothing(pair: Pair, monke
     before_ = await state(pair, claim.id)
     for order in itertools.permutations(calls):
         for script, arguments in order:
-            await script(*arguments)
+            await script.run(*arguments)
         assert await state(pair, claim.id) == before_
     await pair.mover.migrate("b", TENANT, claim.id, "a")
     back = await state(pair, claim.id)
     for script, arguments in calls:
-        await script(*arguments)
+        await script.run(*arguments)
         assert await state(pair, claim.id) == back, script.name
 
 
@@ -320,17 +320,17 @@ async def test_a_long_log_moves_in_pages(pair: Pair, monkeypatch: pytest.MonkeyP
         item = append_to(claim, n0=2, o0=claim.o + 1 + at, entries=[entry], raw=shown, visible=shown)
         assert (await pair.a.queue.append("wa", [item]))[0].code is AppendCode.OK
     ran = list[str]()
-    original = Script.__call__
+    original = Script.run
 
-    async def counted(self: Script, *arguments: Any) -> Any:
+    async def counted(self: Script[Any, Any], *arguments: Any) -> Any:
         ran.append(self.name)
         if self.name == "migrate_copy" and ran.count("migrate_copy") == 2:
-            monkeypatch.setattr(Script, "__call__", original)
+            monkeypatch.setattr(Script, "run", original)
             await pair.mover.finish("a", TENANT, claim.id)
-            monkeypatch.setattr(Script, "__call__", counted)
+            monkeypatch.setattr(Script, "run", counted)
         return await original(self, *arguments)
 
-    monkeypatch.setattr(Script, "__call__", counted)
+    monkeypatch.setattr(Script, "run", counted)
     await pair.mover.migrate("a", TENANT, claim.id, "b")
     assert ran.count("migrate_copy") >= 2
     assert await LogReader(pair.b.redis, "b").text_through(TENANT, claim.id, 10_000) == "ab" + "x" * 700

@@ -40,25 +40,24 @@ class MortalMover(Migrator):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.calls = list[tuple[Script, str, tuple[Any, ...]]]()
+        self.calls = list[tuple[Script[Any, Any], str, Any]]()
         self.dies_at: int | None = None
         self.reply_lost = False
 
-    async def _run(self, script: Script, pool: str, *arguments: str | bytes | int) -> Any:
+    async def _run(self, script: Script[Any, Any], pool: str, call: Any) -> Any:
         dies = self.dies_at == 0
         self.dies_at = None if dies or self.dies_at is None else self.dies_at - 1
-        self.calls.append((script, pool, arguments))
+        self.calls.append((script, pool, call))
         if dies and not self.reply_lost:
             raise DeadMover
-        reply = await super()._run(script, pool, *arguments)
+        reply = await super()._run(script, pool, call)
         if dies:
             raise DeadMover
         return reply
 
-    async def again(self, call: tuple[Script, str, tuple[Any, ...]]) -> None:
+    async def again(self, made: tuple[Script[Any, Any], str, Any]) -> None:
         """One of its calls arrives once more."""
-        script, pool, arguments = call
-        await super()._run(script, pool, *arguments)
+        await super()._run(*made)
 
 
 @dataclass
@@ -204,7 +203,7 @@ class MigrationMachine(QueueMachine):
         if not self.mover.calls:
             return
         call = data.draw(st.sampled_from(self.mover.calls))
-        id, hop = call[2][1], call[2][3]
+        id, hop = call[2].id, call[2].hop
         waiting = [m for m in self.requests if m.id == id and m.status is not RequestStatus.ENDED]
         if call[0].name == "migrate_begin" and call[1] == HERE and waiting and hop == self.hops[id] + 1:
             self.run(self.mover.again(call))  # sent by a mover that died, and arrives only now

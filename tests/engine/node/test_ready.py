@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billing.dedicated_pools.hours import HOUR_MS, READY_GAP_MS_MAX, ReadyInterval, parse, ready_key
-from engine.node.reports import READY
+from core.script_calls import arguments_of
+from engine.node.reports import READY, ReadyCall, ReadyTime, WorkerProcessState
 from engine.node.supervised_worker import gpu_type
 from engine.queue import redis_keys
 
@@ -89,8 +90,9 @@ class ReadyPool:
 
     def send(self, now: int, name: str, state: str, device: str, most: int = 1_000) -> int:
         """One heartbeat."""
-        arguments = [now, READY_GAP_MS_MAX, most, name, state, 1, device, "h200"]
-        return int(str(self.script(keys=[redis_keys.system(POOL)], args=arguments)))
+        beat = ReadyTime(name, WorkerProcessState(state), 1, device, "h200")
+        call = ReadyCall(now_ms=now, gap_ms_max=READY_GAP_MS_MAX, intervals_max=most, heartbeats=[beat])
+        return int(str(self.script(keys=[redis_keys.system(POOL)], args=arguments_of(call))))
 
     def intervals(self) -> list[ReadyInterval]:
         """What a biller reads."""

@@ -5,7 +5,7 @@ import pytest
 
 from core.errors import Refusal
 from engine.api import Enqueued, PriorityClass, RequestStatus
-from engine.queue import client as queue_module
+from engine.queue import packing
 from tests.engine.builders import START_MS, append_to, end_entry, pool, request, usage_event
 from tests.support.redis import Redis
 
@@ -45,7 +45,7 @@ async def test_who_sends_again_is_told_where_it_stands(redis: Redis):
 
 async def test_a_pool_whose_ends_nobody_reads_is_overloaded(redis: Redis, monkeypatch: pytest.MonkeyPatch):
     """The stream of ends is bounded by this alone: the biller is away."""
-    monkeypatch.setattr(queue_module, "ENDED_UNREAD_MAX", 2)
+    monkeypatch.setattr(packing, "ENDED_UNREAD_MAX", 2)
     p = pool(redis)
     await p.client.xadd(p.key("ended"), {"e": b""})
     assert isinstance(await p.queue.enqueue(request()), Enqueued)

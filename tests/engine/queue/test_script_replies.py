@@ -9,6 +9,17 @@ from core.signed_text import Keyring
 from engine.queue import script_replies
 from engine.queue.migration_orders import MigrationOrder, MigrationOrders, order_of
 from engine.queue.request_log import DamagedLogError, entry_of, pack_entry, unpack_entries, visible_text
+from engine.queue.script_replies import (
+    CommitReply,
+    EndReply,
+    EndsReply,
+    EnqueueReply,
+    ReapReply,
+    RenewReply,
+    ReplayReply,
+    StatusReply,
+    ViewReply,
+)
 from engine.queue.types import (
     AppendCode,
     Appended,
@@ -24,6 +35,7 @@ from engine.queue.types import (
     WorkerView,
 )
 from engine.request import Control, Entry, EntryKind, PriorityClass, RequestStatus
+from tests.support.packed_rows import packed_row
 
 HOUR_MS, NOW_MS = 3_600_000, 1_800_000_000_000
 DEADLINE_MS = NOW_MS + HOUR_MS
@@ -44,7 +56,7 @@ def test_who_is_refused_for_now_is_told_when_to_come_again(
 ):
     """And whether others are refused too."""
     expected = Refusal(code, words, retry=True, after_ms=70, scope=scope)
-    assert script_replies.enqueued([reason.encode(), 70]) == expected
+    assert script_replies.enqueued(EnqueueReply(refusal=reason, number=70)) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,39 +78,61 @@ def test_who_is_refused_for_good_is_not_told_to_come_again(reason: str, expected
     ("found", "expected"),
     [
         (
-            script_replies.enqueued([1, b"queued", 2, 3, 4, 5]),
+            script_replies.enqueued(
+                EnqueueReply(
+                    created=True, status=RequestStatus.QUEUED, epoch=2, head=3, position=4, wait_ms=5
+                )
+            ),
             Enqueued(True, RequestStatus.QUEUED, 2, 3, 4, 5),
         ),
         (
-            script_replies.enqueued([0, b"moved", 2, 3, 4, 5, b"far"]),
+            script_replies.enqueued(
+                EnqueueReply(status=RequestStatus.MOVED, epoch=2, head=3, position=4, wait_ms=5, dest="far")
+            ),
             Enqueued(False, RequestStatus.MOVED, 2, 3, 4, 5, "far"),
         ),
         (
-            script_replies.appended([b"OK", 1, 2, 4, 5]),
+            script_replies.appended(CommitReply(code=AppendCode.OK, n=1, o=2, control=4, granted=5)),
             Appended(AppendCode.OK, 1, 2, Control(4), 5, None),
         ),
-        (script_replies.appended([b"OK", 1, 2, 0, 5, b"", b"m"]).ended, None),
-        (script_replies.appended([b"ENDED", 1, 2, 0, 5, b"7-1", b"m"]).ended, EndedAt("m", "7-1")),
-        (script_replies.ended_at([]), None),
-        (script_replies.watermark([b"m", b"7", b"1"]), Watermark("m", (7, 1))),
         (
-            script_replies.replayed([b"m", [b"put", b"7-1"], [b"known", b"8-1"]]),
+            script_replies.appended(
+                CommitReply(
+                    code=AppendCode.ENDED, n=1, o=2, control=0, granted=5, end_at="7-1", end_memory="m"
+                )
+            ).ended,
+            EndedAt("m", "7-1"),
+        ),
+        (script_replies.ended_at(None), None),
+        (script_replies.ended_at(EndReply(at="7-1", memory="m")), EndedAt("m", "7-1")),
+        (script_replies.watermark(EndsReply(memory="m", ms="7", sequence="1")), Watermark("m", (7, 1))),
+        (
+            script_replies.replayed(
+                ReplayReply(memory="m", outcomes=[(ReplayCode.PUT, "7-1"), (ReplayCode.KNOWN, "8-1")])
+            ),
             [(ReplayCode.PUT, EndedAt("m", "7-1")), (ReplayCode.KNOWN, EndedAt("m", "8-1"))],
         ),
         (script_replies.status(None), None),
-        (script_replies.status(b"running"), RequestStatus.RUNNING),
+        (script_replies.status(StatusReply(status=RequestStatus.RUNNING)), RequestStatus.RUNNING),
         (
-            script_replies.status([b"moved", b"far", b"2", b"9", b"seal"]),
+            script_replies.status(
+                StatusReply(status=RequestStatus.MOVED, dest="far", hop=2, ordered_ms=9, seal=b"seal")
+            ),
             MigratedTo("far", MigrationOrder("far", 2, 9, b"seal")),
         ),
         (
-            script_replies.renewed([1, [[b"t1", b"r1", 4]]]),
+            script_replies.renewed(RenewReply(alive=True, control=[("t1", "r1", 4)])),
             Renewed(True, [("t1", "r1", Control(4))]),
         ),
-        (script_replies.renewed([0, []]), Renewed(False, [])),
+        (script_replies.renewed(RenewReply(alive=False, control=[])), Renewed(False, [])),
         (
             script_replies.reaped(
-                [1, [[b"t1", b"r1", b"error", b"c"], [b"\xff"]], 2, [[b"t1", b"r2"], [b"\xff"]]]
+                ReapReply(
+                    requeued=1,
+                    expired=[packed_row(b"t1", b"r1", b"error", b"c"), packed_row(b"\xff")],
+                    dead_readers=2,
+                    moves=[packed_row(b"t1", b"r2"), packed_row(b"\xff")],
+                )
             ),
             Reaped(1, [ExpiredRequest("t1", "r1", "error", "c")], 2, [("t1", "r2")]),
         ),
@@ -113,26 +147,26 @@ def test_a_reply_is_read_as_the_script_writes_it(found: Any, expected: Any):
 @pytest.mark.parametrize("ended", [False, True])
 def test_a_view_is_read_as_the_script_writes_it(ended: bool):
     """Of a request whose record is gone its body's hash is empty."""
-    state, body_hash = (b"ended", None) if ended else (b"running", b"hash")
-    reply = [
-        state,
-        1,
-        2,
-        3,
-        4,
-        b"w1",
-        DEADLINE_MS,
-        b"far",
-        b"bulk",
-        6,
-        int(ended),
-        body_hash,
-        b"7",
-        b"8",
-        b"seal",
-    ]
+    state, body_hash = (RequestStatus.ENDED, "") if ended else (RequestStatus.RUNNING, "hash")
+    reply = ViewReply(
+        status=state,
+        epoch=1,
+        head=2,
+        n=3,
+        control=4,
+        worker="w1",
+        deadline_ms=DEADLINE_MS,
+        first=6,
+        dest="far",
+        priority=PriorityClass.BULK,
+        following=ended,
+        body_hash=body_hash,
+        hop=7,
+        ordered_ms=8,
+        seal=b"seal",
+    )
     assert script_replies.view(reply) == ReaderView(
-        status=RequestStatus(state.decode()),
+        status=state,
         epoch=1,
         head=2,
         n=3,
@@ -144,7 +178,7 @@ def test_a_view_is_read_as_the_script_writes_it(ended: bool):
         dest="far",
         priority=PriorityClass.BULK,
         following=ended,
-        body_hash="" if ended else "hash",
+        body_hash=body_hash,
         order=MigrationOrder("far", 7, 8, b"seal"),
     )
 
@@ -166,7 +200,7 @@ def test_a_hint_says_where_each_of_its_entries_stands():
         Entry(o=9, k=EntryKind.END, i=4, v=b'{"reason":"stop"}'),
     ]
     packed = [pack_entry(entry) for entry in entries]
-    assert packed[2] == ["end", "", 0, 0, 4, '{"reason":"stop"}']
+    assert packed[2] == ("end", "", 0, 0, 4, '{"reason":"stop"}')
     assert unpack_entries(9, packed) == entries
 
 

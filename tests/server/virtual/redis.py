@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
+import msgspec
+
 from core.clock import now_ms
 from server.connection import connection_limit as places
 from server.connection import session_store
@@ -21,13 +23,13 @@ class MemoryRedis:
         self._kept: dict[str, Any] = {}
         self._until: dict[str, float] = {}
         self._listeners: set[asyncio.Queue[bytes]] = set()
-        scripts: list[tuple[Any, Callable[[list[str], list[Any]], Any]]] = [
-            (session_store._RESUME, self._resume),  # pyright: ignore[reportPrivateUsage]
-            (session_store._CONFIRM, self._confirm),  # pyright: ignore[reportPrivateUsage]
-            (places._ADMIT, self._admit),  # pyright: ignore[reportPrivateUsage]
-            (places._KEEP, self._keep),  # pyright: ignore[reportPrivateUsage]
+        scripts: list[tuple[Any, Callable[[list[str], Any], Any]]] = [
+            (session_store.RESUME, self._resume),
+            (session_store.CONFIRM, self._confirm),
+            (places.ADMIT, self._admit),
+            (places.KEEP, self._keep),
         ]
-        self._scripts = {script.sha: does for script, does in scripts}
+        self._scripts = {script.sha: (script.call, does) for script, does in scripts}
 
     # Scripts
 
@@ -37,51 +39,49 @@ class MemoryRedis:
             return self._mark(name, *rest)
         assert command == "EVALSHA"
         count, *given = rest
-        return self._scripts[name](given[:count], given[count:])
+        call, does = self._scripts[name]
+        return does(given[:count], msgspec.msgpack.decode(given[count], type=call))
 
-    def _resume(self, keys: list[str], arguments: list[Any]) -> list[Any]:
-        _, owner, asked, connection, gateway, keep_ms = arguments
+    def _resume(self, keys: list[str], call: session_store.ResumeCall) -> bytes | None:
         found = self._get(keys[0])
-        if not found or found["owner"] != owner:
-            return []
+        if not found or found["owner"] != call.owner:
+            return None
         number, before_until = int(found["n"]), int(found["before_until"])
-        before_good = asked == number - 1 and (before_until == 0 or now_ms() <= before_until)
-        if asked != number and not before_good:
-            return []
-        had = found["connection"].encode(), found["gateway"].encode()
-        found |= {"n": number + 1, "before_until": "0", "connection": connection, "gateway": gateway}
+        before_good = call.number == number - 1 and (before_until == 0 or now_ms() <= before_until)
+        if call.number != number and not before_good:
+            return None
+        had = {"connection": found["connection"], "gateway": found["gateway"]}
+        now = {"connection": call.connection, "gateway": call.gateway}
+        found |= {"n": number + 1, "before_until": "0", **now}
         for key in keys:
-            self._expire(key, keep_ms)
-        return [number + 1, *had]
+            self._expire(key, call.keep_ms)
+        return msgspec.msgpack.encode({"number": number + 1, **had})
 
-    def _confirm(self, keys: list[str], arguments: list[Any]) -> int:
-        _, connection, grace_ms = arguments
+    def _confirm(self, keys: list[str], call: session_store.ConfirmCall) -> int:
         found = self._get(keys[0]) or {}
-        if found.get("connection") == connection and found["before_until"] == "0":
-            found["before_until"] = str(now_ms() + grace_ms)
+        if found.get("connection") == call.connection and found["before_until"] == "0":
+            found["before_until"] = str(now_ms() + call.grace_ms)
         return 1
 
-    def _admit(self, keys: list[str], arguments: list[Any]) -> int:
-        _, connection, before, lease_ms, *most = arguments
+    def _admit(self, keys: list[str], call: places.ConnectionAdmitCall) -> int:
         held: list[dict[str, int]] = []
         for key in keys:
-            places = {name: until for name, until in (self._get(key) or {}).items() if until > now_ms()}
-            places.pop(before, None)
-            self._kept[key] = places
-            held.append(places)
+            found = {name: until for name, until in (self._get(key) or {}).items() if until > now_ms()}
+            found.pop(call.replaces, None)
+            self._kept[key] = found
+            held.append(found)
         for at in range(len(keys), 0, -1):
-            if len(held[at - 1]) >= most[at - 1]:
+            if len(held[at - 1]) >= call.most[at - 1]:
                 return at
-        for key, places in zip(keys, held, strict=True):
-            places[connection] = now_ms() + lease_ms
-            self._expire(key, lease_ms)
+        for key, found in zip(keys, held, strict=True):
+            found[call.connection] = now_ms() + call.lease_ms
+            self._expire(key, call.lease_ms)
         return 0
 
-    def _keep(self, keys: list[str], arguments: list[Any]) -> int:
-        _, lease_ms, *connections = arguments
+    def _keep(self, keys: list[str], call: places.ConnectionKeepCall) -> int:
         held = self._kept.setdefault(keys[0], {})
-        held |= {connection: now_ms() + lease_ms for connection in connections}
-        self._expire(keys[0], lease_ms)
+        held |= {connection: now_ms() + call.lease_ms for connection in call.connections}
+        self._expire(keys[0], call.lease_ms)
         return 1
 
     # Commands

@@ -1,10 +1,10 @@
 -- Names and the time, for every script of a pool. KEYS[1] is "{p:POOL}sys"; every other key of the pool is derived from
--- it, so it has the same hash tag. ARGV[1] is the time in ms, or 0 for the server's own.
+-- it, so it has the same hash tag.
 local P = string.sub(KEYS[1], 1, -4)
 local CLASSES = { 'interactive', 'standard', 'bulk' }
 local CANCEL, PARK, PREEMPT, MIGRATE = 1, 2, 4, 8
 
-local NOW_US = clock_us(ARGV[1])
+local NOW_US = clock_us(args.now_ms)
 local NOW = math.floor(NOW_US / 1000)
 
 local function key(kind, t, id)
@@ -28,10 +28,24 @@ local function doom(member)
   call('ZADD', P .. 'deadlines', 'LT', int(NOW), member)
 end
 
--- {'moved', pool, hop, ordered, seal} of a request that lives in another pool now; nil of every other.
+-- Where a request went that lives in another pool now, and by which order; nil of every other.
 local function redirect(t, id)
-  local found = call('HMGET', key('req', t, id), 'status', 'dest', 'hop', 'ordered', 'seal')
-  return found[1] == 'moved' and found or nil
+  local status, dest, hop, ordered, seal =
+    unpack(call('HMGET', key('req', t, id), 'status', 'dest', 'hop', 'ordered', 'seal'))
+  if status ~= 'moved' then
+    return nil
+  end
+  local order = { status = status, dest = dest or '', hop = tonumber(hop), ordered_ms = tonumber(ordered) }
+  return order, seal or ''
+end
+
+-- A reply that says only where the request is. `status`: where it is no redirect; false for an unknown id.
+local function status_reply(t, id, status)
+  local order, seal = redirect(t, id)
+  if order then
+    return { cmsgpack.pack(order), seal }
+  end
+  return status and cmsgpack.pack({ status = status })
 end
 
 -- Sets a control flag, which is the truth, and wakes the worker that has the request. Replies all flags.

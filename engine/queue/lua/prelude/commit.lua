@@ -1,5 +1,4 @@
--- One owner's commit to one request: {t, id, ck, n0, o0, entries, raw, visible, cached}, its tokens and its end event.
--- `cached` is -1 and the event '' where absent. Token bytes are not in the item: msgpack in Lua takes text only.
+-- One owner's commit to one request: an AppendItem, its tokens and its end event, '' where there is none.
 local FIELDS = {
   'status',
   'ck',
@@ -22,7 +21,7 @@ local FIELDS = {
 
 -- A commit that was made before, exactly so: the reply to it was lost.
 local function was_made(item, tokens, n, o)
-  local t, id, n0, o0, entries = item[1], item[2], item[4], item[5], item[6]
+  local t, id, n0, o0, entries = item.tenant, item.id, item.n0, item.o0, item.entries
   if n0 + #tokens / 4 > n or o0 + #entries > o then
     return false
   end
@@ -49,9 +48,9 @@ local function verdict(item, tokens, record)
     return 'MISSING'
   elseif record[1] == 'ended' then
     return 'ENDED'
-  elseif record[2] ~= item[3] or item[3] == '' then
+  elseif record[2] ~= item.ck or item.ck == '' then
     return 'FENCED'
-  elseif item[4] == n and item[5] == o then
+  elseif item.n0 == n and item.o0 == o then
     return 'OK'
   elseif was_made(item, tokens, n, o) then
     return 'DUP'
@@ -60,20 +59,20 @@ local function verdict(item, tokens, record)
 end
 
 -- Output is charged as it is logged, so a repeated or fenced append costs nothing.
-local function bill(t, output, cached, weights)
+local function bill(t, output, cached)
   if cached > 0 then
-    refund(t, weights[1] * cached)
+    refund(t, args.prompt_weight * cached)
   end
   if output > 0 then
-    charge(t, weights[2] * output)
+    charge(t, args.output_weight * output)
   end
 end
 
-local function store(item, tokens, record, weights)
-  local t, id, n0, o0, entries = item[1], item[2], item[4], item[5], item[6]
+local function store(item, tokens, record)
+  local t, id, n0, o0, entries = item.tenant, item.id, item.n0, item.o0, item.entries
   local req, log = key('req', t, id), key('log', t, id)
   local n, o = n0 + #tokens / 4, o0 + #entries
-  local set = { 'HSET', req, 'n', int(n), 'o', int(o), 'raw', int(item[7]), 'visible', int(item[8]) }
+  local set = { 'HSET', req, 'n', int(n), 'o', int(o), 'raw', int(item.raw), 'visible', int(item.visible) }
   local function put(name, value)
     set[#set + 1] = name
     set[#set + 1] = value
@@ -100,12 +99,12 @@ local function store(item, tokens, record, weights)
     end
   end
   local cached = 0
-  if item[9] >= 0 and record[9] == '1' and record[10] == '0' then
-    cached = math.min(item[9], number_of(record[11]))
-    put('cached', int(item[9]))
+  if item.input_cached and record[9] == '1' and record[10] == '0' then
+    cached = math.min(item.input_cached, number_of(record[11]))
+    put('cached', int(item.input_cached))
   end
   call(unpack(set))
-  bill(t, #tokens / 4, cached, weights)
+  bill(t, #tokens / 4, cached)
   if #entries > 0 then
     tell(t, id, o, entries)
   end
@@ -116,34 +115,35 @@ end
 local function confirm(item, record)
   local now = incarnation()
   if (record[14] or '0') ~= now then
-    call('HSET', key('req', item[1], item[2]), 'inc', now)
+    call('HSET', key('req', item.tenant, item.id), 'inc', now)
   end
 end
 
--- `at`: where the event of this owner's end is in the stream, '' where there is none; then in which memory, too.
+-- `at`: where the event of this owner's end is in the stream, nil where there is none.
 local function answer_of(code, n, o, record, at)
-  return { code, n, o, number_of(record[5]), number_of(record[6]), at, at ~= '' and memory_of_ends() or '' }
+  local control, granted = number_of(record[5]), number_of(record[6])
+  local memory = at and memory_of_ends()
+  return { code = code, n = n, o = o, control = control, granted = granted, end_at = at, end_memory = memory }
 end
 
--- `weights`: what a prompt token and an output token cost. `before` runs between the fence and the commit (retract
--- rewrites the log there).
-local function commit(item, tokens, event, keep, weights, before)
-  local record = call('HMGET', key('req', item[1], item[2]), unpack(FIELDS))
+-- `before` runs between the fence and the commit (retract rewrites the log there).
+local function commit(item, tokens, event, before)
+  local record = call('HMGET', key('req', item.tenant, item.id), unpack(FIELDS))
   local code = verdict(item, tokens, record)
   if code == 'OK' or code == 'DUP' then
     confirm(item, record)
   end
   if code ~= 'OK' then
-    local is_own = code == 'ENDED' and record[17] == item[3] and item[3] ~= ''
-    return answer_of(code, number_of(record[3]), number_of(record[4]), record, is_own and record[16] or '')
+    local is_own = code == 'ENDED' and record[17] == item.ck and item.ck ~= ''
+    return answer_of(code, number_of(record[3]), number_of(record[4]), record, is_own and record[16] or nil)
   end
   if before then
     before()
   end
-  local n, o = store(item, tokens, record, weights)
-  local at = ''
+  local n, o = store(item, tokens, record)
+  local at
   if event ~= '' then
-    at = finish(item[1], item[2], event, keep)
+    at = finish(item.tenant, item.id, event, args.log_keep_seconds)
     code = 'ENDED'
   end
   return answer_of(code, n, o, record, at)

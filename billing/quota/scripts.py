@@ -1,0 +1,18 @@
+"""The Lua scripts of the tenant's hash slot keys, each with what it takes and replies, and its prelude."""
+
+from pathlib import Path
+from typing import TypeVar
+
+from core.script_calls import ScriptCall
+from core.scripts import Script
+
+FOLDER = Path(__file__).parent / "lua"
+
+Call = TypeVar("Call", bound=ScriptCall)
+Reply = TypeVar("Reply")
+
+
+def quota_script(name: str, call: type[Call], reply: type[Reply], *prelude: str) -> Script[Call, Reply]:
+    """One of billing/quota/lua."""
+    files = [FOLDER / "prelude" / f"{part}.lua" for part in prelude]
+    return Script(FOLDER / f"{name}.lua", call, reply, files)

@@ -1,0 +1,159 @@
+"""What goes into a Lua script and what comes out of it: a struct each way, as one msgpack map.
+
+Bytes stand beside the map, as further arguments or elements in the struct's order: Lua's msgpack has no word
+for them. So does a list of bytes, which comes last. A script reads `args.NAME`, bytes too, and replies a map,
+or a list of a map and its bytes. What is None is left out. Pure.
+"""
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+from functools import cache
+from typing import Any, NamedTuple, TypeVar, cast, get_args, get_origin
+
+import msgspec
+
+EXACT_MAX = 1 << 53  # beyond it a Lua number is not exact
+
+_encoder = msgspec.msgpack.Encoder()
+
+
+class ScriptCall(msgspec.Struct, kw_only=True):
+    """What one script is called with. Scripts that need the time have `now_ms`; 0: the server's own."""
+
+
+class ScriptReply(msgspec.Struct, kw_only=True):
+    """What one script replies."""
+
+
+class UnreadableReplyError(ValueError):
+    """A reply that is not what its struct says: what the script read in Redis was none of ours."""
+
+
+Reply = TypeVar("Reply")
+
+
+class CallShape(NamedTuple):
+    """The fields of a struct by the way they go: in the map, beside it, and all the rest beside it."""
+
+    mapped: tuple[str, ...]
+    beside: tuple[str, ...]
+    rest: str | None
+
+
+@cache
+def shape_of(struct: type[msgspec.Struct]) -> CallShape:
+    """Raises TypeError for two lists of bytes: nobody could tell where the second begins."""
+    fields = msgspec.structs.fields(struct)
+    rest = [field.name for field in fields if field.type in (list[bytes], list[bytes | None])]
+    if len(rest) > 1:
+        raise TypeError(f"{struct.__name__} has {len(rest)} lists of bytes, a script takes one")
+    beside = tuple(field.name for field in fields if field.type is bytes)
+    mapped = tuple(field.name for field in fields if field.name not in (*beside, *rest))
+    return CallShape(mapped, beside, rest[0] if rest else None)
+
+
+def arguments_of(call: ScriptCall) -> list[bytes]:
+    """As EVALSHA takes them. Raises ValueError for a number that Lua would round."""
+    shape = shape_of(type(call))
+    mapped = {name: value for name in shape.mapped if (value := getattr(call, name)) is not None}
+    if not _is_exact(mapped.values()):
+        wrong = [name for name, value in mapped.items() if not _is_exact((value,))]
+        raise ValueError(f"{type(call).__name__}.{wrong[0]} has a number beyond 2^53, which Lua rounds")
+    rest: list[bytes] = getattr(call, shape.rest) if shape.rest else []
+    return [_encoder.encode(mapped), *(getattr(call, name) for name in shape.beside), *rest]
+
+
+def _is_exact(values: Iterable[object]) -> bool:
+    """Whether Lua has all these numbers as they are, those within lists and structs too."""
+    for value in values:
+        if isinstance(value, int):
+            good = -EXACT_MAX <= value <= EXACT_MAX
+        elif isinstance(value, list | tuple):
+            good = _is_exact(cast(Sequence[object], value))
+        else:
+            good = not isinstance(value, msgspec.Struct) or _is_exact(msgspec.structs.astuple(value))
+        if not good:
+            return False
+    return True
+
+
+def unpacking(call: type[ScriptCall]) -> str:
+    """The line of Lua that makes `args` of the arguments."""
+    shape = shape_of(call)
+    steps = ["local args = cmsgpack.unpack(ARGV[1])"]
+    steps += [f"args.{name} = ARGV[{at}]" for at, name in enumerate(shape.beside, 2)]
+    if shape.rest:
+        before = 1 + len(shape.beside)
+        steps.append(f"args.{shape.rest} = {{}}")
+        steps.append(f"for at = {before + 1}, #ARGV do args.{shape.rest}[at - {before}] = ARGV[at] end")
+    return "; ".join(steps)
+
+
+def reply_of(kind: type[Reply], found: Any) -> Reply:
+    """What a script replied. Raises UnreadableReplyError."""
+    if kind is bool:
+        return bool(found)  # pyright: ignore[reportReturnType]  (it is Reply)
+    if not issubclass(_class_of(kind), ScriptReply):
+        return found
+    parts = cast(list[Any], found) if isinstance(found, list) else [found]
+    packed, *beside = parts
+    try:
+        reply = _decoder(kind).decode(packed)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UnreadableReplyError(f"{kind.__name__}: {type(error).__name__}") from error
+    _put_beside(reply, beside)
+    return reply
+
+
+def _put_beside(reply: ScriptReply, beside: Sequence[Any]) -> None:
+    """Fields of bytes that a short reply leaves out stay as they are by default."""
+    shape = shape_of(type(reply))
+    for name, value in zip(shape.beside, beside, strict=False):
+        setattr(reply, name, value or b"")
+    if shape.rest:
+        setattr(reply, shape.rest, list(beside[len(shape.beside) :]))
+
+
+def _class_of(kind: Any) -> type:
+    return get_origin(kind) or kind
+
+
+@cache
+def _decoder(kind: Any) -> "msgspec.msgpack.Decoder[Any]":
+    return msgspec.msgpack.Decoder(kind)
+
+
+def header_of(call: type[ScriptCall], reply: type) -> list[str]:
+    """What a script takes and replies, in a line each, and a line for each struct that is within."""
+    inner: dict[str, Any] = {}
+    lines = [f"args: {_fields_said(call, inner)}", f"reply: {_reply_said(reply, inner)}"]
+    while inner:
+        name, kind = inner.popitem()
+        lines.append(f"{name}: {_fields_said(kind, inner)}")
+    return lines
+
+
+def _reply_said(kind: Any, inner: dict[str, Any]) -> str:
+    is_struct = issubclass(_class_of(kind), msgspec.Struct)
+    return _fields_said(kind, inner) if is_struct else _type_said(kind, inner)
+
+
+def _fields_said(kind: Any, inner: dict[str, Any]) -> str:
+    fields = msgspec.structs.fields(kind)
+    return ", ".join(f"{field.encode_name}:{_type_said(field.type, inner)}" for field in fields) or "nothing"
+
+
+def _type_said(kind: Any, inner: dict[str, Any]) -> str:
+    """`int`, `str?`, `[AppendItem]`: structs within are left in `inner`."""
+    parts = get_args(kind)
+    if get_origin(kind) is list:
+        return f"[{_type_said(parts[0], inner)}]"
+    if get_origin(kind) is tuple:
+        return f"({','.join(_type_said(part, inner) for part in parts)})"
+    if type(None) in parts:
+        return f"{_type_said(next(part for part in parts if part is not type(None)), inner)}?"
+    if issubclass(kind, msgspec.Struct):
+        inner[kind.__name__] = kind
+    elif issubclass(kind, Enum):
+        return "int" if issubclass(kind, int) else "str"
+    return kind.__name__
