@@ -1,8 +1,10 @@
-"""Fails where a test depends on real time: a deadline of its own, a real clock, a shortened setting.
+"""Fails where a test depends on real time: a deadline of its own, a real clock, a shortened setting; and
+where one test file imports another.
 
 Tests wait through tests/support/patience.py, with its constants. What stands against a rule is listed in
 tests/real_time.yaml under its reason; an entry that no longer stands fails too: the list only shrinks.
-`--list` prints all that stands, as entries.
+`--list` prints all that stands, as entries. What several test files need stands beside them in a file of its
+own, or in tests/support.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 SUPPORT = "tests/support/"
 REMEDY = "wait by tests/support/patience.py with its constants, or say in tests/real_time.yaml why not"
+APART = "put what both need into a file of its own beside them, or into tests/support"
 ALLOWED = ROOT / "tests" / "real_time.yaml"
 SHORT_SECONDS = 5.0
 BARE = {"asyncio.timeout", "asyncio.timeout_at", "asyncio.wait_for", "time.sleep"}
@@ -55,6 +58,26 @@ def problems_of(path: str, text: str, times: set[str]) -> set[str]:
     }
     found = {_shown(node) for node in ast.walk(tree) for _ in _broken(node, local, times)}
     return {f"{path} {each}" for each in found}
+
+
+def imported_tests(text: str) -> list[str]:
+    """The test files that a file of this text imports. Pure but for looking which files there are."""
+    imports = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    named = [
+        f"{node.module}.{each.name}" if isinstance(node, ast.ImportFrom) else each.name
+        for node in imports
+        for each in node.names
+    ]
+    return sorted({name for name in named if _names_a_test(name)})
+
+
+def _names_a_test(dotted: str) -> bool:
+    package, *parts = dotted.split(".")
+    return package == "tests" and any((ROOT / _file(parts[:to])).is_file() for to in range(1, len(parts) + 1))
+
+
+def _file(parts: list[str]) -> str:
+    return "/".join(["tests", *parts[:-1], f"{parts[-1]}.py"]) if parts[-1].startswith("test_") else "-"
 
 
 def _broken(node: ast.AST, local: set[str], times: set[str]) -> Iterator[str]:
@@ -143,11 +166,12 @@ def _shown(node: ast.AST) -> str:
 
 def main(show_all: bool) -> int:
     """1 where anything is wrong, after naming all of it."""
-    times, standing = settings(), set[str]()
+    times, standing, imported = settings(), set[str](), list[str]()
     for file in sorted((ROOT / "tests").rglob("*.py")):
         path = file.relative_to(ROOT).as_posix()
         if not path.startswith(SUPPORT):
             standing |= problems_of(path, file.read_text(), times)
+        imported += [f"{path} imports {each}: {APART}" for each in imported_tests(file.read_text())]
     if show_all:
         print("\n".join(f"- {each!r}" for each in sorted(standing)))
         return 0
@@ -155,9 +179,10 @@ def main(show_all: bool) -> int:
     allowed = {each for entries in listed.values() for each in entries}
     gone = allowed - standing
     problems = [f"{each} depends on real time" for each in sorted(standing - allowed)]
-    problems += [REMEDY] * bool(problems)
+    problems += [REMEDY] * bool(problems) + imported
     problems += [f"{ALLOWED.name}: {each!r} no longer stands: strike it out" for each in sorted(gone)]
-    print("\n".join(problems) or f"no test depends on real time but for {len(allowed)} that say why")
+    good = f"no test depends on real time but for {len(allowed)} that say why, and none imports another"
+    print("\n".join(problems) or good)
     return 1 if problems else 0
 
 

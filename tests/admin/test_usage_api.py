@@ -16,7 +16,7 @@ from billing.tables.ledger import UsageLine
 from billing.usage import UsageOwner, encode
 from core.clock import now_ms
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import read
+from tests.billing.ledger.ledger_reading import read
 from tests.support.usage_office import (
     BEGIN,
     NAMES,

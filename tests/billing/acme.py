@@ -28,8 +28,8 @@ from billing.tables.ledger import UsageLine
 from billing.tenants.tenancy import create_tenant, find_tenant
 from core.database import Database
 from core.errors import Refusal
-from tests.billing.ledger.test_ledger import read
-from tests.billing.quota.test_quota_books import QuotaLedger
+from tests.billing.ledger.ledger_reading import read
+from tests.billing.quota.quota_ledger import QuotaLedger
 from tests.support.home import settings_in
 from tests.support.redis import Redis
 

@@ -22,7 +22,7 @@ from chaos.books.terms import (
     Prices,
     Version,
 )
-from tests.chaos.test_books import COST, CUSTOMER, PRICES, clean, off
+from tests.chaos.books_cases import COST, CUSTOMER, PRICES, clean, off
 
 DAY_MS = 86_400_000
 

@@ -17,7 +17,7 @@ from chaos.installation import fork_server, forked
 from chaos.installation.forked import Forked, forking, forks, start, streams
 from core import leash
 from core.leash import spawn
-from tests.chaos.test_forked import PROGRAM, environment, told
+from tests.chaos.forked_program import PROGRAM, environment, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the nursery needs Linux")
 INTERRUPTED = -signal.SIGINT

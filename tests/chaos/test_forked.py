@@ -15,24 +15,11 @@ import pytest
 from chaos.installation import fork_server, forked
 from chaos.installation.forked import Forked, forks, start, streams
 from core.leash import spawn
+from tests.chaos.forked_program import PROGRAM, environment, told
 from tests.support.patience import wait_until
 from tests.support.platform import command_line, processes_of
 
-PROGRAM = [sys.executable, "-m", "tests.chaos.a_process"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux")
-
-
-def environment(home: Path, **more: str) -> dict[str, str]:
-    """Ours, with a data folder that marks the process."""
-    return {**os.environ, "PARLEY_HOME": str(home), **more}
-
-
-async def told(tmp_path: Path, *arguments: str, **more: str) -> tuple[int, str, str]:
-    """Exit code, output and errors of the program."""
-    out, error = tmp_path / f"out {arguments} {more}", tmp_path / f"error {arguments} {more}"
-    with streams(out, error) as three:
-        process = await start([*PROGRAM, *arguments], environment(tmp_path, **more), three).begun()
-    return await process.wait(), out.read_text(), error.read_text()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from core.database import Database, _alembic, _writes_books, migrate, schema_ver
 from core.errors import StartupError
 from core.store_errors import database_failure
 from core.tables import EVERYTHING
-from tests.core.test_database import TABLES_OF_ALL_PACKAGES
+from tests.core.all_tables import TABLES_OF_ALL_PACKAGES
 from tests.support.patience import soon
 
 OPAQUE, OTHER = "u_" + "0a" * 16, "u_" + "1b" * 16

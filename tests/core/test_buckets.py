@@ -4,15 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.buckets import Rate, TokenBuckets
-
-
-class BucketClock:
-    """Stands until it is moved."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.core.bucket_clock import BucketClock
 
 
 def test_what_is_saved_up_goes_at_once_and_then_so_many_a_second():

@@ -15,17 +15,6 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
-import billing.tables.approvals
-import billing.tables.audit
-import billing.tables.dedicated_pools
-import billing.tables.ledger
-import billing.tables.limits
-import billing.tables.noisy
-import billing.tables.prices
-import billing.tables.reconciliation
-import billing.tables.wallets
-import engine.models.tables
-import server.conversations.tables
 from billing.tables.tenants import PriceBook, Tenant
 from core.database import (
     Database,
@@ -38,20 +27,6 @@ from core.database import (
 )
 from core.errors import StartupError
 from tests.support.processes import begun
-
-TABLES_OF_ALL_PACKAGES = (
-    billing.tables.audit,
-    billing.tables.ledger,
-    billing.tables.limits,
-    billing.tables.approvals,
-    billing.tables.noisy,
-    billing.tables.dedicated_pools,
-    billing.tables.prices,
-    billing.tables.reconciliation,
-    billing.tables.wallets,
-    engine.models.tables,
-    server.conversations.tables,
-)
 
 
 def a_tenant(name: str) -> Tenant:

@@ -9,9 +9,9 @@ from sqlalchemy import Connection, select, text
 from sqlmodel import SQLModel
 
 from core.database import migrate, schema_versions
+from tests.core.all_tables import TABLES_OF_ALL_PACKAGES
 from tests.core.conftest import Old, upgrade
 from tests.core.filled import Filling, Row, Rows
-from tests.core.test_database import TABLES_OF_ALL_PACKAGES
 from tests.support.tiers import by_form
 
 # What versions do to rows there are: tables whose rows go on in another, that get rows, columns that change.

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.unidentified_sockets import GRACE_SECONDS, UnprovenSockets
-from tests.core.test_buckets import BucketClock
+from tests.core.bucket_clock import BucketClock
 
 
 class LobbyHouse:

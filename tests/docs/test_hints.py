@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from tests.billing.cli.test_audited_commands import COMMANDS, named
+from tests.billing.cli.audited_office import COMMANDS, named
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "billing", "engine", "server", "admin")

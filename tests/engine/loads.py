@@ -13,7 +13,7 @@ from engine.scheduling.capacity import Capacity
 from engine.worker.core import WorkerCalls, WorkerCore
 from tests.engine.builders import FINGERPRINT, START_MS
 from tests.engine.tokens import ids_of
-from tests.engine.worker.test_continuation import a_claim
+from tests.engine.worker.claims import a_claim
 from tests.engine.workers import LIMITS, open_answer
 
 NO_FLAGS = Control(0)

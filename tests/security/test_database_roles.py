@@ -35,7 +35,7 @@ from core.tables import EVERYTHING, TABLES
 from engine.models.known import KnownModel
 from server.conversations.tables import Message
 from tests.billing.events import an_event
-from tests.security.test_redis_users import billed, limited
+from tests.security.redis_users import billed, limited
 from tests.server.site import running_site
 from tests.support.emptied import EmptiedPostgres
 from tests.support.patience import wait_until

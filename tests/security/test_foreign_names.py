@@ -11,8 +11,8 @@ from click.testing import Result
 
 from core.errors import StartupError
 from engine.cli import requests
-from tests.billing.cli.test_audited_commands import COMMANDS, CommandsOffice, named, office
-from tests.security.test_hostile_names import FILLING, STAY, Typist, first
+from tests.billing.cli.audited_office import COMMANDS, CommandsOffice, named, office
+from tests.security.typist import FILLING, STAY, Typist, first
 from tests.support.redis import Redis
 
 __all__ = ["office"]

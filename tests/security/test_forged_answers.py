@@ -20,7 +20,7 @@ from server.conversations.purge import forget_answer
 from server.conversations.store import Turn
 from server.conversations.tables import Message
 from tests.billing.events import an_event
-from tests.security.test_poisoned_pools import END, recorded
+from tests.security.poisoned_pools import END, recorded
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 from tests.support.users import client_of

@@ -16,7 +16,7 @@ from core.ids import uuid7
 from core.processes import WORKER
 from core.settings import Settings
 from core.signed_text import Keyring
-from tests.billing.quota.test_client import an_admission
+from tests.billing.quota.admissions import an_admission
 from tests.server.site import RawPeer, Site, running_site
 from tests.support.redis import Redis
 from tests.support.users import client_of

@@ -15,7 +15,7 @@ from engine.api import Claim, MigratedTo, Migrator, Reaper
 from engine.lifecycle.finish import OVERDUE_MS
 from engine.operations.inspection import Inspection
 from engine.queue.migration_orders import GOOD_MS, MigrationOrder, MigrationOrders
-from tests.billing.quota.test_client import an_admission
+from tests.billing.quota.admissions import an_admission
 from tests.engine.builders import TENANT, Pool
 from tests.support.redis import Redis
 from tests.support.users import client_of

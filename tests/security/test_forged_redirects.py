@@ -17,7 +17,7 @@ from server.context import GatewayContext, make_context
 from server.reading.subscriptions import RequestName
 from server.requests.cancel import CancelHandler
 from tests.engine.builders import TENANT, Pool, request
-from tests.security.test_poisoned_pools import all_live
+from tests.security.poisoned_pools import all_live
 from tests.server.http_site import readers_of, subscriptions_of
 from tests.support.redis import Redis
 from tests.support.users import client_of

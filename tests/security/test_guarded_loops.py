@@ -21,8 +21,8 @@ from server.connection.gateway_connections import GatewayConnections
 from server.context import make_context
 from server.conversations.erasure import erase_texts
 from server.pools.tenant_terms import TenantTermsSync
-from tests.security.test_poisoned_pools import all_live
-from tests.server.conversations.test_purge import conversation, rows
+from tests.security.poisoned_pools import all_live
+from tests.server.conversations.purged import conversation, rows
 from tests.server.http_site import http_site
 from tests.support.redis import Redis
 

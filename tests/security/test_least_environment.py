@@ -15,7 +15,7 @@ from core.processes import BILLER, GATEWAY, OTEL_HEADERS, PROCESSES, SUPERVISOR,
 from core.secret_files import secret_names
 from core.settings import Settings
 from engine.models.known import record_of
-from tests.engine.node.test_supervisor import crew, supervised  # noqa: F401 # pyright: ignore[reportUnusedImport]
+from tests.engine.node.supervised import crew, supervised  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from tests.engine.workers import PoolWorkers
 from tests.support.patience import finished
 from tests.support.redis import Redis

@@ -23,8 +23,8 @@ from engine.node.reports import PoolNodes, WorkerOrderKind
 from server.context import make_context
 from server.conversations.purge import Purge
 from tests.billing.events import an_event
-from tests.security.test_poisoned_pools import all_live
-from tests.server.conversations.test_purge import conversation, rows
+from tests.security.poisoned_pools import all_live
+from tests.server.conversations.purged import conversation, rows
 from tests.server.http_site import http_site, subscriptions_of
 from tests.support.redis import Redis
 

@@ -1,7 +1,6 @@
 """What a worker that was taken over may write to Redis ends no process that serves others."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -9,13 +8,12 @@ import pytest
 
 from billing.posting.biller import Biller
 from billing.quota.client import Quota
-from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, ended_stream
+from billing.usage import ENDED_FIELD, ended_stream
 from core.clock import now_ms
 from core.database import Database
 from core.ids import uuid7
 from core.pools import known_pools
 from core.settings import Settings
-from core.tasks import cancel_tasks
 from engine.api import PoolQueue
 from engine.lifecycle.reaper import Reaper
 from server.access.authorization import ConversationOwner
@@ -24,8 +22,8 @@ from server.conversations.store import ConversationStore, Turn
 from server.pool_services import PoolServices
 from server.reading.subscriptions import RequestName
 from tests.billing.events import an_event
+from tests.security.poisoned_pools import END, all_live, recorded
 from tests.server.http_site import subscriptions_of
-from tests.support.patience import wait_until
 from tests.support.redis import Redis
 
 TENANT, PROJECT = "t1", "p1"
@@ -35,26 +33,6 @@ TENANT, PROJECT = "t1", "p1"
 async def edge(sqlite: Database, redis: Redis, settings: Settings) -> GatewayContext:
     """A gateway's."""
     return make_context(settings, "gw-test", sqlite, redis)
-
-
-async def all_live(works: Sequence[Awaitable[Any]], done: Callable[[], Awaitable[bool]]) -> None:
-    """These go on until it is done."""
-    tasks = [asyncio.ensure_future(work) for work in works]
-    try:
-        await wait_until(done)
-        assert [task.exception() for task in tasks if task.done()] == []
-    finally:
-        await cancel_tasks(tasks)
-
-
-async def recorded(redis: Redis, pool: str = "default") -> bool:
-    """Whether recorders have nothing left to do."""
-    [group] = [
-        each
-        for each in await redis.xinfo_groups(ended_stream(pool))
-        if each["name"].decode() == ENDED_GROUP_RECORDER
-    ] or [None]
-    return group is not None and group["pending"] == 0 and group["lag"] == 0
 
 
 async def poison(redis: Redis, request: str, value: str, fields: dict[str, Any]) -> None:
@@ -76,13 +54,6 @@ async def poison(redis: Redis, request: str, value: str, fields: dict[str, Any])
     await redis.xadd(ended_stream("default"), {ENDED_FIELD: msgspec.msgpack.encode(event)})
 
 
-END: dict[str, Any] = {
-    "reason": "stop",
-    "usage": {"input": 1, "cached_input": 0, "output": 1, "total": 2},
-    "cost": {"nano": 1, "currency": "usd"},
-    "timing": {"queue_ms": 1, "ttft_ms": 1, "total_ms": 1},
-    "h": "",
-}
 ENDS = {
     "no object": "[]",
     "a text": '"x"',

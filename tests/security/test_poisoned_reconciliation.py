@@ -24,7 +24,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.reconciliation.test_run import billed
+from tests.billing.reconciliation.billed import billed
 from tests.support.redis import Redis
 
 CHECKS = {Check.R4, Check.R8}

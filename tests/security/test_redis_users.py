@@ -13,10 +13,9 @@ from redis.exceptions import NoPermissionError
 from sqlmodel import select
 
 from admin.status import read_status
-from billing.api import Quota, set_budget, set_policy
+from billing.api import Quota
 from billing.posting.biller import main as biller_main
 from billing.tables.refusals import RefusalMinute
-from billing.tables.tenants import UsageRow
 from core.access_commands import acl_command
 from core.database import Database
 from core.errors import StartupError
@@ -36,6 +35,7 @@ from core.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import PoolQueue, Reaper, explain_request
 from engine.node.reports import PoolNodes, ReadyTime, WorkerProcessState
+from tests.security.redis_users import billed, limited
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
@@ -142,19 +142,6 @@ async def refused(db: Database) -> bool:
     """What the gateway refused has been counted."""
     async with db.session() as session:
         return (await session.exec(select(RefusalMinute.code))).first() == "unknown_model"
-
-
-async def limited(db: Database, operator: Redis, tenant: str) -> None:
-    """Every kind of count, by the command line's user."""
-    for dimension in ("requests_per_minute", "concurrency"):
-        for mode in ("enforce", "shadow"):
-            await set_policy(db, operator, tenant, scope="tenant", dimension=dimension, limit=50, mode=mode)
-    await set_budget(db, operator, tenant, scope="tenant", period="day", limit_nano=10**12)
-
-
-async def billed(db: Database) -> bool:
-    async with db.session() as session:
-        return bool((await session.exec(select(UsageRow))).all())
 
 
 def test_scripts_run_only_what_is_declared():

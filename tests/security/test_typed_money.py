@@ -14,7 +14,7 @@ from billing.tables.ledger import LedgerTxn
 from billing.tables.wallets import Wallet, WalletGrant, WalletOwed
 from core.errors import StartupError
 from tests.billing.acme import COMMANDS, Acme
-from tests.billing.quota.test_quota_books import QuotaLedger
+from tests.billing.quota.quota_ledger import QuotaLedger
 
 OF = ("--tenant", "acme")
 WHY = ("--key", "k2", "--reason", "r", "--yes")

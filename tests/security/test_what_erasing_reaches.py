@@ -35,7 +35,7 @@ from server.conversations import erasure
 from server.conversations.erasure import erase_texts
 from server.conversations.store import ConversationStore, Turn
 from tests.billing.events import an_event
-from tests.security.test_erasing import NAME, WORDS, ErasureContext, scene, whole
+from tests.security.erasure import NAME, WORDS, ErasureContext, scene, whole
 from tests.support.redis import Redis
 from tests.support.tables import tables_with
 

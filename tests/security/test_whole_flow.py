@@ -20,7 +20,7 @@ from admin.console import Console
 from core.telemetry import prometheus_page
 from engine.api import RequestInput, input_decoder
 from engine.queue import redis_keys
-from tests.billing.posting.test_biller import a_biller, until_posted
+from tests.billing.posting.billers import a_biller, until_posted
 from tests.engine.workers import paused_at
 from tests.security.sinks import Sinks, spans
 from tests.server.conftest import gateway as gateway

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.check_tests import problems_of
+from scripts.check_tests import imported_tests, problems_of
 
 TIMES = {"stuck_seconds", "drain_seconds_max", "worker_lease_ms"}
 REFUSED = [
@@ -69,3 +69,19 @@ def test_every_folder_of_tests_is_a_package():
     root = Path(__file__).parents[1]
     folders = {folder for test in root.rglob("test_*.py") for folder in test.relative_to(root).parents}
     assert [folder for folder in sorted(folders) if not (root / folder / "__init__.py").exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "imported"),
+    [
+        ("from tests.suite.test_lua import a_script", ["tests.suite.test_lua.a_script"]),
+        ("from tests.suite import scratch, test_lua", ["tests.suite.test_lua"]),
+        ("import tests.suite.test_lua", ["tests.suite.test_lua"]),
+        ("if True:\n    from tests.suite.test_lua import HoldCall as C", ["tests.suite.test_lua.HoldCall"]),
+        ("from tests.suite.scratch import ran\nfrom tests.support import living\nimport tests", []),
+        ("from tests.support.tests import test_it\nfrom chaos.test_lua import x", []),
+    ],
+)
+def test_what_imports_a_test_is_found(text: str, imported: list[str]):
+    """A test is read where it stands, and moved or struck out without breaking another one."""
+    assert imported_tests(text) == imported

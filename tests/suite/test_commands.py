@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from core.cli import parley
-from tests.billing.cli.test_audited_commands import leaves
+from tests.billing.cli.audited_office import leaves
 from tests.support import typed
 from tests.support.home import TEST_SECRET
 from tests.support.patience import finished

@@ -23,7 +23,7 @@ from billing.usage import UsageOwner, encode
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import read
+from tests.billing.ledger.ledger_reading import read
 from tests.support.redis import Redis
 
 HOST = "http://localhost"

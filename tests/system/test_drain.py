@@ -17,7 +17,7 @@ from tests.support.gateways import Gateway, LetterEngine, RunningGateways, runni
 from tests.support.patience import HANG_SECONDS, PROMPT_SECONDS, LivedTime, soon, wait_until
 from tests.support.redis import Redis
 from tests.system.conftest import SLOTS
-from tests.system.test_gateway_death import balanced, check_exactly_once, clients_of, finish, start
+from tests.system.gateway_death import balanced, check_exactly_once, clients_of, finish, start
 from tests.system.wire import Frame, SystemSocket, wired
 
 DRAIN_SECONDS, LONG_DRAIN_SECONDS = 3.0, 8.0

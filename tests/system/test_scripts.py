@@ -14,7 +14,7 @@ from core.scripts import Script, known_scripts
 from engine.queue.script_replies import ReapReply
 from engine.queue.types import AppendCode, ReplayCode
 from tests.engine.builders import Pool
-from tests.engine.queue.test_cluster import POOLS, everything
+from tests.engine.queue.cluster_day import POOLS, everything
 from tests.support.cluster import cluster as cluster  # the fixtures
 from tests.support.cluster import cluster_url as cluster_url
 from tests.support.home import settings_in

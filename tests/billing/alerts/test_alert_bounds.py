@@ -20,7 +20,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from tests.billing.ledger.test_ledger import read
+from tests.billing.ledger.ledger_reading import read
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 

@@ -15,7 +15,7 @@ from billing.tenants.tenancy import create_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
-from tests.billing.alerts.test_outbox import make_due, row_of
+from tests.billing.alerts.outbox_rows import make_due, row_of
 from tests.support.holding_out import holding_out
 from tests.support.home import settings_in
 from tests.support.mail import SmtpStub, post_office

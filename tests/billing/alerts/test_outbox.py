@@ -38,7 +38,8 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from tests.billing.ledger.test_ledger import read
+from tests.billing.alerts.outbox_rows import make_due, row_of
+from tests.billing.ledger.ledger_reading import read
 from tests.billing.receivers import Receiver, http_receiver
 from tests.support.home import settings_in
 from tests.support.patience import wait_until
@@ -68,18 +69,6 @@ async def a_message(database: Database, tenant: str, port: int, path: str = "hoo
     """A test message for a webhook on loopback, in the outbox."""
     target = await add_target(database, tenant, "webhook", f"http://127.0.0.1:{port}/{path}", private=True)
     return await send_test(database, tenant, target.id)
-
-
-async def row_of(database: Database, message: Outbox) -> Outbox:
-    """The message as it is now."""
-    rows: list[Outbox] = await read(database, Outbox, message.tenant_id)
-    return next(row for row in rows if row.id == message.id)
-
-
-async def make_due(database: Database) -> None:
-    """As if the time of the next attempt had come."""
-    async with database.transaction() as session:
-        await (await session.connection()).execute(update(Outbox).values(next_attempt_ms=0))
 
 
 async def test_a_webhook_is_signed_and_sent_once(

@@ -24,8 +24,8 @@ from billing.ledger.grant_spending import GrantKind
 from billing.wallets.undo import Undo, UndoKind
 from core.actor import Author, current_author
 from core.database import Database
-from tests.billing.approvals.test_approvals import MUCH, OF, ApprovalsOffice, office
-from tests.billing.cli.test_commands import rows
+from tests.billing.approvals.approvals_office import MUCH, OF, ApprovalsOffice, office
+from tests.billing.cli.commands import rows
 
 __all__ = ["office"]
 

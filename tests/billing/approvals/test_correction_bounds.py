@@ -17,10 +17,10 @@ from billing.usage import encode
 from core.errors import Refusal, StartupError
 from engine.models.tables import ModelVersion
 from tests.billing.acme import Acme
-from tests.billing.cli.test_commands import rows
+from tests.billing.cli.commands import rows
 from tests.billing.events import an_event
 from tests.billing.limited import NANO
-from tests.billing.quota.test_quota_books import COST, QuotaLedger
+from tests.billing.quota.quota_ledger import COST, QuotaLedger
 
 OF_A = ("a", "--tenant", "acme", "--cause", "ticket 1")
 PER_REQUEST = msgspec.structs.replace(NANO, request_nano=50_000_000)

@@ -11,7 +11,7 @@ from billing.audit_heads.heads import line_of
 from billing.audit_heads.stores import key_of
 from core.database import Database
 from core.errors import StartupError
-from tests.billing.audit_heads.test_heads import HEAD
+from tests.billing.audit_heads.a_head import HEAD
 from tests.support.home import settings_in
 
 

@@ -32,6 +32,7 @@ from chaos.tampering.unguarded import unguarded_file
 from core.database import Database
 from core.errors import StartupError
 from core.settings import Settings
+from tests.billing.audit_heads.a_head import HEAD
 from tests.billing.receivers import Received, Receiver, http_receiver
 from tests.support.home import settings_in
 from tests.support.patience import wait_until
@@ -39,7 +40,6 @@ from tests.support.tls import Authority
 
 KEY = "k" * 32
 SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"  # AWS' own example
-HEAD = ChainHead("2026-11-22T13:00:00Z", "parley", Chain.CHANGES, "t1", 3, "ab")
 
 
 async def changes(db: Database, number: int, tenant: str = "t1") -> None:

@@ -19,7 +19,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from tests.billing.events import PRICES, an_event
-from tests.billing.ledger.test_ledger import proven, read
+from tests.billing.ledger.ledger_reading import proven, read
 from tests.support.patience import BEAT_SECONDS, pause
 
 

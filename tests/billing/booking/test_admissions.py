@@ -21,7 +21,7 @@ from core.database import Database
 from core.settings import ADMISSION_PURPOSE, Settings
 from core.signed_text import Keyring
 from tests.billing.events import an_event, priced, sealed
-from tests.billing.posting.test_biller import a_biller, held, rows, until_posted
+from tests.billing.posting.billers import a_biller, held, rows, until_posted
 from tests.support.home import TEST_SECRET, settings_in
 from tests.support.patience import wait_until
 from tests.support.redis import Redis

@@ -13,7 +13,7 @@ from core.clock import now_ms
 from core.settings import Settings
 from core.signed_text import Keyring
 from tests.billing.acme import Acme
-from tests.billing.quota.test_quota_books import QuotaLedger
+from tests.billing.quota.quota_ledger import QuotaLedger
 from tests.support.home import TEST_SECRET
 
 

@@ -1,93 +1,24 @@
 """The commands on prices, usage and books, as an operator types and a script reads them."""
 
-import asyncio
 import csv
 import io
-import json
-import shutil
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-from click.testing import CliRunner, Result
 from redis import Redis
 from sqlalchemy import text
 
 from billing.cli import projects
-from billing.cli.audit import audit_command
-from billing.cli.prices import prices_command
-from billing.cli.projects import cost_centers_command, projects_command
-from billing.cli.tenants import tenants_command
-from billing.cli.usage import usage_command
-from billing.cli.users import users_command
-from billing.posting.biller import post
 from billing.tenants import cost_centers
-from billing.tenants.tenancy import find_tenant
 from billing.usage import ENDED_FIELD, UsageEvent, UsageOwner, encode, ended_stream
 from chaos.tampering.unguarded import tamper
 from core.database import Database
 from core.errors import StartupError
+from tests.billing.cli.commands import DAY_MS, OCTOBER_MS, Command, on_database, rows, used
+from tests.billing.cli.commands import parley as parley
 from tests.billing.events import an_event
 
-Command = Callable[..., Result]
-COMMANDS = {
-    "audit": audit_command,
-    "cost-centers": cost_centers_command,
-    "prices": prices_command,
-    "projects": projects_command,
-    "tenants": tenants_command,
-    "usage": usage_command,
-    "users": users_command,
-}
-OCTOBER_MS = 1_790_812_800_000  # 2026-10-01T00:00Z
-DAY_MS = 86_400_000
 FILE = 'book = "default"\n[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
-
-
-@pytest.fixture
-def parley(home: Path, redis_url: str, sqlite_template: Path) -> Command:
-    """Runs `parley …` on a migrated SQLite of its own with the tenant acme."""
-
-    def run(name: str, *arguments: str) -> Result:
-        environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
-        return CliRunner().invoke(COMMANDS[name], arguments, env=environment)
-
-    shutil.copy(sqlite_template, home / "parley.db")
-    assert run("tenants", "create", "acme").exit_code == 0
-    return run
-
-
-def rows(result: Result) -> list[dict[str, Any]]:
-    """The JSON lines that a command printed."""
-    assert result.exit_code == 0, (result.output, result.exception)
-    return [json.loads(line) for line in result.stdout.splitlines()]
-
-
-def on_database(home: Path, action: Callable[[Database], Any]) -> Any:
-    """Run something on the home's database."""
-
-    async def run() -> Any:
-        database = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
-        try:
-            return await action(database)
-        finally:
-            await database.close()
-
-    return asyncio.run(run())
-
-
-def used(home: Path, events: Sequence[UsageEvent]) -> None:
-    """Post usage of acme."""
-
-    async def post_all(database: Database) -> None:
-        tenant = await find_tenant(database, "acme")
-        assert tenant is not None
-        own = [msgspec.structs.replace(event, tenant=tenant.tenant_id) for event in events]
-        await post(database, "default", [encode(event) for event in own])
-
-    on_database(home, post_all)
 
 
 def some_usage(home: Path) -> list[UsageEvent]:

@@ -15,9 +15,9 @@ from billing.tables.prices import PeriodClose, PeriodCommitment
 from billing.tenants.tenancy import find_tenant
 from core.clock import now_ms
 from core.database import Database
-from tests.billing.cli.test_commands import Command, on_database, rows, used
-from tests.billing.cli.test_commands import parley as parley  # the fixture
-from tests.billing.cli.test_planned_prices import refused
+from tests.billing.cli.commands import Command, on_database, rows, used
+from tests.billing.cli.commands import parley as parley  # the fixture
+from tests.billing.cli.refusals import refused
 from tests.billing.clocks import mid_month as mid_month  # the fixture
 from tests.billing.clocks import month
 from tests.billing.events import an_event

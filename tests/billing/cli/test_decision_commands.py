@@ -10,7 +10,7 @@ from billing.tables.noisy import NoisyFinding
 from billing.tenants.pool_terms import list_terms
 from billing.usage import encode
 from tests.billing.acme import Acme
-from tests.billing.quota.test_quota_books import COST, QuotaLedger
+from tests.billing.quota.quota_ledger import COST, QuotaLedger
 
 
 @pytest.fixture

@@ -37,16 +37,8 @@ from billing.tables.wallets import BudgetAlert, WalletGrant
 from billing.wallets.statements import GrantLeft, WalletMovement
 from billing.wallets.undo import UndoResult
 from core.errors import StartupError
+from tests.billing.cli.made_facts import BEGAN, DAY_MS, NAMES, made
 from tests.billing.events import an_event
-
-NAMES = {"t": "acme"}
-DAY_MS = 86_400_000
-BEGAN = "1970-01-02T00:00:00+00:00"  # DAY_MS
-
-
-def made(table: Any, **facts: Any) -> Any:
-    """A row with these facts alone."""
-    return table(**facts)
 
 
 def test_a_threshold_that_was_reached() -> None:

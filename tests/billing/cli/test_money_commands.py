@@ -26,10 +26,10 @@ from billing.wallets.wallets import GrantKind, NewGrant, grant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from tests.billing.cli.test_commands import rows, used
+from tests.billing.cli.commands import rows, used
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import read
-from tests.billing.wallets.test_wallets import sound
+from tests.billing.ledger.ledger_reading import read
+from tests.billing.wallets.wallet_tenant import sound
 from tests.support.patience import soon
 from tests.support.redis import Redis
 

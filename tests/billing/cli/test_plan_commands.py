@@ -10,7 +10,7 @@ from billing.limits import RequestFacts, limits_of
 from billing.tenants.pool_terms import find_terms
 from core.clock import now_ms
 from tests.billing.acme import Acme
-from tests.billing.quota.test_quota_books import QuotaLedger
+from tests.billing.quota.quota_ledger import QuotaLedger
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from core.errors import StartupError
-from tests.billing.cli.test_commands import Command, rows
-from tests.billing.cli.test_commands import parley as parley  # the fixture
+from tests.billing.cli.commands import Command, rows
+from tests.billing.cli.commands import parley as parley  # the fixture
+from tests.billing.cli.refusals import refused
 
 Import = Callable[..., Result]
 
@@ -33,13 +33,6 @@ def add(parley: Command, tmp_path: Path) -> Import:
         return parley("prices", "import", str(file), *more, "--json")
 
     return run
-
-
-def refused(result: Result) -> str:
-    """The one line of a command that was refused."""
-    assert isinstance(result.exception, StartupError), (result.output, result.exception)
-    assert "\n" not in str(result.exception)
-    return str(result.exception)
 
 
 def states(parley: Command) -> dict[int, tuple[str, str]]:

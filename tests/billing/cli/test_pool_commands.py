@@ -12,9 +12,9 @@ from billing.tenants.tenancy import create_tenant, find_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from tests.billing.cli.test_commands import COMMANDS, Command, on_database, rows
-from tests.billing.cli.test_commands import parley as parley  # the fixture
-from tests.billing.dedicated_pools.test_pool_posting import dedicate
+from tests.billing.cli.commands import COMMANDS, Command, on_database, rows
+from tests.billing.cli.commands import parley as parley  # the fixture
+from tests.billing.dedicated_pools.dedicated import dedicate
 
 TERMS = ("--tenant", "acme", "--days", "30")
 BOOK = 'book = "default"\n[models."*"]\ninput = "0"\noutput = "0"\n[gpus."*"]\nhour = "3.60"\n'

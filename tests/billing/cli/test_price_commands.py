@@ -11,8 +11,8 @@ from billing.usage import UsageEvent
 from core.clock import now_ms
 from core.database import Database
 from core.errors import StartupError
-from tests.billing.cli.test_commands import DAY_MS, OCTOBER_MS, Command, on_database, rows, used
-from tests.billing.cli.test_commands import parley as parley  # the fixture
+from tests.billing.cli.commands import DAY_MS, OCTOBER_MS, Command, on_database, rows, used
+from tests.billing.cli.commands import parley as parley  # the fixture
 from tests.billing.clocks import mid_month as mid_month  # the fixture
 from tests.billing.clocks import month
 from tests.billing.events import an_event

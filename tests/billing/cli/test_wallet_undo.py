@@ -22,10 +22,10 @@ from core.database import Database
 from core.errors import Refusal, Refused, StartupError
 from core.settings import Settings
 from tests.billing.acme import Acme
-from tests.billing.cli.test_commands import rows
-from tests.billing.ledger.test_ledger import read
-from tests.billing.quota.test_quota_books import COST, QuotaLedger
-from tests.billing.wallets.test_wallets import a_tenant, balances, paid, promo, sound, use
+from tests.billing.cli.commands import rows
+from tests.billing.ledger.ledger_reading import read
+from tests.billing.quota.quota_ledger import COST, QuotaLedger
+from tests.billing.wallets.wallet_tenant import a_tenant, balances, paid, promo, sound, use
 from tests.support.patience import soon
 from tests.support.redis import Redis
 

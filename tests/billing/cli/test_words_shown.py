@@ -16,7 +16,7 @@ from billing.requests.refusal_views import RefusalMatch
 from billing.tables.audit import AuditLog
 from billing.tables.noisy import NoisyFinding
 from core.errors import StartupError
-from tests.billing.cli.test_facts_shown import BEGAN, DAY_MS, NAMES, made
+from tests.billing.cli.made_facts import BEGAN, DAY_MS, NAMES, made
 
 
 def a_finding(**facts: Any) -> NoisyFinding:

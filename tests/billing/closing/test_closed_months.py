@@ -14,10 +14,10 @@ from click.testing import Result
 from billing.posting.biller import post
 from billing.usage import UsageOwner, encode
 from tests.billing.acme import Acme
-from tests.billing.cli.test_commands import rows
-from tests.billing.cli.test_planned_prices import refused
+from tests.billing.cli.commands import rows
+from tests.billing.cli.refusals import refused
 from tests.billing.events import an_event
-from tests.billing.quota.test_quota_books import QuotaLedger
+from tests.billing.quota.quota_ledger import QuotaLedger
 
 TIERS = """
 book = "default"

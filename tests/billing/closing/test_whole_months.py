@@ -22,8 +22,8 @@ from core.clock import now_ms
 from core.pools import announce_pool
 from core.settings import Settings
 from tests.billing.acme import Acme
-from tests.billing.cli.test_planned_prices import refused
-from tests.billing.quota.test_quota_books import QuotaLedger
+from tests.billing.cli.refusals import refused
+from tests.billing.quota.quota_ledger import QuotaLedger
 
 NOBODYS_REDIS = "redis://127.0.0.1:1"
 CLOSE = ("close-period", "--tenant", "acme", "--month")

@@ -24,10 +24,10 @@ from billing.tenants.tenancy import create_tenant, find_tenant
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
-from tests.billing.cli.test_commands import COMMANDS, Command, on_database, rows
-from tests.billing.cli.test_commands import parley as parley  # the fixture
-from tests.billing.cli.test_planned_prices import refused
-from tests.billing.dedicated_pools.test_pool_posting import balance
+from tests.billing.cli.commands import COMMANDS, Command, on_database, rows
+from tests.billing.cli.commands import parley as parley  # the fixture
+from tests.billing.cli.refusals import refused
+from tests.billing.dedicated_pools.dedicated import balance
 
 COMMIT = ("pools", "commit", "--tenant", "acme", "--gpu", "h200", "--gpus", "2", "--rate", "1 USD", "--json")
 END = ("pools", "end-commitment", "--tenant", "acme", "--reason", "they leave", "--json")

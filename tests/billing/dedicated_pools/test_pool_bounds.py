@@ -12,7 +12,7 @@ from billing.money import NANO
 from billing.tables.dedicated_pools import GpuCost
 from core.database import Database
 from core.errors import Refused
-from tests.billing.dedicated_pools.test_pool_posting import (
+from tests.billing.dedicated_pools.dedicated import (
     HOUR,
     NOW_HOUR,
     a_tenant,

@@ -14,60 +14,36 @@ from sqlmodel import col, select
 from billing.booking.rollups import rebuild
 from billing.dedicated_pools import meter as metering
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, cost_at, gpu_costs, set_gpu_cost
-from billing.dedicated_pools.hours import HOUR_MS, ReadyInterval, ready_key
+from billing.dedicated_pools.hours import HOUR_MS, ready_key
 from billing.dedicated_pools.meter import PoolMeter
 from billing.dedicated_pools.owners import assign_pool, owners_of, share_pool
-from billing.dedicated_pools.posting import SETTLE_MS, hours_due, post_hours
+from billing.dedicated_pools.posting import hours_due, post_hours
 from billing.dedicated_pools.reports import PoolSeconds, pool_seconds, pool_usage
 from billing.dedicated_pools.store import store, take
 from billing.ledger.verify import verify_ledger
-from billing.money import NANO
 from billing.periods import PeriodWindow
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
 from billing.prices.written_tiers import gpu_second_nano
 from billing.reports.usage_report import GroupBy, usage_in
-from billing.tables.dedicated_pools import PoolInterval, PoolOwner
-from billing.tables.ledger import LedgerEntry, UsageLine
+from billing.tables.dedicated_pools import PoolInterval
+from billing.tables.ledger import UsageLine
 from billing.tables.tenants import Tenant
-from billing.tenants.tenancy import create_tenant
-from core.clock import now_ms
-from core.database import Database, insert_rows
+from core.database import Database
 from core.errors import Refused
 from core.pools import announce_pool
 from core.settings import Settings
+from tests.billing.dedicated_pools.dedicated import (
+    DOLLAR,
+    HOUR,
+    NOW_HOUR,
+    a_tenant,
+    after,
+    an_interval,
+    balance,
+    dedicate,
+)
 from tests.support.redis import Redis
-
-DOLLAR = NANO
-NOW_HOUR = now_ms() - now_ms() % HOUR_MS
-HOUR = NOW_HOUR + HOUR_MS  # prices and commitments begin now or later
-
-
-def after(hours: int) -> int:
-    """A time at which that many hours from HOUR on are over."""
-    return HOUR + hours * HOUR_MS + SETTLE_MS
-
-
-def an_interval(hour: int, start_s: int, end_s: int, worker: str = "w", pool: str = "a") -> ReadyInterval:
-    """Seconds of the hour with that number in which a GPU was ready, half of them with requests."""
-    at = HOUR + hour * HOUR_MS
-    start, end = at + start_s * 1000, at + end_s * 1000
-    return ReadyInterval(pool, worker, start, end, (end - start) // 2, 1, "ready", f"GPU-{worker}", "h200")
-
-
-async def a_tenant(database: Database, name: str = "acme", priced: bool = True) -> Tenant:
-    """One that pays 3.60 dollars for an hour of an H200, a tenth of a cent a second."""
-    prices = {"*": FlatPrices(1, 1, 1, 0)}
-    gpus = {"h200": gpu_second_nano(18 * DOLLAR // 5)} if priced else {}
-    await add_version(database, NewVersion(f"book of {name}", prices, gpus=gpus))
-    return await create_tenant(database, name, price_book=f"book of {name}")
-
-
-async def dedicate(database: Database, pool: str, tenant_id: str, at_ms: int = HOUR) -> None:
-    """The pool is the tenant's from a time on."""
-    async with database.transaction() as session:
-        row = PoolOwner(pool=pool, from_ms=at_ms, tenant_id=tenant_id, created_ms=0)
-        await insert_rows(session, [row])
 
 
 async def lines(database: Database, tenant: Tenant) -> list[tuple[str, int, int]]:
@@ -79,13 +55,6 @@ async def lines(database: Database, tenant: Tenant) -> list[tuple[str, int, int]
     await rebuild(database, tenant.tenant_id)
     assert (await verify_ledger(database, tenant.tenant_id)).faults == []
     return [(line.meter, line.quantity, line.amount_nano) for line in found]
-
-
-async def balance(database: Database, tenant: Tenant, account: str) -> int:
-    """The sum of an account."""
-    async with database.session() as session:
-        own = select(LedgerEntry).where(col(LedgerEntry.tenant_id) == tenant.tenant_id)
-        return sum(entry.amount_nano for entry in (await session.exec(own)).all() if entry.account == account)
 
 
 async def test_an_hour_is_booked_once_when_it_is_over(database: Database) -> None:

@@ -26,7 +26,7 @@ from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
-from tests.billing.quota.test_quota_books import COST, QuotaLedger
+from tests.billing.quota.quota_ledger import COST, QuotaLedger
 from tests.support.patience import soon
 from tests.support.redis import Redis
 

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlmodel import col, select
 
 from billing.booking.assess import assess
 from billing.booking.write import center_at
 from billing.ledger.rows import EntryRow, LineRow, RollupRow, TxnRow, UsageEventRow, UseRow
-from billing.ledger.transactions import HOUR_MS, PricedUsage, post_usage
-from billing.ledger.verify import Verified, verify_ledger
+from billing.ledger.transactions import PricedUsage, post_usage
+from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post
 from billing.tables.ledger import (
     CostCenter,
@@ -27,45 +26,11 @@ from billing.tables.ledger import (
 from billing.tables.tenants import UsageRow
 from billing.tables.wallets import WalletUse
 from billing.tenants.tenancy import create_project, create_tenant
-from billing.usage import UsageEvent, UsageOwner, encode
+from billing.usage import UsageOwner, encode
 from chaos.tampering.unguarded import tamper
 from core.database import Database
 from tests.billing.events import an_event
-
-REASONS = ("stop", "length", "cancelled", "error")
-
-
-def an_hour_of(count: int, seed: int, tenant: str = "t1") -> list[UsageEvent]:
-    """Different requests of several users, models, hours and reasons, some without any usage."""
-    chosen = random.Random(seed)
-    return [
-        an_event(
-            f"r{number:05}",
-            tenant,
-            model=chosen.choice(("small", "large")),
-            owner=UsageOwner(project="p1", key=chosen.choice(("k1", "k2")), user=chosen.choice(("", "u1"))),
-            ended_ms=chosen.randrange(5 * HOUR_MS),
-            reason=chosen.choice(REASONS),
-            input_uncached=chosen.choice((0, 5, 1_000_003)),
-            input_cached=chosen.choice((0, 17)),
-            output_text=chosen.choice((0, 1, 333)),
-        )
-        for number in range(count)
-    ]
-
-
-async def read(database: Database, table: Any, tenant: str = "t1") -> list[Any]:
-    """All rows of a tenant's table in the order of their keys."""
-    async with database.session() as session:
-        found = (await session.exec(select(table).where(col(table.tenant_id) == tenant))).all()
-    return sorted(found, key=lambda row: [str(value) for value in row.model_dump().values()])
-
-
-async def proven(database: Database, tenant: str = "t1") -> Verified:
-    """The tenant's books, which are right."""
-    found = await verify_ledger(database, tenant)
-    assert found.faults == []
-    return found
+from tests.billing.ledger.ledger_reading import an_hour_of, proven, read
 
 
 async def test_a_request_becomes_lines_a_balanced_transaction_and_an_hour(database: Database) -> None:

@@ -19,8 +19,8 @@ from billing.ledger.pricing_proof import (
 )
 from chaos.tampering.unguarded import unguarded_file
 from core.clock import now_ms
-from tests.billing.cli.test_commands import Command, used
-from tests.billing.cli.test_commands import parley as parley  # the fixture
+from tests.billing.cli.commands import Command, used
+from tests.billing.cli.commands import parley as parley  # the fixture
 from tests.billing.events import PRICES, an_event, priced
 
 ANY = frozenset({"*"})

@@ -31,7 +31,7 @@ from billing.usage import UsageOwner, encode
 from chaos.tampering.unguarded import tamper
 from core.database import Database
 from tests.billing.events import an_event
-from tests.billing.ledger.test_usage_proofs import OPAQUE, booked, found, old_books
+from tests.billing.ledger.old_books import OPAQUE, booked, found, old_books
 
 DAY_MS = 24 * HOUR_MS
 

@@ -1,18 +1,16 @@
 """Who used what is proved: no fact of a request, and no request, is changed, added or deleted unseen."""
 
-from functools import partial
 from typing import Any
 
 import pytest
 from sqlmodel import col, select
 
 from billing.audit.log import list_rows, record
-from billing.booking import assess as assessing
 from billing.booking import sealing
 from billing.booking.assess import assess
 from billing.booking.sealing import seal, seal_all
 from billing.cli.audit import faults_in, verify_all
-from billing.ledger import seals, transactions
+from billing.ledger import seals
 from billing.ledger.derived import rollup_differences
 from billing.ledger.proofs import KEPT_OF_WORDS, WHOLE, event_proof, words_proof
 from billing.ledger.rows import EntryRow, LineRow, TxnRow
@@ -23,28 +21,12 @@ from billing.reconciliation.rebuild_rollups import rebuild_wrong_rollups
 from billing.tables.ledger import LedgerTxn
 from billing.tables.tenants import UsageRow
 from billing.tenants.tenancy import create_tenant
-from billing.usage import UsageOwner, encode
+from billing.usage import encode
 from chaos.tampering.unguarded import tamper
 from core.database import Database
 from core.errors import Refused
 from tests.billing.events import an_event
-
-OPAQUE = "u_" + "0a" * 16
-OWNER = UsageOwner(
-    project="p1", key="k1", user=OPAQUE, conversation="c1", metadata=b'{"b":[1.5,null],"a":"x"}'
-)
-
-
-async def booked(db: Database, *requests: str, tenant: str = "t1") -> None:
-    """Requests, each in a transaction of its own."""
-    for request in requests:
-        await post(db, "default", [encode(an_event(request, tenant, owner=OWNER, claimed_ms=1_500))])
-
-
-async def found(db: Database, tenant: str = "t1") -> str:
-    """What verifying says, in one text."""
-    return "\n".join((await verify_ledger(db, tenant)).faults)
-
+from tests.billing.ledger.old_books import OPAQUE, as_an_older_version, booked, found, old_books
 
 EDITS = {
     "user_id": f"'u_{'0b' * 16}'",
@@ -174,20 +156,6 @@ def test_what_is_left_of_erased_words_proves_the_rest_and_says_nothing() -> None
     row.key_id = "k2"
     assert event_proof(row) != before
     assert words_proof(OPAQUE, {}) == words_proof("", {}) == ""
-
-
-def as_an_older_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Books from now on without proofs."""
-    monkeypatch.setattr(transactions, "TxnRow", partial(TxnRow, hash_version=1))
-    monkeypatch.setattr(transactions, "event_proof", lambda row: "")
-    monkeypatch.setattr(assessing, "words_proof", lambda user, labels: "")
-
-
-async def old_books(db: Database, monkeypatch: pytest.MonkeyPatch, *requests: str) -> None:
-    """Requests of an older version."""
-    with monkeypatch.context() as patch:
-        as_an_older_version(patch)
-        await booked(db, *requests)
 
 
 async def test_what_an_older_version_booked_is_sealed_once_and_proved_from_then_on(

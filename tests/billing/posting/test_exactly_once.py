@@ -31,7 +31,7 @@ from chaos.installation import postgres
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.posting.test_biller import a_biller, end, until_acknowledged, until_posted
+from tests.billing.posting.billers import a_biller, end, until_acknowledged, until_posted
 from tests.support.redis import Redis
 
 STREAM = ended_stream("default")

@@ -10,7 +10,7 @@ from billing.quota.redis_keys import posted_key
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.posting.test_biller import STREAM, a_biller, end, held, rows, until_posted
+from tests.billing.posting.billers import STREAM, a_biller, end, held, rows, until_posted
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 

@@ -22,8 +22,8 @@ from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import proven
-from tests.billing.reconciliation.test_run import admitted
+from tests.billing.ledger.ledger_reading import proven
+from tests.billing.reconciliation.billed import admitted
 from tests.support.redis import Redis
 
 

@@ -24,7 +24,7 @@ from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.quota.test_client import an_admission
+from tests.billing.quota.admissions import an_admission
 from tests.support.redis import Redis
 
 MILLION = 1_000_000

@@ -14,7 +14,8 @@ from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
 from core.signed_text import Keyring
-from tests.billing.quota.test_client import PRICES, an_admission
+from tests.billing.events import PRICES
+from tests.billing.quota.admissions import an_admission
 from tests.support.redis import Redis
 
 BEGIN_MS = 500_000

@@ -8,10 +8,11 @@ from redis.exceptions import OutOfMemoryError
 
 from billing.quota.client import CANCEL_MARK_MS, SETTLED_KEEP_MS, Quota
 from billing.quota.redis_keys import posted_key
-from billing.quota.types import Admission, AdmissionState, Admitted, AllowanceExtension, Canceller
+from billing.quota.types import AdmissionState, Admitted, AllowanceExtension, Canceller
 from core.errors import Refusal
 from core.settings import Settings
 from tests.billing.events import PRICES, an_event
+from tests.billing.quota.admissions import an_admission
 from tests.support.redis import Redis
 
 RQ = "{t:t1}rq:r1"
@@ -21,27 +22,6 @@ RQ = "{t:t1}rq:r1"
 def quota(redis: Redis, settings: Settings) -> Quota:
     """The slot of any tenant in an empty Valkey."""
     return Quota(redis, settings)
-
-
-def an_admission(**changes: object) -> Admission:
-    """A request of tenant t1."""
-    fields: dict[str, object] = {
-        "tenant": "t1",
-        "id": "r1",
-        "body_hash": "h1",
-        "owner_key": "k1",
-        "project": "p1",
-        "user": "u1",
-        "model": "smollm2",
-        "pool": "A",
-        "fingerprint": "f1",
-        "input_tokens": 12,
-        "chunk_tokens": 256,
-        "deadline_ms": 1_000_000,
-        "prices": PRICES,
-        "now_ms": 400_000,
-    }
-    return Admission(**{**fields, **changes})  # type: ignore[arg-type]
 
 
 async def admitted(quota: Quota, **changes: object) -> Admitted:

@@ -1,17 +1,17 @@
 """R6: what a pool's heartbeats say is billed, idle or free."""
 
 from billing.dedicated_pools.hours import HOUR_MS
+from billing.dedicated_pools.posting import post_hours
 from billing.dedicated_pools.store import store
 from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.pools import BOOKED_AFTER_MS, compare_pool_time, metered_pools
 from core.database import Database
-from tests.billing.dedicated_pools.test_pool_posting import (
+from tests.billing.dedicated_pools.dedicated import (
     HOUR,
     a_tenant,
     after,
     an_interval,
     dedicate,
-    post_hours,
 )
 
 

@@ -20,7 +20,7 @@ from billing.usage import ENDED_FIELD, encode, ended_stream
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.reconciliation.test_run import billed, differing
+from tests.billing.reconciliation.billed import billed, differing
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 

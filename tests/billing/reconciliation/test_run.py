@@ -1,8 +1,5 @@
 """Reconciliation: books that agree are said to agree, and each planted fault is found by its check."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import msgspec
 import pytest
 from sqlmodel import col, select
@@ -14,7 +11,6 @@ from billing.posting.biller import post
 from billing.posting.usage_stream import EndedStream
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
-from billing.quota.types import Admission
 from billing.reconciliation import run as reconciliation
 from billing.reconciliation.comparison import (
     BookSums,
@@ -31,45 +27,17 @@ from billing.tables.audit import AuditLog
 from billing.tables.reconciliation import ReconItem
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import create_tenant
-from billing.usage import ENDED_FIELD, EngineCounts, UsageEvent, encode, ended_stream, engine_hours
+from billing.usage import ENDED_FIELD, EngineCounts, encode, ended_stream, engine_hours
 from chaos.tampering.unguarded import tamper
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from tests.billing.events import PRICES, an_event
+from tests.billing.events import an_event
+from tests.billing.reconciliation.billed import admitted, billed, differing
 from tests.support.redis import Redis
 
 NOW = 1_000_000
-
-
-async def admitted(redis: Redis, settings: Settings, request: str, **changes: object) -> None:
-    """An open admission, of tenant t1 where no other is named."""
-    facts: dict[str, Any] = {"deadline_ms": 1 << 42, "tenant": "t1"} | changes
-    db: Database | None = facts.pop("db", None)
-    admission = Admission(
-        id=request,
-        body_hash="h",
-        owner_key="k1",
-        project="p1",
-        user="u1",
-        model="smollm2",
-        pool="default",
-        fingerprint="f1",
-        input_tokens=12,
-        chunk_tokens=256,
-        prices=PRICES,
-        **facts,
-    )
-    await Quota(redis, settings, db).admit(admission)
-
-
-async def billed(database: Database, redis: Redis, settings: Settings, *events: UsageEvent) -> None:
-    """Admitted, posted and settled."""
-    for event in events:
-        await admitted(redis, settings, event.request, tenant=event.tenant)
-        await Quota(redis, settings).settle(event)
-    await post(database, "default", [encode(event) for event in events])
 
 
 async def found(
@@ -77,11 +45,6 @@ async def found(
 ) -> list[Comparison]:
     """All comparisons of tenant t1."""
     return await Reconciliation(database, redis, settings).run(tenant_id="t1", whole=whole)
-
-
-def differing(compared: Sequence[Comparison]) -> set[str]:
-    """Which checks differ."""
-    return {each.check.value for each in compared if each.state is ComparisonState.DIFFERS}
 
 
 async def test_books_that_agree_are_said_to_agree(

@@ -24,9 +24,9 @@ from billing.tenants.cost_centers import charge_project_to, create_cost_center
 from billing.tenants.tenancy import create_tenant, find_project, find_tenant
 from billing.usage import UsageOwner, encode
 from core.database import Database, insert_rows
-from tests.billing.closing.test_period_close import GRADUATED, a_request, a_tenant, closed, owed, used, window
+from tests.billing.closing.closing_month import GRADUATED, a_request, a_tenant, closed, owed, used, window
 from tests.billing.events import PRICES, an_event, priced
-from tests.billing.ledger.test_ledger import an_hour_of
+from tests.billing.ledger.ledger_reading import an_hour_of
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 DECIMAL = re.compile(r"-?\d+(\.\d+)?")

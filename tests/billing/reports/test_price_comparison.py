@@ -24,7 +24,7 @@ from billing.reports.usage_report import GroupBy, usage_in
 from billing.tenants.tenancy import find_tenant
 from core.database import Database
 from core.errors import StartupError
-from tests.billing.cli.test_commands import OCTOBER_MS, Command, on_database, parley, rows, used
+from tests.billing.cli.commands import OCTOBER_MS, Command, on_database, parley, rows, used
 from tests.billing.events import an_event
 
 __all__ = ["parley"]

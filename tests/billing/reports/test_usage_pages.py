@@ -32,7 +32,7 @@ from billing.tables.tenants import UsageRow
 from billing.usage import UsageEvent, UsageOwner, encode
 from core.database import Database, is_out_of_time
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import read
+from tests.billing.ledger.ledger_reading import read
 
 Groups = dict[tuple[int, ...] | tuple[object, ...], tuple[int, ...]]
 MEASURED = {

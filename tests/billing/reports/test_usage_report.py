@@ -15,7 +15,7 @@ from billing.tables.ledger import RollupHour
 from billing.usage import UsageEvent, encode
 from core.database import Database
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import an_hour_of, proven, read
+from tests.billing.ledger.ledger_reading import an_hour_of, proven, read
 
 UTC_ZONE = ZoneInfo("UTC")
 OF_EVENT = {

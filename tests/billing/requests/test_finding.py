@@ -19,7 +19,7 @@ from core.cli import parley as cli
 from core.database import Database
 from core.errors import Refused, StartupError
 from engine.api import EndReason
-from tests.billing.cli.test_commands import on_database, rows
+from tests.billing.cli.commands import on_database, rows
 from tests.billing.events import an_event
 
 ALWAYS_MS = 4_000_000_000_000

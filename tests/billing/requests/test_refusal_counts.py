@@ -52,7 +52,7 @@ from core.database import Database
 from core.ids import uuid7
 from core.settings import Settings
 from core.unreadable import Unreadable
-from tests.billing.cli.test_commands import rows as json_lines
+from tests.billing.cli.commands import rows as json_lines
 from tests.support.redis import Redis
 
 NOW = 1_790_812_800_000

@@ -8,7 +8,7 @@ from sqlmodel import col, select
 
 from billing.audit.log import list_rows
 from billing.audit.verify import verify_log
-from billing.tables.tenants import ApiKey, TenantUser
+from billing.tables.tenants import TenantUser
 from billing.tenants.keys import (
     KeyState,
     Principal,
@@ -35,16 +35,9 @@ from billing.tenants.users import close_user
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
+from tests.billing.tenants.a_key import a_key
 from tests.support.patience import soon
 from tests.support.redis import Redis
-
-
-async def a_key(db: Database, name: str = "acme", **options: object) -> tuple[ApiKey, str]:
-    """A key of a new tenant's default project."""
-    tenant = await create_tenant(db, name)
-    project = await find_project(db, tenant.tenant_id, "default")
-    assert project is not None
-    return await create_key(db, tenant.tenant_id, project.id, **options)  # type: ignore[arg-type]
 
 
 async def test_a_secret_belongs_to_the_principal_that_it_was_made_for(database: Database) -> None:

@@ -26,7 +26,7 @@ from billing.tenants.sessions import (
 from core.database import Database
 from core.errors import Refused
 from core.settings import Settings
-from tests.billing.tenants.test_keys import a_key
+from tests.billing.tenants.a_key import a_key
 
 T = 1_800_000_000_000
 

@@ -45,7 +45,7 @@ from billing.wallets.wallets import NewGrant, expire, grant
 from core.clock import now_ms
 from core.database import Database
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import proven, read
+from tests.billing.ledger.ledger_reading import proven, read
 
 COST = 3_700  # of an_event(), in nano-USD
 EVER = PeriodWindow(FIRST_MS, LAST_MS)

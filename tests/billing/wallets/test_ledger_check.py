@@ -13,7 +13,7 @@ from billing.wallets.wallets import expire, grant
 from chaos.tampering.unguarded import tamper
 from core.clock import now_ms
 from core.database import Database
-from tests.billing.wallets.test_wallets import COST, a_tenant, paid, promo, use
+from tests.billing.wallets.wallet_tenant import COST, a_tenant, paid, promo, use
 
 ENDS = now_ms() + 3_600_000
 

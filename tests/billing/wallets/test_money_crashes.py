@@ -16,9 +16,9 @@ from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import read
-from tests.billing.posting.test_biller import a_biller, end, row_count, until_acknowledged
-from tests.billing.wallets.test_wallets import balances, sound
+from tests.billing.ledger.ledger_reading import read
+from tests.billing.posting.billers import a_biller, end, row_count, until_acknowledged
+from tests.billing.wallets.wallet_tenant import balances, sound
 from tests.support.patience import wait_until
 from tests.support.processes import begun
 from tests.support.redis import Redis

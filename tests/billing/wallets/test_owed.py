@@ -30,12 +30,12 @@ from core.clock import now_ms
 from core.database import Database
 from core.errors import Refusal
 from tests.billing.acme import COMMANDS, Acme
-from tests.billing.cli.test_commands import rows
+from tests.billing.cli.commands import rows
 from tests.billing.events import an_event
-from tests.billing.ledger.test_ledger import read
-from tests.billing.quota.test_quota_books import COST, QuotaLedger
-from tests.billing.wallets.test_wallets import COST as EVENT_COST
-from tests.billing.wallets.test_wallets import a_tenant, balances, paid, promo, sound, use
+from tests.billing.ledger.ledger_reading import read
+from tests.billing.quota.quota_ledger import COST, QuotaLedger
+from tests.billing.wallets.wallet_tenant import COST as EVENT_COST
+from tests.billing.wallets.wallet_tenant import a_tenant, balances, paid, promo, sound, use
 
 OF = ("--tenant", "acme")
 ENDED = 5_000  # how many ms ago the grant of these tests ended

@@ -34,8 +34,8 @@ from billing.wallets.wallets import (
 from core.clock import now_ms
 from core.database import Database
 from core.errors import Refused
-from tests.billing.ledger.test_ledger import read
-from tests.billing.wallets.test_wallets import COST, a_tenant, paid, promo, sound, use
+from tests.billing.ledger.ledger_reading import read
+from tests.billing.wallets.wallet_tenant import COST, a_tenant, paid, promo, sound, use
 
 SOON = now_ms() + 3_600_000
 

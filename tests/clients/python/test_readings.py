@@ -7,7 +7,7 @@ import pytest
 from parley_client.acks import Acks
 from parley_client.answer import Ended, OpenAnswer, Reset, Text
 from parley_client.readings import OpenAnswers
-from tests.clients.python.test_answer import delta, end
+from tests.clients.python.frames import delta, end
 
 ACKS = (10, 200, 500)
 

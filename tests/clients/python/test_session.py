@@ -10,7 +10,7 @@ from core.ids import uuid7_ms
 from parley_client import ProtocolError, SignedOut
 from parley_client.client import ACK_SECONDS, Client
 from parley_client.connection import GatewayClosed, Stopped
-from tests.clients.python.test_answer import delta, end
+from tests.clients.python.frames import delta, end
 from tests.server.virtual.loop import EPOCH_NS, passed, passing, played
 
 LIMITS = {"events": 10, "bytes": 200, "connection_bytes": 500, "frame": 1000}

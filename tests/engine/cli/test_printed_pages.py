@@ -14,13 +14,7 @@ from engine.cli.formatting import duration, time_of_day, worker_table
 from engine.gpus import DeviceHealth
 from engine.models.registry import ModelRecord
 from engine.operations.inspection import ClassRow, PoolSnapshot, TenantRow, WorkerRow
-
-AT_MS = 1_800_000_000_123
-
-
-def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    """The lines, without what stands at their ends."""
-    return [line.rstrip() for line in capsys.readouterr().out.splitlines() if line.strip(" ─━╺")]
+from tests.engine.cli.printed import AT_MS, printed
 
 
 def a_worker(**changes: Any) -> WorkerRow:

@@ -8,7 +8,7 @@ from core.terminal_tables import print_blocks
 from engine.cli import requests
 from engine.operations.inspection import InspectedRequest, RequestDetail
 from engine.request import Control
-from tests.engine.cli.test_printed_pages import AT_MS, printed
+from tests.engine.cli.printed import AT_MS, printed
 
 ID = "0196d3c0-0000-7000-8000-000000000001"
 

@@ -9,7 +9,7 @@ import pytest
 from engine.grammar.json_schema import check_schema
 from engine.grammar.regex import check_pattern
 from engine.grammar.response_format import checked_format, uses_patterns
-from tests.engine.grammar.test_response_format import schema_format
+from tests.engine.grammar.walks import schema_format
 
 STRING: dict[str, Any] = {"type": "string"}
 ITSELF: dict[str, Any] = {"$ref": "#"}

@@ -5,13 +5,10 @@ import os
 import stat
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from billing.booking.admissions import SealedAdmission, seal
 from billing.booking.assess import Quarantined
 from billing.posting.biller import post
 from billing.posting.usage_stream import EndedStream
@@ -26,18 +23,18 @@ from core.processes import GATEWAY, SUPERVISOR, WORKER, ProcessKind
 from core.scripts import load_scripts
 from core.settings import Settings
 from core.tasks import cancel_tasks
-from engine.api import Append, ClaimOffer, EndReason, Enqueue, Entry, EntryKind
+from engine.api import Append, ClaimOffer, EndReason, Entry, EntryKind
 from engine.journal import end_counts
 from engine.journal.files import FOLDER, JournalSegments, taken
 from engine.journal.journal import Journal
 from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.finish import end_unclaimed
 from engine.queue.client import PoolQueue
-from engine.queue.journaled_ends import JournalContents, JournaledEnd, contents, frame
-from engine.request import input_decoder, input_encoder
+from engine.queue.journaled_ends import JournaledEnd, frame
 from tests.billing.events import an_event as sealed_event
-from tests.billing.posting.test_biller import a_biller, held, rows, until_acknowledged, until_posted
+from tests.billing.posting.billers import a_biller, held, rows, until_acknowledged, until_posted
 from tests.engine.builders import FINGERPRINT, TENANT
+from tests.engine.journal.journaled import POOL, admitted, ends_in, files, streamed
 from tests.engine.journals import a_journal, journals_are_closed
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.patience import wait_until
@@ -45,7 +42,6 @@ from tests.support.redis import Redis
 from tests.support.users import client_of
 
 __all__ = ["journals_are_closed"]
-POOL = "default"
 
 
 @asynccontextmanager
@@ -59,30 +55,6 @@ async def running(journal: Journal) -> AsyncGenerator[Journal]:
         await cancel_tasks([task])
 
 
-def files(settings: Settings) -> list[Path]:
-    """Of all journals."""
-    return sorted((settings.home / FOLDER).glob("*"))
-
-
-def ends_in(settings: Settings) -> list[JournaledEnd]:
-    """What is journaled, in all files; what a death made stand there twice, once."""
-    found = [contents(path.read_bytes()) for path in files(settings)]
-    return [*dict.fromkeys(end for each in found if isinstance(each, JournalContents) for end in each.ends)]
-
-
-def admitted(crew: PoolWorkers, id: str = "") -> Enqueue:
-    """A request with a gateway's seal, which goes with it and with its event."""
-    asked = crew.request_of()
-    asked = msgspec.structs.replace(asked, id=id or asked.id)
-    given = input_decoder.decode(asked.input)
-    facts = SealedAdmission(
-        *(TENANT, asked.id, given.model, FINGERPRINT, given.owner, given.prices),
-        *(given.accepted_ms, len(given.prompt) // 4, given.sampling.max_tokens),
-    )
-    sealed = msgspec.structs.replace(given, seal=seal(facts, crew.settings.keyring))
-    return msgspec.structs.replace(asked, input=input_encoder.encode(sealed))
-
-
 async def answered(redis: Redis, settings: Settings, count: int) -> PoolWorkers:
     """So many requests of a worker that keeps a journal, all of them ended, and the worker gone."""
     crew = PoolWorkers(redis, settings, journal=a_journal(settings, "w"))
@@ -94,12 +66,6 @@ async def answered(redis: Redis, settings: Settings, count: int) -> PoolWorkers:
         for each in requests:
             await crew.ended(each.id)
     return crew
-
-
-async def streamed(redis: Redis) -> list[tuple[str, bytes]]:
-    """Ids and events in the stream."""
-    client: Any = redis
-    return [(id.decode(), fields[b"e"]) for id, fields in await client.xrange(ended_stream(POOL))]
 
 
 async def posted(database: Database, redis: Redis, count: int) -> None:

@@ -16,7 +16,7 @@ from engine.queue.client import PoolQueue
 from engine.queue.journaled_ends import JournaledEnd, frame
 from engine.queue.types import ReplayCode
 from tests.engine.builders import TENANT
-from tests.engine.journal.test_journal import admitted, ends_in, files, streamed
+from tests.engine.journal.journaled import admitted, ends_in, files, streamed
 from tests.engine.journals import a_journal, journals_are_closed
 from tests.engine.workers import PoolWorkers
 from tests.support.redis import Redis

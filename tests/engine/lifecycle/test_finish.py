@@ -10,7 +10,6 @@ from billing.api import Admission, AdmissionState, Quota, UsageEvent
 from billing.usage import ENDED_FIELD, PinnedPrices, UsageOwner, decode, ended_stream
 from engine.api import (
     Control,
-    EndFacts,
     EndReason,
     LogReader,
     RequestStatus,
@@ -23,31 +22,10 @@ from engine.lifecycle.finish import end_overdue_migration
 from engine.queue import redis_keys
 from engine.queue.types import Enqueue
 from tests.engine.builders import PRICES, START_MS, Pool, append_to, pool, request, request_input
+from tests.engine.lifecycle.end_facts import facts
 from tests.support.redis import Redis
 
 REQUEST = input_decoder.decode(request_input(10, seal=b"sealed"))
-
-
-def facts(**changes: Any) -> EndFacts:
-    """The facts of an answer of seven tokens, six of them shown, to a prompt of ten, four of them cached."""
-    fields: dict[str, Any] = {
-        "tenant": "t1",
-        "request": "r1",
-        "pool": "default",
-        "reason": EndReason.STOP,
-        "text": "Grüße 🙂",
-        "prompt_tokens": 10,
-        "n": 7,
-        "covered": 6,
-        "input_cached": 4,
-        "claims": 1,
-        "claimed_ms": START_MS + 20,
-        "first_token_ms": START_MS + 50,
-        "ended_ms": START_MS + 900,
-        "recomputed_tokens": 3,
-        **changes,
-    }
-    return EndFacts(**fields)
 
 
 def test_the_end_names_usage_cost_times_and_hash():

@@ -22,7 +22,7 @@ from core.scripts import Script
 from engine.api import AppendCode, Claim, Control, MigratedTo, Migrator, RequestStatus
 from tests.engine.builders import Pool, append_to, end_entry, text, tokens, usage_event
 from tests.engine.pool_state import pool_state
-from tests.engine.queue.test_model import SIZE, TENANTS, WORKERS, QueueMachine
+from tests.engine.queue.queue_machine import SIZE, TENANTS, WORKERS, QueueMachine
 from tests.engine.tracked import Tracked, some
 from tests.support.patience import LONG_TEST_SECONDS
 

@@ -9,8 +9,9 @@ from billing.dedicated_pools.hours import ReadyInterval, hours_of
 from billing.dedicated_pools.store import interval_of, store, take
 from billing.tables.dedicated_pools import PoolInterval
 from core.database import Database
-from tests.engine.node.test_supervisor import PoolWorkers, supervised
-from tests.engine.node.test_supervisor import crew as crew  # the fixture
+from tests.engine.node.supervised import crew as crew  # the fixture
+from tests.engine.node.supervised import supervised
+from tests.engine.workers import PoolWorkers
 from tests.support.patience import START_SECONDS, wait_until
 
 

@@ -5,13 +5,11 @@ import asyncio
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -23,76 +21,24 @@ from structlog.testing import capture_logs
 from billing.api import Quota
 from core.cli import parley as cli
 from core.clock import now_ms
-from core.database import Database
 from core.errors import StartupError
 from core.metrics import serving_metrics
 from core.settings import Settings
 from core.tasks import cancel_tasks
-from engine.api import PoolQueue, WorkerView
+from engine.api import PoolQueue
 from engine.lifecycle.reaper import Reaper
 from engine.models.known import KnownModel
-from engine.models.registry import ModelRecord, save
 from engine.node import supervised_worker
 from engine.node.reports import WorkerProcessState
 from engine.node.supervised_worker import BACKOFF_SECONDS_MAX, STABLE_SECONDS, Backoff
 from engine.node.supervisor import Supervisor
 from engine.operations.inspection import Inspection
 from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT
-from tests.engine.workers import TOKENIZER, PoolWorkers
-from tests.support.home import settings_in
+from tests.engine.node.supervised import crew as crew
+from tests.engine.node.supervised import supervised
+from tests.engine.workers import PoolWorkers
 from tests.support.patience import PROMPT_SECONDS, START_SECONDS, LivedTime, finished, soon, wait_until
-from tests.support.platform import processes_of
 from tests.support.ports import two_free_ports_in_a_row
-from tests.support.redis import Redis
-
-
-@pytest.fixture
-async def crew(
-    redis: Redis, redis_url: str, home: Path, sqlite_template: Path, monkeypatch: pytest.MonkeyPatch
-) -> PoolWorkers:
-    """A home with a model that the scripted engine can pretend to run, and its processes' environment."""
-    shutil.copy(sqlite_template, home / "parley.db")
-    folder = home / "models" / "tiny" / "1"
-    folder.mkdir(parents=True)
-    TOKENIZER.save(str(folder / "tokenizer.json"))
-    (folder / "config.json").write_text('{"eos_token_id": 256}')
-    settings = settings_in(home, redis_url=redis_url, model="tiny")
-    db = Database(settings.database_endpoint)
-    await save(db, ModelRecord("tiny", "1", FINGERPRINT, folder, "default", 4096), {}, now_ms())
-    await db.close()
-    environment = {
-        "PARLEY_HOME": str(home),
-        "PARLEY_REDIS_URL": redis_url,
-        "PARLEY_MODEL": "tiny",
-        "PARLEY_TEST_BACKEND": "scripted",
-        "PARLEY_TEST_STEP_MS": "10",
-    }
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    return PoolWorkers(redis, settings)
-
-
-@asynccontextmanager
-async def supervised(crew: PoolWorkers, settings: Settings, workers: int) -> AsyncGenerator[list[WorkerView]]:
-    """A supervisor whose workers are registered; told to stop at the end, after which nothing may be left."""
-    stop = asyncio.Event()
-    task = asyncio.create_task(Supervisor(settings, crew.redis, workers).run(stop))
-
-    async def all_up() -> list[WorkerView]:
-        found = await crew.queue.workers()
-        return found if len(found) == workers else []
-
-    try:
-        yield await wait_until(all_up, START_SECONDS)
-    finally:
-        stop.set()
-        await soon(task)
-    await wait_until(lambda: not _others(settings))
-    assert await crew.queue.workers() == []
-
-
-def _others(settings: Settings) -> list[int]:
-    return [process.pid for process in processes_of(settings.home) if process.pid != os.getpid()]
 
 
 async def test_an_answer_survives_the_death_of_its_worker(crew: PoolWorkers):

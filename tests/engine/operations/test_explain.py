@@ -29,7 +29,7 @@ from core.errors import StartupError
 from engine.cli.explain import price_text
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
-from tests.billing.quota.test_quota_books import COST, QuotaLedger
+from tests.billing.quota.quota_ledger import COST, QuotaLedger
 from tests.engine.builders import Pool, append_to
 from tests.support.home import settings_in
 

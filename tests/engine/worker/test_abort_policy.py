@@ -8,7 +8,7 @@ from billing.usage import encode
 from core.database import Database
 from engine.api import EndReason, end_payload, input_decoder
 from tests.engine.builders import request_input
-from tests.engine.lifecycle.test_finish import facts
+from tests.engine.lifecycle.end_facts import facts
 
 PROMPT = 6 * 100 + 4 * 50  # ten ids, four of them cached
 TOKEN = 400

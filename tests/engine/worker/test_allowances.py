@@ -18,7 +18,7 @@ from engine.worker.continuation import pack_ids
 from engine.worker.core import WorkerCalls, WorkerCore
 from tests.engine.builders import FINGERPRINT
 from tests.engine.tokens import EOS, ids_of
-from tests.engine.worker.test_continuation import a_claim
+from tests.engine.worker.claims import a_claim
 from tests.engine.workers import LIMITS, PROMPT, open_answer
 
 LONG = "Zażółć 日本語 👩‍👩‍👧 naïve. " * 40

@@ -1,47 +1,17 @@
 """Continuation: what the engine is asked for at any seam, when it is not asked, and how an answer rewinds."""
 
-from typing import Any
-
 import msgspec
 import pytest
 
-from engine.queue.types import Append, AppendCode, Appended, Claim
+from engine.queue.types import Append, AppendCode, Appended
 from engine.request import Control, EndReason, EntryKind, Sampling, input_decoder
 from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.continuation import ModelLimits, completed, generation, ids_from, pack_ids
-from tests.engine.builders import request_input, tokens
 from tests.engine.tokens import EOS, ids_of
+from tests.engine.worker.claims import a_claim
 from tests.engine.workers import PROMPT, TOKENIZER, open_answer
 
 LIMITS = ModelLimits(stop_ids=(EOS,), max_model_len=100)
-
-
-def a_claim(
-    tail: str = "", visible: int = 0, o: int = 2, prompt: list[int] = PROMPT, **sampling: Any
-) -> Claim:
-    """A claim of an answer that has `tail`, of which `visible` code points are logged."""
-    options: dict[str, Any] = {"max_tokens": 50, **sampling}
-    packed_input = request_input(prompt=tokens(*prompt), sampling=Sampling(**options))
-    ids = ids_of(tail)
-    return Claim(
-        tenant="t1",
-        id="r1",
-        ck="ck",
-        cn=2 if tail else 1,
-        epoch=1,
-        n=len(ids),
-        o=o,
-        raw=visible,
-        visible=visible,
-        input=packed_input,
-        tokens=pack_ids(ids),
-        granted=1000,
-        control=Control(0),
-        deaths=0,
-        claimed_ms=1,
-        first_token_ms=1 if tail else 0,
-        input_cached=0,
-    )
 
 
 def test_the_engine_is_asked_for_what_is_left():

@@ -1,22 +1,10 @@
 """Ended answers are kept until their end has been asked for twice, and no longer."""
 
-from engine.request import EndReason
 from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.end_confirmation import ASK_AFTER_MS, KEPT_MAX, EndedAnswers
-from tests.engine.worker.test_continuation import a_claim
-from tests.engine.workers import open_answer
+from tests.engine.worker.ended_answers import an_ended_answer
 
 FIRST, LAST = ASK_AFTER_MS
-
-
-def an_ended_answer() -> ClaimedRequest:
-    """With its end in the log."""
-    answer = open_answer(a_claim())
-    answer.end(EndReason.STOP)
-    append = answer.append("default", 1)
-    assert append is not None
-    answer.appended(append)
-    return answer
 
 
 def test_each_end_is_asked_for_twice_and_kept_for_five_seconds():

@@ -18,7 +18,7 @@ from engine.backends.base import Finish, Generation, GenerationRefusedError, Ste
 from engine.backends.environment import engine_environment
 from engine.request import Sampling
 from engine.worker.interrupted import InterruptedEngine, InterruptedPrompt
-from tests.engine.grammar.test_response_format import PERSON, Walk
+from tests.engine.grammar.walks import PERSON, Walk
 from tests.engine.tokens import ids_of
 from tests.engine.workers import LIMITS, PROMPT, TOKENIZER, PoolWorkers
 from tests.support.redis import Redis

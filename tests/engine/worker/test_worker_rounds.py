@@ -13,7 +13,7 @@ from engine.queue.types import AppendCode
 from engine.worker import worker as workers
 from engine.worker.core import WorkerCalls
 from engine.worker.worker import Worker
-from tests.engine.worker.test_end_confirmation import an_ended_answer
+from tests.engine.worker.ended_answers import an_ended_answer
 
 
 class NoWork(SimpleNamespace):

@@ -18,7 +18,7 @@ from core.errors import Refusal
 from core.ids import uuid7
 from core.settings import Settings
 from server.access.refusal_counts import RefusalNotes
-from tests.server.requests.test_limits_at_a_gateway import refusal
+from tests.server.requests.refusals import refusal
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until
 from tests.support.redis import Redis

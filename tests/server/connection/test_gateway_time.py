@@ -1,50 +1,18 @@
 """A gateway over time: access that ends, keys that change, sessions and places that are taken. In virtual
 time, with the settings as they come. What time does to readers are conformance cases (ladder, no_reader)."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from billing.api import Principal
 from core.clock import monotonic, now_ms
-from core.settings import Settings
-from tests.server.site import tiny_model
-from tests.server.virtual.gateway import VirtualGateway, virtual_gateway
-from tests.server.virtual.loop import played
+from tests.server.connection.gateway_play import TENANT, Playing, key
+from tests.server.connection.gateway_play import model as model
+from tests.server.connection.gateway_play import playing as playing
+from tests.server.virtual.gateway import VirtualGateway
 from tests.server.virtual.peer import VirtualPeer, connected, welcomed
-
-Play = Callable[[VirtualGateway], Awaitable[None]]
-Playing = Callable[[Play], None]
-TENANT, PROJECT = "t1", "p1"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tests' tiny model."""
-    return tiny_model(tmp_path_factory.mktemp("virtual") / "tiny")
-
-
-@pytest.fixture
-def playing(settings: Settings, model: Path) -> Playing:
-    """Plays with a gateway in virtual time."""
-
-    def play(what: Play) -> None:
-        async def whole() -> None:
-            async with virtual_gateway(settings, model) as gateway:
-                await what(gateway)
-
-        played(whole())
-
-    return play
-
-
-def key(gateway: VirtualGateway, **facts: Any) -> tuple[str, Principal]:
-    """A key of the tenant."""
-    return gateway.keys.make(TENANT, PROJECT, **facts)
 
 
 @asynccontextmanager

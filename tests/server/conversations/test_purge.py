@@ -1,13 +1,12 @@
 """What is deleted goes for good: rows, and what Redis holds of the answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
 from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import ResponseError
-from sqlalchemy import text
 from sqlmodel import select
 from structlog.testing import capture_logs
 
@@ -18,22 +17,15 @@ from core.ids import uuid7
 from core.settings import Settings
 from server.access.authorization import ConversationOwner
 from server.conversations.purge import CONVERSATIONS_AT_ONCE, Purge, purge
-from server.conversations.store import ConversationStore, RecordedAnswer, Turn
+from server.conversations.store import ConversationStore, Turn
 from server.conversations.tables import Conversation
 from tests.engine.builders import append_to, end_entry, pool, usage_event
-from tests.server.http_site import HttpSite, http_site
+from tests.server.conversations.purged import SECRET_WORDS, conversation, rows
+from tests.server.conversations.purged import site as site
+from tests.server.http_site import HttpSite
 from tests.server.virtual.loop import passed, passing, played
 from tests.support.redis import Redis
 from tests.support.watch import StubClock
-
-SECRET_WORDS = "the-words-nobody-may-read-again"
-
-
-@pytest.fixture
-async def site(database: Database, redis: Redis, settings: Settings) -> AsyncIterator[HttpSite]:
-    """A gateway's routes."""
-    async with http_site(database, redis, settings) as found:
-        yield found
 
 
 def purge_of(site: HttpSite, **changes: int) -> Purge:
@@ -42,31 +34,9 @@ def purge_of(site: HttpSite, **changes: int) -> Purge:
     return Purge(site.edge.db, site.edge.pools.recorders, settings)
 
 
-async def conversation(site: HttpSite, request: str | None = None) -> str:
-    """One with a turn in it, answered."""
-    now = now_ms()
-    turn = Turn(uuid7(now), request or uuid7(now), f"say {SECRET_WORDS}", "tiny", now)
-    await site.edge.conversations.open_turn(
-        site.tenant, ConversationOwner(site.project, site.key_id, ""), turn
-    )
-    answer = RecordedAnswer(SECRET_WORDS, "stop", "", {}, {}, 1, 1, 3, now)
-    await site.edge.conversations.record(site.tenant, turn.request, answer)
-    return turn.conversation
-
-
 async def delete(site: HttpSite, id: str) -> None:
     """As its owner does."""
     assert (await site.client.delete(f"/v1/conversations/{id}", headers=site.bearer)).status_code == 200
-
-
-async def rows(database: Database) -> tuple[int, int]:
-    """Conversations and messages that the tables hold."""
-    async with database.session() as session:
-        counts = [
-            (await session.connection()).execute(text(f"SELECT count(*) FROM {table}"))
-            for table in ("conversation", "message")
-        ]
-        return tuple([(await count).scalar_one() for count in counts])  # pyright: ignore[reportReturnType]
 
 
 async def test_what_was_deleted_is_gone_after_its_time(site: HttpSite, database: Database):

@@ -7,9 +7,9 @@ from typing import Any
 from core.clock import now_ms
 from core.settings import Settings
 from core.tasks import cancel_tasks
-from tests.server.connection.test_gateway_time import key
-from tests.server.connection.test_gateway_time import model as model
-from tests.server.connection.test_gateway_time import playing as playing
+from tests.server.connection.gateway_play import key
+from tests.server.connection.gateway_play import model as model
+from tests.server.connection.gateway_play import playing as playing
 from tests.server.virtual.gateway import VirtualGateway
 from tests.server.virtual.peer import VirtualPeer, welcomed
 from tests.server.virtual.pool import AnswerScript

@@ -24,6 +24,7 @@ from core.clock import now_ms
 from core.database import Database
 from core.settings import Settings
 from parley_client import Client, ProtocolError
+from tests.server.requests.refusals import refusal
 from tests.server.site import RawPeer, Site, running_site
 from tests.support.patience import LivedTime, patience, pause, wait_until
 from tests.support.redis import Redis
@@ -63,23 +64,6 @@ async def cost_of(site: Site, output: int) -> int:
     dearer = max(prices.input_nano, prices.cached_input_nano)
     request = -(-prices.request_nano // 1_000_000)
     return line(PROMPT_TOKENS, dearer) + line(output, prices.output_nano) + request
-
-
-async def refusal(peer: RawPeer, **fields: Any) -> dict[str, Any]:
-    """Send until it is refused: the news of a limit takes a moment to come."""
-
-    async def refused() -> dict[str, Any] | None:
-        id = await peer.send(**fields)
-        while True:
-            frame = await peer.hear()
-            if frame.get("id") == id and frame["t"] == "error":
-                return frame
-            if frame.get("id") == id and frame["t"] == "accepted":
-                return None
-
-    found = await wait_until(refused)
-    assert found is not None
-    return found
 
 
 async def spent(site: Site, nano: int) -> None:

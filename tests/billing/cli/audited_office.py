@@ -1,0 +1,183 @@
+"""Commands that leave rows in the audit log."""
+
+import asyncio
+import importlib
+import shutil
+import sqlite3
+import tomllib
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from billing.posting.biller import post
+from billing.tables.noisy import NoisyFinding
+from billing.tenants.sessions import open_operator_session
+from billing.tenants.tenancy import find_tenant
+from billing.usage import encode
+from core.actor import Author, acting_as
+from core.database import Database
+from tests.billing.events import an_event
+
+ROOT = Path(__file__).parents[3]
+
+READS = {
+    "alerts list",
+    "alerts targets list",
+    "approvals list",
+    "audit list",
+    "audit verify",
+    "budgets list",
+    "budgets show",
+    "cost-centers list",
+    "keys list",
+    "limits list",
+    "limits show",
+    "models list",
+    "noisy list",
+    "noisy show",
+    "plans list",
+    "plans show",
+    "pools commitments",
+    "pools list",
+    "pools usage",
+    "prices commitments",
+    "prices periods",
+    "prices show",
+    "prices what-if",
+    "projects list",
+    "quarantine list",
+    "queue top",
+    "requests explain",
+    "requests find",
+    "requests list",
+    "requests show",
+    "sessions list",
+    "tenants list",
+    "usage compare",
+    "tenants show",
+    "usage show",
+    "usage unbilled",
+    "users list",
+    "wallets list",
+    "wallets show",
+    "workers list",
+}
+
+# What shows or hands out what people said: its row is written before the first word.
+READS_TEXT = {"users export"}
+
+
+def leaves(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    """The commands below this one that do something themselves, by what is typed."""
+    if isinstance(command, click.Group):
+        for sub, each in sorted(command.commands.items()):
+            yield from leaves(f"{name} {sub}", each)
+    else:
+        yield name, command
+
+
+def all_commands() -> dict[str, click.Command]:
+    """All that can be typed."""
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][
+        "parley.commands"
+    ]
+    found: dict[str, click.Command] = {}
+    for name, place in points.items():
+        module, _, attribute = place.partition(":")
+        found |= dict(leaves(name, getattr(importlib.import_module(module), attribute)))
+    return found
+
+
+COMMANDS = all_commands()
+
+
+def named(line: str) -> str:
+    """The command of a line that is typed."""
+    return max((name for name in COMMANDS if f"{line} ".startswith(f"{name} ")), key=len, default=line)
+
+
+class CommandsOffice:
+    """An installation with the tenant acme, and what the steps need."""
+
+    def __init__(self, home: Path, redis_url: str) -> None:
+        self.home = home
+        self._environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
+        self.facts: dict[str, str] = {}
+
+    def run(self, line: str) -> Result:
+        """Type a line, as Ann."""
+        name = named(line)
+        arguments = line.removeprefix(name).split()
+        with acting_as(Author("Ann, ticket 7", "command")):
+            return CliRunner().invoke(COMMANDS[name], arguments, env=self._environment)
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """All rows of the audit log as (action, author, source), oldest first."""
+        with closing(sqlite3.connect(self.home / "parley.db")) as connection:
+            return connection.execute(
+                "SELECT action, author, source FROM audit_log ORDER BY rowid"
+            ).fetchall()
+
+    def on_database(self, action: Callable[[Database], Awaitable[None]]) -> None:
+        """Run something on the database."""
+
+        async def run() -> None:
+            database = Database(f"sqlite+aiosqlite:///{self.home / 'parley.db'}")
+            try:
+                await action(database)
+            finally:
+                await database.close()
+
+        asyncio.run(run())
+
+
+async def prepare(database: Database, facts: dict[str, str]) -> None:
+    """A billed request, two events that are held back, and a finding."""
+    tenant = await find_tenant(database, "acme")
+    assert tenant is not None
+    await post(database, "default", [encode(an_event("billed", tenant.tenant_id))])
+    for name in ("accepted", "dismissed"):
+        wrong = msgspec.structs.replace(an_event(name, tenant.tenant_id), cost_nano=1)
+        batch, _ = await post(database, "default", [encode(wrong)])
+        facts[name] = batch.held[0].event_sha256
+    finding = NoisyFinding(
+        tenant_id=tenant.tenant_id,
+        id="f1",
+        pool="default",
+        opened_ms=1,
+        updated_ms=1,
+        share_permille=900,
+        fair_permille=500,
+        used_tokens=1,
+        others_wait_ms=2,
+        baseline_wait_ms=1,
+        slots_max=4,
+        proposal={"slots": 1, "kv_tokens": 1, "workers": 1},
+    )
+    async with database.transaction() as session:
+        session.add(finding)
+    facts["finding"] = "f1"
+    facts["session"] = (await open_operator_session(database, "ann", 3600, "", ""))[0].id
+
+
+@pytest.fixture
+def office(home: Path, redis_url: str, sqlite_template: Path) -> CommandsOffice:
+    """Ready for the steps."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    made = CommandsOffice(home, redis_url)
+    assert made.run("tenants create acme").exit_code == 0
+    next_year = datetime.now(UTC) + timedelta(days=365)
+    for name, begin in (("prices", ""), ("planned", f"valid_from = {next_year.isoformat()}\n")):
+        made.facts[name] = str(home / f"{name}.toml")
+        Path(made.facts[name]).write_text(
+            f'book = "silver"\n{begin}[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
+        )
+    made.on_database(lambda database: prepare(database, made.facts))
+    return made

@@ -1,0 +1,27 @@
+"""The tables of all packages."""
+
+import billing.tables.approvals
+import billing.tables.audit
+import billing.tables.dedicated_pools
+import billing.tables.ledger
+import billing.tables.limits
+import billing.tables.noisy
+import billing.tables.prices
+import billing.tables.reconciliation
+import billing.tables.wallets
+import engine.models.tables
+import server.conversations.tables
+
+TABLES_OF_ALL_PACKAGES = (
+    billing.tables.audit,
+    billing.tables.ledger,
+    billing.tables.limits,
+    billing.tables.approvals,
+    billing.tables.noisy,
+    billing.tables.dedicated_pools,
+    billing.tables.prices,
+    billing.tables.reconciliation,
+    billing.tables.wallets,
+    engine.models.tables,
+    server.conversations.tables,
+)
