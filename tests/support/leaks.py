@@ -29,6 +29,7 @@ GONE_SECONDS = 3.0  # lived: what was told to end has ended
 NAMED_MAX = 20
 REMEDY = "end or remove it there or in the fixture that makes it (CONTRIBUTING.md, Nothing stays)"
 OF_A_LOOP = "asyncio_"  # its threads end with it, and a loop that nobody closes is a warning
+CLOSING = "_terminate_graceful_close"
 ALL = {"process", "open", "file", "thread", "task", "key"}
 OF_ENGINES = {"process", "key"}  # vLLM has sockets and threads of its own, begun when it likes
 LEAKS = pytest.StashKey["Leaks"]()
@@ -190,11 +191,14 @@ def _other(fd: int) -> str:
 
 
 def _remember_tasks() -> None:
-    """A loop that closes cancels what runs on it, and tells nobody."""
+    """A loop that closes cancels what runs on it, and tells nobody. SQLAlchemy closes the connection of
+    somebody who was cut off in a task of its own: that one is waited for."""
     runners: Any = asyncio.runners
     cancel_all = runners._cancel_all_tasks
 
     def told(loop: asyncio.AbstractEventLoop) -> None:
+        if closing := [task for task in asyncio.all_tasks(loop) if CLOSING in str(task.get_coro())]:
+            loop.run_until_complete(asyncio.wait(closing))
         left = (
             set[Any]() if patience.leaps(loop) else asyncio.all_tasks(loop)
         )  # what was played in virtual time

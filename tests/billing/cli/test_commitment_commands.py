@@ -131,6 +131,10 @@ def test_a_commitment_is_ended_with_notice(parley: Command, home: Path) -> None:
         found = connection.execute(
             "SELECT target, author, after FROM audit_log WHERE action = 'commitment.end' ORDER BY seq"
         ).fetchall()
+        times = connection.execute(
+            "SELECT start_ms, ends_ms FROM period_commitment WHERE id = ?", (again["id"],)
+        ).fetchone()
+    assert times[0] == times[1]  # one that has not begun ends where it would have
     assert [row[0] for row in found] == [made["id"], again["id"]]
     assert all(row[1] for row in found)
     assert "they leave" in found[0][2]
