@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from core.access.processes import ProcessKind
 from core.clock import monotonic
-from core.environment import child_environment
 from core.errors import StartupError
-from core.leash import LeashedProcess, spawn
-from core.processes import ProcessKind
+from core.runtime.environment import child_environment
+from core.runtime.leash import LeashedProcess, spawn
 
 LOG_BYTES_MAX = 16 * 1024 * 1024
 LOG_CHECK_SECONDS = 30.0

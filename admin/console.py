@@ -30,21 +30,22 @@ from admin.operators import OperatorSessions, operator_code_on_record
 from admin.status import read_status
 from admin.usage.routes import UsageRoutes
 from billing.api import MEANING, Comparison, Reconciliation, RefusalPage, RefusalSearch, find_refusals
-from core import http, service
-from core.addresses import address_of
 from core.clock import now_ms
-from core.database import Database, require_schema
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.hosts import is_loopback
-from core.http import listen
-from core.local_urls import console_url
-from core.metrics import CONSOLE_PLACE, serving_metrics_async
 from core.names import checked_name
-from core.redis import RedisClient
-from core.settings import Settings
-from core.stores import open_stores
-from core.telemetry import logger
-from core.terminal import print_line
+from core.network.addresses import address_of
+from core.network.hosts import is_loopback
+from core.observability.telemetry import logger
+from core.redis.client import RedisClient
+from core.runtime import service
+from core.sql.database import Database, require_schema
+from core.sql.stores import open_stores
+from core.terminal.terminal import print_line
+from core.web import http
+from core.web.http import listen
+from core.web.local_urls import console_url
+from core.web.metrics import CONSOLE_PLACE, serving_metrics_async
 from engine.api import Explained, explain_request
 from server.api import (
     CallRates,

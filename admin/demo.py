@@ -16,8 +16,8 @@ from billing.api import (
     key_for_link,
     set_tenant,
 )
-from core.database import Database
 from core.errors import Refused, StartupError
+from core.sql.database import Database
 
 TENANT = "demo"
 KEY_NAME = "parley up"

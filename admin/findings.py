@@ -14,7 +14,7 @@ from billing.api import (
     list_findings,
     tenant_names,
 )
-from core.database import Database
+from core.sql.database import Database
 
 SHOWN_MAX = 100
 

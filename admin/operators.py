@@ -19,20 +19,20 @@ from billing.api import (
     operator_of_session,
     record_separately,
 )
-from core import one_time
 from core.actor import Author, process_user
-from core.addresses import address_of
-from core.buckets import Rate, TokenBuckets
 from core.clock import now_ms
-from core.cookies import drop_cookie, read_cookie, set_cookie
-from core.database import Database, require_schema
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis import RedisClient
-from core.sealed import SealedContent
-from core.settings import Settings
-from core.signed_text import Keyring
-from core.signins import FailedSignins
-from core.store_errors import database_failure
+from core.network.addresses import address_of
+from core.network.buckets import Rate, TokenBuckets
+from core.redis import one_time
+from core.redis.client import RedisClient
+from core.signing.sealed import SealedContent
+from core.signing.signed_text import Keyring
+from core.sql.database import Database, require_schema
+from core.sql.store_errors import database_failure
+from core.web.cookies import drop_cookie, read_cookie, set_cookie
+from core.web.signins import FailedSignins
 
 CODE_SECONDS = 3600
 SESSION_SECONDS = 12 * 3600

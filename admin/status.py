@@ -11,9 +11,9 @@ from sqlmodel import col, select
 from billing.api import owed_by_each
 from billing.tables.tenants import Tenant, UsageQuarantine, UsageRow
 from billing.usage import ended_stream
-from core.database import Database
-from core.redis import RedisClient
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
 from engine.api import PoolQueue, PriorityClass, WorkerView
 
 DAY_MS = 24 * 3600 * 1000

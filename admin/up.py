@@ -18,20 +18,21 @@ from admin.children import ChildProcess, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
 from admin.operators import operator_code_on_record
 from billing.api import make_link_code
-from core import file_lock, service
+from core.access.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
 from core.clock import monotonic, now_ms
-from core.database import Database, migrate
-from core.embedded import EmbeddedValkey, ensure_home
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.http import listen
-from core.local_urls import UP_FILE, UP_LOCK, url_at
-from core.metrics import CONSOLE_PLACE, GATEWAY_PLACE
-from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
-from core.redis import RedisClient, connect
-from core.settings import Settings
-from core.store_errors import redis_failure
+from core.files import file_lock
+from core.redis.client import RedisClient, connect
+from core.runtime import service
+from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.sql.database import Database, migrate
+from core.sql.store_errors import redis_failure
 from core.tasks import cancel_tasks
-from core.terminal import print_dated_line, print_json, print_lines
+from core.terminal.terminal import print_dated_line, print_json, print_lines
+from core.web.http import listen
+from core.web.local_urls import UP_FILE, UP_LOCK, url_at
+from core.web.metrics import CONSOLE_PLACE, GATEWAY_PLACE
 from engine.api import prepare_model, register_model
 
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from core.telemetry import meter
+from core.observability.telemetry import meter
 
 _meter = meter("billing")
 

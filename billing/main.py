@@ -10,14 +10,14 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.posting import biller
-from core import service
-from core.access_folder import POSTGRES_URLS, access_folder, password_in, url_option
-from core.database import Database, database_url, migrate
-from core.database_roles import password_statements, role_names, statements
+from core.access.access_folder import POSTGRES_URLS, access_folder, password_in, url_option
+from core.access.database_roles import password_statements, role_names, statements
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
-from core.store_errors import database_failure
-from core.terminal import print_line, print_lines
+from core.runtime import service
+from core.sql.database import Database, database_url, migrate
+from core.sql.store_errors import database_failure
+from core.terminal.terminal import print_line, print_lines
 
 
 @click.command("biller")
@@ -60,7 +60,7 @@ def roles_command(folder: Path | None, url: str | None, at_once: bool) -> None:
         made = f"run this as the tables' owner, and ALTER ROLE … PASSWORD with each {folder}/<role>.password"
     else:
         asyncio.run(_apply(settings, of))
-        print_line(f"{len(of)} roles have what core/tables.py declares")
+        print_line(f"{len(of)} roles have what core/access/tables.py declares")
         made = f"passwords are in {folder}/<role>.password"
     then = f"PARLEY_DATABASE_URL_FILE={folder}/parley_gateway.url, and so on" if url else "--url makes URLs"
     print_line(f"next: {made}; each process comes in as its role: {then}", err=not at_once)

@@ -5,7 +5,7 @@ This module owns the event's format and the stream's name (docs/ledger.md, "Post
 
 import msgspec
 
-from core.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read
 
 ENDED_GROUP_BILLER = "biller"
 ENDED_GROUP_RECORDER = "recorder"

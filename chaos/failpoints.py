@@ -30,9 +30,9 @@ from chaos.judge.collect import gather, witnessed
 from chaos.judge.oracle import judge
 from chaos.observations import Observations
 from chaos.workload import Crowd, Kind, questions
-from core.failpoints import Failpoint
-from core.settings import Settings
-from core.telemetry import configure_logs
+from core.configuration.settings import Settings
+from core.observability.telemetry import configure_logs
+from core.runtime.failpoints import Failpoint
 
 KIND = Kind(characters=(20, 60), tokens=(24, 96), stops=False)
 SECONDS_MAX = 60.0

@@ -22,8 +22,8 @@ from chaos.judge.collect import gather, witnessed
 from chaos.judge.oracle import judge
 from chaos.observations import Answered, Observations, WorkloadRequest
 from chaos.workload import Crowd, Kind, ask, questions
-from core.settings import Settings
-from core.telemetry import configure_logs
+from core.configuration.settings import Settings
+from core.observability.telemetry import configure_logs
 from parley_client import Client
 
 SLOTS = 16

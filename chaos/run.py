@@ -19,8 +19,8 @@ from chaos.judge import report
 from chaos.judge.oracle import judge
 from chaos.noisy import noisy_neighbour
 from chaos.scenarios import Scenario
-from core.settings import Settings
-from core.telemetry import configure_logs
+from core.configuration.settings import Settings
+from core.observability.telemetry import configure_logs
 
 PROGRESS_SECONDS = 5.0
 ENGINES = click.Choice([engine.value for engine in EngineKind])

@@ -16,9 +16,9 @@ import click
 from core.actor import Author, acting_as, process_user
 from core.command_pages import kept_pages, line_of, page_for
 from core.errors import StartupError
-from core.private_files import UMASK
-from core.safe_text import printable_text
-from core.terminal import never_fail_to_print, print_json, print_line, print_lines
+from core.files.private_files import UMASK
+from core.terminal.safe_text import printable_text
+from core.terminal.terminal import never_fail_to_print, print_json, print_line, print_lines
 
 GROUP = "parley.commands"
 AUTHOR_CHARACTERS_MAX = 120
@@ -124,8 +124,10 @@ def in_one_line(command: click.Command) -> None:
         _end_with_settings(error)
         if type(error).__module__.partition(".")[0] not in STORES:
             raise
-        from core.settings import Settings
-        from core.store_errors import store_failure  # what a command that needs neither store does without
+        from core.configuration.settings import Settings
+        from core.sql.store_errors import (
+            store_failure,  # what a command that needs neither store does without
+        )
 
         told = store_failure(error, Settings())
         if told is None:
@@ -167,7 +169,7 @@ def _warn_of_unknown_settings() -> None:
     commands there are needs none."""
     asks_for_list = sys.argv[1:] in (["-h"], ["--help"])
     if not asks_for_list and any(name.upper().startswith("PARLEY_") for name in os.environ):
-        from core.environment import unknown_settings_text
+        from core.runtime.environment import unknown_settings_text
 
         if said := unknown_settings_text(os.environ):
             print_line(f"parley: {said}", err=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from core import file_lock
+from core.files import file_lock
 
 # Errors of the application and not of the device (NVIDIA's Xid catalogue; its Kubernetes device plugin skips
 # the same).

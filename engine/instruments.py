@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
-from core.telemetry import meter
+from core.observability.telemetry import meter
 from engine.backends.base import EngineStats, StepMeasurement, StepOutput
 from engine.gpus import DeviceHealth
 

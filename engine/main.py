@@ -18,19 +18,19 @@ import psutil
 from redis.exceptions import NoPermissionError, RedisError
 from tokenizers import Tokenizer
 
-from core import hooks
 from core.cli import in_one_line
-from core.database import database_url, require_folder
-from core.error_facts import error_facts, kind
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.former_commands import RenamedOption
-from core.metrics import serving_metrics
-from core.pools import announce_pool
-from core.redis import RedisClient, connect
-from core.service import run
-from core.settings import Settings
+from core.observability.error_facts import error_facts, kind
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient, connect
+from core.redis.pools import announce_pool
+from core.runtime import hooks
+from core.runtime.service import run
+from core.sql.database import database_url, require_folder
 from core.tasks import cancel_tasks
-from core.telemetry import RepeatedWarning, logger
+from core.terminal.former_commands import RenamedOption
+from core.web.metrics import serving_metrics
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import has_gpu, restarted_with
 from engine.journal.journal import make_journal

@@ -6,7 +6,7 @@ import msgspec
 
 from billing.api import SealedAdmission, seal
 from billing.usage import PinnedPrices, UsageOwner
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 
 TOKEN_BYTES = 4  # of an id in a prompt
 

@@ -41,7 +41,7 @@ ASKED = {"deadline_ms", "cancel_after_ms"}  # of a request
 
 def settings() -> set[str]:
     """The settings that are times."""
-    trees = (ast.parse(path.read_text()) for path in (ROOT / "core").glob("*_settings.py"))
+    trees = (ast.parse(path.read_text()) for path in (ROOT / "core" / "configuration").glob("*_settings.py"))
     targets = (each.target for tree in trees for each in ast.walk(tree) if isinstance(each, ast.AnnAssign))
     return {each.id for each in targets if isinstance(each, ast.Name) and _is_time(each.id)} - LOOKS
 

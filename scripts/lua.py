@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core.scripts import Script, known_scripts
+from core.redis.scripts import Script, known_scripts
 from scripts import lua_headers
 from scripts.javascript import find_node, install
 from scripts.working_tree import files
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FORMATTER = ROOT / "scripts" / "lua_format.mjs"
 LUACHECK = "luacheck"
 OFFERED = ("redis", "KEYS", "ARGV", "cmsgpack", "cjson", "bit")  # valkey.io/topics/lua-api
-MADE_LINE = 2  # of a whole script: what makes `args` (core/script_calls.py)
+MADE_LINE = 2  # of a whole script: what makes `args` (core/redis/script_calls.py)
 UNUSED = {"211", "212", "213", "221", "231", "241"}
 _MAKES = re.compile(r"\b(Script|pool_script|quota_script)\(")
 _WARNING = re.compile(r"^(?P<file>.*?):(?P<line>\d+):\d+: \((?P<code>[WE]\d+)\) (?P<said>.*)$")

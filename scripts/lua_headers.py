@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from core.script_calls import header_of
-from core.scripts import Script
+from core.redis.script_calls import header_of
+from core.redis.scripts import Script
 
 WIDTH = 120
 MARK = "--:"

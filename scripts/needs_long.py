@@ -60,12 +60,17 @@ REASONS = (
         ("tests/billing", "tests/chaos"),
     ),
     Reason(
-        ("core/database.py", "core/migrations/", "core/database_roles.py"),
+        ("core/sql/database.py", "core/migrations/", "core/access/database_roles.py"),
         "the database: each test on Postgres too",
         ("tests/billing", "tests/core", "tests/admin", "tests/security"),
     ),
     Reason(
-        ("core/redis.py", "core/shared_connection.py", "core/unidentified_sockets.py", "core/scripts.py"),
+        (
+            "core/redis/client.py",
+            "core/redis/shared_connection.py",
+            "core/network/unidentified_sockets.py",
+            "core/redis/scripts.py",
+        ),
         "every process' way to Redis: chaos runs and benches",
         ("tests/core", "tests/engine", "tests/system", "tests/chaos"),
     ),

@@ -1,4 +1,5 @@
-"""Writes the tables of docs/settings.md from the sentence under each setting (`core/*_settings.py`).
+"""Writes the tables of docs/settings.md from the sentence under each setting
+(`core/configuration/*_settings.py`).
 
 `--check` writes nothing, and fails where the page is not what would be written, a setting has no sentence, or
 one that may be 0 does not say what 0 is.
@@ -20,9 +21,9 @@ from annotated_types import Ge, Gt, Le
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from core.bounds import NUMBER_MAX, SECONDS_MAX
-from core.settings import Settings
-from core.settings_part import SettingsPart
+from core.configuration.bounds import NUMBER_MAX, SECONDS_MAX
+from core.configuration.settings import Settings
+from core.configuration.settings_part import SettingsPart
 
 PAGE = Path(__file__).parent.parent / "docs" / "settings.md"
 MADE = "<!-- What follows is made by scripts/settings_table.py. -->\n"

@@ -18,11 +18,11 @@ from typing import Any
 import click
 
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.local_urls import UP_FILE
-from core.settings import Settings
-from core.terminal import print_json, print_line, stream
-from core.terminal_tables import working
+from core.terminal.terminal import print_json, print_line, stream
+from core.terminal.terminal_tables import working
+from core.web.local_urls import UP_FILE
 from parley_client import Answer, Client, Ended, ProtocolError, error_text
 
 CONNECT_SECONDS_MAX = 15.0

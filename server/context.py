@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from billing.api import Bindings, LimitCache, Quota
-from core.database import Database
-from core.pools import ByPool
-from core.redis import RedisClient
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient
+from core.redis.pools import ByPool
+from core.sql.database import Database
 from engine.api import LogReader, MigrationOrders, PoolQueue, ShapeTrials
 from server.access.authentication import Authenticator
 from server.access.closed_users import ClosedUsers

@@ -11,7 +11,7 @@ from weakref import WeakSet
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from core.errors import Refusal
-from core.telemetry import meter
+from core.observability.telemetry import meter
 from server.session.effects import Measure, MeasureKind
 
 _meter = meter("server")

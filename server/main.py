@@ -16,16 +16,17 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
 from billing.api import DIRECTORY_SEALED_SINCE, unsealed_until_ms
-from core import http, service
-from core.addresses import address_of
-from core.database import require_schema
-from core.metrics import GATEWAY_PLACE, serving_metrics_async
-from core.scripts import keep_scripts
-from core.settings import Settings
-from core.store_errors import redis_failure
-from core.stores import open_stores
+from core.configuration.settings import Settings
+from core.network.addresses import address_of
+from core.observability.telemetry import logger
+from core.redis.scripts import keep_scripts
+from core.runtime import service
+from core.sql.database import require_schema
+from core.sql.store_errors import redis_failure
+from core.sql.stores import open_stores
 from core.tasks import cancel_tasks
-from core.telemetry import logger
+from core.web import http
+from core.web.metrics import GATEWAY_PLACE, serving_metrics_async
 from server.access.authentication import origin_allowed
 from server.connection.effect_handlers import Caller
 from server.connection.gateway_connections import GatewayConnections

@@ -4,9 +4,9 @@ import asyncio
 
 from redis.exceptions import RedisError
 
-from core.pools import known_pools
+from core.observability.telemetry import logger
+from core.redis.pools import known_pools
 from core.tasks import EndingTaskGroup
-from core.telemetry import logger
 from engine.api import JournalKeeper, Reaper
 from server.context import GatewayContext
 

@@ -15,8 +15,8 @@ from hypothesis.strategies import text
 
 from chaos.injected import switches
 from chaos.installation.forked import forking
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from engine.models.provision import provision
 from tests.support import (
     compiled,

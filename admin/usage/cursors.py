@@ -7,9 +7,9 @@ import msgspec
 
 from admin.usage.query import UsageQuery, foreign_cursor
 from billing.api import PagePosition, PeriodWindow, Principal, UsageQuestion
-from core.hidden_numbers import hide_number, reveal_number
-from core.sealed import SealedContent
-from core.signed_text import Keyring
+from core.signing.hidden_numbers import hide_number, reveal_number
+from core.signing.sealed import SealedContent
+from core.signing.signed_text import Keyring
 
 LASTS_MS = 3_600_000
 DAY_MS = 86_400_000

@@ -9,9 +9,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from core.buckets import Rate, TokenBuckets
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.network.buckets import Rate, TokenBuckets
 from server.api import ErrorCode, refusal
 
 AFTER_MS = 1000

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from billing.api import NAMED, Facet, UsageGroup, UsageQuestion, to_text
-from core.terminal import sheet_text
+from core.terminal.terminal import sheet_text
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 COUNTS = ("requests", "errors", "input_uncached", "input_cached", "output_text", "output_reasoning")

@@ -37,11 +37,11 @@ from billing.api import (
     usage_terms,
 )
 from core.actor import Author
-from core.addresses import address_of
 from core.clock import now_ms
-from core.database import Database, is_out_of_time
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.network.addresses import address_of
+from core.sql.database import Database, is_out_of_time
 from server.api import (
     CallRates,
     ErrorCode,

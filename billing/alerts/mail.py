@@ -10,9 +10,9 @@ from email.utils import format_datetime
 
 from billing.alerts.mail_connection import MailConnection
 from billing.alerts.webhooks import NotDelivered
-from core.error_facts import kind
-from core.hangup_line import InterruptibleSocket
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.network.hangup_line import InterruptibleSocket
+from core.observability.error_facts import kind
 
 STEP_SECONDS_MAX = 10.0
 SECONDS_MAX = 60.0

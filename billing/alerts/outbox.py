@@ -25,11 +25,11 @@ from billing.budgets.thresholds import EMAIL
 from billing.periods import Period
 from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import error_summary
-from core.failed_rounds import logged_failures
-from core.settings import Settings
-from core.telemetry import logger
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.runtime.failed_rounds import logged_failures
+from core.sql.database import Database
 
 if TYPE_CHECKING:
     import httpx

@@ -13,9 +13,9 @@ from billing.budgets.thresholds import EMAIL, WEBHOOK, message
 from billing.tables.tenants import PLATFORM, Tenant
 from billing.tables.wallets import AlertTarget, BudgetAlert, Outbox
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
+from core.sql.database import Database
 
 TARGETS_MAX = 10
 LISTED_MAX = 1_000

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from billing.tenants.users import user_names
-from core.database import Database
+from core.sql.database import Database
 
 
 async def with_names(db: Database, tenant_id: str, payload: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import httpx
 
 from billing.alerts.addresses import Address, is_public
-from core.error_facts import kind
+from core.observability.error_facts import kind
 
 SIGNATURE_HEADER = "parley-signature"
 ID_HEADER = "parley-message-id"

@@ -8,7 +8,7 @@ import secrets
 import msgspec
 
 from billing.tables.approvals import Proposal
-from core.signed_text import Keyring, mac
+from core.signing.signed_text import Keyring, mac
 
 PURPOSE = b"parley proposal code v1"
 CODE_BYTES = 16

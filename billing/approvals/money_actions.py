@@ -23,8 +23,8 @@ from billing.wallets.undo import Undo, UndoKind, UndoResult, preview_undo
 from billing.wallets.wallets import GrantPreview, NewGrant, grant
 from billing.wallets.wallets import preview_grant as planned_grant
 from core.actor import current_author
-from core.database import Database
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 
 class GrantAction(msgspec.Struct, frozen=True, tag="grant"):

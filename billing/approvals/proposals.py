@@ -28,14 +28,14 @@ from billing.tables.approvals import Proposal
 from billing.tables.tenants import Tenant
 from core.actor import Author, acting_as, current_author
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused, StartupError, bad_request
-from core.failed_rounds import store_errors
 from core.ids import uuid7
 from core.names import checked_name
-from core.redis import RedisClient
-from core.settings import Settings
-from core.signed_text import Keyring
+from core.redis.client import RedisClient
+from core.runtime.failed_rounds import store_errors
+from core.signing.signed_text import Keyring
+from core.sql.database import Database
 
 KEPT_MS = 30 * 60_000
 TRIES_MAX = 5

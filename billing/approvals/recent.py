@@ -10,7 +10,7 @@ from sqlmodel import col, or_, select
 
 from billing.tables.audit import AuditLog
 from core.clock import now_ms
-from core.database import Database
+from core.sql.database import Database
 
 BY_TWO = "approved"  # the source of what was booked as a second person approved
 LATELY_MS = 24 * 3_600_000

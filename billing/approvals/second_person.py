@@ -15,9 +15,9 @@ from billing.approvals.money_actions import action_text
 from billing.money import to_display, to_text
 from billing.tables.approvals import Proposal
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.safe_text import printable_line
-from core.settings import Settings
+from core.terminal.safe_text import printable_line
 
 SECRET_CHARS_MIN = 16
 

@@ -17,7 +17,7 @@ from billing.audit.states import OPAQUE, UNKNOWN, StatesDigest, table_and_key
 from billing.audit.watched import WATCHED, AuditedTable
 from billing.tables.audit import AuditLog, AuditState
 from billing.tables.tenants import PLATFORM
-from core.database import Database
+from core.sql.database import Database
 
 ROWS_AT_ONCE = 500
 FAULTS_MAX = 100

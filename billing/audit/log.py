@@ -19,7 +19,7 @@ from billing.audit.states import StateChange, state_texts, states_hash, take_sta
 from billing.tables.audit import AuditHead, AuditLog, AuditState
 from core.actor import Author, current_author
 from core.clock import now_ms
-from core.database import Database, TableBase, insert_ignore, insert_rows
+from core.sql.database import Database, TableBase, insert_ignore, insert_rows
 
 VALUE_BYTES_MAX = 64 * 1024
 LISTED_MAX = 10_000

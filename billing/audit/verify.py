@@ -15,7 +15,7 @@ from billing.audit.log import row_hash
 from billing.tables.audit import AuditHead, AuditLog
 from billing.tables.ledger import LedgerHead, LedgerTxn
 from billing.tables.tenants import PLATFORM, Tenant
-from core.database import Database
+from core.sql.database import Database
 
 ROWS_AT_ONCE = 500
 FAULTS_MAX = 100

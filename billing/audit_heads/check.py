@@ -11,8 +11,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit_heads.heads import Chain, ChainHead, is_signed, read_line
 from billing.tables.audit import AuditLog
 from billing.tables.ledger import LedgerTxn
-from core.database import Database
-from core.terminal import progress
+from core.sql.database import Database
+from core.terminal.terminal import progress
 
 LINES_AT_ONCE = 500
 FAULTS_MAX = 100

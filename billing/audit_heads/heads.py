@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from core.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read
 
 PURPOSE = "parley head v1"
 LINE_CHARACTERS_MAX = 4_096

@@ -14,12 +14,12 @@ from billing.tables.audit import AuditHead
 from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import PLATFORM
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import error_summary
-from core.failed_rounds import store_errors
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.runtime.failed_rounds import store_errors
+from core.sql.database import Database
 from core.tasks import EndingTaskGroup
-from core.telemetry import logger
 
 HEADS_AT_ONCE = 500
 RETRY_SECONDS = 60.0

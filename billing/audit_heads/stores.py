@@ -16,11 +16,11 @@ from typing import ClassVar, Protocol
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from billing.audit_heads.s3 import S3Bucket, put
-from core.comma_list import split_list
-from core.error_facts import kind, reason
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.hangup_line import InterruptibleSocket
-from core.settings import Settings
+from core.network.comma_list import split_list
+from core.network.hangup_line import InterruptibleSocket
+from core.observability.error_facts import kind, reason
 
 SECONDS_MAX = 10.0
 SYSLOG_SECONDS_MAX = 30.0  # of all its steps

@@ -25,9 +25,9 @@ from billing.prices.rating import Meter
 from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.tenants import Price, UsageRow
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
 from core.names import checked_name
+from core.sql.database import Database
 
 QUANTITY_MAX = 1 << 53
 TOKEN_METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT, Meter.REASONING)

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import msgspec
 
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
-from core.settings import ADMISSION_PURPOSE as PURPOSE
-from core.signed_text import Keyring, is_sealed, short_seal
+from core.configuration.settings import ADMISSION_PURPOSE as PURPOSE
+from core.signing.signed_text import Keyring, is_sealed, short_seal
 
 # What clocks differ by; and how long after its deadline a request may end, of an installation that was down.
 CLOCKS_DIFFER_MS_MAX = 5 * 60_000

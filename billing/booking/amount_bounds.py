@@ -7,8 +7,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.booking.models import context_of
 from billing.money import NANO, to_display
+from core.configuration.settings import Settings
 from core.errors import bad_request
-from core.settings import Settings
 
 UNRECORDED_TOKENS_MAX = 1 << 20  # of a model that nobody recorded here
 CENT_NANO = NANO // 100

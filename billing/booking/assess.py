@@ -18,7 +18,7 @@ from billing.prices.rating import PricedQuantity, counts_of, rate
 from billing.tables.tenants import UsageQuarantine
 from billing.usage import UsageEvent, UsageOwner, read_event
 from core.names import storable_name
-from core.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read
 
 INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
 SMALL_INTEGER_MAX = 1 << 31

@@ -3,8 +3,8 @@
 from billing.booking.admissions import Admissions
 from billing.booking.installation_marks import unsealed_until_ms
 from billing.tables.tenants import SEALED_SINCE
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 
 
 async def admissions_of(db: Database, settings: Settings) -> Admissions:

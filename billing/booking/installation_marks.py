@@ -1,8 +1,8 @@
 """Moments in an installation's life from when on what was loose before is refused."""
 
 from billing.tables.tenants import InstallationMark
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 
 UNSEALED_GRACE_MS = 2 * 3_600_000
 

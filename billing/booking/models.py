@@ -5,7 +5,7 @@ from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.tables.tenants import UsageRow
-from core.database import Database
+from core.sql.database import Database
 
 _VERSIONS = table("model_version", column("name"), column("fingerprint"), column("max_model_len"))
 

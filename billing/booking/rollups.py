@@ -14,7 +14,7 @@ from billing.ledger.transactions import rollups
 from billing.tables.ledger import RollupHour, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
-from core.database import Database
+from core.sql.database import Database
 
 LINES_AT_ONCE = 5_000
 

@@ -16,8 +16,8 @@ from billing.tables.ledger import LedgerHead, LedgerTxn, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
 from core.clock import now_ms
-from core.database import Database
-from core.telemetry import logger
+from core.observability.telemetry import logger
+from core.sql.database import Database
 
 log = logger(__name__)
 

@@ -27,7 +27,7 @@ from billing.tables.ledger import (
     RollupHour,
     UsageLine,
 )
-from core.database import insert_ignore, insert_of, insert_rows
+from core.sql.database import insert_ignore, insert_of, insert_rows
 
 ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id", "key_id", "model", "pool")
 

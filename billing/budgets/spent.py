@@ -20,7 +20,7 @@ from billing.tables.ledger import UsageLine
 from billing.tables.limits import Budget
 from billing.tables.tenants import Tenant, UsageRow
 from billing.tables.wallets import BudgetSpent, BudgetWatermark
-from core.database import upsert
+from core.sql.database import upsert
 
 TENANT = "tenant"
 SCOPES: Mapping[str, Any] = {

@@ -17,8 +17,8 @@ from billing.money import to_text
 from billing.tables.limits import Budget
 from billing.tables.prices import Charge
 from billing.tables.wallets import AlertTarget, BudgetAlert, Outbox
-from core.database import insert_ignore, insert_rows
 from core.ids import uuid7
+from core.sql.database import insert_ignore, insert_rows
 
 WALLET_SCOPE = "wallet"
 TOPIC = "alert"

@@ -23,9 +23,9 @@ from billing.money import to_display
 from billing.tables.tenants import PLATFORM
 from billing.tables.wallets import AlertTarget, BudgetAlert, Outbox
 from core.actor import current_author
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.sql.database import Database
 
 
 @click.group("alerts")

@@ -20,11 +20,11 @@ from billing.money import to_display
 from billing.tables.approvals import Proposal
 from billing.tenants.tenancy import tenant_names
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis import RedisClient
-from core.settings import Settings
-from core.terminal import prompt_secret
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.terminal.terminal import prompt_secret
 
 _proposal = click.argument("proposal")
 

@@ -13,9 +13,9 @@ from billing.periods import LAST_MS
 from billing.tenants.keys import key_not_found_text, list_keys
 from billing.tenants.tenancy import find_project
 from billing.tenants.users import user_named
-from core.database import Database
 from core.errors import StartupError
-from core.safe_text import printable_line
+from core.sql.database import Database
+from core.terminal.safe_text import printable_line
 
 DATE_CHARS = len("2026-10-01")
 DIGITS = re.compile(r"\d{1,16}", re.ASCII)

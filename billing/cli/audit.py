@@ -40,11 +40,11 @@ from billing.tenants.users import known_users
 from billing.wallets.budgets import budget_faults
 from billing.wallets.ledger_check import wallet_faults
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import reason
 from core.errors import StartupError
-from core.former_commands import RenamedOption
-from core.terminal import print_line, progress
+from core.observability.error_facts import reason
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedOption
+from core.terminal.terminal import print_line, progress
 
 KEPT_BYTES_MAX = 64 << 20
 CHANGE_CHARACTERS_MAX = 120

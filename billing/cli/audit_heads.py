@@ -15,11 +15,11 @@ from billing.audit_heads.heads import LINE_CHARACTERS_MAX, ChainHead
 from billing.audit_heads.keep import HeadStoreProgress, current_heads
 from billing.audit_heads.stores import HeadNotStored, HeadStore, files_of, head_stores_of, key_of
 from billing.cli.run_command import json_option, run_on_database, show_table
-from core.database import Database
-from core.error_facts import reason
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
-from core.terminal import print_line
+from core.observability.error_facts import reason
+from core.sql.database import Database
+from core.terminal.terminal import print_line
 
 
 @click.command("head")

@@ -27,13 +27,13 @@ from billing.quota.client import Quota
 from billing.quota.types import MoneySum
 from billing.tables.limits import Budget
 from billing.wallets.budgets import EACH_MAX, BudgetStanding, budget_standings, check_budgets
-from core import redis_errors
 from core.actor import current_author
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 UNKNOWN = "unknown"
 

@@ -8,9 +8,9 @@ import click
 from billing.audit.log import record_separately
 from billing.quota.owned import OwnerFilter
 from core.actions import action
-from core.database import Database
-from core.redis import RedisClient
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 cancel_option = click.option(
     "--cancel", is_flag=True, help="End what is queued and running too; what was sampled is billed."

@@ -14,10 +14,10 @@ from billing.reports.price_comparison import CompareBy, PriceDifference, compare
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
-from core.database import Database
 from core.errors import StartupError
-from core.former_commands import RenamedOption
-from core.terminal import print_line
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedOption
+from core.terminal.terminal import print_line
 
 PARTS = ("volume_nano", "mix_nano", "price_nano", "tiers_nano", "corrections_nano")
 AMOUNTS = ("before_nano", "after_nano", "difference_nano", *PARTS)

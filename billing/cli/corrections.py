@@ -7,7 +7,7 @@ from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, ru
 from billing.cli.run_command import show_table
 from billing.ledger.rows import LineRow
 from billing.money import to_display, to_text
-from core.terminal import print_json, print_line
+from core.terminal.terminal import print_json, print_line
 
 ALREADY = "the books say so already: nothing is changed"
 NOTHING: dict[str, Any] = {

@@ -22,12 +22,12 @@ from billing.tables.wallets import BudgetAlert
 from billing.tenants import erasure, users
 from billing.tenants.tenancy import publish_news
 from core.actions import action
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.pools import announced_pools
-from core.redis import RedisClient
-from core.settings import Settings
-from core.terminal import print_json
+from core.redis.client import RedisClient
+from core.redis.pools import announced_pools
+from core.sql.database import Database
+from core.terminal.terminal import print_json
 
 _user = click.argument("user")
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")

@@ -23,13 +23,13 @@ from billing.tenants import keys, tenancy
 from billing.tenants.keys import KeyState, key_state, successors
 from billing.tenants.sign_in_links import make_link_code
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.former_commands import RenamedCommands, RenamedOption
-from core.local_urls import gateway_url
-from core.redis import RedisClient
-from core.settings import Settings
-from core.terminal import print_line
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedCommands, RenamedOption
+from core.terminal.terminal import print_line
+from core.web.local_urls import gateway_url
 
 DAY_MS = 86_400_000
 

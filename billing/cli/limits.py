@@ -24,10 +24,10 @@ from billing.quota.shadow_counts import shadow_refusals
 from billing.quota.types import LimitUse
 from billing.tables.limits import QuotaPolicy
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 
 @click.group("limits")

@@ -16,10 +16,10 @@ from billing.money import to_display
 from billing.tables.approvals import Proposal
 from billing.tables.tenants import Tenant
 from core.actor import current_author
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what it would do, and do nothing.")
 yes_option = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")

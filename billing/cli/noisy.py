@@ -8,8 +8,8 @@ from billing.cli.run_command import iso_time, json_option, run_on_database, run_
 from billing.noisy.findings import accept, dismiss, find_finding, is_throttling, list_findings
 from billing.tables.noisy import NoisyFinding
 from billing.tenants.tenancy import tenant_names
-from core.database import Database
-from core.terminal import print_line
+from core.sql.database import Database
+from core.terminal.terminal import print_line
 
 _finding = click.argument("finding")
 _reason = click.option("--reason", required=True, help="Why; kept with the finding and in the audit log.")

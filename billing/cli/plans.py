@@ -21,10 +21,10 @@ from billing.limits import Dimension, Mode, Scope
 from billing.tables.limits import QuotaPolicy
 from billing.tables.tenants import PLATFORM, Plan, PoolTerms, Tenant
 from billing.tenants import tenancy
-from core.database import Database
 from core.errors import StartupError
-from core.redis import RedisClient
-from core.terminal import print_line
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.terminal.terminal import print_line
 
 _plan = click.argument("plan")
 

@@ -27,10 +27,10 @@ from billing.tables.dedicated_pools import Commitment, GpuCost
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import find_project, tenant_names
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused, StartupError
-from core.former_commands import RenamedCommands, RenamedOption
-from core.terminal import print_line
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedCommands, RenamedOption
+from core.terminal.terminal import print_line
 
 DAYS_MAX = 366 * 5
 

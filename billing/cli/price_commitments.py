@@ -25,8 +25,8 @@ from billing.prices.true_up import CommittedInPeriod
 from billing.prices.written_tiers import TIERED
 from billing.tables.prices import PeriodCommitment
 from core.clock import now_ms
-from core.database import Database
-from core.former_commands import RenamedOption
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedOption
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 

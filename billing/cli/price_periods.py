@@ -22,13 +22,13 @@ from billing.prices.calendars import calendar_of
 from billing.quota.under_way import under_way
 from billing.tables.prices import PeriodClose
 from billing.wallets.owed import owed_by
-from core import redis_errors
 from core.clock import now_ms
-from core.database import Database
-from core.pools import announced_pools
-from core.redis import RedisClient
-from core.settings import Settings
-from core.terminal import print_line
+from core.configuration.settings import Settings
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.redis.pools import announced_pools
+from core.sql.database import Database
+from core.terminal.terminal import print_line
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 

@@ -34,11 +34,11 @@ from billing.prices.written_tiers import HOUR_SECONDS, TierKey
 from billing.tables.tenants import PLATFORM, PriceBook, PriceVersion
 from billing.tenants.tenancy import PRICES_CHANGED, publish_news, tenant_names
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import reason
 from core.errors import StartupError
-from core.redis import RedisClient
-from core.terminal import print_line, progress
+from core.observability.error_facts import reason
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.terminal.terminal import print_line, progress
 
 FILE_BYTES_MAX = 1 << 20
 EPOCH = datetime.fromtimestamp(0, UTC)

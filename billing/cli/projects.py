@@ -20,11 +20,11 @@ from billing.tables.ledger import CostCenter
 from billing.tables.tenants import Project
 from billing.tenants import cost_centers, tenancy
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.former_commands import RenamedCommands
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedCommands
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 

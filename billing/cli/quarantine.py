@@ -10,9 +10,9 @@ from billing.cli.run_command import iso_time, json_option, run_on_database, show
 from billing.posting import quarantine
 from billing.quota.client import Quota
 from billing.tables.tenants import UsageQuarantine
-from core.database import Database
-from core.redis import connect
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import connect
+from core.sql.database import Database
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from billing.reconciliation.comparison import MEANING, Check, Comparison, Compar
 from billing.reconciliation.rebuild_rollups import rebuild_wrong_rollups
 from billing.reconciliation.run import EVERYTHING, Reconciliation
 from billing.tenants.tenancy import tenant_names
-from core.database import Database
-from core.former_commands import RenamedOption
-from core.redis import connect
-from core.settings import Settings
-from core.terminal_tables import Styled, Table, live, print_blocks
+from core.configuration.settings import Settings
+from core.redis.client import connect
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedOption
+from core.terminal.terminal_tables import Styled, Table, live, print_blocks
 
 COLOURS = {
     ComparisonState.EQUAL: "green",

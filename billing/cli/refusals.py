@@ -16,10 +16,10 @@ from billing.requests.refusal_views import (
 )
 from billing.tables.tenants import TenantUser
 from core.clock import now_ms
-from core.database import Database
 from core.errors import StartupError
 from core.names import checked_name
-from core.terminal import print_json, print_line
+from core.sql.database import Database
+from core.terminal.terminal import print_json, print_line
 
 DAY_MS = 86_400_000
 OF_ENDED_ONES = ("project", "model", "pool", "reason", "over_ms", "cost_over")

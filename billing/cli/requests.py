@@ -18,9 +18,9 @@ from billing.requests.find import (
     cursor_of,
     find_requests,
 )
-from core.database import Database
-from core.former_commands import RenamedOption
-from core.terminal import print_json, print_line
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedOption
+from core.terminal.terminal import print_json, print_line
 
 
 @click.command("find")

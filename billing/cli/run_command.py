@@ -11,14 +11,14 @@ import click
 from billing.tables.tenants import Tenant
 from billing.tenants import tenancy
 from billing.tenants.users import known_users
-from core import redis_errors
-from core.database import Database, require_schema
+from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
-from core.redis import RedisClient, connect
-from core.settings import Settings
-from core.store_errors import redis_failure
-from core.terminal import print_json, print_line
-from core.terminal_tables import Table, print_blocks
+from core.redis import redis_errors
+from core.redis.client import RedisClient, connect
+from core.sql.database import Database, require_schema
+from core.sql.store_errors import redis_failure
+from core.terminal.terminal import print_json, print_line
+from core.terminal.terminal_tables import Table, print_blocks
 
 T = TypeVar("T")
 

@@ -18,10 +18,10 @@ from billing.tables.tenants import PLATFORM
 from billing.tenants import sessions
 from billing.tenants.session_ends import end_session
 from billing.tenants.users import user_named, user_names
-from core.database import Database
 from core.errors import StartupError
-from core.redis import RedisClient
-from core.terminal import print_line
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.terminal.terminal import print_line
 
 
 @click.group("sessions")

@@ -26,9 +26,9 @@ from billing.tenants.pool_terms import find_terms, set_terms
 from billing.wallets.owed import owed_by
 from billing.wallets.wallets import wallet_state
 from core.clock import now_ms
-from core.database import Database
-from core.former_commands import RenamedOption
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedOption
 
 
 @click.group("tenants")

@@ -13,11 +13,11 @@ from billing.reconciliation.unbilled import EndedPoolHour, UnbilledShare, pool_h
 from billing.tables.tenants import UsageQuarantine
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, UsageEvent, ended_stream
 from core.clock import now_ms
-from core.database import Database
-from core.pools import known_pools
-from core.redis import RedisClient, connect
-from core.settings import Settings
-from core.terminal import print_line
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient, connect
+from core.redis.pools import known_pools
+from core.sql.database import Database
+from core.terminal.terminal import print_line
 
 WAITED_MS = 60_000
 WAITING_MAX = 1_000

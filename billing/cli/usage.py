@@ -39,9 +39,9 @@ from billing.tenants.tenancy import list_projects, list_tenants
 from billing.tenants.users import all_user_names
 from billing.wallets.owed import owed_by
 from core.clock import now_ms
-from core.database import Database
 from core.errors import StartupError
-from core.terminal import print_line, progress, sheet
+from core.sql.database import Database
+from core.terminal.terminal import print_line, progress, sheet
 
 DAYS_MAX = 400
 

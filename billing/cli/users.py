@@ -18,9 +18,9 @@ from billing.cli.run_command import (
 from billing.quota.owned import OwnerFilter
 from billing.tables.tenants import TenantUser
 from billing.tenants import users
-from core.database import Database
-from core.redis import RedisClient
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 

@@ -26,11 +26,11 @@ from billing.wallets import wallets
 from billing.wallets.owed import Owed, OwedTerm, owed_by, owed_by_each, owing_requests, set_owed_term
 from billing.wallets.statements import GrantLeft, WalletMovement, grants_as_of, statement
 from core.clock import now_ms
-from core.database import Database
 from core.errors import StartupError
-from core.former_commands import RenamedOption
-from core.redis import RedisClient
-from core.terminal import print_line
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.terminal.former_commands import RenamedOption
+from core.terminal.terminal import print_line
 
 
 @click.group("wallets")

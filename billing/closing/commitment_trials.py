@@ -4,7 +4,7 @@ from billing.closing.period_close import true_ups_in
 from billing.closing.period_commitments import NewCommitment
 from billing.prices.calendars import calendar_of
 from billing.tables.tenants import Tenant
-from core.database import Database
+from core.sql.database import Database
 
 
 async def commitment_charge_so_far(db: Database, tenant: Tenant, new: NewCommitment, now: int) -> int:

@@ -30,8 +30,8 @@ from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.prices import Charge, PeriodClose
 from billing.tables.tenants import Tenant
 from core.clock import now_ms
-from core.database import Database, insert_rows
 from core.errors import bad_request
+from core.sql.database import Database, insert_rows
 
 
 @dataclass(frozen=True)

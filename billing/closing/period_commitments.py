@@ -20,10 +20,10 @@ from billing.prices.written_tiers import PRICE_NANO_MAX, TIERED
 from billing.tables.prices import PeriodClose, PeriodCommitment
 from billing.tables.tenants import PriceBook, Tenant
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
+from core.sql.database import Database
 
 OPEN_MAX = 100
 NOTICE_MONTHS = 1

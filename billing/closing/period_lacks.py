@@ -13,7 +13,7 @@ from billing.periods import PeriodWindow
 from billing.quota.under_way import EndedRequest, UnderWay
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import read_event
-from core.unreadable import Unreadable
+from core.redis.unreadable import Unreadable
 
 IDS_AT_ONCE = 500
 HELD_MAX = 10_000  # that are looked at; of more it is said that there are

@@ -22,8 +22,8 @@ from billing.prices.versions import as_version
 from billing.prices.written_tiers import TierKey
 from billing.tables.tenants import UsageRow
 from billing.usage import PinnedPrices
-from core.database import Database
-from core.selects import select_columns
+from core.sql.database import Database
+from core.sql.selects import select_columns
 
 ROWS_AT_ONCE = 10_000
 NEW: tuple[str, int] = ("new", 1)

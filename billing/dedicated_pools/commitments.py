@@ -21,10 +21,10 @@ from billing.tables.dedicated_pools import Commitment, GpuCost
 from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import PLATFORM
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
+from core.sql.database import Database
 
 HOURS_MAX = 24 * 366 * 5
 COMMITMENTS_MAX = 100

@@ -5,12 +5,12 @@ import asyncio
 from billing.dedicated_pools.posting import post_hours
 from billing.dedicated_pools.store import take
 from core.clock import now_ms
-from core.database import Database
-from core.failed_rounds import logged_failures
-from core.pools import known_pools
-from core.redis import RedisClient
-from core.settings import Settings
-from core.telemetry import logger
+from core.configuration.settings import Settings
+from core.observability.telemetry import logger
+from core.redis.client import RedisClient
+from core.redis.pools import known_pools
+from core.runtime.failed_rounds import logged_failures
+from core.sql.database import Database
 
 log = logger(__name__)
 

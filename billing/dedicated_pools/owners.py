@@ -10,8 +10,8 @@ from billing.dedicated_pools.hours import PoolOwnership
 from billing.tables.dedicated_pools import PoolOwner
 from billing.tables.tenants import PLATFORM
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
+from core.sql.database import Database
 
 SHARED = ""
 

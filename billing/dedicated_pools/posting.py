@@ -33,9 +33,9 @@ from billing.prices.rating import Meter
 from billing.tables.dedicated_pools import Commitment, PoolInterval
 from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.prices import Charge, GpuPrice
-from core.database import Database, insert_ignore
-from core.selects import select_columns, untyped
-from core.telemetry import logger
+from core.observability.telemetry import logger
+from core.sql.database import Database, insert_ignore
+from core.sql.selects import select_columns, untyped
 
 log = logger(__name__)
 

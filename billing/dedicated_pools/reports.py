@@ -23,8 +23,8 @@ from billing.prices.written_tiers import HOUR_SECONDS
 from billing.tables.dedicated_pools import GpuCost, PoolInterval
 from billing.tables.ledger import RollupHour, UsageLine
 from billing.tables.prices import Charge
-from core.database import Database
-from core.selects import select_columns, untyped
+from core.sql.database import Database
+from core.sql.selects import select_columns, untyped
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 from billing.dedicated_pools.hours import READY_GAP_MS_MAX, ReadyInterval, parse, ready_key
 from billing.tables.dedicated_pools import PoolInterval
-from core.database import Database, insert_of
-from core.redis import RedisClient
-from core.script_calls import ScriptCall
-from core.scripts import Script
-from core.telemetry import RepeatedWarning, logger
-from core.unreadable import Unreadable, read
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.redis.script_calls import ScriptCall
+from core.redis.scripts import Script
+from core.redis.unreadable import Unreadable, read
+from core.sql.database import Database, insert_of
 
 log = logger(__name__)
 wrong = RepeatedWarning(log)

@@ -15,9 +15,9 @@ from billing.periods import zone_named
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.tenants import PLATFORM, Tenant
 from billing.wallets.wallets import wallet_state
-from core.database import Database
 from core.errors import Refusal, Refused
-from core.telemetry import RepeatedWarning, logger
+from core.observability.telemetry import RepeatedWarning, logger
+from core.sql.database import Database
 
 log = logger(__name__)
 away = RepeatedWarning(log)

@@ -6,8 +6,8 @@ from billing.quota.money import MoneyCounts
 from billing.quota.script_calls import LimitsCall, PushedLimit
 from billing.quota.scripts import quota_script
 from core.clock import now_ms
-from core.database import Database
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 _LIMITS = quota_script("limits", LimitsCall, int)
 

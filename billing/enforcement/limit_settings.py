@@ -18,11 +18,11 @@ from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.tenants import PLATFORM, Tenant
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 LIMITS_CHANGED = "limits_changed"  # the kind of news; tenant PLATFORM: everybody's
 ROWS_MAX = 500  # open ones, of each kind, for a tenant or a plan

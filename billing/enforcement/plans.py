@@ -16,11 +16,11 @@ from billing.tables.tenants import PLATFORM, Plan, PoolTerms, PriceBook, Tenant
 from billing.tenants.pool_terms import TERMS_CHANGED, check_terms
 from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_priority, publish_news
 from core.clock import now_ms
-from core.database import Database, id_first
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database, id_first
 
 PLANS_MAX = 1_000
 

@@ -5,9 +5,9 @@ from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import WALLET, MoneyLimit, Scope
 from billing.quota.money import MoneyCounts
 from billing.tables.tenants import UsageRow
-from core.database import Database
 from core.errors import bad_request
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 
 async def push_money_limits(db: Database, redis: RedisClient, tenant_id: str, request_id: str) -> None:

@@ -8,9 +8,9 @@ from billing.money import to_display
 from billing.quota.script_calls import TakeCall
 from billing.quota.scripts import quota_script
 from billing.wallets.undo import Undo, UndoResult, book_undo, preview_undo
-from core.database import Database
 from core.errors import bad_request
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 # No gateway's older look at the wallet puts its limit back meanwhile. Who dies here leaves it low so long.
 BOOKED_MS_MAX = 5_000

@@ -6,11 +6,11 @@ from billing.enforcement.limit_push import push_limits
 from billing.enforcement.limit_settings import publish_limits_changed
 from billing.wallets.wallets import expire, tenants_with_expired
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import error_facts
-from core.failed_rounds import is_store_down, logged_failures
-from core.redis import RedisClient
-from core.telemetry import RepeatedWarning, logger
+from core.observability.error_facts import error_facts
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.runtime.failed_rounds import is_store_down, logged_failures
+from core.sql.database import Database
 
 log = logger(__name__)
 broken = RepeatedWarning(log)

@@ -14,8 +14,8 @@ from billing.periods import HOUR_MS
 from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, RollupHour, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
-from core.database import Database
-from core.selects import select_columns, untyped
+from core.sql.database import Database
+from core.sql.selects import select_columns, untyped
 
 HOURS_AT_ONCE = 24
 WHO = ("project_id", "cost_center_id", "user_id", "key_id", "model", "pool")

@@ -10,7 +10,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.ledger.grant_spending import Grant, SpendableWallet, TopUp
 from billing.ledger.rows import UseRow
 from billing.tables.wallets import Wallet, WalletGrant, WalletOwed, WalletUse
-from core.database import insert_of, insert_rows
+from core.sql.database import insert_of, insert_rows
 
 _WALLET = (
     col(Wallet.tenant_id),

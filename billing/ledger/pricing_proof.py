@@ -18,8 +18,8 @@ from billing.audit.states import row_name
 from billing.prices.book import ANY_MODEL, PARENTS_MAX
 from billing.tables.audit import AuditLog, AuditState
 from billing.tables.tenants import PLATFORM, Price, PriceBook, PriceVersion, UsageRow
-from core.database import Database
-from core.selects import select_columns, untyped
+from core.sql.database import Database
+from core.sql.selects import select_columns, untyped
 
 REQUESTS_AT_ONCE = 5_000
 FAULTS_MAX = 100

@@ -20,7 +20,7 @@ from billing.tables.audit import AuditLog
 from billing.tables.ledger import UsageLine
 from billing.tables.prices import Charge, PeriodClose
 from billing.tables.tenants import UsageRow
-from core.selects import select_columns
+from core.sql.selects import select_columns
 
 ERASURES = ("user.erase", "tenant.erase")
 

@@ -15,9 +15,9 @@ from billing.ledger.seals import LedgerSeals
 from billing.ledger.sources import Sources, source_faults, sources_of
 from billing.ledger.transactions import REVENUE, TxnKind, chain_hash
 from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
-from core.database import Database
-from core.error_facts import error_summary
-from core.failed_rounds import is_store_down
+from core.observability.error_facts import error_summary
+from core.runtime.failed_rounds import is_store_down
+from core.sql.database import Database
 
 TXNS_AT_ONCE = 200
 FAULTS_MAX = 100

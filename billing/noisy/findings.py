@@ -21,10 +21,10 @@ from billing.tenants.pool_terms import TERMS_CHANGED
 from billing.tenants.tenancy import publish_news
 from core.actor import Author
 from core.clock import now_ms
-from core.database import Database, insert_rows
 from core.errors import bad_request
 from core.ids import uuid7
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database, insert_rows
 
 WATCH = Author("noisy neighbours", "process")
 LISTED_MAX = 1_000

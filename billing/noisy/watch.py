@@ -38,13 +38,13 @@ from billing.noisy.findings import (
 from billing.tables.tenants import UsageRow
 from billing.tenants.pool_terms import TERMS_CHANGED, find_terms, list_terms
 from billing.tenants.tenancy import publish_news
-from core import redis_errors
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import error_summary
-from core.redis import RedisClient
-from core.settings import Settings
-from core.telemetry import logger
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 POSTED_AFTER_MS = 10_000  # what ended longer ago is posted, or comes with the spans that are read again
 READ_AGAIN_SPANS = 4

@@ -37,21 +37,21 @@ from billing.requests.refusal_counter import RefusalCounter
 from billing.tables.ledger import UsageLine
 from billing.tables.tenants import UsageRow
 from billing.usage import UsageEvent
-from core import redis_errors
 from core.clock import now_ms
-from core.comma_list import split_list
-from core.database import Database, insert_ignore, require_schema
-from core.error_facts import error_facts, error_summary
-from core.failed_rounds import logged_failures, store_errors
-from core.failpoints import Failpoint, reached
-from core.metrics import BILLER_PLACE, serving_metrics
-from core.pools import known_pools
-from core.redis import RedisClient
-from core.redis_errors import is_refusing_everybody
-from core.settings import Settings
-from core.stores import open_stores
+from core.configuration.settings import Settings
+from core.network.comma_list import split_list
+from core.observability.error_facts import error_facts, error_summary
+from core.observability.telemetry import logger
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.redis.pools import known_pools
+from core.redis.redis_errors import is_refusing_everybody
+from core.runtime.failed_rounds import logged_failures, store_errors
+from core.runtime.failpoints import Failpoint, reached
+from core.sql.database import Database, insert_ignore, require_schema
+from core.sql.stores import open_stores
 from core.tasks import EndingTaskGroup
-from core.telemetry import logger
+from core.web.metrics import BILLER_PLACE, serving_metrics
 
 log = logger(__name__)
 

@@ -17,9 +17,9 @@ from billing.quota.client import Quota
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, encode, read_event
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused, bad_request
-from core.unreadable import Unreadable
+from core.redis.unreadable import Unreadable
+from core.sql.database import Database
 
 LISTED_MAX = 1_000
 

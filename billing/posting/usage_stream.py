@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER, ended_stream
-from core import redis_errors
-from core.redis import RedisClient
+from core.redis import redis_errors
+from core.redis.client import RedisClient
 
 GROUPS = (ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER)
 EVENTS_MAX = 500

@@ -24,8 +24,8 @@ from billing.tables.prices import GpuPrice
 from billing.tables.tenants import PLATFORM, Price, PriceBook, PriceVersion, Tenant
 from billing.usage import PinnedPrices, PriceOffer
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refusal, Refused, bad_request
+from core.sql.database import Database
 
 ANY_MODEL = "*"
 PARENTS_MAX = 3

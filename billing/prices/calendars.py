@@ -6,7 +6,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.periods import Calendar, ClosedMonth, PeriodWindow, zone_named
 from billing.tables.prices import PeriodClose
 from billing.tables.tenants import Tenant
-from core.database import Database
+from core.sql.database import Database
 
 
 async def calendar_of(db: Database, tenant: Tenant) -> Calendar:

@@ -9,9 +9,9 @@ from billing.audit.log import record
 from billing.prices.versions import number_at
 from billing.tables.tenants import PriceBook, PriceVersion
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
 from core.names import checked_name
+from core.sql.database import Database
 
 NOTICE_MS = 60_000  # gateways keep prices for seconds, and their clocks may differ
 VERSION_MAX = (1 << 31) - 1

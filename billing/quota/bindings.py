@@ -12,7 +12,7 @@ import msgspec
 
 from billing.quota.types import Admission, AdmissionState, DirectoryEntry
 from billing.usage import PinnedPrices
-from core.signed_text import Keyring, is_sealed, short_seal
+from core.signing.signed_text import Keyring, is_sealed, short_seal
 
 PURPOSE = b"parley directory v1"
 SEAL = b"seal"

@@ -41,14 +41,14 @@ from billing.quota.types import (
 from billing.quota.usage import use_of
 from billing.usage import UsageEvent
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import error_summary
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.redis import RedisClient
-from core.script_calls import UnreadableReplyError
-from core.settings import Settings
-from core.telemetry import RepeatedWarning, logger
-from core.unreadable import Unreadable, read
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.redis.script_calls import UnreadableReplyError
+from core.redis.unreadable import Unreadable, read
+from core.sql.database import Database
 
 log = logger(__name__)
 away, forged = RepeatedWarning(log), RepeatedWarning(log)

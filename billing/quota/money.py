@@ -12,8 +12,8 @@ from billing.quota.script_calls import SeedCall, SeededCount
 from billing.quota.scripts import quota_script
 from billing.quota.types import MoneySum
 from core.clock import now_ms
-from core.database import Database
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 SEED_TRIES = 10
 COUNTS_MAX = 10_000

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from billing.quota.redis_keys import open_requests_key, rq_key
-from core.redis import RedisClient
+from core.redis.client import RedisClient
 
 AT_ONCE = 1_000
 

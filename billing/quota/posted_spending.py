@@ -5,7 +5,7 @@ from billing.limits import WALLET, MoneyLimit
 from billing.wallets import budgets
 from billing.wallets.wallets import wallet_state
 from core.clock import now_ms
-from core.database import Database
+from core.sql.database import Database
 
 
 async def posted_of_limit(db: Database, tenant_id: str, limit: MoneyLimit) -> tuple[int, int]:

@@ -1,12 +1,12 @@
 """What each script of the tenant's hash slot keys is called with and replies (billing/quota/lua, a struct a
-script; core/script_calls.py).
+script; core/redis/script_calls.py).
 
 `now_ms` 0: the server's own time. Money is in nano-USD.
 """
 
 import msgspec
 
-from core.script_calls import ScriptCall, ScriptReply
+from core.redis.script_calls import ScriptCall, ScriptReply
 
 # Kind of limit, its number from 1, limit, what is left, spent, held, ms to wait or -1.
 RefusedLimit = tuple[str, int, int, int, int, int, int]

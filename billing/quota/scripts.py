@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import TypeVar
 
-from core.script_calls import ScriptCall
-from core.scripts import Script
+from core.redis.script_calls import ScriptCall
+from core.redis.scripts import Script
 
 FOLDER = Path(__file__).parent / "lua"
 

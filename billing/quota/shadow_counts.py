@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from core.errors import Refusal
-from core.redis import RedisClient
+from core.redis.client import RedisClient
 
 
 async def count_shadowed(redis: RedisClient, tenant: str, refusals: Sequence[Refusal]) -> None:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from billing.quota.owned import OwnerFilter, open_of
 from billing.quota.redis_keys import open_requests_key
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream, read_event
-from core import redis_errors
-from core.redis import RedisClient
-from core.unreadable import Unreadable
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable
 
 ENTRIES_AT_ONCE = 500
 ENTRIES_MAX = 200_000  # of all pools; of more it is said that there are

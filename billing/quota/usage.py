@@ -5,7 +5,7 @@ from typing import Any
 
 from billing.limits import WALLET, Dimension, MoneyLimit, RequestLimits, UnitLimit
 from billing.quota.types import LimitUse
-from core.redis import RedisClient
+from core.redis.client import RedisClient
 
 UNIT = 60_000
 MONEY_FIELDS = ("seed", "posted", "unbooked", "held")

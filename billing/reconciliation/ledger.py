@@ -26,7 +26,7 @@ from billing.tables.wallets import Wallet
 from billing.wallets.budgets import budget_faults
 from billing.wallets.ledger_check import wallet_faults
 from billing.wallets.owed import owed_of, used_of
-from core.database import Database
+from core.sql.database import Database
 
 LEDGER = "ledger"
 AUDIT = "audit"

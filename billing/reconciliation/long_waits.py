@@ -9,8 +9,8 @@ from sqlmodel import col, select
 from billing import instruments
 from billing.reconciliation.comparison import Check, Comparison, ComparisonState
 from billing.tables.reconciliation import ReconMark
-from core.database import Database, upsert
-from core.telemetry import logger
+from core.observability.telemetry import logger
+from core.sql.database import Database, upsert
 
 log = logger(__name__)
 

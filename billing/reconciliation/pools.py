@@ -13,10 +13,10 @@ from billing.tables.dedicated_pools import PoolInterval
 from billing.tables.reconciliation import EngineHour
 from billing.tables.tenants import PLATFORM
 from billing.usage import EngineCounts, engine_hours
-from core.database import Database, upsert
 from core.names import storable_name
-from core.redis import RedisClient
-from core.unreadable import Unreadable, read
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
+from core.sql.database import Database, upsert
 
 KEPT_MS = 2 * HOUR_MS  # in Redis; a worker writes the hour that is and the one before
 LOOKED_AT_MS = 24 * HOUR_MS

@@ -5,8 +5,8 @@ from billing.booking.rollups import rebuild
 from billing.ledger.derived import forged_events, rollup_faults, rows_beyond_head
 from billing.reconciliation.ledger import compare_ledger
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
+from core.sql.database import Database
 
 NAMED_MAX = 100
 

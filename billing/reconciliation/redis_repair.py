@@ -22,14 +22,14 @@ from billing.reconciliation.comparison import Check, Comparison, ComparisonState
 from billing.reconciliation.repair_pauses import paused_until_ms, rebuild_count, rebuild_marks, store_rebuild
 from billing.tables.ledger import LedgerTxn
 from billing.tables.reconciliation import ReconMark
-from core import redis_errors
 from core.clock import now_ms
-from core.database import Database, upsert
-from core.error_facts import error_facts, error_summary
 from core.errors import Refused
-from core.failed_rounds import is_store_down
-from core.redis import RedisClient
-from core.telemetry import logger
+from core.observability.error_facts import error_facts, error_summary
+from core.observability.telemetry import logger
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.runtime.failed_rounds import is_store_down
+from core.sql.database import Database, upsert
 
 log = logger(__name__)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from sqlmodel import col, select
 
 from billing.tables.reconciliation import ReconMark
-from core.database import Database, upsert
+from core.sql.database import Database, upsert
 
 HEALED = "healed"  # the chain under which ReconMark keeps how often (`seq`) and when last, on which server
 FIRST_MS = 120_000

@@ -41,17 +41,17 @@ from billing.reconciliation.unbilled_alarm import alarm_unbilled
 from billing.tables.reconciliation import EndedHour, EngineHour, ReconItem
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import list_tenants
-from core import redis_errors
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import error_facts, error_summary, kind
+from core.configuration.settings import Settings
 from core.errors import bad_request
-from core.failed_rounds import is_store_down
 from core.names import storable_name
-from core.pools import known_pools
-from core.redis import RedisClient
-from core.settings import Settings
-from core.telemetry import logger
+from core.observability.error_facts import error_facts, error_summary, kind
+from core.observability.telemetry import logger
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.redis.pools import known_pools
+from core.runtime.failed_rounds import is_store_down
+from core.sql.database import Database
 
 log = logger(__name__)
 

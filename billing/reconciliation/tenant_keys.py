@@ -25,10 +25,10 @@ from billing.tables.tenants import UsageRow
 from billing.usage import ENDED_GROUP_BILLER, ended_stream
 from billing.wallets.budgets import budget_spending
 from billing.wallets.wallets import wallet_state
-from core import redis_errors
-from core.database import Database
-from core.redis import RedisClient
-from core.unreadable import Unreadable, read
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
+from core.sql.database import Database
 
 HOLDS_READ_MAX = 10_000
 IDS_AT_ONCE = 500

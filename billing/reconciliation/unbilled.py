@@ -20,10 +20,10 @@ from billing.reconciliation.pools import FIELDS_MAX
 from billing.tables.reconciliation import EndedHour
 from billing.tables.tenants import PLATFORM, UsageQuarantine, UsageRow
 from billing.usage import EndedCounts, UsageEvent, ended_hours
-from core.database import Database, upsert
 from core.names import storable_name
-from core.redis import RedisClient
-from core.unreadable import Unreadable, read
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
+from core.sql.database import Database, upsert
 
 DAY_MS = 24 * HOUR_MS
 LOOKED_AT_MS = 7 * DAY_MS  # an hour in which ends are missing stays in sight for so long

@@ -9,8 +9,8 @@ from billing.budgets.thresholds import message
 from billing.reconciliation.unbilled import DAY_MS, UnbilledShare, share_of
 from billing.tables.tenants import PLATFORM
 from billing.tables.wallets import AlertTarget
-from core.database import Database, insert_ignore
-from core.telemetry import logger
+from core.observability.telemetry import logger
+from core.sql.database import Database, insert_ignore
 
 log = logger(__name__)
 

@@ -24,7 +24,7 @@ from billing.tables.ledger import CostCenter, UsageLine
 from billing.tables.prices import Charge as OtherCharge
 from billing.tables.tenants import Project, Tenant, UsageRow
 from billing.tenants.users import all_user_names
-from core.database import Database
+from core.sql.database import Database
 
 ROWS_AT_ONCE = 5_000
 PUBLISHER = "Parley"

@@ -18,7 +18,7 @@ from billing.prices.true_up import PeriodSums, TrueUpKey
 from billing.tables.ledger import UsageLine
 from billing.tables.prices import Charge, PeriodClose
 from billing.tables.tenants import UsageRow
-from core.selects import select_columns, untyped
+from core.sql.selects import select_columns, untyped
 
 TRUE_UP = "true_up"  # the kind of a Charge
 OF_POOLS = (Meter.GPU_SECOND.value, Meter.RESERVED_GPU_SECOND.value)

@@ -32,7 +32,7 @@ from billing.prices.rating import Meter
 from billing.reports.period_sums import OF_POOLS
 from billing.reports.usage_report import of_owner, with_owners
 from billing.tables.ledger import UsageLine
-from core.database import Database
+from core.sql.database import Database
 
 
 class CompareBy(StrEnum):

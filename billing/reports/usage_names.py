@@ -16,8 +16,8 @@ from billing.tables.tenants import ApiKey, PriceBook, Project, Tenant
 from billing.tenants.cost_centers import find_cost_center
 from billing.tenants.tenancy import find_project
 from billing.tenants.users import known_users, user_named
-from core.database import Database
 from core.names import forms_of
+from core.sql.database import Database
 
 NAMED = frozenset({Facet.PROJECT, Facet.COST_CENTER, Facet.USER, Facet.KEY})
 """What the books know by an id."""

@@ -26,7 +26,7 @@ from billing.reports.usage_questions import (
 from billing.reports.usage_report import SUMS, UsageSums, of_owner, with_owners
 from billing.tables.ledger import LedgerHead, RollupHour, UsageLine
 from billing.tables.tenants import UsageRow
-from core.database import Database
+from core.sql.database import Database
 
 WORK_MIB = 32  # groups of a large month fit in it, where Postgres would sort all of its rollups on disk
 LINE_HOUR = "usage_line.ended_ms - usage_line.ended_ms % 3600000"

@@ -18,7 +18,7 @@ from billing.periods import HOUR_MS, Calendar, PeriodWindow
 from billing.tables.ledger import RollupHour, UsageLine
 from billing.tables.prices import Charge
 from billing.tables.tenants import UsageRow
-from core.database import Database
+from core.sql.database import Database
 
 
 class GroupBy(StrEnum):

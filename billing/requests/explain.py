@@ -21,7 +21,7 @@ from billing.tables.prices import PeriodClose, PriceTier
 from billing.tables.tenants import Price, PriceBook, PriceVersion, Tenant, UsageQuarantine, UsageRow
 from billing.tables.wallets import Wallet, WalletGrant
 from billing.tenants.users import user_names
-from core.database import Database
+from core.sql.database import Database
 
 TENANTS_MAX = 10
 HELD_BACK_MAX = 100

@@ -20,9 +20,9 @@ from billing.periods import LAST_MS
 from billing.tables.ledger import UsageLine
 from billing.tables.tenants import Tenant, UsageRow
 from billing.tenants.users import known_users
-from core.database import Database
 from core.errors import bad_request
-from core.selects import select_columns, untyped
+from core.sql.database import Database
+from core.sql.selects import select_columns, untyped
 
 SCANNED_MAX = 100_000
 FOUND_MAX = 1_000

@@ -7,8 +7,8 @@ import msgspec
 
 from billing.quota.bindings import prices_of
 from billing.quota.redis_keys import rq_key
-from core.redis import RedisClient
-from core.unreadable import Unreadable, read
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
 
 MONEY = "money"
 TENANTS_AT_ONCE = 500

@@ -15,12 +15,12 @@ from billing.requests.refusal_stream import RefusalRow
 from billing.tables.refusals import RefusalMark, RefusalMinute
 from billing.tables.tenants import Tenant, TenantUser
 from core.clock import now_ms
-from core.database import Database, insert_ignore, upsert
-from core.failed_rounds import logged_failures
-from core.redis import RedisClient
-from core.settings import Settings
-from core.telemetry import logger
-from core.unreadable import Unreadable
+from core.configuration.settings import Settings
+from core.observability.telemetry import logger
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable
+from core.runtime.failed_rounds import logged_failures
+from core.sql.database import Database, insert_ignore, upsert
 
 STEP_SECONDS = 2.0
 DELETED_AT_ONCE = 1_000

@@ -23,10 +23,10 @@ from billing.requests.refusal_counts import (
     summed,
     summed_to_fit,
 )
-from core import redis_errors
 from core.ids import uuid7_ms
-from core.redis import RedisClient
-from core.unreadable import Unreadable, read
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
 
 ENTRIES_MAX = 128
 ROWS_MAX = 1_000  # of an entry

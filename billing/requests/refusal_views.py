@@ -13,9 +13,9 @@ from billing.requests.refusal_counts import EVERYBODY, MINUTE_MS, OTHERS
 from billing.tables.refusals import RefusalMinute
 from billing.tables.tenants import Tenant
 from billing.tenants.users import known_users
-from core.database import Database
 from core.ids import uuid7_ms
-from core.selects import untyped
+from core.sql.database import Database
+from core.sql.selects import untyped
 
 LOOKED_MAX = 20_000  # rows of one statement
 FOUND_MAX = 1_000

@@ -3,7 +3,7 @@
 from sqlalchemy import BigInteger, Index, Text
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class AuditHead(TableBase, table=True):

@@ -4,7 +4,7 @@ the GPUs cost us. Times are Redis' time in Unix ms."""
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class PoolInterval(TableBase, table=True):

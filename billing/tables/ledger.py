@@ -4,7 +4,7 @@ but for the head of a tenant's ledger, and the rollups, which can be made again 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class CostCenter(TableBase, table=True):

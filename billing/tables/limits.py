@@ -4,7 +4,7 @@ edit ends one row and adds another, so that what held at any time stays known.""
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Index
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class QuotaPolicy(TableBase, table=True):

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, Index, text
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 _OPEN = text("closed_ms IS NULL")
 

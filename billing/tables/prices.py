@@ -7,7 +7,7 @@ from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, 
 from sqlmodel import Field
 
 from billing.tables.tenants import PLATFORM
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class PriceTier(TableBase, table=True):

@@ -6,7 +6,7 @@ from sqlalchemy import JSON, BigInteger, CheckConstraint, Index
 from sqlmodel import Field
 
 from billing.tables.tenants import PLATFORM
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class ReconItem(TableBase, table=True):

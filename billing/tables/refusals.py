@@ -3,7 +3,7 @@
 from sqlalchemy import JSON, BigInteger, Index
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class RefusalMinute(TableBase, table=True):

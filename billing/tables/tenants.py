@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that any tenant may be priced by
 

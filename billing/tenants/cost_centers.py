@@ -9,10 +9,10 @@ from sqlmodel import col, select
 from billing.audit.log import record
 from billing.tables.ledger import CostCenter, ProjectCostCenter
 from core.clock import now_ms
-from core.database import Database, id_first
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name
+from core.sql.database import Database, id_first
 
 CODE_MAX = 64
 

@@ -28,10 +28,10 @@ from billing.tenants.tenancy import NOBODYS
 from billing.tenants.users import opaque_id
 from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
-from core.selects import select_columns, untyped
-from core.unreadable import Unreadable
+from core.redis.unreadable import Unreadable
+from core.sql.database import Database
+from core.sql.selects import select_columns, untyped
 
 REQUESTS_AT_ONCE = 500
 ERASING = 0x657261736500  # of the numbers under which Postgres locks

@@ -22,13 +22,13 @@ from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser
 from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, publish_news
 from billing.tenants.users import USERS_MAX, name_user
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name, checked_user
-from core.redis import RedisClient
-from core.selects import select_columns
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.sql.selects import select_columns
 
 USAGE_SCOPE, TENANT_USAGE_SCOPE = "usage:read", "usage:read:tenant"
 USAGE_SCOPES = frozenset({USAGE_SCOPE, TENANT_USAGE_SCOPE})  # a service's: no user, ticket or browser has one

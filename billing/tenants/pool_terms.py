@@ -15,9 +15,9 @@ from billing.tables.noisy import NoisyFinding
 from billing.tables.tenants import Plan, PoolTerms, Tenant
 from billing.tenants.tenancy import publish_news
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 TERMS_CHANGED = "terms_changed"
 WEIGHT_MAX = 1_000_000.0

@@ -21,9 +21,9 @@ from billing.tenants.keys import Principal
 from billing.tenants.tenancy import publish_news
 from core.actor import Author
 from core.clock import now_ms
-from core.database import Database
-from core.redis import RedisClient
-from core.selects import untyped
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from core.sql.selects import untyped
 
 SESSION_ENDED = "session_ended"
 ENDED_AT_ONCE = 100

@@ -28,10 +28,10 @@ from billing.tenants.session_ends import end_oldest_sessions, own_sessions
 from billing.tenants.users import add_user
 from core.actor import Author
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.selects import untyped
-from core.settings import Settings
+from core.sql.database import Database
+from core.sql.selects import untyped
 
 UNNAMED_USER = "browser-{session}"
 TOKEN_BYTES = 32

@@ -8,8 +8,8 @@ import secrets
 
 import msgspec
 
-from core.sealed import SealedContent
-from core.signed_text import Keyring
+from core.signing.sealed import SealedContent
+from core.signing.signed_text import Keyring
 
 PURPOSE = b"parley sign-in v2"
 LASTS_SECONDS = 3600

@@ -16,12 +16,12 @@ from billing.periods import zone_named
 from billing.tables.prices import PeriodClose
 from billing.tables.tenants import PLATFORM, PriceBook, Project, Tenant, TenantUser
 from core.clock import now_ms
-from core.database import Database, id_first
+from core.configuration.settings import Settings
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_name, forms_of
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database, id_first
 
 CONTROL_CHANNEL = "parley:control"
 ACCESS_CHANGED = "access_changed"

@@ -13,12 +13,12 @@ from billing.audit.log import record
 from billing.tables.tenants import TenantUser
 from billing.tenants.tenancy import close_row, lock_tenant, publish_news
 from core.clock import now_ms
-from core.database import Database, insert_ignore
+from core.configuration.settings import Settings
 from core.errors import bad_request
 from core.ids import uuid7
 from core.names import checked_user, forms_of
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database, insert_ignore
 
 USERS_MAX: int = Settings.model_fields["users_per_tenant_max"].default
 NAMES_AT_ONCE = 500

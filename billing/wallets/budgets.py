@@ -26,7 +26,7 @@ from billing.tables.limits import Budget
 from billing.tables.tenants import Tenant
 from billing.tables.wallets import BudgetSpent, BudgetWatermark
 from core.clock import now_ms
-from core.database import Database
+from core.sql.database import Database
 
 PROVEN_MAX = 1_000
 EACH_MAX = 20  # of those that have a budget each, how many are shown

@@ -13,7 +13,7 @@ from billing.ledger.transactions import LineKind, TxnKind
 from billing.tables.ledger import LedgerEntry, LedgerTxn, UsageLine
 from billing.tables.wallets import Wallet, WalletGrant, WalletUse
 from billing.wallets.owed import owed_of
-from core.database import Database
+from core.sql.database import Database
 
 SPENT = (TxnKind.USAGE.value, TxnKind.ADJUST.value, TxnKind.SETTLE.value)
 TAKEN = (TxnKind.VOID.value, TxnKind.CLAW_BACK.value, TxnKind.PAY_OUT.value)

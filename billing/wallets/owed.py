@@ -22,7 +22,7 @@ from billing.ledger.transactions import RECEIVABLE, TxnKind, post
 from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.tenants import UsageRow
 from billing.tables.wallets import Wallet, WalletGrant, WalletOwed, WalletUse
-from core.database import Database, insert_rows
+from core.sql.database import Database, insert_rows
 
 LISTED_MAX = 10_000
 AT_ONCE = 10_000

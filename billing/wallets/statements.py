@@ -12,7 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.ledger.grant_spending import WALLET, WALLET_END, account_of
 from billing.tables.ledger import LedgerEntry, LedgerTxn
 from billing.tables.wallets import WalletGrant
-from core.database import Database
+from core.sql.database import Database
 
 LISTED_MAX = 10_000
 

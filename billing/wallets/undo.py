@@ -23,9 +23,9 @@ from billing.tables.ledger import LedgerEntry, LedgerTxn
 from billing.tables.wallets import WalletGrant
 from billing.wallets.wallets import KEY, SOURCES
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
 from core.names import checked_name
+from core.sql.database import Database
 
 PAID_OUT = "paid_out"
 GRANTS_MAX = 1_000

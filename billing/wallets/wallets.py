@@ -24,9 +24,9 @@ from billing.tables.tenants import Tenant
 from billing.tables.wallets import Wallet, WalletGrant
 from billing.wallets.owed import OwedTerm, owed_of, pay_owed
 from core.clock import now_ms
-from core.database import Database
 from core.errors import bad_request
 from core.ids import uuid7
+from core.sql.database import Database
 
 SOURCES = {GrantKind.PAID: "stripe_clearing", GrantKind.PROMO: "promo_expense"}
 PRIORITIES = {GrantKind.PAID: 50, GrantKind.PROMO: 10}

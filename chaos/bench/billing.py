@@ -38,12 +38,12 @@ from billing.usage import ENDED_FIELD, encode, ended_stream
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.installation import postgres
 from core.clock import now_ms
-from core.database import Database, migrate
-from core.embedded import EmbeddedValkey, ensure_home
-from core.leash import spawn
-from core.redis import connect
-from core.settings import Settings
-from core.signed_text import Keyring
+from core.configuration.settings import Settings
+from core.redis.client import connect
+from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.runtime.leash import spawn
+from core.signing.signed_text import Keyring
+from core.sql.database import Database, migrate
 
 TENANTS = 20
 SECRET = "bench" * 8

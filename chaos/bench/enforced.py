@@ -11,8 +11,8 @@ from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from chaos.installation.clerk import OrderRunner, running_clerk
 from chaos.installation.cluster import InstallationPlan, running_cluster
-from core.settings import Settings
-from core.telemetry import configure_logs
+from core.configuration.settings import Settings
+from core.observability.telemetry import configure_logs
 from parley_client import Client, ProtocolError
 
 GRANT = "0.30 USD"

@@ -21,9 +21,9 @@ from chaos.bench.load import Ask
 from chaos.bench.targets import EngineArguments
 from chaos.bench.wire import BenchSocket
 from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, ground
-from core.database import Database
-from core.redis import RedisClient, connect
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient, connect
+from core.sql.database import Database
 from core.tasks import cancel_tasks
 from engine.api import PoolQueue, prepare_model, register_model
 

@@ -18,8 +18,8 @@ from billing.measured import post
 from billing.usage import encode
 from chaos.bench.billing import AIMS, event_of, ground
 from chaos.figures.figures import Figure, json_option, progress, show
-from core.append_only_triggers import guard, unguard
-from core.database import Database
+from core.sql.append_only_triggers import guard, unguard
+from core.sql.database import Database
 
 BATCH = 100
 SLICE = 2 * BATCH

@@ -17,7 +17,7 @@ from chaos.bench.queue import FINGERPRINT, FLUSH_REQUESTS, WaitingPool, lines
 from chaos.figures.figures import Figure, json_option, show
 from chaos.figures.samples import percentile
 from core.clock import now_ms
-from core.settings import Settings
+from core.configuration.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import Append, Claim, Entry, EntryKind, Journal, PoolQueue, make_journal
 

@@ -18,8 +18,8 @@ import click
 
 from chaos.figures.samples import interval, percentile
 from chaos.installation import postgres
-from core.embedded import EmbeddedValkey, ensure_home
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.runtime.embedded import EmbeddedValkey, ensure_home
 
 SIDE = Path(__file__).with_name("keys_side.py")
 ROOT = Path(__file__).parents[2]

@@ -17,10 +17,10 @@ import uvloop
 
 from billing.api import create_key, create_project, create_tenant
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.redis import connect
-from core.settings import Settings
+from core.redis.client import connect
+from core.sql.database import Database
 from server.context import make_context
 
 Check = Callable[[], Awaitable[Any]]

@@ -18,7 +18,7 @@ import click
 
 from chaos.bench.mask_shapes import generated_format
 from chaos.figures.figures import Figure, json_option, show
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import checked_format
 from engine.grammar.response_format import Shape, format_of
 from engine.trials.host import CPU_SECONDS_MAX, bound

@@ -21,11 +21,11 @@ from billing.api import PinnedPrices, UsageOwner
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from core.clock import now_ms
-from core.embedded import EmbeddedValkey, ensure_home
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.redis import RedisClient, connect
-from core.scripts import Script
-from core.settings import Settings
+from core.redis.client import RedisClient, connect
+from core.redis.scripts import Script
+from core.runtime.embedded import EmbeddedValkey, ensure_home
 from core.tasks import cancel_tasks
 from engine.api import (
     Append,

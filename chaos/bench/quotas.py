@@ -36,11 +36,11 @@ from billing.api import (
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from core.clock import now_ms
-from core.database import Database, migrate
-from core.embedded import EmbeddedValkey, ensure_home
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.redis import RedisClient, connect
-from core.settings import Settings
+from core.redis.client import RedisClient, connect
+from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.sql.database import Database, migrate
 from core.tasks import cancel_tasks
 
 PRICES = PinnedPrices(

@@ -17,7 +17,7 @@ import msgspec
 
 from chaos.bench.prompts import PROMPTS
 from chaos.figures.figures import Figure, json_option, progress, show
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import (
     InterruptedAnswer,
     InterruptedEngine,

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from chaos.bench.targets import BenchTarget, EngineArguments, OpenAIServer, ParleyTarget, RawEngineTarget
 from chaos.figures.samples import Figures, figures, median
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import prepare_model
 
 Results = dict[int, dict[str, Figures]]

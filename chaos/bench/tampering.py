@@ -17,11 +17,11 @@ from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.tampering.edits import EDITS
 from chaos.tampering.filling import Type, fill, typing
 from chaos.tampering.trying import Tried, Typed, tried
-from core.database import Database, migrate
-from core.embedded import EmbeddedValkey, ensure_home
-from core.leash import spawn
-from core.redis import connect
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import connect
+from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.runtime.leash import spawn
+from core.sql.database import Database, migrate
 
 SECRET = "bench" * 8
 BOOK_SECONDS_MAX = 60.0

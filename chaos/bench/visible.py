@@ -22,8 +22,8 @@ from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.installation import postgres
 from chaos.installation.cluster import Installation, InstallationPlan, running_cluster
 from core.clock import now_ms
-from core.settings import Settings
-from core.telemetry import configure_logs
+from core.configuration.settings import Settings
+from core.observability.telemetry import configure_logs
 
 TARGET_SECONDS = 5.0
 TOKENS = 16

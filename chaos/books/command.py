@@ -36,8 +36,8 @@ from chaos.installation.clerk import OrderRunner, running_clerk
 from chaos.installation.cluster import InstallationPlan, running_cluster
 from chaos.judge.collect import witnessed
 from chaos.workload import Crowd as AnyCrowd
-from core.settings import Settings
-from core.telemetry import configure_logs
+from core.configuration.settings import Settings
+from core.observability.telemetry import configure_logs
 
 CACHED_PERCENT = 23
 AT_ONCE = 2

@@ -11,9 +11,9 @@ import signal
 from collections.abc import Mapping
 from pathlib import Path
 
-from core import hooks
 from core.errors import StartupError
-from core.failpoints import Failpoint
+from core.runtime import hooks
+from core.runtime.failpoints import Failpoint
 
 POINTS = "PARLEY_FAILPOINTS"
 CONSENT = "PARLEY_TEST_CRASHES"

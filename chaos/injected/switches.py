@@ -1,7 +1,8 @@
 """The PARLEY_TEST_ switches: a process of chaos or of a test obeys them, one of an installed wheel cannot.
 
 `hand_on` names `start/` in PYTHONPATH, so that every interpreter below begins with its sitecustomize, which
-installs the hooks (core/hooks.py). They read a variable when they are asked: a fork has variables of its own.
+installs the hooks (core/runtime/hooks.py). They read a variable when they are asked: a fork has variables of
+its own.
 """
 
 import os
@@ -9,7 +10,7 @@ from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import hooks
+from core.runtime import hooks
 
 if TYPE_CHECKING:  # a process that uses none of it does not import it
     from tokenizers import Tokenizer

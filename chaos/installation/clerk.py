@@ -23,9 +23,9 @@ from sqlalchemy.orm import configure_mappers
 
 from core.cli import GROUP, parley
 from core.cli import in_one_line as run_command
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis import connect
-from core.settings import Settings
+from core.redis.client import connect
 
 COMMANDS = frozenset(
     (

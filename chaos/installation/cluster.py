@@ -22,8 +22,8 @@ from chaos.installation.balancer import Balancer, running_balancer
 from chaos.installation.forked import forking
 from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
 from chaos.observations import Posted, TenantSums
-from core.database import Database
-from core.redis import RedisClient, connect
+from core.redis.client import RedisClient, connect
+from core.sql.database import Database
 from core.tasks import cancel_tasks
 from engine.api import LogReader, PoolQueue, prepare_model, register_model
 

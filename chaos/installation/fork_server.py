@@ -22,14 +22,20 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from chaos.installation import fork_environment, forked
-from core import leash_main
+from core.runtime import leash_main
 
 # What processes of ours import beside their commands: some of it only when they run.
 IMPORTED = (
     *("aiosqlite", "alembic.command", "asyncpg", "httptools", "httpx", "multiprocessing", "uvloop"),
     *("sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.dialects.sqlite.aiosqlite"),
     *("uvicorn.lifespan.on", "uvicorn.protocols.http.httptools_impl", "websockets"),
-    *("core.store_errors", "core.environment", "engine.main", "chaos.installation.cluster", "chaos.run"),
+    *(
+        "core.sql.store_errors",
+        "core.runtime.environment",
+        "engine.main",
+        "chaos.installation.cluster",
+        "chaos.run",
+    ),
 )
 COMMANDS = ("parley.commands", "parley.actions")
 MESSAGE_BYTES = 65536

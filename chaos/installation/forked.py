@@ -1,8 +1,9 @@
 """Parley's processes as forks of the fork server (fork_server.py) in place of fresh interpreters.
 
-`forking()` starts a nursery; until it ends, whatever this process leashes (core/leash.py) is a fork, and so
-is what those leash: `parley up` and all that it runs. The leash is the real one. `start` forks without one.
-A command that is none of ours, or whose environment only a new interpreter can obey, starts as ever.
+`forking()` starts a fork server; until it ends, whatever this process leashes (core/runtime/leash.py) is a
+fork, and so is what those leash: `parley up` and all that it runs. The leash is the real one.
+`start` forks without one. A command that is none of ours, or
+whose environment only a new interpreter can obey, starts as ever.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from core import leash
+from core.runtime import leash
 
 DESCRIPTORS_MAX = 8
 ARGUMENT_BYTES_MAX = 16 * 1024
@@ -230,7 +231,7 @@ async def spawn(
 async def _start_leashed(
     argv: Sequence[str], env: Mapping[str, str], log_path: Path | None, held: int, report: int
 ) -> Any:
-    """In place of `core.leash._start`: a leash that is a fork, whose command is one again."""
+    """In place of `core.runtime.leash._start`: a leash that is a fork, whose command is one again."""
     if not forks(argv, env):
         return await _fresh(argv, env, log_path, held, report)
     log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if log_path else None

@@ -28,10 +28,10 @@ from billing.api import create_key, create_project, create_tenant
 from chaos.bench.targets import free_port
 from chaos.figures.figures import progress
 from chaos.installation.measure import CpuUsage
-from core.database import Database, migrate
-from core.embedded import EmbeddedValkey, ensure_home
-from core.leash import LeashedProcess, spawn
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.runtime.leash import LeashedProcess, spawn
+from core.sql.database import Database, migrate
 from engine.api import register_model
 
 MODEL = "bytes"

@@ -16,8 +16,8 @@ from redis.exceptions import RedisError
 from billing.api import Quota
 from chaos.installation.forked import Forked, spawn
 from chaos.installation.testbed import SessionTestbed
-from core.leash import LeashedProcess
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.runtime.leash import LeashedProcess
 from core.tasks import cancel_tasks
 from engine.api import PoolQueue, Reaper
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from billing.api import Counts, PinnedPrices, UsageEvent, UsageOwner, rate, seal, sealed_admission_of
 from billing.usage import encode
 from core.clock import now_ms
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 
 ACME_REQUESTS, BETA_REQUESTS, AT_ONCE = 20, 8, 5
 DAY_MS = 24 * 3_600_000

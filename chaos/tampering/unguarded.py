@@ -1,5 +1,5 @@
-"""Lifts the triggers of tables that only grow (core/append_only.py), as whoever owns the database can: for
-benches and tests that tamper on purpose, and for nobody else."""
+"""Lifts the triggers of tables that only grow (core/sql/append_only.py), as whoever owns the database can:
+for benches and tests that tamper on purpose, and for nobody else."""
 
 import sqlite3
 from collections.abc import AsyncGenerator, Generator
@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager, contextmanager
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from core.append_only import MARK
-from core.append_only_triggers import guard, unguard
-from core.database import Database
+from core.sql.append_only import MARK
+from core.sql.append_only_triggers import guard, unguard
+from core.sql.database import Database
 
 
 async def tamper(db: Database, *statements: str) -> None:

@@ -1,4 +1,4 @@
-"""Alembic's entry: runs the versions on the connection and in the transaction that core.database made.
+"""Alembic's entry: runs the versions on the connection and in the transaction that core.sql.database made.
 
 Runs at import, as alembic's contract has it; nothing else imports it.
 """

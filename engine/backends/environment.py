@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
-from core.environment import child_environment, unknown_settings
-from core.secret_files import SUFFIX, pass_secrets_on, secret_names
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.files.secret_files import SUFFIX, pass_secrets_on, secret_names
+from core.runtime.environment import child_environment, unknown_settings
 from engine.models.known import RECORD
 
 QUIET = {

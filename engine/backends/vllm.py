@@ -30,9 +30,9 @@ from vllm.v1.engine.exceptions import EngineDeadError as VllmDeadError
 from vllm.v1.engine.output_processor import RequestOutputCollector
 from vllm.v1.metrics.loggers import StatLoggerBase
 
-from core.error_facts import reason
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.observability.error_facts import reason
 from engine.backends import vllm_plugin
 from engine.backends.base import (
     STEPS_MEASURED_MAX,

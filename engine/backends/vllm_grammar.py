@@ -15,7 +15,7 @@ from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
-from core.telemetry import logger
+from core.observability.telemetry import logger
 from engine.backends.mask_budget import keep_within_budget
 from engine.backends.vllm_noise import TAIL
 from engine.grammar.response_format import format_of

@@ -1,7 +1,7 @@
 """A vLLM plugin (entry point `vllm.general_plugins`), loaded by vLLM in each of its processes: what a
 continuation needs there that vLLM 0.32 has no setting for."""
 
-from core import crashes
+from core.runtime import crashes
 from engine.backends import vllm_grammar, vllm_noise
 
 

@@ -9,12 +9,12 @@ from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import record_separately
-from core.database import Database, require_schema
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.pools import announced_pools
-from core.redis import connect
-from core.settings import Settings
-from core.store_errors import database_failure, redis_failure
+from core.redis.client import connect
+from core.redis.pools import announced_pools
+from core.sql.database import Database, require_schema
+from core.sql.store_errors import database_failure, redis_failure
 from engine.operations.inspection import Inspection, RequestDetail
 from engine.queue.client import PoolQueue
 

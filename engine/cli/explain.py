@@ -15,12 +15,12 @@ from billing.api import (
     RefusalMatch,
     to_display,
 )
-from core.database import Database, require_schema
+from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
-from core.redis import connect
-from core.settings import Settings
-from core.terminal import print_json
-from core.terminal_tables import Block, Table, print_blocks
+from core.redis.client import connect
+from core.sql.database import Database, require_schema
+from core.terminal.terminal import print_json
+from core.terminal.terminal_tables import Block, Table, print_blocks
 from engine.cli.connection import json_option
 from engine.cli.formatting import NOTHING, duration, time_of_day
 from engine.operations.explain import Explained, explain

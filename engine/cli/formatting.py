@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from core.terminal_tables import Table
+from core.terminal.terminal_tables import Table
 from engine.operations.inspection import WorkerRow
 
 NOTHING = "-"

@@ -10,9 +10,9 @@ import msgspec
 
 from billing.api import PLATFORM
 from core.errors import StartupError
-from core.former_commands import RenamedOption
-from core.pools import announce_pool
-from core.terminal import print_json, print_line
+from core.redis.pools import announce_pool
+from core.terminal.former_commands import RenamedOption
+from core.terminal.terminal import print_json, print_line
 from engine.cli.connection import PoolConnection, find_request, in_pool, json_option, on_record, tenant_option
 from engine.lifecycle.migration import MigrationRefusalReason, MigrationRefused, Migrator
 from engine.operations.inspection import InspectedRequest

@@ -5,15 +5,15 @@ from dataclasses import asdict
 
 import click
 
-from core import redis_errors
-from core.database import Database, migrate
-from core.embedded import ensure_home
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis import connect
-from core.settings import Settings
-from core.store_errors import redis_failure
-from core.terminal import print_json, print_line
-from core.terminal_tables import Table, print_blocks
+from core.redis import redis_errors
+from core.redis.client import connect
+from core.runtime.embedded import ensure_home
+from core.sql.database import Database, migrate
+from core.sql.store_errors import redis_failure
+from core.terminal.terminal import print_json, print_line
+from core.terminal.terminal_tables import Table, print_blocks
 from engine.models.provision import prepare, register
 from engine.models.registry import ModelRecord, list_models, resolve, route
 from engine.queue.client import PoolQueue

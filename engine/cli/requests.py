@@ -11,9 +11,9 @@ import msgspec
 from billing.api import Quota
 from billing.door import find_command
 from core.errors import StartupError
-from core.pools import HOPS_MAX
-from core.terminal import print_json, print_line
-from core.terminal_tables import Table, print_blocks
+from core.redis.pools import HOPS_MAX
+from core.terminal.terminal import print_json, print_line
+from core.terminal.terminal_tables import Table, print_blocks
 from engine.cli.connection import (
     PoolConnection,
     find_request,

@@ -5,8 +5,8 @@ import contextlib
 
 import click
 
-from core.terminal import is_terminal, print_json
-from core.terminal_tables import Block, Styled, Table, live, print_blocks
+from core.terminal.terminal import is_terminal, print_json
+from core.terminal.terminal_tables import Block, Styled, Table, live, print_blocks
 from engine.cli.connection import PoolConnection, in_pool, pool_option
 from engine.cli.formatting import duration, time_of_day, worker_table
 from engine.operations.inspection import PoolSnapshot

@@ -7,8 +7,8 @@ import click
 
 from billing.api import PLATFORM
 from core.errors import StartupError
-from core.terminal import print_json, print_line
-from core.terminal_tables import print_blocks
+from core.terminal.terminal import print_json, print_line
+from core.terminal.terminal_tables import print_blocks
 from engine.cli.connection import PoolConnection, in_pool, json_option, on_record, pool_option
 from engine.cli.formatting import worker_table
 from engine.node.reports import WorkerOrderKind

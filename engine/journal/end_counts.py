@@ -5,8 +5,8 @@ from collections import OrderedDict
 import msgspec
 
 from billing.usage import EndedCounts, ended_hours, read_event
-from core.redis import RedisClient
-from core.unreadable import Unreadable
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable
 from engine.journal.token_counts import HOUR_MS
 from engine.queue.journaled_ends import JournaledEnd
 

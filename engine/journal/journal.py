@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from core.error_facts import error_summary
-from core.failed_rounds import logged_failures
-from core.settings import Settings
-from core.telemetry import RepeatedWarning, logger
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.runtime.failed_rounds import logged_failures
 from engine import instruments
 from engine.journal.end_counts import EndCounts
 from engine.journal.files import FOLDER, JournalFullError, JournalSegments

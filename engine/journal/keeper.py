@@ -11,10 +11,10 @@ from pathlib import Path
 
 from redis.exceptions import RedisError
 
-from core.error_facts import error_facts, error_summary
-from core.failed_rounds import is_store_down, logged_failures
-from core.telemetry import RepeatedWarning, logger
-from core.unreadable import Unreadable
+from core.observability.error_facts import error_facts, error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.unreadable import Unreadable
+from core.runtime.failed_rounds import is_store_down, logged_failures
 from engine import instruments
 from engine.journal.end_counts import publish
 from engine.journal.files import ClosedSegment, closed_paths, taken

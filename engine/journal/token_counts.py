@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from billing.usage import EngineCounts, engine_hours
-from core.redis import RedisClient
+from core.redis.client import RedisClient
 from engine.backends.base import EngineCounters, Generation, StepOutput
 
 HOUR_MS = 3_600_000

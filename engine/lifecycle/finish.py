@@ -12,9 +12,9 @@ import msgspec
 
 from billing import usage
 from billing.api import Counts, PinnedPrices, Quota, UsageEvent, UsageOwner, rate
-from core.error_facts import error_summary
-from core.telemetry import logger
-from core.unreadable import Unreadable, read
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.redis.unreadable import Unreadable, read
 from engine.queue.client import PoolQueue
 from engine.queue.request_log import DamagedLogError, LogReader
 from engine.queue.types import Append, AppendCode, Claim, UnownedRequest

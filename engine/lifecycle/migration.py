@@ -16,12 +16,12 @@ import msgspec
 
 from billing.api import Bindings, Quota
 from core.clock import now_ms
-from core.pools import HOPS_MAX, known_pools
-from core.redis import RedisClient
-from core.scripts import Script
-from core.settings import Settings
-from core.signed_text import Keyring
-from core.unreadable import Unreadable, read
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient
+from core.redis.pools import HOPS_MAX, known_pools
+from core.redis.scripts import Script
+from core.redis.unreadable import Unreadable, read
+from core.signing.signed_text import Keyring
 from engine.queue import lua_scripts, redis_keys
 from engine.queue import script_calls as calls
 from engine.queue.client import PoolQueue

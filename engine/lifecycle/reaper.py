@@ -7,10 +7,10 @@ import time
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
-from core.error_facts import error_summary
-from core.failed_rounds import logged_failures, store_errors
-from core.signed_text import Keyring
-from core.telemetry import RepeatedWarning, logger
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.runtime.failed_rounds import logged_failures, store_errors
+from core.signing.signed_text import Keyring
 from engine import instruments
 from engine.lifecycle.finish import end_overdue_migration, end_unclaimed
 from engine.lifecycle.migration import MigrationNotOrdered, Migrator

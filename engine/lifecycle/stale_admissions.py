@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from redis.exceptions import ResponseError
 
 from billing.api import Quota
-from core.error_facts import error_summary
-from core.failed_rounds import store_errors
-from core.telemetry import logger
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.runtime.failed_rounds import store_errors
 from engine.queue.client import PoolQueue
 
 SWEEP_SECONDS = 10.0

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
-from core.error_facts import reason
 from core.errors import StartupError
+from core.observability.error_facts import reason
 
 WEIGHTS = "*.safetensors"
 INDEX = "model.safetensors.index.json"

@@ -3,11 +3,11 @@
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
 
-from core.database import Database
-from core.error_facts import error_summary
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
-from core.telemetry import RepeatedWarning, logger
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.sql.database import Database
 from engine.models.registry import ModelRecord, resolve
 
 RECORD = "PARLEY_MODEL_RECORD"

@@ -21,14 +21,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from core import file_lock
 from core.clock import now_ms
-from core.database import Database
-from core.environment import child_environment
-from core.error_facts import reason
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.leash import spawn
-from core.settings import Settings
+from core.files import file_lock
+from core.observability.error_facts import reason
+from core.runtime.environment import child_environment
+from core.runtime.leash import spawn
+from core.sql.database import Database
 from engine.models import folder as model_folder
 from engine.models.registry import ModelRecord, digests, fingerprint, save
 

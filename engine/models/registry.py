@@ -14,7 +14,7 @@ from typing import Any
 from sqlmodel import col, select
 
 from billing.api import PLATFORM, record
-from core.database import Database
+from core.sql.database import Database
 from engine.models.tables import ModelVersion
 
 # The engine that a fingerprint stands for; pyproject.toml pins the same version for CPU and GPU.

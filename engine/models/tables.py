@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class ModelVersion(TableBase, table=True):

@@ -7,9 +7,9 @@ from typing import TypeVar
 import msgspec
 
 from billing.api import READY_GAP_MS_MAX, READY_INTERVALS_MAX
-from core.scripts import Script
-from core.telemetry import logger
-from core.unreadable import Unreadable, read
+from core.observability.telemetry import logger
+from core.redis.scripts import Script
+from core.redis.unreadable import Unreadable, read
 from engine.gpus import DeviceHealth
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue

@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from uuid import uuid4
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 
 VARIABLE = "VLLM_RPC_BASE_PATH"
 FOLDER = "run"

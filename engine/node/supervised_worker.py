@@ -15,13 +15,13 @@ from urllib.parse import quote
 import psutil
 from redis.exceptions import RedisError
 
-from core.environment import child_environment
-from core.error_facts import error_summary
+from core.access.processes import WORKER
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.leash import LeashedProcess, spawn
-from core.processes import WORKER
-from core.settings import Settings
-from core.telemetry import logger
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.runtime.environment import child_environment
+from core.runtime.leash import LeashedProcess, spawn
 from engine import instruments
 from engine.backends.environment import usable_cpus
 from engine.gpus import GpuAssignment

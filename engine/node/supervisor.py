@@ -20,17 +20,17 @@ from urllib.parse import quote
 from redis.exceptions import RedisError
 
 from billing.api import Quota
-from core import file_lock
-from core.error_facts import reason
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.failed_rounds import logged_failures
-from core.metrics import serving_metrics
-from core.pools import announce_pool
-from core.redis import RedisClient
-from core.scripts import keep_scripts
-from core.settings import Settings
+from core.files import file_lock
+from core.observability.error_facts import reason
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.redis.pools import announce_pool
+from core.redis.scripts import keep_scripts
+from core.runtime.failed_rounds import logged_failures
 from core.tasks import cancel_tasks
-from core.telemetry import RepeatedWarning, logger
+from core.web.metrics import serving_metrics
 from engine import instruments
 from engine.gpus import DeviceHealth, Devices, DeviceWatch, GpuReservation, assign, reserve
 from engine.journal.journal import make_journal

@@ -6,11 +6,11 @@ import time
 from redis.exceptions import NoPermissionError, ResponseError
 
 from billing.api import OwnerFilter, Quota, open_of
-from core.pools import HOPS_MAX
-from core.redis import RedisClient
-from core.redis_errors import is_refusing_everybody
-from core.settings import Settings
-from core.unreadable import ERRORS
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient
+from core.redis.pools import HOPS_MAX
+from core.redis.redis_errors import is_refusing_everybody
+from core.redis.unreadable import ERRORS
 from engine.lifecycle.finish import end_unclaimed
 from engine.queue.client import PoolQueue
 from engine.queue.types import MigratedTo

@@ -21,12 +21,12 @@ from billing.api import (
     tenants_holding,
     tenants_with,
 )
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import bad_request
-from core.pools import announced_pools
-from core.redis import RedisClient
-from core.settings import Settings
-from core.unreadable import Unreadable
+from core.redis.client import RedisClient
+from core.redis.pools import announced_pools
+from core.redis.unreadable import Unreadable
+from core.sql.database import Database
 from engine.operations.inspection import Inspection, RequestDetail
 from engine.queue.client import PoolQueue
 from engine.request import RequestStatus

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from billing import usage
-from core.unreadable import Unreadable
+from core.redis.unreadable import Unreadable
 from engine.gpus import DeviceHealth
 from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
 from engine.queue import redis_keys

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import msgspec
 from redis.exceptions import OutOfMemoryError
 
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.redis import RedisClient
-from core.scripts import Script
-from core.settings import Settings
-from core.telemetry import RepeatedWarning, logger
-from core.unreadable import Unreadable, read
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.redis.scripts import Script
+from core.redis.unreadable import Unreadable, read
 from engine.queue import lua_scripts, redis_keys, script_replies
 from engine.queue import script_calls as calls
 from engine.queue.journaled_ends import JournaledEnd

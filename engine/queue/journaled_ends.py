@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from core.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read
 
 MAGIC = b"PARLEY ENDS 1\n"
 MARK = b"\xf5\xe9"  # before each frame, to find the next whole one behind damage

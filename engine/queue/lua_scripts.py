@@ -4,8 +4,8 @@ touch has the pool's hash tag."""
 from pathlib import Path
 from typing import TypeVar
 
-from core.script_calls import ScriptCall
-from core.scripts import Script
+from core.redis.script_calls import ScriptCall
+from core.redis.scripts import Script
 from engine.queue import script_calls as calls
 from engine.queue import script_replies as replies
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from core.signed_text import Keyring, is_sealed, short_seal
+from core.signing.signed_text import Keyring, is_sealed, short_seal
 
 PURPOSE = b"parley move v1"
 HOP_MAX = 1 << 31

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import msgspec
 from redis.exceptions import RedisError
 
-from core.redis import RedisClient
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
 from core.tasks import cancel_tasks
-from core.telemetry import RepeatedWarning, logger
-from core.unreadable import Unreadable, read
 from engine.queue import redis_keys
 from engine.queue.request_log import unpack_entries
 from engine.queue.script_calls import PackedEntry

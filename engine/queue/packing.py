@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.queue import script_calls as calls
 from engine.queue.request_log import pack_entry
 from engine.queue.types import Append, ClaimOffer, Enqueue

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from core.redis import RedisClient
-from core.unreadable import Unreadable, read
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
 from engine.queue import redis_keys
 from engine.queue.script_calls import PackedEntry
 from engine.request import Entry, EntryKind

@@ -1,11 +1,11 @@
-"""What each of the pool's scripts is called with (engine/queue/lua, a struct a script; core/script_calls.py).
+"""Arguments of the pool's scripts, a struct for each file in engine/queue/lua (core/redis/script_calls.py).
 
 Times are Unix milliseconds; `now_ms` 0: the server's own time.
 """
 
 import msgspec
 
-from core.script_calls import ScriptCall
+from core.redis.script_calls import ScriptCall
 
 PackedEntry = tuple[str, str, int, int, int, str]  # engine/queue/request_log.py: k, x, p, r, i, v
 

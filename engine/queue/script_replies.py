@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from core.errors import Refusal
-from core.script_calls import ScriptReply
-from core.unreadable import Unreadable, read
+from core.redis.script_calls import ScriptReply
+from core.redis.unreadable import Unreadable, read
 from engine.queue.migration_orders import MigrationOrder
 from engine.queue.types import (
     AppendCode,

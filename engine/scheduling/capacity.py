@@ -9,7 +9,7 @@ which knows no fairness. One claim is always allowed where nothing is in hand, s
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.request import PriorityClass
 from engine.scheduling.cost import OutputLengths, StepCost, StepLoad
 

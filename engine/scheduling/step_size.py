@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.telemetry import logger
+from core.observability.telemetry import logger
 from engine.scheduling.capacity import FULL_STEP_SECONDS, step_tokens_within
 
 log = logger(__name__)

@@ -7,8 +7,8 @@ import time
 from collections import Counter, OrderedDict
 
 from core.errors import Refusal
-from core.redis import RedisClient
-from core.unreadable import Unreadable, read
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
 from engine.queue import redis_keys
 
 RULES = "1"  # another number where what passes changes: nothing that was found before holds then

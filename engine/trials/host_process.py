@@ -8,7 +8,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
-from core.telemetry import logger
+from core.observability.telemetry import logger
 from engine.backends.environment import QUIET
 
 log = logger(__name__)

@@ -15,13 +15,13 @@ from typing import Any
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from core.database import Database
-from core.failed_rounds import logged_failures
-from core.redis import RedisClient
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.redis.unreadable import Unreadable, read
+from core.runtime.failed_rounds import logged_failures
+from core.sql.database import Database
 from core.tasks import cancel_tasks
-from core.telemetry import RepeatedWarning, logger
-from core.unreadable import Unreadable, read
 from engine.models.registry import ModelRecord, resolve
 from engine.queue import redis_keys
 from engine.trials.host_process import TrialRunner

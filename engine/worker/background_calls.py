@@ -8,11 +8,11 @@ from typing import TypeVar
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota, UsageEvent
-from core.error_facts import error_summary
-from core.failpoints import Failpoint, reached
-from core.redis_errors import is_refusing_everybody
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.redis_errors import is_refusing_everybody
+from core.runtime.failpoints import Failpoint, reached
 from core.tasks import KeptTasks, cancel_tasks
-from core.telemetry import RepeatedWarning, logger
 from engine import instruments
 from engine.lifecycle.finish import end_claimed
 from engine.queue.client import PoolQueue

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 
 from billing import usage
 from billing.usage import UsageEvent
-from core.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read
 from engine.lifecycle.finish import EndFacts, end_payload
 from engine.queue.types import Append, Appended, Claim, ReleaseWhy
 from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder

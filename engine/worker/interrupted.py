@@ -14,7 +14,7 @@ import msgspec
 from tokenizers import Tokenizer
 
 from billing.usage import PinnedPrices, UsageOwner
-from core.settings import Settings
+from core.configuration.settings import Settings
 from core.tasks import cancel_tasks
 from engine.backends.base import Engine, Finish, StepOutput
 from engine.models.vocabulary import load_tokenizer, stop_ids

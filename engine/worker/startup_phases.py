@@ -4,7 +4,7 @@ import time
 
 import psutil
 
-from core.telemetry import logger
+from core.observability.telemetry import logger
 
 log = logger(__name__)
 

@@ -17,13 +17,13 @@ from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota
 from core.clock import ServerClock
-from core.error_facts import error_facts, error_summary
-from core.failpoints import Failpoint, reached
-from core.redis import RedisClient
-from core.redis_errors import is_refusing_everybody
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_facts, error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.redis.redis_errors import is_refusing_everybody
+from core.runtime.failpoints import Failpoint, reached
 from core.tasks import cancel_tasks
-from core.telemetry import RepeatedWarning, logger
 from engine import instruments
 from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
 from engine.journal import end_counts

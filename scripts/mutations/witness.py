@@ -44,7 +44,7 @@ def pytest_sessionfinish() -> None:
 
 
 def _watch_scripts() -> None:
-    from core.scripts import Script
+    from core.redis.scripts import Script
 
     begun, called, many = Script.__init__, Script.run, Script.many
 

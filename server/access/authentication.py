@@ -29,14 +29,14 @@ from billing.api import (
     read_link_code,
     sessions_of,
 )
-from core import one_time
 from core.actor import Author
 from core.clock import now_ms
-from core.comma_list import split_list
-from core.database import Database
-from core.redis import RedisClient
-from core.settings import Settings
-from core.telemetry import logger
+from core.configuration.settings import Settings
+from core.network.comma_list import split_list
+from core.observability.telemetry import logger
+from core.redis import one_time
+from core.redis.client import RedisClient
+from core.sql.database import Database
 from server.access import history_passes, tickets
 from server.access.history_passes import HistoryPass
 from server.access.tickets import Ticket

@@ -7,7 +7,7 @@ from collections import OrderedDict
 
 from billing.api import user_is_closed
 from core.clock import now_ms
-from core.database import Database
+from core.sql.database import Database
 
 KEPT_MS = 5_000
 USERS_MAX = 10_000

@@ -5,7 +5,7 @@ Sealed content like a ticket's. A pass opens no connection, writes nothing, and 
 
 import msgspec
 
-from core.sealed import SealedContent
+from core.signing.sealed import SealedContent
 
 PURPOSE = b"parley history v1"
 PREFIX = "ph_"

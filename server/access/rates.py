@@ -6,11 +6,11 @@ alive, and leave them room.
 """
 
 from billing.api import Principal
-from core.addresses import rate_limit_address
-from core.buckets import Rate, TokenBuckets
+from core.configuration.settings import Settings
 from core.errors import Refusal, Refused
-from core.settings import Settings
-from core.signins import FailedSignins
+from core.network.addresses import rate_limit_address
+from core.network.buckets import Rate, TokenBuckets
+from core.web.signins import FailedSignins
 from server.protocol.codes import ErrorCode, refusal
 
 

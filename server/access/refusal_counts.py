@@ -9,12 +9,12 @@ from redis.exceptions import RedisError
 
 from billing.api import Principal, RefusalTally
 from core.clock import now_ms
-from core.error_facts import error_summary
+from core.configuration.settings import Settings
 from core.errors import Refusal
 from core.ids import uuid7_ms
-from core.redis import RedisClient
-from core.settings import Settings
-from core.telemetry import logger
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.redis.client import RedisClient
 
 FLUSH_SECONDS = 1.0
 FLUSH_SECONDS_MAX = 2.0

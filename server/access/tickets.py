@@ -5,7 +5,7 @@ A ticket is sealed content: nobody who writes Redis can make one, and Redis only
 
 import msgspec
 
-from core.sealed import SealedContent
+from core.signing.sealed import SealedContent
 
 PURPOSE = b"parley ticket v3"
 PREFIX = "pt_"

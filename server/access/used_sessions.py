@@ -5,8 +5,8 @@ with the session. Noted once a session and gateway.
 from collections import OrderedDict
 
 from billing.api import Principal, touch_session
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from server.protocol.codes import ErrorCode, refusal
 
 SESSIONS_MAX = 10_000

@@ -8,9 +8,9 @@ from typing import Any
 
 from billing.api import Principal, user_id, user_named, user_names
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
 from core.names import checked_user
+from core.sql.database import Database
 from server.access.authorization import user_of
 
 KEPT_MS = 60_000

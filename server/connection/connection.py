@@ -10,8 +10,8 @@ from collections import deque
 
 from billing.api import Principal
 from core.clock import monotonic, now_ms
-from core.settings import Settings
-from core.telemetry import RepeatedWarning, logger
+from core.configuration.settings import Settings
+from core.observability.telemetry import RepeatedWarning, logger
 from server import instruments
 from server.access import amount_visibility
 from server.connection.effect_handlers import Caller, EffectHandlers, UseCases

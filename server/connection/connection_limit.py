@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from billing.api import Principal
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.redis import RedisClient
-from core.script_calls import ScriptCall
-from core.scripts import Script
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.redis.script_calls import ScriptCall
+from core.redis.scripts import Script
 from server.protocol.codes import ErrorCode, refusal
 
 KEPT_AT_ONCE_MAX = 500

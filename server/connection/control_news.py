@@ -20,10 +20,10 @@ from billing.api import (
     ControlNews,
     LimitCache,
 )
-from core import unreadable
-from core.failed_rounds import logged_failures, store_errors
-from core.redis import RedisClient
-from core.telemetry import logger
+from core.observability.telemetry import logger
+from core.redis import unreadable
+from core.redis.client import RedisClient
+from core.runtime.failed_rounds import logged_failures, store_errors
 from server.access.closed_users import ClosedUsers
 from server.access.users import Users
 from server.connection import access_checks

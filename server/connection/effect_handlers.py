@@ -14,8 +14,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import Principal
 from core.errors import Refusal, Refused
+from core.observability.telemetry import RepeatedWarning, logger
 from core.tasks import KeptTasks, cancel_tasks
-from core.telemetry import RepeatedWarning, logger
 from engine.api import Entry
 from server import instruments
 from server.access.rates import CallRates

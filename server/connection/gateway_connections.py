@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from core import http
 from core.clock import now_ms
-from core.failed_rounds import logged_failures
 from core.ids import uuid7
+from core.observability.telemetry import logger
+from core.runtime.failed_rounds import logged_failures
 from core.tasks import EndingTaskGroup
-from core.telemetry import logger
+from core.web import http
 from server.connection.access_checks import recheck_access
 from server.connection.connection import Connection
 from server.connection.connection_limit import ConnectionLimit

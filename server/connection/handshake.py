@@ -8,8 +8,8 @@ from redis.exceptions import RedisError
 from billing.api import Principal
 from core.clock import now_ms
 from core.errors import Refused
-from core.redis import RedisClient
-from core.telemetry import logger
+from core.observability.telemetry import logger
+from core.redis.client import RedisClient
 from server.access.authentication import Authenticator
 from server.access.authorization import owner_of
 from server.access.rates import CallRates

@@ -3,10 +3,10 @@
 from typing import Protocol
 
 from billing.api import Principal
-from core.addresses import rate_limit_address
 from core.clock import monotonic
+from core.network.addresses import rate_limit_address
+from core.network.unidentified_sockets import UnprovenSockets
 from core.tasks import KeptTasks
-from core.unidentified_sockets import UnprovenSockets
 from server import instruments
 from server.connection.session_store import SessionRecord
 from server.protocol.codes import CloseCode, ErrorCode

@@ -10,11 +10,11 @@ import msgspec
 
 from billing.api import Principal
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.redis import RedisClient
-from core.script_calls import ScriptCall, ScriptReply
-from core.scripts import Script
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.redis.script_calls import ScriptCall, ScriptReply
+from core.redis.scripts import Script
 from server.access.authorization import owner_of
 from server.session.resume_token import ResumeToken, seal, unseal
 

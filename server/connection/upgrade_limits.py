@@ -1,10 +1,10 @@
 """Who may open a WebSocket: asked when the head of the upgrade is read, before anything is made for it."""
 
-from core.addresses import rate_limit_address
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.http import CLOSING, UpgradeGate
-from core.settings import Settings
-from core.unidentified_sockets import UnprovenSockets
+from core.network.addresses import rate_limit_address
+from core.network.unidentified_sockets import UnprovenSockets
+from core.web.http import CLOSING, UpgradeGate
 from server import instruments
 from server.access.rates import CallRates
 

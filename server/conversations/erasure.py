@@ -12,11 +12,11 @@ from sqlmodel import col, select
 
 from billing.api import held_events_of, requests_of
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import bad_request
-from core.pools import announced_pools
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.redis.pools import announced_pools
+from core.sql.database import Database
 from server.conversations.purge import CONVERSATIONS_AT_ONCE, forget_answer, purge
 from server.conversations.recorder import PoolRecorders
 from server.conversations.store import ConversationStore

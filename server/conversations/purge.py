@@ -13,11 +13,11 @@ from sqlmodel import col, select
 
 from billing.api import clear_sessions
 from core.clock import now_ms
-from core.database import Database
-from core.error_facts import error_facts
-from core.failed_rounds import is_store_down, logged_failures
-from core.settings import Settings
-from core.telemetry import logger
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_facts
+from core.observability.telemetry import logger
+from core.runtime.failed_rounds import is_store_down, logged_failures
+from core.sql.database import Database
 from server.conversations.recorder import PoolRecorders
 from server.conversations.tables import Conversation, Message
 

@@ -14,14 +14,14 @@ from redis.exceptions import ResponseError
 from billing.api import Admissions, admissions_of
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, ended_stream, read_event
 from core.clock import now_ms
-from core.error_facts import error_summary
-from core.failed_rounds import is_store_down, logged_failures, store_errors
-from core.pools import HOPS_MAX, ByPool
-from core.redis import RedisClient
-from core.redis_errors import is_refusing_everybody
-from core.settings import Settings
-from core.telemetry import logger
-from core.unreadable import Unreadable, read
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.redis.client import RedisClient
+from core.redis.pools import HOPS_MAX, ByPool
+from core.redis.redis_errors import is_refusing_everybody
+from core.redis.unreadable import Unreadable, read
+from core.runtime.failed_rounds import is_store_down, logged_failures, store_errors
 from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, ReaderView, RequestStatus
 from server.conversations.store import ConversationStore, RecordedAnswer
 from server.conversations.tables import Message

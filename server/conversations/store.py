@@ -12,9 +12,9 @@ from sqlalchemy import ColumnElement, delete, func, update
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 
-from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.tables import Conversation, Message, MessageStatus
 from server.models.prompts import ChatMessage

@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint, text
 from sqlmodel import Field
 
-from core.database import TableBase
+from core.sql.database import TableBase
 
 
 class MessageStatus(StrEnum):

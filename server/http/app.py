@@ -6,7 +6,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core.cookies import STRICT_TRANSPORT, secure
+from core.web.cookies import STRICT_TRANSPORT, secure
 from server.context import GatewayContext
 from server.http.conversation_routes import ConversationRoutes
 from server.http.cross_origin import readable

@@ -2,8 +2,8 @@
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from core.addresses import address_of
 from core.errors import Refused
+from core.network.addresses import address_of
 from server.access.rates import CallRates
 from server.http.replies import refused_reply
 

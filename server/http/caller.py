@@ -3,9 +3,9 @@
 from starlette.requests import Request
 
 from billing.api import Principal
-from core.addresses import address_of
-from core.cookies import read_cookie
 from core.errors import Refused
+from core.network.addresses import address_of
+from core.web.cookies import read_cookie
 from server.access import history_passes, tickets
 from server.access.authentication import KEY_PROBLEM, origin_allowed
 from server.context import GatewayContext

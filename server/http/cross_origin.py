@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from starlette.requests import Request
 from starlette.responses import Response
 
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
 from server.access.authentication import listed_origins
 from server.http.replies import on_refused
 

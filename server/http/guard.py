@@ -10,9 +10,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Router
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core import error_facts
 from core.errors import Refused
-from core.telemetry import logger
+from core.observability import error_facts
+from core.observability.telemetry import logger
 from server.http.replies import on_refused, refused_reply
 from server.protocol.codes import CloseCode, ErrorCode, refusal
 

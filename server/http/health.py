@@ -1,5 +1,5 @@
 """/healthz and /readyz: yes or no. What is missing is for operators: in the log, and where the metrics are
-(core/metrics.py)."""
+(core/web/metrics.py)."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from core.clock import monotonic
-from core.telemetry import logger
+from core.observability.telemetry import logger
 from server.context import GatewayContext
 from server.http.replies import json_reply
 

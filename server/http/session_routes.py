@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from billing.api import BrowserSession, Principal, user_names
-from core.addresses import address_of
-from core.cookies import drop_cookie, read_cookie, set_cookie
 from core.errors import Refused
-from core.telemetry import logger
+from core.network.addresses import address_of
+from core.observability.telemetry import logger
+from core.web.cookies import drop_cookie, read_cookie, set_cookie
 from server.access.authentication import KEY_PROBLEM
 from server.context import GatewayContext
 from server.http.caller import CODE_PROBLEM, COOKIE, caller, failed, require_own_origin

@@ -2,9 +2,9 @@
 
 from billing.api import PinnedPrices, PriceOffer, offered_prices
 from core.clock import monotonic, now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from engine.api import ModelRecord, list_models
 from server.protocol.codes import ErrorCode, refusal
 

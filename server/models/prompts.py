@@ -22,9 +22,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from tokenizers import Tokenizer
 
 from billing.api import Principal
-from core.error_facts import reason
+from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
-from core.settings import Settings
+from core.observability.error_facts import reason
 from server.access.rates import CallRates
 from server.protocol.codes import ErrorCode, refusal
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import Journal, JournaledEnd, make_journal
 
 

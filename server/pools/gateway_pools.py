@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from core.clock import now_ms
-from core.pools import ByPool
+from core.redis.pools import ByPool
 from engine.api import LogReader, MigrationOrder, MigrationOrders, PoolQueue
 from server.conversations.recorder import PoolRecorders
 

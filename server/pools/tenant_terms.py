@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from billing.api import PoolTerms, list_terms
 from core.clock import monotonic
-from core.database import Database
-from core.error_facts import error_facts
-from core.failed_rounds import is_store_down, logged_failures
-from core.redis import RedisClient
-from core.settings import Settings
-from core.telemetry import logger
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_facts
+from core.observability.telemetry import logger
+from core.redis.client import RedisClient
+from core.runtime.failed_rounds import is_store_down, logged_failures
+from core.sql.database import Database
 from engine.api import PoolQueue, PriorityClass, TenantTerms
 
 ALL_SECONDS = 60.0

@@ -11,10 +11,10 @@ from typing import Protocol
 import msgspec
 
 from billing.api import Principal, Quota
-from core.error_facts import error_summary
 from core.errors import Refusal, Refused
-from core.pools import HOPS_MAX
-from core.telemetry import logger
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import logger
+from core.redis.pools import HOPS_MAX
 from engine.api import (
     DamagedLogError,
     Entry,

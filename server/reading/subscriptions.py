@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, Protocol
 from redis.exceptions import RedisError
 
 from core.clock import monotonic
-from core.error_facts import error_summary
-from core.failed_rounds import logged_failures
-from core.pools import HOPS_MAX, announce_pool, known_pools
-from core.redis import RedisClient
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.client import RedisClient
+from core.redis.pools import HOPS_MAX, announce_pool, known_pools
+from core.redis.unreadable import ERRORS
+from core.runtime.failed_rounds import logged_failures
 from core.tasks import EndingTaskGroup, KeptTasks
-from core.telemetry import RepeatedWarning, logger
-from core.unreadable import ERRORS
 from engine.api import Entry, EntryKind, Hint, HintChannel, MigrationOrder, ReaderState, RequestStatus
 from server.models.catalogue import Catalogue
 from server.pools.gateway_pools import GatewayPools

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from redis.exceptions import RedisError
 
 from billing.api import Admission, Admitted, LimitCache, Principal, Quota, count_shadowed
+from core.configuration.settings import Settings
 from core.errors import Refusal, Refused
-from core.redis import RedisClient
-from core.settings import Settings
-from core.telemetry import logger
+from core.observability.telemetry import logger
+from core.redis.client import RedisClient
 from server import instruments
 from server.models.catalogue import Catalogue
 from server.protocol.codes import of_queue

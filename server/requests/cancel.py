@@ -5,7 +5,7 @@ import asyncio
 from billing.api import AdmissionState, Canceller, Principal, Quota
 from core.errors import Refused
 from core.ids import uuid7_ms
-from core.pools import HOPS_MAX
+from core.redis.pools import HOPS_MAX
 from engine.api import Control, EndReason, MigratedTo, RequestStatus, end_unclaimed
 from server import instruments
 from server.access.authorization import CANCEL_SCOPE, cancel_refusal, owner_of, owns

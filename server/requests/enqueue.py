@@ -6,8 +6,8 @@ from opentelemetry.propagate import inject
 
 from billing.api import Admitted, LeastRemaining, Principal, Quota, Remaining, UsageOwner
 from core.errors import Refusal, Refused
-from core.failpoints import Failpoint, reached
-from core.signed_text import Keyring
+from core.runtime.failpoints import Failpoint, reached
+from core.signing.signed_text import Keyring
 from engine.api import Enqueue, RequestInput, input_encoder, seal_request
 from server import instruments
 from server.access.authorization import cache_salt, owner_of

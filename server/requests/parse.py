@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from core.configuration.settings import Settings
 from core.errors import Refused
 from core.ids import uuid7_ms
 from core.names import checked_name, checked_user
-from core.settings import Settings
 from engine.api import PriorityClass, Sampling, checked_format
 from server.protocol.codec import body_hash, explain
 from server.protocol.codes import ErrorCode, refusal

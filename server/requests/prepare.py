@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 
 from billing.api import Principal, find_project
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
-from core.telemetry import tracer
+from core.observability.telemetry import tracer
+from core.sql.database import Database
 from engine.api import ModelRecord, PriorityClass, Sampling
 from server.access.authorization import owner_of
 from server.access.closed_users import ClosedUsers

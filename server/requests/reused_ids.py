@@ -2,9 +2,9 @@
 
 from billing.api import SETTLED_KEEP_MS, AdmissionState, Principal, Quota, is_billed
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
 from core.ids import uuid7_ms
+from core.sql.database import Database
 from server.access.authorization import owns
 from server.conversations.store import ConversationStore
 from server.protocol.codes import ErrorCode, refusal

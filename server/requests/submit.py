@@ -6,10 +6,10 @@ again, completes.
 
 from billing.api import AdmissionState, Principal
 from core.clock import monotonic, now_ms
+from core.configuration.settings import Settings
 from core.errors import Refused
 from core.ids import uuid7_ms
-from core.settings import Settings
-from core.telemetry import logger, tracer
+from core.observability.telemetry import logger, tracer
 from server import instruments
 from server.access.authorization import CHAT_SCOPE
 from server.access.rates import CallRates

@@ -13,7 +13,7 @@ _msgpack = msgspec.msgpack.Encoder()
 
 
 def message_of(g: int, entry: Entry) -> Event | Retract | End:
-    """The message; it can be written in either subprotocol. Raises one of core.unreadable.ERRORS."""
+    """The message; it can be written in either subprotocol. Raises one of core.redis.unreadable.ERRORS."""
     message = _message_of(g, entry)
     _msgpack.encode(message)  # JSON has whole numbers that it does not
     return message

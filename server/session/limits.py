@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 
 BAD_MESSAGE_SECONDS = 60.0
 ACKS_BEYOND_SENT_MAX = 3

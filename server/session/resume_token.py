@@ -2,8 +2,8 @@
 
 import msgspec
 
-from core import signed_text
-from core.signed_text import Keyring
+from core.signing import signed_text
+from core.signing.signed_text import Keyring
 
 PURPOSE = b"parley resume v1"
 

@@ -6,7 +6,7 @@ Only what the pace alone holds back for a few milliseconds is kept, and that alw
 
 from dataclasses import dataclass
 
-from core.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read
 from engine.api import Entry, EntryKind
 from server.protocol.messages import Delta, End, Event, Retract, ServerMessage, Snap
 from server.session.backpressure import NEVER, Backpressure, BackpressureChange

@@ -9,8 +9,8 @@ import pytest
 
 from admin import children
 from admin.children import ChildProcess, rotate_logs, rotate_once
+from core.access.processes import GATEWAY
 from core.errors import StartupError
-from core.processes import GATEWAY
 from tests.server.virtual.loop import passed, passing, played
 
 ALWAYS_SECONDS = 1e9

@@ -28,10 +28,10 @@ from billing.requests.refusal_counter import RefusalCounter
 from billing.usage import encode
 from core.cli import parley
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.support.home import TEST_SECRET
 from tests.support.redis import Redis

@@ -10,8 +10,8 @@ from admin.demo import UpFile, demo_key
 from billing.api import create_key, create_project, find_tenant, user_id
 from billing.tenants.keys import list_keys, revoke_key
 from billing.tenants.users import close_user
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from tests.support.redis import Redis
 
 

@@ -12,12 +12,12 @@ from admin import console
 from admin.children import ChildProcess
 from admin.up import PlatformStart
 from billing.posting import biller
-from core import leash
+from core.access.processes import BILLER
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.processes import BILLER
-from core.service import why_it_ended
-from core.settings import Settings
-from core.stores import open_stores
+from core.runtime import leash
+from core.runtime.service import why_it_ended
+from core.sql.stores import open_stores
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
 from server import main as gateway

@@ -12,9 +12,9 @@ from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.tables.wallets import WalletOwed
 from billing.usage import ended_stream
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from engine.api import ClaimOffer, Enqueue, PoolQueue, RequestInput, Sampling, WorkerView, input_encoder
 from tests.support.redis import Redis
 

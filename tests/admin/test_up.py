@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core import file_lock
-from core.embedded import ensure_home
+from core.files import file_lock
+from core.runtime.embedded import ensure_home
 from tests.support.home import settings_in
 from tests.support.platform import processes_of
 from tests.support.ports import free_ports

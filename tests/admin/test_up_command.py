@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from admin import up as module
 from admin.demo import Demo
 from admin.up import PlatformStart, _program
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.file_lock import is_held
-from core.settings import Settings
+from core.files.file_lock import is_held
 from tests.support.home import settings_in
 
 

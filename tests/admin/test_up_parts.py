@@ -13,10 +13,10 @@ from admin import up as module
 from admin.demo import Demo
 from admin.up import PlatformStart, _missing, _unless
 from billing.api import Principal
-from core.embedded import EmbeddedValkey
+from core.access.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
-from core.settings import Settings
+from core.runtime.embedded import EmbeddedValkey
 from tests.server.virtual.loop import passed, passing, played
 from tests.support.home import settings_in
 

@@ -26,8 +26,8 @@ from billing.reconciliation.comparison import Check, ComparisonState
 from billing.reconciliation.run import Reconciliation
 from billing.tables.ledger import UsageLine
 from billing.tenants.tenancy import create_tenant, find_tenant
-from core.database import Database
 from core.errors import Refusal
+from core.sql.database import Database
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.quota.quota_ledger import QuotaLedger
 from tests.support.home import settings_in

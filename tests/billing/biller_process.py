@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from billing.posting.biller import Biller
-from core.database import Database
-from core.redis import connect
+from core.redis.client import connect
+from core.sql.database import Database
 from tests.support.home import settings_in
 
 

@@ -5,7 +5,7 @@ import msgspec
 from billing.booking.admissions import seal, sealed_admission_of
 from billing.prices.rating import counts_of, rate
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 from tests.support.home import TEST_SECRET
 
 PRICES = PinnedPrices(

@@ -11,8 +11,8 @@ from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
 from billing.quota.types import Admission, Admitted, AllowanceExtension
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
 from tests.support.redis import Redis
 
 NOW = 4_000_000_000_000  # in 2096: what Redis forgets by its own clock is not forgotten

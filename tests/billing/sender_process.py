@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from billing.alerts.outbox import OutboxSender
-from core.database import Database
+from core.sql.database import Database
 from tests.support.home import settings_in
 
 

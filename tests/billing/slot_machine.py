@@ -19,7 +19,7 @@ from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
 from billing.quota.types import Admitted
 from billing.usage import UsageEvent
-from core.settings import Settings
+from core.configuration.settings import Settings
 from tests.billing.limited import LimitedTenant
 from tests.billing.slot_histories import BUDGETS, PICKS, SELDOM, TOKENS, UNITS
 from tests.billing.slot_model import Bucket, Count, TenantModel, in_window

@@ -35,8 +35,8 @@ from billing.periods import Period, window_at
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.tenants import PLATFORM, Plan, Tenant
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 

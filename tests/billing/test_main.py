@@ -18,8 +18,8 @@ from billing.cli.keys import keys_command
 from billing.cli.tenants import tenants_command
 from billing.main import biller_command, db_command
 from billing.tenants.keys import Principal, authenticate_key
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from tests.support.patience import ended
 
 Command = Callable[..., Result]

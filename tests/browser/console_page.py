@@ -10,10 +10,10 @@ from typing import Any
 from playwright.async_api import Route
 
 from admin.console import Console
-from core import http
-from core.database import Database
-from core.redis import connect
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import connect
+from core.sql.database import Database
+from core.web import http
 from server.api import SecurityHeaders
 
 WEB = Path(__file__).parents[2] / "admin" / "web"

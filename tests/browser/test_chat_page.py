@@ -9,8 +9,8 @@ from playwright.async_api import Page, expect
 
 from billing.api import authenticate_key, make_link_code
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from parley_client import Client
 from tests.browser.conftest import OpenPage
 from tests.support.patience import START_SECONDS, wait_until

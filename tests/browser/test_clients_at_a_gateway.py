@@ -15,9 +15,9 @@ from playwright.async_api import Browser
 
 from billing.api import revoke_key
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from tests.conformance.clients.steps import OptionsStep
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
 from tests.server.site import running_site

@@ -13,8 +13,8 @@ from billing.posting.biller import post
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.browser.chat_page import PHONE
 from tests.browser.conftest import OpenPage

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from chaos.installation.forked import forking, start, streams
-from core.leash import spawn
+from core.runtime.leash import spawn
 
 
 def end(how: str) -> None:

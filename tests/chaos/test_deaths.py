@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from chaos.injected.deaths import CONSENT, CONSENT_VALUE, POINTS, arm, fired_points
-from core import hooks
 from core.errors import StartupError
-from core.failpoints import Failpoint, reached
+from core.runtime import hooks
+from core.runtime.failpoints import Failpoint, reached
 
 PASSES = """
 import os, sys
 from pathlib import Path
 from chaos.injected.deaths import arm
-from core import failpoints
+from core.runtime import failpoints
 arm(Path(sys.argv[1]), os.environ)
 for number in range(3):
     failpoints.reached(failpoints.Failpoint.BILLER_AFTER_READ)

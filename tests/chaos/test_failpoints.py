@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from chaos.failpoints import ledger_faults
-from core.failpoints import Failpoint
+from core.runtime.failpoints import Failpoint
 from tests.billing.events import an_event
 from tests.support.processes import finished
 

@@ -15,8 +15,8 @@ import pytest
 
 from chaos.installation import fork_server, forked
 from chaos.installation.forked import Forked, forking, forks, start, streams
-from core import leash
-from core.leash import spawn
+from core.runtime import leash
+from core.runtime.leash import spawn
 from tests.chaos.forked_program import PROGRAM, environment, told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the nursery needs Linux")

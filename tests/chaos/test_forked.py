@@ -14,7 +14,7 @@ import pytest
 
 from chaos.installation import fork_server, forked
 from chaos.installation.forked import Forked, forks, start, streams
-from core.leash import spawn
+from core.runtime.leash import spawn
 from tests.chaos.forked_program import PROGRAM, environment, told
 from tests.support.patience import wait_until
 from tests.support.platform import command_line, processes_of

@@ -16,7 +16,7 @@ from billing.posting.biller import post
 from chaos.tampering.edits import EDITS, Edit
 from chaos.tampering.filling import fill, typing
 from chaos.tampering.trying import NotWholeError, tried
-from core.database import Database
+from core.sql.database import Database
 from tests.support.home import TEST_SECRET
 
 SHORT = (

@@ -12,8 +12,8 @@ import httpx
 
 from billing.api import Principal
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
 from engine.api import RequestStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
 from tests.conformance.ledger import Answers

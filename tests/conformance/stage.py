@@ -27,8 +27,8 @@ from billing.api import (
 )
 from chaos.injected.scripted import NextToken, ScriptedEngine
 from core.clock import now_ms
-from core.database import Database
 from core.ids import uuid7
+from core.sql.database import Database
 from engine.api import Control, EndReason, EntryKind, RequestStatus, end_unclaimed
 from server.conversations.store import ConversationStore
 from server.conversations.tables import MessageStatus

@@ -11,7 +11,7 @@ from alembic import command
 from sqlalchemy import Connection, text
 
 from chaos.installation import postgres
-from core.database import Database, _alembic  # pyright: ignore[reportPrivateUsage]
+from core.sql.database import Database, _alembic  # pyright: ignore[reportPrivateUsage]
 
 Row = Mapping[str, Any]
 

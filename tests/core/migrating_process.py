@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from core.database import migrate
+from core.sql.database import migrate
 
 if __name__ == "__main__":
     asyncio.run(migrate(sys.argv[1]))

@@ -10,10 +10,10 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from core import http
-from core.addresses import UNKNOWN, KnownCallers, address_of, caller, networks, rate_limit_address
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.network.addresses import UNKNOWN, KnownCallers, address_of, caller, networks, rate_limit_address
+from core.web import http
 from tests.support.patience import patience
 
 PROXIES = networks("127.0.0.1, 10.0.0.0/8, fd00::/8", "PARLEY_TRUSTED_PROXIES")

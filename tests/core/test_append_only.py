@@ -18,14 +18,14 @@ from sqlmodel import SQLModel
 
 from billing.prices import withdrawals
 from chaos.tampering.unguarded import tamper, unguarded
-from core.append_only import APPEND_ONLY, DERIVED, EXCEPTED, FUNCTION, MARK, SAYS, STATE, drop, triggers
-from core.append_only_triggers import guard
+from core.access.tables import EVERYTHING
 from core.cli import in_one_line, parley
 from core.clock import now_ms
-from core.database import Database, _alembic, _writes_books, migrate, schema_versions
 from core.errors import StartupError
-from core.store_errors import database_failure
-from core.tables import EVERYTHING
+from core.sql.append_only import APPEND_ONLY, DERIVED, EXCEPTED, FUNCTION, MARK, SAYS, STATE, drop, triggers
+from core.sql.append_only_triggers import guard
+from core.sql.database import Database, _alembic, _writes_books, migrate, schema_versions
+from core.sql.store_errors import database_failure
 from tests.core.all_tables import TABLES_OF_ALL_PACKAGES
 from tests.support.patience import soon
 
@@ -37,13 +37,13 @@ ANOTHER = {"BOOLEAN": "false", "VARCHAR": "'another'", "TEXT": "'another'", "JSO
 
 
 def test_each_table_only_grows_or_is_derived_or_is_state() -> None:
-    """A new one has to be declared (core/append_only.py)."""
+    """A new one has to be declared (core/sql/append_only.py)."""
     assert len(TABLES_OF_ALL_PACKAGES) > 5  # they are imported
     declared = [*APPEND_ONLY, *DERIVED.split(), *STATE.split()]
     new = SQLModel.metadata.tables.keys() - set(declared)
-    assert not new, f"in none of APPEND_ONLY, DERIVED, STATE of core/append_only.py: {sorted(new)}"
+    assert not new, f"in none of APPEND_ONLY, DERIVED, STATE of core/sql/append_only.py: {sorted(new)}"
     new = set(declared) - set(EVERYTHING.split())
-    assert not new, f"given to no process in core/tables.py: {sorted(new)}"
+    assert not new, f"given to no process in core/access/tables.py: {sorted(new)}"
     assert sorted(declared) == sorted(SQLModel.metadata.tables)
     assert sorted(declared) == sorted(EVERYTHING.split())
 
@@ -295,7 +295,7 @@ async def test_a_migration_may_write_the_books_and_leaves_them_guarded(
             raise StartupError("it fails")
 
     monkeypatch.setattr(command, "upgrade", upgrade)
-    monkeypatch.setattr("core.database._writes_books", lambda *_: True)
+    monkeypatch.setattr("core.sql.database._writes_books", lambda *_: True)
     await run(
         database,
         A_LINE,
@@ -317,7 +317,7 @@ def test_a_version_says_that_it_writes_the_books(tmp_path: Path, monkeypatch: py
         before = repr(f"{number - 1}") if number else "None"
         text = f"revision = '{number}'\ndown_revision = {before}\n{says}\n"
         (tmp_path / "versions" / f"v{number}.py").write_text(text)
-    monkeypatch.setattr("core.database.MIGRATIONS", tmp_path)
+    monkeypatch.setattr("core.sql.database.MIGRATIONS", tmp_path)
     assert [_writes_books(_alembic(), found) for found in (None, "0", "1", "2")] == [True, True, False, False]
 
 

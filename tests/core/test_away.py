@@ -12,13 +12,13 @@ from redis import exceptions as of_redis
 from sqlalchemy import exc
 
 from chaos.installation import postgres
-from core import database
-from core.append_only import SQLSTATE
 from core.cli import in_one_line, parley
-from core.database import Database, migrate, require_schema
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
-from core.store_errors import DATABASE, database_failure, redis_failure, store_failure
+from core.sql import database
+from core.sql.append_only import SQLSTATE
+from core.sql.database import Database, migrate, require_schema
+from core.sql.store_errors import DATABASE, database_failure, redis_failure, store_failure
 from tests.support.home import settings_in
 
 CANARY = "hunter2canary"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.buckets import Rate, TokenBuckets
+from core.network.buckets import Rate, TokenBuckets
 from tests.core.bucket_clock import BucketClock
 
 

@@ -94,7 +94,9 @@ def test_help_of_everything_imports_no_command():
         "core.cli",
         "core.command_pages",
         "core.errors",
-        "core.private_files",
-        "core.safe_text",
+        "core.files",
+        "core.files.private_files",
         "core.terminal",
+        "core.terminal.safe_text",
+        "core.terminal.terminal",
     ]

@@ -16,7 +16,8 @@ from sqlalchemy import Connection, text
 from sqlmodel import SQLModel, select
 
 from billing.tables.tenants import PriceBook, Tenant
-from core.database import (
+from core.errors import StartupError
+from core.sql.database import (
     Database,
     _alembic,
     insert_ignore,
@@ -25,7 +26,6 @@ from core.database import (
     require_schema,
     schema_versions,
 )
-from core.errors import StartupError
 from tests.support.processes import begun
 
 

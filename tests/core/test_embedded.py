@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from redis.exceptions import RedisError
 
-from core.embedded import EmbeddedValkey, ensure_home
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.runtime.embedded import EmbeddedValkey, ensure_home
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
@@ -47,7 +47,7 @@ async def test_it_serves_on_a_private_socket_and_keeps_what_it_was_told(own: Set
 
 async def test_a_second_server_never_writes_the_same_file(own: Settings, monkeypatch: pytest.MonkeyPatch):
     """The lock is the server's own, so it holds even where the first one's parent is gone."""
-    monkeypatch.setattr("core.embedded.LOCK_SECONDS_MAX", 0.1)
+    monkeypatch.setattr("core.runtime.embedded.LOCK_SECONDS_MAX", 0.1)
     ensure_home(own)
     first = EmbeddedValkey(own)
     await first.start()

@@ -8,15 +8,15 @@ from pathlib import Path
 import click
 import pytest
 
+from core.access.processes import PROCESSES
 from core.cli import in_one_line
-from core.environment import (
+from core.runtime.environment import (
     SHOWN_MAX,
     child_environment,
     setting_names,
     unknown_settings,
     unknown_settings_text,
 )
-from core.processes import PROCESSES
 
 ROOT = Path(__file__).parents[2]
 CANARY = "canary-Zq7x"

@@ -8,7 +8,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, select, text
 from sqlmodel import SQLModel
 
-from core.database import migrate, schema_versions
+from core.sql.database import migrate, schema_versions
 from tests.core.all_tables import TABLES_OF_ALL_PACKAGES
 from tests.core.conftest import Old, upgrade
 from tests.core.filled import Filling, Row, Rows

@@ -4,7 +4,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from core.former_commands import RenamedCommands, RenamedOption
+from core.terminal.former_commands import RenamedCommands, RenamedOption
 
 
 @click.group(cls=RenamedCommands, former={"release": "share"})

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
 
-from core import former_metrics
-from core.former_metrics import FormerNames
+from core.observability import former_metrics
+from core.observability.former_metrics import FormerNames
 
 
 class ShownFamilies:

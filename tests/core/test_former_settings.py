@@ -1,6 +1,6 @@
 """Installations of before the rooms (b50c75a) start with the settings that they have."""
 
-from core.environment import unknown_settings
+from core.runtime.environment import unknown_settings
 
 # Each setting that there was then.
 THEN = """

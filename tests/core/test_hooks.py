@@ -6,7 +6,7 @@ import sys
 
 from chaos.injected.switches import PATH, START, hand_on
 
-PROGRAM = "from core import hooks as h; print(h.injected, h.at_start, h.at_failpoint, h.other_engine)"
+PROGRAM = "from core.runtime import hooks as h; print(h.injected, h.at_start, h.at_failpoint, h.other_engine)"
 
 
 def said(environment: dict[str, str]) -> str:

@@ -9,12 +9,12 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from structlog.testing import capture_logs
 
-from core import host_check, http
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.hosts import Hosts, require_hosts
-from core.metrics import serving_metrics
-from core.settings import Settings
-from core.telemetry import RepeatedWarning, logger
+from core.network.hosts import Hosts, require_hosts
+from core.observability.telemetry import RepeatedWarning, logger
+from core.web import host_check, http
+from core.web.metrics import serving_metrics
 from tests.support.ports import free_ports
 
 LOOPBACK = Hosts("", "127.0.0.1", "https://chat.example.org, http://other.example:8080")

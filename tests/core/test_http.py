@@ -11,8 +11,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from core import http
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.web import http
 from tests.support.patience import patience, wait_until
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from billing.api import create_tenant
-from core.database import Database
+from core.sql.database import Database
 from tests.support.patience import finished
 
 LOADED = """
 import sys
-import core.cli, core.telemetry, server.chat_cli
+import core.cli, core.observability.telemetry, server.chat_cli
 slow = ("alembic", "opentelemetry.exporter", "opentelemetry.sdk", "redis", "requests", "sqlalchemy", "stripe")
 print(*(name for name in slow if name in sys.modules))
 """

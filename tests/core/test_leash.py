@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from core.errors import StartupError
-from core.leash import LeashedProcess, spawn
+from core.runtime.leash import LeashedProcess, spawn
 from tests.support.patience import wait_until
 
 # A command that starts a child of its own and then waits for ever, deaf to SIGTERM where told so.
@@ -26,7 +26,7 @@ signal.pause()
 # A parent that leashes the family and tells its leash's pid.
 PARENT = """
 import asyncio, os, pathlib, sys
-from core.leash import spawn
+from core.runtime.leash import spawn
 async def main():
     leashed = await spawn([sys.executable, "-c", sys.argv[1], sys.argv[2]], os.environ)
     print(leashed.leash_pid, flush=True)

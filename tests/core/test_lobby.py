@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.unidentified_sockets import GRACE_SECONDS, UnprovenSockets
+from core.network.unidentified_sockets import GRACE_SECONDS, UnprovenSockets
 from tests.core.bucket_clock import BucketClock
 
 

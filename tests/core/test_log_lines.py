@@ -14,10 +14,11 @@ import structlog
 from redis.exceptions import ResponseError
 from sqlalchemy.exc import IntegrityError
 
-from core import crashes, error_facts
-from core.log_lines import LINE_BYTES_MAX
-from core.settings import Settings
-from core.telemetry import configure_logs, logger
+from core.configuration.settings import Settings
+from core.observability import error_facts
+from core.observability.log_lines import LINE_BYTES_MAX
+from core.observability.telemetry import configure_logs, logger
+from core.runtime import crashes
 from tests.support.patience import finished
 
 CANARY = "canary-8f3a"
@@ -120,8 +121,8 @@ async def test_what_the_event_loop_says_quotes_nothing(lines: Lines):
 
 CRASHING = """
 import asyncio, sys, threading
-from core import service
-from core.settings import Settings
+from core.runtime import service
+from core.configuration.settings import Settings
 home, format, secret = sys.argv[1:]
 def broken(argument):
     local = argument + "!"
@@ -172,7 +173,7 @@ def test_an_operators_former_word_is_on_the_line(lines: Lines):
 
 CHILD = """
 import logging, sys
-from core import crashes
+from core.runtime import crashes
 crashes.install_in_child("engine")
 try:
     raise ValueError(sys.argv[1])

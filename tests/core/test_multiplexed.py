@@ -10,8 +10,8 @@ from redis.exceptions import ConnectionError as ConnectionLost
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as ReplyTimeout
 
-from core.redis_connections import MultiplexedRedis, connect_url
-from core.shared_connection import MultiplexedConnection
+from core.redis.redis_connections import MultiplexedRedis, connect_url
+from core.redis.shared_connection import MultiplexedConnection
 from tests.support.patience import BEAT_SECONDS, HANG_SECONDS, QUIET_SECONDS, patience, pause, wait_until
 from tests.support.redis import Redis
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 
-from core.shared_connection import MultiplexedConnection, _seen
+from core.redis.shared_connection import MultiplexedConnection, _seen
 from tests.support.patience import soon, wait_until
 from tests.support.scripted_redis import scripted_redis
 

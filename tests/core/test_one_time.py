@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 
-from core.one_time import use_once
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.redis.one_time import use_once
 from tests.support.redis import Redis
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core import file_lock
-from core.local_urls import console_url, gateway_url, url_at
+from core.files import file_lock
+from core.web.local_urls import console_url, gateway_url, url_at
 from tests.support.home import settings_in
 
 

@@ -3,7 +3,7 @@
 import pytest
 from redis.exceptions import RedisError
 
-from core.redis_connections import connect_url
+from core.redis.redis_connections import connect_url
 
 
 async def test_an_unreachable_cluster_is_an_error_of_redis():

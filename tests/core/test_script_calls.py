@@ -1,11 +1,11 @@
-"""What goes into Lua and comes out of it is the same there (core/script_calls.py)."""
+"""What goes into Lua and comes out of it is the same there (core/redis/script_calls.py)."""
 
 from typing import Any
 
 import msgspec
 import pytest
 
-from core.script_calls import (
+from core.redis.script_calls import (
     EXACT_MAX,
     ScriptCall,
     ScriptReply,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from core import scripts
-from core.redis_connections import ScriptsMissing
-from core.script_calls import ScriptCall
-from core.scripts import Script, keep_scripts, load_scripts
+from core.redis import scripts
+from core.redis.redis_connections import ScriptsMissing
+from core.redis.script_calls import ScriptCall
+from core.redis.scripts import Script, keep_scripts, load_scripts
 from core.tasks import cancel_tasks
 from tests.support.redis import Redis
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import signed_text
-from core.sealed import SealedContent
-from core.signed_text import Keyring
+from core.signing import signed_text
+from core.signing.sealed import SealedContent
+from core.signing.signed_text import Keyring
 
 KEYRING = Keyring(b"k" * 32)
 

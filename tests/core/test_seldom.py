@@ -8,8 +8,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
-from core import telemetry
-from core.telemetry import RepeatedWarning, Spans, logger
+from core.observability import telemetry
+from core.observability.telemetry import RepeatedWarning, Spans, logger
 
 
 def test_a_warning_is_said_first_and_then_at_most_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

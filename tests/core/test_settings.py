@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from pydantic import ValidationError
 
 from core.cli import parley
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.secret_files import secret_names
-from core.settings import Settings
+from core.files.secret_files import secret_names
 from tests.support.home import settings_in
 
 LONG, OTHER = "a" * 31 + "b", "c" * 32

@@ -9,8 +9,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticUndefined
 
-from core import bounds
-from core.settings import Settings
+from core.configuration import bounds
+from core.configuration.settings import Settings
 from tests.support.home import settings_in
 
 YEARS_S = 316_224_000  # ten

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core import signed_text
-from core.signed_text import Keyring
+from core.signing import signed_text
+from core.signing.signed_text import Keyring
 
 SECRET, PURPOSE = Keyring(b"secret"), b"cookie"
 

@@ -8,8 +8,8 @@ from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
 from core.errors import StartupError, bad_request
-from core.failed_rounds import is_store_down, logged_failures
-from core.telemetry import logger
+from core.observability.telemetry import logger
+from core.runtime.failed_rounds import is_store_down, logged_failures
 
 CANARY = "hunter2canary"
 

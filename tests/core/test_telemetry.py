@@ -18,8 +18,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.sdk.trace import TracerProvider
 from pydantic import SecretStr
 
-from core.settings import Settings
-from core.telemetry import Spans, configure, logger
+from core.configuration.settings import Settings
+from core.observability.telemetry import Spans, configure, logger
 
 
 class Collector(HTTPServer):

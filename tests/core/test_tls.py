@@ -13,12 +13,12 @@ import pytest
 from redis.exceptions import ConnectionError as ConnectionLost
 from sqlalchemy.exc import DBAPIError
 
-from core.database import Database
-from core.embedded import valkey_binary
 from core.errors import StartupError
-from core.redis import RedisClient, connect
-from core.script_calls import ScriptCall
-from core.scripts import Script
+from core.redis.client import RedisClient, connect
+from core.redis.script_calls import ScriptCall
+from core.redis.scripts import Script
+from core.runtime.embedded import valkey_binary
+from core.sql.database import Database
 from tests.support.cluster import running_cluster
 from tests.support.home import settings_in, short_folder
 from tests.support.patience import ended, soon

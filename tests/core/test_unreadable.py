@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from redis.exceptions import RedisError
 
-from core.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read
 
 CANARY = "hunter2canary"
 
@@ -32,7 +32,7 @@ def test_what_a_decoder_raises_is_what_cannot_be_read(error: type[Exception]):
 
 
 def test_what_decoders_really_raise_is_among_them():
-    """Of those that core/unreadable.py names; struct's own error is no ValueError."""
+    """Of those that core/redis/unreadable.py names; struct's own error is no ValueError."""
     for decode in (json.loads, msgspec.json.decode, msgspec.msgpack.decode, struct.Struct(">I").unpack):
         assert isinstance(read("thing", decode, b""), Unreadable)
 

@@ -3,7 +3,7 @@
 from billing.audit.compare import compare_states
 from billing.audit.log import record
 from billing.audit.verify import verify_log
-from core.database import migrate
+from core.sql.database import migrate
 from tests.core.conftest import Old, Row
 
 TENANT = {

@@ -1,4 +1,4 @@
-"""docker-compose.yml gives each service what core/processes.py declares, and no more."""
+"""docker-compose.yml gives each service what core/access/processes.py declares, and no more."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from core.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, SUPERVISOR, WORKER, ProcessKind
-from core.secret_files import SUFFIX, secret_names
-from core.settings import Settings
+from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, SUPERVISOR, WORKER, ProcessKind
+from core.configuration.settings import Settings
+from core.files.secret_files import SUFFIX, secret_names
 
 PAGE = Path(__file__).parents[2] / "docker-compose.yml"
 SECRETS = {f"PARLEY_{name.upper()}": name for name in secret_names(Settings)}

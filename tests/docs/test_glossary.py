@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from core import former_words
+from core.observability import former_words
 from scripts.working_tree import files
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ RETIRED_UNDER = {
 # Where a retired word stays, and why.
 ALLOWED = {
     "billing/door.py: door": "an entry of its own until commands are registered without it",
-    "core/settings.py: require_edge": "a setting's name, which operators type",
+    "core/configuration/settings.py: require_edge": "a setting's name, which operators type",
     "admin/console.py: books": "answers /api/books, which is on the wire",
     "billing/prices/book.py: list_price_books": "price books",
     "billing/tenants/keys.py: key_not_found_text": "not_found",
@@ -57,7 +57,7 @@ ALLOWED = {
     "clients/python/parley_client/readings.py: asked": "the client's: named anew with its next version",
 }
 # Calls of another's `info`: a Redis server's.
-NO_EVENTS = frozenset({"core/embedded.py: server", "server/pools/tenant_terms.py: server"})
+NO_EVENTS = frozenset({"core/runtime/embedded.py: server", "server/pools/tenant_terms.py: server"})
 # Plain words that have another meaning here: what to say.
 SENSES = {
     r"\btenant(?:'s|s')? slots?\b": "the tenant's hash slot keys",
@@ -175,7 +175,9 @@ def test_operators_former_words_are_taken_for_one_version():
     """Each is of a word that is used, stands in docs/operations.md, and goes with its version."""
     version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None
-    assert version[1] != former_words.GONE_IN, "empty core/former_words.py, and take former= out of commands"
+    assert version[1] != former_words.GONE_IN, (
+        "empty core/observability/former_words.py, and take former= out of commands"
+    )
     source = "\n".join(text for _, text in _product())
     page = _texts()["docs/operations.md"]
     for new in (*former_words.EVENTS, *former_words.METRICS, *former_words.LABELS):

@@ -1,6 +1,6 @@
 """Each setting has a sentence, and docs/settings.md shows it with its default and limits (`make check`)."""
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from scripts.settings_table import PAGE, SettingText, main, page_of, problems_of, takes, texts_in
 
 FIELDS = Settings.model_fields

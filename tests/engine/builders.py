@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner, encode
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.pools import announce_pool
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.redis.pools import announce_pool
 from engine.api import (
     Append,
     Claim,

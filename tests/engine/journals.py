@@ -4,7 +4,7 @@ from collections.abc import Generator
 
 import pytest
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.journal.files import FOLDER
 from engine.journal.journal import Journal
 

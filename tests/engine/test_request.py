@@ -7,7 +7,7 @@ import pytest
 
 from billing.api import SealedAdmission, seal
 from billing.usage import PinnedPrices, UsageOwner
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 from engine import request
 from engine.queue import types
 from engine.queue.types import Append, AppendCode, Appended, Claim, ClaimOffer, Enqueue, Enqueued, TenantTerms

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from chaos.injected.scripted import NextToken, ScriptedEngine
+from core.access.processes import WORKER
 from core.clock import ServerClock, now_ms
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.pools import announce_pool
-from core.processes import WORKER
-from core.settings import Settings
+from core.redis.pools import announce_pool
 from core.tasks import cancel_tasks
 from engine.api import (
     Claim,

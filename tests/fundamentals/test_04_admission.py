@@ -3,8 +3,8 @@
 from billing.limits import Dimension, RequestLimits, Scope, UnitLimit
 from billing.quota.client import Quota
 from billing.quota.types import Admitted
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
 from tests.billing.events import an_event
 from tests.billing.quota.admissions import an_admission
 from tests.support.redis import Redis

@@ -3,7 +3,7 @@
 from billing.posting.biller import post
 from billing.tables.ledger import LedgerEntry, UsageLine
 from billing.usage import encode
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import read
 

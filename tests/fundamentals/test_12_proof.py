@@ -8,7 +8,7 @@ from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post
 from billing.usage import encode
 from chaos.tampering.unguarded import tamper
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 
 

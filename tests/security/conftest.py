@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.security.sinks import Sinks, keep_in_memory, opened_sinks, spans
 from tests.server.http_site import HttpSite, http_site
 from tests.support.redis import Redis

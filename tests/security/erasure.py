@@ -17,9 +17,9 @@ from billing.tenants.tenancy import create_project, create_tenant
 from billing.tenants.users import create_user
 from billing.usage import UsageOwner, encode
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.store import ConversationStore, RecordedAnswer, Turn
 from tests.billing.events import an_event

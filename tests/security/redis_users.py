@@ -4,7 +4,7 @@ from sqlmodel import select
 
 from billing.api import set_budget, set_policy
 from billing.tables.tenants import UsageRow
-from core.database import Database
+from core.sql.database import Database
 from tests.support.redis import Redis
 
 

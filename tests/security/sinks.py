@@ -13,8 +13,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from core.settings import Settings
-from core.telemetry import configure_logs, prometheus_page
+from core.configuration.settings import Settings
+from core.observability.telemetry import configure_logs, prometheus_page
 
 CANARY = "canary-5d1c"
 spans = InMemorySpanExporter()

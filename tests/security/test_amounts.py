@@ -14,10 +14,10 @@ from starlette.routing import Route
 from billing.api import Principal, Scope
 from billing.tenants import tenancy
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refusal, Refused
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from engine.request import input_decoder
 from server.access import amount_visibility
 from server.access.authorization import cache_salt

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from core.access.processes import SUPERVISOR, WORKER
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.pools import POOLS_MAX, ByPool, announce_pool, announced_pools, known_pools
-from core.processes import SUPERVISOR, WORKER
-from core.settings import Settings
+from core.observability.telemetry import logger
+from core.redis.pools import POOLS_MAX, ByPool, announce_pool, announced_pools, known_pools
+from core.sql.database import Database
 from core.tasks import cancel_tasks
-from core.telemetry import logger
 from engine.api import LogReader, PoolQueue
 from engine.main import announce_alone
 from engine.models.registry import ModelRecord, save
@@ -166,7 +166,7 @@ async def test_only_so_many_pools_are_served(redis: Redis, settings: Settings):
 async def test_as_many_pools_as_are_served_are_no_crowd(
     redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("core.pools.crowded", logger(__name__))  # which says it however often
+    monkeypatch.setattr("core.redis.pools.crowded", logger(__name__))  # which says it however often
     for number in range(POOLS_MAX):
         await announce_pool(redis, settings, f"p{number:04}")
     with capture_logs() as lines:

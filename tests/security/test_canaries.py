@@ -18,12 +18,12 @@ from billing.alerts.outbox import OutboxSender
 from billing.posting.biller import Biller
 from billing.quota.client import Quota
 from chaos.injected.scripted import ScriptedEngine
-from core import error_facts
-from core.database import Database
-from core.settings import Settings
-from core.shared_connection import MultiplexedConnection
+from core.configuration.settings import Settings
+from core.observability import error_facts
+from core.observability.telemetry import tracer
+from core.redis.shared_connection import MultiplexedConnection
+from core.sql.database import Database
 from core.tasks import cancel_tasks
-from core.telemetry import tracer
 from engine.api import PoolQueue
 from engine.backends.base import Generation, GenerationRefusedError
 from engine.lifecycle.reaper import Reaper

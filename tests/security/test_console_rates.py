@@ -11,8 +11,8 @@ from admin import operators
 from admin.console import Console
 from billing.audit.log import list_rows
 from billing.tables.tenants import PLATFORM
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from server.http.call_limit import FREE
 from tests.support.redis import Redis
 

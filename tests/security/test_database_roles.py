@@ -25,13 +25,13 @@ from billing.tables.tenants import UsageRow
 from billing.tenants.users import list_users
 from billing.usage import UsageOwner, encode
 from chaos.installation import postgres
+from core.access.database_roles import role_names, statements, url_for
+from core.access.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, SUPERVISOR, ProcessKind
+from core.access.tables import EVERYTHING, TABLES
 from core.clock import now_ms
-from core.database import Database, migrate
-from core.database_roles import role_names, statements, url_for
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, SUPERVISOR, ProcessKind
-from core.settings import Settings
-from core.tables import EVERYTHING, TABLES
+from core.sql.database import Database, migrate
 from engine.models.known import KnownModel
 from server.conversations.tables import Message
 from tests.billing.events import an_event

@@ -20,9 +20,9 @@ from billing.tenants.users import close_user, create_user, known_users, list_use
 from billing.usage import decode
 from billing.wallets.wallets import NewGrant, grant
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from server.conversations.erasure import erase_texts
 from tests.security.erasure import LABEL, NAME, OTHERS, WORDS, ErasureContext, _scene, whole
 from tests.security.erasure import scene as scene

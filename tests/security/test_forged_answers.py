@@ -8,11 +8,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from billing.usage import ENDED_FIELD, UsageEvent, ended_stream
+from core.access.processes import WORKER
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.processes import WORKER
-from core.settings import Settings
+from core.sql.database import Database
 from core.tasks import cancel_tasks
 from server.access.authorization import ConversationOwner
 from server.context import GatewayContext, make_context

@@ -9,13 +9,13 @@ import pytest
 from billing.api import AdmissionState, Admitted, Bindings, Canceller, Quota
 from billing.quota.bindings import FACTS, PURPOSE, record_of
 from billing.quota.owned import OwnerFilter, open_of
+from core.access.processes import WORKER
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refusal
 from core.ids import uuid7
-from core.processes import WORKER
-from core.settings import Settings
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
+from core.sql.database import Database
 from tests.billing.quota.admissions import an_admission
 from tests.server.site import RawPeer, Site, running_site
 from tests.support.redis import Redis

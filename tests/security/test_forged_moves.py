@@ -8,9 +8,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from billing.api import Admitted, Quota
+from core.access.processes import WORKER
 from core.clock import now_ms
-from core.processes import WORKER
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 from engine.api import Claim, MigratedTo, Migrator, Reaper
 from engine.lifecycle.finish import OVERDUE_MS
 from engine.operations.inspection import Inspection

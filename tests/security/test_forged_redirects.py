@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from core.access.processes import WORKER
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.pools import announce_pool
-from core.processes import WORKER
-from core.settings import Settings
+from core.redis.pools import announce_pool
+from core.sql.database import Database
 from engine.api import MigrationOrders
 from server.context import GatewayContext, make_context
 from server.reading.subscriptions import RequestName

@@ -7,9 +7,9 @@ import pytest
 
 from chaos.bench.fuzz import ground
 from chaos.bench.fuzz.holds import watched_holds
-from core.database import Database
-from core.log_lines import LINE_BYTES_MAX
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.observability.log_lines import LINE_BYTES_MAX
+from core.sql.database import Database
 from tests.support.redis import Redis
 
 INPUTS = 25

@@ -12,7 +12,7 @@ from billing.booking.assess import Quarantined, assess
 from billing.booking.assess import _metadata as labels  # pyright: ignore[reportPrivateUsage]
 from billing.reconciliation.pools import _row as engine_hour  # pyright: ignore[reportPrivateUsage]
 from billing.usage import read_event
-from core.unreadable import Unreadable, read
+from core.redis.unreadable import Unreadable, read
 from engine.lifecycle.migration import _need  # pyright: ignore[reportPrivateUsage]
 from engine.node.reports import _order, _report  # pyright: ignore[reportPrivateUsage]
 from engine.queue import script_replies

@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 
 from billing.api import CONTROL_CHANNEL, TERMS_CHANGED, ControlNews, PoolTerms, create_tenant, set_terms
 from billing.enforcement import wallet_watch
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from engine.api import PoolQueue
 from engine.node.reports import NodeReport, PoolNodes
 from engine.queue import redis_keys

@@ -15,9 +15,9 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 
 from admin.console import Console
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from server.api import SecurityHeaders
 from server.context import make_context
 from server.http.app import routes

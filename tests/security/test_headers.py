@@ -4,8 +4,8 @@ import pytest
 
 from chaos.bench.fuzz import ground
 from chaos.bench.fuzz.inputs import Route
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.support.redis import Redis
 
 HEADERS = {

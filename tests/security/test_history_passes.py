@@ -6,7 +6,7 @@ from billing.api import revoke_key
 from billing.tenants import users
 from core.clock import now_ms
 from core.ids import uuid7
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 from server.access import history_passes
 from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn

@@ -12,7 +12,7 @@ from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post, post_in_parts
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent, UsageOwner, encode
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 
 HOSTILE = st.one_of(

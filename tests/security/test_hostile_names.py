@@ -11,8 +11,8 @@ from sqlmodel import select
 
 from billing.tables.tenants import TenantUser
 from chaos.tampering.unguarded import unguarded_file
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from engine.cli import requests, workers
 from server.conversations.tables import Conversation, Message
 from tests.billing.cli.audited_office import COMMANDS, READS, READS_TEXT, CommandsOffice, office

@@ -7,7 +7,7 @@ import pytest
 from billing.api import authenticate_key, create_tenant, principal_of_key
 from billing.tables.tenants import TenantUser
 from billing.tenants import keys
-from core.database import Database
+from core.sql.database import Database
 from tests.server.http_site import HttpSite
 
 

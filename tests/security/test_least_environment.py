@@ -9,11 +9,11 @@ import psutil
 import pytest
 
 from admin.children import ChildProcess
-from core.environment import child_environment
+from core.access.processes import BILLER, GATEWAY, OTEL_HEADERS, PROCESSES, SUPERVISOR, WORKER, ProcessKind
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.processes import BILLER, GATEWAY, OTEL_HEADERS, PROCESSES, SUPERVISOR, WORKER, ProcessKind
-from core.secret_files import secret_names
-from core.settings import Settings
+from core.files.secret_files import secret_names
+from core.runtime.environment import child_environment
 from engine.models.known import record_of
 from tests.engine.node.supervised import crew, supervised  # noqa: F401 # pyright: ignore[reportUnusedImport]
 from tests.engine.workers import PoolWorkers
@@ -34,7 +34,7 @@ FILES = {f"{name}_FILE": f"/run/{CANARY}" for name in OURS}
 BASE = {**NEEDED, **FOREIGN, **OURS, "PARLEY_POOL": "default", "OTEL_EXPORTER_OTLP_HEADERS": CANARY}
 SELF = """
 import json, os, subprocess, sys
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.backends.environment import restarted_with
 settings = Settings()
 restarted_with(settings)

@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from core import terminal
+from core.terminal import terminal
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("core", "billing", "engine", "server", "admin")
 LEVELS = frozenset({"debug", "info", "warning", "error", "critical", "exception", "log"})
-# What an error says of itself in words; `named`, `kind` and `facts` of core/error_facts.py do not.
+# What an error says of itself in words; `named`, `kind` and `facts` of error_facts.py do not.
 WORDS = frozenset({"str", "repr", "format"})
 
 
@@ -75,7 +75,7 @@ def _told(source: str) -> list[int]:
 
 
 def test_no_message_to_operators_has_the_words_of_redis_sql_or_the_system():
-    """They hold URLs with passwords, rows and keys; `core/store_errors.py` and `kind` say what it is."""
+    """They hold URLs with passwords, rows and keys; `core/sql/store_errors.py` and `kind` say what it is."""
     found: list[str] = []
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -126,12 +126,12 @@ SPANS = re.compile(r"\.(start_span|start_as_current_span|record_exception|set_at
 
 
 def test_spans_are_made_in_one_place():
-    """INV-15: OpenTelemetry's own calls keep an error's words and its traceback; `core.telemetry.Spans` keeps
-    the type, and nobody adds to them what was said."""
+    """INV-15: OpenTelemetry's own calls keep an error's words and its traceback; `telemetry.Spans` in
+    core/observability keeps the type, and nobody adds to them what was said."""
     found = [
         str(path.relative_to(ROOT))
         for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*.py"))
         if SPANS.search(path.read_text())
     ]
-    assert found == ["core/telemetry.py"]
+    assert found == ["core/observability/telemetry.py"]

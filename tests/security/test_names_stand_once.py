@@ -16,9 +16,9 @@ from billing.tenants.erasure import erase_user
 from billing.tenants.users import close_user
 from billing.usage import ENDED_FIELD, ended_stream
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from server.conversations.erasure import erase_texts
 from tests.server.http_site import HttpSite, bearer
 from tests.server.site import Site, running_site

@@ -12,9 +12,9 @@ from billing.api import end_session
 from billing.tables.tenants import PLATFORM
 from billing.tenants import sessions
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
-from core.signed_text import Keyring
+from core.configuration.settings import Settings
+from core.signing.signed_text import Keyring
+from core.sql.database import Database
 from server.api import SecurityHeaders
 from tests.support.redis import Redis
 

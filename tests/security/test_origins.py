@@ -3,7 +3,7 @@
 import pytest
 from starlette.requests import HTTPConnection
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from server.access.authentication import origin_allowed
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.ids import uuid7, uuid7_ms
-from core.settings import Settings
 from server.http import replies
 from server.protocol import codec
 from server.protocol.codec import Malformed, Subprotocol

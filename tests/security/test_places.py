@@ -9,10 +9,10 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from billing.api import Principal
-from core import unidentified_sockets
-from core.database import Database
-from core.settings import Settings
-from core.telemetry import RepeatedWarning
+from core.configuration.settings import Settings
+from core.network import unidentified_sockets
+from core.observability.telemetry import RepeatedWarning
+from core.sql.database import Database
 from server.connection import connection
 from server.connection.connection_limit import ConnectionLimit
 from tests.server.site import RawPeer, Site, running_site

@@ -14,8 +14,8 @@ from billing.quota.client import Quota
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from engine.api import PoolQueue
 from engine.lifecycle.reaper import Reaper
 from engine.lifecycle.stale_admissions import release_stale_admissions

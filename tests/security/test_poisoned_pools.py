@@ -10,10 +10,10 @@ from billing.posting.biller import Biller
 from billing.quota.client import Quota
 from billing.usage import ENDED_FIELD, ended_stream
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.pools import known_pools
-from core.settings import Settings
+from core.redis.pools import known_pools
+from core.sql.database import Database
 from engine.api import PoolQueue
 from engine.lifecycle.reaper import Reaper
 from server.access.authorization import ConversationOwner

@@ -21,8 +21,8 @@ from billing.tables.reconciliation import ReconItem
 from billing.tenants.tenancy import create_tenant
 from billing.usage import EndedCounts, ended_hours, engine_hours
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.reconciliation.billed import billed
 from tests.support.redis import Redis

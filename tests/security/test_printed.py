@@ -12,13 +12,13 @@ import pytest
 
 from admin.children import ChildProcess
 from admin.up import PlatformStart
-from core import terminal_tables as printed
+from core.access.processes import GATEWAY
 from core.cli import main
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.processes import GATEWAY
-from core.safe_text import printable_line, printable_text, spreadsheet_cell
-from core.settings import Settings
-from core.terminal import (
+from core.terminal import terminal_tables as printed
+from core.terminal.safe_text import printable_line, printable_text, spreadsheet_cell
+from core.terminal.terminal import (
     never_fail_to_print,
     print_crash,
     print_dated_line,
@@ -29,14 +29,14 @@ from core.terminal import (
     sheet,
     stream,
 )
-from core.terminal_tables import Styled, Table, print_blocks, working
+from core.terminal.terminal_tables import Styled, Table, print_blocks, working
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core", "billing", "engine", "server", "admin")
 HOSTILE = "[/x]\x1b]0;x\x07\u202e\r\n\x9b31m\x7f\u2028=cmd()"
-# Who prints beside core/terminal.py and core/terminal_tables.py, and why that is safe.
+# Who prints beside core/terminal/terminal.py and core/terminal/terminal_tables.py, and why that is safe.
 OTHERWISE = {
-    "core/file_lock.py": "a program that imports nothing of ours; it names a file of the data folder",
+    "core/files/file_lock.py": "a program that imports nothing of ours; it names a file of the data folder",
     "engine/models/download.py": "a program of ours reads what it prints: a commit's digits",
 }
 FORBIDDEN = {"echo", "secho", "style", "prompt", "confirm", "edit", "echo_via_pager", "progressbar"}
@@ -277,7 +277,7 @@ def test_nothing_else_prints():
     found = {
         str(file.relative_to(ROOT)): told for file in files if (told := printing(ast.parse(file.read_text())))
     }
-    assert set(found) == {"core/terminal.py", "core/terminal_tables.py", *OTHERWISE}, found
+    assert set(found) == {"core/terminal/terminal.py", "core/terminal/terminal_tables.py", *OTHERWISE}, found
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from core.database import migrate
-from core.embedded import EmbeddedValkey, ensure_home
-from core.private_files import keep_private
+from core.files.private_files import keep_private
+from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.sql.database import migrate
 from tests.support.home import settings_in
 
 
@@ -92,12 +92,12 @@ def test_a_folder_that_holds_nothing_of_ours_is_left_alone(home: Path):
 
 
 BEGIN = """
-import os, core.cli, core.service
-from core.settings import Settings
+import os, core.cli, core.runtime.service
+from core.configuration.settings import Settings
 async def nothing(settings, stop): pass
 core.cli.in_one_line(lambda: None)
 print(os.umask(0o022))
-core.service.run(Settings(), "nothing", nothing)
+core.runtime.service.run(Settings(), "nothing", nothing)
 print(os.umask(0o022))
 """
 

@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 
 from billing.api import Principal
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
 from core.ids import uuid7
-from core.settings import Settings
-from core.signins import FailedSignins
+from core.sql.database import Database
+from core.web.signins import FailedSignins
 from server.access.rates import CallRates
 from server.connection.read_pace import SAVED_SECONDS, ReadPace
 from server.http.app import routes

@@ -16,10 +16,8 @@ from admin.status import read_status
 from billing.api import Quota
 from billing.posting.biller import main as biller_main
 from billing.tables.refusals import RefusalMinute
-from core.access_commands import acl_command
-from core.database import Database
-from core.errors import StartupError
-from core.processes import (
+from core.access.access_commands import acl_command
+from core.access.processes import (
     ACKNOWLEDGED_COMMANDS,
     BILLER,
     CONSOLE,
@@ -30,8 +28,10 @@ from core.processes import (
     SUPERVISOR,
     WORKER,
 )
-from core.redis_acl import acl_lines, set_commands, users
-from core.settings import Settings
+from core.access.redis_acl import acl_lines, set_commands, users
+from core.configuration.settings import Settings
+from core.errors import StartupError
+from core.sql.database import Database
 from core.tasks import cancel_tasks
 from engine.api import PoolQueue, Reaper, explain_request
 from engine.node.reports import PoolNodes, ReadyTime, WorkerProcessState

@@ -6,7 +6,7 @@ import pytest
 
 from billing.api import Principal
 from core.clock import now_ms
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 from server.connection import session_store
 from server.connection.session_store import BEFORE_GRACE_MS, SessionRecord, SessionStore
 from server.session import resume_token

@@ -11,9 +11,9 @@ from billing.posting.biller import main as biller_main
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from chaos.injected.scripted import ScriptedEngine
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from tests.engine.tokens import EOS, ids_of
 from tests.server.site import Site, running_site
 from tests.support.patience import wait_until

@@ -16,9 +16,9 @@ from billing.tables.sessions import BrowserSession
 from billing.tenants import sessions, users
 from billing.tenants.session_ends import clear_sessions
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.used_sessions import UsedSessions
 from server.conversations.purge import Purge
 from tests.server.http_site import ORIGIN, HttpSite, http_site

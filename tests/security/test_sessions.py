@@ -18,7 +18,7 @@ from billing.tables.tenants import ApiKey
 from billing.tenants import sessions, tenancy, users
 from core.clock import now_ms
 from core.ids import uuid7
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
 from tests.server.http_site import ORIGIN, HttpSite, bearer

@@ -17,9 +17,9 @@ from websockets.exceptions import ConnectionClosed
 from admin.console import Console
 from billing.api import create_key, create_project, create_tenant
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
 from server.http.app import routes

@@ -9,9 +9,9 @@ import pytest
 
 from billing.api import create_key, revoke_key
 from billing.tenants import tenancy, users
-from core import signed_text
 from core.clock import now_ms
-from core.signed_text import Keyring
+from core.signing import signed_text
+from core.signing.signed_text import Keyring
 from server.access import tickets
 from tests.server.http_site import ORIGIN, HttpSite, bearer
 from tests.support.redis import Redis

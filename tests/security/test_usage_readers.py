@@ -22,8 +22,8 @@ from billing.periods import HOUR_MS
 from billing.tables.tenants import ApiKey, Tenant, TenantUser
 from billing.tenants.cost_centers import charge_project_to, create_cost_center
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
 from tests.support.usage_office import HOST, OCTOBER, TENANT, USAGE, Office, amounts, booked, office
 
 __all__ = ["office"]

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from admin.usage.gate import UsageGate
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.hidden_numbers import VEILED_BYTES, hide_number, reveal_number
-from core.settings import Settings
-from core.signed_text import Keyring
+from core.signing.hidden_numbers import VEILED_BYTES, hide_number, reveal_number
+from core.signing.signed_text import Keyring
 from tests.support.usage_office import OCTOBER, Office, office
 
 __all__ = ["office"]

@@ -7,8 +7,8 @@ from sqlalchemy import event
 
 from billing.tenants.tenancy import create_tenant
 from billing.tenants.users import user_named
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from server.access.users import Users
 
 COUNTING, WRITING = "count(tenant_user", "BEGIN IMMEDIATE"

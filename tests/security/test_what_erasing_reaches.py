@@ -26,10 +26,10 @@ from billing.tenants.tenancy import close_tenant, create_project, create_tenant,
 from billing.tenants.users import close_user, create_user, known_users, list_users, user_named
 from billing.usage import UsageOwner, encode
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations import erasure
 from server.conversations.erasure import erase_texts

@@ -17,7 +17,7 @@ from opentelemetry.trace import TraceFlags
 
 from admin import operators
 from admin.console import Console
-from core.telemetry import prometheus_page
+from core.observability.telemetry import prometheus_page
 from engine.api import RequestInput, input_decoder
 from engine.queue import redis_keys
 from tests.billing.posting.billers import a_biller, until_posted

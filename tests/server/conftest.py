@@ -4,8 +4,8 @@ from collections.abc import AsyncGenerator, Generator
 
 import pytest
 
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.server.playbook import all_effects_are_expected
 from tests.server.site import Site, running_site
 from tests.support.redis import Redis

@@ -9,8 +9,8 @@ import httpx
 
 from billing.api import create_key, create_project, create_tenant, make_link_code
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from server.context import GatewayContext, make_context
 from server.http.app import SecurityHeaders, routes
 from server.http.call_limit import LimitedCalls

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from billing.usage import ENDED_FIELD, UsageEvent
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import Entry, EntryKind, RequestStatus
 from server.conversations.recorder import PoolRecorders, Recorder
 from server.conversations.store import RecordedAnswer

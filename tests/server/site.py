@@ -22,11 +22,11 @@ from websockets.typing import Subprotocol
 
 from billing.api import create_key, create_project, create_tenant
 from chaos.injected.scripted import NextToken, ScriptedEngine
+from core.access.processes import GATEWAY
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.processes import GATEWAY
-from core.settings import Settings
+from core.sql.database import Database
 from engine.api import EntryKind, ModelRecord
 from engine.models.registry import save
 from server.main import serve

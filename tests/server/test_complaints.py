@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from parley_client import Client
 from server.reading.subscriptions import Subscriptions
 from tests.server.site import RawPeer, Site, running_site

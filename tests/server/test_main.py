@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.support.patience import START_SECONDS, said, wait_until
 from tests.support.ports import free_ports
 from tests.support.processes import finished, parley

@@ -5,8 +5,8 @@ import re
 import httpx
 
 from billing.api import set_policy
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.support.gateways import running_gateways
 from tests.support.patience import wait_until
 from tests.support.redis import Redis

@@ -29,7 +29,7 @@ REFUSED = [
     "fleet(PARLEY_DRAIN_SECONDS_MAX='4')",
     "Settings(worker_lease_ms=4_999)",
     "monkeypatch.setattr(door, 'KEEP_SECONDS', 0.2)",
-    "monkeypatch.setattr('core.http.HEAD_SECONDS_MAX', 0.2)",
+    "monkeypatch.setattr('core.web.http.HEAD_SECONDS_MAX', 0.2)",
     "await peer.send(options={'deadline_ms': 3_000})",
 ]
 PATIENT = [

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from core.script_calls import ScriptCall
-from core.scripts import Script
+from core.redis.script_calls import ScriptCall
+from core.redis.scripts import Script
 from scripts import lua, lua_headers
 from scripts.lua import ROOT, Warned, place_of, warnings_of, worth_saying
 

@@ -14,7 +14,7 @@ from sqlmodel import col, exists, select
 
 from billing.tables.ledger import LedgerTxn, UsageLine
 from billing.tables.tenants import ApiKey, PriceBook, Project, UsageRow
-from core.database import Database
+from core.sql.database import Database
 from engine.models.tables import ModelVersion
 from server.conversations.tables import Conversation, Message
 from tests.support.statements import (
@@ -323,7 +323,7 @@ def test_who_hands_on_what_others_ask_is_not_their_maker() -> None:
     """A statement is of the function that has it made, not of the one through which all of them go."""
     names = dict[str, Any]()
     for file, lines in (
-        ("core/database.py", "def hand_on(look): return look()"),
+        ("core/sql/database.py", "def hand_on(look): return look()"),
         ("billing/made_up.py", "def f(look): return hand_on(look)"),
     ):
         exec(compile(lines, str(ROOT / file), "exec"), names)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core import hooks
-from core.environment import child_environment, unknown_settings
+from core.runtime import hooks
+from core.runtime.environment import child_environment, unknown_settings
 
 ROOT = Path(__file__).parents[2]
 ROOMS = {"core", "billing", "engine", "server", "admin"}

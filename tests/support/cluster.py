@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import redis
 
-from core.embedded import valkey_binary
-from core.redis import RedisClient
-from core.redis_connections import connect_url
+from core.redis.client import RedisClient
+from core.redis.redis_connections import connect_url
+from core.runtime.embedded import valkey_binary
 from tests.support.home import short_folder
 from tests.support.patience import START_SECONDS, ended, watch_until
 from tests.support.ports import free_ports

@@ -18,11 +18,11 @@ import psutil
 from billing.api import Quota, create_key, create_project, create_tenant
 from chaos.injected.scripted import ScriptedEngine, seeded
 from core.clock import now_ms
-from core.database import Database
-from core.leash import LeashedProcess, spawn
-from core.metrics import GATEWAY_PLACE
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.runtime.leash import LeashedProcess, spawn
+from core.sql.database import Database
 from core.tasks import cancel_tasks
+from core.web.metrics import GATEWAY_PLACE
 from engine.api import ModelRecord
 from engine.backends.base import Generation
 from engine.lifecycle.reaper import Reaper

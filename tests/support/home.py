@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 
 TEST_SECRET = "a secret of thirty-two bytes for tests"
 MEMORY = Path("/dev/shm")

@@ -1,8 +1,8 @@
-"""Of which kind a key in Redis is, as `core/processes.py` names them."""
+"""Of which kind a key in Redis is, as `core/access/processes.py` names them."""
 
 import re
 
-from core import processes
+from core.access import processes
 
 KINDS = {
     kind for process in processes.PROCESSES for kinds in (process.reads, process.writes) for kind in kinds

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from core.redis_connections import MultiplexedRedis
+from core.redis.redis_connections import MultiplexedRedis
 
 if TYPE_CHECKING:
-    from core.redis import RedisClient
+    from core.redis.client import RedisClient
 
     class Redis(RedisClient):
         """One server's."""

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import redis
 
-from core.script_calls import reply_of
-from core.scripts import Script
+from core.redis.script_calls import reply_of
+from core.redis.scripts import Script
 
 READS = {
     "string": ("GET",),

@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from chaos.installation import postgres
-from core.database import migrate
+from core.sql.database import migrate
 from tests.support import living
 from tests.support.home import made_folder, use_folders
 

@@ -2,7 +2,7 @@
 
 from sqlalchemy import inspect, text
 
-from core.database import Database
+from core.sql.database import Database
 
 
 async def tables_with(database: Database, word: str) -> set[str]:

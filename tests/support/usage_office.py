@@ -20,8 +20,8 @@ from billing.posting.biller import post
 from billing.tables.ledger import LedgerEntry
 from billing.tables.tenants import ApiKey
 from billing.usage import UsageOwner, encode
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import read
 from tests.support.redis import Redis

@@ -4,9 +4,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from core.processes import ProcessKind
-from core.redis_acl import rules, user_name
-from core.scripts import load_scripts
+from core.access.processes import ProcessKind
+from core.access.redis_acl import rules, user_name
+from core.redis.scripts import load_scripts
 from tests.support.redis import Redis
 
 PASSWORD = "the-tests-own"
@@ -43,9 +43,9 @@ async def client_of(
 
 
 async def assert_nothing_refused(admin: Any, user: str) -> None:
-    """With what core/processes.py would have to name."""
+    """With what core/access/processes.py would have to name."""
     found = await refused(admin, user)
-    assert not found, f"core/processes.py does not let {user} do what it does: {found}"
+    assert not found, f"core/access/processes.py does not let {user} do what it does: {found}"
 
 
 async def refused(admin: Any, user: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import redis
 
-from core.embedded import valkey_binary
+from core.runtime.embedded import valkey_binary
 from tests.support.patience import START_SECONDS, ended, watch_until
 
 

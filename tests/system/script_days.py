@@ -16,9 +16,9 @@ from billing.quota.script_calls import LimitsCall, PushedLimit
 from billing.quota.types import Admitted, Canceller
 from billing.reconciliation.redis_repair import _memory
 from core.clock import now_ms
-from core.database import Database
-from core.redis import RedisClient
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
 from engine.node.reports import NodeReport, PoolNodes, ReadyTime, WorkerOrderKind, WorkerProcessState
 from server.connection.connection_limit import ConnectionLimit
 from server.connection.session_store import SessionStore

@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from server.protocol.codes import CloseCode
 from tests.support.balancer import PortBalancer, running_balancer
 from tests.support.gateways import Gateway, LetterEngine, RunningGateways, running_gateways

@@ -16,9 +16,9 @@ from structlog.testing import capture_logs
 
 from billing import usage
 from chaos.injected.scripted import ScriptedEngine
-from core.embedded import EmbeddedValkey, ensure_home
-from core.redis import connect
-from core.redis_errors import is_refusing_everybody
+from core.redis.client import connect
+from core.redis.redis_errors import is_refusing_everybody
+from core.runtime.embedded import EmbeddedValkey, ensure_home
 from tests.engine.workers import PoolWorkers, saying
 from tests.support.home import settings_in
 from tests.support.patience import FLOOD_SECONDS, pause, wait_until

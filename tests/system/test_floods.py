@@ -10,11 +10,11 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 
-from core import http
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
+from core.web import http
 from server.protocol.codes import CloseCode
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site, running_site

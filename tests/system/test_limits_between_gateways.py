@@ -7,9 +7,9 @@ from websockets.exceptions import ConnectionClosed
 
 from billing.api import Quota, set_policy
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from engine.lifecycle.stale_admissions import release_stale_admissions
 from tests.server.site import RawPeer, Site
 from tests.support.gateways import RunningGateways, running_gateways

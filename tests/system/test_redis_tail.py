@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from billing.api import Quota
-from core.database import Database
-from core.embedded import EmbeddedValkey, ensure_home
+from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.sql.database import Database
 from engine.api import EntryKind, visible_text
 from engine.queue.redis_keys import log as log_key
 from parley_client import Answer, Client, Ended, ProtocolError, Reset

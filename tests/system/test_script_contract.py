@@ -10,7 +10,7 @@ import redis
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.script_calls import EXACT_MAX, ScriptReply, arguments_of, reply_of, shape_of, unpacking
+from core.redis.script_calls import EXACT_MAX, ScriptReply, arguments_of, reply_of, shape_of, unpacking
 from scripts.lua import load_scripts
 from tests.support.packed_rows import packed_row, read_row
 

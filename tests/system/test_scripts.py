@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from core.database import Database
-from core.redis import RedisClient
-from core.script_calls import ScriptCall
-from core.scripts import Script, known_scripts
+from core.redis.client import RedisClient
+from core.redis.script_calls import ScriptCall
+from core.redis.scripts import Script, known_scripts
+from core.sql.database import Database
 from engine.queue.script_replies import ReapReply
 from engine.queue.types import AppendCode, ReplayCode
 from tests.engine.builders import Pool

@@ -15,11 +15,11 @@ from rich.markup import escape
 from chaos.bench.fuzz import ground
 from chaos.bench.fuzz.holds import Holds, watched_holds
 from chaos.figures.figures import Figure, json_option, progress, show
-from core.database import Database, migrate
-from core.embedded import EmbeddedValkey, ensure_home
-from core.log_lines import LINE_BYTES_MAX
-from core.redis import connect
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.observability.log_lines import LINE_BYTES_MAX
+from core.redis.client import connect
+from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.sql.database import Database, migrate
 
 SHOWN = 5
 HOLD_MS_MAX = 50

@@ -19,12 +19,12 @@ from billing.api import create_key, create_project, create_tenant
 from chaos.bench.fuzz.holds import Holds
 from chaos.bench.fuzz.inputs import Header, Input, Inputs, Route
 from chaos.bench.fuzz.line import FuzzTransport, Served, status
-from core.database import Database
-from core.http import UpgradeGate, configured
-from core.redis import RedisClient
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.observability.telemetry import configure_logs
+from core.redis.client import RedisClient
+from core.sql.database import Database
 from core.tasks import cancel_tasks
-from core.telemetry import configure_logs
+from core.web.http import UpgradeGate, configured
 from server.connection.gateway_connections import GatewayConnections
 from server.connection.upgrade_limits import UpgradeLimits
 from server.context import make_context

@@ -18,8 +18,8 @@ from billing.api import UsageEvent
 from billing.usage import encode as encode_usage
 from chaos.bench.session.prose import text_of
 from core.clock import now_ms
-from core.redis import RedisClient, connect
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.client import RedisClient, connect
 from engine.api import (
     Append,
     Claim,

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from core.cli import main
-from core.scripts import Script
+from core.redis.scripts import Script
 
 SAMPLE_SECONDS = 0.002
 LINES = 60

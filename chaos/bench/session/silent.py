@@ -17,7 +17,7 @@ from chaos.bench.session.reader import BenchReader, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import interval
 from chaos.installation.testbed import UNLIMITED, RunningProcess, SessionTestbed, ground
-from core.settings import Settings
+from core.configuration.settings import Settings
 
 TARGET_RATIO = 1.2
 SOURCE = "127.0.0.9"  # no trusted proxy: its sockets count as its own

@@ -1,5 +1,5 @@
 -- In front of every script: whole numbers as text, and the time. Before it stands what makes `args` of the arguments,
--- by the script's own struct (core/script_calls.py).
+-- by the script's own struct (core/redis/script_calls.py).
 local call = redis.call
 
 -- Lua's own tostring keeps 14 digits; times in microseconds have 16, amounts of money as many.

@@ -3,7 +3,7 @@
 from sqlalchemy import update
 
 from billing.tables.wallets import Outbox
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.ledger.ledger_reading import read
 
 

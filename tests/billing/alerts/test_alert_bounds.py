@@ -17,9 +17,9 @@ from billing.tables.wallets import BudgetAlert, BudgetSpent, Outbox
 from billing.tenants.tenancy import create_tenant
 from billing.tenants.users import create_user
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.ledger.ledger_reading import read
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000

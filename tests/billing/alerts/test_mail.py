@@ -13,8 +13,8 @@ from billing.alerts.targets import add_target, send_test
 from billing.alerts.webhooks import NotDelivered
 from billing.tenants.tenancy import create_tenant
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.alerts.outbox_rows import make_due, row_of
 from tests.support.holding_out import holding_out
 from tests.support.home import settings_in

@@ -35,9 +35,9 @@ from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from billing.tenants.tenancy import create_tenant
 from chaos.books.mailbox import MailServer, mail_server
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.alerts.outbox_rows import make_due, row_of
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.receivers import Receiver, http_receiver

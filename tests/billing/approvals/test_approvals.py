@@ -15,7 +15,7 @@ from billing.enforcement import take_credit
 from billing.tables.approvals import Proposal
 from chaos.books.mailbox import MailServer, mail_server
 from core.actor import Author
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 from tests.billing.approvals.approvals_office import CODE, MUCH, OF, SECOND, ApprovalsOffice
 from tests.billing.approvals.approvals_office import office as office
 from tests.billing.cli.commands import rows

@@ -23,7 +23,7 @@ from billing.enforcement import take_credit
 from billing.ledger.grant_spending import GrantKind
 from billing.wallets.undo import Undo, UndoKind
 from core.actor import Author, current_author
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.approvals.approvals_office import MUCH, OF, ApprovalsOffice, office
 from tests.billing.cli.commands import rows
 

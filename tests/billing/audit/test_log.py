@@ -11,7 +11,7 @@ from billing.audit.log import HIDDEN, differing, list_rows, record, row_hash
 from billing.tables.audit import AuditHead, AuditLog
 from billing.tables.tenants import PLATFORM
 from core.actor import Author, acting_as
-from core.database import Database
+from core.sql.database import Database
 
 
 async def changes(db: Database, *names: str, tenant: str = "t1") -> None:

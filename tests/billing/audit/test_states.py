@@ -21,8 +21,8 @@ from billing.tenants.tenancy import create_tenant
 from billing.wallets.wallets import GrantKind, NewGrant, grant
 from chaos.tampering.unguarded import tamper
 from core.actor import Author
-from core.database import Database
-from core.redis import RedisClient
+from core.redis.client import RedisClient
+from core.sql.database import Database
 
 PRICES = {"gpt": FlatPrices(1, 1, 1, 0), "*": FlatPrices(2, 2, 2, 0)}
 TIERS = {("gpt", Meter.OUTPUT): TierPrices(TierMode.GRADUATED, (Tier(None, 5),), 7)}

@@ -7,7 +7,7 @@ from billing.audit.verify import VerifiedHeads, VerifiedLog, owners, verify_agai
 from billing.enforcement.plans import create_plan
 from billing.tenants.tenancy import create_tenant
 from chaos.tampering.unguarded import tamper
-from core.database import Database
+from core.sql.database import Database
 
 TENANT = "t1"
 

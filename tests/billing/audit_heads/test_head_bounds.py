@@ -9,8 +9,8 @@ from billing.audit_heads import check, stores
 from billing.audit_heads.check import check_heads
 from billing.audit_heads.heads import line_of
 from billing.audit_heads.stores import key_of
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from tests.billing.audit_heads.a_head import HEAD
 from tests.support.home import settings_in
 

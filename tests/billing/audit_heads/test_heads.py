@@ -29,9 +29,9 @@ from billing.audit_heads.stores import FileHeadStore, HeadNotStored, S3HeadStore
 from billing.cli.audit import audit_command
 from billing.instruments import heads_ages, show_heads_age
 from chaos.tampering.unguarded import unguarded_file
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.audit_heads.a_head import HEAD
 from tests.billing.receivers import Received, Receiver, http_receiver
 from tests.support.home import settings_in

@@ -16,8 +16,8 @@ from billing.reports.usage_report import GroupBy, usage_as_of
 from billing.tables.ledger import RollupHour, UsageLine
 from billing.usage import encode
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from tests.billing.events import PRICES, an_event
 from tests.billing.ledger.ledger_reading import proven, read
 from tests.support.patience import BEAT_SECONDS, pause

@@ -15,11 +15,11 @@ from billing.booking.installation_marks import unsealed_until_ms
 from billing.posting import biller
 from billing.tables.tenants import DIRECTORY_SEALED_SINCE, SEALED_SINCE, InstallationMark
 from billing.usage import ENDED_FIELD, PinnedPrices, UsageEvent, UsageOwner, encode, ended_stream
-from core import signed_text
-from core.access_commands import secrets_command
-from core.database import Database
-from core.settings import ADMISSION_PURPOSE, Settings
-from core.signed_text import Keyring
+from core.access.access_commands import secrets_command
+from core.configuration.settings import ADMISSION_PURPOSE, Settings
+from core.signing import signed_text
+from core.signing.signed_text import Keyring
+from core.sql.database import Database
 from tests.billing.events import an_event, priced, sealed
 from tests.billing.posting.billers import a_biller, held, rows, until_posted
 from tests.support.home import TEST_SECRET, settings_in

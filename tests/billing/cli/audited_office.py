@@ -22,7 +22,7 @@ from billing.tenants.sessions import open_operator_session
 from billing.tenants.tenancy import find_tenant
 from billing.usage import encode
 from core.actor import Author, acting_as
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 
 ROOT = Path(__file__).parents[3]

@@ -20,7 +20,7 @@ from billing.cli.users import users_command
 from billing.posting.biller import post
 from billing.tenants.tenancy import find_tenant
 from billing.usage import UsageEvent, encode
-from core.database import Database
+from core.sql.database import Database
 
 Command = Callable[..., Result]
 

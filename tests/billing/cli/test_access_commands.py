@@ -10,8 +10,8 @@ from billing.tenants.keys import authenticate_key
 from billing.tenants.sessions import open_operator_session, open_session, principal_of_session
 from billing.tenants.sign_in_links import read_link_code
 from core.clock import now_ms
-from core.settings import Settings
-from core.signed_text import Keyring
+from core.configuration.settings import Settings
+from core.signing.signed_text import Keyring
 from tests.billing.acme import Acme
 from tests.billing.quota.quota_ledger import QuotaLedger
 from tests.support.home import TEST_SECRET

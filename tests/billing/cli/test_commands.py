@@ -12,8 +12,8 @@ from billing.cli import projects
 from billing.tenants import cost_centers
 from billing.usage import ENDED_FIELD, UsageEvent, UsageOwner, encode, ended_stream
 from chaos.tampering.unguarded import tamper
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from tests.billing.cli.commands import DAY_MS, OCTOBER_MS, Command, on_database, rows, used
 from tests.billing.cli.commands import parley as parley
 from tests.billing.events import an_event

@@ -14,7 +14,7 @@ from billing.periods import HOUR_MS
 from billing.tables.prices import PeriodClose, PeriodCommitment
 from billing.tenants.tenancy import find_tenant
 from core.clock import now_ms
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.cli.commands import Command, on_database, rows, used
 from tests.billing.cli.commands import parley as parley  # the fixture
 from tests.billing.cli.refusals import refused

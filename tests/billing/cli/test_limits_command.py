@@ -17,9 +17,9 @@ from billing.cli.tenants import tenants_command
 from billing.quota.types import Admission, Admitted
 from billing.usage import PinnedPrices
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refusal, StartupError
-from core.settings import Settings
+from core.sql.database import Database
 from tests.support.redis import Redis
 
 COMMANDS = {"keys": keys_command, "limits": limits_command, "tenants": tenants_command}

@@ -24,8 +24,8 @@ from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageEvent
 from billing.wallets.wallets import GrantKind, NewGrant, grant
 from core.clock import now_ms
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from tests.billing.cli.commands import rows, used
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import read

@@ -10,8 +10,8 @@ from billing.dedicated_pools.posting import SETTLE_MS, post_hours
 from billing.dedicated_pools.store import store
 from billing.tenants.tenancy import create_tenant, find_tenant
 from core.clock import now_ms
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from tests.billing.cli.commands import COMMANDS, Command, on_database, rows
 from tests.billing.cli.commands import parley as parley  # the fixture
 from tests.billing.dedicated_pools.dedicated import dedicate

@@ -9,8 +9,8 @@ from billing.tables.prices import PeriodClose
 from billing.tenants.tenancy import find_tenant
 from billing.usage import UsageEvent
 from core.clock import now_ms
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from tests.billing.cli.commands import DAY_MS, OCTOBER_MS, Command, on_database, rows, used
 from tests.billing.cli.commands import parley as parley  # the fixture
 from tests.billing.clocks import mid_month as mid_month  # the fixture

@@ -16,8 +16,8 @@ from billing.posting.biller import post
 from billing.quota.redis_keys import posted_key
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
-from core.database import Database
-from core.metrics import BILLER_PLACE
+from core.sql.database import Database
+from core.web.metrics import BILLER_PLACE
 from tests.billing.events import an_event
 from tests.support.patience import wait_until
 from tests.support.ports import free_ports

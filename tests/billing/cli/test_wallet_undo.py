@@ -18,9 +18,9 @@ from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews
 from billing.wallets.undo import PAID_OUT, Undo, UndoKind, UndoResult, book_undo, preview_undo
 from billing.wallets.wallets import grant, wallet_state
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, StartupError
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.acme import Acme
 from tests.billing.cli.commands import rows
 from tests.billing.ledger.ledger_reading import read

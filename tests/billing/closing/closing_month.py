@@ -20,7 +20,7 @@ from billing.tables.ledger import LedgerEntry, RollupHour
 from billing.tables.tenants import Price, PriceBook, PriceVersion, Tenant
 from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, UsageEvent, encode
-from core.database import Database, insert_rows
+from core.sql.database import Database, insert_rows
 from tests.billing.events import an_event
 
 ZONE = ZoneInfo("UTC")

@@ -24,8 +24,8 @@ from billing.tables.ledger import LedgerTxn, UsageLine
 from billing.tables.prices import Charge, PeriodClose
 from billing.tables.tenants import Tenant
 from billing.usage import PinnedPrices
-from core.database import Database, insert_rows
 from core.errors import Refused
+from core.sql.database import Database, insert_rows
 from tests.billing.closing.closing_month import (
     GRADUATED,
     MILLION,

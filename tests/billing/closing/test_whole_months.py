@@ -19,8 +19,8 @@ from billing.quota.redis_keys import open_requests_key
 from billing.quota.types import Admitted
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
 from core.clock import now_ms
-from core.pools import announce_pool
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.pools import announce_pool
 from tests.billing.acme import Acme
 from tests.billing.cli.refusals import refused
 from tests.billing.quota.quota_ledger import QuotaLedger

@@ -13,7 +13,7 @@ from billing.tables.ledger import LedgerEntry
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import create_tenant
 from core.clock import now_ms
-from core.database import Database, insert_rows
+from core.sql.database import Database, insert_rows
 
 DOLLAR = NANO
 

@@ -22,8 +22,8 @@ from billing.tables.dedicated_pools import Commitment
 from billing.tables.prices import PeriodCommitment
 from billing.tenants.tenancy import create_tenant
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 
 MOST_NANO = 9_000_000 * NANO
 DAY_MS = 24 * HOUR_MS

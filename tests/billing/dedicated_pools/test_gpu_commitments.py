@@ -22,8 +22,8 @@ from billing.tables.dedicated_pools import Commitment
 from billing.tables.prices import PeriodClose
 from billing.tenants.tenancy import create_tenant, find_tenant
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from tests.billing.cli.commands import COMMANDS, Command, on_database, rows
 from tests.billing.cli.commands import parley as parley  # the fixture
 from tests.billing.cli.refusals import refused

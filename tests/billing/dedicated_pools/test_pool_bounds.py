@@ -10,8 +10,8 @@ from billing.dedicated_pools.reports import PoolUse, _add_hour, _add_line, _add_
 from billing.dedicated_pools.store import store
 from billing.money import NANO
 from billing.tables.dedicated_pools import GpuCost
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from tests.billing.dedicated_pools.dedicated import (
     HOUR,
     NOW_HOUR,

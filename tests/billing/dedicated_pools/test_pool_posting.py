@@ -29,10 +29,10 @@ from billing.reports.usage_report import GroupBy, usage_in
 from billing.tables.dedicated_pools import PoolInterval
 from billing.tables.ledger import UsageLine
 from billing.tables.tenants import Tenant
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.pools import announce_pool
-from core.settings import Settings
+from core.redis.pools import announce_pool
+from core.sql.database import Database
 from tests.billing.dedicated_pools.dedicated import (
     DOLLAR,
     HOUR,

@@ -23,8 +23,8 @@ from billing.tables.tenants import PLATFORM, Plan, PoolTerms
 from billing.tenants.pool_terms import find_terms, list_terms, set_terms, throttled_terms
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant, find_tenant, set_tenant
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from tests.support.patience import soon
 from tests.support.redis import Redis
 

@@ -21,9 +21,9 @@ from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, create_tenant
 from billing.usage import encode
 from billing.wallets.wallets import NewGrant, grant
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.acme import Acme
 from tests.billing.events import an_event
 from tests.billing.quota.quota_ledger import COST, QuotaLedger

@@ -8,7 +8,7 @@ from sqlmodel import col, select
 from billing.ledger.transactions import HOUR_MS
 from billing.ledger.verify import Verified, verify_ledger
 from billing.usage import UsageEvent, UsageOwner
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 
 REASONS = ("stop", "length", "cancelled", "error")

@@ -10,7 +10,7 @@ from billing.ledger.rows import TxnRow
 from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post
 from billing.usage import UsageOwner, encode
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 
 OPAQUE = "u_" + "0a" * 16

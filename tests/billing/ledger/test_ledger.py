@@ -28,7 +28,7 @@ from billing.tables.wallets import WalletUse
 from billing.tenants.tenancy import create_project, create_tenant
 from billing.usage import UsageOwner, encode
 from chaos.tampering.unguarded import tamper
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import an_hour_of, proven, read
 

@@ -29,7 +29,7 @@ from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
 from billing.tables.prices import Charge
 from billing.usage import UsageOwner, encode
 from chaos.tampering.unguarded import tamper
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.old_books import OPAQUE, booked, found, old_books
 

@@ -23,8 +23,8 @@ from billing.tables.tenants import UsageRow
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from chaos.tampering.unguarded import tamper
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.old_books import OPAQUE, as_an_older_version, booked, found, old_books
 

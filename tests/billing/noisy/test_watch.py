@@ -16,9 +16,9 @@ from billing.tenants.pool_terms import list_terms, set_terms
 from billing.tenants.tenancy import create_tenant
 from billing.usage import UsageEvent, UsageOwner, encode
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from engine.api import PoolQueue
 from server.pools.tenant_terms import TenantTermsSync
 from tests.billing.events import an_event

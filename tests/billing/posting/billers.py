@@ -11,8 +11,8 @@ from billing.quota.client import Quota
 from billing.quota.types import Admission
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import PRICES
 from tests.support.patience import wait_until
 from tests.support.redis import Redis

@@ -15,8 +15,8 @@ from billing.posting.usage_stream import EndedStream
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, encode
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.posting.billers import (
     STREAM,

@@ -28,8 +28,8 @@ from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.run import Reconciliation
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, UsageEvent, encode, ended_stream
 from chaos.installation import postgres
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.posting.billers import a_biller, end, until_acknowledged, until_posted
 from tests.support.redis import Redis

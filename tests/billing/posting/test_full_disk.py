@@ -7,8 +7,8 @@ from structlog.testing import capture_logs
 
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.posting.billers import STREAM, a_biller, end, held, rows, until_posted
 from tests.support.patience import wait_until

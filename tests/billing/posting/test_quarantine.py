@@ -18,9 +18,9 @@ from billing.tables.audit import AuditLog
 from billing.tables.tenants import UsageQuarantine
 from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, UsageEvent, encode
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import proven
 from tests.billing.reconciliation.billed import admitted

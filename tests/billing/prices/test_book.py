@@ -6,8 +6,8 @@ from sqlalchemy.exc import DBAPIError
 from billing.prices.book import pinned_prices
 from billing.tables.tenants import PLATFORM, Price, PriceBook, PriceVersion
 from billing.tenants.tenancy import create_tenant, set_tenant
-from core.database import Database, insert_rows
 from core.errors import Refused
+from core.sql.database import Database, insert_rows
 
 
 def a_price(book: str, version: int, model: str, input_nano: int, tenant_id: str = PLATFORM) -> Price:

@@ -22,8 +22,8 @@ from billing.prices.withdrawals import NOTICE_MS, withdraw_version
 from billing.prices.written_tiers import PRICE_NANO_MAX
 from billing.tables.tenants import PriceVersion, Tenant
 from billing.tenants.tenancy import create_tenant
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 
 NOW = 4_070_908_800_000  # in 2099: what has not begun by any clock may be withdrawn
 DAY_MS = 24 * HOUR_MS

@@ -20,9 +20,9 @@ from billing.tables.tenants import Price, UsageRow
 from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, encode
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.quota.admissions import an_admission
 from tests.support.redis import Redis

@@ -10,10 +10,10 @@ from billing.quota.client import Admitted, Quota
 from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, PriceOffer
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
+from core.sql.database import Database
 from tests.billing.events import PRICES
 from tests.billing.quota.admissions import an_admission
 from tests.support.redis import Redis

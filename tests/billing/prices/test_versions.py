@@ -16,8 +16,8 @@ from billing.prices.versions import contents_of
 from billing.tables.tenants import Tenant
 from billing.tenants.tenancy import create_tenant
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 
 FILE = """
 book = "gold"

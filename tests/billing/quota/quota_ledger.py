@@ -10,9 +10,9 @@ from billing.quota.types import Admission, Admitted
 from billing.tables.ledger import LedgerHead
 from billing.usage import UsageEvent, UsageOwner, encode
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.limited import NANO
 from tests.support.redis import Redis

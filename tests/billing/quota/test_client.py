@@ -9,8 +9,8 @@ from redis.exceptions import OutOfMemoryError
 from billing.quota.client import CANCEL_MARK_MS, SETTLED_KEEP_MS, Quota
 from billing.quota.redis_keys import posted_key
 from billing.quota.types import AdmissionState, Admitted, AllowanceExtension, Canceller
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
 from tests.billing.events import PRICES, an_event
 from tests.billing.quota.admissions import an_admission
 from tests.support.redis import Redis

@@ -12,8 +12,8 @@ from billing.quota.client import _SETTLE
 from billing.quota.packing import settlement
 from billing.usage import PinnedPrices
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.errors import Refusal, Refused
-from core.settings import Settings
 from tests.billing.limited import NANO, LimitedTenant, a_budget
 from tests.support.redis import Redis
 

@@ -12,8 +12,8 @@ from billing.quota.client import WAIT_MS_MAX, Quota
 from billing.quota.money import MoneyCounts
 from billing.quota.types import Admitted, AllowanceExtension, Remaining
 from billing.usage import PinnedPrices
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
 from tests.billing.limited import NOW, WINDOW, LimitedTenant, a_budget
 from tests.support.redis import Redis
 

@@ -25,9 +25,9 @@ from billing.usage import UsageOwner, encode
 from billing.wallets.ledger_check import wallet_faults
 from billing.wallets.wallets import NewGrant, grant
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.limited import NANO
 from tests.billing.quota.quota_ledger import COST, QuotaLedger
 from tests.support.redis import Redis

@@ -7,8 +7,8 @@ import pytest
 from billing.limits import Dimension, Scope
 from billing.quota.client import Quota
 from billing.quota.types import Remaining
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
 from tests.billing.limited import NOW, LimitedTenant, a_rate, places
 from tests.support.redis import Redis
 

@@ -11,8 +11,8 @@ from billing.reconciliation.comparison import (
     ComparisonState,
 )
 from billing.usage import UsageEvent, encode
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import PRICES
 from tests.support.redis import Redis
 

@@ -5,7 +5,7 @@ from billing.dedicated_pools.posting import post_hours
 from billing.dedicated_pools.store import store
 from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.pools import BOOKED_AFTER_MS, compare_pool_time, metered_pools
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.dedicated_pools.dedicated import (
     HOUR,
     a_tenant,

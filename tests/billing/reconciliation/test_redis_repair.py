@@ -17,8 +17,8 @@ from billing.tables.audit import AuditLog
 from billing.tables.reconciliation import ReconMark
 from billing.tenants.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, encode, ended_stream
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.reconciliation.billed import billed, differing
 from tests.support.patience import wait_until

@@ -30,9 +30,9 @@ from billing.tenants.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, EngineCounts, encode, ended_stream, engine_hours
 from chaos.tampering.unguarded import tamper
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.reconciliation.billed import admitted, billed, differing
 from tests.support.redis import Redis

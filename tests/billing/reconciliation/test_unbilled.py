@@ -38,8 +38,8 @@ from billing.tables.tenants import PLATFORM, UsageQuarantine
 from billing.tables.wallets import Outbox
 from billing.usage import ENDED_FIELD, EndedCounts, UsageEvent, encode, ended_hours, ended_stream
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.support.redis import Redis
 

@@ -23,7 +23,7 @@ from billing.tables.dedicated_pools import Commitment, PoolOwner
 from billing.tenants.cost_centers import charge_project_to, create_cost_center
 from billing.tenants.tenancy import create_tenant, find_project, find_tenant
 from billing.usage import UsageOwner, encode
-from core.database import Database, insert_rows
+from core.sql.database import Database, insert_rows
 from tests.billing.closing.closing_month import GRADUATED, a_request, a_tenant, closed, owed, used, window
 from tests.billing.events import PRICES, an_event, priced
 from tests.billing.ledger.ledger_reading import an_hour_of

@@ -22,8 +22,8 @@ from billing.reports.price_comparison import (
 )
 from billing.reports.usage_report import GroupBy, usage_in
 from billing.tenants.tenancy import find_tenant
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from tests.billing.cli.commands import OCTOBER_MS, Command, on_database, parley, rows, used
 from tests.billing.events import an_event
 

@@ -30,7 +30,7 @@ from billing.reports.usage_report import SUMS
 from billing.tables.ledger import LedgerEntry, UsageLine
 from billing.tables.tenants import UsageRow
 from billing.usage import UsageEvent, UsageOwner, encode
-from core.database import Database, is_out_of_time
+from core.sql.database import Database, is_out_of_time
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import read
 

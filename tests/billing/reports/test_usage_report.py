@@ -13,7 +13,7 @@ from billing.posting.biller import post
 from billing.reports.usage_report import GroupBy, usage_in
 from billing.tables.ledger import RollupHour
 from billing.usage import UsageEvent, encode
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import an_hour_of, proven, read
 

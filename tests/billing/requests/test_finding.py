@@ -16,8 +16,8 @@ from billing.tenants.tenancy import create_tenant, find_tenant
 from billing.tenants.users import create_user
 from billing.usage import UsageEvent, UsageOwner, encode
 from core.cli import parley as cli
-from core.database import Database
 from core.errors import Refused, StartupError
+from core.sql.database import Database
 from engine.api import EndReason
 from tests.billing.cli.commands import on_database, rows
 from tests.billing.events import an_event

@@ -37,11 +37,11 @@ from billing.requests.refusal_views import (
 )
 from billing.tables.refusals import RefusalMinute
 from billing.tenants.tenancy import create_tenant
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused as RefusedError
 from core.ids import uuid7
-from core.settings import Settings
-from core.unreadable import Unreadable
+from core.redis.unreadable import Unreadable
+from core.sql.database import Database
 from tests.support.redis import Redis
 
 MINUTE_MS = 60_000

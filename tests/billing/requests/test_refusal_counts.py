@@ -48,10 +48,10 @@ from billing.tenants.tenancy import create_tenant
 from billing.tenants.users import close_user, create_user
 from core.cli import parley as cli
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
-from core.unreadable import Unreadable
+from core.redis.unreadable import Unreadable
+from core.sql.database import Database
 from tests.billing.cli.commands import rows as json_lines
 from tests.support.redis import Redis
 

@@ -8,7 +8,7 @@ from billing.tenants.tenancy import (
     create_tenant,
     find_project,
 )
-from core.database import Database
+from core.sql.database import Database
 
 
 async def a_key(db: Database, name: str = "acme", **options: object) -> tuple[ApiKey, str]:

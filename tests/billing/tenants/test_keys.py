@@ -33,8 +33,8 @@ from billing.tenants.tenancy import (
 )
 from billing.tenants.users import close_user
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from tests.billing.tenants.a_key import a_key
 from tests.support.patience import soon
 from tests.support.redis import Redis

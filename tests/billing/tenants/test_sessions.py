@@ -23,9 +23,9 @@ from billing.tenants.sessions import (
     principal_of_session_id,
     sessions_of,
 )
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from tests.billing.tenants.a_key import a_key
 
 T = 1_800_000_000_000

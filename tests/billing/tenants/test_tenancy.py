@@ -20,9 +20,9 @@ from billing.tenants.tenancy import (
     set_tenant,
 )
 from billing.tenants.users import close_user, create_user, list_users, user_id, user_is_closed
-from core.database import Database
 from core.errors import Refused
 from core.names import storable_name
+from core.sql.database import Database
 from tests.support.redis import Redis
 
 

@@ -43,7 +43,7 @@ from billing.wallets.budgets import (
 from billing.wallets.ledger_check import wallet_faults
 from billing.wallets.wallets import NewGrant, expire, grant
 from core.clock import now_ms
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import proven, read
 

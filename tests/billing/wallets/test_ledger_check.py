@@ -12,7 +12,7 @@ from billing.wallets.undo import Undo, UndoKind, book_undo
 from billing.wallets.wallets import expire, grant
 from chaos.tampering.unguarded import tamper
 from core.clock import now_ms
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.wallets.wallet_tenant import COST, a_tenant, paid, promo, use
 
 ENDS = now_ms() + 3_600_000

@@ -13,8 +13,8 @@ from billing.tenants.tenancy import create_tenant
 from billing.wallets.budgets import budget_faults
 from billing.wallets.wallets import NewGrant, grant, wallet_state
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.posting.billers import a_biller, end, row_count, until_acknowledged

@@ -27,8 +27,8 @@ from billing.wallets.owed import Owed, OwedTerm, allot_payment, owed_by, set_owe
 from billing.wallets.wallets import expire, grant, list_grants
 from core import migrations
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refusal
+from core.sql.database import Database
 from tests.billing.acme import COMMANDS, Acme
 from tests.billing.cli.commands import rows
 from tests.billing.events import an_event

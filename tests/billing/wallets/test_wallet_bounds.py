@@ -32,8 +32,8 @@ from billing.wallets.wallets import (
     wallet_state,
 )
 from core.clock import now_ms
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.wallets.wallet_tenant import COST, a_tenant, paid, promo, sound, use
 

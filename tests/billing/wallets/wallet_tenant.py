@@ -10,7 +10,7 @@ from billing.wallets.ledger_check import wallet_faults
 from billing.wallets.wallets import (
     NewGrant,
 )
-from core.database import Database
+from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import proven, read
 

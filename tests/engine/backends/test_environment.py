@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.backends.environment import engine_environment, usable_cpus
 from tests.support.patience import finished
 

@@ -21,8 +21,8 @@ import msgspec
 import psutil
 import pytest
 
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from engine.api import Control, EntryKind, checked_format
 from engine.grammar.response_format import Shape
 from engine.main import ENGINE_DEAD

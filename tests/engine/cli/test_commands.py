@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 
 from core.cli import parley as cli
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.sql.database import Database
 from engine.api import Control
 from engine.main import model_of
 from engine.models.registry import ModelRecord, list_models, save

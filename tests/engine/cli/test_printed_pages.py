@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from core.terminal_tables import print_blocks
+from core.terminal.terminal_tables import print_blocks
 from engine.cli import models, top
 from engine.cli.formatting import duration, time_of_day, worker_table
 from engine.gpus import DeviceHealth

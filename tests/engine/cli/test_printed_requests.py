@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.terminal_tables import print_blocks
+from core.terminal.terminal_tables import print_blocks
 from engine.cli import requests
 from engine.operations.inspection import InspectedRequest, RequestDetail
 from engine.request import Control

@@ -12,9 +12,9 @@ from billing.audit.log import list_rows
 from billing.audit.verify import verify_log
 from core.cli import parley as cli
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.sql.database import Database
 from engine.cli import workers
 from engine.models.registry import ModelRecord, route, save
 from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport

@@ -7,7 +7,7 @@ import msgspec
 
 from billing.booking.admissions import SealedAdmission, seal
 from billing.usage import ended_stream
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import Enqueue
 from engine.journal.files import FOLDER
 from engine.queue.journaled_ends import JournalContents, JournaledEnd, contents

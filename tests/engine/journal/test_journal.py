@@ -17,11 +17,11 @@ from billing.reconciliation.comparison import Check
 from billing.reconciliation.run import Reconciliation
 from billing.usage import EndedCounts, decode, encode, ended_stream
 from chaos.injected.scripted import ScriptedEngine
+from core.access.processes import GATEWAY, SUPERVISOR, WORKER, ProcessKind
 from core.clock import now_ms
-from core.database import Database
-from core.processes import GATEWAY, SUPERVISOR, WORKER, ProcessKind
-from core.scripts import load_scripts
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.scripts import load_scripts
+from core.sql.database import Database
 from core.tasks import cancel_tasks
 from engine.api import Append, ClaimOffer, EndReason, Entry, EntryKind
 from engine.journal import end_counts

@@ -7,7 +7,7 @@ import msgspec
 
 from billing.quota.client import Quota
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import EndReason
 from engine.journal.files import FOLDER, JournalSegments
 from engine.journal.keeper import JournalKeeper

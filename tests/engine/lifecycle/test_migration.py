@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.scripts import Script
+from core.redis.scripts import Script
 from engine.api import (
     AppendCode,
     Control,

@@ -17,8 +17,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from core.pools import announce_pool
-from core.scripts import Script
+from core.redis.pools import announce_pool
+from core.redis.scripts import Script
 from engine.api import AppendCode, Claim, Control, MigratedTo, Migrator, RequestStatus
 from tests.engine.builders import Pool, append_to, end_entry, text, tokens, usage_event
 from tests.engine.pool_state import pool_state

@@ -10,9 +10,9 @@ import pytest
 from billing.api import UNLIMITED, Admission, Admitted, Dimension, Quota, RequestLimits, Scope
 from billing.limits import UnitLimit
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.pools import announce_pool
-from core.settings import Settings
+from core.redis.pools import announce_pool
 from engine.api import Enqueue, Enqueued, MigratedTo, Migrator, RequestStatus
 from engine.lifecycle.reaper import Reaper
 from engine.lifecycle.stale_admissions import IDS_MAX, release_stale_admissions

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from safetensors import safe_open
 
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.sql.database import Database
 from engine.cli.models import command as models_command
 from engine.models.provision import MANIFEST, prepare, provision, read_manifest, register
 from engine.models.registry import digests, resolve

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import inspect
 from sqlmodel import select
 
-from core.database import Database, migrate
+from core.sql.database import Database, migrate
 from engine.models.registry import ModelRecord, digests, fingerprint, list_models, resolve, route, save
 from engine.models.tables import ModelVersion
 

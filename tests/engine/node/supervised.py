@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from engine.api import WorkerView
 from engine.models.registry import ModelRecord, save
 from engine.node.supervisor import Supervisor

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.leash import spawn
+from core.runtime.leash import spawn
 from engine.node import cpu_share
 from tests.support.patience import wait_until
 

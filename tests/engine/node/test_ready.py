@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billing.dedicated_pools.hours import HOUR_MS, READY_GAP_MS_MAX, ReadyInterval, parse, ready_key
-from core.script_calls import arguments_of
+from core.redis.script_calls import arguments_of
 from engine.node.reports import READY, ReadyCall, ReadyTime, WorkerProcessState
 from engine.node.supervised_worker import gpu_type
 from engine.queue import redis_keys

@@ -8,7 +8,7 @@ from sqlmodel import select
 from billing.dedicated_pools.hours import ReadyInterval, hours_of
 from billing.dedicated_pools.store import interval_of, store, take
 from billing.tables.dedicated_pools import PoolInterval
-from core.database import Database
+from core.sql.database import Database
 from tests.engine.node.supervised import crew as crew  # the fixture
 from tests.engine.node.supervised import supervised
 from tests.engine.workers import PoolWorkers

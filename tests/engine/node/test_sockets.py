@@ -10,9 +10,9 @@ from typing import NoReturn
 
 import pytest
 
-from core.environment import child_environment
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
+from core.runtime.environment import child_environment
 from engine.api import PoolQueue
 from engine.models.registry import ModelRecord
 from engine.node import supervised_worker

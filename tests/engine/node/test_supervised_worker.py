@@ -12,8 +12,8 @@ import psutil
 import pytest
 from redis.exceptions import RedisError
 
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
 from engine.backends.environment import usable_cpus
 from engine.gpus import DeviceHealth, GpuAssignment
 from engine.models.known import RECORD

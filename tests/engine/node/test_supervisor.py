@@ -21,10 +21,10 @@ from structlog.testing import capture_logs
 from billing.api import Quota
 from core.cli import parley as cli
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.metrics import serving_metrics
-from core.settings import Settings
 from core.tasks import cancel_tasks
+from core.web.metrics import serving_metrics
 from engine.api import PoolQueue
 from engine.lifecycle.reaper import Reaper
 from engine.models.known import KnownModel

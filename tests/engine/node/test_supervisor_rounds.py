@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from redis.exceptions import RedisError
 
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
 from core.tasks import cancel_tasks
 from engine.gpus import DeviceHealth, GpuAssignment
 from engine.node import supervisor as supervisors

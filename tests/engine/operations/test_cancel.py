@@ -14,9 +14,9 @@ from billing.api import Quota, find_tenant
 from billing.audit.log import list_rows
 from billing.quota.types import Admission, Admitted
 from core.cli import parley as cli
-from core.database import Database
-from core.pools import HOPS_MAX
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.redis.pools import HOPS_MAX
+from core.sql.database import Database
 from engine.api import Control, PoolQueue
 from engine.queue import redis_keys
 from tests.engine.builders import FINGERPRINT, PRICES, Pool, request

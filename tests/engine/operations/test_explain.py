@@ -24,8 +24,8 @@ from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.cli import parley as cli
-from core.database import Database
 from core.errors import StartupError
+from core.sql.database import Database
 from engine.cli.explain import price_text
 from tests.billing.acme import Acme
 from tests.billing.events import an_event

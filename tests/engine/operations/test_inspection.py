@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from core.redis import RedisClient
+from core.redis.client import RedisClient
 from engine.api import Control, RequestStatus
 from engine.node.reports import NodeReport, PoolNodes, WorkerOrderKind, WorkerProcessState, WorkerReport
 from engine.operations.inspection import Inspection

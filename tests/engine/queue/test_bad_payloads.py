@@ -11,7 +11,7 @@ from billing.api import Admission, Quota
 from billing.booking.assess import assess
 from chaos.injected.scripted import ScriptedEngine
 from core.clock import now_ms
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import DamagedLogError, RequestInput, Sampling, input_decoder
 from engine.lifecycle.reaper import Reaper
 from engine.queue import redis_keys

@@ -8,11 +8,11 @@ import pytest
 from redis.crc import key_slot
 from redis.exceptions import NoPermissionError, ResponseError
 
-from core.processes import GATEWAY, WORKER, ProcessKind
-from core.redis import RedisClient
-from core.redis_acl import rules
-from core.redis_connections import connect_url
-from core.scripts import load_scripts
+from core.access.processes import GATEWAY, WORKER, ProcessKind
+from core.access.redis_acl import rules
+from core.redis.client import RedisClient
+from core.redis.redis_connections import connect_url
+from core.redis.scripts import load_scripts
 from engine.api import (
     Enqueued,
     HintChannel,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.unreadable import Unreadable
+from core.redis.unreadable import Unreadable
 from engine.queue.journaled_ends import (
     HEAD,
     MAGIC,

@@ -7,8 +7,8 @@ import pytest
 
 from billing import usage
 from chaos.injected.scripted import ScriptedEngine
+from core.configuration.settings import Settings
 from core.errors import Refusal
-from core.settings import Settings
 from engine.api import Enqueued
 from tests.engine.builders import Pool, pool, request
 from tests.engine.workers import PoolWorkers, saying

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.errors import Refusal
-from core.signed_text import Keyring
+from core.signing.signed_text import Keyring
 from engine.queue import script_replies
 from engine.queue.migration_orders import MigrationOrder, MigrationOrders, order_of
 from engine.queue.request_log import DamagedLogError, entry_of, pack_entry, unpack_entries, visible_text

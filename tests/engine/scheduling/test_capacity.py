@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.request import PriorityClass
 from engine.scheduling.capacity import (
     KV_WATERMARK,

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import ModelRecord
 from engine.queue import redis_keys

@@ -5,7 +5,7 @@ import pytest
 from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post
 from billing.usage import encode
-from core.database import Database
+from core.sql.database import Database
 from engine.api import EndReason, end_payload, input_decoder
 from tests.engine.builders import request_input
 from tests.engine.lifecycle.end_facts import facts

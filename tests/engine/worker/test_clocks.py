@@ -8,7 +8,7 @@ import pytest
 from billing import usage
 from chaos.injected.scripted import ScriptedEngine
 from core.clock import ServerClock
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import AppendCode
 from tests.engine.builders import START_MS, append_to, pool, request
 from tests.engine.workers import PoolWorkers, later, saying

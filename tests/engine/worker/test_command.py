@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from chaos.injected import switches
 from chaos.injected.scripted_by import engine_of
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine import main
 
 

@@ -8,7 +8,7 @@ from redis.exceptions import ConnectionError, ResponseError
 
 from billing.api import AllowanceExtension, Quota
 from chaos.injected.scripted import ScriptedEngine
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import Enqueued
 from engine.worker import core
 from tests.engine.workers import PoolWorkers, saying

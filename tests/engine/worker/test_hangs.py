@@ -8,7 +8,7 @@ import pytest
 
 from billing.api import Quota
 from chaos.injected.scripted import ScriptedEngine
-from core.settings import Settings
+from core.configuration.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import AppendCode, Claim, RequestStatus
 from engine.lifecycle.reaper import Reaper

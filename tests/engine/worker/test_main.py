@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis.exceptions import ConnectionError as RedisAwayError
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine import main
 from engine.backends.base import EngineDeadError
 from engine.models.registry import ModelRecord

@@ -3,7 +3,7 @@
 import pytest
 
 from chaos.injected.scripted import ScriptedEngine
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import ClaimOffer
 from engine.backends.base import Generation
 from engine.worker import worker as worker_module

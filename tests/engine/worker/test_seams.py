@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 
 from chaos.injected.scripted import ScriptedEngine, seeded
+from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.settings import Settings
 from engine.backends.base import Finish, Generation, GenerationRefusedError, StepOutput
 from engine.backends.environment import engine_environment
 from engine.request import Sampling

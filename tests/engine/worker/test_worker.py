@@ -8,7 +8,7 @@ import pytest
 
 from billing import usage
 from chaos.injected.scripted import ScriptedEngine
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import ClaimOffer, Control, EntryKind, PriorityClass
 from engine.backends.base import EngineDeadError
 from tests.engine.builders import FINGERPRINT, HOUR_MS, TENANT, append_to

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.database import Database
+from core.sql.database import Database
 from server.access import closed_users
 from server.access.closed_users import ClosedUsers
 from tests.support.watch import StubClock

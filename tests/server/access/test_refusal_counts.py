@@ -13,10 +13,10 @@ from billing.requests.refusal_counter import RefusalCounter
 from billing.requests.refusal_stream import ROWS_MAX, rows_of, stream_key
 from billing.tenants.users import user_named
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refusal
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.refusal_counts import RefusalNotes
 from tests.server.requests.refusals import refusal
 from tests.server.site import Site, running_site

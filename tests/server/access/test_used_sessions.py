@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from billing.api import Principal
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from server.access import used_sessions
 from server.access.used_sessions import UsedSessions
 

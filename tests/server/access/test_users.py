@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from core.database import Database
 from core.errors import Refusal, Refused
+from core.sql.database import Database
 from server.access import users as module
 from server.access.users import FULL_MS, KEPT_MS, Users
 from server.protocol.codes import ErrorCode

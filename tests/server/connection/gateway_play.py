@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from billing.api import Principal
-from core.settings import Settings
+from core.configuration.settings import Settings
 from tests.server.site import tiny_model
 from tests.server.virtual.gateway import VirtualGateway, virtual_gateway
 from tests.server.virtual.loop import played

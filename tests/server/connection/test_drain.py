@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.unidentified_sockets import UnprovenSockets
+from core.network.unidentified_sockets import UnprovenSockets
 from server.connection.drain import drain
 from server.connection.registry import ConnectionRegistry
 from server.session.events import DrainStarted

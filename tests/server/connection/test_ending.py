@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from server import main
 from server.connection.handshake import Handshake
 from server.reading.subscriptions import Subscriptions

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.unidentified_sockets import UnprovenSockets
+from core.network.unidentified_sockets import UnprovenSockets
 from server.connection.registry import ConnectionRegistry
 from tests.support.watch import StubClock
 

@@ -6,9 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.store import RecordedAnswer, Turn
 from tests.server.http_site import HttpSite, http_site

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations import erasure
 from server.conversations.erasure import erase_texts, texts_of

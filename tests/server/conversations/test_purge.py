@@ -12,9 +12,9 @@ from structlog.testing import capture_logs
 
 from billing.api import create_tenant
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.purge import CONVERSATIONS_AT_ONCE, Purge, purge
 from server.conversations.store import ConversationStore, Turn

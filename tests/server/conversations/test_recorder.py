@@ -10,7 +10,7 @@ from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import ResponseError
 from structlog.testing import capture_logs
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from engine.api import DamagedLogError, Entry, EntryKind, RequestStatus
 from server.conversations import recorder as module
 from server.conversations.recorder import PoolRecorders

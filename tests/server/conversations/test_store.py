@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from core.database import Database
 from core.errors import Refused
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.store import PAGE_ROWS, ConversationStore, RecordedAnswer, Turn
 from server.conversations.tables import Message

@@ -7,10 +7,10 @@ from structlog.testing import capture_logs
 
 from billing.api import create_key, create_project, create_tenant, revoke_key
 from core.clock import now_ms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
 from core.ids import uuid7
-from core.settings import Settings
+from core.sql.database import Database
 from server.access.authorization import ConversationOwner, user_of
 from server.conversations import store
 from server.conversations.store import RecordedAnswer, Turn

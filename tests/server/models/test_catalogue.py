@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.settings import Settings
+from core.sql.database import Database
 from engine.api import ModelRecord
 from server.models import catalogue as module
 from server.models.catalogue import Catalogue

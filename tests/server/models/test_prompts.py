@@ -8,8 +8,8 @@ import pytest
 from tokenizers import Tokenizer
 
 from billing.api import Principal
+from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
-from core.settings import Settings
 from server.access.rates import CallRates
 from server.models.prompts import PromptRenderer, PromptRenderers
 

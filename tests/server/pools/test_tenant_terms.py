@@ -10,10 +10,10 @@ from redis.exceptions import ResponseError
 from structlog.testing import capture_logs
 
 from billing.api import PoolTerms, create_tenant, set_terms
-from core.database import Database
+from core.configuration.settings import Settings
 from core.errors import Refused
-from core.redis import RedisClient
-from core.settings import Settings
+from core.redis.client import RedisClient
+from core.sql.database import Database
 from engine.api import PoolQueue, PriorityClass, TenantTerms
 from server.pools import tenant_terms as module
 from server.pools.tenant_terms import TenantTermsSync, terms_of

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from core.clock import now_ms
-from core.settings import Settings
+from core.configuration.settings import Settings
 from core.tasks import cancel_tasks
 from tests.server.connection.gateway_play import key
 from tests.server.connection.gateway_play import model as model

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from core.errors import Refused
-from core.pools import HOPS_MAX
+from core.redis.pools import HOPS_MAX
 from engine.api import Entry, EntryKind, PriorityClass, ReaderView, RequestStatus, text_hash
 from server.conversations.tables import Message
 from server.protocol.messages import Cost, EndPayload, EndUsage, Timing

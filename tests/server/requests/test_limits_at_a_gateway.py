@@ -21,8 +21,8 @@ from billing.enforcement.limit_settings import publish_limits_changed
 from billing.tenants.tenancy import set_tenant
 from billing.wallets import wallets
 from core.clock import now_ms
-from core.database import Database
-from core.settings import Settings
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from parley_client import Client, ProtocolError
 from tests.server.requests.refusals import refusal
 from tests.server.site import RawPeer, Site, running_site

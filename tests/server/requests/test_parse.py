@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.configuration.settings import Settings
 from core.errors import Refused
 from core.ids import uuid7
-from core.settings import Settings
 from engine.api import PriorityClass, Sampling
 from server.protocol.messages import Send
 from server.requests import parse

@@ -2,7 +2,7 @@
 
 from dataclasses import astuple
 
-from core.settings import Settings
+from core.configuration.settings import Settings
 from server.session.limits import SessionLimits
 
 SETTINGS = (

@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from billing.api import KEY_REVOKED, ControlNews
-from core.settings import Settings
+from core.configuration.settings import Settings
 from core.tasks import cancel_tasks
 from engine.api import Hint, ModelRecord
 from server import main

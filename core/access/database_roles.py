@@ -1,0 +1,48 @@
+"""Postgres roles, made of what each process declares (core/access/tables.py). Pure."""
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
+
+from core.access.tables import TABLES, VERSION
+
+
+def role_names() -> list[str]:
+    """One for each kind of process that has a database. Who migrates is none: it owns the tables."""
+    return [f"parley_{process.name}" for process in TABLES]
+
+
+def statements(database: str) -> list[str]:
+    """SQL that makes the roles, or brings them up to date: each has what it declares and nothing else. To be
+    run by the owner of the tables, again after each migration."""
+    found = ["REVOKE CREATE ON SCHEMA public FROM PUBLIC"]
+    for process, tables in TABLES.items():
+        role = f"parley_{process.name}"
+        writes = sorted(set(tables.writes.split()))
+        reads = sorted({*tables.reads.split(), VERSION} - set(writes))
+        found += [
+            f"DO $$ BEGIN CREATE ROLE {role} LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+            f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}",
+            f"GRANT CONNECT ON DATABASE {_quoted(database)} TO {role}",
+            f"GRANT USAGE ON SCHEMA public TO {role}",
+            f"GRANT SELECT ON {', '.join(reads)} TO {role}",
+        ]
+        if writes:
+            found.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(writes)} TO {role}")
+    return found
+
+
+def password_statements(passwords: Mapping[str, str]) -> list[str]:
+    """SQL that gives each role its password, which is hex."""
+    assert all(password.isalnum() for password in passwords.values())
+    return [f"ALTER ROLE {role} PASSWORD '{password}'" for role, password in passwords.items()]
+
+
+def url_for(url: str, user: str, password: str) -> str:
+    """The same place, as that user."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{quote(user)}:{quote(password)}@{place}").geturl()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,55 @@
+"""Which tables each kind of process reads and writes. `parley db roles` makes Postgres' roles of it."""
+
+from dataclasses import dataclass
+
+from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, OPERATOR, SUPERVISOR, ProcessKind
+
+TENANTS = "tenant plan pool_terms project tenant_user"
+KEYS = "api_key"
+PRICES = "price_book price_version price price_tier gpu_price period_commitment"
+LIMITS = "quota_policy budget"
+MODELS = "model_version"
+TEXTS = "conversation message"
+SESSIONS = "browser_session"
+PROPOSALS = "proposal"
+AUDIT = "audit_head audit_log audit_state"
+RECONCILIATION = "recon_item recon_mark"
+# What seeds what Redis counts of money, and what says how a tenant's work goes.
+SUMS = (
+    "usage_event usage_line rollup_hour ledger_head wallet wallet_grant wallet_use wallet_owed budget_spent "
+    "budget_watermark budget_alert noisy_finding pool_owner"
+)
+REFUSALS = "refusal_minute refusal_mark"
+BOOKS = (
+    f"{SUMS} {RECONCILIATION} {REFUSALS} usage_quarantine ledger_txn ledger_entry cost_center "
+    "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
+    "engine_hour ended_hour installation_mark"
+)
+EVERYTHING = " ".join((TENANTS, KEYS, PRICES, LIMITS, MODELS, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS))
+VERSION = "alembic_version"  # all look whether the schema is theirs
+
+
+@dataclass(frozen=True)
+class TableNames:
+    """Names, separated by blanks. What is written is read too."""
+
+    reads: str = ""
+    writes: str = ""
+
+
+# A process that is missing here has no database. Who migrates owns the tables.
+TABLES: dict[ProcessKind, TableNames] = {
+    GATEWAY: TableNames(
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {SUMS} installation_mark",
+        writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
+    ),
+    SUPERVISOR: TableNames(reads=MODELS),
+    BILLER: TableNames(reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}"),
+    CONSOLE: TableNames(
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
+        writes=f"{SESSIONS} {AUDIT} {RECONCILIATION}",
+    ),
+    OPERATOR: TableNames(writes=EVERYTHING),
+}
+
+assert MIGRATE not in TABLES

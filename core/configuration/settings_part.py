@@ -1,0 +1,16 @@
+"""What each part of the settings derives from. Only `core.configuration.settings.Settings` is a model.
+
+A model class costs more than a millisecond of each command's start; pydantic takes the fields of plain bases
+too.
+"""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_settings import BaseSettings
+
+    SettingsPart = BaseSettings
+else:
+
+    class SettingsPart:
+        """Some settings under one concept."""

@@ -1,0 +1,220 @@
+"""Serving an ASGI application until told to stop. Signals stay with core.runtime.service."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import socket
+from collections.abc import Generator
+from functools import partial
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from core.configuration.settings import Settings
+from core.errors import StartupError
+from core.network.addresses import KnownCallers, caller, rate_limit_address, trusted
+from core.network.unidentified_sockets import UnprovenSockets
+from core.web.host_check import AllowedHosts
+
+BACKLOG = 2048
+HEAD_SECONDS_MAX = 10.0
+HEAD_BYTES_MAX = 32 * 1024
+TARGET_BYTES_MAX = 8 * 1024
+HEADERS_MAX = 100
+PIECE_BYTES = 8 * 1024
+CLOSING = b"\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+TOO_SLOW = b"HTTP/1.1 408 Request Timeout" + CLOSING
+TOO_LONG = b"HTTP/1.1 414 URI Too Long" + CLOSING
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large" + CLOSING
+
+Listener = socket.socket
+
+
+class RefusedHeadError(Exception):
+    """Ends the parsing of a request whose head was refused."""
+
+
+class UpgradeGate:
+    """Who may connect and upgrade: asked before anything is kept for him. `proxies` are those whose word of
+    a caller counts, `hosts` the names we are called by, `heads` the sockets that owe their first request."""
+
+    def __init__(self, settings: Settings, host: str | None = None) -> None:
+        self.proxies = settings.proxies
+        self.hosts = settings.hosts(host or settings.host)
+        self.heads = lobby(settings)
+
+    def refuse_upgrade(self, address: str) -> bytes | None:
+        """The whole answer for who may not open a WebSocket now."""
+        _ = address
+        return None
+
+
+class BoundedHttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP protocol with bounds: it waits for any head, for ever, and takes one of any length, and
+    any number of sockets."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+    _header_bytes = 0
+
+    def __init__(self, entrance: UpgradeGate, **options: Any) -> None:
+        super().__init__(**options)
+        self._entrance = entrance
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """A client is here, and owes a request."""
+        super().connection_made(transport)
+        peer = self.client[0] if self.client else ""
+        # Behind a trusted proxy the address is known with the head.
+        address = None if trusted(peer, self._entrance.proxies) else rate_limit_address(peer)
+        if self._entrance.heads.enter(self, address, transport.abort):
+            self._wait_for_head()
+        else:
+            transport.abort()
+
+    def handle_websocket_upgrade(self) -> None:
+        """The head of an upgrade is whole, and nothing is made of it yet."""
+        peer = self.client[0] if self.client else None
+        address = caller(peer, False, self.headers, self._entrance.proxies).address
+        refused = self._entrance.refuse_upgrade(address)
+        if refused is None:
+            super().handle_websocket_upgrade()
+        else:
+            self._refuse(refused)
+
+    def data_received(self, data: bytes) -> None:
+        """More of a request; of its head only so much, whatever one read of the socket brought."""
+        for at in range(0, len(data), PIECE_BYTES):
+            piece = data[at : at + PIECE_BYTES]
+            super().data_received(piece)
+            if self._head_timer is not None:
+                self._head_bytes += len(piece)
+                if self._head_bytes > HEAD_BYTES_MAX:
+                    self._refuse(TOO_LARGE)
+            if self.transport.is_closing() or self.transport.get_protocol() is not self:
+                return
+
+    def on_url(self, url: bytes) -> None:
+        """The target, or a part of it."""
+        super().on_url(url)
+        if len(self.url) > TARGET_BYTES_MAX:
+            self._refuse(TOO_LONG)
+            raise RefusedHeadError
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        super().on_header(name, value)
+        self._header_bytes += len(name) + len(value)
+        if len(self.headers) > HEADERS_MAX or self._header_bytes > HEAD_BYTES_MAX:
+            self._refuse(TOO_LARGE)
+            raise RefusedHeadError
+
+    def send_400_response(self, msg: str) -> None:
+        """To what was not answered yet."""
+        if not self.transport.is_closing():
+            super().send_400_response(msg)
+
+    def on_message_begin(self) -> None:
+        """The first bytes of a request, perhaps not the first request."""
+        super().on_message_begin()
+        self._header_bytes = 0
+        if self._head_timer is None:
+            self._wait_for_head()
+
+    def on_headers_complete(self) -> None:
+        """The head is whole."""
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait_for_head(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS_MAX, self._refuse, TOO_SLOW)
+
+    def _stop_waiting(self) -> None:
+        self._head_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+            self._entrance.heads.left(self)
+
+    def _refuse(self, reply: bytes) -> None:
+        self._stop_waiting()
+        if not self.transport.is_closing():
+            self.transport.write(reply)
+            self.transport.close()
+
+
+def lobby(settings: Settings) -> UnprovenSockets:
+    """For sockets that have not shown who they are: never more than a quarter of what may be open."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = settings.silent_sockets_max
+    if files != resource.RLIM_INFINITY:
+        most = min(most or files, max(1, files // 4))
+    return UnprovenSockets(settings.silent_sockets_per_address_max, most)
+
+
+def raise_file_limit() -> None:
+    """Each socket is an open file, and the usual limit is for programs that have few."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class _UvicornServer(uvicorn.Server):
+    """uvicorn without its signal handlers: it would take SIGTERM from us and raise it again at its end."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """See uvicorn.Server."""
+        yield
+
+
+def listen(host: str, port: int, variable: str) -> socket.socket:
+    """A listening socket. Raises StartupError naming the variable that chooses another port."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        why = (
+            os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error).rstrip(".")
+        )
+        raise StartupError(
+            f"cannot listen on {host}:{port}: {why}. Choose another port with {variable}"
+        ) from error
+    listener.setblocking(False)
+    # Accepted sockets inherit it; asyncio's own loop leaves it off, and then small frames wait for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+async def serve(
+    app: Any, listener: socket.socket, stop: asyncio.Event, entrance: UpgradeGate, **options: Any
+) -> None:
+    """Serve `app` on the socket until `stop`, then let open requests finish. See `configured`."""
+    server = _UvicornServer(configured(app, entrance, **options))
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        server.should_exit = True
+        await serving
+
+
+def configured(app: Any, entrance: UpgradeGate, **options: Any) -> uvicorn.Config:
+    """How uvicorn serves `app` here; `options` are uvicorn's."""
+    return uvicorn.Config(
+        KnownCallers(AllowedHosts(app, entrance.hosts), entrance.proxies),
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        http=partial(BoundedHttpProtocol, entrance),  # pyright: ignore[reportArgumentType]
+        proxy_headers=False,
+        **options,
+    )

@@ -1,0 +1,35 @@
+"""Where people on this machine reach what runs: as the `parley up` of PARLEY_HOME says, else by settings."""
+
+import json
+from pathlib import Path
+
+from core.configuration.settings import Settings
+from core.files import file_lock
+
+UP_FILE = "up.json"
+UP_LOCK = "up.lock"
+
+
+def gateway_url(settings: Settings) -> str:
+    """The gateway's."""
+    return _of_up(settings.home, "url") or url_at(settings.host, settings.port)
+
+
+def console_url(settings: Settings) -> str:
+    """The console's."""
+    return _of_up(settings.home, "console") or url_at(settings.console_host, settings.console_endpoint_port)
+
+
+def url_at(bind: str, port: int) -> str:
+    """Where this machine reaches a process that listens there."""
+    host = "127.0.0.1" if bind in ("0.0.0.0", "::") else bind
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _of_up(home: Path, name: str) -> str:
+    """Empty where none runs: its file stays behind."""
+    try:
+        found = json.loads((home / UP_FILE).read_text())[name] if file_lock.is_held(home / UP_LOCK) else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return found if isinstance(found, str) else ""
