@@ -27,7 +27,6 @@ from core.runtime import leash
 DESCRIPTORS_MAX = 8
 ARGUMENT_BYTES_MAX = 16 * 1024
 ENVIRONMENT_BYTES_MAX = 64 * 1024
-MEASURED = "COVERAGE_PROCESS_START"
 ROOM = "PARLEY_TEST_NURSERY_ROOM"
 PROGRAMS = ("core.cli", "engine.main", "chaos", "chaos.", "tests.")
 # What an interpreter reads when it begins.
@@ -131,9 +130,9 @@ class Forked:
 
 @contextmanager
 def forking(begins: Callable[["subprocess.Popen[bytes]"], None] = lambda _: None) -> Generator[None]:
-    """A nursery of its own for this process, begun when it is first asked. Only on Linux, and not where lines
-    are counted: a fork's would not be. `begins` hears of it."""
-    if _address is not None or sys.platform != "linux" or MEASURED in os.environ:
+    """A nursery of its own for this process, begun when it is first asked. Only on Linux. `begins`
+    hears of it."""
+    if _address is not None or sys.platform != "linux":
         yield
         return
     address = f"parley-nursery-{secrets.token_hex(16)}"

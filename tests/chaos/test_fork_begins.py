@@ -125,16 +125,11 @@ def test_what_only_a_new_interpreter_reads_starts_one(
     assert not forks(PROGRAM, given)
 
 
-def test_nothing_is_forked_where_lines_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fork's lines would not be. Inside of another nursery there is no second one."""
+def test_inside_of_a_nursery_there_is_no_second_one() -> None:
+    """Its start stays the first one's."""
     began = leash._start
     with forking():
         assert leash._start is began
-    monkeypatch.setattr(forked, "_address", None)
-    monkeypatch.setattr(leash, "_start", began)
-    monkeypatch.setenv(forked.MEASURED, "x")
-    with forking():
-        assert forked._address is None
 
 
 def test_what_the_nursery_tells_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
