@@ -66,7 +66,7 @@ def of(*rows: QuotaPolicy | Budget, facts: RequestFacts = FACTS, wallet: int | N
 
 
 def test_a_limit_for_all_is_one_for_each() -> None:
-    """Two users of one limit do not share it, and a request without a user has none. Complaint 2: a user
+    """Two users of one limit do not share it, and a request without a user has none. A user
     whom nobody has seen yet has it from the first request on."""
     (unit,) = of(policy("user")).units
     assert (unit.scope, unit.scope_id) == (Scope.USER, "u1")
@@ -113,7 +113,7 @@ def test_a_shadow_row_stands_beside_the_one_that_holds() -> None:
 
 
 def test_models_are_chosen_by_their_names() -> None:
-    """Complaint 10: a pattern that matches nothing is seen by `parley limits`, and one that matches counts
+    """A pattern that matches nothing is seen by `parley limits`, and one that matches counts
     under itself, whatever alias was asked for."""
     assert of(policy(model_glob="llama-*")).units[0].model_glob == "llama-*"
     assert of(policy(model_glob="gpt-*")) == RequestLimits()
@@ -122,7 +122,7 @@ def test_models_are_chosen_by_their_names() -> None:
 
 
 def test_a_budget_is_counted_in_the_window_of_the_tenant_s_zone() -> None:
-    """Complaint 25: a month is the calendar's, in the tenant's zone, and its end is said."""
+    """A month is the calendar's, in the tenant's zone, and its end is said."""
     for period in Period:
         (money,) = of(budget(period=period.value)).money
         assert money.window == window_at(period, BERLIN, AT)
@@ -276,7 +276,7 @@ async def test_a_limit_that_cannot_be_is_refused(
 async def test_a_budget_that_cannot_be_is_refused(
     sqlite: Database, redis: Redis, facts: dict[str, object]
 ) -> None:
-    """Above 4,000,000 USD a window a script could not count to the nano. Complaint 21: there are bounds."""
+    """Above 4,000,000 USD a window a script could not count to the nano. There are bounds."""
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     good: dict[str, object] = {"scope": "tenant", "period": "month", "limit_nano": LIMIT_NANO_MAX}
     with pytest.raises(Refused):
@@ -347,7 +347,7 @@ async def test_rows_are_kept_until_news_come_or_some_seconds_have_passed(
 async def test_limits_outlive_a_database_that_does_not_answer(
     sqlite: Database, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was known holds on; of whom nothing was ever known is refused, not let through. Complaint 12."""
+    """What was known holds on; of whom nothing was ever known is refused, not let through."""
     tenant = (await create_tenant(sqlite, "acme")).tenant_id
     await set_policy(sqlite, redis, tenant, scope="tenant", dimension="concurrency", limit=1)
     book = LimitCache(sqlite)

@@ -13,7 +13,7 @@ FIRST_OF_DECEMBER_2099_MS = 4_099_766_400_000
 
 
 async def test_a_limit_is_told_in_words(open_page: OpenPage, peer: Peer):
-    """Complaints 25 and 26: a budget says whose it is and when it begins anew, a rate when to try again."""
+    """A budget says whose it is and when it begins anew, a rate when to try again."""
     watched, socket = await opened(open_page, peer, timezone_id="UTC")
     page = watched.page
     await write(page, "How do rainbows form?")
@@ -41,7 +41,7 @@ async def test_a_limit_is_told_in_words(open_page: OpenPage, peer: Peer):
 
 
 async def test_answers_at_once_promise_no_time(open_page: OpenPage, peer: Peer):
-    """Complaint 26: nobody knows when another answer ends, so no seconds are named."""
+    """Nobody knows when another answer ends, so no seconds are named."""
     watched, socket = await opened(open_page, peer)
     await write(watched.page, "How do rainbows form?")
     id = (await socket.hear("send"))["id"]

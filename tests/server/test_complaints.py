@@ -34,7 +34,7 @@ async def read_on(peer: RawPeer, g: int, text: str) -> tuple[str, int]:
 async def test_news_that_never_arrive_delay_an_answer_and_lose_nothing(
     sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
-    """Complaint 1: every hint is lost, the end's too. The gateway looks at the log itself."""
+    """Every hint is lost, the end's too. The gateway looks at the log itself."""
     monkeypatch.setattr(Subscriptions, "_take", lambda *_: None)
     async with (
         running_site(settings, sqlite, redis, poll_interval_seconds=0.1) as site,
@@ -47,7 +47,7 @@ async def test_news_that_never_arrive_delay_an_answer_and_lose_nothing(
 
 
 async def test_an_answer_is_not_lost_with_who_left_at_its_first_event(gateway: Site):
-    """Complaint 9: the client goes at `queued`, before any worker came. The answer is made and read later."""
+    """The client goes at `queued`, before any worker came. The answer is made and read later."""
     async with gateway.welcomed() as peer:
         id = await peer.send()
         assert (await peer.hear("event"))["k"] == "queued"
@@ -59,7 +59,7 @@ async def test_an_answer_is_not_lost_with_who_left_at_its_first_event(gateway: S
 
 
 async def test_a_second_resume_goes_on_where_the_first_one_stood(gateway: Site):
-    """Complaint 14: two cuts in a row, and nothing is said twice."""
+    """Two cuts in a row, and nothing is said twice."""
     text = "one two three four five six"
     async with gateway.answering(text, step_seconds=0.02):
         async with gateway.welcomed() as first:
@@ -83,7 +83,7 @@ async def test_a_second_resume_goes_on_where_the_first_one_stood(gateway: Site):
 
 
 async def test_no_memory_for_compression_unless_it_is_asked_for(gateway: Site):
-    """Complaint 21: a client that offers deflate gets plain frames from a gateway as it comes."""
+    """A client that offers deflate gets plain frames from a gateway as it comes."""
     async with gateway.welcomed() as peer:
         offered = peer.socket.request
         assert offered is not None
@@ -103,7 +103,7 @@ async def test_deflate_where_the_installation_wants_it(sqlite: Database, redis: 
 
 
 async def test_readers_that_leave_leave_nothing_behind(gateway: Site, redis: Redis):
-    """Complaint 23: readers that come and go cost no more connections to Redis; the last one is forgotten."""
+    """Readers that come and go cost no more connections to Redis; the last one is forgotten."""
     async with gateway.welcomed() as peer:
         id = await peer.send()
         await peer.hear("event")
@@ -138,7 +138,7 @@ async def followers(redis: Redis, id: str) -> int:
 
 
 async def test_a_handshake_code_reaches_a_client_that_still_sends(gateway: Site):
-    """Complaint 20: a close says why, also to a client whose frames are still on their way."""
+    """A close says why, also to a client whose frames are still on their way."""
     async with gateway.open() as peer:
         await peer.tell("hello", v=1, token="pk_wrong")
         for _ in range(50):
@@ -147,7 +147,7 @@ async def test_a_handshake_code_reaches_a_client_that_still_sends(gateway: Site)
 
 
 def test_nothing_that_serves_waits_for_redis_in_a_blocking_way():
-    """Complaint 28: only the asyncio client and its errors are imported."""
+    """Only the asyncio client and its errors are imported."""
     assert not list(blocking_imports())
 
 

@@ -35,7 +35,7 @@ async def outcome(peer: RawPeer) -> str:
 
 
 async def test_two_gateways_share_one_limit(pair: RunningGateways):
-    """Complaint 7: the limit is the tenant's, however many gateways count it; an edit holds at all."""
+    """The limit is the tenant's, however many gateways count it; an edit holds at all."""
     site, (one, two) = pair.site, pair.gateways
     await limit_to(site, 1, BURST)
     async with site.answering("ok"), pair.at(one).welcomed() as a, pair.at(two).welcomed() as b:

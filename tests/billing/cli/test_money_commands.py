@@ -67,7 +67,7 @@ def an_answer(request: str, **facts: Any) -> UsageEvent:
 
 
 def test_a_wallet_from_its_first_grant_to_its_statement(parley: Command, home: Path) -> None:
-    """Complaint 21: granted twice under one key it is granted once. The statement's balance runs, and shows
+    """Granted twice under one key it is granted once. The statement's balance runs, and shows
     what was at any time."""
     top_up = ("grant", "--tenant", "acme", "--amount", "0.00001 USD", "--key", "cs_1", "--json")
     (first,), (second,) = rows(parley("wallets", *top_up)), rows(parley("wallets", *top_up))
@@ -100,8 +100,8 @@ def test_a_wallet_from_its_first_grant_to_its_statement(parley: Command, home: P
 
 
 def test_a_budget_is_set_listed_overridden_and_ended(parley: Command, home: Path) -> None:
-    """Complaint 28: everything about budgets can be done by a script. Complaint 25: the list says when a
-    budget begins anew, in the tenant's time zone, and complaint 23: what was spent before counts."""
+    """Everything about budgets can be done by a script. The list says when a
+    budget begins anew, in the tenant's time zone, and what was spent before counts."""
     used(home, [an_answer("r1"), an_answer("r2", model="large")])
     limit = ("--limit", "0.00001 USD", "--thresholds", "50,100")
     (made,) = rows(parley("budgets", "set", "--tenant", "acme", *limit, "--json"))

@@ -51,7 +51,7 @@ async def committed(
 
 
 async def test_a_month_is_closed_once(database: Database) -> None:
-    """INV-37: Complaints 20 and 21: the difference to the tiers is booked once, also by several at once, and
+    """INV-37: The difference to the tiers is booked once, also by several at once, and
     a second time shows it. A dry run says the same before and changes nothing."""
     tenant = await a_tenant(database, GRADUATED)
     events = [a_request(number, tenant, 1, 700 * number) for number in range(1, 10)]
@@ -72,7 +72,7 @@ async def test_a_month_is_closed_once(database: Database) -> None:
 
 
 async def test_the_order_and_batches_of_events_change_no_bill(database: Database) -> None:
-    """INV-37: Complaint 22: mixed, repeated and in pieces, under two versions of a price list."""
+    """INV-37: Mixed, repeated and in pieces, under two versions of a price list."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
     chosen = random.Random(seed)
@@ -97,7 +97,7 @@ async def test_the_order_and_batches_of_events_change_no_bill(database: Database
 
 
 async def test_late_usage_is_trued_up_with_the_next_month_under_its_own_name(database: Database) -> None:
-    """Complaint 22: what comes after a month was closed changes neither it nor what it costs in all."""
+    """What comes after a month was closed changes neither it nor what it costs in all."""
     tenant = await a_tenant(database, GRADUATED)
     await used(database, a_request(1, tenant, 1, 9_000))
     assert (await closed(database, tenant, 1)).amount_nano == 0

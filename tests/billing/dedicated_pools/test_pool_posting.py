@@ -58,7 +58,7 @@ async def lines(database: Database, tenant: Tenant) -> list[tuple[str, int, int]
 
 
 async def test_an_hour_is_booked_once_when_it_is_over(database: Database) -> None:
-    """Complaints 20 and 21: intervals that come twice, and billers that book at once, change nothing."""
+    """Intervals that come twice, and billers that book at once, change nothing."""
     tenant = await a_tenant(database)
     await dedicate(database, "a", tenant.tenant_id)
     for _ in range(2):
@@ -75,7 +75,7 @@ async def test_an_hour_is_booked_once_when_it_is_over(database: Database) -> Non
 
 
 async def test_what_comes_late_adds_its_difference(database: Database) -> None:
-    """Complaint 22: in any order and in any parts, the same lines add up to the same bill."""
+    """In any order and in any parts, the same lines add up to the same bill."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
     chosen = random.Random(seed)
@@ -98,7 +98,7 @@ async def test_what_comes_late_adds_its_difference(database: Database) -> None:
 
 
 async def test_billers_that_store_and_book_at_once_lose_nothing(database: Database) -> None:
-    """Complaint 17: an hour that is booked while its intervals grow is booked again."""
+    """An hour that is booked while its intervals grow is booked again."""
     tenant = await a_tenant(database)
     await dedicate(database, "a", tenant.tenant_id)
 
@@ -126,7 +126,7 @@ async def test_an_owner_pays_from_its_time_to_its_release(database: Database) ->
 
 
 async def test_a_gpu_without_a_price_waits_for_one(database: Database) -> None:
-    """Complaint 13: it is not booked at zero; with a price it is, and an hour keeps the price that it was
+    """It is not booked at zero; with a price it is, and an hour keeps the price that it was
     booked at. Others do not wait for it."""
     tenant, other = await a_tenant(database, priced=False), await a_tenant(database, "other")
     await dedicate(database, "a", tenant.tenant_id)
@@ -173,7 +173,7 @@ async def test_a_commitment_is_paid_hour_by_hour_or_upfront(database: Database, 
 
 
 async def test_what_cannot_be_committed_to_is_refused(database: Database) -> None:
-    """Complaints 18 and 21: nothing below zero, beyond bounds, or in hours that are booked."""
+    """Nothing below zero, beyond bounds, or in hours that are booked."""
     tenant = await a_tenant(database)
     good: dict[str, Any] = {
         "gpu_type": "h200",

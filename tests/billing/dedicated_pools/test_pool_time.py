@@ -216,7 +216,7 @@ def test_a_pools_own_commitment_goes_before_one_for_all() -> None:
 
 
 def test_a_gpu_without_a_price_is_not_billed_for_nothing() -> None:
-    """INV-38: Complaint 13: no price is an error, not zero. Covered by a commitment it needs none."""
+    """INV-38: No price is an error, not zero. Covered by a commitment it needs none."""
     with pytest.raises(UnpricedError):
         charge_hour([a_use(1, gpu_type="unknown")], [], HOUR, of_book)
     held = [a_commitment(gpu_type="*")]

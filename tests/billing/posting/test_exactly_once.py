@@ -78,7 +78,7 @@ def deliveries(draw: st.DrawFn) -> list[list[UsageEvent]]:
 def test_order_repeats_and_batches_change_no_total(
     kind: str, home: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Complaint 15, Complaint 17 and Complaint 20: a second delivery is never a second charge, and no order
+    """A second delivery is never a second charge, and no order
     loses one."""
     source = request.getfixturevalue("sqlite_template" if kind == "sqlite" else "postgres_folder")
     expected: list[dict[str, object]] = []
@@ -129,7 +129,7 @@ async def _fresh(kind: str, home: Path, source: Path) -> AsyncGenerator[Database
 async def test_the_whole_stream_again_changes_nothing(
     database: Database, redis: Redis, settings: Settings
 ) -> None:
-    """INV-10: Complaint 15 and Complaint 20: the consumer group's place is deleted, so that all is read from
+    """INV-10: The consumer group's place is deleted, so that all is read from
     the first entry on. Usage, ledger, rollups, what Redis has posted, and the quarantine stay as they were.
     """
     events = [*CORPUS, an_event("r1", "t1", output_text=99)]  # and a second truth, held back
@@ -179,7 +179,7 @@ async def test_two_billers_on_one_stream_count_what_one_does(
 
 
 async def test_a_late_event_counts_in_its_own_hour(database: Database) -> None:
-    """Complaint 22: usage that comes days late is charged, where it belongs."""
+    """Usage that comes days late is charged, where it belongs."""
     await post(database, "default", [encode(an_event("new", ended_ms=90 * 3_600_000))])
     await post(database, "default", [encode(an_event("late", ended_ms=5 * 3_600_000))])
     rollups = (await totals(database))["rollups"]

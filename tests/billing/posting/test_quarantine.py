@@ -117,7 +117,7 @@ NOBODYS = PinnedPrices(book="", version=0, input_nano=0, cached_input_nano=0, ou
 
 
 async def test_what_nobody_priced_is_held_and_priced_when_a_price_exists(database: Database) -> None:
-    """Complaint 13: usage without a price is never billed at nothing. It is held as unpriced; accepting it
+    """Usage without a price is never billed at nothing. It is held as unpriced; accepting it
     is refused until there is a price, and bills by it then."""
     tenant = await create_tenant(database, "acme")
     event = an_event(tenant=tenant.tenant_id, model="new-model", prices=NOBODYS)
@@ -156,7 +156,7 @@ def test_a_request_that_used_nothing_needs_no_price() -> None:
 async def test_quantities_that_cannot_be_are_held_and_never_accepted(
     quantity: int, database: Database
 ) -> None:
-    """Complaint 18: a negative quantity would be a refund, one of 2^63 a bill without bounds."""
+    """A negative quantity would be a refund, one of 2^63 a bill without bounds."""
     event = await one_held(database, msgspec.structs.replace(an_event(), output_text=quantity))
     (held,) = await held_events(database)
     assert held.reason == Quarantined.UNSTORABLE

@@ -63,7 +63,7 @@ async def test_the_version_in_force_and_the_models_own_row_win(database: Databas
 
 
 async def test_a_model_without_a_price_is_refused(database: Database) -> None:
-    """Complaints 6 and 13: what nobody priced is not admitted, so that nothing is held or billed at zero, nor
+    """What nobody priced is not admitted, so that nothing is held or billed at zero, nor
     at an older version's price."""
     async with database.transaction() as session:
         await insert_rows(session, [PriceBook(id="own", name="Own", created_ms=0)])
@@ -94,7 +94,7 @@ async def test_another_tenants_prices_are_never_used(database: Database) -> None
 
 
 async def test_the_database_itself_refuses_a_negative_price(database: Database) -> None:
-    """Complaint 18: whatever code writes it."""
+    """Whatever code writes it."""
     async with database.session() as session:
         with pytest.raises(DBAPIError, match="ck_price_input"):
             await insert_rows(session, [a_price("default", 1, "bad", -1)])

@@ -34,7 +34,7 @@ CHANGED = FlatPrices(900 * MILLION, 900 * MILLION, 900 * MILLION, 0)
 async def test_an_answer_keeps_the_prices_that_it_was_admitted_under(
     redis: Redis, settings: Settings, database: Database
 ) -> None:
-    """Complaint 20: a change while it runs, and the same request sent again after it, change no bill; what is
+    """A change while it runs, and the same request sent again after it, change no bill; what is
     admitted from then on costs what the new version says."""
     tenant = (await create_tenant(database, "acme")).tenant_id
     quota = Quota(redis, settings)
@@ -92,7 +92,7 @@ tokens = st.integers(0, 10**7)
 def test_each_token_is_billed_once_in_one_class(
     uncached: int, cached: int, text: int, reasoning: int
 ) -> None:
-    """Complaint 16: cached input at its own price and not as input too, reasoning at the price of output."""
+    """Cached input at its own price and not as input too, reasoning at the price of output."""
     prices = PinnedPrices("b", 1, input_nano=MILLION, cached_input_nano=10, output_nano=3 * MILLION)
     lines, cost = rate(Counts(uncached, cached, text, reasoning), prices)
     by_meter = {line.meter: (line.quantity, line.amount_nano) for line in lines if line.amount_nano}
@@ -108,7 +108,7 @@ def test_each_token_is_billed_once_in_one_class(
 
 @given(tokens, tokens)
 def test_a_cached_token_never_costs_more_than_one_that_was_not(cached: int, rest: int) -> None:
-    """Complaint 16: whatever was found in the cache, the bill is not above that without it."""
+    """Whatever was found in the cache, the bill is not above that without it."""
     prices = PinnedPrices("b", 1, input_nano=4_000_003, cached_input_nano=1_000_001, output_nano=0)
     _, with_cache = rate(Counts(input_uncached=rest, input_cached=cached), prices)
     _, without = rate(Counts(input_uncached=rest + cached), prices)
@@ -116,7 +116,7 @@ def test_a_cached_token_never_costs_more_than_one_that_was_not(cached: int, rest
 
 
 async def test_an_event_that_bills_cached_tokens_at_full_price_is_held(database: Database) -> None:
-    """Complaints 13 and 16: a worker that rates them otherwise than their prices say is found out."""
+    """A worker that rates them otherwise than their prices say is found out."""
     event = an_event(input_uncached=12, input_cached=4)
     full = msgspec.structs.replace(event, cost_nano=event.cost_nano + 4 * 75)
     batch, posted = await post(database, "default", [encode(full)])

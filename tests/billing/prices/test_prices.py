@@ -26,7 +26,7 @@ def test_a_total_is_the_sum_of_its_lines_each_rounded_once(counts: Counts, price
 
 @given(COUNTS, PRICES)
 def test_every_used_class_has_one_line_with_its_own_quantity(counts: Counts, prices: PinnedPrices) -> None:
-    """Complaint 16: classes are disjoint, no token is in two lines, none in no line."""
+    """Classes are disjoint, no token is in two lines, none in no line."""
     lines, _ = rate(counts, prices)
     quantities = {line.meter: line.quantity for line in lines}
     assert len(quantities) == len(lines)
@@ -58,7 +58,7 @@ def test_half_a_nano_goes_to_the_even_neighbour() -> None:
 
 
 def test_negative_quantities_and_prices_are_refused() -> None:
-    """Complaint 18: a line never pays out; corrections are lines of their own."""
+    """A line never pays out; corrections are lines of their own."""
     with pytest.raises(ValueError, match="quantity is negative"):
         Counts(input_uncached=-1)
     with pytest.raises(ValueError, match="price is negative"):

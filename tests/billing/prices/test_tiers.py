@@ -107,7 +107,7 @@ def test_graduated_tiers_of_one_price_are_flat(tiers: tuple[Tier, ...], quantity
     ],
 )
 def test_what_is_no_tiers_is_refused(tiers: TierPrices) -> None:
-    """Complaint 21: bounds. No negative prices, no tiers that overlap, are not in order or have no end."""
+    """Bounds. No negative prices, no tiers that overlap, are not in order or have no end."""
     with pytest.raises(ValueError, match=r"."):
         check(tiers)
 
@@ -143,7 +143,7 @@ def test_the_books_hold_so_much_and_no_more() -> None:
 
 
 def test_an_amount_that_no_book_holds_is_refused() -> None:
-    """Complaint 21: a trillion-dollar month is an error, not a bill. Nor is a quantity negative."""
+    """A trillion-dollar month is an error, not a bill. Nor is a quantity negative."""
     dear = TierPrices(TierMode.VOLUME, (Tier(None, 9_000_000_000_000_000),))
     with pytest.raises(ValueError, match="more than the books hold"):
         cost_of(QUANTITY_MAX, dear, 0)
@@ -183,7 +183,7 @@ def test_tiers_in_a_file_are_read_to_the_nano() -> None:
     ],
 )
 def test_what_is_no_price_is_refused_with_its_place(change: tuple[str, str], says: str) -> None:
-    """Complaints 18 and 21: no negative price, no percentage over a hundred, no tiers that overlap."""
+    """No negative price, no percentage over a hundred, no tiers that overlap."""
     with pytest.raises(ValueError, match=r".") as refused:
         tiers_and_gpus(FILE.replace(*change))
     assert says in str(refused.value)

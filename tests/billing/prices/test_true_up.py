@@ -104,7 +104,7 @@ def one_shot(events: Sequence[Event]) -> int:
 
 @given(events, st.integers(0, 1 << 30))
 def test_any_order_and_any_batches_give_what_one_shot_gives(events: list[Event], seed: int) -> None:
-    """Complaint 22: nothing that was ingested goes unrated. A true-up after each batch, or one at the end."""
+    """Nothing that was ingested goes unrated. A true-up after each batch, or one at the end."""
     chosen = random.Random(seed)
     mixed = chosen.sample(events, len(events))
     sums: dict[TrueUpKey, PeriodSums] = {}
@@ -123,7 +123,7 @@ def test_any_order_and_any_batches_give_what_one_shot_gives(events: list[Event],
 
 @given(events)
 def test_a_second_true_up_finds_nothing(events: list[Event]) -> None:
-    """Complaint 20: run again, it charges nothing again."""
+    """Run again, it charges nothing again."""
     committed = (CommittedInPeriod(10 * NANO), CommittedInPeriod(5_000, "*", Meter.OUTPUT, 30_000, 3))
     sums = sums_of(events)
     sums = booked(sums, true_up(sums, VERSIONS, committed))
@@ -154,7 +154,7 @@ def test_a_model_with_a_price_of_its_own_has_no_tiers_of_any_model() -> None:
 
 
 def test_reasoning_is_counted_with_output() -> None:
-    """Complaint 16: reasoning is neither unpriced nor in tiers of its own."""
+    """Reasoning is neither unpriced nor in tiers of its own."""
     flat = {
         TrueUpKey("m", Meter.OUTPUT, "b", 1): PeriodSums(600, 6, 6),
         TrueUpKey("m", Meter.REASONING, "b", 1): PeriodSums(600, 6, 6),

@@ -67,7 +67,7 @@ async def test_a_hold_covers_every_cost(tenant: LimitedTenant) -> None:
 
 
 async def test_monstrous_prices_refuse_rather_than_pass(tenant: LimitedTenant) -> None:
-    """A cost beyond what a script counts is more than any limit. Complaint 18: no price makes money."""
+    """A cost beyond what a script counts is more than any limit. No price makes money."""
     tenant.limit(a_budget(LIMIT_NANO_MAX))
     await tenant.seed()
     monster = replace_prices(input_nano=2**62, output_nano=2**62)

@@ -33,7 +33,7 @@ async def limited(tenant: LimitedTenant, limit_nano: int, spent: int = 0, seq: i
 
 
 async def test_a_request_holds_its_input_and_first_chunk_only(tenant: LimitedTenant) -> None:
-    """Complaint 5: not max_tokens, so that what is never used is not held from others. Complaint 6: its own
+    """Not max_tokens, so that what is never used is not held from others. Its own
     prices are held, from the first token on."""
     await limited(tenant, 10_000)
     answer = await tenant.admit("a")
@@ -43,7 +43,7 @@ async def test_a_request_holds_its_input_and_first_chunk_only(tenant: LimitedTen
 
 
 async def test_what_does_not_fit_is_refused_with_all_the_numbers(tenant: LimitedTenant) -> None:
-    """Complaint 12: at the limit nothing more is let in. Complaint 26: whose limit, and when it ends."""
+    """At the limit nothing more is let in. Whose limit, and when it ends."""
     await limited(tenant, HELD * 2 + 50, spent=50)
     await tenant.admit("a")
     await tenant.admit("b")
@@ -84,7 +84,7 @@ async def test_where_money_is_short_the_first_chunk_is_small(
 
 
 async def test_of_many_at_once_no_more_than_the_budget_get_in(tenant: LimitedTenant, redis: Redis) -> None:
-    """Complaint 1: the check and the hold are one step. Complaint 9: one count for all gateways."""
+    """The check and the hold are one step. One count for all gateways."""
     await limited(tenant, HELD * 7 + 10)
     gateways = [Quota(redis, tenant.quota._settings) for _ in range(3)]
     answers = await asyncio.gather(*(gateways[at % 3].admit(tenant.admission(f"r{at}")) for at in range(60)))
@@ -93,7 +93,7 @@ async def test_of_many_at_once_no_more_than_the_budget_get_in(tenant: LimitedTen
 
 
 async def test_a_settled_hold_is_gone_to_the_nano(tenant: LimitedTenant) -> None:
-    """Complaint 3: nothing is left behind of a hold, and nothing is counted twice."""
+    """Nothing is left behind of a hold, and nothing is counted twice."""
     await limited(tenant, 10_000)
     for at in range(20):
         await tenant.admit(f"r{at}", input=at)
@@ -104,7 +104,7 @@ async def test_a_settled_hold_is_gone_to_the_nano(tenant: LimitedTenant) -> None
 
 
 async def test_an_answer_ends_at_the_exact_limit(tenant: LimitedTenant) -> None:
-    """Complaint 10: a stream is cut where the budget is, not charged after. The last grants are small."""
+    """A stream is cut where the budget is, not charged after. The last grants are small."""
     await limited(tenant, HELD + 2 * 700)
     await tenant.admit("a")
     granted, grants = 256, list[int]()
@@ -215,7 +215,7 @@ async def test_soft_and_shadow_budgets_count_and_refuse_nothing(tenant: LimitedT
 
 
 async def test_the_wallet_is_one_more_limit(tenant: LimitedTenant) -> None:
-    """Refused with its own code. Complaint 23: credit that is put in counts at once."""
+    """Refused with its own code. Credit that is put in counts at once."""
     wallet = a_budget(HELD, period="wallet", window=PeriodWindow(0, WINDOW.end_ms))
     tenant.limit(a_budget(10_000), wallet)
     await tenant.seed(wallet, spent=HELD - 102)
@@ -230,7 +230,7 @@ async def test_the_wallet_is_one_more_limit(tenant: LimitedTenant) -> None:
 
 
 async def test_a_window_s_end_begins_another_count(tenant: LimitedTenant) -> None:
-    """A request counts where it was accepted, whenever it ends. Complaint 25: no reset is missed, since
+    """A request counts where it was accepted, whenever it ends. No reset is missed, since
     nothing is reset."""
     day = PeriodWindow(NOW - 1000, NOW + 1000)
     today, tomorrow = a_budget(HELD, window=day), a_budget(HELD, window=PeriodWindow(NOW + 1000, NOW + 3000))
@@ -293,7 +293,7 @@ async def test_a_seed_older_than_what_was_booked_is_not_taken(tenant: LimitedTen
 
 
 async def test_many_seeds_at_once_write_one_amount(tenant: LimitedTenant) -> None:
-    """Complaint 4: a cold count is set, never added to, however many gateways find it cold."""
+    """A cold count is set, never added to, however many gateways find it cold."""
     tenant.limit(a_budget(10_000))
     await asyncio.gather(*(tenant.seed(spent=500, seq=3) for _ in range(20)))
     assert await tenant.sums() == (500, 0, 0)
@@ -303,7 +303,7 @@ async def test_many_seeds_at_once_write_one_amount(tenant: LimitedTenant) -> Non
 
 
 async def test_a_correction_is_counted_and_holds_stay(tenant: LimitedTenant) -> None:
-    """What is posted becomes what the books say; what is open or not booked is untouched. Complaint 23."""
+    """What is posted becomes what the books say; what is open or not booked is untouched."""
     await limited(tenant, 10_000, spent=500, seq=3)
     await tenant.admit("a")
     await tenant.admit("b")
@@ -313,7 +313,7 @@ async def test_a_correction_is_counted_and_holds_stay(tenant: LimitedTenant) -> 
 
 
 async def test_requests_count_in_every_budget_that_is_theirs(tenant: LimitedTenant) -> None:
-    """Also in one that was made while they ran; never in another user's. Complaint 2: a user's default budget
+    """Also in one that was made while they ran; never in another user's. A user's default budget
     holds from the first request on."""
     await tenant.admit("a")
     own, other = (a_budget(10_000, scope=Scope.USER, scope_id=user) for user in ("u1", "u2"))

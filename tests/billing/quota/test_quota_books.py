@@ -43,7 +43,7 @@ HELD = 12 + 1 + 2 * 256 + 1
 
 
 async def test_a_cold_count_begins_with_what_the_books_say(books: QuotaLedger) -> None:
-    """Complaint 14: a restart of Redis resets nothing. Complaint 4: many at once write one amount."""
+    """A restart of Redis resets nothing. Many at once write one amount."""
     for at in range(3):
         await books.booked(f"old{at}")
     await books.budget(10_000)
@@ -99,7 +99,7 @@ async def test_a_settlement_that_redis_lost_is_counted_once_by_the_books(books: 
 
 
 async def test_a_correction_reaches_the_count(books: QuotaLedger) -> None:
-    """Complaint 23: what an administrator gives back can be spent at once; what is held stays held."""
+    """What an administrator gives back can be spent at once; what is held stays held."""
     await books.booked("a")
     await books.budget(10_000)
     await books.ask("b")

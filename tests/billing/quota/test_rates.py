@@ -20,7 +20,7 @@ def tenant(redis: Redis, settings: Settings) -> LimitedTenant:
 
 
 async def test_a_burst_is_let_in_and_then_as_much_as_flows_back(tenant: LimitedTenant) -> None:
-    """60 a minute, three at once: after the third one a second. Complaint 26: when to come again is said."""
+    """60 a minute, three at once: after the third one a second. When to come again is said."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60, burst=3))
     for id in "abc":
         await tenant.admit(id)
@@ -47,7 +47,7 @@ async def test_a_refused_request_takes_nothing(tenant: LimitedTenant, redis: Red
 async def test_input_counts_exactly_and_output_as_it_is_granted_and_used(tenant: LimitedTenant) -> None:
     """The first chunk is held; what was not used comes back at the end, into the bucket it was taken from.
 
-    Complaint 7: parallel calls do not pass a token rate. Complaint 11: returns are credited where they came
+    Parallel calls do not pass a token rate. Returns are credited where they came
     from."""
     limits = (
         a_rate(Dimension.INPUT, 1000),
@@ -115,7 +115,7 @@ async def test_a_release_gives_everything_back(tenant: LimitedTenant, redis: Red
 
 
 async def test_places_are_taken_until_the_end_or_the_deadline(tenant: LimitedTenant) -> None:
-    """Complaint 8: neither a client that is gone, nor a process that died, keeps a place for ever: only
+    """Neither a client that is gone, nor a process that died, keeps a place for ever: only
     settle and release free it earlier, nobody renews it, and a minute after the deadline it is free by
     itself."""
     tenant.limit(places(2))
@@ -140,8 +140,8 @@ async def test_places_are_taken_until_the_end_or_the_deadline(tenant: LimitedTen
 
 
 async def test_of_many_at_once_no_more_than_the_limit_get_in(tenant: LimitedTenant, redis: Redis) -> None:
-    """Complaint 1: nothing comes between the check and the count. Complaint 7: the count is one for all
-    gateways, not one for each. Complaint 9: so is a replica's."""
+    """Nothing comes between the check and the count. The count is one for all
+    gateways, not one for each."""
     tenant.limit(a_rate(Dimension.REQUESTS, 60, burst=10), places(50))
     gateways = [Quota(redis, tenant.quota._settings) for _ in range(4)]
     answers = await asyncio.gather(*(gateways[at % 4].admit(tenant.admission(f"r{at}")) for at in range(100)))
@@ -229,7 +229,7 @@ async def test_a_shadow_limit_of_nothing_is_counted_as_others_are(tenant: Limite
 
 
 async def test_who_refuses_is_named_and_the_longest_wait_is_said(tenant: LimitedTenant) -> None:
-    """Complaint 26: one's own limit can be told from everybody's."""
+    """One's own limit can be told from everybody's."""
     tenant.limit(
         a_rate(Dimension.REQUESTS, 60, burst=1),
         a_rate(Dimension.REQUESTS, 6, burst=1, scope=Scope.USER, scope_id="u1"),

@@ -33,7 +33,7 @@ def slot(redis_url: str, home: Path) -> Generator[type[TenantKeysMachine]]:
 
 
 def test_the_slot_is_what_the_model_says(slot: type[TenantKeysMachine]) -> None:
-    """INV-31, INV-34, INV-35, INV-36: Complaint 3: no residue, whatever the history. Hypothesis prints the
+    """INV-31, INV-34, INV-35, INV-36: No residue, whatever the history. Hypothesis prints the
     shortest that fails."""
     run_state_machine_as_test(
         slot,
@@ -46,7 +46,7 @@ def test_the_slot_is_what_the_model_says(slot: type[TenantKeysMachine]) -> None:
 
 @pytest.mark.long
 def test_the_slot_is_what_the_model_says_for_long(slot: type[TenantKeysMachine]) -> None:
-    """Busy histories, in which everything happens many times. Complaint 3; complaint 27: however an answer is
+    """Busy histories, in which everything happens many times. However an answer is
     cut off, what it used is counted once."""
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")

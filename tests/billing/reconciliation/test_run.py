@@ -285,7 +285,7 @@ async def test_old_counts_leave_redis_once_they_are_stored(database: Database, r
 async def test_a_redis_that_lost_data_is_brought_in_line_with_the_books(
     database: Database, redis: Redis, settings: Settings
 ) -> None:
-    """Complaint 14: a counter that starts again at nothing. R4 says so until an operator has it counted
+    """A counter that starts again at nothing. R4 says so until an operator has it counted
     anew, which is refused while usage is on its way, and recorded."""
     await billed(database, redis, settings, an_event("r1"), an_event("r2"))
     await redis.flushall()

@@ -120,7 +120,7 @@ async def test_several_billers_alert_once(database: Database) -> None:
 
 
 async def test_an_edit_of_a_limit_forgets_nothing_of_what_was_spent(database: Database) -> None:
-    """Complaint 23: what an administrator sets is what is enforced. Ended, and set again after more usage,
+    """What an administrator sets is what is enforced. Ended, and set again after more usage,
     the budget stands where all usage puts it; the same limit alerts no second time, another one does."""
     tenant = await a_tenant(database)
     await a_budget(database, tenant, 4 * COST)
@@ -138,7 +138,7 @@ async def test_an_edit_of_a_limit_forgets_nothing_of_what_was_spent(database: Da
 
 
 async def test_a_request_counts_where_it_was_accepted_for_whom_it_was(database: Database) -> None:
-    """INV-33: Complaint 25: resets missed or at odd hours. Each day is the tenant's own, late events count in
+    """INV-33: Each day is the tenant's own, late events count in
     theirs, and each user has a budget, but for the one who has its own."""
     tenant = await a_tenant(database, "Europe/Berlin")
     await a_budget(database, tenant, 2 * COST, scope="user", period="day", thresholds=[100])
@@ -171,7 +171,7 @@ async def test_a_request_counts_where_it_was_accepted_for_whom_it_was(database: 
 
 
 async def test_order_and_repeats_of_events_change_no_sum_and_no_alert(database: Database) -> None:
-    """Complaint 14: sums that drift from what was used. The kept sums are those of the lines, whatever came
+    """The kept sums are those of the lines, whatever came
     when, whoever made a correction between, also after they were lost."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
@@ -239,7 +239,7 @@ async def test_a_kept_sum_that_is_wrong_is_found(database: Database) -> None:
 
 
 async def test_an_override_holds_until_its_time_and_ends_by_itself(sqlite: Database) -> None:
-    """Complaint 25: what holds now is always said, with when it begins anew."""
+    """What holds now is always said, with when it begins anew."""
     tenant, now = await a_tenant(sqlite), now_ms()
     budget = await a_budget(sqlite, tenant, COST, override_nano=9 * COST, override_until_ms=now + 60_000)
     await use(sqlite, an_event("r1", tenant))

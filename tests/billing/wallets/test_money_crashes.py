@@ -27,7 +27,7 @@ from tests.support.redis import Redis
 async def test_kill_9_of_a_biller_leaves_no_wallet_budget_or_alert_in_between(
     database: Database, database_url: str, redis: Redis, settings: Settings
 ) -> None:
-    """INV-33: Complaint 17: a key that is claimed before the write. All of a batch is one transaction, so
+    """INV-33: All of a batch is one transaction, so
     what a death takes, it takes as a whole, and the next biller does it."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")

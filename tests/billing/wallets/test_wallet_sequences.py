@@ -97,7 +97,7 @@ STEPS = {"grant": Day.grant, "use": Day.use, "correct": Day.correct, "expire": D
 def test_whatever_happens_in_whatever_order_accounts_and_grants_agree(
     steps: list[tuple[str, int, int | None]], chosen: random.Random
 ) -> None:
-    """INV-32: Complaint 18: no correction mints money. Complaint 22: no credit stays where usage was
+    """INV-32: No correction mints money. No credit stays where usage was
     posted."""
     day = Day(chosen)
     for what, amount, hours in steps:

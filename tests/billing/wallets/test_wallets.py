@@ -36,7 +36,7 @@ HOUR_MS = 3_600_000
 
 
 async def test_a_top_up_is_made_once_however_often_it_is_asked_for(database: Database) -> None:
-    """Complaint 21: a top-up without idempotency. The same key is the same grant; another under it is
+    """The same key is the same grant; another under it is
     refused, and so is the same at once from several processes."""
     tenant = await a_tenant(database)
     made = await asyncio.gather(*(grant(database, tenant, paid(10_000, "cs_1")) for _ in range(4)))
@@ -81,7 +81,7 @@ def test_of_two_grants_the_first_one_pays(
 async def test_grants_are_spent_by_priority_then_expiry_then_age_and_the_rest_is_owed(
     database: Database,
 ) -> None:
-    """Complaint 22: usage without a charge, credits that never burn. Every nano is on an account."""
+    """Every nano is on an account."""
     tenant, soon = await a_tenant(database), now_ms() + HOUR_MS
     await grant(database, tenant, paid(2_000, "p"))
     await grant(database, tenant, promo(1_000, "late", expires_ms=soon + 1))
@@ -114,7 +114,7 @@ async def test_a_tenant_without_a_wallet_owes_and_has_no_state(database: Databas
 
 
 async def test_what_is_unused_of_a_grant_ends_at_its_time_once(database: Database) -> None:
-    """Complaint 22: extra recurrences of grants. An expired grant pays for nothing, also before its rest is
+    """An expired grant pays for nothing, also before its rest is
     booked as breakage, which several processes do once."""
     tenant, ends = await a_tenant(database), now_ms() + HOUR_MS
     await grant(database, tenant, promo(5_000, "promo", expires_ms=ends))
@@ -169,7 +169,7 @@ async def test_a_correction_gives_back_to_the_grants_that_paid(database: Databas
 
 
 async def test_order_and_repeats_of_events_change_no_total_of_a_wallet(database: Database) -> None:
-    """Complaint 21 and 20: balances that count usage again. Batches in any order, twice, by two billers: each
+    """Batches in any order, twice, by two billers: each
     grant has left what it has left when all came once, in order."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
@@ -204,7 +204,7 @@ async def test_any_sequence_of_grants_usage_expiry_and_corrections_keeps_the_boo
     database: Database,
 ) -> None:
     """Whatever happens to a wallet: it is never below zero, every transaction sums to zero, and the ledger
-    says what the grants say. Complaint 18: no refund is more than what was paid."""
+    says what the grants say. No refund is more than what was paid."""
     seed = random.randrange(1 << 30)
     print("seed", seed)
     chosen, tenant, number = random.Random(seed), await a_tenant(database), 0
@@ -291,7 +291,7 @@ def test_a_purse_pays_all_it_can_and_takes_back_what_it_paid(
     ],
 )
 async def test_grants_that_cannot_be_are_refused(sqlite: Database, new: NewGrant) -> None:
-    """Complaint 21: no bounds. Nothing is booked and no wallet is opened."""
+    """Nothing is booked and no wallet is opened."""
     tenant = await a_tenant(sqlite)
     with pytest.raises(Refused):
         await grant(sqlite, tenant, new)

@@ -79,7 +79,7 @@ CASES = [
 
 @pytest.mark.parametrize(("error", "said"), CASES, ids=[said for _, said in CASES])
 def test_a_refusal_says_whose_limit_it_is_and_when_it_ends(error: dict[str, object], said: str):
-    """Complaints 25 and 26: whose budget is used up, and when it begins anew, in the reader's own time."""
+    """Whose budget is used up, and when it begins anew, in the reader's own time."""
     assert error_text(ProtocolError({"message": "because", **error}), NOW_MS, UTC) == said
 
 

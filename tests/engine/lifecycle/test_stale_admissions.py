@@ -71,7 +71,7 @@ def town(redis: Redis, settings: Settings) -> Town:
 
 
 async def test_what_a_dead_gateway_admitted_is_given_back(town: Town):
-    """Complaint 3: its place and its holds are free again after a minute, not at its deadline."""
+    """Its place and its holds are free again after a minute, not at its deadline."""
     await town.admit(MINUTE_MS + 1_000, ONE_AT_ONCE)
     assert await release_stale_admissions(town.other.queue, town.quota) == 0  # another pool's
     assert await town.open() == 1

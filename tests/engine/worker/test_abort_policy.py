@@ -35,7 +35,7 @@ def test_every_reason_is_in_the_table() -> None:
 
 @pytest.mark.parametrize("reason", list(EndReason))
 async def test_what_an_end_bills_and_what_its_reader_is_told(reason: EndReason, sqlite: Database) -> None:
-    """Complaint 19: neither is an abort free nor a failure charged in full, and the receipt says which. The
+    """Neither is an abort free nor a failure charged in full, and the receipt says which. The
     cost in `end`, the event's and the ledger's are one: nothing for what never ran; the prompt and what was
     sampled for an answer; of a blocked one what was shown; of a failed one the prompt where text was."""
     request = input_decoder.decode(request_input(10))

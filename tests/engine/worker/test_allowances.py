@@ -135,7 +135,7 @@ def visible(ids: Sequence[int]) -> str:
 
 @pytest.mark.parametrize("n", [1, 2, 8, 63, 64, 65, 255, 256, 257, 300])
 def test_a_refused_answer_ends_at_its_last_granted_token(n: int):
-    """Complaints 5 and 10: what was granted is used to its last token, cut inside a character too, and not
+    """What was granted is used to its last token, cut inside a character too, and not
     one more."""
     play = Play(LONG, granted=n)
     play.step(max(0, n - 40))

@@ -127,7 +127,7 @@ async def refused(gateway: VirtualGateway, secret: str) -> None:
 def test_a_session_expires_a_quarter_of_an_hour_after_its_last_connection(
     playing: Playing, gone_seconds: int, as_: str
 ):
-    """Complaint 15: not under the connection that holds it, however long that lives."""
+    """Not under the connection that holds it, however long that lives."""
 
     async def play(gateway: VirtualGateway) -> None:
         secret, _ = key(gateway)

@@ -33,7 +33,7 @@ BUDGET = Refusal(
 
 
 def test_a_rate_says_when_to_come_again_and_whose_it_is():
-    """Complaint 26: Retry-After is there, whole seconds and never too early, and the limit is named."""
+    """Retry-After is there, whole seconds and never too early, and the limit is named."""
     reply = refused_reply(MINUTE)
     assert reply.status_code == 429
     assert reply.headers["retry-after"] == "2"

@@ -78,7 +78,7 @@ async def spent(site: Site, nano: int) -> None:
 
 
 async def test_a_rate_says_when_to_come_again_and_means_it(gateway: Site):
-    """Complaint 26: `after_ms` is there; whoever waits so long gets in, whoever does not is told again."""
+    """`after_ms` is there; whoever waits so long gets in, whoever does not is told again."""
     await policy(gateway, scope="tenant", dimension="requests_per_minute", limit=120, burst=3)
     async with gateway.answering("ok"), gateway.welcomed() as peer:
         for _ in range(3):
@@ -99,7 +99,7 @@ async def test_a_rate_says_when_to_come_again_and_means_it(gateway: Site):
 
 
 async def test_the_python_client_knows_what_refuses_and_whose_it_is(gateway: Site):
-    """Complaint 26: one's own budget is told from everybody's by `scope`."""
+    """One's own budget is told from everybody's by `scope`."""
     whole = await cost_of(gateway, 300)
     await budget(gateway, 100 * whole)
     await budget(gateway, 1, scope="user", period="day")
@@ -154,7 +154,7 @@ async def test_an_edit_counts_within_a_second_and_forgets_nothing(gateway: Site)
 
 
 async def test_places_come_back_however_a_request_ends(gateway: Site):
-    """Complaint 8: after an end, a cancel, a reader that is gone and a dead worker, nothing is left taken."""
+    """After an end, a cancel, a reader that is gone and a dead worker, nothing is left taken."""
     await policy(gateway, scope="user", dimension="concurrency", limit=1)
     ann = {"metadata": {"user": "ann"}}
     quick = {"on_no_reader": {"cancel_after_ms": 0}}
@@ -203,7 +203,7 @@ async def _let_in(peer: RawPeer, **fields: Any) -> None:
 
 @pytest.mark.parametrize("n", [17, 63, 64, 65, 200])
 async def test_an_answer_ends_at_the_last_token_that_its_budget_pays(thrifty: Site, n: int):
-    """Complaints 5 and 10: the budget is used to its last whole token, a character cut or not, and not
+    """The budget is used to its last whole token, a character cut or not, and not
     exceeded; the end bills what was delivered."""
     limit = await cost_of(thrifty, n)
     await budget(thrifty, limit)
@@ -219,7 +219,7 @@ async def test_an_answer_ends_at_the_last_token_that_its_budget_pays(thrifty: Si
 
 
 async def test_many_answers_share_one_budget_over_a_dead_worker(thrifty: Site):
-    """Complaint 1: 20 at once, their worker killed in the middle: not a nano too much is spent, each ends
+    """20 at once, their worker killed in the middle: not a nano too much is spent, each ends
     `budget`, and hardly anything is left over."""
     many, tokens = 20, 60
     limit = many * await cost_of(thrifty, tokens)
@@ -255,7 +255,7 @@ async def test_a_budget_that_is_raised_pays_for_what_runs(thrifty: Site):
 
 
 async def test_a_prepaid_tenant_uses_its_credit_and_no_more(thrifty: Site):
-    """Complaint 12: an answer ends with the credit, the next send is refused until there is more of it."""
+    """An answer ends with the credit, the next send is refused until there is more of it."""
     credit = await cost_of(thrifty, 50)
     await top_up(thrifty, credit, "first")
     async with thrifty.answering(LONG), thrifty.welcomed() as peer:
