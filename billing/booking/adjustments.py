@@ -1,7 +1,7 @@
 """Corrections of what was billed: new lines that point at old ones. Nothing in the books is changed.
 
-A correction says what a request used of a meter in truth; its line holds the difference to what the books say
-so far, earlier corrections included. Said twice, the second changes nothing.
+A correction states the true quantity of a meter for one request; its line holds the difference to the books,
+earlier corrections included. Repeating a correction books nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,9 +35,9 @@ TOKEN_METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT, Meter.REASONING)
 
 @dataclass(frozen=True)
 class Correction:
-    """What a request used in truth, by meter; meters that are not named stay. None: it is refunded whole,
-    with what the request itself cost. `cause` is the caller's own name for this correction: the same cause
-    is booked once."""
+    """The true quantities of a request, by meter; meters that are not named stay. `quantities` None refunds
+    the request whole, its price per request included. `cause` is the caller's own name for this correction:
+    the same cause is booked once."""
 
     request: str
     quantities: Mapping[Meter, int] | None
@@ -45,7 +45,7 @@ class Correction:
 
 
 async def preview_correction(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
-    """The lines that `correct` would book now. Raises Refused as it does."""
+    """Return the lines that `correct` would book now. Raises Refused as it does."""
     _check(correction)
     async with db.snapshot() as session:
         head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
@@ -55,10 +55,11 @@ async def preview_correction(db: Database, tenant_id: str, correction: Correctio
 async def correct(
     db: Database, tenant_id: str, correction: Correction, bounds: AmountBounds | None = None
 ) -> list[LineRow]:
-    """Book the difference; the new lines, none where the books say so already. `bounds`: on the money that
-    it moves.
+    """Book the difference and return the new lines; none where the books already say so. `bounds` limits the
+    money that it moves.
 
-    Raises Refused where the request was never billed, or a quantity cannot be."""
+    Raises Refused where the request was never billed, a quantity is impossible, or the amount exceeds
+    `bounds`."""
     _check(correction)
     try:
         return await _correct(db, tenant_id, correction, bounds)
@@ -120,8 +121,9 @@ async def _correct(
 
 @dataclass(frozen=True)
 class PaidBefore:
-    """How a request was paid before its correction: `cost_nano` in all, `used` by grants of the purse. None:
-    it is owed, as it was posted before the tenant had a wallet, or the tenant has none."""
+    """Payment of a request before its correction: `cost_nano` in all, of which grants of the wallet paid
+    `used`. Without a wallet it is owed: the tenant has none, or the request was posted before it was
+    opened."""
 
     purse: SpendableWallet | None
     cost_nano: int
@@ -131,7 +133,8 @@ class PaidBefore:
 def _post(
     head: LedgerHead, name: str, request: UsageRow, new: list[LineRow], paid: PaidBefore, now: int
 ) -> Posting:
-    """What is less goes back to where it was paid from, what is more is paid as new usage is. Pure."""
+    """Post the new lines: a lower cost returns to where it was paid from, a higher one is paid as new usage
+    is. Pure."""
     charged: dict[tuple[str, str, str], int] = {}
     for line in new:
         key = (line.meter, request.project_id, line.cost_center_id)
@@ -160,7 +163,7 @@ def differences(
 ) -> list[LineRow]:
     """The lines that bring a request's lines, in order, to these quantities. Pure.
 
-    Raises Refused for a meter without a price: what it would have cost nobody knows any more."""
+    Raises Refused for a meter that has no price in this request."""
     new: list[LineRow] = []
     for meter, wanted in quantities.items():
         if meter not in prices and not wanted:
@@ -213,7 +216,7 @@ def _prices(lines: Sequence[UsageLine]) -> dict[Meter, int]:
 
 
 async def _version_prices(session: AsyncSession, request: UsageRow) -> dict[Meter, int]:
-    """What the version that a request was billed by asks for tokens, also those that it had none of."""
+    """Token prices of the version that a request was billed by, also for meters that it did not use."""
     statement = select(Price).where(
         col(Price.book_id) == request.price_book_id,
         col(Price.version) == request.price_version,

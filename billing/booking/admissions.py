@@ -1,8 +1,8 @@
-"""What a gateway admitted, sealed, so that nobody else can have a tenant billed for anything. Pure.
+"""Seals of what a gateway admitted, so that nobody else can have a tenant billed for anything. Pure.
 
-The gateway seals who asks, for what, under which prices and for how many tokens at most; the seal goes with
-the request and its event, and the biller looks at it. So whoever writes Redis, a worker that was taken over
-for one, bills no request that was not admitted, none for another tenant, and none beyond what was asked for.
+The gateway seals who asks, for what, under which prices and for how many tokens at most. The seal goes with
+the request and its event, and the biller checks it. So whoever can write to Redis (a compromised worker, for
+example) cannot bill a request that was not admitted, or to another tenant, or beyond what was asked for.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 from core.configuration.settings import ADMISSION_PURPOSE as PURPOSE
 from core.signing.signed_text import Keyring, is_sealed, short_seal
 
-# What clocks differ by; and how long after its deadline a request may end, of an installation that was down.
+# Largest difference of clocks, and of a request's end after its deadline, in an installation that was down.
 CLOCKS_DIFFER_MS_MAX = 5 * 60_000
 LATE_MS_MAX = 2 * 3_600_000
 
@@ -22,7 +22,7 @@ __all__ = ["PURPOSE", "Admissions", "SealedAdmission", "seal"]
 
 
 class SealedAdmission(msgspec.Struct, frozen=True, array_like=True):
-    """What is sealed, in this order: another one is another seal."""
+    """The facts that are sealed, as an array in this order: another order gives another seal."""
 
     tenant: str
     request: str
@@ -39,21 +39,22 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def seal(asked: SealedAdmission, keyring: Keyring) -> bytes:
-    """What only a process with the signing secret, or the key for this purpose, can make."""
+    """Sign an admission. Needs the signing secret or the key for this purpose."""
     return short_seal(_encoder.encode(asked), keyring.key(PURPOSE))
 
 
 @dataclass(frozen=True)
 class Admissions:
-    """What a biller takes for admitted. Events without a seal: until `unsealed_until_ms`, of requests from
-    before an upgrade. `deadline_ms_max`: the longest that a request may have, from when it was accepted."""
+    """Checks events against the admissions that a biller accepts. Events without a seal: until
+    `unsealed_until_ms`, of requests from before an upgrade. `deadline_ms_max`: the longest that a request may
+    have, from when it was accepted."""
 
     keys: Sequence[bytes]
     unsealed_until_ms: int = 0
     deadline_ms_max: int = 24 * 3_600_000
 
     def problem(self, pool: str, event: UsageEvent, now_ms: int) -> str:
-        """Why an event on a pool's stream is not to be billed, empty where all is well."""
+        """Reason not to bill an event from a pool's stream; empty where there is none."""
         if problem := self.strange(pool, event, now_ms) or self._untimely(event, now_ms):
             return problem
         if not event.seal:
@@ -65,8 +66,8 @@ class Admissions:
         return ""
 
     def strange(self, pool: str, event: UsageEvent, now_ms: int) -> str:
-        """Why an event on a pool's stream is of no request that was admitted; empty where it is of one,
-        whatever it says of how that went."""
+        """Reason to hold that an event from a pool's stream belongs to no admitted request; empty where it
+        does belong to one. The outcome that it reports is not checked."""
         if event.pool != pool:
             return f"it came over pool {pool}"
         if not event.seal:
@@ -75,7 +76,7 @@ class Admissions:
         return "" if good else "its admission is of other facts, or sealed under another secret"
 
     def _untimely(self, event: UsageEvent, now_ms: int) -> str:
-        """When it ended decides the period that it is billed in, and is no part of the seal."""
+        """Check the time of the end: it decides the period of billing and is not part of the seal."""
         if event.ended_ms < event.accepted_ms - CLOCKS_DIFFER_MS_MAX:
             return "it ended before it was accepted"
         if event.ended_ms > now_ms + CLOCKS_DIFFER_MS_MAX:
@@ -86,7 +87,7 @@ class Admissions:
 
 
 def sealed_admission_of(event: UsageEvent) -> SealedAdmission:
-    """What an event says was asked for."""
+    """The admission that an event claims to have."""
     return SealedAdmission(
         event.tenant,
         event.request,

@@ -1,5 +1,5 @@
-"""What a correction may book at most: no more tokens than a request of its model can have, no more money than
-one person may move alone."""
+"""Limits of a correction: no more tokens than a request of its model can have, no more money than one person
+may move alone."""
 
 from dataclasses import dataclass
 
@@ -16,20 +16,21 @@ CENT_NANO = NANO // 100
 
 @dataclass(frozen=True)
 class AmountBounds:
-    """`unasked_nano`: what moves without a second look; `most_nano`: what one person moves at all."""
+    """Limits in nano-USD: above `unasked_nano` a move is asked for again, above `most_nano` one person cannot
+    make it."""
 
     unasked_nano: int
     most_nano: int
 
     @classmethod
     def of(cls, settings: Settings) -> "AmountBounds":
-        """An installation's."""
+        """The limits that an installation's settings state."""
         return cls(
             settings.correction_unasked_cents_max * CENT_NANO, settings.correction_cents_max * CENT_NANO
         )
 
     def check(self, nano: int) -> None:
-        """Raises Refused where so much is more than one person moves."""
+        """Raises Refused where the amount, of either sign, is above `most_nano`."""
         if abs(nano) > self.most_nano:
             raise bad_request(
                 f"this moves {to_display(abs(nano))}: one person moves at most {to_display(self.most_nano)} "
@@ -39,8 +40,8 @@ class AmountBounds:
 
 
 async def check_tokens(session: AsyncSession, fingerprint: str, wanted: int, before: int = 0) -> None:
-    """Raises Refused where a request of a model cannot have so many tokens, its input and output together,
-    nor had them `before`."""
+    """Raises Refused where a request of this model cannot have so many tokens, input and output together. The
+    number that it had `before` is always allowed."""
     if wanted <= before:
         return
     most = max(before, await context_of(session, fingerprint) or UNRECORDED_TOKENS_MAX)

@@ -1,4 +1,4 @@
-"""What becomes of the events on an `ended` stream: rows to post, or quarantine with the reason. Pure.
+"""Sorts the events of an `ended` stream into rows to post and quarantine with a reason. Pure.
 
 Everything that would make a row unstorable is found here, so that one bad event never holds up the others.
 """
@@ -23,14 +23,14 @@ from core.redis.unreadable import Unreadable, read
 INTEGER_MAX = 1 << 53  # what Redis scripts count exactly, and far below BIGINT
 SMALL_INTEGER_MAX = 1 << 31
 METADATA_DEPTH_MAX = 32
-EVENT_BYTES_MAX = 1 << 20  # many times what a gateway's limits can make of one
-KEPT_BYTES = 1_000  # of one that is larger
+EVENT_BYTES_MAX = 1 << 20  # many times the largest event within a gateway's limits
+KEPT_BYTES = 1_000  # of a larger event
 
 Key = tuple[str, str]  # tenant, request
 
 
 class Quarantined(StrEnum):
-    """Why an event was not posted."""
+    """Reasons not to post an event."""
 
     UNDECODABLE = "undecodable"
     UNSTORABLE = "unstorable"
@@ -42,8 +42,8 @@ class Quarantined(StrEnum):
 
 @dataclass(frozen=True)
 class Assessed:
-    """An event that can be posted: as it came, as the row it becomes, and what it is priced at. `mended`: the
-    facts of it that no database holds, and that stand in the row in another form."""
+    """An event that can be posted: its bytes, its row, and its priced lines. `mended` names the texts that a
+    database cannot hold as they came, and that the row holds in another form."""
 
     data: bytes
     row: UsageEventRow
@@ -59,8 +59,8 @@ class Assessed:
 @dataclass
 class AssessedBatch:
     """A batch of events, assessed. `settlements`: every readable event, with the cost that counts.
-    `line_seqs`: of the requests that are posted, the last line of what was used, by key; `revived`: as in
-    Booked (billing/booking/write.py)."""
+    `line_seqs`: the last line of usage of each posted request, by key; `revived`: as in BookedBatch
+    (billing/booking/write.py)."""
 
     good: list[Assessed] = field(default_factory=list[Assessed])
     held: list[UsageQuarantine] = field(default_factory=list[UsageQuarantine])
@@ -72,8 +72,8 @@ class AssessedBatch:
 def assess(
     pool: str, deliveries: Iterable[bytes], now_ms: int, admissions: Admissions | None = None
 ) -> AssessedBatch:
-    """Decode, compare with what was admitted, re-rate with the pinned prices, and sort into what to post and
-    what to hold. `admissions` None: a person decided that it was admitted."""
+    """Decode, compare with the admission, rate again with the pinned prices, and sort into events to post and
+    to hold. `admissions` None: a person decided that the events were admitted."""
     batch = AssessedBatch()
     first: dict[Key, Assessed] = {}
     for data in deliveries:
@@ -91,7 +91,8 @@ def assess(
 def conflicts(
     pool: str, good: Iterable[Assessed], posted_sha256: Mapping[Key, str], now_ms: int
 ) -> list[UsageQuarantine]:
-    """Of the events whose request was posted before (its event's hash given), those that differ from it."""
+    """Quarantine the events that differ from the posted event of their request, given the hashes of posted
+    events."""
     return [
         _conflicting(pool, each, now_ms)
         for each in good
@@ -100,20 +101,20 @@ def conflicts(
 
 
 def decode_event(data: bytes) -> UsageEvent | None:
-    """An event, None where it cannot be read."""
+    """Decode an event; None where it cannot be read."""
     event = read_event(data)
     return None if isinstance(event, Unreadable) else event
 
 
 def unstorable(pool: str, data: bytes, why: str, now_ms: int) -> UsageQuarantine:
-    """The row of an event that the database does not take although nothing was found wrong with it."""
+    """The quarantine row of an event that the database refused although no check found a fault in it."""
     return _held(pool, data, now_ms, Quarantined.UNSTORABLE, why, decode_event(data))
 
 
 def _assess_one(
     pool: str, data: bytes, now_ms: int, batch: AssessedBatch, admissions: Admissions | None
 ) -> Assessed | None:
-    if len(data) > EVENT_BYTES_MAX:  # nobody admitted that; whoever lists what is held would read all of it
+    if len(data) > EVENT_BYTES_MAX:  # no gateway admits that, and listing held events would read all of it
         detail = f"it has {len(data)} bytes, of which the first {KEPT_BYTES} are kept"
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNDECODABLE, detail))
         return None
@@ -126,7 +127,7 @@ def _assess_one(
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNSTORABLE, problem, event))
         return None
     if admissions is not None and (problem := admissions.problem(pool, event, now_ms)):
-        # Nor is it settled: whose request it would close, it cannot say.
+        # Not settled either: an event without a valid admission must not end anybody's request.
         batch.held.append(_held(pool, data, now_ms, Quarantined.UNADMITTED, problem, event))
         return None
     if not event.prices.book and counts_of(event).requests:
@@ -168,8 +169,8 @@ def _mended(struct: Texts) -> tuple[Texts, list[str]]:
 
 
 def _unstorable(event: UsageEvent) -> str:
-    """What in the event no row can hold, empty where all is well. Of texts only those count by which the
-    platform finds the request and its prices again, and which no client chooses."""
+    """Name the fact of an event that no row can hold; empty where all fit. Of texts, only those count that a
+    request and its prices are found by, and that no client chooses."""
     for struct in (event, event.owner, event.prices):
         for name in struct.__struct_fields__:
             value = getattr(struct, name)
@@ -225,18 +226,18 @@ def _row(event: UsageEvent, data: bytes, now_ms: int) -> UsageEventRow:
 
 
 def _within(event: UsageEvent, at_ms: int) -> int:
-    """A moment of a request, which lies between its beginning and its end; 0: it never came."""
+    """Clamp a moment of a request to between its acceptance and its end. 0 (it never came) stays 0."""
     return min(max(at_ms, event.accepted_ms), max(event.ended_ms, event.accepted_ms)) if at_ms else 0
 
 
 def _metadata(data: bytes) -> dict[str, Any]:
-    """The client's labels. They decide nothing, so what cannot be read, or kept, is left out, not held up."""
+    """Decode the client's labels. They decide nothing, so labels that cannot be read or kept are dropped."""
     found = read("labels", lambda text: msgspec.json.decode(text, type=dict[str, Any]), data)
     return {} if isinstance(found, Unreadable) or _depth(found) > METADATA_DEPTH_MAX else found
 
 
 def _depth(value: object) -> int:
-    """How deep lists and objects lie in one another, counted to just above METADATA_DEPTH_MAX."""
+    """Nesting depth of lists and objects, counted to just above METADATA_DEPTH_MAX."""
     level: list[object] = [value]
     for depth in range(METADATA_DEPTH_MAX + 1):
         inner: list[object] = []

@@ -1,4 +1,4 @@
-"""What is known of models here: facts of the engine's table, which is above this package."""
+"""Facts about models, from the engine's table, which belongs to a package above this one."""
 
 from sqlalchemy import column, func, select, table
 from sqlmodel import col
@@ -11,14 +11,14 @@ _VERSIONS = table("model_version", column("name"), column("fingerprint"), column
 
 
 async def context_of(session: AsyncSession, fingerprint: str) -> int | None:
-    """How many tokens a request of a model may have, its input and output together; None: nobody recorded
-    this model."""
+    """Tokens that a request of a model may have, input and output together; None where nobody recorded this
+    model."""
     statement = select(func.max(_VERSIONS.c.max_model_len)).where(_VERSIONS.c.fingerprint == fingerprint)
     return (await (await session.connection()).execute(statement)).scalar()
 
 
 async def is_known_model(db: Database, tenant_id: str, name: str) -> bool:
-    """Whether the installation has, or the tenant has used, a model of this name."""
+    """Test for a model of this name that the installation has, or that the tenant has used."""
     recorded = select(_VERSIONS.c.name).where(_VERSIONS.c.name == name).limit(1)
     used = select(col(UsageRow.model)).where(
         col(UsageRow.tenant_id) == tenant_id, col(UsageRow.model) == name

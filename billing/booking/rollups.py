@@ -22,9 +22,8 @@ Progress = Callable[[int, int], None]
 
 
 async def rebuild(db: Database, tenant_id: str, told: Progress | None = None) -> int:
-    """Forget a tenant's rollups and make them again; the number of lines added. `told` hears (done, all).
-
-    An interrupted rebuild goes on where it was by `advance`."""
+    """Delete a tenant's rollups and make them again; return the number of lines added. `told` is called with
+    (done, all). `advance` continues an interrupted rebuild."""
     async with db.transaction() as session:
         heads = await lock_heads(session, [tenant_id])
         head = heads[tenant_id]
@@ -37,7 +36,7 @@ async def rebuild(db: Database, tenant_id: str, told: Progress | None = None) ->
 
 
 async def advance(db: Database, tenant_id: str, told: Progress | None = None) -> int:
-    """Add the lines above the watermark, LINES_AT_ONCE a transaction; how many."""
+    """Add the lines above the watermark, LINES_AT_ONCE in a transaction; return their number."""
     added = 0
     while True:
         number, last = await _advance_once(db, tenant_id)
@@ -49,7 +48,7 @@ async def advance(db: Database, tenant_id: str, told: Progress | None = None) ->
 
 
 async def _advance_once(db: Database, tenant_id: str) -> tuple[int, int]:
-    """(lines added, lines left)."""
+    """Add one transaction's lines. Returns (lines added, lines left)."""
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
         until = min(head.line_seq, head.rolled_seq + LINES_AT_ONCE)

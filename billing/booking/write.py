@@ -1,7 +1,7 @@
 """Writes tenants' books: everything of one batch inside the caller's transaction.
 
-The row of a tenant's `ledger_head` is the lock, taken in the order of tenants' ids: writers never wait
-for one another in a circle.
+The row of a tenant's `ledger_head` is the lock. Locks are taken in the order of tenant ids, so that writers
+cannot deadlock.
 """
 
 from bisect import bisect_right
@@ -33,8 +33,8 @@ ROLLUP_KEYS = ("tenant_id", "hour_ms", "project_id", "cost_center_id", "user_id"
 
 
 class BookedBatch(NamedTuple):
-    """`line_seqs`: of each request, by tenant and request, the seq of its last line; `revived`: tenants whose
-    ended grants paid, so that what their other money allows is more than was thought."""
+    """`line_seqs`: the seq of each request's last line, by tenant and request. `revived`: tenants whose ended
+    grants paid, so that their other money allows more than was thought."""
 
     line_seqs: dict[tuple[str, str], int]
     revived: set[str]
@@ -61,7 +61,7 @@ async def book_usage(
 
 
 async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str, LedgerHead]:
-    """The ends of these tenants' books, held until the transaction ends."""
+    """Lock the ends of these tenants' books until the transaction ends, and return them."""
     ordered = sorted(tenants)
     if not ordered:
         return {}
@@ -79,8 +79,8 @@ async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str,
 
 
 async def write(session: AsyncSession, postings: Sequence[Posting], requests: Sequence[AnyRequest]) -> None:
-    """Add the postings' rows, at least one, and what follows from them: wallets, budgets and their alerts.
-    Rollups follow where they are up to date; else their rebuild adds the lines."""
+    """Add the postings' rows (at least one posting) and what follows from them: wallets, budgets and their
+    alerts. Rollups that are up to date get the lines too; others get them from their rebuild."""
     await insert_rows(session, [line for posting in postings for line in posting.lines], UsageLine)
     await insert_rows(session, [txn for posting in postings for txn in posting.txns], LedgerTxn)
     await insert_rows(session, [entry for posting in postings for entry in posting.entries], LedgerEntry)
@@ -101,7 +101,7 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
 
 
 async def add_rollups(session: AsyncSession, deltas: Sequence[RollupRow]) -> None:
-    """Add sums to the rollups that are there, or make them."""
+    """Add sums to existing rollups, or make them."""
     if not deltas:
         return
     connection = await session.connection()
@@ -127,7 +127,7 @@ async def advance_head(session: AsyncSession, head: LedgerHead) -> None:
 
 
 async def cost_centers_of(session: AsyncSession, tenants: Mapping[str, object]) -> CostCenterOf:
-    """Looks up the cost center of a project at a time, for these tenants' projects."""
+    """Return a look-up of the cost center of a project at a time, for these tenants' projects."""
     statement = select(ProjectCostCenter).where(col(ProjectCostCenter.tenant_id).in_(sorted(tenants)))
     moves: dict[str, list[tuple[int, str]]] = {}
     for row in (await session.exec(statement)).all():
@@ -138,6 +138,7 @@ async def cost_centers_of(session: AsyncSession, tenants: Mapping[str, object]) 
 
 
 def center_at(moves: Sequence[tuple[int, str]], at_ms: int) -> str:
-    """Of moves in their order, (from, cost center), the one that holds at a time; empty before the first."""
+    """The cost center that holds at a time, from (from, cost center) in order of time; empty before the
+    first."""
     found = bisect_right(moves, at_ms, key=lambda move: move[0])
     return moves[found - 1][1] if found else ""

@@ -1,4 +1,4 @@
-"""What stands beside a tenant's chain, against it: rows that nobody booked, and rollups, key by key. Reads
+"""Checks what is stored beside a tenant's chain: rows outside the books, and rollups, key by key. Reads
 only."""
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ Rollups = Mapping[Key, Sequence[int]]  # in the order of SUMS
 
 
 async def rows_beyond_head(db: Database, tenant_id: str, most: int) -> list[str]:
-    """Rows of the books outside of them, which no writer leaves there. All of one state of the books."""
+    """Find rows with numbers outside the books, which no writer leaves. Reads one snapshot."""
     faults: list[str] = []
     async with db.snapshot() as session:
         head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
@@ -42,7 +42,7 @@ async def rows_beyond_head(db: Database, tenant_id: str, most: int) -> list[str]
 
 
 async def forged_events(db: Database, tenant_id: str, most: int) -> list[str]:
-    """Requests that no line is of."""
+    """Find requests without a line."""
     booked = and_(
         col(UsageLine.tenant_id) == col(UsageRow.tenant_id),
         col(UsageLine.request_id) == col(UsageRow.request_id),
@@ -60,8 +60,8 @@ async def forged_events(db: Database, tenant_id: str, most: int) -> list[str]:
 
 
 async def rollup_faults(db: Database, tenant_id: str, most: int) -> list[str]:
-    """Rollups that are not the sums of their lines, by hour, project, cost center, user, key, model and pool.
-    Some hours at a time, each of one state of the books."""
+    """Find rollups that are not the sums of their lines, by hour, project, cost center, user, key, model and
+    pool. Reads some hours at a time, each in one snapshot."""
     faults = await _behind(db, tenant_id)
     hour = -1
     while len(faults) < most:
@@ -77,7 +77,8 @@ async def rollup_faults(db: Database, tenant_id: str, most: int) -> list[str]:
 
 
 async def _behind(db: Database, tenant_id: str) -> list[str]:
-    """Lines that no rollup has, as the head says: reports lack them, and whoever lowered that hides them."""
+    """Report lines that, by the head's watermark, are in no rollup: reports lack them, so a lowered watermark
+    hides lines."""
     async with db.session() as session:
         head = await session.get(LedgerHead, tenant_id)
     if head is None or head.rolled_seq == head.line_seq:
@@ -87,8 +88,8 @@ async def _behind(db: Database, tenant_id: str) -> list[str]:
 
 
 def rollup_differences(kept: Rollups, lines: Rollups) -> list[str]:
-    """What rollups say that their lines do not. Pure. Where a fact of a rollup's key was changed, one is too
-    many and one is missing: told together."""
+    """Differences between rollups and the sums of their lines. Pure. A changed fact in a rollup's key leaves
+    one rollup too many and one missing; the two are reported as one fault."""
     faults: list[str] = []
     extra = {key: kept[key] for key in sorted(kept.keys() - lines.keys()) if any(kept[key])}
     for key in sorted(lines.keys() - kept.keys()):
@@ -128,7 +129,7 @@ def _named(key: Key) -> str:
 
 
 async def _first_behind(session: AsyncSession, tenant_id: str, hour: int) -> int | None:
-    """The next hour, behind one, that has rollups or lines."""
+    """The next hour after this one that has rollups or lines."""
     of_lines = select(func.min(UsageLine.ended_ms)).where(
         col(UsageLine.tenant_id) == tenant_id, col(UsageLine.ended_ms) >= hour + HOUR_MS
     )
@@ -141,7 +142,7 @@ async def _first_behind(session: AsyncSession, tenant_id: str, hour: int) -> int
 
 
 async def _of_lines(session: AsyncSession, tenant_id: str, first: int, last: int) -> Rollups:
-    """What the rollups of these hours should be, of the lines that are in them."""
+    """Sum the lines of these hours as their rollups should."""
     rolled = select(LedgerHead.rolled_seq).where(col(LedgerHead.tenant_id) == tenant_id).scalar_subquery()
     hour = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
     who = [col(UsageLine.cost_center_id) if name == "cost_center_id" else _either(name) for name in WHO]
@@ -176,7 +177,7 @@ async def _of_lines(session: AsyncSession, tenant_id: str, first: int, last: int
 
 
 def _either(name: str) -> Any:
-    """A fact of the request or the charge that a line is of."""
+    """A column of the request or the charge that a line belongs to."""
     return func.coalesce(col(getattr(UsageRow, name)), col(getattr(Charge, name)), "")
 
 

@@ -1,4 +1,5 @@
-"""Purses in SQL: read under the lock of the tenant's books, written with the transaction that spent them."""
+"""Loads wallets under the lock of the tenant's books and saves them in the transaction that spent from
+them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -33,8 +34,8 @@ _GRANT: tuple[Any, ...] = (
 async def load_wallets(
     session: AsyncSession, tenants: Iterable[str], now_ms: int, since_ms: int | None = None
 ) -> dict[str, SpendableWallet]:
-    """The purses of those of these tenants that are prepaid, with the grants that can be spent now, or for
-    requests from `since_ms` on. The caller holds the heads of their books."""
+    """Load the wallets of the prepaid ones among these tenants, with the grants that can be spent now, or for
+    requests accepted from `since_ms` on. The caller holds the heads of their books."""
     connection = await session.connection()
     ordered = sorted(tenants)
     of_wallets = select(*_WALLET).where(col(Wallet.tenant_id).in_(ordered))
@@ -56,7 +57,7 @@ async def load_wallets(
 
 
 async def load_whole_wallet(session: AsyncSession, tenant_id: str, now_ms: int) -> SpendableWallet | None:
-    """A prepaid tenant's purse with all grants that there ever were, for what goes back to them."""
+    """Load a prepaid tenant's wallet with all grants it ever had, for money that goes back to them."""
     connection = await session.connection()
     wallet = (await connection.execute(select(*_WALLET).where(col(Wallet.tenant_id) == tenant_id))).first()
     if wallet is None:
@@ -73,7 +74,7 @@ def _purse(wallet: Sequence[Any], grants: Sequence[Grant], now_ms: int) -> Spend
 
 
 async def uses_of(session: AsyncSession, tenant_id: str, request_id: str) -> dict[str, int]:
-    """What each grant paid of a request so far, corrections included."""
+    """Sums that each grant paid of a request so far, corrections included, in nano-USD by grant id."""
     statement = select(col(WalletUse.grant_id), col(WalletUse.amount_nano)).where(
         col(WalletUse.tenant_id) == tenant_id, col(WalletUse.request_id) == request_id
     )
@@ -84,7 +85,8 @@ async def uses_of(session: AsyncSession, tenant_id: str, request_id: str) -> dic
 
 
 async def save_wallets(session: AsyncSession, spent: Sequence[tuple[int, SpendableWallet]]) -> None:
-    """Write what transactions, by their seq, did with their purses."""
+    """Write the grants used, costs and owed amounts of these wallets, each with the seq of its
+    transaction."""
     uses = [
         UseRow(
             tenant_id=purse.tenant_id,
@@ -119,7 +121,7 @@ async def save_wallets(session: AsyncSession, spent: Sequence[tuple[int, Spendab
 
 
 async def add_owed(session: AsyncSession, owed: Mapping[tuple[str, str], int]) -> None:
-    """Add to what requests owe, by tenant and request; who owes nothing any more has no row."""
+    """Add to what requests owe, by tenant and request. A request that owes nothing any more loses its row."""
     if not owed:
         return
     connection = await session.connection()

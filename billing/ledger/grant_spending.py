@@ -1,7 +1,7 @@
-"""How a prepaid tenant's requests are paid: from which grants, and what goes back to them. Pure.
+"""Pays a prepaid tenant's requests from its grants, and returns money to them. Pure.
 
-A purse is a wallet during one transaction. It never goes below zero: what no grant pays is owed. A grant pays
-for what was asked for before its end, also when that is posted later and its rest has lapsed meanwhile.
+A SpendableWallet is a wallet during one transaction. It never goes below zero: what no grant pays is owed. A
+grant pays for requests accepted before its end, even when they are posted later and its rest has lapsed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ WALLET_END = "wallet;"  # the first text behind all of them
 
 
 class GrantKind(StrEnum):
-    """Where the money of a grant comes from."""
+    """Source of a grant's money."""
 
     PAID = "paid"
     PROMO = "promo"
@@ -22,7 +22,7 @@ class GrantKind(StrEnum):
 
 @dataclass
 class Grant:
-    """A grant while it is spent. `lapsed_nano`: what of it was booked as breakage at its end."""
+    """A grant while it is spent. `lapsed_nano`: the part booked as breakage at its end."""
 
     id: str
     kind: str
@@ -33,7 +33,7 @@ class Grant:
     lapsed_nano: int = 0
 
     def pays_at(self, at_ms: int) -> bool:
-        """Whether it has not ended then."""
+        """True until the grant's end."""
         return self.expires_ms is None or self.expires_ms > at_ms
 
     @property
@@ -48,7 +48,7 @@ def account_of(kind: str, grant_id: str) -> str:
 
 
 class GrantUse(NamedTuple):
-    """What one transaction took from a grant for a request; below zero: gave back."""
+    """Amount that one transaction took from a grant for a request; negative where it gave back."""
 
     request_id: str
     grant_id: str
@@ -56,14 +56,14 @@ class GrantUse(NamedTuple):
 
 
 class TopUp(NamedTuple):
-    """The grant that alerts measure what is left by."""
+    """The grant that low-balance alerts are measured against."""
 
     grant_id: str
     amount_nano: int
 
 
 def spending_order(grants: Iterable[Grant]) -> list[Grant]:
-    """The lowest priority first, then what expires first, then the oldest."""
+    """Sort by priority, lowest first; then by expiry, soonest first; then by age, oldest first."""
     return sorted(
         grants,
         key=lambda grant: (
@@ -80,8 +80,8 @@ def spending_order(grants: Iterable[Grant]) -> list[Grant]:
 class SpendableWallet:
     """A wallet in one transaction at `now_ms`: its grants with what is left, and what the transaction did.
 
-    `top_up`, `low_percents` as in the table Wallet. `revived`: what came back from breakage, by account;
-    `owed`: what requests owe more than before, or less."""
+    `top_up`, `low_percents` as in the table Wallet. `revived`: amounts taken back from breakage, by account;
+    `owed`: change of what requests owe, by request."""
 
     tenant_id: str
     opened_line_seq: int
@@ -99,12 +99,12 @@ class SpendableWallet:
 
     @property
     def left_nano(self) -> int:
-        """What can still be spent."""
+        """Money that can be spent now."""
         return sum(grant.left_nano for grant in self.grants if grant.pays_at(self.now_ms))
 
     @property
     def changed(self) -> dict[str, int]:
-        """What is left of the grants that were touched, by id."""
+        """Money left in each touched grant, by id."""
         return {grant.id: grant.left_nano for grant in self.touched}
 
     @property
@@ -114,8 +114,8 @@ class SpendableWallet:
         return [grant for grant in self.grants if grant.id in ids]
 
     def charge(self, request_id: str, amount_nano: int, at_ms: int | None = None) -> dict[str, int]:
-        """Pay for a request that was asked for at a time (None: now): what each account pays. What is missing
-        to the amount is owed."""
+        """Pay for a request accepted at a time (None: now). Returns the sum that each account pays; the rest
+        is owed."""
         self.cost_nano += amount_nano
         at_ms = self.now_ms if at_ms is None else min(at_ms, self.now_ms)
         paid: dict[str, int] = {}
@@ -138,10 +138,10 @@ class SpendableWallet:
     def give_back(
         self, request_id: str, amount_nano: int, cost_nano: int, used: Mapping[str, int]
     ) -> dict[str, int]:
-        """Undo part of what a request cost, the last that was paid first: what was owed, then grants in the
-        reverse of their order. `cost_nano`: what it cost in all; `used`: what each grant paid of it.
+        """Undo part of a request's payment, last paid first: what was owed, then grants in reverse order.
+        `cost_nano`: its cost in all; `used`: what each grant paid of it.
 
-        What goes to each account, below zero."""
+        Returns the sum that goes back to each account, as negative numbers."""
         self.cost_nano -= amount_nano
         owed = cost_nano - sum(used.values())
         rest = amount_nano - min(amount_nano, owed)
@@ -156,7 +156,7 @@ class SpendableWallet:
         return returned
 
     def _revive(self, grant: Grant, wanted_nano: int) -> None:
-        """Take back what lapsed of a grant, as far as it is wanted and there is some."""
+        """Take lapsed money of a grant back into it, up to `wanted_nano`."""
         if (amount := min(wanted_nano, grant.lapsed_nano)) > 0:
             grant.lapsed_nano -= amount
             grant.left_nano += amount

@@ -1,8 +1,8 @@
-"""Whether requests were priced by the version that was in force when they were admitted. Reads only.
+"""Checks that requests were priced by a version that was in force when they were admitted. Reads only.
 
 A request is admitted after it was accepted and before it is claimed, and gateways may have kept prices for
-seconds: any version that was in force within that time is right. Whose book a tenant paid by is known from
-the audit log's states; before the first of them a request is held against the book that it names.
+seconds: any version that was in force within that time is right. The tenant's book at a time is known from
+the audit log's states; before the first of them a request is checked against the book that it names.
 """
 
 from bisect import bisect_right
@@ -23,14 +23,14 @@ from core.sql.selects import select_columns, untyped
 
 REQUESTS_AT_ONCE = 5_000
 FAULTS_MAX = 100
-KEPT_MS = 5_000  # for so long a gateway may go by prices that have changed
+KEPT_MS = 5_000  # the longest that a gateway may use prices that have changed
 ADMITTED_MS_MAX = 60_000  # after it was accepted, wherever it was claimed later
 
 Version = tuple[str, int]  # book, number
 
 
 class PricingCheck(NamedTuple):
-    """What is looked at of a request."""
+    """The columns of a request that the check reads."""
 
     request_id: str
     model: str
@@ -43,7 +43,7 @@ class PricingCheck(NamedTuple):
 
 
 class VersionStart(NamedTuple):
-    """A version that was not withdrawn: from when on, and the models that it has prices for."""
+    """A version that was not withdrawn: its start, and the models that it has prices for."""
 
     from_ms: int
     number: int
@@ -60,8 +60,8 @@ class TenantPriceBook:
 
 @dataclass
 class PricingHistory:
-    """What priced a tenant's requests, over time. `paid_by`: from when on it paid by which book; what lies
-    before is not known. Pure."""
+    """Price versions of a tenant over time. `paid_by`: (start, book) in order; earlier books are not known.
+    Pure."""
 
     books: Mapping[str, TenantPriceBook]
     paid_by: Sequence[tuple[int, str]]
@@ -73,14 +73,14 @@ class PricingHistory:
         self._moments = sorted(begins | {at_ms for at_ms, _ in self.paid_by})
 
     def all_of(self, named: str, model: str, first_ms: int, last_ms: int) -> set[Version]:
-        """The versions that were in force for a model from the first time to the last. `named`: the book to
-        look in where nobody knows which it was."""
+        """The versions in force for a model at any time from first to last. `named`: the book to look in for
+        times before the first known one."""
         first, last = (bisect_right(self._moments, at) for at in (first_ms, last_ms))
         found = {self._at(part, model, named) for part in range(first, last + 1)}
         return {each for each in found if each is not None}
 
     def _at(self, part: int, model: str, named: str) -> Version | None:
-        """Between two moments."""
+        """The version in force between two neighbouring moments."""
         key = (part, model, named)
         if key not in self._known:
             at_ms = self._moments[part - 1] if part else -1
@@ -89,7 +89,7 @@ class PricingHistory:
         return self._known[key]
 
     def _of(self, id: str | None, model: str, at_ms: int) -> Version | None:
-        """In a book, or its parents."""
+        """The version in force in a book, or in the nearest parent that prices the model."""
         for _ in range(1 + PARENTS_MAX):
             book = self.books.get(id) if id is not None else None
             if id is None or book is None:
@@ -103,7 +103,7 @@ class PricingHistory:
 
 
 async def pricing_faults(db: Database, tenant_id: str, most: int = FAULTS_MAX) -> list[str]:
-    """Requests of a tenant that another version priced than one that was in force."""
+    """Find requests of a tenant that were priced by a version that was not in force; at most `most`."""
     faults: list[str] = []
     async with db.snapshot() as session:
         pricing = PricingHistory(await _books(session, tenant_id), await _paid_by(session, tenant_id))
@@ -117,10 +117,10 @@ async def pricing_faults(db: Database, tenant_id: str, most: int = FAULTS_MAX) -
 
 
 def pricing_fault(pricing: PricingHistory, row: PricingCheck) -> str:
-    """Why a request's price is none of its time, empty where all is well. Pure.
+    """Describe the fault in a request's price version; empty where it is right. Pure.
 
-    What was admitted without prices was given those of its time, or, where there were none, of the time when
-    it was booked."""
+    A request admitted without prices was given those of that time or, where there were none, those of the
+    time when it was booked."""
     if not row.price_book_id:
         return ""
     version = (row.price_book_id, row.price_version)
@@ -136,7 +136,7 @@ def pricing_fault(pricing: PricingHistory, row: PricingCheck) -> str:
 
 
 async def _books(session: AsyncSession, tenant_id: str) -> dict[str, TenantPriceBook]:
-    """Those that a tenant may be priced by."""
+    """The platform's price books and the tenant's own, by id."""
     visible = col(PriceBook.tenant_id).in_((PLATFORM, tenant_id))
     books = (await session.exec(select(PriceBook.id, PriceBook.parent_id).where(visible))).all()
     of_books = [id for id, _ in books]
@@ -155,7 +155,7 @@ async def _books(session: AsyncSession, tenant_id: str) -> dict[str, TenantPrice
 
 
 async def _paid_by(session: AsyncSession, tenant_id: str) -> list[tuple[int, str]]:
-    """From when on a tenant paid by which book, as the audit log's states say."""
+    """(Start, book) of each change of the tenant's price book, from the audit log's states."""
     statement = (
         select(AuditLog.at_ms, AuditState.state)
         .join(

@@ -1,8 +1,8 @@
-"""The proof of what a line is of: a request's event, or a charge, with all its facts. Pure.
+"""Proofs of a line's source: a request's event, or a charge, with all its facts. Pure.
 
-It stands in the line, which the ledger's chain covers. What erasing takes away (labels, and ids that were
-names) is in it by a hash of its own, made with a random key that goes with the words: what is left of it
-proves the rest, and nobody can try words on it.
+The proof stands in the line, which the ledger's chain covers. Facts that erasing removes (labels, and ids
+that were names) are in it by a hash of their own, made with a random key that is erased with them: the kept
+hash still proves the rest, and nobody can guess the words from it.
 """
 
 import hashlib
@@ -70,7 +70,7 @@ CHARGE_FACTS = (
 
 
 class ErasableWords(Protocol):
-    """What of a row of usage_event may be erased."""
+    """The erasable columns of a row of usage_event."""
 
     @property
     def user_id(self) -> str:
@@ -84,7 +84,7 @@ class ErasableWords(Protocol):
 
     @property
     def words_proof(self) -> str:
-        """As `words_proof` makes it; empty: there was nothing to erase."""
+        """Result of `words_proof`; empty where there was nothing to erase."""
         ...
 
 
@@ -95,8 +95,8 @@ _charge_facts = attrgetter(*CHARGE_FACTS[:-1])
 
 
 def words_proof(user_id: str, labels: Mapping[str, Any]) -> str:
-    """The proof of what may be erased of a request: a letter for what it is of, a hash, and its key. Empty
-    where there is nothing."""
+    """Proof of the erasable facts of a request: a letter that says which facts it covers, a hash, and the
+    hash's key. Empty where there are none."""
     opaque = not user_id or OPAQUE_USER.fullmatch(user_id)
     if opaque and not labels:
         return ""
@@ -110,8 +110,8 @@ def _words_sha256(kind: str, key: str, user_id: str, labels: Mapping[str, Any]) 
 
 
 def event_proof(event: ErasableWords) -> str:
-    """The proof of a request: SHA-256 over all its facts, then a byte for each, which names what was changed.
-    Erasing does not change it."""
+    """Proof of a request: SHA-256 over all its facts, then a check byte for each fact, by which a changed one
+    is named. Erasing does not change the proof."""
     return _proof(_event_values(event))
 
 
@@ -121,7 +121,7 @@ def _event_values(event: ErasableWords) -> tuple[Any, ...]:
 
 
 def charge_proof(charge: object) -> str:
-    """The same of a charge; a user's id that may be erased is not in it."""
+    """Proof of a charge, made as for a request, without a user's id that may be erased."""
     return _proof(_charge_values(charge))
 
 
@@ -136,23 +136,23 @@ def _proof(values: tuple[Any, ...]) -> str:
 
 
 def changed_in_event(event: ErasableWords, proof: str) -> list[str]:
-    """The names of the facts of a request that are not what its proof says; empty where all are."""
+    """Names of the facts of a request that differ from its proof; empty where none does."""
     found = _changed(EVENT_FACTS, _event_values(event), proof)
     return sorted({*found, *_changed_words(event)})
 
 
 def changed_in_charge(charge: object, proof: str) -> list[str]:
-    """The same of a charge."""
+    """Names of the facts of a charge that differ from its proof; empty where none does."""
     return _changed(CHARGE_FACTS, _charge_values(charge), proof)
 
 
 def erased(event: ErasableWords) -> bool:
-    """Whether its words are gone, as far as the row says."""
+    """True where the row says that its erasable facts are gone."""
     return len(event.words_proof) == KEPT_OF_WORDS
 
 
 def _changed_words(event: ErasableWords) -> list[str]:
-    """Labels and a user's name against their own hash."""
+    """Check labels and a user's name against their own hash."""
     proof = event.words_proof
     if len(proof) == WHOLE:
         kind, sha256, key = proof[0], proof[1:KEPT_OF_WORDS], proof[KEPT_OF_WORDS:]

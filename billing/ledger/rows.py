@@ -1,5 +1,5 @@
-"""Rows of the books as they are made: plain values in the columns of billing/ledger_tables. (Making an object
-of a table takes ten times as long, and a request has half a dozen rows.)"""
+"""Rows of the books while they are built: plain values in the columns of billing/tables. (Objects of the
+tables take ten times as long to make, and a request has half a dozen rows.)"""
 
 from typing import Any
 
@@ -99,7 +99,7 @@ class UseRow(msgspec.Struct):
 
 
 class RollupRow(msgspec.Struct):
-    """A row of rollup_hour, or what is to be added to it."""
+    """A row of rollup_hour, or sums to add to it."""
 
     tenant_id: str
     hour_ms: int

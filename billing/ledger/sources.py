@@ -1,4 +1,4 @@
-"""What lines are of, requests and charges, against the proofs that the lines have of them. Reads only."""
+"""Checks the sources of lines, requests and charges, against the proofs in the lines. Reads only."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,9 +27,9 @@ ERASURES = ("user.erase", "tenant.erase")
 
 @dataclass
 class Sources:
-    """The requests (rows of usage_event) and charges that some lines are of, by the id in the lines.
-    `erasures`: the users and tenants that were erased, as far as any of these requests needs them;
-    `month_ends`: of closed months, where lines of what came late count."""
+    """The requests (rows of usage_event) and charges that some lines belong to, by the id in the lines.
+    `erasures`: ids of erased users and tenants, read only where one of these requests was erased;
+    `month_ends`: ends of closed months, where lines of late events count."""
 
     events: Mapping[str, Any] = field(default_factory=dict[str, Any])
     charges: Mapping[str, Charge] = field(default_factory=dict[str, Charge])
@@ -38,7 +38,7 @@ class Sources:
 
 
 async def sources_of(session: AsyncSession, tenant_id: str, first_line: int, last_line: int) -> Sources:
-    """Those of the lines from number to number."""
+    """Load the sources of the lines with these numbers, first and last included."""
     connection = await session.connection()
     own = and_(
         col(UsageLine.tenant_id) == tenant_id,
@@ -109,8 +109,8 @@ def _event_faults(
 
 
 def _against_lines(event: Any, used: Sequence[UsageLine], month_ends: Collection[int]) -> list[str]:
-    """Facts of a request that the lines of what it used contradict. Those of one that came after its month
-    was closed count where that ends."""
+    """Facts of a request that its usage lines contradict. Lines of a request that came after its month was
+    closed count from the end of a closed month."""
     wanted: dict[str, Any] = dict.fromkeys(MEASURES.values(), 0)
     for line in used:
         if column := MEASURES.get(line.meter):

@@ -1,4 +1,4 @@
-"""What new usage becomes in a tenant's books: lines, one balanced transaction, rollup deltas. Pure.
+"""Turns new usage into a tenant's books: lines, one balanced transaction, rollup deltas. Pure.
 
 Signs: a debit is above zero, a credit below. Usage debits the grants of a prepaid tenant's wallet
 (`wallet:<kind>:<grant>`), the rest what the tenant owes (`receivable`), and credits `revenue:<meter>`. A
@@ -30,7 +30,7 @@ CostCenterOf = Callable[[str, int], str]  # project, Unix ms → cost center id,
 
 
 class LineKind(StrEnum):
-    """Why there is a line."""
+    """Causes of a line."""
 
     USAGE = "usage"
     ADJUST = "adjust"
@@ -38,7 +38,7 @@ class LineKind(StrEnum):
 
 
 class TxnKind(StrEnum):
-    """Why there is a transaction."""
+    """Causes of a transaction."""
 
     USAGE = "usage"
     ADJUST = "adjust"
@@ -81,8 +81,8 @@ def post_usage(
     now_ms: int,
     purse: SpendableWallet | None = None,
 ) -> Posting:
-    """The books of one tenant after these requests, which are new. The head given is not changed; a prepaid
-    tenant's purse is."""
+    """Post new requests to one tenant's books. The given head is not changed; a prepaid tenant's wallet
+    is."""
     lines: list[LineRow] = []
     charged: dict[tuple[str, str, str], int] = {}
     paid: dict[tuple[str, str, str], int] = {}
@@ -109,8 +109,8 @@ def post_usage(
 
 
 def restore_lapsed_grants(head: LedgerHead, name: str, purse: SpendableWallet | None, now_ms: int) -> Posting:
-    """Back from breakage what grants have to pay after their end, for the transaction of this name that
-    follows; none where there is nothing."""
+    """Post the return of lapsed money from breakage to the grants that pay after their end, before the
+    transaction of this name. Returns a posting without rows where there is nothing to return."""
     revived = sorted(purse.revived.items()) if purse is not None else []
     if not revived:
         return Posting(head, [])
@@ -122,8 +122,8 @@ def restore_lapsed_grants(head: LedgerHead, name: str, purse: SpendableWallet | 
 def usage_lines(
     request: PricedUsage, cost_center: str, first_seq: int, times_ms: tuple[int, int]
 ) -> list[LineRow]:
-    """Line 0 is the request itself, whether or not a price is on it; then what it used. `times_ms`: when it
-    counts, and now."""
+    """Lines of a request: line 0 is the request itself, priced or not; then its meters. `times_ms`: the time
+    in which they count, and now."""
     per_request = [line for line in request.lines if line.meter is Meter.REQUEST]
     used = [line for line in request.lines if line.meter is not Meter.REQUEST]
     ordered = [*(per_request or [PricedQuantity(Meter.REQUEST, 0, 0, 0)]), *used]
@@ -153,8 +153,8 @@ def usage_lines(
 def entries_of(
     charged: Mapping[tuple[str, str, str], int], paid: Mapping[tuple[str, str, str], int] | None = None
 ) -> list[tuple[str, int, str, str]]:
-    """(account, amount, project, cost center) of what was charged by (meter, project, cost center), and of
-    what wallets paid of it by (account, project, cost center). The rest is owed."""
+    """Entries, as (account, amount, project, cost center), of charges by (meter, project, cost center) and of
+    what wallets paid of them by (account, project, cost center). The rest is owed."""
     owed: dict[tuple[str, str], int] = {}
     credits: list[tuple[str, int, str, str]] = []
     for (meter, project, center), amount in sorted(charged.items()):
@@ -177,7 +177,7 @@ def post(
     entries: Sequence[tuple[str, int, str, str]],
     now_ms: int,
 ) -> Posting:
-    """One transaction of these lines and entries behind `head`. Entries that do not balance are a bug."""
+    """Make one transaction of these lines and entries after `head`. Entries that do not balance are a bug."""
     assert sum(entry[1] for entry in entries) == 0, "INV-24: a transaction sums to zero"
     tenant, seq = head.tenant_id, head.txn_seq + 1
     rows = [
@@ -242,7 +242,7 @@ _LINE_1 = attrgetter(*sorted(set(LineRow.__struct_fields__) - {"proof"}))
 
 
 def rollups(requests: Iterable[AnyRequest], lines: Iterable[AnyLine]) -> list[RollupRow]:
-    """The sums of these lines by hour and whom they are charged to, to be added to what is there.
+    """Sum these lines by hour and payer, to be added to existing rollups.
 
     `requests` holds the request of every line. Line 0 of a request counts it."""
     known = {row.request_id: row for row in requests}

@@ -1,5 +1,5 @@
-"""Proves a tenant's books: the hash chain, that every transaction balances and says what its lines say, that
-no line is missing, that requests and charges are what was booked, and what is made from them. Reads only."""
+"""Verifies a tenant's books: the hash chain, balanced transactions that match their lines, no missing line,
+and requests, charges and derived tables as they were booked. Reads only."""
 
 from bisect import bisect_left
 from collections.abc import AsyncGenerator, Generator, Sequence
@@ -44,7 +44,7 @@ class Verified:
 
 
 async def verify_ledger(db: Database, tenant_id: str) -> Verified:
-    """Read a tenant's books from their first row to the last, and what is made from them."""
+    """Read a tenant's whole books and what is derived from them."""
     found = Verified(tenant_id)
     with record_failure(found.faults):
         async with db.session() as session:
@@ -58,7 +58,8 @@ async def verify_ledger(db: Database, tenant_id: str) -> Verified:
 
 @contextmanager
 def record_failure(faults: list[str]) -> Generator[None]:
-    """What somebody put into the database that nobody can read is a fault, and ends nothing but this part."""
+    """Record a failure of this part as a fault: stored rows that cannot be read end only this part. Raises
+    what shows that the database is down."""
     try:
         yield
     except Exception as error:
@@ -70,7 +71,8 @@ def record_failure(faults: list[str]) -> Generator[None]:
 
 
 async def derived_faults(db: Database, tenant_id: str) -> list[str]:
-    """What is wrong beside the chain: rows that nobody booked, and rollups that are not their lines' sums."""
+    """Find faults beside the chain: rows that nobody booked, and rollups that are not the sums of their
+    lines."""
     return [
         *await rows_beyond_head(db, tenant_id, FAULTS_MAX),
         *await forged_events(db, tenant_id, FAULTS_MAX),
@@ -81,7 +83,8 @@ async def derived_faults(db: Database, tenant_id: str) -> list[str]:
 async def follow_chain(
     session: AsyncSession, head: LedgerHead, found: Verified, after: int, sha256: str
 ) -> None:
-    """Read the transactions behind number `after`, which had this hash, up to the head. 0: from the first."""
+    """Read the transactions after number `after`, whose hash must be `sha256`, up to the head. 0 starts at
+    the first."""
     last = (await session.get(LedgerTxn, (head.tenant_id, after)) if after else None) or LedgerTxn(
         tenant_id=head.tenant_id,
         seq=0,
@@ -115,14 +118,14 @@ async def follow_chain(
 
 
 def _place(lines: Sequence[UsageLine], seq: int) -> int:
-    """Where a line of this number is, or would be, among lines in their order."""
+    """Index of the line of this number, or its place, among lines in order."""
     return bisect_left(lines, seq, key=attrgetter("seq"))
 
 
 def faults_of(
     previous: LedgerTxn, txn: LedgerTxn, entries: Sequence[LedgerEntry], lines: Sequence[UsageLine]
 ) -> list[str]:
-    """What is wrong with a transaction, given the one before it, and its entries and lines in order."""
+    """Faults of a transaction, given the one before it, and its entries and lines in order."""
     faults: list[str] = []
     if txn.seq != previous.seq + 1:
         faults.append(f"follows {previous.seq}")
@@ -147,8 +150,8 @@ Page = tuple[list[LedgerTxn], list[LedgerEntry], list[UsageLine], Sources]
 
 
 async def _in_pages(session: AsyncSession, head: LedgerHead, after: int) -> AsyncGenerator[Page]:
-    """The transactions behind number `after` up to the head, some at a time, with their entries and lines and
-    what these are of. What is appended meanwhile is left for the next time."""
+    """Yield the transactions after number `after` up to the head in pages, with their entries, lines and
+    sources. Rows appended meanwhile are left for the next run."""
     tenant = head.tenant_id
     while True:
         of_txns = select(LedgerTxn).where(col(LedgerTxn.tenant_id) == tenant)

@@ -1,4 +1,4 @@
-"""The table of moves of money that wait for a second person."""
+"""Table of money moves that wait for a second person."""
 
 from sqlalchemy import BigInteger, CheckConstraint, Text
 from sqlmodel import Field
@@ -7,10 +7,10 @@ from core.sql.database import TableBase
 
 
 class Proposal(TableBase, table=True):
-    """A move (`move`: its JSON) that one person asked for and a second one must approve, with the code that
-    was sent to `second` alone; of it only `code_sha256` is kept, over the code and the whole proposal.
+    """A move (`move`: its JSON) that one person asked for and a second must approve with the code that only
+    `second` was sent. Of the code only `code_sha256` is kept, an HMAC over the code and the whole proposal.
 
-    `tries`: codes that were wrong; `why`: what became of it, where it was not booked."""
+    `tries`: wrong codes so far; `why`: reason where it was not booked."""
 
     __table_args__ = (
         CheckConstraint(

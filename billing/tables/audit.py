@@ -9,7 +9,7 @@ from core.sql.database import TableBase
 class AuditHead(TableBase, table=True):
     """The end of a tenant's audit chain. Its row is the lock that every writer of the chain takes.
 
-    `tenant_id` PLATFORM: of what belongs to no tenant."""
+    `tenant_id` PLATFORM: the chain of changes that belong to no tenant."""
 
     tenant_id: str = Field(primary_key=True)
     seq: int = Field(default=0, sa_type=BigInteger)
@@ -38,9 +38,9 @@ class AuditLog(TableBase, table=True):
 
 
 class AuditState(TableBase, table=True):
-    """How a change left a row of a table (`thing`). `state`: JSON of its columns, `null` where it is gone;
-    `was`: of those that the change made another, what they were, `null` where there was no row, and empty
-    where nobody looked."""
+    """State of a table's row (`thing`) after a change. `state`: JSON of its columns, `null` where it was
+    deleted; `was`: earlier values of the changed columns, `null` where there was no row, and empty where they
+    were not read."""
 
     __table_args__ = (Index("ix_audit_state_change", "tenant_id", "seq", "number"),)
 

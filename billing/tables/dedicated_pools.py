@@ -1,5 +1,5 @@
-"""Tables of dedicated pools: when their GPUs were ready, whose they are, what tenants committed to, and what
-the GPUs cost us. Times are Redis' time in Unix ms."""
+"""Tables of dedicated pools: ready times of their GPUs, their owners, tenants' commitments, and the
+platform's own costs. Times are Redis' time in Unix ms."""
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index
 from sqlmodel import Field
@@ -8,11 +8,11 @@ from core.sql.database import TableBase
 
 
 class PoolInterval(TableBase, table=True):
-    """A time within one hour in which a worker was ready, without a gap, and `busy_ms` of it with requests.
+    """A time within one hour in which a worker was ready without a gap, `busy_ms` of it with requests.
 
-    `device`: what is counted once whoever reports it, a GPU's uuid for example. `to_ms` is the last heartbeat
-    so far. `counted`: what is here is in the books, where it belongs there. Pools are the platform's: whose
-    the time is says `pool_owner`."""
+    `device`: counted once even where several workers report it (a GPU's uuid, for example). `to_ms` is the
+    last heartbeat so far. `counted`: the interval was booked, or needs no booking. `pool_owner` says whose
+    the time is."""
 
     __table_args__ = (
         CheckConstraint("from_ms <= to_ms", name="ck_pool_interval_time"),
@@ -36,7 +36,7 @@ class PoolInterval(TableBase, table=True):
 
 
 class PoolOwner(TableBase, table=True):
-    """Whose a pool is from a time on; `tenant_id` empty: nobody's, it is shared again."""
+    """Owner of a pool from a time on. `tenant_id` empty: the pool is shared again."""
 
     pool: str = Field(primary_key=True)
     from_ms: int = Field(primary_key=True, sa_type=BigInteger)
@@ -46,10 +46,10 @@ class PoolOwner(TableBase, table=True):
 
 
 class Commitment(TableBase, table=True):
-    """GPUs that a tenant pays for whether it uses them or not, in whole hours. `pool` empty: in any pool of
-    its own with GPUs of this type. Rates are nano-USD per GPU-hour; `overage_nano` None: what is used beyond
-    costs what the book says. `payment`: upfront or monthly. It holds from `start_ms` to `end_ms` as agreed;
-    where it was ended, to `ends_ms`, which at its start means never."""
+    """GPUs that a tenant pays for whether it uses them or not, in whole hours. `pool` empty: in any of its
+    own pools with GPUs of this type. Rates are nano-USD per GPU-hour; `overage_nano` None: further hours cost
+    the book's price. `payment`: upfront or monthly. In force from `start_ms` to `end_ms`, or to `ends_ms`
+    where it was ended early; ended at its start, it was never in force."""
 
     __table_args__ = (
         CheckConstraint("gpus > 0", name="ck_commitment_gpus"),
@@ -75,12 +75,12 @@ class Commitment(TableBase, table=True):
 
     @property
     def until_ms(self) -> int:
-        """When it holds no more."""
+        """End of the time in force, in Unix ms."""
         return self.end_ms if self.ends_ms is None else min(self.end_ms, self.ends_ms)
 
 
 class GpuCost(TableBase, table=True):
-    """What a GPU-hour costs the platform from a time on. Region empty: in all that have no row."""
+    """The platform's own cost of a GPU-hour from a time on. Region empty: regions without a row."""
 
     __table_args__ = (CheckConstraint("hour_nano >= 0", name="ck_gpu_cost_hour"),)
 

@@ -1,5 +1,5 @@
-"""Tables of the books: usage lines, rollups, and the ledger. Rows are added, never changed or deleted,
-but for the head of a tenant's ledger, and the rollups, which can be made again from the lines."""
+"""Tables of the books: usage lines, rollups, and the ledger. Rows are added, never changed or deleted, except
+the head of a tenant's ledger, and the rollups, which can be made again from the lines."""
 
 from sqlalchemy import BigInteger, CheckConstraint, ForeignKeyConstraint, Index, UniqueConstraint
 from sqlmodel import Field
@@ -8,7 +8,7 @@ from core.sql.database import TableBase
 
 
 class CostCenter(TableBase, table=True):
-    """Who pays inside a tenant. `code` is the tenant's own."""
+    """A payer inside a tenant. `code` is the tenant's own name for it."""
 
     __table_args__ = (
         UniqueConstraint("tenant_id", "code", name="uq_cost_center_code"),
@@ -48,9 +48,9 @@ class ProjectCostCenter(TableBase, table=True):
 class UsageLine(TableBase, table=True):
     """One priced quantity. `seq` counts a tenant's lines from 1 without a gap; `number` those of a request:
     line 0 stands for the request itself, whatever it used. `amount_nano` may be negative in an adjustment.
-    `ended_ms`: the moment in which it counts, which is when its request ended, or, where the month of that
-    was closed before the line was posted, the start of the first open one.
-    `proof`: of what the line is of, its request or charge (billing/ledger/proofs.py)."""
+    `ended_ms`: the time in which the line counts: the end of its request or, where that month was closed
+    before posting, the start of the first open month. `proof`: of its request or charge
+    (billing/ledger/proofs.py)."""
 
     __table_args__ = (
         CheckConstraint("quantity >= 0 OR kind <> 'usage'", name="ck_usage_line_quantity"),
@@ -78,7 +78,7 @@ class UsageLine(TableBase, table=True):
 
 
 class RollupHour(TableBase, table=True):
-    """Sums of a tenant's lines by hour (UTC, of the request's end) and whom they are charged to."""
+    """Sums of a tenant's lines by hour (UTC, of the request's end) and payer."""
 
     tenant_id: str = Field(primary_key=True)
     hour_ms: int = Field(primary_key=True, sa_type=BigInteger)
@@ -109,7 +109,7 @@ class LedgerHead(TableBase, table=True):
     closed_ms: int = Field(default=0, sa_type=BigInteger)
 
     def counts_at(self, ended_ms: int) -> int:
-        """When what ended then counts, as it is posted now: closed months stay as they are."""
+        """The time in which usage that ended then counts when posted now: closed months do not change."""
         return max(ended_ms, self.closed_ms)
 
 

@@ -1,5 +1,5 @@
-"""Tables of what tenants may use: rates, concurrency and budgets. A row is never changed but for its end: an
-edit ends one row and adds another, so that what held at any time stays known."""
+"""Tables of tenants' limits: rates, concurrency and budgets. An edit ends one row and adds another, so that
+the limits of any earlier time stay known."""
 
 from sqlalchemy import JSON, BigInteger, CheckConstraint, Index
 from sqlmodel import Field

@@ -1,4 +1,4 @@
-"""The table of noisy neighbours: tenants who took more of a pool than their share while others waited."""
+"""Table of noisy neighbours: tenants that took more than their share of a pool while others waited."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ _OPEN = text("closed_ms IS NULL")
 
 
 class NoisyFinding(TableBase, table=True):
-    """One tenant's noise in one pool, from when it was seen until it was calm, or decided on.
+    """One tenant's excess use of one pool, from when it was seen until it ended or was decided on.
 
     `state`: open, calm, accepted or dismissed. Shares are of the pool's tokens, in permille; waits are the
-    others' p95 until the first token, in ms, and `baseline_wait_ms` is what it was before. `slots_max` is the
-    throttle, in force from `throttled_ms` until `lifted_ms`; `proposal` is the pool of its own that would do,
-    with its numbers."""
+    others' p95 until the first token, in ms, and `baseline_wait_ms` is their wait before. `slots_max` is the
+    throttle, in force from `throttled_ms` until `lifted_ms`; `proposal` describes a sufficient dedicated
+    pool, with its numbers."""
 
     __table_args__ = (
         Index("ix_noisy_finding_closed", "closed_ms"),

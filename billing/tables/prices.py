@@ -1,5 +1,5 @@
-"""Tables of what flat prices do not say: tiers, prices of GPUs, what tenants committed to, and the closed
-periods with what was charged for them. Nothing is changed or deleted but for the end of a commitment."""
+"""Tables beside the flat prices: tiers, prices of GPUs, tenants' commitments, closed periods and their
+charges. Only the end of a commitment is ever changed, and nothing is deleted."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from core.sql.database import TableBase
 
 
 class PriceTier(TableBase, table=True):
-    """What a period's quantity of one meter costs in all, in one version of a book. `mode`: graduated, volume
-    or package; `tiers` as billing/prices/tiers.py reads them; at least `minimum_nano` where the meter was
-    used."""
+    """Price of a period's whole quantity of one meter, in one version of a book. `mode`: graduated, volume or
+    package; `tiers` as billing/prices/tiers.py reads them; `minimum_nano` is the least charge where the meter
+    was used."""
 
     __table_args__ = (
         CheckConstraint("minimum_nano >= 0", name="ck_price_tier_minimum"),
@@ -35,8 +35,8 @@ class PriceTier(TableBase, table=True):
 
 
 class GpuPrice(TableBase, table=True):
-    """What a GPU of a dedicated pool costs in one version of a book, in nano-USD for 1,000,000 seconds. Type
-    `*`: all not named."""
+    """Price of a dedicated pool's GPU in one version of a book, in nano-USD per 1,000,000 seconds. Type `*`:
+    all not named."""
 
     __table_args__ = (
         CheckConstraint("second_nano >= 0", name="ck_gpu_price_second"),
@@ -55,10 +55,10 @@ class GpuPrice(TableBase, table=True):
 
 
 class PeriodCommitment(TableBase, table=True):
-    """What a tenant committed to for each month in a time. `model` and `meter` empty: to spend
-    `committed_nano` at least. Else to `units` of the meter for `committed_nano`; what is used beyond costs
-    `overage_nano` for 1,000,000, or, where that is None, what the book says. It holds from
-    `start_ms` to `end_ms` as agreed; where it was ended, to `ends_ms`, which at its start means never."""
+    """A tenant's monthly commitment. `model` and `meter` empty: to spend at least `committed_nano`. Else to
+    use `units` of the meter for `committed_nano`; further use costs `overage_nano` per 1,000,000 or, where
+    that is None, the book's price. In force from `start_ms` to `end_ms`, or to `ends_ms` where it was ended
+    early; ended at its start, it was never in force."""
 
     __table_args__ = (
         CheckConstraint("committed_nano >= 0", name="ck_period_commitment_amount"),
@@ -83,10 +83,10 @@ class PeriodCommitment(TableBase, table=True):
 
 
 class PeriodClose(TableBase, table=True):
-    """A closed month of a tenant, which stays what it was: its window and zone, and its lines, which are
-    those up to `line_seq` that ended in it. What comes later is of the first open month, and is trued up with
-    that. `time_zone`: in which its days began. `lacks`: what was under way when it was closed all the same
-    (billing/closing/period_lacks.py); None: nothing that was known of."""
+    """A closed month of a tenant, which never changes: its window and zone, and its lines, which are those up
+    to `line_seq` that ended in it. Later lines count, and are trued up, in the first open month. `time_zone`:
+    the zone in which its days began. `lacks`: what was still under way at a forced close
+    (billing/closing/period_lacks.py); None: nothing known."""
 
     __table_args__ = (CheckConstraint("start_ms < end_ms", name="ck_period_close_time"),)
 
@@ -102,9 +102,9 @@ class PeriodClose(TableBase, table=True):
 
 
 class Charge(TableBase, table=True):
-    """What lines are about that are of no request: `id` stands in their `request_id`. `kind`: true_up, pool
-    or commitment; `source`: the pool's name or the commitment's id. The period is the one that the charge is
-    for; its lines may be in a later one."""
+    """Source of lines that belong to no request: `id` stands in their `request_id`. `kind`: true_up, pool or
+    commitment; `source`: the pool's name or the commitment's id. The period is the one charged for; the lines
+    may count in a later one."""
 
     __table_args__ = (
         CheckConstraint("start_ms < end_ms", name="ck_charge_time"),
@@ -127,10 +127,10 @@ class Charge(TableBase, table=True):
 
     @property
     def request_id(self) -> str:
-        """The name under which lines know it."""
+        """The id that its lines have in `request_id`."""
         return self.id
 
     @property
     def reason(self) -> str:
-        """No request, so no way to end."""
+        """Empty: a charge has no end reason, as it is no request."""
         return ""

@@ -1,4 +1,4 @@
-"""Tables of reconciliation: what was found to differ, and what workers' engines counted."""
+"""Tables of reconciliation: differences found, and counts of workers' engines."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ from core.sql.database import TableBase
 
 
 class ReconItem(TableBase, table=True):
-    """Two books that were found to differ, from when to when. `tenant_id` PLATFORM: of a pool.
+    """A difference found between two books, from when to when. `tenant_id` PLATFORM: a pool's.
 
-    `check_id`: R1 to R8; `subject`: what was compared within the check; `expected` and `actual` as they were
-    last seen. While it is open, `resolved_ms` is None; the same difference later is another row."""
+    `check_id`: R1 to R8; `subject`: the thing compared within the check; `expected` and `actual` as last
+    seen. `resolved_ms` is None while it is open; the same difference later is another row."""
 
     __table_args__ = (Index("ix_recon_item_open", "resolved_ms", "check_id"),)
 
@@ -30,8 +30,8 @@ class ReconItem(TableBase, table=True):
 
 
 class ReconMark(TableBase, table=True):
-    """How far one of a tenant's hash chains (`ledger`, `audit`) was read and found whole, so that the next
-    look reads only what came later. `sums`: of the books up to there (compared.BookSums)."""
+    """Last verified position of one of a tenant's hash chains (`ledger`, `audit`), so that the next run reads
+    only later rows. `sums`: totals of the books up to there (comparison.BookSums)."""
 
     tenant_id: str = Field(primary_key=True)
     chain: str = Field(primary_key=True)
@@ -43,7 +43,8 @@ class ReconMark(TableBase, table=True):
 
 
 class EngineHour(TableBase, table=True):
-    """What one worker's engine counted in one hour (UTC), beside what became of it: see EngineCounts."""
+    """Token counts of one worker's engine in one hour (UTC), beside the uses of those tokens: see
+    EngineCounts."""
 
     __table_args__ = (CheckConstraint("updated_ms >= hour_ms", name="ck_engine_hour_updated"),)
 
@@ -65,8 +66,8 @@ class EngineHour(TableBase, table=True):
 
 
 class EndedHour(TableBase, table=True):
-    """What one process wrote the ends of in one hour (UTC): see EndedCounts. `agreed_ms`: when the pool's
-    hour was found whole in the books after it was over, and need not be looked at again."""
+    """Counts of the ends that one process wrote in one hour (UTC): see EndedCounts. `agreed_ms`: the time at
+    which the pool's hour, over by then, was found whole in the books; it needs no further check."""
 
     __table_args__ = (Index("ix_ended_hour_open", "agreed_ms", "hour_ms"),)
 

@@ -1,4 +1,4 @@
-"""Tables of refused requests: counts by the minute, and how far the stream of them was read."""
+"""Tables of refused requests: counts by the minute, and the position in the stream of refusals."""
 
 from sqlalchemy import JSON, BigInteger, Index
 from sqlmodel import Field
@@ -7,9 +7,9 @@ from core.sql.database import TableBase
 
 
 class RefusalMinute(TableBase, table=True):
-    """How often sends of a key and user were refused by a code in one minute. Key and user `*`: all others of
-    that minute; tenant PLATFORM: those of tenants that are not told apart. `why`: scope and dimension that
-    the last one met; `last_ids`: the last of their requests. Deleted after a while."""
+    """Number of sends of a key and user refused with one code in one minute. Key and user `*`: all others of
+    that minute; tenant PLATFORM: tenants that are not told apart. `why`: scope and dimension of the last
+    refusal; `last_ids`: the latest of their requests. Deleted after a while."""
 
     __table_args__ = (Index("ix_refusal_minute_minute", "minute_ms"),)
 
@@ -24,7 +24,7 @@ class RefusalMinute(TableBase, table=True):
 
 
 class RefusalMark(TableBase, table=True):
-    """The last entry of the stream that is counted. Its row is the lock of whoever counts."""
+    """The last counted entry of the stream. Its row is the lock of the process that counts."""
 
     installation: str = Field(primary_key=True)
     last_ms: int = Field(default=0, sa_type=BigInteger)

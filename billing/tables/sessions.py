@@ -1,4 +1,4 @@
-"""The table of browsers that are signed in."""
+"""Table of signed-in browsers."""
 
 from sqlalchemy import BigInteger, Index, UniqueConstraint
 from sqlmodel import Field
@@ -7,10 +7,11 @@ from core.sql.database import TableBase
 
 
 class BrowserSession(TableBase, table=True):
-    """A browser that somebody signed in, until it signs out. Of what its cookie holds only the SHA-256 is
-    kept. `tenant_id` PLATFORM: an operator's at the console, with no key, and `user_id` is the operator's
-    name. `own_user`: the user was made for this session, and ends with it; `used`: something was sent in it.
-    No foreign keys: a session of what is gone is good for nothing, and is cleared away at its end."""
+    """A browser that is signed in until it signs out. Only the SHA-256 of its cookie's secret is kept.
+    `tenant_id` PLATFORM: an operator's session at the console, without a key, where `user_id` is the
+    operator's name. `own_user`: the user was made for this session and ends with it; `used`: something was
+    sent in it. No foreign keys: a session of a deleted tenant, key or user is useless and is cleared away at
+    its end."""
 
     __table_args__ = (
         UniqueConstraint("token_sha256", name="uq_browser_session_token"),

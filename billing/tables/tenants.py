@@ -14,10 +14,10 @@ PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that a
 
 
 class Tenant(TableBase, table=True):
-    """A customer. `tenant_id` is its own id, so that one filter serves every table. `time_zone`: the IANA
-    name of the zone in which its days, weeks and months begin. `regex`: answers may follow patterns.
-    `plan_since_ms`: when it was last given a plan, or none. `shows_costs`: its users are told what requests
-    cost; `cache_by_owner`: nobody reads from the cache what another owner's prompt left there."""
+    """A customer. `tenant_id` is its own id, so that one filter serves every table. `time_zone`: IANA name of
+    the zone in which its days, weeks and months begin. `regex`: answers may follow patterns. `plan_since_ms`:
+    time of its last change of plan. `shows_costs`: its users are told what requests cost; `cache_by_owner`:
+    nobody reads cache entries that another owner's prompt left."""
 
     __table_args__ = (
         UniqueConstraint("name", name="uq_tenant_name"),
@@ -40,9 +40,9 @@ class Tenant(TableBase, table=True):
 
 
 class Plan(TableBase, table=True):
-    """What tenants may buy: prices, priority, a place in the pools (as in PoolTerms; `weight` None: the plan
-    says nothing of pools), and limits, which are rows of quota_policy that name the plan. Never changed but
-    for its limits and its end: another offer is another plan."""
+    """An offer to tenants: prices, priority, a place in the pools (as in PoolTerms; `weight` None: the plan
+    says nothing of pools), and limits, which are rows of quota_policy that name the plan. Only its limits and
+    its end change: another offer is another plan."""
 
     __table_args__ = (
         UniqueConstraint("name", name="uq_plan_name"),
@@ -66,7 +66,7 @@ class Plan(TableBase, table=True):
 
 class PoolTerms(TableBase, table=True):
     """A tenant's place in every pool. `weight`: its share against other tenants with waiting work; caps on
-    running requests and on KV tokens in flight, None: no cap; `reserve_tokens`: KV tokens that others leave
+    running requests and on KV tokens in flight (None: no cap); `reserve_tokens`: KV tokens that others leave
     free for it."""
 
     __table_args__ = (
@@ -99,8 +99,8 @@ class Project(TableBase, table=True):
 
 
 class TenantUser(TableBase, table=True):
-    """A user of a tenant: the one place where their name stands. `id` is what all else knows them by; of one
-    who is older than this table it is the name they had. `name` None: erased."""
+    """A user of a tenant, and the only place of their name: every other table knows them by `id` (the former
+    name of a user older than this table). `name` None: erased."""
 
     __table_args__ = (
         UniqueConstraint("tenant_id", "name", name="uq_tenant_user_name"),
@@ -116,9 +116,9 @@ class TenantUser(TableBase, table=True):
 
 
 class ApiKey(TableBase, table=True):
-    """A key. Of its secret only the SHA-256 is kept. `user_id` empty: a service key; `shared`: its tickets
-    need not name a user. `owner_key`: the first key of its chain of rotations, whose name stands for all of
-    them where something is the key's own; empty where an older version made the key: itself."""
+    """A key. Only the SHA-256 of its secret is kept. `user_id` empty: a service key; `shared`: its tickets
+    need not name a user. `owner_key`: the first key of its chain of rotations, which owns what belongs to any
+    key of the chain; empty where an older version made the key, which then is its own."""
 
     __table_args__ = (
         UniqueConstraint("prefix", name="uq_api_key_prefix"),
@@ -148,8 +148,8 @@ class ApiKey(TableBase, table=True):
 
 
 class PriceBook(TableBase, table=True):
-    """A list of prices with versions, the platform's or made for one tenant. What it has no price for is
-    looked up in its parent. Books are never deleted."""
+    """A versioned list of prices, the platform's or made for one tenant. Prices that it lacks are looked up
+    in its parent. Books are never deleted."""
 
     id: str = Field(primary_key=True)
     tenant_id: str = PLATFORM
@@ -160,8 +160,8 @@ class PriceBook(TableBase, table=True):
 
 
 class PriceVersion(TableBase, table=True):
-    """One version of a book, in force from `valid_from_ms` until the next one is. Never changed; one that was
-    withdrawn, well before it began, is as if it were not."""
+    """One version of a book, in force from `valid_from_ms` until the next one starts. Never changed; a
+    version that was withdrawn, well before its start, is ignored."""
 
     __table_args__ = (
         CheckConstraint("version >= 1", name="ck_price_version_version"),
@@ -202,8 +202,8 @@ class Price(TableBase, table=True):
 
 
 class UsageRow(TableBase, table=True):
-    """One ended request, posted once: the primary key is what makes a second delivery harmless.
-    `words_proof`: of what may be erased of it (billing/ledger/proofs.py)."""
+    """One ended request, posted once: the primary key makes a second delivery harmless. `words_proof`: of its
+    erasable facts (billing/ledger/proofs.py)."""
 
     __tablename__ = "usage_event"  # pyright: ignore[reportAssignmentType]  (SQLModel types it as its getter)
     __table_args__ = (
@@ -250,8 +250,8 @@ class UsageRow(TableBase, table=True):
 
 
 class UsageQuarantine(TableBase, table=True):
-    """An event that was not posted as it came, kept whole until a person decides, and after. Never billed by
-    itself."""
+    """An event that was not posted as it came. Kept whole until a person decides, and after. Never billed
+    automatically."""
 
     __table_args__ = (Index("ix_usage_quarantine_tenant", "tenant_id", "created_ms"),)
 

@@ -1,4 +1,4 @@
-"""Tables of prepaid money, of what was spent in budgets' windows, of alerts, and of what is to be sent."""
+"""Tables of prepaid money, spending in budgets' windows, alerts, and messages to send."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from core.sql.database import TableBase
 class Wallet(TableBase, table=True):
     """A prepaid tenant. Its requests that are posted after `opened_line_seq` are paid from its grants.
 
-    `posted_nano`: what these requests cost so far, corrections included, whether a grant paid it or not.
-    `top_up_*`: the last grant that counts as a top-up; `low_percents`: per cents of it that alert when no
-    more is left; `owed_term`: what becomes of what is owed (billing/wallets/owed.py)."""
+    `posted_nano`: cost of these requests so far, corrections included, whether a grant paid it or not.
+    `top_up_*`: the last grant that counts as a top-up; `low_percents`: per cents of it below which the rest
+    alerts; `owed_term`: treatment of owed amounts (billing/wallets/owed.py)."""
 
     __table_args__ = (
         CheckConstraint("posted_nano >= 0", name="ck_wallet_posted"),
@@ -32,12 +32,12 @@ class Wallet(TableBase, table=True):
 
 class WalletGrant(TableBase, table=True):
     """Money put into a wallet. `kind`: paid or promo. Of several, the lowest `priority` is spent first, then
-    what expires first, then the oldest.
+    the first to expire, then the oldest.
 
-    `left_nano` follows from the ledger, account `wallet:<kind>:<id>`, and so do `lapsed_nano` (booked
-    as breakage at its end, less what came back for requests from before it) and `taken_nano` (voided, clawed
-    back, paid out); they are kept so that posting need not
-    sum them. `idempotency_key`: the caller's own name for this grant, so that none is made twice."""
+    `left_nano` follows from the ledger account `wallet:<kind>:<id>`, and so do `lapsed_nano` (booked as
+    breakage at its end, less what came back for earlier requests) and `taken_nano` (voided, clawed back, paid
+    out); they are kept so that posting need not sum them. `idempotency_key`: the caller's own name for this
+    grant, so that none is made twice."""
 
     __table_args__ = (
         UniqueConstraint("tenant_id", "idempotency_key", name="uq_wallet_grant_key"),
@@ -77,8 +77,8 @@ class WalletGrant(TableBase, table=True):
 
 
 class WalletUse(TableBase, table=True):
-    """What a transaction took from a grant for a request; below zero: gave back by a correction. Rows are
-    added, never changed. What a request cost beyond its rows is owed (WalletOwed)."""
+    """Amount that a transaction took from a grant for a request; negative where a correction gave back. Rows
+    are added, never changed. Cost of a request beyond its rows is owed (WalletOwed)."""
 
     tenant_id: str = Field(primary_key=True)
     request_id: str = Field(primary_key=True)
@@ -88,8 +88,8 @@ class WalletUse(TableBase, table=True):
 
 
 class WalletOwed(TableBase, table=True):
-    """What a request from after the wallet was opened cost beyond what grants paid of it. Follows from lines
-    and uses; kept so that the next grant need not look for it."""
+    """Cost of a request, posted after the wallet was opened, beyond what grants paid. Follows from lines and
+    uses; kept so that the next grant need not search for it."""
 
     tenant_id: str = Field(primary_key=True)
     request_id: str = Field(primary_key=True)
@@ -97,8 +97,8 @@ class WalletOwed(TableBase, table=True):
 
 
 class BudgetSpent(TableBase, table=True):
-    """What was spent by one project, key, user or model, or the tenant (`scope_id` empty), in one window of
-    the times of acceptance. Follows from the lines; kept so that posting need not sum them."""
+    """Money spent by one project, key, user or model, or the whole tenant (`scope_id` empty), in one window
+    by time of acceptance. Follows from the lines; kept so that posting need not sum them."""
 
     tenant_id: str = Field(primary_key=True)
     scope: str = Field(primary_key=True)
@@ -110,16 +110,16 @@ class BudgetSpent(TableBase, table=True):
 
 
 class BudgetWatermark(TableBase, table=True):
-    """The last line of a tenant that is in its rows of BudgetSpent."""
+    """The last line of a tenant that its rows of BudgetSpent contain."""
 
     tenant_id: str = Field(primary_key=True)
     line_seq: int = Field(sa_type=BigInteger)
 
 
 class BudgetAlert(TableBase, table=True):
-    """A threshold (per cents) of a limit that was reached: each once for what is counted, a window and a
-    limit, so that an edit or the end of an override never alerts twice. `scope` wallet: what is left fell to
-    a per cent of the last top-up, the grant `scope_id`."""
+    """A threshold (per cent) of a limit that was reached. Each alerts once for its scope, window and limit,
+    so that an edit or the end of an override never alerts twice. `scope` wallet: the rest fell to a per cent
+    of the last top-up, the grant `scope_id`."""
 
     tenant_id: str = Field(primary_key=True)
     scope: str = Field(primary_key=True)
@@ -134,7 +134,7 @@ class BudgetAlert(TableBase, table=True):
 
 
 class AlertTarget(TableBase, table=True):
-    """Where a tenant's alerts go; `tenant_id` PLATFORM: what the operators are told. `kind`: webhook
+    """Address of a tenant's alerts. `tenant_id` PLATFORM: alerts for the operators. `kind`: webhook
     (`address` is a URL, messages are signed with `secret`) or email."""
 
     __table_args__ = (CheckConstraint("kind IN ('webhook', 'email')", name="ck_alert_target_kind"),)
@@ -150,10 +150,10 @@ class AlertTarget(TableBase, table=True):
 
 
 class Outbox(TableBase, table=True):
-    """A message that must be sent at least once, written in the transaction that is its cause.
+    """A message that must be sent at least once, written in the transaction that causes it.
 
-    `state`: waiting, sent or failed. A sender has the row until `claimed_until_ms`. `idempotency_key` goes
-    with the message, so that its receiver can tell a repetition."""
+    `state`: waiting, sent or failed. A sender owns the row until `claimed_until_ms`. `idempotency_key` goes
+    with the message, so that its receiver can recognise a repetition."""
 
     __table_args__ = (
         UniqueConstraint("tenant_id", "idempotency_key", name="uq_outbox_key"),
