@@ -1,6 +1,6 @@
-"""What a command may ask of a package above its own: found by its name, as commands are.
+"""Actions that a command calls in a package above its own, found by name through entry points.
 
-A key is revoked in billing, which does not know the engine; that its requests end with it is the engine's.
+Billing revokes a key, for instance, and calls the engine's action that ends the requests of that key.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Who makes a change: the person or service behind what this task does, for the record of changes.
+"""The author of a change: the person or service behind this task, for the record of changes.
 
-Known to the whole task and to those it starts, so that what makes a change need not hand it on.
+Held in a context variable, which tasks started here inherit, so that no function needs to hand it on.
 """
 
 import os
@@ -15,8 +15,8 @@ NAME_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True)
 class Author:
-    """`source`: by what way the change came: command, api, code, approved (a command,
-    with a second person), or process (nobody asked for it)."""
+    """`source`: the way by which the change came: command, api, code, approved (a command with a second
+    person), or process (nobody asked for it)."""
 
     name: str
     source: str
@@ -26,13 +26,13 @@ _current: ContextVar[Author | None] = ContextVar("author", default=None)
 
 
 def current_author() -> Author:
-    """Who was named by `acting_as`, else the user that this process runs as."""
+    """The author named by `acting_as`, else the user that this process runs as."""
     return _current.get() or Author(process_user(), "process")
 
 
 @contextmanager
 def acting_as(author: Author) -> Generator[None]:
-    """What the block changes, it changes for this author."""
+    """Attribute every change made in the block to this author."""
     token = _current.set(Author(author.name[:NAME_CHARACTERS_MAX], author.source))
     try:
         yield
@@ -41,8 +41,8 @@ def acting_as(author: Author) -> Generator[None]:
 
 
 def process_user() -> str:
-    """The operating system's user, and who became it by sudo. Not from what the environment says of either,
-    except for the latter."""
+    """The operating system's user, and who became it by sudo. Of environment variables only sudo's is
+    read."""
     try:
         name = pwd.getpwuid(os.getuid()).pw_name
     except KeyError:

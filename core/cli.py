@@ -28,13 +28,14 @@ STORES = ("redis", "sqlalchemy")
 
 @cache
 def registered() -> EntryPoints:
-    """All commands: looking for them reads a file of every package, and `--help` asks for each."""
+    """All commands. Cached: finding them reads a file of every package, and `--help` asks for each."""
     return entry_points(group=GROUP)
 
 
 @contextmanager
 def _uncollected() -> Generator[None]:
-    """What modules make stays: the collector would look at all of it again and again."""
+    """Turn the garbage collector off while modules load: what they make stays, and each pass would look at
+    all of it."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -75,7 +76,7 @@ class Commands(click.Group):
             )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run what was asked for. What click says of it repeats what was typed: without controls."""
+        """Run the command. click's errors quote what was typed, so control characters are taken out."""
         try:
             return super().invoke(ctx)
         except click.ClickException as error:
@@ -136,7 +137,7 @@ def in_one_line(command: click.Command) -> None:
 
 
 def _end_with_settings(error: Exception) -> None:
-    """Says which settings are wrong and ends, where it is this that is wrong."""
+    """Print the settings that are wrong and exit, where the error is one of settings; else do nothing."""
     if type(error).__name__ != "ValidationError":  # pydantic is imported by what needs it
         return
     from pydantic import ValidationError
@@ -157,16 +158,16 @@ def _end_with(error: Exception) -> NoReturn:
 
 
 def _hear_interrupts() -> None:
-    """Who is started in the background by a script inherits that SIGINT is ignored, and could not be ended as
-    the documents say. A thread, which nobody types in, leaves it as it is."""
+    """Restore SIGINT in a process that a script started in the background: it inherits SIGINT as ignored and
+    could not be ended as the documents say. Threads other than the main one leave it as it is."""
     ours = threading.current_thread() is threading.main_thread()
     if ours and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _warn_of_unknown_settings() -> None:
-    """A variable that is misspelt would be ignored in silence, a secret's too. Who only asks which
-    commands there are needs none."""
+    """Warn of misspelt variables, secrets too, which would be ignored in silence. Asking for the list of
+    commands warns of none."""
     asks_for_list = sys.argv[1:] in (["-h"], ["--help"])
     if not asks_for_list and any(name.upper().startswith("PARLEY_") for name in os.environ):
         from core.runtime.environment import unknown_settings_text
@@ -176,7 +177,7 @@ def _warn_of_unknown_settings() -> None:
 
 
 def _require_text(arguments: list[str]) -> None:
-    """Bytes that are no UTF-8 come as half characters, which no database and no terminal takes."""
+    """Refuse arguments that are no UTF-8: they hold surrogates, which no database and no terminal takes."""
     for each in arguments:
         try:
             each.encode()

@@ -1,5 +1,5 @@
-"""Time for shells, and the one place where tests put their own in. Deciding code takes `now` as an argument
-instead."""
+"""Time for code that does I/O, and the one place where tests replace it. Deciding code takes `now` as an
+argument instead."""
 
 import time
 from collections.abc import Awaitable, Callable, Generator
@@ -10,7 +10,7 @@ LOOK_SECONDS_MAX = 0.5
 
 
 class TimeSource(Protocol):
-    """What tells the time: the machine, or a test's loop."""
+    """A source of time: this machine's clocks, or a test's event loop."""
 
     def time_ns(self) -> int:
         """Unix time in nanoseconds."""
@@ -30,13 +30,13 @@ def now_ms() -> int:
 
 
 def monotonic() -> float:
-    """Seconds that only rise, for how long something takes or lasts."""
+    """Seconds that only rise, to measure durations."""
     return _times.monotonic()
 
 
 @contextmanager
 def clock_from(times: TimeSource) -> Generator[None]:
-    """Within the block it is so late as `times` says: for tests whose loop's time is their own."""
+    """Take the time from `times` within the block: for tests with a clock of their own."""
     global _times
     before, _times = _times, times
     try:
@@ -46,14 +46,14 @@ def clock_from(times: TimeSource) -> Generator[None]:
 
 
 class ServerClock:
-    """A server's time, carried on between two looks at it by the monotonic clock. All processes agree on it,
-    whatever their machines' clocks say or how they jump."""
+    """A server's time, carried on by the monotonic clock between two readings. All processes agree on it,
+    whatever their machines' clocks show."""
 
     def __init__(self) -> None:
         self._offset_ms: float | None = None
 
     async def set(self, look: Callable[[], Awaitable[int]]) -> None:
-        """Ask the server for its time in ms. An answer that took long counts only where there is no other."""
+        """Ask the server for its time in ms. A slow answer counts only where there is none yet."""
         asked = monotonic()
         server_ms = await look()
         answered = monotonic()

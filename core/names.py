@@ -4,8 +4,8 @@ A name is kept in Unicode's composed form (NFC), so that what looks the same is 
 printable characters: no controls, no invisible or text-turning format characters, no halves of surrogate
 pairs, none that Unicode keeps for private use or has not given a meaning; spaces inside, not at the ends.
 
-What came past this rule once and cannot be stored is mended: written in a form that the rule refuses, so that
-it is nobody else's name, and that no other text has.
+A text that breaks this rule is stored in an escaped form. The rule refuses that form as a name, so it is
+nobody else's, and no other text has it.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ def name_of(text: object) -> str | None:
 
 
 def checked_name(what: str, text: object) -> str:
-    """The name that a text is. `what` is named: a field, or whose name it is. Raises Refused."""
+    """The name that a text is. `what`: the field, for the message. Raises Refused."""
     name = name_of(text)
     if name is None:
         raise bad_request(f"{what}: expected a name of {NAME_RULE}")
@@ -49,20 +49,20 @@ def checked_user(text: object, what: str = "user") -> str:
 
 
 def forms_of(text: str) -> list[str]:
-    """How a text may be stored as a name: as it is, where it is older than the rule (with control characters
-    too), or mended, and as it is now."""
+    """Forms under which a text may be stored as a name: unchanged or escaped, where it is older than the
+    rule, and normalised as it is now."""
     found = [] if UNASKABLE.search(text) or len(text.encode()) > STORED_BYTES_MAX else [text]
     name = name_of(text)
     return found if name is None or name == text else [*found, name]
 
 
 def same_name(one: str, other: str) -> bool:
-    """Whether two texts are one name; those that were stored before the rule are compared by it too."""
+    """True where two texts are one name. Compares in NFC, as names stored before the rule may not be."""
     return one == other or unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other)
 
 
 def storable_name(text: str, bytes_max: int = STORED_BYTES_MAX) -> str:
-    """The text itself where a database holds it, else one that stands for it and for no other text."""
+    """The text where a database can hold it, else an escaped form that stands for no other text."""
     stored = MENDED + _escaped(text) if UNSTORABLE.search(text) else text
     if len(stored.encode()) <= bytes_max:
         return stored

@@ -12,7 +12,7 @@ from core.terminal.terminal import print_line, print_lines
 
 @click.group("redis")
 def redis_command() -> None:
-    """What Redis has to be told."""
+    """Users, passwords and rules that Redis needs."""
 
 
 @redis_command.command("acl")

@@ -1,4 +1,4 @@
-"""A folder with what a process shows to Redis and to Postgres: a password each, and a URL that has it."""
+"""A folder with the credentials of each process: a password for Redis or Postgres, and its URL."""
 
 import secrets
 from collections.abc import Callable
@@ -19,8 +19,8 @@ REDIS_URLS = ("redis", "rediss", "redis+cluster", "rediss+cluster", "unix")
 
 
 def url_option(schemes: tuple[str, ...], like: str) -> Callable[..., str | None]:
-    """An option's callback: what is no URL of these schemes is refused before anything is written. It is not
-    repeated, as it may hold a password."""
+    """An option's callback: refuses a value that is no URL of these schemes before anything is written. The
+    message does not repeat it, as it may hold a password."""
 
     def checked(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
         if url is not None and not is_server_url(url, schemes):
@@ -32,7 +32,7 @@ def url_option(schemes: tuple[str, ...], like: str) -> Callable[..., str | None]
 
 
 def is_server_url(url: str, schemes: tuple[str, ...]) -> bool:
-    """Whether the URL has one of these schemes and says where."""
+    """True for a URL of one of these schemes that names a host or socket."""
     try:
         parts = urlsplit(url)
         named = parts.path if parts.scheme == "unix" else parts.hostname or "host" in parse_qs(parts.query)
@@ -42,12 +42,13 @@ def is_server_url(url: str, schemes: tuple[str, ...]) -> bool:
 
 
 def access_folder(settings: Settings, given: Path | None) -> Path:
-    """By default in PARLEY_HOME."""
+    """The folder that was given, else the one in PARLEY_HOME."""
     return given or settings.home / FOLDER
 
 
 def password_in(folder: Path, user: str, url: str | None) -> str:
-    """A user's password, made at the first use. `url`: where their server is; `<user>.url` gets the whole."""
+    """A user's password, made at the first use. With `url` (the server's address) also writes `<user>.url`,
+    the URL with user and password."""
     path = folder / f"{user}.password"
     try:
         password = path.read_text().strip()
@@ -62,7 +63,7 @@ def password_in(folder: Path, user: str, url: str | None) -> str:
 
 
 def write_whole(path: Path, text: str, mode: int = PRIVATE) -> None:
-    """Whole or not at all."""
+    """Write the file at once: a reader sees the old content or all of the new."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

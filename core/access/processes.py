@@ -1,4 +1,4 @@
-"""What each process of an installation uses: Redis keys, channels and commands, SQL tables, secrets.
+"""Redis keys, channels and commands, SQL tables and secrets that each kind of process uses.
 
 Decides nothing itself. `parley redis acl` and `parley db roles` make users and roles of it, and tests run
 under them, so what is missing here fails a test. Keys are kinds: `P:` stands for a pool's tag, `T:` for any

@@ -16,12 +16,12 @@ REPLICA_RULES = ("resetkeys", "resetchannels", "-@all", "+ping", "+psync", "+rep
 
 
 def user_name(process: ProcessKind, pool: str) -> str:
-    """One for each kind of process; of those that are bound to a pool, one for each pool."""
+    """Name of a process kind's user; a kind that is bound to pools has one user for each pool."""
     return f"parley-{process.name}" + (f"-{pool}" if process.pools else "")
 
 
 def rules(process: ProcessKind, installation: str, pool: str) -> list[str]:
-    """What the process may, all else it may not."""
+    """ACL rules that allow what the process declares and deny everything else."""
 
     def patterns(kinds: Iterable[str]) -> list[str]:
         return sorted({_pattern(kind, installation, pool if process.pools else "*") for kind in kinds})
@@ -51,7 +51,7 @@ def users(installation: str, pools: Sequence[str]) -> dict[str, list[str]]:
 
 
 def acl_lines(of: Mapping[str, Sequence[str]], passwords: Mapping[str, str]) -> list[str]:
-    """An aclfile's lines. Nobody comes in without a name: `default` is off."""
+    """Lines of an aclfile. `default` is off, so nobody connects without a name."""
     lines = [
         f"user {name} on #{hashlib.sha256(passwords[name].encode()).hexdigest()} {' '.join(each)}"
         for name, each in of.items()
@@ -60,7 +60,7 @@ def acl_lines(of: Mapping[str, Sequence[str]], passwords: Mapping[str, str]) -> 
 
 
 def set_commands(lines: Iterable[str]) -> list[str]:
-    """The same for a server that is asked, `default` last: whoever asks may be it."""
+    """The same as ACL commands for a running server, `default` last: the client that runs them may be it."""
     first, *rest = [line.removeprefix("user ") for line in lines]
     return [
         f"ACL SETUSER {line}"

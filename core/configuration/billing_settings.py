@@ -12,7 +12,7 @@ from core.configuration.settings_part import SettingsPart
 
 
 class BillingSettings(SettingsPart):
-    """How many a tenant may have, what one person may move, where proof and alerts go."""
+    """Counts that a tenant may have, amounts that one person may move, places of proof and alerts."""
 
     # Tenants
     keys_per_tenant_max: Some = 1_000
@@ -22,8 +22,8 @@ class BillingSettings(SettingsPart):
     users_per_tenant_max: Some = 100_000
     """Open users of one tenant; one more is refused until another is closed."""
     noisy_neighbours: Literal["off", "propose", "throttle"] = "propose"
-    """What follows when a tenant takes far more of a pool than its share while others wait: `propose` only
-    says so, `throttle` holds it to its share at once, `off` does not look."""
+    """Response to a tenant that takes far more of a pool than its share while others wait: `propose` only
+    reports it, `throttle` holds it to its share at once, `off` does not look."""
     noisy_check_seconds: Pause = 30.0
     """Seconds between two looks for noisy neighbours."""
 
@@ -75,7 +75,7 @@ class BillingSettings(SettingsPart):
     smtp_port: Port = 587
     """Port of the mail server."""
     smtp_security: Literal["starttls", "tls", "none"] = "starttls"
-    """How the mail server is spoken to: TLS after a plain greeting, TLS from the start, or none."""
+    """TLS to the mail server: `starttls` after a plain greeting, `tls` from the start, or `none`."""
     smtp_user: str | None = None
     """User at the mail server; unset: no sign-in."""
     smtp_password: SecretStr | None = None
@@ -83,5 +83,5 @@ class BillingSettings(SettingsPart):
     smtp_from: str | None = None
     """Sender of mails; unset: `parley@` and the mail server's name."""
     alert_private_targets: bool = False
-    """Whether webhooks may lead to private addresses and without TLS; for an installation whose tenants are
-    its own people."""
+    """Allow webhooks to private addresses and without TLS; for an installation whose tenants are its own
+    people."""

@@ -18,7 +18,7 @@ from core.configuration.settings_part import SettingsPart
 
 
 class GatewaySettings(SettingsPart):
-    """How long sessions wait, how much they hold, how often one may ask."""
+    """Times, sizes and rates of sessions, sign-ins and calls."""
 
     # Session protocol
     hello_seconds_max: Pause = 10.0
@@ -63,8 +63,7 @@ class GatewaySettings(SettingsPart):
     poll_interval_seconds: Pause = 1.0
     """Seconds without news of a request that is read after which a gateway looks at its log by itself."""
     deflate: bool = False
-    """Whether permessage-deflate is offered: a third of the traffic, for 50 KiB a connection and twice the
-    CPU."""
+    """Offer permessage-deflate: a third of the traffic, for 50 KiB a connection and twice the CPU."""
 
     # Access and sign-in
     access_seconds: Seconds = 3600

@@ -13,7 +13,7 @@ from core.configuration.settings_part import SettingsPart
 
 
 class InstallationSettings(SettingsPart):
-    """What each process of one installation is told alike."""
+    """Settings that are the same for each process of one installation."""
 
     # Files and stores
     home: Path = Field(default_factory=lambda: Path.home() / ".parley")
@@ -49,8 +49,8 @@ class InstallationSettings(SettingsPart):
     public_origins: str = ""
     """Origins of other sites whose pages may call, with commas: `https://chat.example.org`."""
     tls: Literal["auto", "on"] = "auto"
-    """Whether people reach us over TLS: `auto` believes the socket or a trusted proxy, `on` says so where the
-    proxy does not; sign-in cookies and `Strict-Transport-Security` go by it."""
+    """Use of TLS by browsers: `auto` believes the socket or a trusted proxy, `on` says yes where the proxy
+    does not tell; sign-in cookies and `Strict-Transport-Security` go by it."""
     trusted_proxies: str = "127.0.0.1,::1"
     """Addresses and networks of proxies whose `X-Forwarded-For` and `X-Forwarded-Proto` count, with commas;
     empty: none."""

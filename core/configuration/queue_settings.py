@@ -18,7 +18,7 @@ from core.configuration.settings_part import SettingsPart
 
 
 class QueueSettings(SettingsPart):
-    """How much waits, whose turn it is, how long what is kept, how much a worker takes."""
+    """Lengths of queues, fairness, times for which logs and leases last, and work that a worker takes."""
 
     # Queue and log
     entry_bytes_max: Some = 16 * 1024
@@ -62,9 +62,9 @@ class QueueSettings(SettingsPart):
 
     # Fairness
     fair_prompt_weight: Weight = 1.0
-    """What a prompt token costs in a tenant's share of a pool; 0: nothing."""
+    """Cost of a prompt token in a tenant's share of a pool; 0: nothing."""
     fair_output_weight: Weight = 2.0
-    """What an output token costs in a tenant's share of a pool; 0: nothing."""
+    """Cost of an output token in a tenant's share of a pool; 0: nothing."""
     fair_delta_tokens: SomeOrNone = 0
     """Tokens of weight 1 that a tenant may be ahead of the one that had least and still be picked by who came
     first; 0: only the one that had least is picked."""
@@ -109,4 +109,4 @@ class QueueSettings(SettingsPart):
     worker_step_target_ms: Milliseconds = 1_000
     """Milliseconds that a step of a worker's engine shall take at most with what it claims."""
     meter_cpu: bool = False
-    """Whether a worker without a GPU counts as one device of type `cpu`, to try dedicated pools."""
+    """Count a worker without a GPU as one device of type `cpu`, to try dedicated pools."""

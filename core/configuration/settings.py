@@ -30,7 +30,7 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
     """One process's settings. Field `port` is read from PARLEY_PORT, and so on; one that is secret also from
     the file that PARLEY_…_FILE names."""
 
-    # Built when a process first reads settings: what only prints help does without.
+    # Built when a process first reads settings, so that commands which only print help do without.
     model_config = SettingsConfigDict(
         env_prefix="PARLEY_", extra="ignore", hide_input_in_errors=True, defer_build=True
     )
@@ -49,7 +49,7 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
         return f"unix://{self.home / 'redis' / 'redis.sock'}"
 
     def secrets(self) -> dict[str, str]:
-        """Those that are set, in the open, by field."""
+        """Secret settings that are set, field → plain text."""
         found = {name: getattr(self, name) for name in secret_names(type(self))}
         return {name: secret.get_secret_value() for name, secret in found.items() if secret}
 
@@ -72,11 +72,11 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
 
     @cached_property
     def proxies(self) -> Networks:
-        """PARLEY_TRUSTED_PROXIES: the proxies whose word about a caller's address counts."""
+        """Networks of PARLEY_TRUSTED_PROXIES: proxies whose word about a caller's address counts."""
         return networks(self.trusted_proxies, "PARLEY_TRUSTED_PROXIES")
 
     def hosts(self, bind: str) -> Hosts:
-        """The names that a process which listens on `bind` is called by."""
+        """Names that a process which listens on `bind` is called by."""
         return Hosts(self.allowed_hosts, bind, self.public_origins)
 
     @cached_property
@@ -86,8 +86,8 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
 
     @cached_property
     def keyring(self) -> Keyring:
-        """What signs resume tokens, tickets and cookies: PARLEY_SECRET, else PARLEY_HOME/secret (made at the
-        first use, mode 0600). All gateways and consoles of one installation must share it."""
+        """The keys that sign resume tokens, tickets and cookies, from PARLEY_SECRET, else PARLEY_HOME/secret
+        (made at the first use, mode 0600). All gateways and consoles of one installation must share it."""
         old = self.secret_old
         return Keyring(
             self._secret(), checked_secret(old.get_secret_value(), "PARLEY_SECRET_OLD") if old else None
@@ -95,8 +95,9 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
 
     @cached_property
     def admission_keys(self) -> list[bytes]:
-        """What opens the seals of admissions, current first: PARLEY_ADMISSION_KEY (one or two, with a comma),
-        which a biller has in place of the secret that makes them, else of that secret."""
+        """Keys that check the seals of admissions, current first: PARLEY_ADMISSION_KEY (one or two, with a
+        comma) at a biller, which has no secret, else derived from the secret. Raises StartupError where
+        neither is usable."""
         if self.admission_key:
             try:
                 keys = [bytes.fromhex(each) for each in split_list(self.admission_key.get_secret_value())]
@@ -121,8 +122,9 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
         return self.keyring
 
     def require_edge(self) -> None:
-        """StartupError now, and not at the first call, where a process that people reach cannot work: the
-        secret is missing or too short, or a list of hosts, origins or proxies holds what is none."""
+        """Check at the start what a process that people reach needs, not at the first call. Raises
+        StartupError where the secret is missing or too short, or a list of hosts, origins or proxies has a
+        wrong entry."""
         _ = self.keyring, self.proxies
         require_hosts(self.allowed_hosts, self.public_origins)
 
@@ -155,5 +157,5 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What pydantic-settings asks: arguments, then variables, then files that variables name."""
+        """Sources in order of precedence: arguments, then variables, then files that variables name."""
         return init_settings, EnvironmentSource(settings_cls), SecretFileSource(settings_cls)

@@ -1,4 +1,4 @@
-"""What each part of the settings derives from. Only `core.configuration.settings.Settings` is a model.
+"""Base class of each part of the settings. Only `core.configuration.settings.Settings` is a model.
 
 A model class costs more than a millisecond of each command's start; pydantic takes the fields of plain bases
 too.

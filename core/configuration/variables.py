@@ -8,11 +8,11 @@ from pydantic_settings import PydanticBaseSettingsSource
 
 
 class EnvironmentSource(PydanticBaseSettingsSource):
-    """What pydantic-settings asks for every field. Its own source looks for lists and nested models in each,
-    which settings of ours never are: that took four fifths of the time of reading them."""
+    """Source of pydantic-settings that reads all fields at once. Its own source looks for lists and nested
+    models in each field, which our settings never are, and took four fifths of the time of reading them."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Not asked: all are read at once."""
+        """Not called by pydantic-settings here: `__call__` reads all fields at once."""
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:

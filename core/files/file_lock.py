@@ -17,7 +17,7 @@ EXIT_LOCKED = 75
 
 def acquire(path: Path, seconds_max: float) -> int | None:
     """An open file that holds the lock of `path`, None where another process kept it for `seconds_max`. A
-    link is not followed: in a folder of all users it may be anybody's."""
+    symbolic link is not followed: in a folder of all users anybody may have put it there."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     deadline = time.monotonic() + seconds_max
     while True:
@@ -35,7 +35,8 @@ def acquire(path: Path, seconds_max: float) -> int | None:
 
 
 def is_held(path: Path) -> bool:
-    """Whether somebody holds the lock of `path`. Who takes it at this very moment has to try twice."""
+    """True where somebody holds the lock of `path`. The look takes a shared lock for a moment, so a process
+    that acquires just then has to try twice."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

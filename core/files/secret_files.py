@@ -15,14 +15,14 @@ from core.errors import StartupError
 SUFFIX = "_FILE"
 HANDED_ON = "PARLEY_SECRETS_FD"
 
-_handed: dict[str, str] = {}  # what this process got from itself, before it started anew
+_handed: dict[str, str] = {}  # secrets that this process handed to itself before it executed itself anew
 
 
 class SecretFileSource(PydanticBaseSettingsSource):
-    """What pydantic-settings asks for the fields that are secret."""
+    """Source of pydantic-settings for the secret fields: files, and what this process handed to itself."""
 
     def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
-        """Not asked: all are read at once."""
+        """Not called by pydantic-settings here: `__call__` reads all fields at once."""
         return None, field_name, False
 
     def __call__(self) -> dict[str, Any]:
@@ -33,8 +33,8 @@ class SecretFileSource(PydanticBaseSettingsSource):
 
 
 def pass_secrets_on(secrets: Mapping[str, str]) -> tuple[str, str]:
-    """For a process that starts itself anew without its secrets in its environment: name and value of the
-    variable by which its settings find them, once."""
+    """Hand secrets to a process that executes itself anew without them in its environment. Returns name and
+    value of the variable by which its settings find them, once."""
     read, write = os.pipe()
     os.set_inheritable(read, True)
     with os.fdopen(write, "w") as pipe:

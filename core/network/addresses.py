@@ -1,7 +1,7 @@
-"""Whose address a call comes from, where proxies stand between. Pure, but for the ASGI wrapper at the end.
+"""A caller's address and scheme behind proxies. Pure, but for the ASGI wrapper at the end.
 
-A proxy's word (X-Forwarded-For, X-Forwarded-Proto) counts only from the networks of PARLEY_TRUSTED_PROXIES.
-Of a list of hops the right-most that is no such proxy is the caller: what stands left of it anyone may write.
+X-Forwarded-For and X-Forwarded-Proto count only from the networks of PARLEY_TRUSTED_PROXIES. In a list of
+hops the right-most one that is no such proxy is the caller: anybody may write what stands left of it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ Networks = Sequence[IPv4Network | IPv6Network]
 
 @dataclass(frozen=True)
 class CallerAddress:
-    """Where a call comes from, as far as it can be believed. `secure`: it came over TLS."""
+    """A caller's address, as far as it can be believed. `secure`: the call came over TLS."""
 
     address: str
     secure: bool
@@ -42,7 +42,8 @@ def networks(text: str, variable: str) -> Networks:
 
 @lru_cache(maxsize=4096)
 def rate_limit_address(address: str) -> str:
-    """What limits by address count: an IPv4 address, or the /64 that one IPv6 customer has at least."""
+    """Key for limits by address: an IPv4 address, or an IPv6 /64, which is the least that one customer
+    has."""
     ip = _parsed(address)
     if ip is None:
         return UNKNOWN
@@ -54,7 +55,7 @@ def rate_limit_address(address: str) -> str:
 def caller(
     peer: str | None, secure: bool, headers: Iterable[tuple[bytes, bytes]], proxies: Networks
 ) -> CallerAddress:
-    """Who calls: the peer of the socket, or whom a trusted proxy names."""
+    """The caller: the socket's peer, or the address that a trusted proxy names."""
     peer = peer or UNKNOWN
     if not trusted(peer, proxies):
         return CallerAddress(_normal(peer), secure)
@@ -70,13 +71,13 @@ def caller(
 
 
 def trusted(address: str, proxies: Networks) -> bool:
-    """Whether this is a proxy whose word counts."""
+    """True for the address of a proxy whose headers count."""
     ip = _parsed(address)
     return ip is not None and any(ip.version == network.version and ip in network for network in proxies)
 
 
 def _nearest_stranger(hops: Sequence[str], peer: str, proxies: Networks) -> str:
-    """The right-most hop that is no trusted proxy; what cannot be read ends the search."""
+    """The right-most hop that is no trusted proxy; a hop that cannot be parsed ends the search."""
     last = peer
     for hop in reversed(hops[-HOPS_MAX:]):
         address = _without_port(hop.strip())
@@ -89,7 +90,7 @@ def _nearest_stranger(hops: Sequence[str], peer: str, proxies: Networks) -> str:
 
 
 def _without_port(hop: str) -> str:
-    """Some proxies write 192.0.2.1:4711 or [2001:db8::1]:4711."""
+    """The address without its port: some proxies write 192.0.2.1:4711 or [2001:db8::1]:4711."""
     if hop.startswith("["):
         return hop[1:].partition("]")[0]
     return hop.partition(":")[0] if hop.count(":") == 1 else hop
@@ -102,7 +103,7 @@ def _normal(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _parsed(address: str) -> IPv4Address | IPv6Address | None:
-    """An IPv4 address that came over an IPv6 socket is an IPv4 address; a zone is left out."""
+    """The parsed address. IPv4 that came over an IPv6 socket counts as IPv4; a zone is left out."""
     try:
         ip = ip_address(address.partition("%")[0])
     except ValueError:

@@ -1,7 +1,7 @@
-"""Token buckets in one process: so many a second, saved up for a while, by name. Pure but for its clock.
+"""Token buckets in one process, by name: a rate, saved up for a while. Pure but for its clock.
 
-What they hold is bounded: a bucket that is full again is nobody's, and beyond `names_max` the one that was
-longest unused is forgotten, so a caller of many names costs no memory.
+Memory is bounded: a full bucket is dropped, and beyond `names_max` the one that was longest unused is
+forgotten, so a caller of many names costs no memory.
 """
 
 import math
@@ -16,7 +16,7 @@ NAMES_MAX = 20_000
 
 @dataclass(frozen=True)
 class Rate:
-    """So many a second, and what may be saved up; nothing a second is no limit."""
+    """A rate, and the amount that may be saved up; a rate of zero is no limit."""
 
     per_second: float
     burst: float
@@ -33,7 +33,7 @@ class Rate:
 
 
 class TokenBuckets:
-    """A bucket a name."""
+    """One token bucket for each name."""
 
     def __init__(
         self, rate: Rate, names_max: int = NAMES_MAX, clock: Callable[[], float] = monotonic
@@ -44,12 +44,12 @@ class TokenBuckets:
         self._whole_at: OrderedDict[str, float] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many names are remembered."""
+        """Number of names remembered."""
         return len(self._whole_at)
 
     def take(self, name: str, cost: float = 1.0) -> int:
-        """Take so much: 0, or milliseconds until that much is there, and then nothing is taken. More than a
-        whole bucket costs a whole bucket."""
+        """Take `cost` and return 0, or take nothing and return the milliseconds until there is enough. A cost
+        above a whole bucket counts as a whole bucket."""
         rate = self._rate
         if rate.per_second <= 0:
             return 0

@@ -1,5 +1,5 @@
-"""A connection that a thread speaks over, for as long as who waits for it wants: a thread cannot be ended,
-and one that waits for its other side holds up the end of its process."""
+"""A socket that one thread talks over and another can close: a thread cannot be cancelled, and one that waits
+for its peer holds up the end of its process."""
 
 import socket
 import threading
@@ -7,7 +7,7 @@ from contextlib import suppress
 
 
 class InterruptibleSocket:
-    """What a thread speaks over, and another hangs up."""
+    """A thread's socket that another thread can hang up."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -15,7 +15,7 @@ class InterruptibleSocket:
         self._socket: socket.socket | None = None
 
     def opened(self, connected: socket.socket) -> None:
-        """It speaks over this now. Raises OSError where it shall not any more."""
+        """Use this socket from now on. Raises ConnectionAbortedError (an OSError) after `hang_up`."""
         with self._lock:
             if self._hung_up:
                 connected.close()
@@ -23,7 +23,7 @@ class InterruptibleSocket:
             self._socket = connected.dup()  # TLS takes the one that it is given for itself
 
     def hang_up(self) -> None:
-        """Whoever reads from it or writes to it ends, and nothing of it goes out any more."""
+        """Close the socket: reads and writes on it end, and nothing more is sent."""
         with self._lock:
             self._hung_up = True
             if self._socket is not None:

@@ -1,9 +1,9 @@
-"""Which names this platform is called by. A browser that was told another name's address is now ours (DNS
+"""Names that this platform is called by. A browser that was told that another name's address is ours (DNS
 rebinding) sends that name in `Host`, and is turned away.
 
 Addresses are never turned away, only names: rebinding needs one. Loopback's names, the bind's and those of
-PARLEY_PUBLIC_ORIGINS are always ours. PARLEY_ALLOWED_HOSTS lists more; without it names are looked at where
-the bind is loopback, which only this machine's browsers and proxies reach.
+PARLEY_PUBLIC_ORIGINS are always ours. PARLEY_ALLOWED_HOSTS lists more; without it names are checked only
+where the bind is loopback, which only this machine's browsers and proxies reach.
 """
 
 import re
@@ -35,7 +35,8 @@ class Hosts:
         self._ends = tuple(name[1:] for name in called if name.startswith("*."))
 
     def allow(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether a request with these headers is for us. One without Host comes from no browser."""
+        """True where each `Host` of a request is a name of ours. A request without one comes from no browser
+        and passes."""
         said = [value.decode("latin-1") for name, value in headers if name == b"host"]
         return self._any or all(self._ours(host_of(host)) for host in said)
 
@@ -49,7 +50,7 @@ class Hosts:
 
 
 def require_hosts(names: str, origins: str) -> None:
-    """Raises StartupError where PARLEY_ALLOWED_HOSTS or PARLEY_PUBLIC_ORIGINS lists what can be none."""
+    """Raises StartupError where PARLEY_ALLOWED_HOSTS or PARLEY_PUBLIC_ORIGINS has a wrong entry."""
     for variable, text, form, example in (
         ("PARLEY_ALLOWED_HOSTS", names, HOST, "chat.example.org,*.example.net"),
         ("PARLEY_PUBLIC_ORIGINS", origins, ORIGIN, "https://chat.example.org,http://localhost:3000"),
@@ -69,7 +70,7 @@ def host_of(host: str) -> str:
 
 
 def is_loopback(bind: str) -> bool:
-    """Whether only this machine reaches a process that listens there."""
+    """True for a bind that only this machine can reach."""
     return bind == LOOPBACK or (_is_address(bind) and ip_address(bind).is_loopback)
 
 

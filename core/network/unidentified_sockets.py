@@ -1,7 +1,8 @@
-"""Sockets that have not shown who they are, bounded by address and over all. Pure but for its clock.
+"""Sockets that have not shown who they are, bounded by address and in all. Pure but for its clock.
 
-Where all places are taken the one that has been silent longest makes room, so that a crowd of silent sockets
-keeps nobody out who speaks; one that came a moment ago may stay, and then the next is refused.
+Where all places are taken, the socket that has been silent longest makes room, so that a crowd of silent
+sockets keeps nobody out who speaks. A socket that came a moment ago is not put out; then the next one is
+refused.
 """
 
 from collections import Counter
@@ -33,17 +34,17 @@ class UnprovenSockets:
         self._silent_of_address: dict[str, dict[Hashable, None]] = {}
 
     def __len__(self) -> int:
-        """How many are here."""
+        """Number of sockets that have a place."""
         return len(self._places)
 
     def full(self, address: str | None) -> bool:
-        """Whether nobody from there comes in now."""
+        """True where a new socket from this address would be refused now."""
         crowded, oldest = self._crowded(address)
         return crowded and oldest is None
 
     def enter(self, who: Hashable, address: str | None, put_out: Callable[[], None]) -> bool:
-        """Take a place, which may put somebody else out; False: there is none. `address` None counts over all
-        only."""
+        """Take a place, for which another socket may be put out by its `put_out`; False where there is none.
+        With `address` None only the bound over all counts."""
         while True:
             crowded, oldest = self._crowded(address)
             if not crowded:
@@ -61,7 +62,7 @@ class UnprovenSockets:
         return True
 
     def spoke(self, who: Hashable) -> None:
-        """He said something that is being looked at: he has his place until that is done."""
+        """Keep the place of a socket whose first message is being checked, until that is done."""
         place = self._places.get(who)
         if place is None or self._silent.pop(who, who) is not None:
             return
@@ -69,7 +70,7 @@ class UnprovenSockets:
             self._of_silent(place.address, who)
 
     def left(self, who: Hashable) -> None:
-        """He is known now, or gone."""
+        """Free the place of a socket that is identified or gone."""
         self.spoke(who)
         place = self._places.pop(who, None)
         if place is not None and place.address is not None:
@@ -78,7 +79,8 @@ class UnprovenSockets:
                 del self._of_address[place.address]
 
     def _crowded(self, address: str | None) -> tuple[bool, Hashable | None]:
-        """Whether there is no place, and who would make room for one."""
+        """True where the bound is reached, and the socket to put out in that case, None where each is too
+        new."""
         if address is not None and 0 < self._per_address_max <= self._of_address[address]:
             return True, self._oldest(self._silent_of_address.get(address, {}))
         if 0 < self._most <= len(self._places):

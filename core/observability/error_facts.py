@@ -1,6 +1,6 @@
-"""What may be said of an error: its type, its server's own code, and where in the code it was raised.
+"""Facts of an error that may be logged: its type, its server's own code, and where in the code it was raised.
 
-Never its words: they quote values, a prompt, a key, a row, a URL with a password. Pure.
+Never its message: that may quote values, a prompt, a key, a row, a URL with a password. Pure.
 """
 
 import errno
@@ -28,34 +28,34 @@ def kind(error: BaseException) -> str:
 
 
 def error_summary(error: BaseException) -> str:
-    """`kind`, and where it was raised."""
+    """`kind`, and the place where it was raised."""
     return f"{kind(error)} at {raised_at(error)}"
 
 
 def origin(error: BaseException) -> str:
-    """`kind`, and that of what it began with: `ConnectionError, from ConnectionRefusedError ECONNREFUSED`."""
+    """`kind`, and that of the first cause: `ConnectionError, from ConnectionRefusedError ECONNREFUSED`."""
     first = kind(error)
     last = kind([error, *_causes(error)][-1])
     return first if last == first else f"{first}, from {last}"
 
 
 def reason(error: Exception) -> str:
-    """For operators, of a file or folder that they named: the system's word for its number, or what its
-    parser says, which is about what they wrote themselves."""
+    """An error's reason for operators, about a file or folder that they named: the system's text for its
+    errno, or the parser's message, which quotes only what they wrote themselves."""
     if not isinstance(error, OSError):
         return next(iter(str(error).splitlines()), kind(error))
     return os.strerror(error.errno) if error.errno else kind(error)
 
 
 def raised_at(error: BaseException) -> str:
-    """File and line where our own code raised it, or called what did; `nowhere` for one never raised."""
+    """File and line of our code that raised the error or called what did; `nowhere` for one never raised."""
     found = list(_places(_leaf(error).__traceback__)) or list(_places(error.__traceback__))
     ours = [place for place, own in found if own]
     return (ours or [place for place, _ in found] or ["nowhere"])[-1]
 
 
 def error_facts(error: BaseException) -> dict[str, str]:
-    """All that a log line says of an error: its type, its place, the calls that led there, what caused it."""
+    """Fields of a log line about an error: its type, place, the calls that led there, and its causes."""
     calls = [place for place, _ in _places(_leaf(error).__traceback__)][-PLACES_MAX:]
     causes = [error_summary(cause) for cause in _causes(error)]
     return {
@@ -88,7 +88,8 @@ def _codes(error: BaseException) -> Iterator[str]:
 
 
 def _is(error: BaseException, module: str, name: str) -> bool:
-    """Of a library that nobody has imported there is no error: a command that needs no store loads none."""
+    """True where the error is of that class. A library that was never imported can have raised none, so none
+    is imported for the look."""
     library = sys.modules.get(module)
     return library is not None and isinstance(error, getattr(library, name))
 

@@ -1,4 +1,4 @@
-"""What a log line may hold: no words of errors, no control characters, at most LINE_BYTES_MAX bytes."""
+"""Rules for log lines: no messages of errors, no control characters, at most LINE_BYTES_MAX bytes."""
 
 import copy
 import logging
@@ -14,7 +14,7 @@ from core.observability import error_facts, former_words
 from core.terminal.safe_text import printable_line
 
 LINE_BYTES_MAX = 2048
-# How long a text may be, and how many entries a list may have: as tight as the line needs it.
+# Lengths of texts and of lists, tried in turn until the line is short enough.
 TEXTS_MAX = ((400, 40), (100, 10), (20, 3))
 NEEDED = ("timestamp", "level", "service", "event", "error", "at")
 UNWRITABLE = "log line that cannot be written"
@@ -25,7 +25,7 @@ Render = Callable[[EventDict], str]
 
 
 def without_words(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """An exception becomes its type and its place; no traceback, no stack, no local variable."""
+    """Replace an exception by its type and place: no traceback, no stack, no local variable."""
     raised = event.pop("exc_info", None)
     event.pop("stack_info", None)
     event.pop("exception", None)

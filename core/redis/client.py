@@ -1,7 +1,7 @@
-"""Redis as the platform sees it: what of its commands we use and what they reply, and how one connects.
+"""Redis as the platform sees it: the commands that we use with their replies, and `connect`.
 
 redis-py types its replies as unions of its blocking and its awaited forms, of bytes and of text. Ours are
-always awaited, and always bytes. It is imported only by who connects.
+always awaited, and always bytes. redis-py is imported only where a connection is opened.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence, Set
@@ -39,7 +39,7 @@ StreamFacts = TypedDict("StreamFacts", {"length": int, "entries-added": int, "la
 
 
 class RedisMessage(TypedDict):
-    """What a subscription got: its `type` (subscribe, message, ...), and bytes or a count."""
+    """A message of a subscription: its `type` (subscribe, message, ...), and bytes or a count."""
 
     type: str
     channel: bytes
@@ -47,12 +47,12 @@ class RedisMessage(TypedDict):
 
 
 class RedisClient(Protocol):
-    """One server's client or a cluster's. Who awaits a command gets RedisError where it was refused or lost;
-    what it did then is unknown."""
+    """A client of one server or of a cluster. A command raises RedisError where it was refused or lost; then
+    it is unknown what it did."""
 
     @property
     def is_cluster(self) -> bool:
-        """Whether keys lie on several nodes."""
+        """True where keys lie on several nodes."""
         ...
 
     async def at_once(self, *command: Argument) -> Any:

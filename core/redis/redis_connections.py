@@ -18,8 +18,8 @@ CONNECTION_SECONDS_MAX = 10.0
 
 
 def tls_options(settings: Settings) -> dict[str, str]:
-    """What redis-py is told of certificates. The server's is always looked at, with its name. StartupError
-    for a file that cannot be read, or where the URL asks for no TLS."""
+    """Options of redis-py for certificates. The server's certificate and its name are always checked. Raises
+    StartupError for a file that cannot be read, or where the URL asks for no TLS."""
     files = {
         "ssl_ca_certs": ("PARLEY_REDIS_CA_FILE", settings.redis_ca_file),
         "ssl_certfile": ("PARLEY_REDIS_CERT_FILE", settings.redis_cert_file),
@@ -72,12 +72,13 @@ class ScriptsMissing(ConnectionError):  # noqa: N818
 
 
 class Cluster(RedisCluster):
-    """One that cannot be reached fails as a server does: redis-py's error for it is no RedisError."""
+    """A cluster client that fails as a server's does when unreachable: redis-py's error for it is no
+    RedisError."""
 
     is_cluster = True
 
     async def initialize(self, *arguments: Any, **facts: Any) -> "Cluster":
-        """As redis-py has it."""
+        """As redis-py's, but an unreachable cluster raises ConnectionError."""
         try:
             await super().initialize(*arguments, **facts)
         except RedisClusterException as error:

@@ -1,8 +1,8 @@
-"""What goes into a Lua script and what comes out of it: a struct each way, as one msgpack map.
+"""Arguments and replies of Lua scripts: a struct each way, as one msgpack map.
 
-Bytes stand beside the map, as further arguments or elements in the struct's order: Lua's msgpack has no word
-for them. So does a list of bytes, which comes last. A script reads `args.NAME`, bytes too, and replies a map,
-or a list of a map and its bytes. What is None is left out. Pure.
+Bytes stand beside the map, as further arguments or elements in the struct's order, since Lua's msgpack cannot
+tell them from text. So does a list of bytes, which comes last. A script reads `args.NAME`, bytes too, and
+replies a map, or a list of a map and its bytes. Fields that are None are left out. Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,22 +18,22 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class ScriptCall(msgspec.Struct, kw_only=True):
-    """What one script is called with. Scripts that need the time have `now_ms`; 0: the server's own."""
+    """The arguments of one script. Scripts that need the time have `now_ms`; 0: the server's own."""
 
 
 class ScriptReply(msgspec.Struct, kw_only=True):
-    """What one script replies."""
+    """The reply of one script."""
 
 
 class UnreadableReplyError(ValueError):
-    """A reply that is not what its struct says: what the script read in Redis was none of ours."""
+    """A reply that does not fit its struct: the script read something in Redis that is not ours."""
 
 
 Reply = TypeVar("Reply")
 
 
 class CallShape(NamedTuple):
-    """The fields of a struct by the way they go: in the map, beside it, and all the rest beside it."""
+    """The fields of a struct by how they are sent: in the map, beside it, or as the list that ends it."""
 
     mapped: tuple[str, ...]
     beside: tuple[str, ...]
@@ -42,7 +42,8 @@ class CallShape(NamedTuple):
 
 @cache
 def shape_of(struct: type[msgspec.Struct]) -> CallShape:
-    """Raises TypeError for two lists of bytes: nobody could tell where the second begins."""
+    """A struct's fields by how they are sent. Raises TypeError for two lists of bytes: nobody could tell where
+    the second begins."""
     fields = msgspec.structs.fields(struct)
     rest = [field.name for field in fields if field.type in (list[bytes], list[bytes | None])]
     if len(rest) > 1:
@@ -53,7 +54,7 @@ def shape_of(struct: type[msgspec.Struct]) -> CallShape:
 
 
 def arguments_of(call: ScriptCall) -> list[bytes]:
-    """As EVALSHA takes them. Raises ValueError for a number that Lua would round."""
+    """The call as EVALSHA takes it. Raises ValueError for a number that Lua would round."""
     shape = shape_of(type(call))
     mapped = {name: value for name in shape.mapped if (value := getattr(call, name)) is not None}
     if not _is_exact(mapped.values()):
@@ -64,7 +65,7 @@ def arguments_of(call: ScriptCall) -> list[bytes]:
 
 
 def _is_exact(values: Iterable[object]) -> bool:
-    """Whether Lua has all these numbers as they are, those within lists and structs too."""
+    """True where Lua holds all these numbers exactly, those within lists and structs too."""
     for value in values:
         if isinstance(value, int):
             good = -EXACT_MAX <= value <= EXACT_MAX
@@ -90,7 +91,7 @@ def unpacking(call: type[ScriptCall]) -> str:
 
 
 def reply_of(kind: type[Reply], found: Any) -> Reply:
-    """What a script replied. Raises UnreadableReplyError."""
+    """A script's reply as its struct. Raises UnreadableReplyError."""
     if kind is bool:
         return bool(found)  # pyright: ignore[reportReturnType]  (it is Reply)
     if not issubclass(_class_of(kind), ScriptReply):
@@ -106,7 +107,7 @@ def reply_of(kind: type[Reply], found: Any) -> Reply:
 
 
 def _put_beside(reply: ScriptReply, beside: Sequence[Any]) -> None:
-    """Fields of bytes that a short reply leaves out stay as they are by default."""
+    """Set the fields of bytes; those that a short reply leaves out keep their defaults."""
     shape = shape_of(type(reply))
     for name, value in zip(shape.beside, beside, strict=False):
         setattr(reply, name, value or b"")
@@ -124,7 +125,7 @@ def _decoder(kind: Any) -> "msgspec.msgpack.Decoder[Any]":
 
 
 def header_of(call: type[ScriptCall], reply: type) -> list[str]:
-    """What a script takes and replies, in a line each, and a line for each struct that is within."""
+    """Header lines of a script's file: its arguments, its reply, and a line for each struct within."""
     inner: dict[str, Any] = {}
     lines = [f"args: {_fields_said(call, inner)}", f"reply: {_reply_said(reply, inner)}"]
     while inner:
@@ -144,7 +145,7 @@ def _fields_said(kind: Any, inner: dict[str, Any]) -> str:
 
 
 def _type_said(kind: Any, inner: dict[str, Any]) -> str:
-    """`int`, `str?`, `[AppendItem]`: structs within are left in `inner`."""
+    """A type as headers name it: `int`, `str?`, `[AppendItem]`. Adds structs within to `inner`."""
     parts = get_args(kind)
     if get_origin(kind) is list:
         return f"[{_type_said(parts[0], inner)}]"

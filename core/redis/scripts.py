@@ -31,10 +31,11 @@ _known: "dict[str, Script[Any, Any]]" = {}  # every script of this process, by s
 
 
 class Script(Generic[Call, Reply]):
-    """One Lua file behind `core/lua/prelude/numbers.lua` and the prelude that it names, what it takes and
-    what it replies: a struct (core/redis/script_calls.py), or what Redis has for one number, text or list.
+    """One Lua file behind `core/lua/prelude/numbers.lua` and the prelude that it names, with the struct that
+    it takes and the struct (core/redis/script_calls.py) or plain number, text or list that it replies.
 
-    Runs by its sha; where the server does not know it yet, brings itself, or waits for who may."""
+    Runs by its sha. Where the server does not know it yet, sends its source, or waits for a process that may.
+    """
 
     def __init__(
         self, path: Path, call: type[Call], reply: type[Reply], prelude: Sequence[Path] = ()
@@ -55,12 +56,12 @@ class Script(Generic[Call, Reply]):
         return reply_of(self.reply, await self.run(client, keys, arguments_of(call)))
 
     async def or_none(self, client: RedisClient, keys: Sequence[str], call: Call) -> Reply | None:
-        """The same of a script that may reply nil."""
+        """As a call, for a script that may reply nil: None then."""
         found = await self.run(client, keys, arguments_of(call))
         return None if found is None else reply_of(self.reply, found)
 
     async def run(self, client: RedisClient, keys: Sequence[str], arguments: Sequence[bytes]) -> Any:
-        """What Redis replies to a call that is packed."""
+        """Redis' raw reply to packed arguments."""
         try:
             return await client.at_once("EVALSHA", self.sha, len(keys), *keys, *arguments)
         except redis_errors.NoScriptError:
@@ -70,7 +71,8 @@ class Script(Generic[Call, Reply]):
                 return await self._once_loaded(client, keys, arguments)
 
     async def _once_loaded(self, client: RedisClient, keys: Sequence[str], arguments: Sequence[bytes]) -> Any:
-        """For a process that may not bring scripts: those that may look every second (`keep_scripts`)."""
+        """Run the script once another process has loaded it, for one that may not load scripts itself: those
+        that may look every second (`keep_scripts`)."""
         for _ in range(LOADED_TRIES):
             missing.warning(
                 "scripts.not_loaded_yet",
@@ -118,8 +120,8 @@ def known_scripts() -> "Sequence[Script[Any, Any]]":
 
 
 async def load_scripts(client: RedisClient) -> int:
-    """Bring every script of this process that a server lacks; how many that were. On a cluster to all
-    primaries."""
+    """Load every script of this process that a server lacks, on a cluster at all primaries. Returns their
+    number."""
     scripts = known_scripts()
     there = await client.script_exists(*(script.sha for script in scripts))
     lacking = [script for script, known in zip(scripts, there, strict=True) if not known]
@@ -129,7 +131,7 @@ async def load_scripts(client: RedisClient) -> int:
 
 
 async def keep_scripts(client: RedisClient) -> None:
-    """Look whether all are loaded, for ever."""
+    """Load missing scripts again and again, for ever."""
     while True:
         try:
             if loaded := await load_scripts(client):

@@ -1,5 +1,5 @@
-"""What others wrote into Redis, read by one way: the value, or what cannot be read and why. Never what it
-says. Pure."""
+"""Reading data that others wrote into Redis: the value, or a record that it cannot be read and why, never its
+content. Pure."""
 
 import struct
 from collections.abc import Callable
@@ -18,7 +18,8 @@ ERRORS = (
 
 @dataclass(frozen=True)
 class Unreadable:
-    """What is none. `what`: the kind of thing it should have been; `why`: the type of what was raised."""
+    """Data that cannot be read. `what`: the kind of thing it should have been; `why`: the type of the
+    exception."""
 
     what: str
     why: str
@@ -28,7 +29,7 @@ class Unreadable:
 
 
 def read(what: str, decode: Callable[[Data], Value], data: Data) -> Value | Unreadable:
-    """`decode` of data that may be anything."""
+    """Decode data that may be anything."""
     try:
         return decode(data)
     except ERRORS as error:

@@ -1,7 +1,7 @@
-"""What a process says when something went wrong that nobody waits for: one line, without values.
+"""One log line, without values, for errors that nobody waits for.
 
-Python's own answers (tracebacks on stderr, asyncio's lines that quote callbacks and tasks) show the words of
-errors, which hold what they must not.
+Python's own output (tracebacks on stderr, asyncio's lines that quote callbacks and tasks) repeats messages of
+errors, which may hold prompts and secrets.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ log = logger(__name__)
 
 
 def install() -> None:
-    """For what ends this process or a thread of it, and for what is raised where none can catch it."""
+    """Log in our way what ends this process or a thread, and what is raised where none can catch it."""
     sys.excepthook = _crashed
     threading.excepthook = _thread_crashed
     sys.unraisablehook = _not_raised
@@ -26,15 +26,15 @@ def install() -> None:
 
 
 def install_in_child(service: str) -> None:
-    """In a process that a library started anew: its logs and its end are written as ours. Where logs are set
-    up already, as after a fork, there is nothing to do."""
+    """Set up logs and crash lines in a process that a library started anew. Does nothing where logs are set
+    up already, as after a fork."""
     if not logging.getLogger().handlers:
         install()
         configure_logs(Settings(), service)
 
 
 def watch(loop: asyncio.AbstractEventLoop) -> None:
-    """For callbacks and forgotten tasks of this loop."""
+    """Log errors of this loop's callbacks and forgotten tasks in our way."""
     loop.set_exception_handler(_broke)
 
 

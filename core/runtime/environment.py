@@ -1,5 +1,5 @@
-"""The environment of child processes: what an operating system and libraries need, our settings, and of our
-secrets only what that kind of process declares (core/access/processes.py). Pure."""
+"""The environment of child processes: variables of the operating system and libraries, our settings, and only
+those of our secrets that this kind of process declares (core/access/processes.py). Pure."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -27,8 +27,8 @@ PROXIES = frozenset({"http_proxy", "https_proxy", "no_proxy"})
 NEAR = 0.75
 SECRET = re.compile(r"(TOKEN|SECRET|PASSWORD|PASSWD|_KEY|CREDENTIALS?|HEADERS)$")
 
-# Variables that are no settings, beside those of hooks.injected: handed on to a child by its starter; of
-# commands, tests and benches alone.
+# Variables that are no settings, beside those of hooks.injected, and that a child inherits from its starter:
+# for commands, tests and benches alone.
 HANDED = ("PARLEY_MODEL_RECORD", "PARLEY_SECRETS_FD")
 _OTHERS = "PARLEY_URL PARLEY_KEY PARLEY_BENCH_LOGS PARLEY_FUZZ_SEED PARLEY_MODEL_EXAMPLES PARLEY_MODEL_STEPS"
 OTHERS = frozenset((*HANDED, *_OTHERS.split()))
@@ -43,14 +43,15 @@ def setting_names() -> AbstractSet[str]:
 
 
 def unknown_settings(environment: Iterable[str]) -> list[str]:
-    """The variables that begin like a setting and are none: nobody reads them. Settings know no case."""
+    """Variables that begin like a setting and are none, so that nobody reads them. Case does not matter."""
     known = setting_names() | OTHERS
     ours = (name for name in environment if name.upper().startswith(OURS))
     return sorted(name for name in ours if name.upper() not in known and not name.startswith(hooks.injected))
 
 
 def unknown_settings_text(environment: Iterable[str]) -> str:
-    """One line about those, with the setting that each may have been meant for, never a value; else empty."""
+    """One line about unknown settings, each with the setting that may have been meant, never a value; else
+    empty."""
     unknown, known = unknown_settings(environment), sorted(setting_names())
     if not unknown:
         return ""
@@ -64,7 +65,8 @@ def unknown_settings_text(environment: Iterable[str]) -> str:
 
 
 def child_environment(base: Mapping[str, str], process: ProcessKind | None = None) -> dict[str, str]:
-    """What of ours a child gets. None: one that is no process of the platform and gets no secret."""
+    """The part of an environment that a child gets. `process` None: no process of the platform, gets no
+    secret."""
     allowed = set(process.secrets) if process else set[str]()
     proxies = PROXIES if process else frozenset[str]()
     withheld = {f"{OURS}{name.upper()}" for name in secret_names(Settings) if name not in allowed}

@@ -11,20 +11,20 @@ from core.redis import redis_errors
 
 
 def store_errors() -> tuple[type[Exception], ...]:
-    """All that a store raises which does not answer, and some where it only refuses (see `is_store_down`)."""
+    """Exceptions of a store that does not answer, and some of one that only refuses (see `is_store_down`)."""
     return (redis_errors.RedisError, SQLAlchemyError, OSError)
 
 
 def is_store_down(error: Exception) -> bool:
-    """A store does not answer, or refuses everybody for now. Whoever works for all waits for it then, instead
-    of blaming what it was asked for."""
+    """True where a store does not answer or refuses everybody for now. A loop that serves all then waits for
+    the store, and does not blame the entry it was working on."""
     if isinstance(error, redis_errors.ResponseError):
         return redis_errors.is_refusing_everybody(error)
     return isinstance(error, store_errors())
 
 
 class WarningLog(Protocol):
-    """A logger, or one that seldom says the same."""
+    """A logger, or one that limits how often it repeats a line."""
 
     def warning(self, event: str, **facts: object) -> object:
         """See core.observability.telemetry."""
@@ -33,7 +33,7 @@ class WarningLog(Protocol):
 
 @contextmanager
 def logged_failures(log: WarningLog, event: str, **about: object) -> Generator[None]:
-    """What is raised within is logged by its type and place, and ends this round alone."""
+    """Log an exception of the block by its type and place, and swallow it, so that only this round ends."""
     try:
         yield
     except Exception as error:  # noqa: BLE001

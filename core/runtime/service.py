@@ -44,8 +44,8 @@ def run(settings: Settings, name: str, main: Main) -> None:
 
 
 def why_it_ended(error: Exception, settings: Settings) -> str | None:
-    """What its operator is told: of a start that is not possible, also in one of several tasks, and of a
-    Redis or database that fails where nothing waits for it to come back. None of a bug."""
+    """One line for the operator about why the process ended: a failed start (also in one of several tasks),
+    or a Redis or database failure where nothing waits for it to come back. None for a bug."""
     if isinstance(error, ExceptionGroup):
         several = cast(ExceptionGroup[Exception], error).exceptions
         told = (why_it_ended(each, settings) for each in several)

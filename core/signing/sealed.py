@@ -1,6 +1,6 @@
 """Content that only we can have made, for one purpose and until a time. Pure.
 
-Nobody who writes Redis or a table can make one. That one is used once, Redis says (core/redis/one_time.py).
+Nobody who can write Redis or a table can forge it. Use at most once is Redis' part (core/redis/one_time.py).
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 class SealedContent(Generic[T]):
-    """One kind of such content. `ends`: by when it must be shown, Unix ms. `prefix` begins its text. Where
-    the shape changes so does `purpose`, which has a key of its own."""
+    """One kind of sealed content. `ends`: Unix ms until which it can be shown. `prefix` begins its text.
+    Change `purpose`, which has a key of its own, whenever the shape changes."""
 
     def __init__(self, kind: type[T], purpose: bytes, ends: Callable[[T], int], prefix: str = "") -> None:
         self._purpose = purpose
@@ -30,8 +30,8 @@ class SealedContent(Generic[T]):
         return self._prefix + signed_text.seal(self._encoder.encode(content), self._purpose, keyring)
 
     def unseal(self, text: str, keyring: Keyring, now_ms: int) -> T | None:
-        """What is in a text; None for one that is forged, damaged, of another kind, or over: whoever shows it
-        is told no more than that."""
+        """The content of a text; None for one that is forged, damaged, of another kind, or expired: its
+        bearer is not told which."""
         if not text.startswith(self._prefix):
             return None
         body = signed_text.unseal(text.removeprefix(self._prefix), self._purpose, keyring)

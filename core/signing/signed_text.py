@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from core.errors import StartupError
 
 SECRET_BYTES_MIN = 32
-# Of a seal that stands beside what it seals, once for each request: half of a MAC is long enough.
+# Length of a seal that is kept beside its body, once for each request: half of a MAC is long enough.
 SEAL_BYTES = 16
 
 
@@ -29,13 +29,14 @@ class Keyring:
         return _derived(self.current, purpose)
 
     def keys(self, purpose: bytes) -> list[bytes]:
-        """What opens a text of this purpose, the current key first."""
+        """Keys that open a text of this purpose, the current one first."""
         secrets = [self.current] + ([self.previous] if self.previous else [])
         return [_derived(secret, purpose) for secret in secrets]
 
 
 def checked_secret(text: str, name: str) -> bytes:
-    """A secret that nobody guesses. StartupError where it is too short; `name`: where it was read from."""
+    """A secret that is long enough. Raises StartupError where it is too short; `name`: where it was read
+    from."""
     secret = text.encode()
     if len(secret) < SECRET_BYTES_MIN:
         raise StartupError(
@@ -62,23 +63,23 @@ def unseal(text: str, purpose: bytes, keyring: Keyring) -> bytes | None:
 
 
 def mac(body: bytes, key: bytes) -> bytes:
-    """Of a body, under a purpose's key."""
+    """HMAC-SHA256 of a body under a purpose's key."""
     return hmac.digest(key, body, "sha256")
 
 
 def short_seal(body: bytes, key: bytes) -> bytes:
-    """What is kept beside a body, SEAL_BYTES long, so that who reads both can tell whether it is ours."""
+    """Seal of SEAL_BYTES to keep beside a body, by which a reader of both can tell whether we wrote it."""
     return mac(body, key)[:SEAL_BYTES]
 
 
 def is_sealed(body: bytes, shown: bytes, keys: Iterable[bytes]) -> bool:
-    """Whether a short seal was made of this body under one of the keys. Compares in constant time."""
+    """True where a short seal was made of this body under one of the keys. Compares in constant time."""
     good = [hmac.compare_digest(short_seal(body, key), shown) for key in keys]
     return any(good)
 
 
 def _derived(secret: bytes, purpose: bytes) -> bytes:
-    """Sign-ins that are out were made with it: it stays."""
+    """A purpose's key. Never change this derivation: sign-ins in use were made with it."""
     return hashlib.sha256(purpose + secret).digest()
 
 

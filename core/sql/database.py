@@ -35,7 +35,7 @@ MIGRATIONS = Path(__file__).parent.parent / "migrations"
 MIGRATION_SECONDS_MAX = 120.0
 MIGRATION_LOCK = 0x5041_524C_4559  # "PARLEY", the advisory lock that a migration holds on Postgres
 SQLITE_BUSY_MS = 10_000
-SQLITE_LOOKS_EACH = 50_000  # steps of its machine, a millisecond or so
+SQLITE_LOOKS_EACH = 50_000  # steps of SQLite's virtual machine, a millisecond or so
 UNDEFINED_TABLE = "42P01"
 OUT_OF_TIME = ("57014", "SQLITE_INTERRUPT")
 NO_TABLES = "the database has no tables yet: start with `parley up`, or run `parley db migrate`"
@@ -65,7 +65,7 @@ class Database:
 
     def looking(self) -> AsyncConnection:
         """A connection for one statement that only reads, in `async with`. It opens no transaction, whose
-        begin and end would be two more trips to Postgres. (SQLite opens none for what only reads.)"""
+        begin and end would be two more trips to Postgres. (SQLite opens none for reads.)"""
         return self._looking.connect()
 
     @asynccontextmanager
@@ -88,7 +88,7 @@ class Database:
 
     @asynccontextmanager
     async def erasing(self) -> AsyncGenerator[AsyncSession]:
-        """A transaction that deletes what shall be gone: SQLite overwrites it, Postgres does with the next
+        """A transaction for erasures: SQLite overwrites what it deletes, Postgres does with the next
         VACUUM."""
         async with self.session() as session:
             if self.dialect == "sqlite":
@@ -100,8 +100,8 @@ class Database:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[AsyncSession]:
-        """A session that only reads, and sees one state of the database however many statements it takes. No
-        writer waits for it."""
+        """A session that only reads, and sees one state of the database over all its statements. No writer
+        waits for it."""
         async with self.session() as session:
             if self.dialect == "sqlite":
                 await (await session.connection()).exec_driver_sql("BEGIN")
@@ -111,8 +111,8 @@ class Database:
 
     @asynccontextmanager
     async def short_snapshot(self, seconds_max: float) -> AsyncGenerator[AsyncSession]:
-        """The same for what others ask: the database ends a statement that takes longer (SQLite: all of them
-        together), with an error that `is_out_of_time` knows."""
+        """A snapshot for reads by callers: the database ends a statement that takes longer (SQLite: all of
+        them together), with an error that `is_out_of_time` recognises."""
         async with self.snapshot() as session:
             connection = await session.connection()
             if self.dialect != "sqlite":
@@ -145,8 +145,8 @@ def insert_of(dialect: str, table: Any) -> Any:
 
 
 def id_first(id: Any, name: Any, asked: Sequence[str]) -> list[Any]:
-    """An ORDER BY for what was asked for by id or by name, in forms with the one that was typed first: a row
-    whose name is another's id is not taken for that one."""
+    """An ORDER BY for rows matched by id or by name, in forms with the one that was typed first. Ids come
+    before names: a row whose name is another's id is not taken for that one."""
     return [id.in_(asked).desc(), name.in_(asked[:1]).desc()]
 
 
@@ -211,7 +211,8 @@ async def migrate(endpoint: str) -> list[str]:
 
 
 async def _migrate_sqlite(endpoint: str, url: URL) -> list[str]:
-    """Under a lock file: switching to WAL and the first write of a new file do not wait for one another."""
+    """Migrate under a lock file: switching to WAL and the first write of a new file do not wait for one
+    another."""
     assert url.database, "an in-memory database cannot be shared"
     path = Path(url.database)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -245,7 +246,7 @@ async def _migrate_postgres(endpoint: str) -> list[str]:
 
 
 async def _advisory_lock(connection: AsyncConnection) -> None:
-    """Held to the end of the transaction, so it cannot outlive a process that dies."""
+    """Take a lock that lasts to the end of the transaction, so it cannot outlive a process that dies."""
     await connection.execute(text(f"SET LOCAL lock_timeout = {int(MIGRATION_SECONDS_MAX * 1000)}"))
     await connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": MIGRATION_LOCK})
 
@@ -268,8 +269,8 @@ def _upgrade(connection: Connection) -> list[str]:
 
 
 def _writes_books(config: "Config", found: str | None) -> bool:
-    """Whether a version beyond the one that was found says so (WRITES_BOOKS). For others nothing is lifted:
-    on Postgres that waits for all who read the books, and those who come then wait for it."""
+    """True where a version beyond the present one declares WRITES_BOOKS. For others no trigger is lifted: on
+    Postgres that waits for all readers of the books, and later readers then wait for it."""
     from alembic.script import ScriptDirectory
 
     versions = ScriptDirectory.from_config(config).iterate_revisions("head", found or "base")
@@ -287,8 +288,8 @@ def _alembic() -> "Config":
 
 @cache
 def schema_versions() -> list[str]:
-    """All versions of the schema that this code knows, the newest first. By their files' names: what starts
-    does without alembic, which would read each of them."""
+    """All versions of the schema that this code knows, the newest first. Read from file names, so that a
+    start needs no alembic, which would read each file."""
     return sorted((each.name[1:5] for each in (MIGRATIONS / "versions").glob("v*.py")), reverse=True)
 
 
@@ -309,13 +310,14 @@ async def require_schema(db: Database) -> None:
 
 
 def require_folder(url: URL) -> None:
-    """StartupError where a SQLite file's is not there, as before the first start with a new PARLEY_HOME."""
+    """StartupError where a SQLite file's folder is missing, as before the first start with a new
+    PARLEY_HOME."""
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").parent.exists():
         raise StartupError(NO_TABLES)
 
 
 def is_out_of_time(error: DBAPIError) -> bool:
-    """Whether the database ended a statement of `short_snapshot`."""
+    """True for the error of a statement that the database ended for `short_snapshot`."""
     codes = {getattr(error.orig, "sqlstate", None), getattr(error.orig, "sqlite_errorname", None)}
     return not codes.isdisjoint(OUT_OF_TIME)
 
@@ -328,7 +330,7 @@ def _lacks_the_table(error: OSError | DBAPIError) -> bool:
 
 
 def _shown(url: URL) -> str:
-    """For people: what may be secret is left out, in its query too."""
+    """The URL for people, without secrets, those of its query too."""
     places = {name: value for name, value in url.query.items() if name in ("host", "port")}
     return url.set(query=places).render_as_string(hide_password=True)
 
@@ -362,8 +364,8 @@ def _without_tls(url: URL) -> tuple[URL, dict[str, str]]:
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
-    """synchronous=FULL: a commit that was acknowledged outlives a power cut, as the biller relies on.
-    recursive_triggers: what an INSERT OR REPLACE takes away is deleted for triggers too."""
+    """Set two pragmas. synchronous=FULL: a commit that was acknowledged outlives a power cut, as the biller
+    relies on. recursive_triggers: a row that INSERT OR REPLACE removes fires delete triggers too."""
     cursor = connection.cursor()
     lasting = ("foreign_keys=ON", "synchronous=FULL", "recursive_triggers=ON")
     for pragma in (f"busy_timeout={SQLITE_BUSY_MS}", *lasting):

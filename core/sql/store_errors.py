@@ -1,6 +1,5 @@
-"""What an operator is told where Redis or the database does not do its work: which, where it was looked for,
-what kind of error it is and what to do. Never in its own words, which quote passwords, rows and keys. Pure.
-"""
+"""Messages for operators where Redis or the database fails: which one, where it was looked for, the kind of
+error and what to do. Never the store's own text, which quotes passwords, rows and keys. Pure."""
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
@@ -42,7 +41,7 @@ DATABASE = {
 
 
 def redis_failure(error: BaseException, settings: Settings) -> StartupError:
-    """To raise where Redis could not be asked, or refused."""
+    """The error to raise where Redis could not be asked, or refused."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     todo = next((say for kind, say in REDIS if kind in kinds), "is it running (PARLEY_REDIS_URL)?")
     refused = not kinds.isdisjoint({"AuthenticationError", "ResponseError", "BusyLoadingError"})
@@ -51,7 +50,8 @@ def redis_failure(error: BaseException, settings: Settings) -> StartupError:
 
 
 def database_failure(error: BaseException, where: str = "") -> StartupError:
-    """The same of the database. `where`: its URL without secrets."""
+    """The error to raise where the database could not be asked, or refused. `where`: its URL without
+    secrets."""
     orig = error.orig if isinstance(error, DBAPIError) else None
     codes = (getattr(orig, "sqlstate", None), getattr(orig, "sqlite_errorname", None))
     todo = next((DATABASE[code] for code in codes if code in DATABASE), "")
@@ -63,7 +63,7 @@ def database_failure(error: BaseException, where: str = "") -> StartupError:
 
 
 def store_failure(error: BaseException, settings: Settings) -> StartupError | None:
-    """What is to be said of an error of either; None of any other."""
+    """The message for an error of either store; None for any other error."""
     if isinstance(error, redis_errors.RedisError):
         return redis_failure(error, settings)
     if isinstance(error, SQLAlchemyError):

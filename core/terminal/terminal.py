@@ -1,5 +1,5 @@
-"""All that the commands print for people, and nothing else does: what others chose cannot steer a terminal.
-Tables are drawn by core/terminal/terminal_tables.py.
+"""All output of commands for people: text that others chose cannot steer a terminal. Tables are drawn by
+core/terminal/terminal_tables.py.
 
 Every text goes through `printable_line` or, where a model wrote it, `printable_text`; none is read as markup.
 JSON is for programs: exact, with each character that is not plain ASCII as an escape.
@@ -32,12 +32,12 @@ def print_line(text: str = "", *, err: bool = False, dim: bool = False, colour: 
 
 
 def print_lines(text: str, *, err: bool = False) -> None:
-    """Lines of our own making: what others chose in them is to be a `printable_line` before."""
+    """Print lines of our own making: a text of others within them must be a `printable_line` first."""
     click.echo(printable_text(text), err=err)
 
 
 def print_dated_line(when: str, line: str) -> None:
-    """A line of a process' account on stderr, behind its time."""
+    """Print a line of a process' account on stderr, behind its time."""
     click.echo(f"{click.style(printable_line(when), dim=True)}  {printable_line(line)}", err=True)
 
 
@@ -47,23 +47,23 @@ def print_json(value: Any) -> None:
 
 
 def stream(text: str) -> None:
-    """A piece of what a model writes, on stdout."""
+    """Print a piece of what a model writes, on stdout."""
     click.echo(printable_text(text), nl=False)
 
 
 def progress(line: str) -> None:
-    """One line about what is under way, on stderr, over the one before; only on a terminal."""
+    """Print a line of progress on stderr, over the one before; only on a terminal."""
     if sys.stderr.isatty():
         click.echo(f"\r\033[K{printable_line(line)}", err=True, nl=False)
 
 
 def prompt_secret(what: str) -> str:
-    """What is typed at the terminal, without showing it."""
+    """Read a secret from the terminal without showing it."""
     return str(click.prompt(printable_line(what), hide_input=True, err=True))
 
 
 def is_terminal() -> bool:
-    """Whether a person sees stdout at once."""
+    """True where stdout is a terminal."""
     return sys.stdout.isatty()
 
 
@@ -80,7 +80,7 @@ def sheet(file: Path | None) -> Generator[Callable[[Iterable[object]], None]]:
 
 
 def sheet_text(rows: Iterable[Iterable[object]]) -> str:
-    """The same rows as a text, for who asks over HTTP."""
+    """The same rows as a text, for HTTP replies."""
     text = io.StringIO(newline="")
     write = _writer(text)
     for row in rows:
@@ -94,7 +94,8 @@ def _writer(stream: TextIO) -> Callable[[Iterable[object]], None]:
 
 
 def never_fail_to_print() -> None:
-    """A terminal that lacks a character gets its escape, and a crash is told as prose."""
+    """Make stdout and stderr print an escape for a character that the terminal lacks, and print crashes as
+    prose."""
     sys.excepthook = print_crash
     for each in (sys.stdout, sys.stderr):
         if isinstance(each, io.TextIOWrapper):

@@ -15,7 +15,7 @@ STRICT_TRANSPORT = "max-age=31536000"
 
 
 def secure(scheme: str, tls: str) -> bool:
-    """Whether a browser came over TLS: the call did, or PARLEY_TLS says so of all."""
+    """True where a browser came over TLS: the call did, or PARLEY_TLS says so of all calls."""
     return tls == "on" or scheme in ("https", "wss")
 
 
@@ -28,7 +28,7 @@ def set_cookie(
 
 
 def read_cookie(request: Request, settings: Settings, name: str) -> str | None:
-    """What the browser's cookie holds."""
+    """Value of the browser's cookie, None where it has none."""
     return request.cookies.get(_name(name, secure(request.url.scheme, settings.tls)))
 
 

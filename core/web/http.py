@@ -37,8 +37,8 @@ class RefusedHeadError(Exception):
 
 
 class UpgradeGate:
-    """Who may connect and upgrade: asked before anything is kept for him. `proxies` are those whose word of
-    a caller counts, `hosts` the names we are called by, `heads` the sockets that owe their first request."""
+    """Checks of a socket and an upgrade before anything is kept for its caller. `proxies`: those whose
+    headers count; `hosts`: names we are called by; `heads`: sockets that owe their first request."""
 
     def __init__(self, settings: Settings, host: str | None = None) -> None:
         self.proxies = settings.proxies
@@ -46,13 +46,13 @@ class UpgradeGate:
         self.heads = lobby(settings)
 
     def refuse_upgrade(self, address: str) -> bytes | None:
-        """The whole answer for who may not open a WebSocket now."""
+        """The whole HTTP reply for a caller that may not open a WebSocket now, else None."""
         _ = address
         return None
 
 
 class BoundedHttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol with bounds: it waits for any head, for ever, and takes one of any length, and
+    """uvicorn's HTTP protocol with bounds: its own waits for a head for ever, takes one of any length, and
     any number of sockets."""
 
     _head_timer: asyncio.TimerHandle | None = None
@@ -64,7 +64,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._entrance = entrance
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """A client is here, and owes a request."""
+        """Count a new socket as one that owes a request."""
         super().connection_made(transport)
         peer = self.client[0] if self.client else ""
         # Behind a trusted proxy the address is known with the head.
@@ -85,7 +85,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(refused)
 
     def data_received(self, data: bytes) -> None:
-        """More of a request; of its head only so much, whatever one read of the socket brought."""
+        """Read more of a request; of its head only so much, whatever one read of the socket brought."""
         for at in range(0, len(data), PIECE_BYTES):
             piece = data[at : at + PIECE_BYTES]
             super().data_received(piece)
@@ -112,12 +112,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             raise RefusedHeadError
 
     def send_400_response(self, msg: str) -> None:
-        """To what was not answered yet."""
+        """Answer 400 to a request that was not answered yet."""
         if not self.transport.is_closing():
             super().send_400_response(msg)
 
     def on_message_begin(self) -> None:
-        """The first bytes of a request, perhaps not the first request."""
+        """Note the first bytes of a request, perhaps not the first request of this socket."""
         super().on_message_begin()
         self._header_bytes = 0
         if self._head_timer is None:
@@ -151,7 +151,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
 
 def lobby(settings: Settings) -> UnprovenSockets:
-    """For sockets that have not shown who they are: never more than a quarter of what may be open."""
+    """Places for sockets that have not shown who they are: at most a quarter of the files that may be
+    open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = settings.silent_sockets_max
     if files != resource.RLIM_INFINITY:
@@ -160,7 +161,7 @@ def lobby(settings: Settings) -> UnprovenSockets:
 
 
 def raise_file_limit() -> None:
-    """Each socket is an open file, and the usual limit is for programs that have few."""
+    """Raise this process' limit of open files: each socket is one, and the usual limit is too low."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
@@ -208,7 +209,7 @@ async def serve(
 
 
 def configured(app: Any, entrance: UpgradeGate, **options: Any) -> uvicorn.Config:
-    """How uvicorn serves `app` here; `options` are uvicorn's."""
+    """uvicorn's configuration for serving `app`; `options` are uvicorn's."""
     return uvicorn.Config(
         KnownCallers(AllowedHosts(app, entrance.hosts), entrance.proxies),
         access_log=False,
