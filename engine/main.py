@@ -29,7 +29,6 @@ from core.runtime import hooks
 from core.runtime.service import run
 from core.sql.database import database_url, require_folder
 from core.tasks import cancel_tasks
-from core.terminal.former_commands import RenamedOption
 from core.web.metrics import serving_metrics
 from engine.backends.base import Engine, EngineDeadError
 from engine.backends.environment import has_gpu, restarted_with
@@ -76,8 +75,6 @@ def engine() -> None:
 @click.option(
     "--after-failed-starts",
     "unsure",
-    cls=RenamedOption,
-    former="--unsure",
     is_flag=True,
     hidden=True,
     help="Its last starts failed: no request waits for it.",
@@ -85,8 +82,6 @@ def engine() -> None:
 @click.option(
     "--model-record",
     "record",
-    cls=RenamedOption,
-    former="--record",
     type=click.Path(exists=True, path_type=Path),
     help="A file with the model's line of `parley models list --json`: it then asks no database.",
 )

@@ -43,7 +43,6 @@ from core.clock import now_ms
 from core.errors import StartupError
 from core.observability.error_facts import reason
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedOption
 from core.terminal.terminal import print_line, progress
 
 KEPT_BYTES_MAX = 64 << 20
@@ -85,8 +84,6 @@ def list_command(tenant: str | None, since: str | None, limit: int, as_json: boo
 @click.option(
     "--earlier",
     "kept",
-    cls=RenamedOption,
-    former="--kept",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="What --json printed before: nothing that was there then may be missing now.",
 )

@@ -16,7 +16,6 @@ from billing.tenants.tenancy import list_tenants
 from core.clock import now_ms
 from core.errors import StartupError
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedOption
 from core.terminal.terminal import print_line
 
 PARTS = ("volume_nano", "mix_nano", "price_nano", "tiers_nano", "corrections_nano")
@@ -37,13 +36,7 @@ class MonthComparison(NamedTuple):
 
 @click.command("compare")
 @click.option("--month", help="As 2026-10, in the tenant's time zone; by default the last one that is over.")
-@click.option(
-    "--to-month",
-    "other",
-    cls=RenamedOption,
-    former="--with",
-    help="The month to compare it with; by default the one before it.",
-)
+@click.option("--to-month", "other", help="The month to compare it with; by default the one before it.")
 @click.option("--tenant", help="Only this tenant (name or id).")
 @click.option(
     "--by",
@@ -63,7 +56,7 @@ def compare_command(month: str | None, other: str | None, tenant: str | None, by
     corrections  corrections and refunds
 
     \b
-    parley usage compare --tenant acme --month 2026-10 --with 2026-09 --by model
+    parley usage compare --tenant acme --month 2026-10 --to-month 2026-09 --by model
     """
 
     async def read(db: Database) -> list[MonthComparison]:
@@ -97,9 +90,9 @@ async def _compared(
     try:
         earlier = month_window(months[1], calendar, later.start_ms)
     except ValueError as error:
-        raise StartupError(f"there is no month before {months[0]!r}: name one with --with") from error
+        raise StartupError(f"there is no month before {months[0]!r}: name one with --to-month") from error
     if later == earlier:
-        raise StartupError("--month and --with name the same month")
+        raise StartupError("--month and --to-month name the same month")
     before, after = [await month_of(db, owner.tenant_id, each) for each in (earlier, later)]
     names = month_name(earlier, calendar), month_name(later, calendar)
     lacked = [await closing_gaps_of(db, owner.tenant_id, each) for each in (earlier, later)]

@@ -27,14 +27,13 @@ from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.client import RedisClient
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedCommands, RenamedOption
 from core.terminal.terminal import print_line
 from core.web.local_urls import gateway_url
 
 DAY_MS = 86_400_000
 
 
-@click.group("keys", cls=RenamedCommands, former={"link": "sign-in-link"})
+@click.group("keys")
 def keys_command() -> None:
     """API keys of a tenant."""
 
@@ -52,8 +51,6 @@ _tenant = click.option("--tenant", required=True, help="The tenant's name or id.
 @click.option(
     "--users-optional",
     "shared",
-    cls=RenamedOption,
-    former="--shared",
     is_flag=True,
     help="Its tickets need not name a user: all browsers that have them are one, and see each other's chats.",
 )

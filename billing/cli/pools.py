@@ -29,13 +29,12 @@ from billing.tenants.tenancy import find_project, tenant_names
 from core.clock import now_ms
 from core.errors import Refused, StartupError
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedCommands, RenamedOption
 from core.terminal.terminal import print_line
 
 DAYS_MAX = 366 * 5
 
 
-@click.group("pools", cls=RenamedCommands, former={"release": "share"})
+@click.group("pools")
 def pools_command() -> None:
     """Dedicated pools: whose they are, their GPU-seconds, commitments, costs.
 
@@ -266,12 +265,7 @@ def _commitment(row: Commitment, as_json: bool) -> dict[str, Any]:
 @click.argument("commitment")
 @click.option("--reason", required=True, help="Why; kept in the audit log.")
 @click.option(
-    "--as-never-made",
-    "mistake",
-    cls=RenamedOption,
-    former="--mistake",
-    is_flag=True,
-    help="Take it back as if it had never been, before it begins.",
+    "--as-never-made", "mistake", is_flag=True, help="Take it back as if it had never been, before it begins."
 )
 @click.option(
     "--dry-run", is_flag=True, help="Show when it would end and what is given back, change nothing."

@@ -26,7 +26,6 @@ from billing.prices.written_tiers import TIERED
 from billing.tables.prices import PeriodCommitment
 from core.clock import now_ms
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedOption
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 
@@ -129,12 +128,7 @@ def commitments_command(tenant: str, as_json: bool) -> None:
 @click.argument("commitment")
 @click.option("--reason", required=True, help="Why; kept in the audit log.")
 @click.option(
-    "--as-never-made",
-    "mistake",
-    cls=RenamedOption,
-    former="--mistake",
-    is_flag=True,
-    help="Take it back as if it had never been, within a day.",
+    "--as-never-made", "mistake", is_flag=True, help="Take it back as if it had never been, within a day."
 )
 @click.option("--dry-run", is_flag=True, help="Show when it would end, and change nothing.")
 @json_option

@@ -24,12 +24,11 @@ from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.client import RedisClient
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedCommands
 
 _tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
 
 
-@click.group("projects", cls=RenamedCommands, former={"move": "charge-to"})
+@click.group("projects")
 def projects_command() -> None:
     """Projects of a tenant. Each API key belongs to one, and is charged to it."""
 

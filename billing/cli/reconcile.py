@@ -14,7 +14,6 @@ from billing.tenants.tenancy import tenant_names
 from core.configuration.settings import Settings
 from core.redis.client import connect
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedOption
 from core.terminal.terminal_tables import Styled, Table, live, print_blocks
 
 COLOURS = {
@@ -33,19 +32,10 @@ WATCH_SECONDS = 5.0
 @click.option(
     "--from-first-row",
     "whole",
-    cls=RenamedOption,
-    former="--whole",
     is_flag=True,
     help="Read the books from their first row, not only what is new.",
 )
-@click.option(
-    "--show-equal",
-    "everything",
-    cls=RenamedOption,
-    former="--all",
-    is_flag=True,
-    help="Show what agrees too, not only by check.",
-)
+@click.option("--show-equal", "everything", is_flag=True, help="Show what agrees too, not only by check.")
 @click.option("--watch", is_flag=True, help="Look again every few seconds, until Ctrl-C.")
 @click.option(
     "--repair", is_flag=True, help="Make anew, from the books, what Redis and rollups have of them."

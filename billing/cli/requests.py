@@ -19,7 +19,6 @@ from billing.requests.find import (
     find_requests,
 )
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedOption
 from core.terminal.terminal import print_json, print_line
 
 
@@ -34,14 +33,7 @@ from core.terminal.terminal import print_json, print_line
 @click.option("--until", help="Ended before this time, written likewise. By default now.")
 @click.option("--reason", type=click.Choice(REASONS), help="Why it ended.")
 @click.option("--code", help="The code of its error, as engine_lost.")
-@click.option(
-    "--longer-than",
-    "over_ms",
-    cls=RenamedOption,
-    former="--over",
-    type=DURATION,
-    help="Took longer than this, as 2s or 500ms.",
-)
+@click.option("--longer-than", "over_ms", type=DURATION, help="Took longer than this, as 2s or 500ms.")
 @click.option("--cost-over", help="Was billed more than this when it ended, as '0.05 USD'.")
 @click.option("--refused", is_flag=True, help="Instead: sends that were refused, counted by the minute.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, FOUND_MAX))
@@ -53,7 +45,7 @@ def find_command(as_json: bool, **asked: Any) -> None:
     \b
     parley requests find --tenant acme --user ann --since 2h
     parley requests find --tenant acme --reason error --since 2026-10-01 --until 2026-10-02
-    parley requests find --over 30s --cost-over '0.50 USD'
+    parley requests find --longer-than 30s --cost-over '0.50 USD'
 
     `parley requests explain ID` tells all of one. What still runs is in `parley requests list`. A request is
     found some seconds after its end. Prompts and answers are never shown.

@@ -28,7 +28,6 @@ from billing.wallets.wallets import wallet_state
 from core.clock import now_ms
 from core.redis.client import RedisClient
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedOption
 
 
 @click.group("tenants")
@@ -101,8 +100,6 @@ def show_tenant_command(tenant: str, as_json: bool) -> None:
 @click.option(
     "--prefix-cache-scope",
     "cache_by",
-    cls=RenamedOption,
-    former="--cache-by",
     type=click.Choice(["tenant", "owner"]),
     help="Who shares cached prefixes: all of it, or each user and key alone, which costs more.",
 )

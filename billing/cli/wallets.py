@@ -29,7 +29,6 @@ from core.clock import now_ms
 from core.errors import StartupError
 from core.redis.client import RedisClient
 from core.sql.database import Database
-from core.terminal.former_commands import RenamedOption
 from core.terminal.terminal import print_line
 
 
@@ -171,8 +170,6 @@ def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_js
 @click.option(
     "--paid-by",
     "term",
-    cls=RenamedOption,
-    former="--term",
     type=click.Choice([*map(str, OwedTerm)]),
     help="What becomes of it: the next grant pays it first, or it stays to be invoiced.",
 )

@@ -10,7 +10,7 @@ from typing import Any, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from core.observability import error_facts, former_words
+from core.observability import error_facts
 from core.terminal.safe_text import printable_line
 
 LINE_BYTES_MAX = 2048
@@ -33,13 +33,6 @@ def without_words(_logger: WrappedLogger, _method: str, event: EventDict) -> Eve
         raised = sys.exc_info()
     error: object = cast(tuple[object, ...], raised)[1] if isinstance(raised, tuple) else raised
     return {**event, **error_facts.error_facts(error)} if isinstance(error, BaseException) else event
-
-
-def with_former_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """A line whose event had another name one version ago has that name too, in `formerly`."""
-    name = event.get("event")
-    former = former_words.EVENTS.get(name) if isinstance(name, str) else None
-    return {**event, "formerly": former} if former else event
 
 
 class BoundedRenderer:

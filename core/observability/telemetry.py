@@ -57,7 +57,6 @@ def configure_logs(settings: Settings, service: str) -> None:
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         log_lines.without_words,
-        log_lines.with_former_event,
     ]
     renderer: Processor = (
         structlog.processors.JSONRenderer()
@@ -151,6 +150,4 @@ def prometheus_page() -> bytes:
     """All metrics of this process in Prometheus' text format."""
     from prometheus_client import REGISTRY, generate_latest  # as in `configure`
 
-    from core.observability.former_metrics import FormerNames
-
-    return generate_latest(FormerNames(REGISTRY))
+    return generate_latest(REGISTRY)

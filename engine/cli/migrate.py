@@ -11,7 +11,6 @@ import msgspec
 from billing.api import PLATFORM
 from core.errors import StartupError
 from core.redis.pools import announce_pool
-from core.terminal.former_commands import RenamedOption
 from core.terminal.terminal import print_json, print_line
 from engine.cli.connection import PoolConnection, find_request, in_pool, json_option, on_record, tenant_option
 from engine.lifecycle.migration import MigrationRefusalReason, MigrationRefused, Migrator
@@ -65,13 +64,7 @@ class MigrationTally:
 @click.command()
 @click.argument("ids", nargs=-1)
 @click.option("--to", "dest", required=True, help="The pool to move to, where the same model runs.")
-@click.option(
-    "--from-pool",
-    "pool",
-    cls=RenamedOption,
-    former="--pool",
-    help="The pool to move from. By default PARLEY_POOL.",
-)
+@click.option("--from-pool", "pool", help="The pool to move from. By default PARLEY_POOL.")
 @click.option("--all", "everything", is_flag=True, help="Every request of the pool, until it has none.")
 @tenant_option
 @json_option

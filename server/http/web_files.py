@@ -18,7 +18,8 @@ def client_folder(places: Sequence[Path] = (CLIENT_INSTALLED, CLIENT_SOURCES)) -
 
 
 def web_routes() -> list[BaseRoute]:
-    """The client under /web/client/; until 0.2 also beside the page's files, where it was before."""
-    beside = StaticFiles(directory=WEB)
-    beside.all_directories = [*beside.all_directories, client_folder()]
-    return [Mount("/web/client", StaticFiles(directory=client_folder())), Mount("/web", beside)]
+    """The client under /web/client/, the page's files under /web/."""
+    return [
+        Mount("/web/client", StaticFiles(directory=client_folder())),
+        Mount("/web", StaticFiles(directory=WEB)),
+    ]

@@ -161,16 +161,6 @@ def test_what_a_crash_prints_quotes_nothing(format: str, home: Path):
         assert "ValueError" in line
 
 
-def test_an_operators_former_word_is_on_the_line(lines: Lines):
-    """For one version an alert on the old event finds the line that has another name now."""
-    logger("test").error("metrics.serve_failed", port=1)
-    logger("test").info("metrics.serving")
-    renamed, other = lines.all
-    assert "metrics.serve_failed" in renamed
-    assert "metrics not served" in renamed
-    assert "formerly" not in other
-
-
 CHILD = """
 import logging, sys
 from core.runtime import crashes

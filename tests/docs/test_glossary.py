@@ -9,7 +9,6 @@ from pathlib import Path
 
 import yaml
 
-from core.observability import former_words
 from scripts.working_tree import files
 
 ROOT = Path(__file__).parents[2]
@@ -169,27 +168,6 @@ def test_the_look_at_events_sees_what_is_logged():
     assert GUARDED.findall('with logged_failures(away, "a", x=1):') == ["a"]
     assert SPAN.findall('with spans.span("validate"):') == ["validate"]
     assert sum(len(LOG_EVENT.findall(text)) for _, text in _product()) > 100
-
-
-def test_operators_former_words_are_taken_for_one_version():
-    """Each is of a word that is used, stands in docs/operations.md, and goes with its version."""
-    version = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
-    assert version is not None
-    assert version[1] != former_words.GONE_IN, (
-        "empty core/observability/former_words.py, and take former= out of commands"
-    )
-    source = "\n".join(text for _, text in _product())
-    page = _texts()["docs/operations.md"]
-    for new in (*former_words.EVENTS, *former_words.METRICS, *former_words.LABELS):
-        assert source.count(f'"{new}"') > 1 or new.startswith("parley_worker_"), f"nobody says {new}"
-    for new, old in (*former_words.EVENTS.items(), *former_words.METRICS.items()):
-        assert f"| `{old.replace('`', '')}` | `{new}` |" in page, f"no row of {old}"
-    rows = page.partition("## Former words")[2].partition("\n## ")[0]
-    former = set(re.findall(r'former="(--[a-z-]+)"', source))
-    for pairs in re.findall(r"former=\{([^}]*)\}", source):
-        former |= set(re.findall(r'"([a-z-]+)":', pairs))
-    assert former
-    assert not [word for word in former if not re.search(rf"^\| `[a-z -]*{word}` \|", rows, re.MULTILINE)]
 
 
 def test_plain_words_keep_their_sense():

@@ -88,7 +88,7 @@ def test_what_cannot_be_done_is_one_line(parley: Command) -> None:
     for arguments, says in (
         (("assign", "a", "--tenant", "nobody"), "no tenant"),
         (("assign", "a", "--tenant", "acme", "--project", "none"), "no project"),
-        (("release", "a"), "nobody's"),
+        (("share", "a"), "nobody's"),
         (("costs", "--gpu", "h200"), "neither"),
         (("costs", "--gpu", "h200", "--hour", "x"), "is no amount"),
         (("commit", *TERMS, "--gpu", "x", "--gpus", "0", "--rate", "1 USD"), "1 to 1024"),

@@ -61,7 +61,7 @@ def views(acme: Acme) -> dict[tuple[str, ...], str]:
     """All that is shown of January."""
     shown = {view: of(acme, *view).stdout for view in VIEWS}
     shown["prices", "periods"] = acme.parley("prices", "periods", "--tenant", "acme").stdout
-    shown["usage", "compare"] = of(acme, "usage", "compare", "--with", "2024-12").stdout
+    shown["usage", "compare"] = of(acme, "usage", "compare", "--to-month", "2024-12").stdout
     return shown
 
 

@@ -215,6 +215,6 @@ def test_what_cannot_be_asked_for_is_one_line(
 @pytest.mark.parametrize("over", ["2", "1e3s", "-2s", "٢s", "9999999d", "2 s", "nan"])
 def test_a_span_is_digits_and_a_unit(parley: Callable[..., Result], over: str) -> None:
     """Nothing else that a program would take for a number."""
-    result = parley("--over", over)
+    result = parley("--longer-than", over)
     assert result.exit_code == 2
     assert "is no span of time" in result.output

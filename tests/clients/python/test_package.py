@@ -1,28 +1,14 @@
 """What a customer installs: typed, of few packages, and nothing of the platform's."""
 
-import importlib
-import sys
 import tomllib
 from pathlib import Path
 
-import pytest
 from packaging.requirements import Requirement
 
 import parley_client
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "clients" / "python"
-
-
-def test_the_old_name_is_heard_for_one_version(monkeypatch: pytest.MonkeyPatch):
-    """It says what to import instead, and gives the same."""
-    monkeypatch.delitem(sys.modules, "server.client", raising=False)
-    with pytest.warns(DeprecationWarning, match="from parley_client import Client"):
-        old = importlib.import_module("server.client")
-    monkeypatch.delitem(sys.modules, "server.client")
-    given = {name for name in vars(old) if not name.startswith("_")} - {"warnings"}
-    assert {"Answer", "Client", "Ended", "ProtocolError", "Reset", "SignedOut", "Standing"} <= given
-    assert all(getattr(old, name) is getattr(parley_client, name) for name in given)
 
 
 def test_what_is_promised_is_there():

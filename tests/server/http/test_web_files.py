@@ -1,4 +1,4 @@
-"""The browser's client is served under its own address, and for one version where it was."""
+"""The browser's client is served under its own address."""
 
 import tomllib
 from collections.abc import AsyncGenerator
@@ -22,12 +22,11 @@ async def http() -> AsyncGenerator[httpx.AsyncClient]:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in CLIENT_SOURCES.iterdir()))
-async def test_the_client_is_at_its_new_and_its_old_address(http: httpx.AsyncClient, name: str):
-    """Each module and its types, the same bytes of the same kind; old pages and copies go on."""
-    new, old = await http.get(f"/web/client/{name}"), await http.get(f"/web/{name}")
-    assert (new.status_code, new.content) == (200, (CLIENT_SOURCES / name).read_bytes())
-    assert (old.status_code, old.content) == (200, new.content)
-    assert old.headers["content-type"] == new.headers["content-type"]
+async def test_the_client_is_at_its_address(http: httpx.AsyncClient, name: str):
+    """Each module and its types, byte by byte, and beside the page's files none of them."""
+    found, beside = await http.get(f"/web/client/{name}"), await http.get(f"/web/{name}")
+    assert (found.status_code, found.content) == (200, (CLIENT_SOURCES / name).read_bytes())
+    assert beside.status_code == 404
 
 
 @pytest.mark.parametrize(
