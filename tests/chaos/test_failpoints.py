@@ -19,8 +19,8 @@ ON_POSTGRES = (pytest.mark.postgres, pytest.mark.long)
 @pytest.mark.parametrize("half", HALVES)
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgres", marks=ON_POSTGRES)])
 def test_a_death_at_any_named_point_bills_every_request_once(database: str, half: str) -> None:
-    """INV-39: A biller, gateway or worker dies at every point, half of them in one run; on Postgres in the long
-    form."""
+    """INV-39: A biller, gateway or worker dies at every point, half of them in one run; on Postgres in
+    the long form."""
     points = [argument for point in HALVES[half] for argument in ("--point", point.value)]
     command = [sys.executable, "-m", "chaos", "run", "failpoints", "--database", database, *points]
     command += ["--seed", str(SEED), "--json"]
