@@ -6,14 +6,9 @@ import click
 
 from chaos.bench.against import against
 from chaos.bench.billing import month_view, posting
-from chaos.bench.commands import commands
-from chaos.bench.enforced import enforced
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
-from chaos.bench.guarded import guarded
 from chaos.bench.interactive import interactive
-from chaos.bench.journal import journal
-from chaos.bench.keys import keys
 from chaos.bench.masks import masks
 from chaos.bench.noisy import noisy
 from chaos.bench.prefill import prefill
@@ -25,14 +20,9 @@ from chaos.bench.session.capacity import sessions
 from chaos.bench.session.drain import drain
 from chaos.bench.session.relay import relay
 from chaos.bench.session.resume import resume
-from chaos.bench.session.send_files import send_files
-from chaos.bench.session.silent import silent
-from chaos.bench.session.slow_readers import slow_readers
 from chaos.bench.session.wire_bytes import wire
-from chaos.bench.start import start
 from chaos.bench.stream import stream
 from chaos.bench.tampering import tampering
-from chaos.bench.visible import visible
 from chaos.injected.switches import hand_on, install
 from chaos.run import run
 
@@ -50,32 +40,22 @@ def bench() -> None:
 
 
 bench.add_command(against)
-bench.add_command(commands)
 bench.add_command(stream)
 bench.add_command(queue)
-bench.add_command(journal)
 bench.add_command(fairness)
 bench.add_command(interactive)
 bench.add_command(noisy)
 bench.add_command(masks)
 bench.add_command(prefill)
-bench.add_command(start)
 bench.add_command(seams)
 bench.add_command(posting)
-bench.add_command(guarded)
 bench.add_command(month_view)
 bench.add_command(tampering)
-bench.add_command(visible)
 bench.add_command(quotas)
-bench.add_command(enforced)
-bench.add_command(keys)
 bench.add_command(relay)
-bench.add_command(send_files)
 bench.add_command(sessions)
 bench.add_command(wire)
 bench.add_command(resume)
-bench.add_command(slow_readers)
-bench.add_command(silent)
 bench.add_command(cancel)
 bench.add_command(drain)
 bench.add_command(fuzz)

@@ -108,7 +108,7 @@ class SessionTestbed:
     async def gateway(self, profile: tuple[str, Path] | None = None, **settings: object) -> RunningProcess:
         """A gateway that answers its health check. `settings` are fields of Settings.
 
-        `profile`: cpu, memory or files, and the file for it (chaos/bench/session/profiled.py)."""
+        `profile`: cpu or memory, and the file for it (chaos/bench/session/profiled.py)."""
         port = free_port()
         program = ["chaos.bench.session.profiled", *map(str, profile)] if profile else ["core.cli"]
         running = await self.start(["-m", *program, "gateway"], port=port, **settings)

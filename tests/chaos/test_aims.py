@@ -8,28 +8,23 @@ import inspect
 import json
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 from chaos.__main__ import bench
-from chaos.bench import commands, enforced, fairness, masks, seams, visible
+from chaos.bench import fairness, masks, seams
 from chaos.bench.fairness import jain
-from chaos.bench.session import capacity, drain, relay, send_files, silent, slow_readers
+from chaos.bench.session import capacity, drain, relay
 from chaos.figures.figures import Figure, show
 from chaos.installation.measure import CpuUsage
 from engine.api import Sampling
 
-ROOT = Path(__file__).parents[2]
 # These measure without an aim, and say so by printing none.
 AIMLESS = {
     "stream": "compares three servers beside each other",
     "prefill": "compares vLLM's settings",
-    "start": "parts of a start, for whoever makes one shorter",
-    "journal": "what a journal adds, beside the same without",
-    "keys": "ratios of two checkouts with their intervals",
     "against": "the ratios of any benchmark of two checkouts with their intervals",
 }
 AIMED = sorted(set(bench.commands) - AIMLESS.keys())
@@ -72,23 +67,8 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
         "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
         "relay": (relayed(1.0), relayed(1.01)),
-        "slow-readers": (grown(1024), grown(1025)),
-        "silent": (crowded(1.2), crowded(1.21)),
-        "enforced": (
-            enforced._figures([enforced.AIM_MS], [enforced.AIM_MS], [1.0]),
-            enforced._figures([enforced.AIM_MS + 1], [enforced.AIM_MS + 1], [1.0]),
-        ),
         "seams": (continued([], 0.001), continued([3], 0.00101)),
         "masks": (masks.figures_of([walked(0.02)]), masks.figures_of([walked(0.001), walked(0.021)])),
-        "visible": (seen(5.0), seen(5.1)),
-        "send-files": (
-            send_files.figures_of(["a.py"] * 30 + ["b.lua"] * 10),
-            send_files.figures_of(["a.py"] * 30 + ["b.lua"] * 11),
-        ),
-        "commands": (
-            commands.figures_of({"--help": 0.2}, {"keys list": 0.6}),
-            commands.figures_of({"--help": 0.21}, {"keys list": 0.61}),
-        ),
     }
 
 
@@ -109,19 +89,6 @@ def relayed(cpu_seconds: float) -> list[Figure]:
     return relay.Relayed(relay.TARGET, relay.TARGET // 2, 1.0, before, after, [0.1], fed).figures(1, 2.0)
 
 
-def grown(each: int) -> list[Figure]:
-    """Ten clients, for which the gateway grew by so many bytes each once their windows were full."""
-    points = [
-        slow_readers.MemoryPoint(str(at), 1, memory, 0) for at, memory in enumerate((0, 5, 5 + 10 * each))
-    ]
-    return slow_readers._figures(points, 1.0, 10)
-
-
-def crowded(ratio: float) -> list[Figure]:
-    """Spans in which a crowd made tokens so much dearer."""
-    return silent._figures([(silent.Span(1.0, 100), silent.Span(ratio, 100))] * 9, 10)
-
-
 def continued(different: list[int], apart: float) -> list[Figure]:
     """Ten answers, some of which a seam changed."""
     row = seams.SeamCase("made up", lambda _: Sampling(max_tokens=1), checked=True)
@@ -131,11 +98,6 @@ def continued(different: list[int], apart: float) -> list[Figure]:
 def walked(seconds: float) -> dict[str, Any]:
     """A shape whose worst mask and token take so long."""
     return {"mask": seconds, "token": seconds}
-
-
-def seen(seconds: float) -> list[Figure]:
-    """Answers of which one was seen so late."""
-    return visible.VisibleTimes("sqlite", 10, 1.0, 0.1, 0.2, seconds).figures()
 
 
 @pytest.mark.parametrize("name", within_and_beyond())

@@ -12,9 +12,7 @@ from click.testing import CliRunner
 from billing.api import Facet, GroupBy, MoneySum, UsageBucket
 from chaos.bench import (
     billing,
-    enforced,
     fairness,
-    guarded,
     interactive,
     masks,
     noisy,
@@ -114,20 +112,10 @@ def edited(kinds: int, missed: int) -> list[Figure]:
     return tampering._figures([Tried("made up", "" if at < missed else "found") for at in range(kinds)], 9e9)
 
 
-def triggered(ratio: float) -> list[Figure]:
-    """Pairs, of which the one in the middle was so much dearer with triggers."""
-    return guarded._figures("made up", {True: [1.0, ratio, 900.0], False: [9.0, 1.0, 1.0]}, 200)
-
-
 def weighed(size: int, rate: int, subprotocol: str) -> list[Figure]:
     """Ten thousand tokens of so many bytes."""
     found = wire_bytes.Weighed(tokens=10_000, size=size, deltas=3)
     return found.figures(wire_bytes.WireCase(rate, subprotocol, batch=True))
-
-
-def corrected(refused_ms: float, accepted_ms: float) -> list[Figure]:
-    """Corrections whose command alone took longer."""
-    return enforced._figures([refused_ms], [accepted_ms], [HIGH])
 
 
 def relayed(tokens: int) -> list[Figure]:
@@ -165,7 +153,6 @@ WITHIN: dict[str, Build] = {
     "month": lambda: viewed(300),
     "page": lambda: read(500),
     "tampering": lambda: edited(40, 0),
-    "guarded": lambda: triggered(1.03),
     "cancel": lambda: cancel.CancelWaits(at(0.99, 0.05), [HIGH]).figures(3),
     "resume": lambda: resume.ResumeWaits([HIGH], at(0.5, 0.015)).figures("made up"),
     "wire 300 json": lambda: weighed(160_000, 300, JSON),
@@ -174,7 +161,6 @@ WITHIN: dict[str, Build] = {
     "wire 67 msgpack": lambda: weighed(360_000, 67, MSGPACK),
     "fuzz": lambda: fuzzed(50.0),
     "fairness": lambda: served(122.9),
-    "enforced": lambda: corrected(1000, 1000),
     "relay": lambda: relayed(50_000),
     "masks": lambda: masks.figures_of([{"mask": 0.02, "token": 0.02}]),
 }
@@ -201,7 +187,6 @@ BEYOND: list[tuple[str, Build]] = [
     ("usage API, page of 1000 by model and day, median of 7", lambda: read(500.1)),
     ("kinds of edit", lambda: edited(39, 0)),
     ("missed", lambda: edited(40, 1)),
-    ("made up: with over without", lambda: triggered(1.031)),
     ("cancel sent to engine.abort, p99", lambda: cancel.CancelWaits(at(0.99, 0.0501), [LOW]).figures(3)),
     ("first replayed byte x, p50", lambda: resume.ResumeWaits([LOW], at(0.5, 0.0151)).figures("x")),
     ("300 tokens/s, json, cap batch", lambda: weighed(160_001, 300, JSON)),
@@ -251,13 +236,6 @@ def test_what_is_just_within_misses_nothing(name: str) -> None:
 def test_what_is_just_beyond_misses_its_own_aim(aim: str, build: Build) -> None:
     """No other figure is mistaken for it."""
     assert missed(build()) == [aim]
-
-
-@pytest.mark.parametrize("which", ["refused", "accepted"])
-def test_a_correction_is_in_force_within_a_second(which: str) -> None:
-    """Each direction on its own."""
-    late = corrected(*((1000.1, LOW) if which == "refused" else (LOW, 1000.1)))
-    assert {name.rpartition(",")[0] for name in missed(late)} == {f"correction to first send {which}"}
 
 
 @pytest.mark.parametrize(

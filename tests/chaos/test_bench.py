@@ -68,14 +68,6 @@ def test_a_token_costs_more_on_the_wire_than_its_text():
 
 
 @pytest.mark.long
-def test_readers_that_never_read_are_borne():
-    """Nobody is cut off, and memory is told for every stage."""
-    found = figures("slow-readers", "--clients", "4", "--tokens", "8000", "--settle", "0.2")
-    assert found["tokens logged"] == 32_000
-    assert found["gateway's memory, 100% of the tokens (8,000)"] > 10
-
-
-@pytest.mark.long
 def test_a_reader_resumes_in_the_middle():
     """Every reconnect is a full resume with text."""
     found = figures("resume", "--count", "4", "--others", "0,3")
@@ -117,21 +109,12 @@ def test_a_quiet_tenant_beside_a_flood():
     assert found["p95 under the flood, of full"] > 0
 
 
-@pytest.mark.long
-def test_a_start_is_told_by_phase():
-    """Its parts make up the whole, and imports are counted in CPU time."""
-    found = figures("start", "--engine", "scripted", "--starts", "1")
-    parts = [value for name, value in found.items() if name.startswith("start: ") and name != "start: total"]
-    assert abs(sum(parts) - found["start: total"]) <= len(parts)
-    assert found["imports: the worker's modules"] > found["imports: python alone"] > 0
-
-
 def test_each_benchmark_says_what_it_does():
     """--help of the group lists them all, with a line of its own that is not cut."""
     command = [sys.executable, "-m", "chaos", "bench", "--help"]
     listed = finished(command).stdout
     lines = {line.split()[0]: line for line in listed.splitlines() if line.strip()}
-    session = ("sessions", "relay", "wire", "slow-readers", "resume", "cancel", "drain", "stream")
-    for name in (*session, "queue", "fairness", "interactive", "noisy", "prefill", "start"):
+    session = ("sessions", "relay", "wire", "resume", "cancel", "drain", "stream")
+    for name in (*session, "queue", "fairness", "interactive", "noisy", "prefill"):
         assert len(lines[name].split()) > 3
         assert not lines[name].endswith("...")

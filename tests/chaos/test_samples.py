@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from chaos.bench import load
-from chaos.figures.samples import Figures, Sample, figures, median, percentile
+from chaos.figures.samples import Figures, Sample, figures, interval, median, percentile
 
 
 def test_an_arrival_of_several_tokens_counts_each():
@@ -33,6 +33,12 @@ def test_the_median_is_taken_figure_by_figure():
     """One slow round does not decide."""
     rounds = [Figures(1, 10, 10, 10, 10), Figures(2, 20, 20, 20, 20), Figures(90, 3, 3, 3, 3)]
     assert median(rounds) == Figures(2, 10, 10, 10, 10)
+
+
+@pytest.mark.parametrize(("count", "low", "high"), [(1, 0, 0), (3, 0, 2), (7, 0, 6), (9, 1, 7), (15, 3, 11)])
+def test_the_interval_of_a_median_needs_no_distribution(count: int, low: int, high: int):
+    """By the order alone: of nine values the second and the eighth hold it at 96 %."""
+    assert interval([float(number) for number in range(count)]) == (low, high)
 
 
 async def test_a_short_answer_is_not_counted_as_a_fast_one():

@@ -12,7 +12,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 Receive = Callable[[bytes], None]
-HEADER_BYTES_MAX = 16 * 1024
 TEXT, BINARY, CLOSE, PING, PONG = 1, 2, 8, 9, 10
 
 
@@ -24,7 +23,7 @@ class LeanSocket(asyncio.Protocol):
         self.closed: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         self.bytes_in = 0
         self.transport: Any = None
-        self._request = upgrade(path, host, subprotocol)
+        self._request = _upgrade(path, host, subprotocol)
         self._opcode = BINARY if subprotocol.endswith("msgpack") else TEXT
         self._receive = receive
         self._rest = b""
@@ -118,7 +117,7 @@ async def dial(url: str, receive: Receive, subprotocol: str, source: str | None 
     return socket
 
 
-def upgrade(path: str, host: str, subprotocol: str) -> bytes:
+def _upgrade(path: str, host: str, subprotocol: str) -> bytes:
     """The request to upgrade."""
     key = base64.b64encode(os.urandom(16)).decode()
     lines = (

@@ -3,27 +3,22 @@
 Profiles from SIGUSR1 until SIGUSR2, then writes FILE. `cpu` samples the main thread's Python stack every 2 ms
 of the process's CPU time; time inside C code counts for the Python line that called it; it costs a few
 percent. `memory` traces what was allocated meanwhile and still lives; it makes everything much slower.
-`files` lists our files of which a function ran, and Lua scripts that were called, with their preludes.
 """
 
-import json
 import signal
 import sys
-import threading
 import tracemalloc
 from collections import Counter
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import Protocol
 
 from core.cli import main
-from core.redis.scripts import Script
 
 SAMPLE_SECONDS = 0.002
 LINES = 60
 FRAMES_KEPT = 1
 HERE = f"{Path.cwd()}/"
-OURS = ("core", "billing", "engine", "server", "admin")
 
 Site = tuple[str, str]
 
@@ -109,51 +104,6 @@ class Allocations:
         return "\n".join(parts) + "\n"
 
 
-class FilesRun:
-    """Notes the files of ours that run, and the scripts that are called. In threads too, as they start."""
-
-    def __init__(self) -> None:
-        self._notes = False
-        self._codes: set[str] = set()
-        self._lua: set[str] = set()
-        run, run_many = Script.run, Script.many
-
-        async def called(script: Script[Any, Any], *given: Any) -> Any:
-            self._note_script(script)
-            return await run(script, *given)
-
-        async def called_many(script: Script[Any, Any], *given: Any) -> Any:
-            self._note_script(script)
-            return await run_many(script, *given)
-
-        scripts: Any = Script
-        scripts.run, scripts.many = called, called_many
-        threading.setprofile(self._note)
-
-    def start(self) -> None:
-        """See Profiler."""
-        self._codes.clear()
-        self._lua.clear()
-        self._notes = True
-        sys.setprofile(self._note)
-
-    def stop(self) -> str:
-        """See Profiler: their names as a JSON list."""
-        self._notes = False
-        sys.setprofile(None)
-        ours = {_short(each) for each in self._codes}
-        python = {each for each in ours if each.partition("/")[0] in OURS and (Path(HERE) / each).is_file()}
-        return json.dumps(sorted(python | self._lua))
-
-    def _note(self, frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and self._notes:
-            self._codes.add(frame.f_code.co_filename)
-
-    def _note_script(self, script: Script[Any, Any]) -> None:
-        if self._notes:
-            self._lua |= {_short(str(each)) for each in script.files}
-
-
 def install(profiler: Profiler, path: Path) -> None:
     """Obey the two signals from now on."""
 
@@ -178,6 +128,6 @@ def _short(path: str) -> str:
 
 if __name__ == "__main__":
     kind, file = sys.argv.pop(1), sys.argv.pop(1)
-    kinds = {"cpu": Sampler, "memory": Allocations, "files": FilesRun}
+    kinds = {"cpu": Sampler, "memory": Allocations}
     install(kinds[kind](), Path(file))
     main()
