@@ -39,7 +39,7 @@ test-pythons: ## run the tests that start no engine under Python 3.12 and 3.13, 
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/python -m scripts.pythons $(ARGS)
 
-check: ## formatting, lint (Python and Lua), types, import contracts, file sizes, real time in tests, named tests, references, the browser code's types
+check: ## formatting, lint (Python and Lua), types, import contracts, file sizes, real time in tests, documents, the browser code's types
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -47,11 +47,7 @@ check: ## formatting, lint (Python and Lua), types, import contracts, file sizes
 	@$(BIN)/python scripts/check_sizes.py
 	@$(BIN)/python -m scripts.lua check
 	@$(BIN)/python scripts/check_tests.py
-	@$(BIN)/python scripts/check_complaints.py
-	@$(BIN)/python scripts/check_security.py
-	@$(BIN)/python scripts/check_invariants.py
-	@$(BIN)/python scripts/check_references.py
-	@$(BIN)/python scripts/settings_table.py --check
+	@$(BIN)/python -m scripts.check_docs
 	@$(BIN)/python scripts/command_pages.py --check
 	@$(BIN)/python scripts/javascript.py tsc -p clients/js/jsconfig.json
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
@@ -60,11 +56,12 @@ check: ## formatting, lint (Python and Lua), types, import contracts, file sizes
 	@$(BIN)/python scripts/javascript.py pyright
 	@$(BIN)/python scripts/javascript.py pyright -p pyright.known.json
 
-format: ## bring the code into its format
+format: ## bring the code into its format, and docs/settings.md to what the settings say
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 	@$(BIN)/python -m scripts.lua format
+	@$(BIN)/python -m scripts.check_docs --write
 	@$(BIN)/python scripts/command_pages.py
 
 bench: ## Parley beside raw AsyncLLM and vLLM's own server, in one run
