@@ -1,10 +1,10 @@
-"""Charges as the FinOps Open Cost and Usage Specification has them (FOCUS 1.2, https://focus.finops.org):
-one row an hour, meter and whom it is charged to. Pure, but for reading the lines.
+"""Charges in the FinOps Open Cost and Usage Specification (FOCUS 1.2, https://focus.finops.org): one row for
+each hour, meter and payer. Pure, but for reading the lines.
 
 Amounts and unit prices are exact decimals as text. ListCost and ContractedCost are unit price × quantity,
-with all their digits; BilledCost and EffectiveCost are what the books say, rounded to the nano once a request
-(and meter), and x_RoundingCost is what that made of the row: BilledCost - ContractedCost, at most half a
-nano-USD for each of its requests, and under a nano where it is of one.
+with all their digits. BilledCost and EffectiveCost are the booked amounts, rounded to the nano once for each
+request and meter. x_RoundingCost is the difference BilledCost - ContractedCost: at most half a nano-USD for
+each of the row's requests, and under a nano where it has one.
 """
 
 import json
@@ -28,8 +28,8 @@ from core.sql.database import Database
 
 ROWS_AT_ONCE = 5_000
 PUBLISHER = "Parley"
-UNIT_DIGITS = 15  # nano-USD for a million units, as USD for one
-FINEST = 1_000_000  # of these are a nano-USD
+UNIT_DIGITS = 15  # digits of USD per unit, from nano-USD per million units
+FINEST = 1_000_000  # parts of a nano-USD
 
 MANDATORY = (
     "BilledCost",
@@ -105,9 +105,9 @@ NOTHING_USED = (
 
 @dataclass(frozen=True)
 class FocusCharge:
-    """Lines of one hour with the same price, meter and owner, added up. The hour is that of their billing
-    period; `start_ms` to `end_ms` what they are for, which of a true-up is a month, and of usage that came
-    after its month was closed an hour of that."""
+    """Sum of one hour's lines with the same price, meter and owner. The hour is in their billing period;
+    `start_ms` to `end_ms` is the time charged for: a month for a true-up, and an hour of the closed month for
+    usage that came after its close."""
 
     hour_ms: int
     start_ms: int
@@ -130,7 +130,7 @@ class FocusCharge:
 
 @dataclass(frozen=True)
 class Account:
-    """What the ids of a tenant's charges mean."""
+    """Names behind the ids in a tenant's charges."""
 
     tenant: Tenant
     projects: dict[str, str]
@@ -148,7 +148,7 @@ def focus_row(charge: FocusCharge, account: Account, period: PeriodWindow) -> di
     tags = {"cost_center": account.cost_centers.get(charge.cost_center_id, "")}
     true_up = charge.kind == LineKind.TRUE_UP and meter not in OF_POOLS
     start, end = charge.start_ms, charge.end_ms
-    if not true_up and end > period.start_ms:  # else it came late: it is of a closed month
+    if not true_up and end > period.start_ms:  # else it came late, for a closed month
         start, end = max(start, period.start_ms), min(end, period.end_ms)
     name = charge.model or "Commitment"
     booked = charge.amount_nano * FINEST
@@ -213,20 +213,20 @@ def _pricing(charge: FocusCharge, meter: Meter, true_up: bool) -> str:
 
 
 def unit_price(price_nano: int) -> str:
-    """USD for one unit, exact, of nano-USD for 1,000,000: `0.0000001` for 100,000,000."""
+    """Exact USD of one unit, from nano-USD per 1,000,000: `0.0000001` for 100,000,000."""
     return exact_text(price_nano)
 
 
 def exact_text(finest: int) -> str:
-    """USD, exact, of what a FINEST of a nano-USD is the unit of. Pure."""
+    """Exact USD of an amount in units of 1/FINEST nano-USD. Pure."""
     whole, fraction = divmod(abs(finest), 10**UNIT_DIGITS)
     digits = f"{fraction:0{UNIT_DIGITS}d}".rstrip("0")
     return ("-" if finest < 0 else "") + (f"{whole}.{digits}" if digits else str(whole))
 
 
 async def charges(db: Database, tenant_id: str, period: PeriodWindow) -> AsyncGenerator[FocusCharge]:
-    """A tenant's charges in a period, hour by hour. Lines that cost nothing because they count nothing are
-    left out."""
+    """Yield a tenant's charges in a period, hour by hour, without lines that have neither a cost nor a
+    quantity to price."""
     hour: Any = col(UsageLine.ended_ms) - col(UsageLine.ended_ms) % HOUR_MS
     ended: Any = func.coalesce(UsageRow.ended_ms, UsageLine.ended_ms)
     ended_hour: Any = ended - ended % HOUR_MS
@@ -278,12 +278,12 @@ async def charges(db: Database, tenant_id: str, period: PeriodWindow) -> AsyncGe
 
 
 def _whose(name: str) -> Any:
-    """A fact about a line: its request's, or its charge's where it is of none."""
+    """A column of a line's request, or of its charge where it has no request."""
     return func.coalesce(getattr(UsageRow, name), getattr(OtherCharge, name))
 
 
 async def account_of(db: Database, tenant: Tenant, issuer: str) -> Account:
-    """The names of what a tenant's charges name."""
+    """Load the names behind the ids in a tenant's charges."""
     owner = tenant.tenant_id
     projects = select(col(Project.id), col(Project.name)).where(col(Project.tenant_id) == owner)
     centers = select(col(CostCenter.id), col(CostCenter.code)).where(col(CostCenter.tenant_id) == owner)

@@ -1,8 +1,7 @@
-"""What a tenant's lines say of a period, as true-ups need it: sums by model, meter and price version. Reads
-only.
+"""Sums a tenant's lines of a period for true-ups: by model, meter and price version. Reads only.
 
-What is looked at here is the period in which a request ended, or which a charge is for: a line that came
-late counts in a later month (`UsageLine.ended_ms`), and is trued up with those of its own.
+The period here is the one in which a request ended, or for which a charge was made: a late line counts in a
+later month (`UsageLine.ended_ms`), but is trued up with its own month.
 """
 
 from collections.abc import Iterable
@@ -27,7 +26,7 @@ OF_POOLS = (Meter.GPU_SECOND.value, Meter.RESERVED_GPU_SECOND.value)
 async def sums_in(
     session: AsyncSession, tenant_id: str, period: PeriodWindow, by_model: bool
 ) -> dict[TrueUpKey, PeriodSums]:
-    """All that the lines of a period say. Not `by_model`: all models as one, without a look at requests."""
+    """Sum all lines of a period. `by_model` False: all models as one, without reading requests."""
     found: dict[TrueUpKey, PeriodSums] = {}
     rows = [
         *await _of_requests(session, tenant_id, period, by_model),
@@ -57,12 +56,12 @@ async def _of_requests(
 
 
 async def _of_pools(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> list[Any]:
-    """What dedicated pools and commitments to GPUs cost."""
+    """Sums of dedicated pools and of commitments to GPUs."""
     return await _of_charges(session, tenant_id, True, _hours_of(period))
 
 
 async def _of_true_ups(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> list[Any]:
-    """What earlier true-ups booked for the period, whenever that was."""
+    """Sums that earlier true-ups booked for the period, at any time."""
     where = (col(Charge.kind) == TRUE_UP, col(Charge.start_ms) == period.start_ms)
     return await _of_charges(session, tenant_id, False, where)
 
@@ -91,13 +90,13 @@ _OF_CHARGE: Any = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (
 
 
 def _requests_of(tenant_id: str, period: PeriodWindow) -> tuple[Any, ...]:
-    """Those that ended in a period, wherever their lines count: late ones count in a later month."""
+    """Conditions for requests that ended in a period, in whichever month their lines count."""
     ended = col(UsageRow.ended_ms)
     return col(UsageRow.tenant_id) == tenant_id, ended >= period.start_ms, ended < period.end_ms
 
 
 def _hours_of(period: PeriodWindow) -> tuple[Any, ...]:
-    """Charges for hours that ended in a period."""
+    """Conditions for charges of hours that ended in a period."""
     ended = col(Charge.end_ms) - 1
     return col(Charge.kind) != TRUE_UP, ended >= period.start_ms, ended < period.end_ms
 
@@ -121,7 +120,7 @@ async def versions_in(session: AsyncSession, tenant_id: str, period: PeriodWindo
 async def late_periods(
     session: AsyncSession, tenant_id: str, closes: Iterable[PeriodClose], line_seq: int
 ) -> list[PeriodClose]:
-    """Of closed periods those that lines after `line_seq` belong to, which came after they were closed."""
+    """The closed periods to which lines after `line_seq` belong, that is, lines that came after the close."""
     ordered = sorted(closes, key=lambda close: close.start_ms)
     if not ordered:
         return []

@@ -1,20 +1,20 @@
-"""Why one month cost more or less than another: the difference in parts that add up to the nano. Pure, but
-for reading the lines.
+"""Explains the difference of two months' costs in parts that add up to the nano. Pure, but for reading the
+lines.
 
-A cell is what was used of one model's meter. Of a cell's difference between the month before and the one
-after, in this order:
+A cell is one model's meter. The difference of a cell between the month before and the month after is split,
+in this order, into:
 
-- **volume**: what the month before would have cost more or less, had all cells of the same unit (tokens,
-  requests, GPU-seconds) grown or shrunk alike, as their sum did.
-- **mix**: that this cell grew otherwise than that sum: its own quantity at its average price of the month
-  before, less what volume made of it. A cell that is new is all mix, one that is gone too; of a unit that
-  the month before had none of, all is volume.
-- **price**: what its quantity cost, less that quantity at its average price of the month before.
-- **tiers**: what tiers, minimums and commitments made of each month when it was closed.
-- **corrections**: what corrections and refunds booked to each.
+- **volume**: the change of the month before's cost, had all cells of the same unit (tokens, requests,
+  GPU-seconds) grown or shrunk alike, as their sum did.
+- **mix**: the effect of this cell's growth beyond that sum: its own quantity at its average price of the
+  month before, less volume. A new cell is all mix, an ended one has no price part; of a unit without use in
+  the month before, all is volume.
+- **price**: the cost of its quantity, less that quantity at its average price of the month before.
+- **tiers**: the difference of tiers, minimums and commitments, booked when each month was closed.
+- **corrections**: the difference of corrections and refunds booked to each month.
 
-The first three are of what was billed as it was used; each is rounded once, and the next counts from what was
-rounded.
+The first three split the amounts billed at the time of use. Each is rounded once, and the next takes the
+rounding into account.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ from core.sql.database import Database
 
 
 class CompareBy(StrEnum):
-    """What the differences are shown by."""
+    """Grouping of the differences."""
 
     TOTAL = "total"
     MODEL = "model"
@@ -44,7 +44,7 @@ class CompareBy(StrEnum):
 
 
 class PriceCell(NamedTuple):
-    """What is compared: a model's meter."""
+    """Unit of comparison: a model's meter."""
 
     model: str
     meter: str
@@ -52,7 +52,7 @@ class PriceCell(NamedTuple):
 
 @dataclass(frozen=True)
 class CellSums:
-    """What a month says of a cell. `used_nano`: what `quantity` was billed for as it was used."""
+    """A month's sums of a cell. `used_nano`: amount billed for `quantity` at the time of use."""
 
     quantity: int = 0
     used_nano: int = 0
@@ -64,7 +64,7 @@ class CellSums:
 
     @property
     def amount_nano(self) -> int:
-        """All of it."""
+        """Sum of all parts."""
         return self.used_nano + self.tiers_nano + self.corrections_nano
 
 
@@ -73,7 +73,7 @@ Month = Mapping[PriceCell, CellSums]
 
 @dataclass(frozen=True)
 class PriceDifference:
-    """Of one group, what two months cost, and the parts of the difference."""
+    """Costs of one group in two months, and the parts of their difference."""
 
     before_nano: int = 0
     after_nano: int = 0
@@ -90,12 +90,12 @@ class PriceDifference:
 
     @property
     def difference_nano(self) -> int:
-        """What the parts add up to."""
+        """Sum of the parts."""
         return self.after_nano - self.before_nano
 
 
 def compare(before: Month, after: Month, by: CompareBy = CompareBy.TOTAL) -> dict[str, PriceDifference]:
-    """The differences by group, the largest first; those of groups add up to that of all."""
+    """Differences by group, largest first; the groups add up to the total."""
     growth = {unit: (_units(before, unit), _units(after, unit)) for unit in UNIT_OF.values()}
     found: dict[str, PriceDifference] = {}
     for cell in sorted({*before, *after}):
@@ -108,7 +108,7 @@ def compare(before: Month, after: Month, by: CompareBy = CompareBy.TOTAL) -> dic
 
 
 def _split(before: CellSums, after: CellSums, units: tuple[int, int]) -> PriceDifference:
-    """One cell's; `units`: of its unit in all cells, before and after."""
+    """Split one cell's difference. `units`: quantity of all cells of its unit, before and after."""
     grown = after.used_nano
     if units[0] > 0:
         grown = round_half_even(before.used_nano * units[1], units[0])
@@ -140,12 +140,13 @@ def _units(month: Month, unit: str) -> int:
 
 
 def total(differences: Iterable[PriceDifference]) -> PriceDifference:
-    """All of them as one."""
+    """Sum of all differences."""
     return sum(differences, PriceDifference())
 
 
 def sums_of(rows: Iterable[Sequence[Any]]) -> dict[PriceCell, CellSums]:
-    """Rows of (model, meter, kind, quantity, amount) as a month; Postgres's sums are decimals."""
+    """A month's sums by cell, from rows of (model, meter, kind, quantity, amount); Postgres's sums are
+    decimals."""
     found: dict[PriceCell, CellSums] = {}
     for model, meter, kind, quantity, amount in rows:
         cell, nano = PriceCell(str(model), str(meter)), int(amount or 0)
@@ -161,7 +162,7 @@ def sums_of(rows: Iterable[Sequence[Any]]) -> dict[PriceCell, CellSums]:
 
 
 async def month_of(db: Database, tenant_id: str, window: PeriodWindow) -> dict[PriceCell, CellSums]:
-    """What a tenant's lines say of a month."""
+    """Read a month's sums by cell from a tenant's lines."""
     group = (of_owner("model"), col(UsageLine.meter), col(UsageLine.kind))
     statement = (
         with_owners(select(*group, func.sum(UsageLine.quantity), func.sum(UsageLine.amount_nano)))

@@ -1,4 +1,4 @@
-"""What people call those that usage is of, and who is meant by what they are called. Reads only."""
+"""Names of usage's owners: from ids to names, and from names to ids. Reads only."""
 
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -20,19 +20,19 @@ from core.names import forms_of
 from core.sql.database import Database
 
 NAMED = frozenset({Facet.PROJECT, Facet.COST_CENTER, Facet.USER, Facet.KEY})
-"""What the books know by an id."""
+"""Facets that the books know by an id."""
 UNKNOWN = "(unknown)"
 
 
 class UsageTerms(NamedTuple):
-    """A tenant's days and months, and what it pays in."""
+    """A tenant's days and months, and its currency."""
 
     calendar: Calendar
     currency: str
 
 
 async def usage_terms(db: Database, tenant_id: str) -> UsageTerms:
-    """A tenant's."""
+    """Read a tenant's calendar and currency."""
     statement = (
         select(Tenant, PriceBook.currency)
         .join(PriceBook, col(PriceBook.id) == col(Tenant.price_book_id))
@@ -44,7 +44,8 @@ async def usage_terms(db: Database, tenant_id: str) -> UsageTerms:
 
 
 async def names_of(db: Database, tenant_id: str, facet: Facet, ids: Collection[str]) -> dict[str, str]:
-    """Names by id, of those that have one: of a key its prefix too, of who was erased that and a tag."""
+    """Names by id, of those that have one: of a key with its prefix, of an erased user that word and a
+    tag."""
     wanted = sorted({id for id in ids if id})
     match facet:
         case Facet.PROJECT:
@@ -63,7 +64,7 @@ async def names_of(db: Database, tenant_id: str, facet: Facet, ids: Collection[s
 
 
 async def _rows(db: Database, tenant_id: str, table: Any, ids: Collection[str]) -> list[Any]:
-    """By their ids, of which a page holds no more than its rows."""
+    """Rows by id. A page holds no more ids than rows, so one statement is enough."""
     if not ids:
         return []
     statement = select(table).where(col(table.tenant_id) == tenant_id, col(table.id).in_(ids))
@@ -72,9 +73,8 @@ async def _rows(db: Database, tenant_id: str, table: Any, ids: Collection[str]) 
 
 
 async def named_id(db: Database, tenant_id: str, project: str | None, facet: Facet, named: str) -> str | None:
-    """The id of what is called so, by its id too; None where whoever asks may know of none. `project`: the
-    only one that they may know of. A user whom nobody knows is called as they are named; the empty name is
-    nobody's."""
+    """Id of a name or an id; None where it is unknown or the caller may not see it. `project`: the only one
+    that the caller may see. A user without a row keeps the name as id; the empty name gives the empty id."""
     if not named:
         return ""
     if not forms_of(named):
@@ -99,8 +99,8 @@ async def named_id(db: Database, tenant_id: str, project: str | None, facet: Fac
 
 
 def names_in_audit_log(facet: Facet, id: str) -> str:
-    """What the audit log, which nothing is ever taken out of, keeps of whom somebody asked about: of a user
-    the id, and no name of one who is not known, or not any more. Pure."""
+    """The form of a name that the audit log records for a question, as nothing can be removed from it later:
+    of a user the opaque id, never a name. Pure."""
     return UNKNOWN if facet is Facet.USER and id and not OPAQUE_USER.fullmatch(id) else id
 
 

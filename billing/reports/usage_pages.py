@@ -1,9 +1,8 @@
 """Pages of a tenant's usage, in the order of buckets and groups, as of one line of its books.
 
-The first page says which line; those after it answer as of the same one. So while usage arrives no group is
-missed or told twice, and the pages add up to what the books said then. Rollups hold the lines up to
-`ledger_head.rolled_seq`: what lies between that and the line asked for is added, or taken off, by
-the lines.
+The first page states the line; later pages answer as of the same one. So while usage arrives no group is
+missed or repeated, and the pages add up to the books at that line. Rollups hold the lines up to
+`ledger_head.rolled_seq`: lines between that and the asked line are added or subtracted.
 """
 
 from collections.abc import Sequence
@@ -28,7 +27,7 @@ from billing.tables.ledger import LedgerHead, RollupHour, UsageLine
 from billing.tables.tenants import UsageRow
 from core.sql.database import Database
 
-WORK_MIB = 32  # groups of a large month fit in it, where Postgres would sort all of its rollups on disk
+WORK_MIB = 32  # room for the groups of a large month, so that Postgres need not sort its rollups on disk
 LINE_HOUR = "usage_line.ended_ms - usage_line.ended_ms % 3600000"
 OF_HOURS: dict[Facet, Any] = {
     Facet.PROJECT: RollupHour.project_id,
@@ -53,7 +52,7 @@ OF_LINES: dict[Facet, Any] = {
 
 @dataclass(frozen=True)
 class UsageGroup:
-    """One group's sums in a bucket, or in all the time asked for."""
+    """One group's sums in a bucket, or in the whole window."""
 
     window: PeriodWindow
     group: tuple[str, ...]
@@ -62,7 +61,7 @@ class UsageGroup:
 
 @dataclass(frozen=True)
 class UsagePage:
-    """`as_of`: the last line that is in it. `end`: where it ends, None: with the last group."""
+    """`as_of`: the last line included. `end`: position of the last row, None where no group is left."""
 
     rows: list[UsageGroup]
     as_of: int
@@ -77,8 +76,8 @@ async def usage_page(
     after: PagePosition | None = None,
     as_of: int | None = None,
 ) -> UsagePage:
-    """The next groups. Groups with nothing but zeros are left out. Raises DBAPIError (`is_out_of_time`) where
-    it takes too long."""
+    """Read the next groups, without those whose sums are all zero. Raises DBAPIError (`is_out_of_time`) where
+    it takes longer than `seconds_max`."""
     async with db.short_snapshot(seconds_max) as session:
         connection = await session.connection()
         if db.dialect != "sqlite":
@@ -113,7 +112,7 @@ def _statement(question: UsageQuestion, after: PagePosition | None, until: int, 
 
 
 def _parts(question: UsageQuestion, after: PagePosition | None, until: int, rolled: int) -> list[Any]:
-    """What is added up: of hours and of lines."""
+    """Selects to add up: of hours and of lines."""
     start, end = question.window
     if after is not None and question.bucket is not None:
         start = max(start, after.bucket_ms)
@@ -136,7 +135,7 @@ def _parts(question: UsageQuestion, after: PagePosition | None, until: int, roll
     return parts
 
 
-# Hundreds of numbers of our own, which would take long to be bound one by one.
+# Hundreds of our own numbers, which are slow to bind one by one.
 def _none_of(at: str, hours: Sequence[int]) -> list[Any]:
     return [text(f"{at} NOT IN ({', '.join(str(int(hour)) for hour in hours)})")] if hours else []
 
@@ -179,7 +178,7 @@ def _of_lines(question: UsageQuestion, after: PagePosition | None, sign: int, *w
 
 
 def _groups(question: UsageQuestion, at: str, hour: str, columns: Sequence[Any]) -> list[Any]:
-    """The bucket and what else is grouped by. `at`, `hour`: our own SQL for a row's time and its hour."""
+    """Columns of the bucket and the other groups. `at`, `hour`: trusted SQL for a row's time and its hour."""
     match question.bucket:
         case None:
             bucket = _tree(at, [0])
@@ -192,8 +191,8 @@ def _groups(question: UsageQuestion, at: str, hour: str, columns: Sequence[Any])
 
 
 def _tree(at: str, starts: Sequence[int]) -> str:
-    """SQL for the last of `starts` that is not after `at`, found by halves: of numbers of our own. (A number
-    by itself would be the place of a column in GROUP BY.)"""
+    """SQL for the last of `starts` that is not after `at`, by binary search. Holds only our own numbers. (A
+    bare number would be read as a column's position in GROUP BY.)"""
     if len(starts) == 1:
         return f"coalesce({int(starts[0])}, 0)"
     middle = len(starts) // 2

@@ -1,7 +1,7 @@
-"""What is asked of a tenant's usage: a time, by which facts, in which buckets, of whom. Pure.
+"""Questions about a tenant's usage: a window, facts to group by, buckets of time, and conditions. Pure.
 
-Sums are read from the rollups, whose hours are UTC's. An hour in which a time or a bucket begins or ends (in
-zones of half hours) is in none of them whole: it is *split*, and read from its lines.
+Sums are read from the rollups, whose hours are UTC's. An hour in which the window or a bucket begins or ends
+(in zones of half hours) belongs to it only in part: it is *split*, and read from its lines.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ FINE_DAYS_MAX = 32  # by the hour, or by what is read from lines
 
 
 class Facet(StrEnum):
-    """A fact that usage is grouped or chosen by."""
+    """A fact to group usage by, or to select it by."""
 
     PROJECT = "project"
     COST_CENTER = "cost_center"
@@ -33,12 +33,12 @@ class Facet(StrEnum):
 
 
 OF_LINES = frozenset({Facet.REASON, Facet.METER, Facet.KIND})
-"""Of what the rollups do not know."""
+"""Facets that the rollups lack."""
 
 
 class UsageBucket(StrEnum):
-    """Pieces of time, each a group: days and months are the tenant's, those that are closed as
-    they were, and hours UTC's."""
+    """Length of a bucket: days and months are the tenant's (closed ones as they were closed), hours are
+    UTC's."""
 
     HOUR = "hour"
     DAY = "day"
@@ -47,8 +47,8 @@ class UsageBucket(StrEnum):
 
 @dataclass(frozen=True)
 class UsageQuestion:
-    """`where`: for each of these facts, the values of which one holds. `project`: the only one that whoever
-    asks may know of, None: all. `only_amounts`: what cost nothing is left out."""
+    """`where`: allowed values of each of these facts. `project`: the only one that the caller may see, None:
+    all. `only_amounts`: groups without a cost are left out."""
 
     tenant_id: str
     window: PeriodWindow
@@ -61,13 +61,13 @@ class UsageQuestion:
 
     @property
     def of_lines(self) -> bool:
-        """Whether it takes the lines, and no rollup answers it."""
+        """True where only the lines can answer, as the rollups lack a facet."""
         return not OF_LINES.isdisjoint((*self.by, *self.where))
 
     @cached_property
     def buckets(self) -> dict[int, PeriodWindow]:
-        """The days or months that the time lies in, whole and in order, by their beginnings; none where there
-        are no such buckets."""
+        """Whole days or months that overlap the window, in order, by their start; empty without such
+        buckets."""
         found: dict[int, PeriodWindow] = {}
         if self.bucket is None or self.bucket is UsageBucket.HOUR:
             return found
@@ -82,14 +82,14 @@ class UsageQuestion:
 
 
 class PagePosition(NamedTuple):
-    """Where a page ends: its last row's bucket and group."""
+    """The end of a page: its last row's bucket and group."""
 
     bucket_ms: int
     group: tuple[str, ...]
 
 
 def check_question(question: UsageQuestion) -> None:
-    """Raises ValueError, in words for who asked, where it is too much to ask."""
+    """Raises ValueError, in words for the caller, where the question is too large."""
     start, end = question.window
     if not FIRST_MS <= start < end <= LAST_MS:
         raise ValueError("from must lie before to, and both in the years 1970 to 9998")
@@ -100,7 +100,7 @@ def check_question(question: UsageQuestion) -> None:
 
 
 def split_hours(question: UsageQuestion) -> list[int]:
-    """The beginnings of the hours that no rollup answers for."""
+    """Starts of the hours that rollups cannot answer for."""
     cuts = {*question.window, *question.buckets}
     return sorted({cut - cut % HOUR_MS for cut in cuts if cut % HOUR_MS and _inside(cut, question.window)})
 
@@ -110,7 +110,7 @@ def _inside(cut: int, window: PeriodWindow) -> bool:
 
 
 def bucket_window(question: UsageQuestion, bucket_ms: int) -> PeriodWindow:
-    """What of the bucket that begins then lies in the time asked for."""
+    """The part of a bucket, given its start, that lies in the window."""
     window = question.window
     if question.bucket is None:
         return window

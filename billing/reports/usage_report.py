@@ -1,4 +1,4 @@
-"""What a tenant used and owes in a time: sums by project, cost center, user, key, model, pool or day.
+"""Sums of a tenant's usage and cost in a window: by project, cost center, user, key, model, pool or day.
 
 Whole hours come from the rollups. A window may begin within an hour (zones of half hours): its edges come
 from the lines themselves, so that the sums are exact.
@@ -22,7 +22,7 @@ from core.sql.database import Database
 
 
 class GroupBy(StrEnum):
-    """What the sums are by."""
+    """Grouping of the sums."""
 
     PROJECT = "project"
     COST_CENTER = "cost_center"
@@ -35,7 +35,7 @@ class GroupBy(StrEnum):
 
 
 def of_owner(name: str) -> Any:
-    """A fact about a line: its request's, or its charge's where it is of none."""
+    """A column of a line's request, or of its charge where it has no request."""
     return func.coalesce(getattr(UsageRow, name), getattr(Charge, name))
 
 
@@ -60,7 +60,7 @@ SUMS = (
 
 @dataclass
 class UsageSums:
-    """Sums of one group. `group`: an id, a model, or a day as the Unix ms of its start; empty: nobody's."""
+    """Sums of one group. `group`: an id, a model, or a day as the Unix ms of its start; empty: no owner."""
 
     group: str
     requests: int = 0
@@ -80,8 +80,8 @@ class UsageSums:
 async def usage_in(
     db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy, days_of: Calendar | ZoneInfo
 ) -> list[UsageSums]:
-    """The sums of each group in a window, the most expensive first; days in their order, those that tenants'
-    months have or those of a zone."""
+    """Sums of each group in a window, most expensive first; days in order, by the tenant's calendar or a
+    zone."""
     if by is GroupBy.DAY:
         calendar = days_of if isinstance(days_of, Calendar) else Calendar(days_of)
         return await _by_day(db, tenant_id, window, calendar)
@@ -94,8 +94,8 @@ async def usage_in(
 async def usage_as_of(
     db: Database, tenant_id: str, window: PeriodWindow, by: GroupBy, known_ms: int
 ) -> list[UsageSums]:
-    """The same as the books said at an earlier time: without what came late or was corrected after it. Read
-    from the lines; not by day."""
+    """Sums of each group by the books at an earlier time, without later lines and corrections. Read from the
+    lines; not by day."""
     groups: dict[str, UsageSums] = {}
     for group, *sums in await _of_lines(db, tenant_id, window, by, known_ms):
         groups.setdefault(group, UsageSums(group)).add(sums)
@@ -103,7 +103,7 @@ async def usage_as_of(
 
 
 async def _by_day(db: Database, tenant_id: str, window: PeriodWindow, calendar: Calendar) -> list[UsageSums]:
-    """Hours are read once and added up to days here: there are at most some thousand."""
+    """Read the hours once and add them up to days here: there are at most some thousand."""
     hours = await _of_hours(db, tenant_id, _whole_hours(window), col(RollupHour.hour_ms))
     by_hour = {int(hour): sums for hour, *sums in hours}
     days: list[UsageSums] = []
@@ -139,7 +139,7 @@ def _whole_hours(window: PeriodWindow) -> PeriodWindow:
 
 
 def _edges(window: PeriodWindow) -> list[PeriodWindow]:
-    """What of a window is not in its whole hours."""
+    """The parts of a window outside its whole hours."""
     whole = _whole_hours(window)
     if whole.start_ms == whole.end_ms:
         return [window]
@@ -181,7 +181,7 @@ async def _of_lines(
 
 
 def with_owners(statement: Any) -> Any:
-    """A query of lines, joined with what each is of: its request, or its charge where it is of none."""
+    """Join a query of lines with each line's request, or its charge where it has no request."""
     return statement.outerjoin(
         UsageRow,
         (col(UsageRow.tenant_id) == col(UsageLine.tenant_id))

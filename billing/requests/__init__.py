@@ -1,1 +1,1 @@
-"""Requests that are over, found and explained; and those that were refused."""
+"""Look-up and explanation of ended requests, and of refused ones."""

@@ -1,6 +1,6 @@
-"""Why a request was billed what it was billed: its lines, the prices in force, who paid, what was corrected.
+"""Explains a request's bill: its lines, the prices in force, the payers, and corrections.
 
-Reads the books of one tenant in one snapshot, and nothing that anybody said: no labels, no texts.
+Reads the books of one tenant in one snapshot, and none of its content: no labels, no texts.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ HELD_BACK_MAX = 100
 
 
 class RequestMoment(msgspec.Struct, frozen=True):
-    """A moment in a request's life. `after_ms`: since the one before."""
+    """A moment in a request's life. `after_ms`: time since the moment before."""
 
     name: str
     at_ms: int
@@ -36,8 +36,8 @@ class RequestMoment(msgspec.Struct, frozen=True):
 
 
 class BookedLine(msgspec.Struct, frozen=True):
-    """A line of the books. `line`: its number in the tenant's; `adjusts`: that of the one that it corrects;
-    `cause`: what made its transaction."""
+    """A line of the books. `line`: its seq in the tenant's books; `adjusts`: seq of the line that it
+    corrects; `cause`: idempotency key of its transaction."""
 
     line: int
     kind: str
@@ -52,8 +52,8 @@ class BookedLine(msgspec.Struct, frozen=True):
 
 
 class BilledMonth(msgspec.Struct, frozen=True):
-    """A month in which lines of it count, and what these come to. What is booked after its month was closed
-    counts in the first open one."""
+    """A month in which lines of the request count, and their sum. Lines booked after their month was closed
+    count in the first open one."""
 
     month: str
     amount_nano: int
@@ -61,8 +61,8 @@ class BilledMonth(msgspec.Struct, frozen=True):
 
 
 class PriceInForce(msgspec.Struct, frozen=True):
-    """The version that priced it. `until_ms`: when another began, None where none has; `why`: in words;
-    `tiers`: meters whose month is priced by tiers when it is closed, with how."""
+    """The version that priced the request. `until_ms`: start of the next version, None where there is none;
+    `why`: a sentence; `tiers`: meters that are priced by tiers at the close of the month, with their mode."""
 
     book: str
     book_name: str
@@ -75,7 +75,7 @@ class PriceInForce(msgspec.Struct, frozen=True):
 
 
 class PaidBy(msgspec.Struct, frozen=True):
-    """What a grant paid of it so far, corrections included."""
+    """Sum that a grant paid of the request so far, corrections included."""
 
     grant: str
     kind: str
@@ -83,7 +83,7 @@ class PaidBy(msgspec.Struct, frozen=True):
 
 
 class HeldBack(msgspec.Struct, frozen=True):
-    """An event of it that was not billed as it came. `resolution` empty: nobody has decided yet."""
+    """A quarantined event of the request. `resolution` empty: not decided yet."""
 
     event_sha256: str
     reason: str
@@ -93,8 +93,8 @@ class HeldBack(msgspec.Struct, frozen=True):
 
 
 class BookedRequest(msgspec.Struct, frozen=True):
-    """All that the books know of one request. `cost_nano` was billed at its end, `amount_nano` is what its
-    lines come to by now; `owed_nano`: what of that no grant paid; None: the tenant is not prepaid."""
+    """Everything in the books about one request. `cost_nano` was billed at its end, `amount_nano` is the sum
+    of its lines by now; `owed_nano`: the part of it that no grant paid; None: the tenant is not prepaid."""
 
     project: str
     key: str
@@ -122,7 +122,8 @@ class BookedRequest(msgspec.Struct, frozen=True):
 
 
 async def tenants_with(db: Database, request_id: str) -> Sequence[str]:
-    """The tenants that a request of this id was billed to: senders choose ids. For operators."""
+    """Tenants that were billed for a request of this id (senders choose ids, so several can be). For
+    operators."""
     statement = (
         select(Tenant.tenant_id)
         .join(UsageRow, col(UsageRow.tenant_id) == col(Tenant.tenant_id))
@@ -135,7 +136,7 @@ async def tenants_with(db: Database, request_id: str) -> Sequence[str]:
 
 
 async def booked_of(db: Database, tenant_id: str, request_id: str) -> BookedRequest | None:
-    """What was billed for a request, None where nothing was."""
+    """Read a request and its bill from the books; None where it was not billed."""
     async with db.snapshot() as session:
         row = await session.get(UsageRow, (tenant_id, request_id))
         if row is None:
@@ -176,7 +177,7 @@ async def booked_of(db: Database, tenant_id: str, request_id: str) -> BookedRequ
 
 
 async def held_back_of(db: Database, tenant_id: str, request_id: str) -> list[HeldBack]:
-    """Its events that were not billed as they came; oldest first."""
+    """The request's quarantined events, oldest first."""
     statement = (
         select(UsageQuarantine)
         .where(col(UsageQuarantine.tenant_id) == tenant_id, col(UsageQuarantine.request_id) == request_id)
@@ -198,7 +199,7 @@ async def held_back_of(db: Database, tenant_id: str, request_id: str) -> list[He
 
 
 def steps_of(row: Any, lines: Sequence[BookedLine]) -> list[RequestMoment]:
-    """Its time line, as far as it came; each step after the one before it. Pure."""
+    """The request's moments so far, in order. Pure."""
     times = [
         ("accepted", row.accepted_ms),
         ("claimed", row.claimed_ms),
@@ -214,7 +215,8 @@ def steps_of(row: Any, lines: Sequence[BookedLine]) -> list[RequestMoment]:
 
 
 def why_in_force(version: int, in_force: int | None) -> str:
-    """Why a version priced a request, in words. `in_force`: the one by the time of acceptance. Pure."""
+    """Explain in words why a version priced a request. `in_force`: the version in force at its acceptance.
+    Pure."""
     if in_force == version:
         return "of the versions that had begun when it was accepted, the last to begin"
     if in_force is None:
@@ -249,7 +251,7 @@ async def _lines(session: AsyncSession, row: UsageRow) -> list[BookedLine]:
 
 
 async def _causes(session: AsyncSession, row: UsageRow) -> list[tuple[int, int, str]]:
-    """Its corrections: their first line, their last, and who made them calls them what."""
+    """(first line, last line, cause) of each correction; the cause is the name that its maker gave."""
     named = f"adjust:{row.request_id}:"
     statement = select(LedgerTxn.first_line_seq, LedgerTxn.last_line_seq, LedgerTxn.idempotency_key).where(
         col(LedgerTxn.tenant_id) == row.tenant_id,
@@ -300,7 +302,7 @@ async def _price(session: AsyncSession, row: UsageRow) -> PriceInForce:
 
 
 async def _months(session: AsyncSession, tenant_id: str, lines: Sequence[BookedLine]) -> list[BilledMonth]:
-    """Where its lines count, in order, and how these months were closed."""
+    """Months in which its lines count, in order, with the time of their close."""
     tenant = await session.get(Tenant, tenant_id)
     calendar = await calendar_in(session, tenant) if tenant is not None else Calendar(UTC_ZONE)
     found: dict[str, BilledMonth] = {}

@@ -1,7 +1,7 @@
-"""Finds ended requests in what was billed, the last ones first. For operators, and for one tenant.
+"""Finds ended requests among the billed ones, latest first. For operators, and for one tenant.
 
-A statement reads SCANNED_MAX requests at most, whatever they are asked for: where fewer fit than were wanted,
-the page says from where to go on.
+A statement reads at most SCANNED_MAX requests, whatever the search: where it finds too few, the page says
+where to continue.
 """
 
 import binascii
@@ -29,7 +29,7 @@ FOUND_MAX = 1_000
 CURSOR_CHARACTERS_MAX = 1_000
 Kind = TypeVar("Kind")
 STORABLE = msgspec.Meta(pattern=r"^[^\x00]*$")
-# As engine.request.EndReason has them; a test holds the two together.
+# Values of engine.request.EndReason; a test compares the two.
 REASONS = ("stop", "length", "cancelled", "blocked", "deadline", "budget", "slow_reader", "error")
 
 _COLUMNS = (
@@ -40,21 +40,21 @@ _COLUMNS = (
 
 
 class RequestCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The last request that was looked at."""
+    """The last request that was read."""
 
     ended_ms: Annotated[int, msgspec.Meta(ge=0, le=LAST_MS)]
     tenant: Annotated[str, STORABLE]
     request: Annotated[str, STORABLE]
 
     def text(self) -> str:
-        """As people hand it on."""
+        """Encode it for a person to pass on."""
         return packed(self)
 
 
 class RequestSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for; a request ended in [since_ms, until_ms). `tenant`, `project`, `key` and `user` are
-    ids; the last three are of that tenant. None: whatever it is. `over_ms`: it took longer from when it was
-    accepted to its end; `cost_over_nano`: it cost more when it was billed."""
+    """Conditions of a search; a request ended in [since_ms, until_ms). `tenant`, `project`, `key` and `user`
+    are ids; the last three belong to that tenant. None: any. `over_ms`: took longer from acceptance to end;
+    `cost_over_nano`: cost more when it was billed."""
 
     since_ms: int
     until_ms: int
@@ -73,8 +73,8 @@ class RequestSearch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestMatch(msgspec.Struct, frozen=True):
-    """One that fits. `user` as people are shown it; `corrected_nano`: what corrections added since, or took
-    off; `first_token_after_ms` None: it had none."""
+    """A request found. `user` is the display name; `corrected_nano`: sum of later corrections, of either
+    sign; `first_token_after_ms` None: it had no token."""
 
     id: str
     tenant: str
@@ -102,19 +102,19 @@ class RequestMatch(msgspec.Struct, frozen=True):
 
 
 class RequestPage(msgspec.Struct, frozen=True):
-    """Those found, the last to end first. `next`: where to go on, None where all were looked at."""
+    """Requests found, last to end first. `next`: where to continue, None where all were read."""
 
     found: list[RequestMatch]
     next: RequestCursor | None
 
 
 def packed(cursor: msgspec.Struct) -> str:
-    """A place to go on from, as people hand it on."""
+    """Encode a cursor for a person to pass on."""
     return urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
 def unpacked(text: str, kind: type[Kind]) -> Kind:
-    """What `packed` made. Raises Refused where it is none."""
+    """Decode the result of `packed`. Raises Refused where it is not one."""
     try:
         padded = text[:CURSOR_CHARACTERS_MAX] + "=" * (-len(text) % 4)
         return msgspec.json.decode(urlsafe_b64decode(padded.encode("ascii")), type=kind)
@@ -123,12 +123,12 @@ def unpacked(text: str, kind: type[Kind]) -> Kind:
 
 
 def cursor_of(text: str) -> RequestCursor:
-    """What an earlier page said. Raises Refused where it is none."""
+    """Decode the `next` of an earlier page. Raises Refused where it is not one."""
     return unpacked(text, RequestCursor)
 
 
 async def find_requests(db: Database, sought: RequestSearch) -> RequestPage:
-    """One page. It is read in few statements, none of which looks at more than SCANNED_MAX requests."""
+    """Read one page, in a few statements that each read at most SCANNED_MAX requests."""
     assert 0 < sought.limit <= FOUND_MAX, "a page is bounded"
     assert sought.tenant is not None or not (sought.user or sought.project or sought.key), (
         "they are a tenant's"
@@ -147,13 +147,13 @@ async def find_requests(db: Database, sought: RequestSearch) -> RequestPage:
 
 
 async def is_billed(db: Database, tenant_id: str, request_id: str) -> bool:
-    """Whether a request is in the books: another end of it never will be."""
+    """True where a request is in the books. It is then never billed again."""
     async with db.session() as session:
         return await session.get(UsageRow, (tenant_id, request_id)) is not None
 
 
 def _scanned(sought: RequestSearch, *columns: Any) -> Any:
-    """The requests of the window, those of one tenant or user by their index."""
+    """Select the requests of the window, by index for one tenant or user."""
     ended, tenant, id = col(UsageRow.ended_ms), col(UsageRow.tenant_id), col(UsageRow.request_id)
     statement = select_columns(*columns).where(ended >= sought.since_ms, ended < sought.until_ms)
     if sought.tenant is not None:
@@ -167,7 +167,7 @@ def _scanned(sought: RequestSearch, *columns: Any) -> Any:
 
 
 def _fits(sought: RequestSearch, of: Any) -> list[ColumnElement[bool]]:
-    """What no index knows."""
+    """Conditions that no index serves."""
     equal = {
         "project_id": sought.project,
         "key_id": sought.key,
@@ -185,7 +185,7 @@ def _fits(sought: RequestSearch, of: Any) -> list[ColumnElement[bool]]:
 
 
 async def _rows(session: AsyncSession, sought: RequestSearch) -> Sequence[Any]:
-    """One more than the page holds, where there is one."""
+    """Up to one row more than the page holds, which tells that there are more."""
     columns = [getattr(UsageRow, name) for name in _COLUMNS]
     scanned = _scanned(sought, *columns)
     if not _fits(sought, {name: getattr(UsageRow, name) for name in _COLUMNS}):
@@ -197,14 +197,14 @@ async def _rows(session: AsyncSession, sought: RequestSearch) -> Sequence[Any]:
 
 
 async def _bound(session: AsyncSession, sought: RequestSearch) -> RequestCursor | None:
-    """The last request that a statement looked at, None where it looked at all there are."""
+    """The last request that a statement of SCANNED_MAX rows reads; None where it reads all there are."""
     columns = (UsageRow.ended_ms, UsageRow.tenant_id, UsageRow.request_id)
     last = (await untyped(session).exec(_scanned(sought, *columns).offset(SCANNED_MAX - 1).limit(1))).all()
     return RequestCursor(*last[0]) if last else None
 
 
 async def _corrected(session: AsyncSession, rows: Sequence[Any]) -> dict[tuple[str, str], int]:
-    """What lines after the first ones add to these requests."""
+    """Sums of corrections to these requests, by (tenant, request)."""
     found: dict[tuple[str, str], int] = {}
     for tenant, ids in _by_tenant(rows, "request_id").items():
         statement = (

@@ -1,4 +1,5 @@
-"""What the tenant's keys in Redis keep of one request: what it holds while it runs, and of which limits."""
+"""Reads one request's record in the tenant's Redis keys: the money that it holds while it runs, and its
+limits."""
 
 from collections.abc import Sequence
 from urllib.parse import unquote
@@ -15,8 +16,8 @@ TENANTS_AT_ONCE = 500
 
 
 class CountedIn(msgspec.Struct, frozen=True):
-    """A limit that a request counts in: `money`, `rate` or `conc`, whose, and of what (a budget's period, a
-    policy's models and dimension). `shadow`: it refuses nothing."""
+    """A limit that a request counts in: kind `money`, `rate` or `conc`, its scope, and its subject (a
+    budget's period, or a policy's models and dimension). `shadow`: it refuses nothing."""
 
     kind: str
     scope: str
@@ -26,9 +27,9 @@ class CountedIn(msgspec.Struct, frozen=True):
 
 
 class HeldRequest(msgspec.Struct, frozen=True):
-    """What Redis says of an admitted request. `state`: open, ended, or released: the queue did not take it.
-    `granted`: output tokens that it may have so far (it asks for more as it comes near); `held_nano`: money
-    that it holds of each of its budgets and the wallet."""
+    """Redis' record of an admitted request. `state`: open, ended, or released where the queue did not take
+    it. `granted`: output tokens allowed so far (it asks for more as it comes near); `held_nano`: money held
+    in each of its budgets and in the wallet."""
 
     state: str
     pool: str
@@ -48,7 +49,7 @@ class HeldRequest(msgspec.Struct, frozen=True):
 
 
 async def tenants_holding(redis: RedisClient, tenants: Sequence[str], request_id: str) -> list[str]:
-    """Those of the tenants whose slot knows a request of this id. For operators."""
+    """Those of the tenants that have a record of this request id in Redis. For operators."""
     found = list[str]()
     for at in range(0, len(tenants), TENANTS_AT_ONCE):
         some = tenants[at : at + TENANTS_AT_ONCE]
@@ -60,7 +61,7 @@ async def tenants_holding(redis: RedisClient, tenants: Sequence[str], request_id
 
 
 async def held_of(redis: RedisClient, tenant_id: str, request_id: str) -> HeldRequest | Unreadable | None:
-    """None where Redis knows nothing of it: it was never admitted, or ended some time ago."""
+    """Read a request's record; None where there is none: it was never admitted, or ended some time ago."""
     record: dict[bytes, bytes] = await redis.hgetall(rq_key(tenant_id, request_id))
     return read("a directory record", _held, record) if record else None
 
@@ -88,7 +89,8 @@ def _held(record: dict[bytes, bytes]) -> HeldRequest:
 
 
 def counted_in(packed: bytes) -> list[CountedIn]:
-    """The limits that a record names. Raises ValueError where it names none as `admit` does. Pure."""
+    """Decode the limits in a record. Raises ValueError where they are not in the form that `admit` writes.
+    Pure."""
     rates, concurrency, money, *_ = msgspec.msgpack.decode(packed)
     return [_counted(str(limit[0])) for limit in (*money, *rates, *concurrency)]
 

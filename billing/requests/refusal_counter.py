@@ -1,5 +1,5 @@
-"""Counts what gateways refused: from their stream into rows of a minute, each entry once. Every biller may;
-the row of the mark is the lock."""
+"""Moves gateways' refusals from their stream into rows of a minute, each entry once. Every biller may run
+this; the mark's row is the lock."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ log = logger(__name__)
 
 
 class RefusalCounter:
-    """One biller's."""
+    """The counter of one biller."""
 
     def __init__(self, db: Database, redis: RedisClient, settings: Settings) -> None:
         self._db = db
@@ -39,7 +39,7 @@ class RefusalCounter:
         self._kept_ms = settings.refusals_kept_days * DAY_MS
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Count, and delete what is old, until `stop` is set."""
+        """Count, and delete old minutes, until `stop` is set."""
         while not stop.is_set():
             with logged_failures(log, "refusals.count_failed"):
                 while await self.step(now_ms()):
@@ -52,7 +52,7 @@ class RefusalCounter:
                 pass
 
     async def step(self, now: int) -> int:
-        """Count what is on the stream, in one transaction; how many refusals."""
+        """Count the stream's next entries in one transaction; return the number of refusals."""
         async with self._db.session() as session:
             mark = await session.get(RefusalMark, self._name)
         last = (mark.last_ms, mark.last_seq) if mark is not None else (0, 0)
@@ -75,7 +75,7 @@ class RefusalCounter:
         return total(counts)
 
     async def clear(self, now: int) -> None:
-        """Delete minutes that are older than they are kept."""
+        """Delete minutes past their retention."""
         before = now - self._kept_ms
         minute = col(RefusalMinute.minute_ms)
         old = select(minute).where(minute < before).order_by(minute).limit(DELETED_AT_ONCE)
@@ -88,7 +88,7 @@ class RefusalCounter:
                 await session.exec(delete(RefusalMinute).where(minute <= found[-1]))
 
     async def _take(self, session: AsyncSession, last: tuple[int, int], new: tuple[int, int]) -> bool:
-        """Move the mark, where nobody else has meanwhile."""
+        """Move the mark. False where another biller has moved it meanwhile."""
         await insert_ignore(session, [RefusalMark(installation=self._name)])
         mark = await session.get(RefusalMark, self._name, with_for_update=True)
         assert mark is not None, "it was just made"
@@ -99,7 +99,7 @@ class RefusalCounter:
 
 
 async def _believed(session: AsyncSession, rows: Sequence[RefusalRow], now: int) -> Counts:
-    """What they say, of tenants and users that there are."""
+    """Counts of these rows, restricted to tenants and users that exist."""
     named = sorted({row.tenant for row in rows})
     tenants = (await session.exec(select(Tenant.tenant_id).where(col(Tenant.tenant_id).in_(named)))).all()
     users = set[tuple[str, str]]()
@@ -112,7 +112,7 @@ async def _believed(session: AsyncSession, rows: Sequence[RefusalRow], now: int)
 
 
 async def _write(session: AsyncSession, new: Counts) -> None:
-    """Add them to the rows of their minutes, and fold those that are too many."""
+    """Add counts to the rows of their minutes, and fold rows beyond the bound."""
     places = {(of.tenant, of.minute_ms) for of in new}
     known: Counts = {}
     for tenant, minute in sorted(places):

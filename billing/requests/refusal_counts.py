@@ -1,7 +1,7 @@
 """Counts of refused requests, by minute, tenant, key, user and code, in a bounded number of rows. Pure.
 
-A flood of ten thousand users is a few rows: who was refused most has a row, the others of a minute and code
-have one together. However rows are folded, the sum of a minute and code stays what it was.
+A flood from ten thousand users takes a few rows: the most refused have a row each, all others of a minute and
+code share one. Folding rows never changes the sum of a minute and code.
 """
 
 from collections import defaultdict
@@ -11,16 +11,16 @@ from typing import NamedTuple
 import msgspec
 
 MINUTE_MS = 60_000
-NAMED_MAX = 20  # rows of a tenant's minute that say whose
+NAMED_MAX = 20  # rows of a tenant's minute with a key and user of their own
 CODES_MAX = 30
 IDS_KEPT = 3
 OTHERS = "*"  # the key and the user of the row for all others
 OTHER_CODE = "other"
-EVERYBODY = ""  # the tenant of what is counted for no tenant by itself
+EVERYBODY = ""  # the tenant of refusals that are not counted by tenant
 
 
 class RefusalKey(NamedTuple):
-    """Who was refused, when, and by which code."""
+    """Tenant, minute, key, user and code of refused requests."""
 
     tenant: str
     minute_ms: int
@@ -30,17 +30,17 @@ class RefusalKey(NamedTuple):
 
     @property
     def named(self) -> bool:
-        """Whether it says whose, or is the row of the others."""
+        """True where it has a key and user of its own; False for the row of all others."""
         return self.key != OTHERS
 
     def others(self) -> "RefusalKey":
-        """The row of the others, of the same minute and code."""
+        """Key of the row of all others, for the same minute and code."""
         return self._replace(key=OTHERS, user=OTHERS)
 
 
 class RefusalCount(msgspec.Struct, frozen=True):
-    """How often; `why`: what the last one met (scope and dimension of a limit); `ids`: the last requests,
-    the newest last."""
+    """Number of refusals. `why`: scope and dimension of the limit that refused the latest; `ids`: the latest
+    requests, newest last."""
 
     number: int
     why: str = ""
@@ -51,7 +51,7 @@ Counts = dict[RefusalKey, RefusalCount]
 
 
 def add(counts: Counts, of: RefusalKey, more: RefusalCount) -> None:
-    """One row more, or more of one; `more` is newer than what is there."""
+    """Add a row, or add to its count; `more` is newer than the present count."""
     known = counts.get(of)
     if known is None:
         counts[of] = RefusalCount(more.number, more.why, more.ids[-IDS_KEPT:])
@@ -61,7 +61,7 @@ def add(counts: Counts, of: RefusalKey, more: RefusalCount) -> None:
 
 
 def summed(*each: Mapping[RefusalKey, RefusalCount]) -> Counts:
-    """Several counts as one, the older first."""
+    """Sum several counts, given in order of age, oldest first."""
     counts: Counts = {}
     for one in each:
         for of, more in one.items():
@@ -70,8 +70,8 @@ def summed(*each: Mapping[RefusalKey, RefusalCount]) -> Counts:
 
 
 def bounded(counts: Mapping[RefusalKey, RefusalCount], named_max: int = NAMED_MAX) -> Counts:
-    """The same, where each tenant's minute has `named_max` rows that say whose, those of most refusals, and
-    CODES_MAX and one for the others."""
+    """Fold the counts so that each tenant's minute has `named_max` rows with a key and user, those of most
+    refusals, and at most CODES_MAX + 1 rows of others."""
     minutes: dict[tuple[str, int], list[tuple[RefusalKey, RefusalCount]]] = defaultdict(list)
     for of, count in counts.items():
         minutes[of.tenant, of.minute_ms].append((of, count))
@@ -94,8 +94,8 @@ def _minute(rows: Iterable[tuple[RefusalKey, RefusalCount]], named_max: int, fou
 
 
 def summed_to_fit(counts: Mapping[RefusalKey, RefusalCount], rows_max: int) -> Counts:
-    """The same in `rows_max` rows at most, in steps: fewer that say whose, then none, then no tenants by
-    themselves, then one minute, then one row."""
+    """Fold the counts into at most `rows_max` rows, in steps: fewer with a key and user, none, no tenants,
+    one minute, one row."""
     found = dict(counts)
     for named_max in (NAMED_MAX, 3, 0):
         if len(found) <= rows_max:
@@ -118,5 +118,5 @@ def summed_to_fit(counts: Mapping[RefusalKey, RefusalCount], rows_max: int) -> C
 
 
 def total(counts: Mapping[RefusalKey, RefusalCount]) -> int:
-    """All of them."""
+    """Sum of all counts."""
     return sum(each.number for each in counts.values())

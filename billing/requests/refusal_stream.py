@@ -1,8 +1,8 @@
-"""The stream on which gateways tell what they refused: counts by the second, never a row a request.
+"""Stream on which gateways report refusals: counts by the second, never a row for each request.
 
-Bounded: a full stream takes nothing, and gateways keep counting in bounded memory (`squeezed`). What is read
-was written by whoever reaches Redis as a gateway does: it is checked, and a tenant, a user or a minute that
-cannot be is nobody's.
+Bounded: a full stream takes nothing, and gateways keep counting in bounded memory (`summed_to_fit`). Anyone
+who reaches Redis as a gateway does can write entries, so they are checked: a tenant, user or minute that
+cannot be right is counted without that fact.
 """
 
 import re
@@ -30,7 +30,7 @@ from core.redis.unreadable import Unreadable, read
 
 ENTRIES_MAX = 128
 ROWS_MAX = 1_000  # of an entry
-WORD_CHARACTERS_MAX = 200  # an id that is a name, of old, may have more: no reader takes an entry with one
+WORD_CHARACTERS_MAX = 200  # an old id that is a name may be longer, and readers reject its entry
 ENTRIES_AT_ONCE = 16  # so that one statement can name all tenants of a step
 ENTRY_BYTES_MAX = 1 << 20
 FIELD = b"c"
@@ -63,19 +63,19 @@ _decoder = msgspec.msgpack.Decoder(Rows)
 
 
 def stream_key(installation: str) -> str:
-    """An installation's."""
+    """Redis key of an installation's stream."""
     return f"{installation}:refused"
 
 
 def encode(counts: Mapping[RefusalKey, RefusalCount]) -> bytes:
-    """One entry's."""
+    """Encode the counts of one entry."""
     return _encoder.encode(
         [RefusalRow(*of, each.number, each.why, list(each.ids)) for of, each in counts.items()]
     )
 
 
 class RefusalTally:
-    """What one process refused and has not told yet, in twice ROWS_MAX rows at most."""
+    """Refusals of one process that are not on the stream yet, in at most 2 * ROWS_MAX rows."""
 
     def __init__(self, redis: RedisClient, installation: str) -> None:
         self._redis = redis
@@ -84,11 +84,11 @@ class RefusalTally:
 
     @property
     def rows(self) -> int:
-        """How many counts are in memory."""
+        """Number of counts in memory."""
         return len(self._counts)
 
     def add(self, whose: tuple[str, str, str], code: str, why: str, id: str, now_ms: int) -> None:
-        """One more. `whose`: tenant, key, user."""
+        """Add one refusal. `whose`: tenant, key, user."""
         tenant, key, user = whose
         user = user if len(user) <= WORD_CHARACTERS_MAX else ""
         of = RefusalKey(tenant, now_ms - now_ms % MINUTE_MS, key, user, code)
@@ -97,8 +97,8 @@ class RefusalTally:
             self._counts = summed_to_fit(self._counts, ROWS_MAX)
 
     async def tell(self) -> None:
-        """Write one entry, where there is something to tell and the stream is not full. What is not told
-        stays; where it is not known whether it was, it is told again."""
+        """Write one entry, where there are counts and the stream is not full. Counts that were not written
+        stay; where the outcome is unknown they are written again."""
         if not self._counts:
             return
         counts, self._counts = summed_to_fit(self._counts, ROWS_MAX), {}
@@ -115,12 +115,12 @@ class RefusalTally:
 async def entries_after(
     redis: RedisClient, installation: str, last: tuple[int, int]
 ) -> list[tuple[Any, bytes]]:
-    """Entries behind one, (id, what it says) in order, some at most. A stream that never came so far is a new
-    one: Redis was empty."""
+    """Read the next entries after a position: (id, data) in order, at most ENTRIES_AT_ONCE. A stream that
+    ends before the position is a new one (Redis lost its data) and is read from its start."""
     key = stream_key(installation)
     try:
         newest = parsed((await redis.xinfo_stream(key))["last-generated-id"])
-    except redis_errors.ResponseError:  # there is none
+    except redis_errors.ResponseError:  # no stream yet
         return []
     after = f"({last[0]}-{last[1]}" if newest >= last else "-"
     found = await redis.xrange(key, min=after, count=ENTRIES_AT_ONCE)
@@ -128,19 +128,19 @@ async def entries_after(
 
 
 async def forget(redis: RedisClient, installation: str, last: tuple[int, int]) -> None:
-    """Drop the entries up to one, which are counted."""
+    """Delete the entries up to this position, which are counted."""
     minid = f"{last[0]}-{last[1] + 1}"
     await redis.xtrim(stream_key(installation), minid=minid, approximate=False)
 
 
 def parsed(id: Any) -> tuple[int, int]:
-    """An entry's id."""
+    """Parse an entry's id."""
     milliseconds, _, sequence = (id.decode() if isinstance(id, bytes) else str(id)).partition("-")
     return int(milliseconds), int(sequence)
 
 
 def rows_of(data: bytes) -> list[RefusalRow] | Unreadable:
-    """What an entry says, as far as it can be read."""
+    """Decode an entry's rows; Unreadable where it is too long or malformed."""
     if len(data) > ENTRY_BYTES_MAX:
         return Unreadable("refusals", "too long")
     return read("refusals", _decoder.decode, data)
@@ -149,8 +149,8 @@ def rows_of(data: bytes) -> list[RefusalRow] | Unreadable:
 def storable_counts(
     rows: Iterable[RefusalRow], tenants: Collection[str], users: Collection[tuple[str, str]], now_ms: int
 ) -> Counts:
-    """Counts that can be stored: of tenants that there are and of users that say nothing or are known, of a
-    minute about now. Nothing is lost: what cannot be is counted as nobody's. Pure."""
+    """Turn rows into counts that can be stored: of existing tenants, of users who are known or have opaque
+    ids, and of a minute near now. Wrong facts are replaced and the refusals still counted. Pure."""
     counts: Counts = {}
     for row in rows:
         minute = row.minute_ms - row.minute_ms % MINUTE_MS
@@ -169,7 +169,7 @@ def storable_counts(
 
 
 def unchecked_users(rows: Iterable[RefusalRow]) -> dict[str, set[str]]:
-    """Users by tenant whose ids may be names: they have to be looked up."""
+    """User ids, by tenant, that may be names and have to be looked up."""
     found: dict[str, set[str]] = {}
     for row in rows:
         if row.user and row.user != OTHERS and not OPAQUE.fullmatch(row.user):

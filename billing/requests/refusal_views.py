@@ -1,4 +1,4 @@
-"""What was refused, as people look for it: by whom, when, by which code; and one request by its id."""
+"""Searches refusals by user, key, time and code, and finds the refusals of one request by its id."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -19,12 +19,12 @@ from core.sql.selects import untyped
 
 LOOKED_MAX = 20_000  # rows of one statement
 FOUND_MAX = 1_000
-# A request's id says when its sender made it, and it may have been sent again.
+# A request's id tells when its sender made it; it may have been sent again since.
 MADE_BEFORE_MS, SENT_AFTER_MS = 10 * MINUTE_MS, 60 * MINUTE_MS
 
 
 class RefusalCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The last row that was looked at."""
+    """The last row that was read."""
 
     minute_ms: Annotated[int, msgspec.Meta(ge=0, le=LAST_MS)]
     tenant: Annotated[str, STORABLE]
@@ -33,12 +33,12 @@ class RefusalCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown
     code: Annotated[str, STORABLE]
 
     def text(self) -> str:
-        """As people hand it on."""
+        """Encode it for a person to pass on."""
         return packed(self)
 
 
 class RefusalSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked for, of the minutes in [since_ms, until_ms); ids, None: whatever it is."""
+    """Conditions of a search in the minutes of [since_ms, until_ms); ids, None: any."""
 
     since_ms: int
     until_ms: int
@@ -51,8 +51,8 @@ class RefusalSearch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RefusalMatch(msgspec.Struct, frozen=True):
-    """One minute's of one key, user and code. `others`: of all that have no row of their own; then key and
-    user are empty, and `tenant` too where not even that is told apart."""
+    """Refusals of one minute, key, user and code. `others`: of everyone without a row of their own; then key
+    and user are empty, and `tenant` too where tenants are not told apart."""
 
     minute_ms: int
     tenant: str
@@ -68,19 +68,19 @@ class RefusalMatch(msgspec.Struct, frozen=True):
 
 
 class RefusalPage(msgspec.Struct, frozen=True):
-    """Those found, the last minute first. `next`: where to go on, None where all were looked at."""
+    """Refusals found, last minute first. `next`: where to continue, None where all were read."""
 
     found: list[RefusalMatch]
     next: RefusalCursor | None
 
 
 def refusal_cursor_of(text: str) -> RefusalCursor:
-    """What an earlier page said. Raises Refused where it is none."""
+    """Decode the `next` of an earlier page. Raises Refused where it is not one."""
     return unpacked(text, RefusalCursor)
 
 
 async def find_refusals(db: Database, sought: RefusalSearch) -> RefusalPage:
-    """One page, from one statement that reads LOOKED_MAX rows at most."""
+    """Read one page, in one statement that reads at most LOOKED_MAX rows."""
     assert 0 < sought.limit <= FOUND_MAX, "a page is bounded"
     async with db.session() as session:
         looked: Sequence[RefusalMinute] = (
@@ -96,7 +96,7 @@ async def find_refusals(db: Database, sought: RefusalSearch) -> RefusalPage:
 
 
 async def refusals_of(db: Database, id: str, tenant: str | None) -> list[RefusalMatch]:
-    """The minutes in which this request was refused, as far as it is one of the last of its row."""
+    """Find the minutes in which this request was refused. Only the latest requests of a row are recorded."""
     made_ms = uuid7_ms(id)
     if made_ms is None:
         return []
@@ -122,7 +122,7 @@ def _scanned(sought: RefusalSearch) -> Any:
 
 
 def _fits(sought: RefusalSearch, row: RefusalMinute) -> bool:
-    """The rows of others are of nobody in particular."""
+    """Test a row against the search. The row of all others matches no user and no key."""
     wanted = ((sought.user, row.user_id), (sought.key, row.key_id), (sought.code, row.code))
     return all(value is None or value == is_ for value, is_ in wanted)
 

@@ -1,1 +1,1 @@
-"""Who there is: tenants, projects, users, keys, plans, terms; and the record of what administrators did."""
+"""Tenants, projects, users, keys, plans and terms, and the record of administrators' changes."""

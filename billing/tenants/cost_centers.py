@@ -1,5 +1,5 @@
-"""Cost centers: who pays inside a tenant. A project belongs to one from a moment on; what was charged before
-stays where it was."""
+"""Cost centers, the payers inside a tenant. A project belongs to one from a time on; earlier charges stay
+where they were."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,8 @@ CODE_MAX = 64
 
 
 async def create_cost_center(db: Database, tenant_id: str, code: str, name: str = "") -> CostCenter:
-    """A new cost center. `code` is the tenant's own name for it. Raises Refused where it is taken or none."""
+    """Create a cost center. `code` is the tenant's own name for it. Raises Refused where it is taken or
+    invalid."""
     if not code.isprintable() or code != code.strip() or not 0 < len(code) <= CODE_MAX:
         raise bad_request(f"{code!r} is no cost center code: 1 to {CODE_MAX} printable characters")
     name = checked_name("the name of a cost center", name) if name else ""
@@ -53,9 +54,9 @@ async def find_cost_center(db: Database, tenant_id: str, code_or_id: str) -> Cos
 async def charge_project_to(
     db: Database, tenant_id: str, project_id: str, cost_center_id: str, from_ms: int | None = None
 ) -> ProjectCostCenter:
-    """From a moment on, by default now, the project is charged to this cost center.
+    """Charge the project to this cost center from a time on, by default now.
 
-    Raises Refused where the moment has passed, or another move is set for it or later."""
+    Raises Refused where the time has passed, or another move is set for it or later."""
     now = now_ms()
     start = now if from_ms is None else from_ms
     if start < now:

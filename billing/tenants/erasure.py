@@ -1,8 +1,8 @@
-"""Takes people out of the books: names, labels, ids that were names. Amounts and chains stay as they are.
+"""Erases people from the books: names, labels, ids that were names. Amounts and chains stay as they are.
 
-What the ledger chains (lines, transactions) names nobody, and proves what is erased by a hash whose key goes
-with it (billing/ledger/proofs.py). The audit log is chained too: its rows of the time
-when ids were names are kept, and shown without them (billing/audit/view.py).
+The ledger's chained rows (lines, transactions) name nobody, and prove erased facts by a hash whose key is
+erased with them (billing/ledger/proofs.py). The audit log is chained too: its rows from when ids were names
+are kept, and shown without them (billing/audit/view.py).
 """
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -34,9 +34,9 @@ from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
 
 REQUESTS_AT_ONCE = 500
-ERASING = 0x657261736500  # of the numbers under which Postgres locks
+ERASING = 0x657261736500  # seed of our Postgres advisory locks
 
-# Where a user's id stands beside `tenant_user`; in those with a scope, where it is `user`.
+# Tables that hold a user's id beside `tenant_user`; those with a scope hold it where that is `user`.
 _BY_USER: tuple[type[SQLModel], ...] = (UsageRow, RollupHour, Charge, ApiKey, RefusalMinute)
 _BY_SCOPE: tuple[type[SQLModel], ...] = (QuotaPolicy, Budget, BudgetSpent, BudgetAlert)
 
@@ -44,7 +44,7 @@ _BY_SCOPE: tuple[type[SQLModel], ...] = (QuotaPolicy, Budget, BudgetSpent, Budge
 async def requests_of(
     db: Database, tenant_id: str, user_id: str | None = None
 ) -> AsyncGenerator[Sequence[UsageRow]]:
-    """The requests that were billed to a tenant, or to one user of it, in pages; oldest first."""
+    """Yield pages of the requests billed to a tenant, or to one user of it; oldest first."""
     after = ""
     while True:
         statement = select(UsageRow).where(
@@ -64,8 +64,8 @@ async def requests_of(
 async def held_events_of(
     db: Database, tenant_id: str, user_id: str | None = None
 ) -> AsyncGenerator[UsageEvent]:
-    """The events that were held back, of a tenant or of one user of it: what was never billed stands in no
-    row of usage. Those that nobody can read are nobody's."""
+    """Yield the quarantined events of a tenant, or of one user of it: they were never billed, so no usage row
+    has them. Skips events that cannot be read, as their user is unknown."""
     async with db.session() as session:
         async for page in _held(session, tenant_id):
             for each in page:
@@ -75,7 +75,7 @@ async def held_events_of(
 
 
 async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
-    """Take the name of a closed user away, and what else the books hold of their words; the id that stays.
+    """Erase the name of a closed user and their words in the books; return the id that stays.
 
     Raises Refused where they are not closed."""
     async with db.erasing() as session:
@@ -90,7 +90,8 @@ async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
 
 
 async def erase_tenant(db: Database, tenant_id: str) -> int:
-    """Take all names of a closed tenant away, its users', projects', keys' and its own; how many users.
+    """Erase all names of a closed tenant: its users', projects', keys' and its own; return the number of
+    users.
 
     Raises Refused where it is not closed."""
     async with db.erasing() as session:
@@ -113,9 +114,9 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
 
 
 async def lock_out_erasure(session: AsyncSession, tenants: Iterable[str]) -> None:
-    """Nobody of these tenants is erased until this transaction ends: what it writes of them is erased after.
+    """Hold off erasure in these tenants until this transaction ends, so that its rows are erased too.
 
-    (On SQLite there is one writer. A row's lock would want the right to write it, which billers lack.)"""
+    (SQLite has a single writer. A row lock would need the right to write the row, which billers lack.)"""
     if _has_locks(session):
         locks = text(
             "SELECT pg_advisory_xact_lock_shared(hashtextextended(tenant, :erasing)) "
@@ -126,7 +127,7 @@ async def lock_out_erasure(session: AsyncSession, tenants: Iterable[str]) -> Non
 
 
 async def _alone(session: AsyncSession, tenant: str) -> None:
-    """Nobody posts a tenant's words until this transaction ends."""
+    """Hold off the posting of a tenant's words until this transaction ends."""
     if _has_locks(session):
         lock = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, :erasing))")
         connection = await session.connection()
@@ -138,7 +139,7 @@ def _has_locks(session: AsyncSession) -> bool:
 
 
 async def erased_tenants(db: Database, ids: Iterable[str]) -> set[str]:
-    """Those of them that are erased."""
+    """The erased ones among these tenants."""
     found = select(Tenant.tenant_id).where(
         col(Tenant.tenant_id).in_(list(ids)), col(Tenant.name).endswith(NOBODYS, autoescape=True)
     )
@@ -147,7 +148,7 @@ async def erased_tenants(db: Database, ids: Iterable[str]) -> set[str]:
 
 
 async def _erase_users(session: AsyncSession, tenant: str) -> None:
-    """All at once, however many there are: what else the books hold of them goes with the whole tenant's."""
+    """Erase all users in one statement. The rest of their words goes with the whole tenant's."""
     now = now_ms()
     closed_ms = func.coalesce(col(TenantUser.closed_ms), now)
     named = col(TenantUser.name).is_not(None)
@@ -155,7 +156,7 @@ async def _erase_users(session: AsyncSession, tenant: str) -> None:
 
 
 async def _erase(session: AsyncSession, user: TenantUser) -> str:
-    """In the caller's transaction; the id that the user has from now on."""
+    """Erase a user in the caller's transaction; return their id from now on."""
     now, tenant = now_ms(), user.tenant_id
     id = user.id if OPAQUE_USER.fullmatch(user.id) else opaque_id(now)
     await _erase_labels(session, tenant, col(UsageRow.user_id) == user.id)
@@ -183,7 +184,7 @@ def _open_keys(user_id: str) -> ColumnElement[bool]:
 
 
 async def _rename(session: AsyncSession, tenant: str, old: str, new: str) -> None:
-    """Give whoever's id is their name another, everywhere that is not chained."""
+    """Replace a user's id that is a name, in every table that is not chained."""
     for table in _BY_USER:
         await _set(session, table, tenant, _column(table, "user_id") == old, user_id=new)
     for table in _BY_SCOPE:
@@ -196,18 +197,18 @@ async def _rename(session: AsyncSession, tenant: str, old: str, new: str) -> Non
 
 
 async def _erase_labels(session: AsyncSession, tenant: str, where: ColumnElement[bool] | None) -> None:
-    """With the key of their proof, so that nobody can try words on what is left of it."""
+    """Erase labels and the key of their proof, so that nobody can guess them from the hash that stays."""
     kept = func.substr(col(UsageRow.words_proof), 1, KEPT_OF_WORDS)
     await _set(session, UsageRow, tenant, where, request_metadata={}, words_proof=kept)
 
 
 async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new: str) -> None:
-    """Events that were held back keep their amounts and not their words. `old` None: those of all users."""
+    """Erase words from quarantined events, whose amounts stay. `old` None: those of all users."""
     async for page in _held(session, tenant):
         for each in page:
             event = _readable(each)
             if event is None:
-                each.event = b""  # nobody can read it; whatever it said is gone
+                each.event = b""  # unreadable, so erased whole
             elif old in (None, event.owner.user):
                 user = new if old is not None else event.owner.user
                 owner = msgspec.structs.replace(event.owner, user=user, metadata=NOTHING_SAID)
@@ -216,7 +217,7 @@ async def _erase_events(session: AsyncSession, tenant: str, old: str | None, new
 
 
 async def _held(session: AsyncSession, tenant: str) -> AsyncGenerator[Sequence[UsageQuarantine]]:
-    """A tenant's held events in pages: a worker that was taken over may have made any number of them."""
+    """Yield a tenant's quarantined events in pages: a compromised worker may have made any number of them."""
     after = ""
     while True:
         statement = select(UsageQuarantine).where(
@@ -259,7 +260,7 @@ async def _set(
     where: ColumnElement[bool] | None,
     **values: Any,
 ) -> None:
-    """Set columns, and have the next change in the audit log tell how it left the rows."""
+    """Set columns, and have the next audit record include the new state of these rows."""
     of = [_column(table, "tenant_id") == tenant, *([] if where is None else [where])]
     ids: Sequence[Any] = ()
     if is_watched(table):

@@ -1,4 +1,4 @@
-"""API keys: making, listing, rotating and revoking them, and who a secret belongs to.
+"""API keys: creation, listing, rotation, revocation, and the principal behind a secret.
 
 A secret is `pk_<prefix>_<rest>`. The prefix finds the row and is shown; of the rest only the SHA-256 is kept.
 """
@@ -31,7 +31,7 @@ from core.sql.database import Database
 from core.sql.selects import select_columns
 
 USAGE_SCOPE, TENANT_USAGE_SCOPE = "usage:read", "usage:read:tenant"
-USAGE_SCOPES = frozenset({USAGE_SCOPE, TENANT_USAGE_SCOPE})  # a service's: no user, ticket or browser has one
+USAGE_SCOPES = frozenset({USAGE_SCOPE, TENANT_USAGE_SCOPE})  # for services: no user, ticket or browser has it
 SCOPES = frozenset({"chat", "requests:read", "requests:cancel"}) | USAGE_SCOPES
 DEFAULT_SCOPES = ("chat",)
 RIGHTS = {"tenant_id", "project_id", "name", "user_id", "shared", "scopes", "priority_max", "expires_ms"}
@@ -43,9 +43,9 @@ SECRET = re.compile(r"pk_([0-9a-f]{12})_([0-9a-f]{48})", re.ASCII)
 
 @dataclass(frozen=True)
 class Principal:
-    """Who calls. `fixed_user`: the caller is `user` and nobody else; else it is a service key, which names
-    users. `owner_key`: the first key of the chain of rotations that `key` is in; what is a service key's own
-    is the chain's. `shared`: the key's tickets need not name a user. `session`: the browser's that signed in.
+    """The authenticated caller. `fixed_user`: the caller is always `user`; else it is a service key, which
+    names users. `owner_key`: the first key in `key`'s chain of rotations, which owns what belongs to a
+    service key. `shared`: the key's tickets need not name a user. `session`: the signed-in browser's.
     `regex`: its tenant may ask for patterns.
 
     `access_ends_ms` is Unix ms, None: without end."""
@@ -67,12 +67,13 @@ class Principal:
 
     @property
     def sees_amounts(self) -> bool:
-        """Whether the caller is told what requests cost: services are, users where their tenant shows it."""
+        """True where the caller is told what requests cost: services always, users where their tenant shows
+        it."""
         return self.shows_costs or not self.fixed_user
 
 
 class KeyState(StrEnum):
-    """Whether a key works, as `parley keys list` shows it. ROTATED: it has a successor, and works for now."""
+    """State of a key, as `parley keys list` shows it. ROTATED: it has a successor, and still works."""
 
     ACTIVE = "active"
     ROTATED = "rotated"
@@ -94,11 +95,11 @@ async def create_key(
     keys_max: int = KEYS_MAX,
     users_max: int = USERS_MAX,
 ) -> tuple[ApiKey, str]:
-    """A new key and its secret, which is nowhere else: show it once. `user` binds the key to one user;
-    `shared`: the tickets of a service key need not name one.
+    """Create a key; return it and its secret, which is stored nowhere: show it once. `user` binds the key to
+    one user; `shared`: the tickets of a service key need not name one.
 
-    Raises Refused where a fact is none, the tenant, project or user is closed, or the tenant has `keys_max`
-    keys that work."""
+    Raises Refused where a fact is invalid, the tenant, project or user is closed, or the tenant has
+    `keys_max` working keys."""
     unknown = set(scopes) - SCOPES
     if unknown or not scopes:
         named = repr(sorted(unknown)[0]) if unknown else "(none)"
@@ -143,12 +144,12 @@ async def list_keys(db: Database, tenant_id: str) -> Sequence[ApiKey]:
 
 
 def successors(keys: Sequence[ApiKey]) -> dict[str, ApiKey]:
-    """Of a tenant's keys, by the id of a rotated one the key that followed it. Pure."""
+    """Map each rotated key's id to the key that followed it. Pure."""
     return {key.rotated_from: key for key in keys if key.rotated_from is not None}
 
 
 def key_state(key: ApiKey, followed: Mapping[str, ApiKey], now: int) -> KeyState:
-    """What `followed`, see `successors`, and the time make of a key. Pure."""
+    """Derive a key's state from the time and from `followed` (see `successors`). Pure."""
     if key.revoked_ms is not None:
         return KeyState.REVOKED
     if key.expires_ms is not None and key.expires_ms <= now:
@@ -159,10 +160,11 @@ def key_state(key: ApiKey, followed: Mapping[str, ApiKey], now: int) -> KeyState
 async def rotate_key(
     db: Database, tenant_id: str, key_id: str, overlap_seconds: int, redis: RedisClient | None = None
 ) -> tuple[ApiKey, str]:
-    """A successor with the same rights and its secret; the old key works for `overlap_seconds` more.
+    """Create a successor with the same rights; return it and its secret. The old key works for
+    `overlap_seconds` more.
 
     Raises Refused where the key does not work any more or has a successor already: a chain has no branches.
-    `redis`: where gateways hear of it at once; else they find out when they next look."""
+    `redis`: publishes the change to gateways at once; without it they notice at their next look-up."""
     now = now_ms()
     async with db.transaction() as session:
         await lock_tenant(session, tenant_id)
@@ -190,7 +192,8 @@ async def rotate_key(
 
 
 async def revoke_key(db: Database, redis: RedisClient, tenant_id: str, key_id: str) -> ApiKey | None:
-    """End a key at once: first the row, then the news for open connections. None: there is no such key."""
+    """End a key at once: first the row, then news that closes open connections. None: there is no such
+    key."""
     async with db.transaction() as session:
         key = await _key(session, tenant_id, key_id)
         if key is None:
@@ -203,7 +206,7 @@ async def revoke_key(db: Database, redis: RedisClient, tenant_id: str, key_id: s
 
 
 def key_not_found_text(named: str, tenant_id: str) -> str:
-    """What is said where a command names no key. A secret given in its place is not repeated."""
+    """Message for an unknown key. A secret given in its place is not repeated."""
     if SECRET.fullmatch(named):
         return f"that is a key's secret: name the key by its id or prefix, as {_listed(tenant_id)} shows it"
     return f"there is no key {named!r}: see {_listed(tenant_id)}"
@@ -216,8 +219,8 @@ def _listed(tenant_id: str) -> str:
 async def key_for_link(
     db: Database, tenant_id: str, key_id: str, user: str, users_max: int = USERS_MAX
 ) -> tuple[ApiKey, str]:
-    """The key that a sign-in link is made with, and whom it signs in (an id). Raises Refused where the key
-    does not work, or the user is not the key's own, is missing, or is closed."""
+    """The key and the user's id for a new sign-in link. Raises Refused where the key does not work, or the
+    user is not the key's own, is missing, or is closed."""
     now = now_ms()
     async with db.transaction() as session:
         key = await _key(session, tenant_id, key_id)
@@ -235,8 +238,8 @@ async def key_for_link(
 
 
 async def authenticate_key(db: Database, secret: str) -> Principal | None:
-    """Who a secret belongs to; None where it is none, wrong, expired or revoked, or its tenant, project or
-    user is closed."""
+    """Return the principal of a secret; None where it is malformed, wrong, expired or revoked, or its tenant,
+    project or user is closed."""
     match = SECRET.fullmatch(secret)
     if match is None:
         return None
@@ -247,34 +250,36 @@ async def authenticate_key(db: Database, secret: str) -> Principal | None:
 async def _grant_of_secret(db: Database, match: re.Match[str]) -> Any | None:
     # The one query that cannot filter by tenant: it finds the tenant.
     found = await _grant(db, _BY_PREFIX, {"prefix": match[1]})
-    # The same work whether there is such a prefix or not.
+    # The same work for a known and an unknown prefix, so that timing tells nothing.
     right = hmac.compare_digest(found.secret_sha256 if found is not None else NOBODYS, _digest(match[2]))
     return found if right else None
 
 
 async def is_suspended_secret(db: Database, secret: str) -> bool:
-    """Whether a secret would be good, were its tenant not closed. Only who shows it may be told."""
+    """True where only the closing of its tenant makes a secret invalid. Tell this to nobody but the sender of
+    the secret."""
     match = SECRET.fullmatch(secret)
     found = await _grant_of_secret(db, match) if match is not None else None
     return found is not None and is_suspended_grant(found)
 
 
 async def is_suspended_key(db: Database, tenant_id: str, key_id: str, user: str = "") -> bool:
-    """The same of a key that its bearer has shown before, or has proof of."""
+    """True where only the closing of its tenant ends a key. For bearers that showed or proved the key
+    before."""
     found = await _grant(db, _BY_ID, {"tenant": tenant_id, "id": key_id, "user": user})
     return found is not None and is_suspended_grant(found)
 
 
 async def principal_of_key(db: Database, tenant_id: str, key_id: str, user: str = "") -> Principal | None:
-    """Who a key stands for now; None where it is expired or revoked, or its tenant, project or user is
-    closed. `user`: one that a service key was used for, who must not be closed either."""
+    """Return the principal of a key now; None where it is expired or revoked, or its tenant, project or user
+    is closed. `user`: a user that a service key was used for, who must not be closed either."""
     found = await _grant(db, _BY_ID, {"tenant": tenant_id, "id": key_id, "user": user})
     return principal_of_grant(found) if found is not None else None
 
 
 def grants(user: Any, through: tuple[Any, Any] | None = None) -> Any:
-    """Keys, and what may have ended them. `user`: the id of who must not be closed; `through`: a table that
-    the keys are looked up by, and how it is joined."""
+    """Select keys with everything that may have ended them. `user`: SQL of the id of the user who must not be
+    closed; `through`: a table to look the keys up by, and its join."""
     of_project = (col(Project.tenant_id) == col(ApiKey.tenant_id)) & (
         col(Project.id) == col(ApiKey.project_id)
     )
@@ -300,7 +305,7 @@ def grants(user: Any, through: tuple[Any, Any] | None = None) -> Any:
     )
 
 
-# Built once and run on a plain connection: every connection and HTTP call asks this, and a unit of work for
+# Built once and run on a plain connection: every connection and HTTP call runs it, and an ORM session for
 # three objects that nobody changes would cost three times the query.
 _OWN_USER = col(ApiKey.user_id)
 _NAMED_USER = case((_OWN_USER != "", _OWN_USER), else_=bindparam("user", type_=String))
@@ -311,13 +316,13 @@ _BY_ID = grants(_NAMED_USER).where(
 
 
 async def _grant(db: Database, statement: Any, facts: dict[str, str]) -> Any | None:
-    """A row with the key's columns and the tenant's, project's and user's facts."""
+    """Read one row with the key's columns and the tenant's, project's and user's facts."""
     async with db.looking() as connection:
         return (await connection.execute(statement, facts)).first()
 
 
 def principal_of_grant(found: Any) -> Principal | None:
-    """Who a row of `grants` stands for; None where something has ended it."""
+    """Return the principal of a row of `grants`; None where something has ended it."""
     if found.tenant_closed_ms is not None or _has_ended(found):
         return None
     return Principal(
@@ -338,7 +343,7 @@ def principal_of_grant(found: Any) -> Principal | None:
 
 
 def is_suspended_grant(found: Any) -> bool:
-    """Whether nothing has ended what a row of `grants` is of but its tenant's being closed."""
+    """True where a row of `grants` is ended by the closing of its tenant and nothing else."""
     return found.tenant_closed_ms is not None and not _has_ended(found)
 
 
@@ -349,7 +354,7 @@ def _has_ended(found: Any) -> bool:
 
 
 async def _key(session: AsyncSession, tenant_id: str, key_id: str) -> ApiKey | None:
-    """By its id or its prefix."""
+    """Find a key by its id or its prefix."""
     statement = select(ApiKey).where(
         col(ApiKey.tenant_id) == tenant_id,
         (col(ApiKey.id) == key_id) | (col(ApiKey.prefix) == key_id.removeprefix("pk_")),
@@ -358,7 +363,7 @@ async def _key(session: AsyncSession, tenant_id: str, key_id: str) -> ApiKey | N
 
 
 async def _check_room(session: AsyncSession, tenant_id: str, now: int, keys_max: int) -> None:
-    """Raises Refused where the tenant is closed or has as many keys as it may; holds its row."""
+    """Lock the tenant's row. Raises Refused where the tenant is closed or has as many keys as it may."""
     await lock_tenant(session, tenant_id)
     working = select(func.count(col(ApiKey.id))).where(
         col(ApiKey.tenant_id) == tenant_id,
@@ -376,7 +381,7 @@ async def _check_open(session: AsyncSession, tenant_id: str, project_id: str) ->
 
 
 def _draft(now: int, **facts: Any) -> tuple[ApiKey, str]:
-    """A row to be and its secret."""
+    """A new row and its secret."""
     prefix, rest = secrets.token_hex(6), secrets.token_hex(24)
     id = uuid7(now)
     facts = {"owner_key": id, **facts}

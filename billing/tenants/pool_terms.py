@@ -1,7 +1,7 @@
-"""What a tenant may take of the pools: its share, its caps and its reserve. The rows are the truth; gateways
-bring the pools in line (server/pools/tenant_terms.py).
+"""A tenant's share, caps and reserve in the pools. The rows are the truth; gateways bring the pools in line
+(server/pools/tenant_terms.py).
 
-A tenant's own terms go before its plan's, and while it is throttled (billing/noisy) the lower cap holds.
+A tenant's own terms override its plan's, and while it is throttled (billing/noisy) the lower cap holds.
 """
 
 import math
@@ -22,18 +22,18 @@ from core.sql.database import Database
 TERMS_CHANGED = "terms_changed"
 WEIGHT_MAX = 1_000_000.0
 FORGOTTEN_MS = 24 * 3_600_000
-INTEGER_MAX = (1 << 53) - 1  # what the queue's scripts count exactly
+INTEGER_MAX = (1 << 53) - 1  # the largest number that the queue's scripts count exactly
 
 
 async def find_terms(db: Database, tenant_id: str) -> PoolTerms:
-    """A tenant's terms: its own, else its plan's, else everybody's. Without a throttle."""
+    """A tenant's terms without throttles: its own, else its plan's, else the default."""
     async with db.session() as session:
         return await _base_terms(session, tenant_id)
 
 
 async def list_terms(db: Database) -> Sequence[PoolTerms]:
-    """The terms in force, throttles included, of all tenants that have some, or had within the last day some
-    by a plan or a throttle. For what keeps the pools in line; the rows are not the table's."""
+    """Terms in force, throttles included, of all tenants that have any, or had them by a plan or a throttle
+    within the last day. For keeping the pools in line; the returned rows are copies, not the table's."""
     since = now_ms() - FORGOTTEN_MS
     held_back = select(NoisyFinding).where(
         col(NoisyFinding.throttled_ms).is_not(None),
@@ -59,7 +59,7 @@ async def list_terms(db: Database) -> Sequence[PoolTerms]:
 def base_terms(
     tenant_id: str, own: PoolTerms | None, tenant: Tenant | None, plans: dict[str, Plan]
 ) -> PoolTerms:
-    """A tenant's own terms, else its plan's, else everybody's. Pure."""
+    """A tenant's own terms, else its plan's, else the default. Pure."""
     if own is not None:
         return own
     plan = plans.get(tenant.plan_id) if tenant is not None and tenant.plan_id else None
@@ -77,8 +77,7 @@ def base_terms(
 
 
 def throttled_terms(terms: PoolTerms, findings: Sequence[NoisyFinding]) -> PoolTerms:
-    """The terms under the throttles that are in force: the lowest cap holds. Pure; another row than the one
-    given."""
+    """A copy of the terms with the lowest cap of the throttles in force. Pure."""
     caps = [finding for finding in findings if finding.throttled_ms is not None and finding.lifted_ms is None]
     slots = [terms.slots_max, *(cap.slots_max for cap in caps)]
     times = (time or 0 for finding in findings for time in (finding.throttled_ms, finding.lifted_ms))
@@ -93,7 +92,7 @@ def throttled_terms(terms: PoolTerms, findings: Sequence[NoisyFinding]) -> PoolT
 
 
 async def set_terms(db: Database, redis: RedisClient, terms: PoolTerms) -> None:
-    """Store a tenant's own terms and tell the gateways. Raises Refused where a value is none."""
+    """Store a tenant's own terms and tell the gateways. Raises Refused where a value is invalid."""
     check_terms(terms)
     terms.updated_ms = now_ms()
     async with db.transaction() as session:
@@ -113,7 +112,7 @@ async def _base_terms(session: AsyncSession, tenant_id: str) -> PoolTerms:
 
 
 def check_terms(terms: PoolTerms) -> None:
-    """Raises Refused where a value is none."""
+    """Raises Refused where a value is invalid."""
     if not (math.isfinite(terms.weight) and 0 < terms.weight <= WEIGHT_MAX):
         raise bad_request(f"a weight is above 0 and at most {WEIGHT_MAX:,.0f}")
     for name, least in (("slots_max", 1), ("tokens_max", 1), ("reserve_tokens", 0)):

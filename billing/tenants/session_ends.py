@@ -1,7 +1,7 @@
-"""How browsers' sessions end: one by one, where there are too many of a user or a key, and by time.
+"""Ends browsers' sessions: by sign-out, where a user or a key has too many, and by time.
 
-A user whom a sign-in made for one browser ends with it: removed where nothing was done as them, else closed,
-so that signing in again and again fills no tenant.
+A user that a sign-in made for one browser ends with it: deleted where nothing was done as them, else closed,
+so that repeated sign-ins do not fill the tenant.
 """
 
 from collections.abc import Sequence
@@ -30,8 +30,8 @@ ENDED_AT_ONCE = 100
 
 
 def own_sessions(principal: Principal, now: int) -> Any:
-    """The open sessions that are a caller's own: the user's in this project, or those that were signed in
-    with the service key or one of its chain."""
+    """Select the open sessions of a caller: the user's in this project, or those signed in with the service
+    key or another of its chain."""
     of_user = col(BrowserSession.user_id) == principal.user
     return _with_keys(now, principal.tenant).where(
         col(ApiKey.project_id) == principal.project,
@@ -42,9 +42,10 @@ def own_sessions(principal: Principal, now: int) -> Any:
 async def end_oldest_sessions(
     session: AsyncSession, principal: Principal, user_max: int, key_max: int, now: int
 ) -> Sequence[str]:
-    """End so many sessions that there is room for one more of this user, and of this key, in the caller's
-    transaction; their ids. What was seen longest ago goes first, and of a key's what nobody is named in: who
-    has the key signs out nobody who came by a link."""
+    """End enough sessions to make room for one more of this user and of this key, in the caller's
+    transaction; return their ids. Least recently seen go first. Of a key's sessions, those of users made for
+    one browser go before them: a new sign-in with the key signs out nobody who came by a link while others
+    are left."""
     least = (col(BrowserSession.seen_ms), col(BrowserSession.id))
     unnamed_first = (col(BrowserSession.own_user).desc(), *least)
     of_key = _with_keys(now, principal.tenant).where(_of_chain(principal.owner_key))
@@ -56,7 +57,7 @@ async def end_oldest_sessions(
         rows = await _surplus(session, of_user, least, user_max - 1)
     of_key = of_key.where(col(BrowserSession.id).not_in([row.id for row in rows]))
     rows = [*rows, *await _surplus(session, of_key, unnamed_first, key_max - 1)]
-    rows.sort(key=lambda row: row.id)  # so that sign-ins never wait for one another in a circle
+    rows.sort(key=lambda row: row.id)  # one order of locks, so that sign-ins cannot deadlock
     ended = [row for row in rows if await _take_away(session, row, now)]
     for row in ended:
         await _record_end(session, row, Author(principal.user or principal.key, "api"))
@@ -66,8 +67,8 @@ async def end_oldest_sessions(
 async def end_session(
     db: Database, redis: RedisClient, tenant_id: str, session_id: str, author: Author | None = None
 ) -> bool:
-    """Sign a browser out: first the row, then the news for its open connections. False: there is none.
-    `author`: who did it, where that is not who runs this process."""
+    """Sign a browser out: first the row, then news for its open connections. False: there is no such session.
+    `author`: the person responsible, where it is not this process's user."""
     async with db.erasing() as session:
         row = await session.get(BrowserSession, (tenant_id, session_id))
         if row is None or not await _take_away(session, row, now_ms()):
@@ -79,25 +80,25 @@ async def end_session(
 
 
 async def publish_session_end(redis: RedisClient, tenant_id: str, sessions: Sequence[str]) -> None:
-    """The news for their open connections."""
+    """Tell gateways to close these sessions' open connections."""
     for session in sessions:
         await publish_news(redis, tenant_id, SESSION_ENDED, session)
 
 
 async def clear_sessions(db: Database, now: int, most: int = ENDED_AT_ONCE) -> int:
-    """Take some away that have ended by themselves, those that ended first; how many were looked at."""
+    """Delete some expired sessions, earliest end first; return how many were read."""
     async with db.session() as session:
         by_time = select(BrowserSession).where(col(BrowserSession.ends_ms) <= now)
         rows = (await session.exec(by_time.order_by(col(BrowserSession.ends_ms)).limit(most))).all()
     if rows:
         async with db.erasing() as session:
-            for row in sorted(rows, key=lambda row: row.id):  # as make_room does: nobody waits in a circle
+            for row in sorted(rows, key=lambda row: row.id):  # the order of end_oldest_sessions
                 await _take_away(session, row, now)
     return len(rows)
 
 
 async def touch_session(db: Database, tenant_id: str, session_id: str) -> bool:
-    """Something is about to be sent in a session. False: it has ended."""
+    """Mark a session as used before something is sent in it. False: it has ended."""
     noted = update(BrowserSession).where(
         col(BrowserSession.tenant_id) == tenant_id,
         col(BrowserSession.id) == session_id,
@@ -110,7 +111,7 @@ async def touch_session(db: Database, tenant_id: str, session_id: str) -> bool:
 async def _surplus(
     session: AsyncSession, found: Any, order: Sequence[Any], most: int
 ) -> Sequence[BrowserSession]:
-    """Of sessions in the order in which they may go, those that are more than `most`."""
+    """Sessions beyond `most`, in the given order."""
     many = (await session.exec(select(func.count()).select_from(found.subquery()))).one() - most
     if many <= 0:
         return []
@@ -123,8 +124,8 @@ async def _record_end(session: AsyncSession, row: BrowserSession, author: Author
 
 
 async def _take_away(session: AsyncSession, row: BrowserSession, now: int) -> bool:
-    """A session's row, and what its own user was made for. False: another process has done it. The user is
-    locked before the session, as where users are erased."""
+    """Delete a session's row, and end the user made for it. False: another process did. The user is locked
+    before the session, as in erasure, to avoid deadlock."""
     user = None
     if row.own_user:
         user = await session.get(TenantUser, (row.tenant_id, row.user_id), with_for_update=True)
@@ -140,7 +141,8 @@ async def _take_away(session: AsyncSession, row: BrowserSession, now: int) -> bo
 
 
 async def _end_user(session: AsyncSession, user: TenantUser, used: bool, now: int) -> None:
-    """Whom an operator has given a key, a limit or another way in, stays."""
+    """Delete or close a user made for one session, unless an operator gave them a key, a limit or another
+    session."""
     of_scope = [
         exists().where(
             col(table.tenant_id) == user.tenant_id, col(table.scope) == "user", col(table.scope_id) == user.id

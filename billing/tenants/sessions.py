@@ -1,7 +1,7 @@
-"""Browsers that are signed in: as one user of a tenant each, or as an operator at the console.
+"""Signed-in browsers: each as one user of a tenant, or as an operator at the console.
 
-A session is a row: who signs out, or is signed out, has none any more. Each call looks its session up
-together with the key it was made with, in one statement.
+A session is a row, which signing out deletes. Each call looks up its session and the session's key in one
+statement.
 """
 
 import hashlib
@@ -46,8 +46,8 @@ _OF_OPERATORS = delete(BrowserSession).where(col(BrowserSession.tenant_id) == PL
 async def open_session(
     db: Database, principal: Principal, settings: Settings, address: str, agent: str
 ) -> tuple[BrowserSession, str, Sequence[str]]:
-    """Sign a browser in, as the principal's user where it has one, else as a user of its own: the session,
-    the token for its cookie and nowhere else, and the sessions that ended to make room for it."""
+    """Sign a browser in, as the principal's user where it has one, else as a new user of its own. Returns the
+    session, the token for its cookie (stored nowhere), and the sessions that ended to make room for it."""
     now = now_ms()
     ends_ms = now + settings.cookie_seconds * 1000
     if principal.access_ends_ms is not None:
@@ -65,38 +65,38 @@ async def open_session(
 
 
 async def principal_of_session(db: Database, token: str) -> Principal | None:
-    """Who a browser's token stands for; None where it signed out, or its key, user, project or tenant may
-    come in no more."""
+    """Return the principal of a browser's token; None where it signed out, or its key, user, project or
+    tenant is no longer admitted."""
     if len(token) > TOKEN_CHARACTERS_MAX:
         return None
     return await _principal(db, _BY_TOKEN, {"token": _digest(token)})
 
 
 async def principal_of_session_id(db: Database, tenant_id: str, session_id: str) -> Principal | None:
-    """The same of a session that is known by its id."""
+    """Return the principal of a session, given its id; None as for `principal_of_session`."""
     return await _principal(db, _BY_ID, {"tenant": tenant_id, "session": session_id})
 
 
 async def is_suspended_session(db: Database, tenant_id: str, session_id: str) -> bool:
-    """Whether a browser's session would be good, were its tenant not closed."""
+    """True where only the closing of its tenant ends a session, given its id."""
     return await _is_suspended(db, _BY_ID, {"tenant": tenant_id, "session": session_id})
 
 
 async def is_suspended_token(db: Database, token: str) -> bool:
-    """The same of the token in a browser's cookie."""
+    """True where only the closing of its tenant ends the session of a cookie's token."""
     return len(token) <= TOKEN_CHARACTERS_MAX and await _is_suspended(
         db, _BY_TOKEN, {"token": _digest(token)}
     )
 
 
 async def sessions_of(db: Database, principal: Principal) -> Sequence[BrowserSession]:
-    """The sessions that are a caller's own, newest first: the user's in this project, or those that were
-    signed in with the service key or one of its chain."""
+    """A caller's own sessions, newest first: the user's in this project, or those signed in with the service
+    key or another of its chain."""
     return await _listed(db, own_sessions(principal, now_ms()))
 
 
 async def is_own_session(db: Database, principal: Principal, session_id: str) -> bool:
-    """Whether an open session is a caller's own."""
+    """True where an open session is one of the caller's own."""
     statement = own_sessions(principal, now_ms()).where(col(BrowserSession.id) == session_id)
     return bool(await _listed(db, statement))
 
@@ -104,8 +104,8 @@ async def is_own_session(db: Database, principal: Principal, session_id: str) ->
 async def list_sessions(
     db: Database, tenant_id: str, session_id: str | None = None, user_id: str | None = None
 ) -> Sequence[BrowserSession]:
-    """A tenant's sessions, newest first: all, one, or a user's. PLATFORM: the operators' at the console. For
-    operators."""
+    """A tenant's sessions, newest first: all, one, or a user's. PLATFORM: operators' sessions at the console.
+    For operators."""
     statement = select(BrowserSession).where(
         col(BrowserSession.tenant_id) == tenant_id, col(BrowserSession.ends_ms) > now_ms()
     )
@@ -124,7 +124,8 @@ async def open_operator_session(
     ends_ms = now + int(lasts_seconds * 1000)
     row, token = _draft(PLATFORM, "", name, now, ends_ms, address, agent)
     async with db.transaction() as session:
-        await session.exec(_OF_OPERATORS.where(col(BrowserSession.ends_ms) <= now))  # no gateway may run
+        # A right that gateways lack.
+        await session.exec(_OF_OPERATORS.where(col(BrowserSession.ends_ms) <= now))
         await _add(session, row)
     return row, token
 
@@ -190,7 +191,7 @@ async def _principal(db: Database, statement: Any, facts: dict[str, str]) -> Pri
 
 
 async def _seen(db: Database, tenant_id: str, session_id: str, before_ms: int) -> None:
-    """Note that a browser is in use, once a minute at most."""
+    """Store that a browser is in use, at most once a minute."""
     now = now_ms()
     if now - before_ms < SEEN_EVERY_MS:
         return
@@ -227,7 +228,7 @@ def _draft(
 
 
 async def _add(session: AsyncSession, row: BrowserSession) -> None:
-    """The audit log says who signed in; of whom it is a tenant's matter, not from where."""
+    """Add a session and record it in the audit log, with the address for operators only."""
     of_operator = {"address": row.address} if row.tenant_id == PLATFORM else {}
     facts = {"user": row.user_id, "key": row.key_id, "ends_ms": row.ends_ms, **of_operator}
     session.add(row)

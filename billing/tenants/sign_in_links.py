@@ -1,7 +1,7 @@
 """One-time links that sign a browser in as one user of a tenant. Pure.
 
-A link's code is sealed content: nobody who writes Redis can make one, and Redis only ever says that one is
-spent.
+A link's code is sealed content: writing to Redis is not enough to forge one, and Redis only records that a
+link was used.
 """
 
 import secrets
@@ -17,7 +17,7 @@ ID_BYTES = 12
 
 
 class SignInLink(msgspec.Struct, frozen=True, array_like=True):
-    """Who opens it is `user`, with what the key may do. `opens_by_ms` is Unix ms."""
+    """Content of a link: its opener becomes `user`, with the rights of the key. `opens_by_ms` is Unix ms."""
 
     id: str
     tenant: str
@@ -30,11 +30,11 @@ _links = SealedContent(SignInLink, PURPOSE, lambda link: link.opens_by_ms)
 
 
 def make_link_code(keyring: Keyring, tenant: str, key: str, user: str, now_ms: int) -> str:
-    """A code that signs one browser in, once, within an hour."""
+    """Make a code that signs one browser in, once, within an hour."""
     link = SignInLink(secrets.token_urlsafe(ID_BYTES), tenant, key, user, now_ms + LASTS_SECONDS * 1000)
     return _links.seal(link, keyring)
 
 
 def read_link_code(code: str, keyring: Keyring, now_ms: int) -> SignInLink | None:
-    """What a code was made for; None for one that is forged, damaged or too old."""
+    """Read a code; None where it is forged, damaged or too old."""
     return _links.unseal(code, keyring, now_ms)

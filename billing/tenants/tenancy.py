@@ -1,6 +1,6 @@
-"""Tenants and their projects: making, changing, closing and opening them again.
+"""Tenants and their projects: creating, changing, closing and reopening them.
 
-What is closed keeps its rows: nothing that was used or billed changes. Its keys are refused from then on.
+Closed tenants and projects keep their rows: nothing used or billed changes. Their keys are refused.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ PRICES_CHANGED = "prices_changed"
 PRIORITIES = ("interactive", "standard", "bulk")  # highest first
 DEFAULT_PROJECT = "default"
 DEFAULT_PRICE_BOOK = "default"
-NOBODYS = " "  # no name ends so (core/names.py): one that was given beforehand cannot stand in the way
+NOBODYS = " "  # suffix that no name may have (core/names.py), so that nobody can take the name in advance
 PROJECTS_MAX: int = Settings.model_fields["projects_per_tenant_max"].default
 
 
 class ControlNews(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message on CONTROL_CHANNEL, as JSON: something that gateways must act on at once."""
+    """A message on CONTROL_CHANNEL, as JSON, that gateways must act on at once."""
 
     kind: str
     tenant: str
@@ -42,14 +42,14 @@ class ControlNews(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 async def publish_news(redis: RedisClient, tenant_id: str, kind: str = ACCESS_CHANGED, key: str = "") -> None:
-    """Publish news. ACCESS_CHANGED: some of the tenant's keys or users may come in no more, or less long."""
+    """Publish news. ACCESS_CHANGED: access of some of the tenant's keys or users ended, or ends sooner."""
     await redis.publish(CONTROL_CHANNEL, msgspec.json.encode(ControlNews(kind, tenant_id, key)))
 
 
 async def create_tenant(
     db: Database, name: str, *, price_book: str = DEFAULT_PRICE_BOOK, priority_max: str = PRIORITIES[0]
 ) -> Tenant:
-    """A new tenant with one project, `default`. Raises Refused where the name is taken or not a name."""
+    """Create a tenant with one project, `default`. Raises Refused where the name is taken or invalid."""
     name = checked_name("tenant", name)
     check_priority(priority_max)
     now = now_ms()
@@ -80,14 +80,14 @@ async def list_tenants(db: Database) -> Sequence[Tenant]:
 
 
 async def tenant_names(db: Database) -> dict[str, str]:
-    """What people call the tenants, by id. For operators."""
+    """Tenants' names by id. For operators."""
     return {tenant.tenant_id: tenant.name for tenant in await list_tenants(db)}
 
 
 async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
-    """A tenant by its id or its name: who is called as another's id is not taken for it. For operators.
+    """Find a tenant by id or name. An exact id wins over another tenant's name. For operators.
 
-    One that was erased comes after those who have that name: what ends its own is seen nowhere."""
+    Among equal names, an erased tenant comes last (its stored name has a hidden suffix)."""
     id, name, names = col(Tenant.tenant_id), col(Tenant.name), forms_of(name_or_id)
     names += [each + NOBODYS for each in names]
     statement = select(Tenant).where(name.in_(names) | id.in_(names))
@@ -97,7 +97,7 @@ async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
 
 async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
     """Change a tenant's `price_book_id`, `time_zone`, `priority_max`, `regex`, `shows_costs` or
-    `cache_by_owner`. Raises Refused where one is none."""
+    `cache_by_owner`. Raises Refused where a value is invalid."""
     if "priority_max" in facts:
         check_priority(facts["priority_max"])
     if "time_zone" in facts:
@@ -120,7 +120,7 @@ async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
 
 
 async def _keep_zone(session: AsyncSession, tenant: Tenant) -> None:
-    """Months that were closed before their zone was kept with them are of the one that the tenant leaves."""
+    """Store the old time zone with closed months that were stored without one."""
     own = col(PeriodClose.tenant_id) == tenant.tenant_id, col(PeriodClose.time_zone) == ""
     for close in (await session.exec(select(PeriodClose).where(*own))).all():
         close.time_zone = tenant.time_zone
@@ -134,7 +134,7 @@ async def _check_book(session: AsyncSession, tenant_id: str, book_id: str) -> No
 
 
 async def close_tenant(db: Database, redis: RedisClient, tenant_id: str, closed: bool = True) -> Tenant:
-    """Refuse a tenant's keys from now on, and end its connections; or let it in again (`closed` False)."""
+    """Refuse a tenant's keys from now on and end its connections; or, with `closed` False, admit it again."""
     async with db.transaction() as session:
         tenant = await session.get(Tenant, tenant_id, with_for_update=True)
         if tenant is None:
@@ -147,7 +147,7 @@ async def close_tenant(db: Database, redis: RedisClient, tenant_id: str, closed:
 async def create_project(
     db: Database, tenant_id: str, name: str, projects_max: int = PROJECTS_MAX
 ) -> Project:
-    """A new project of a tenant. Raises Refused where the name is taken, or not a name, or the tenant is
+    """Create a project of a tenant. Raises Refused where the name is taken or invalid, or the tenant is
     closed or has `projects_max` open projects."""
     name = checked_name("project", name)
     now = now_ms()
@@ -177,7 +177,7 @@ async def list_projects(db: Database, tenant_id: str) -> Sequence[Project]:
 
 
 async def find_project(db: Database, tenant_id: str, name_or_id: str) -> Project | None:
-    """A tenant's project by its id or its name."""
+    """Find a tenant's project by its id or its name."""
     id, name, names = col(Project.id), col(Project.name), forms_of(name_or_id)
     statement = select(Project).where(col(Project.tenant_id) == tenant_id, name.in_(names) | id.in_(names))
     async with db.session() as session:
@@ -187,7 +187,7 @@ async def find_project(db: Database, tenant_id: str, name_or_id: str) -> Project
 async def close_project(
     db: Database, redis: RedisClient, tenant_id: str, project_id: str, closed: bool = True
 ) -> Project:
-    """Refuse a project's keys from now on, and end their connections; or let them in again."""
+    """Refuse a project's keys from now on and end their connections; or admit them again."""
     async with db.transaction() as session:
         project = await session.get(Project, (tenant_id, project_id), with_for_update=True)
         if project is None:
@@ -198,8 +198,8 @@ async def close_project(
 
 
 async def lock_tenant(session: AsyncSession, tenant_id: str) -> Tenant:
-    """The tenant's row, held until the transaction ends, so that what is counted stays so. Raises Refused
-    where it is closed."""
+    """Lock the tenant's row until the transaction ends, so that counts made under it stay true. Raises
+    Refused where the tenant is missing or closed."""
     tenant = await session.get(Tenant, tenant_id, with_for_update=True)
     if tenant is None:
         raise bad_request(f"there is no tenant {tenant_id!r}")
@@ -209,7 +209,7 @@ async def lock_tenant(session: AsyncSession, tenant_id: str) -> Tenant:
 
 
 def check_priority(priority: str) -> None:
-    """Raises Refused where it is none."""
+    """Raises Refused where it is not one of PRIORITIES."""
     if priority not in PRIORITIES:
         raise bad_request(f"unknown priority {priority!r}: choose from {', '.join(PRIORITIES)}")
 
@@ -217,7 +217,7 @@ def check_priority(priority: str) -> None:
 async def close_row(
     session: AsyncSession, tenant_id: str, target: str, row: Tenant | Project | TenantUser, closed: bool
 ) -> None:
-    """Set or clear `closed_ms`, and record it. What is so already stays as it is."""
+    """Set or clear `closed_ms`, and record it. A row already in that state keeps its time."""
     before = row.model_dump()
     if closed != (row.closed_ms is not None):
         row.closed_ms = now_ms() if closed else None

@@ -1,7 +1,8 @@
-"""A tenant's users: making, naming, closing and opening them again. Their names stand in `tenant_user` alone.
+"""A tenant's users: creating, naming, closing and reopening them. Their names are stored in `tenant_user`
+alone.
 
-Everything else (keys, limits, usage, conversations, Redis) knows a user by an id that says nothing of
-them, so that who is erased there is erased everywhere.
+Everything else (keys, limits, usage, conversations, Redis) knows a user by an opaque id, so that erasing the
+name there erases it everywhere.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,7 +26,7 @@ NAMES_AT_ONCE = 500
 
 
 async def create_user(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> TenantUser:
-    """Make a user known, as a key bound to one does. Raises Refused where the name is none or taken."""
+    """Create a user, as a key bound to one does. Raises Refused where the name is invalid or taken."""
     async with db.transaction() as session:
         if await find_user(session, tenant_id, checked_user(user)) is not None:
             raise bad_request(f"there is a user {user!r} already")
@@ -35,8 +36,8 @@ async def create_user(db: Database, tenant_id: str, user: str, users_max: int = 
 async def name_user(
     session: AsyncSession, tenant_id: str, user: str, now: int, users_max: int = USERS_MAX
 ) -> TenantUser:
-    """The user of this name, made known where it was not, in the caller's transaction. Raises Refused where
-    they are closed, or the tenant is, or has `users_max` open users."""
+    """Find the user of this name, or create one, in the caller's transaction. Raises Refused where they or
+    the tenant are closed, or the tenant has `users_max` open users."""
     name = checked_user(user)
     await lock_tenant(session, tenant_id)
     known = await find_user(session, tenant_id, name)
@@ -52,11 +53,11 @@ async def name_user(
 
 
 async def user_id(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> str:
-    """The id of the user of this name; whom a key, a ticket or a limit names is made known by it. Raises
-    Refused where the tenant has `users_max` open users and this would be another.
+    """Return the id of the user of this name, who is created when a key, a ticket or a limit first names
+    them. Raises Refused where this would be more than `users_max` open users of the tenant.
 
-    Counting them takes long where there are many, so nobody's writing waits for it: those who are named in
-    the same moment may be some too many."""
+    The count takes long where there are many users, so it is made without a lock: users first named at the
+    same moment may exceed the limit slightly."""
     name, now = checked_user(user), now_ms()
     async with db.session() as session:
         found = await find_user(session, tenant_id, name)
@@ -65,7 +66,7 @@ async def user_id(db: Database, tenant_id: str, user: str, users_max: int = USER
         await _check_room(session, tenant_id, users_max)
     async with db.transaction() as session:
         row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=name, created_ms=now)
-        await insert_ignore(session, [row])  # another may have made them known meanwhile
+        await insert_ignore(session, [row])  # another process may have added them meanwhile
         found = await find_user(session, tenant_id, name)
     assert found is not None, "a user who was made known"
     return found.id
@@ -74,8 +75,8 @@ async def user_id(db: Database, tenant_id: str, user: str, users_max: int = USER
 async def add_user(
     session: AsyncSession, tenant_id: str, user: str, now: int, users_max: int = USERS_MAX
 ) -> TenantUser:
-    """A user of a name that nobody can have, in the caller's transaction; that is no administrator's doing.
-    Raises Refused where the tenant has `users_max` open users."""
+    """Add a user with a name that nobody can choose, in the caller's transaction and without an audit record,
+    as no administrator did it. Raises Refused where the tenant has `users_max` open users."""
     await _check_room(session, tenant_id, users_max)
     row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=user, created_ms=now)
     session.add(row)
@@ -86,7 +87,7 @@ async def add_user(
 async def find_user(
     session: AsyncSession, tenant_id: str, user: str, lock: bool = False
 ) -> TenantUser | None:
-    """The user of this name, however it is composed; also by a name that is older than the rule for names."""
+    """Find the user of this name in any Unicode form, or by a name older than the rule for names."""
     names = forms_of(user)
     statement = select(TenantUser).where(
         col(TenantUser.tenant_id) == tenant_id, col(TenantUser.name).in_(names)
@@ -98,13 +99,13 @@ async def find_user(
 
 
 async def user_named(db: Database, tenant_id: str, user: str) -> TenantUser | None:
-    """The same, outside a transaction."""
+    """Find the user of this name, as `find_user` does, in a session of its own."""
     async with db.session() as session:
         return await find_user(session, tenant_id, user)
 
 
 async def list_users(db: Database, tenant_id: str) -> Sequence[TenantUser]:
-    """The users that are known, by name; those who were erased come last."""
+    """All known users by name; erased ones come last."""
     statement = select(TenantUser).where(col(TenantUser.tenant_id) == tenant_id)
     async with db.session() as session:
         users = (await session.exec(statement)).all()
@@ -112,19 +113,19 @@ async def list_users(db: Database, tenant_id: str) -> Sequence[TenantUser]:
 
 
 async def user_names(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[str, str]:
-    """What people are shown of these users, by id: names, and of who was erased that and a tag. Of one whom
-    nobody made known it is the id."""
+    """Display names of these users by id: of an erased one that word and a tag, of one without a row the id
+    itself."""
     wanted = {id for id in ids if id}
     return {id: id for id in wanted} | await known_users(db, tenant_id, wanted)
 
 
 async def all_user_names(db: Database, tenant_id: str) -> dict[str, str]:
-    """The same of all users of a tenant."""
+    """Display names of all users of a tenant, by id."""
     return {user.id: shown_name(user) for user in await list_users(db, tenant_id)}
 
 
 async def known_users(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[str, str]:
-    """The same of those only who are known."""
+    """Display names by id, of those users only that have a row."""
     wanted, found = sorted({id for id in ids if id}), dict[str, str]()
     async with db.session() as session:
         for at in range(0, len(wanted), NAMES_AT_ONCE):
@@ -137,16 +138,16 @@ async def known_users(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[
 
 
 def shown_name(user: TenantUser) -> str:
-    """A user's name; of one who was erased a tag that tells them from others. Pure."""
+    """A user's name, or for an erased one a tag that tells them from others. Pure."""
     return user.name if user.name is not None else f"(erased {user.id[-8:]})"
 
 
 async def close_user(
     db: Database, redis: RedisClient, tenant_id: str, user: str, closed: bool = True
 ) -> TenantUser:
-    """Refuse a user: keys bound to them, and service keys and tickets that name them; or let them in again.
+    """Refuse a user: keys bound to them, and service keys and tickets that name them; or admit them again.
 
-    Service keys may name users that nobody made known: one who is closed becomes known by it."""
+    Service keys may name users who have no row yet: closing such a user creates it."""
     async with db.transaction() as session:
         row = await find_user(session, tenant_id, user, lock=True)
         if row is None:
@@ -161,7 +162,7 @@ async def close_user(
 
 
 async def user_is_closed(db: Database, tenant_id: str, user: str) -> bool:
-    """Whether nobody may act as this user (an id) of the tenant. One who is not known is open."""
+    """True where nobody may act as this user (an id) of the tenant. A user without a row is open."""
     statement = select(TenantUser.closed_ms).where(
         col(TenantUser.tenant_id) == tenant_id, col(TenantUser.id) == user
     )
@@ -170,7 +171,7 @@ async def user_is_closed(db: Database, tenant_id: str, user: str) -> bool:
 
 
 def opaque_id(now: int) -> str:
-    """The id of a new user, which says nothing of whom it is."""
+    """Make an id for a new user, which says nothing about them."""
     return "u_" + uuid7(now).replace("-", "")
 
 

@@ -1,4 +1,4 @@
-"""What was spent in budgets' windows, and where budgets stand: read from the books, of one state of them."""
+"""Reads budgets' spending and standing from one snapshot of the books, and checks the kept sums."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ from core.clock import now_ms
 from core.sql.database import Database
 
 PROVEN_MAX = 1_000
-EACH_MAX = 20  # of those that have a budget each, how many are shown
+EACH_MAX = 20  # owners shown of a budget that each of a kind has
 
 
 class BudgetSpending(NamedTuple):
-    """An amount, and the last line of the tenant's books that is in it."""
+    """An amount, and the last line of the tenant's books that it includes."""
 
     nano: int
     line_seq: int
@@ -41,8 +41,8 @@ class BudgetSpending(NamedTuple):
 
 @dataclass(frozen=True)
 class BudgetStanding:
-    """Where a budget stands. `counted`: whose spending; `exhausted_ms`: when the limit is reached at the pace
-    of the window so far; None: not in this window."""
+    """State of a budget in its window. `counted`: whose spending; `exhausted_ms`: the time at which the limit
+    is reached at the window's pace so far; None: not in this window."""
 
     budget: Budget
     counted: SpendingScope
@@ -53,21 +53,21 @@ class BudgetStanding:
 
     @property
     def left_nano(self) -> int:
-        """Never below zero."""
+        """Rest of the limit, never below zero."""
         return max(0, self.limit_nano - self.spent_nano)
 
     @property
     def percent(self) -> int:
-        """Of the limit, whole ones, rounded down."""
+        """Whole per cents of the limit that are spent, rounded down."""
         return self.spent_nano * 100 // self.limit_nano if self.limit_nano else 100
 
 
 async def budget_spending(
     db: Database, tenant_id: str, counted: SpendingScope, period: str, window: PeriodWindow
 ) -> BudgetSpending:
-    """What was spent in a window of the times of acceptance, corrections included. One snapshot of the books.
+    """Money spent in a window by time of acceptance, corrections included, in one snapshot of the books.
 
-    Quick where a budget counts the same; else it is summed from the window's lines."""
+    Quick where a budget counts the same sum; else it is summed from the window's lines."""
     kept = row_key(tenant_id, BudgetSum(counted, period, window))
     of_row = [col(getattr(BudgetSpent, name)) == value for name, value in kept.items()]
     head = select(col(LedgerHead.line_seq)).where(col(LedgerHead.tenant_id) == tenant_id).scalar_subquery()
@@ -90,8 +90,8 @@ async def budget_spending(
 async def budget_standings(
     db: Database, tenant_id: str, at_ms: int, each_max: int = 1
 ) -> list[tuple[Budget, list[BudgetStanding]]]:
-    """Where each open budget stands in its window now. One for each of a kind: those who spent the most, at
-    most `each_max`."""
+    """Standings of each open budget in its window now. A budget for each of a kind lists those who spent the
+    most, at most `each_max`."""
     async with db.session() as session:
         tenant = await session.get(Tenant, tenant_id)
         assert tenant is not None
@@ -137,7 +137,8 @@ async def _amounts(
 
 
 def exhausted_at(limit_nano: int, spent_nano: int, window: PeriodWindow, at_ms: int) -> int | None:
-    """When a limit is reached at the pace of the window so far (Unix ms); None: not before its end. Pure."""
+    """Unix ms at which a limit is reached at the pace of the window so far; None: not before the window's
+    end. Pure."""
     if spent_nano >= limit_nano:
         return at_ms
     if spent_nano <= 0 or at_ms <= window.start_ms:
@@ -147,8 +148,8 @@ def exhausted_at(limit_nano: int, spent_nano: int, window: PeriodWindow, at_ms: 
 
 
 async def check_budgets(db: Database, tenant_id: str) -> None:
-    """Alert on what the tenant's budgets have reached in their windows now: after one was set, when nothing
-    may be posted any more."""
+    """Store alerts for thresholds that the tenant's budgets have already reached. Called after a budget is
+    set, as no posting may follow that would alert."""
     at_ms = now_ms()
     found = await budget_standings(db, tenant_id, at_ms, EACH_MAX)
     sums = {
@@ -163,13 +164,13 @@ async def check_budgets(db: Database, tenant_id: str) -> None:
 
 
 async def budget_faults(db: Database, tenant_id: str, whole: bool = True) -> list[str]:
-    """Kept sums, the PROVEN_MAX newest, that are not what the lines say; empty where all is right. All of one
-    state of the books. Not `whole`: the days that are not over only, which takes less."""
+    """Differences between kept sums, the PROVEN_MAX newest, and their lines; empty where all is right. Reads
+    one snapshot. `whole` False checks only days that are not over, which is quicker."""
     async with db.snapshot() as session:
         head = await session.get(LedgerHead, tenant_id)
         mark = await session.get(BudgetWatermark, tenant_id)
         if head is None or mark is None or mark.line_seq != head.line_seq:
-            return []  # the next posting makes them anew
+            return []  # the next posting makes the sums anew
         of_rows = select_rows(BudgetSpent).where(col(BudgetSpent.tenant_id) == tenant_id)
         if not whole:
             today = col(BudgetSpent.period) == Period.DAY.value, col(BudgetSpent.window_end_ms) > now_ms()

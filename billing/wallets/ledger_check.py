@@ -1,4 +1,4 @@
-"""What is wrong with a tenant's wallet, compared with its books. Reads only; for reconciliation."""
+"""Compares a tenant's wallet with its books. Reads only; for reconciliation."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,8 +21,8 @@ LAPSED = (TxnKind.EXPIRE.value, TxnKind.REVIVE.value)
 
 
 async def wallet_faults(db: Database, tenant_id: str, whole: bool = True) -> list[str]:
-    """What differs between a wallet, the ledger's accounts and the lines, all of one state of the books;
-    empty where all is right, or where there is no wallet. Not `whole`: the grants only, which takes less."""
+    """Differences between a wallet, the ledger's accounts and the lines, in one snapshot; empty where all is
+    right, or where there is no wallet. `whole` False leaves out the lines, which is quicker."""
     async with db.snapshot() as session:
         wallet = await session.get(Wallet, tenant_id)
         if wallet is None:
@@ -58,7 +58,7 @@ async def _grant_faults(session: AsyncSession, wallet: Wallet) -> list[str]:
             faults.append(f"grant {grant_id}: {left_nano} nano are left, the ledger says {-balance}")
         if spent != used.get(grant_id, 0):
             faults.append(f"grant {grant_id}: its uses say {used.get(grant_id, 0)} nano, the ledger {spent}")
-        if not 0 <= lapsed_nano <= lapsed:  # what ended before this was counted is not in it
+        if not 0 <= lapsed_nano <= lapsed:  # grants that expired before lapses were counted have none
             faults.append(f"grant {grant_id}: {lapsed_nano} nano lapsed, the ledger says {lapsed}")
         if taken_nano != taken:
             faults.append(f"grant {grant_id}: {taken_nano} nano were taken back, the ledger says {taken}")
@@ -72,8 +72,8 @@ async def _grant_faults(session: AsyncSession, wallet: Wallet) -> list[str]:
 
 
 async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[int, int, int, int]]:
-    """Of each grant's account, (balance, what usage and its corrections debited, what its end did, what was
-    taken back)."""
+    """(balance, debits of usage and corrections, of expiry, and of money taken back) of each grant's
+    account."""
     amount = col(LedgerEntry.amount_nano)
     spent = case((col(LedgerTxn.kind).in_(SPENT), amount), else_=0)
     lapsed = case((col(LedgerTxn.kind).in_(LAPSED), amount), else_=0)
@@ -98,7 +98,7 @@ async def _accounts(session: AsyncSession, tenant_id: str) -> dict[str, tuple[in
 
 
 async def _posted(session: AsyncSession, wallet: Wallet) -> int:
-    """What requests cost whose first line came after the wallet was opened."""
+    """Cost of requests whose first line came after the wallet was opened."""
     first = aliased(UsageLine)
     statement = (
         select(func.coalesce(func.sum(col(UsageLine.amount_nano)), 0))

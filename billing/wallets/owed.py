@@ -1,8 +1,9 @@
-"""What a prepaid tenant owes: the part of its requests that no grant paid, and how the next grant pays it.
+"""Owed amounts of prepaid tenants: the part of requests that no grant paid, and its payment by the next
+grant.
 
-A request may cost more than is left where its correction adds to it, or where Redis lost what it held. What
-the tenant owes for anything else (usage from before the wallet, commitments, minimums) is no part of this: no
-wallet pays that.
+A request may cost more than is left where a correction adds to it, or where Redis lost the money held for it.
+Other debts of the tenant (usage from before the wallet, commitments, minimums) are not counted here: no
+wallet pays them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +30,7 @@ AT_ONCE = 10_000
 
 
 class OwedTerm(StrEnum):
-    """What becomes of what is owed: the next grant pays it first, or it stays to be invoiced."""
+    """Treatment of owed amounts: the next grant pays them first, or they stay to be invoiced."""
 
     NEXT_GRANT = "next_grant"
     INVOICED = "invoiced"
@@ -37,7 +38,7 @@ class OwedTerm(StrEnum):
 
 @dataclass(frozen=True)
 class Owed:
-    """What one request owes, and whom its part is charged to."""
+    """Amount that one request owes, and its payer."""
 
     request_id: str
     owed_nano: int
@@ -47,26 +48,26 @@ class Owed:
 
 
 async def owed_of(session: AsyncSession, tenant_id: str) -> int:
-    """What a tenant's requests owe in all, in nano-USD."""
+    """Sum that a tenant's requests owe, in nano-USD."""
     total = select(func.coalesce(func.sum(col(WalletOwed.owed_nano)), 0))
     statement = total.where(col(WalletOwed.tenant_id) == tenant_id)
     return int((await (await session.connection()).execute(statement)).scalar_one())
 
 
 async def used_of(session: AsyncSession, tenant_id: str) -> int:
-    """What grants paid of a tenant's requests in all, in nano-USD."""
+    """Sum that grants paid of a tenant's requests, in nano-USD."""
     total = select(func.coalesce(func.sum(col(WalletUse.amount_nano)), 0))
     statement = total.where(col(WalletUse.tenant_id) == tenant_id)
     return int((await (await session.connection()).execute(statement)).scalar_one())
 
 
 async def owed_by(db: Database, tenant_id: str) -> int:
-    """The same, by itself."""
+    """Sum that a tenant's requests owe, in nano-USD, read in a transaction of its own."""
     return (await owed_by_each(db, [tenant_id])).get(tenant_id, 0)
 
 
 async def owed_by_each(db: Database, tenants: Iterable[str]) -> dict[str, int]:
-    """What these tenants owe, those left out that owe nothing."""
+    """Sums owed by these tenants, in nano-USD, without tenants that owe nothing."""
     tenant = col(WalletOwed.tenant_id)
     total = select(tenant, func.sum(col(WalletOwed.owed_nano)))
     statement = total.where(tenant.in_(sorted(tenants))).group_by(tenant)
@@ -103,7 +104,8 @@ async def owing_requests(session: AsyncSession, tenant_id: str, limit: int = LIS
 
 
 def allot_payment(owing: Sequence[Owed], left_nano: int) -> list[tuple[Owed, int]]:
-    """Which of what is owed so much money pays, and how much of each, in their order. Pure."""
+    """Divide a payment among owing requests in their order: (request, amount) of those that get some.
+    Pure."""
     paid: list[tuple[Owed, int]] = []
     for each in owing:
         amount = min(each.owed_nano, left_nano)
@@ -115,7 +117,7 @@ def allot_payment(owing: Sequence[Owed], left_nano: int) -> list[tuple[Owed, int
 
 
 async def pay_owed(session: AsyncSession, head: LedgerHead, grant: WalletGrant, now: int) -> int:
-    """Have a grant pay what the tenant's requests owe, oldest first, AT_ONCE of them at most; how much it
+    """Pay the tenant's owing requests from a grant, oldest first, at most AT_ONCE of them; return the sum
     paid. The caller holds the head of the books."""
     paid = allot_payment(await owing_requests(session, head.tenant_id, AT_ONCE), grant.left_nano)
     if not paid:
@@ -143,7 +145,7 @@ async def pay_owed(session: AsyncSession, head: LedgerHead, grant: WalletGrant, 
 
 
 async def set_owed_term(db: Database, tenant_id: str, term: OwedTerm) -> bool:
-    """What becomes from now on of what a tenant owes; False: it has no wallet."""
+    """Set the treatment of a tenant's owed amounts from now on; False where it has no wallet."""
     async with db.transaction() as session:
         wallet = await session.get(Wallet, tenant_id, with_for_update=True)
         if wallet is None:

@@ -1,4 +1,4 @@
-"""What happened in a wallet, with a running balance, and what its grants had left: now or as of any time."""
+"""Movements of a wallet with a running balance, and the rest of its grants: now or as of any time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ LISTED_MAX = 10_000
 
 @dataclass(frozen=True)
 class WalletMovement:
-    """One transaction that moved a wallet. `amount_nano`: above zero, money came in; `balance_nano`: what the
-    wallet held after it, expired grants that were not yet booked included."""
+    """One transaction that moved a wallet. `amount_nano`: positive where money came in; `balance_nano`: the
+    wallet's balance after it, including expired grants that were not yet booked."""
 
     seq: int
     posted_ms: int
@@ -32,7 +32,7 @@ class WalletMovement:
 
 @dataclass(frozen=True)
 class GrantLeft:
-    """A grant and what was left of it at a time. `expired`: that is gone, or soon booked as gone."""
+    """A grant and its rest at a time. `expired`: the rest is booked as breakage, or soon will be."""
 
     grant: WalletGrant
     left_nano: int
@@ -62,7 +62,7 @@ async def statement(
 
 
 async def grants_as_of(db: Database, tenant_id: str, as_of_ms: int) -> list[GrantLeft]:
-    """The grants that there were at a time, oldest first, as the books said then."""
+    """Grants that existed at a time, oldest first, with their rest by the books of that time."""
     async with db.session() as session:
         balances = await _balances(session, tenant_id, as_of_ms)
         of_grants = select_rows(WalletGrant).where(
@@ -80,7 +80,7 @@ async def grants_as_of(db: Database, tenant_id: str, as_of_ms: int) -> list[Gran
 
 
 async def _balances(session: AsyncSession, tenant_id: str, as_of_ms: int) -> dict[str, int]:
-    """Of each grant's account; credits are below zero."""
+    """Balance of each grant's account; credits are negative."""
     account = col(LedgerEntry.account)
     amount: Any = func.sum(col(LedgerEntry.amount_nano))
     rows = _of_wallet(tenant_id, as_of_ms, account, amount).group_by(account)
@@ -89,7 +89,7 @@ async def _balances(session: AsyncSession, tenant_id: str, as_of_ms: int) -> dic
 
 
 def _of_wallet(tenant_id: str, as_of_ms: int, *columns: Any) -> Any:
-    """These columns of the entries of a wallet that were booked up to a time."""
+    """Select these columns of a wallet's entries that were booked up to a time."""
     return (
         select(*columns)
         .select_from(LedgerEntry)

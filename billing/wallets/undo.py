@@ -1,7 +1,7 @@
-"""Undoing what was put into a wallet: a grant that was a mistake is voided, what is left of one is clawed
-back, and a paid balance is paid out to the customer. Transactions of the tenant's books, each once.
+"""Takes money out of a wallet: voids a grant made by mistake, claws back the rest of one, or pays a paid
+balance out to the customer. Each is one transaction of the tenant's books.
 
-Only what is left can be taken, never what a request was paid with: that goes back by a refund first.
+Only money that is left can be taken. Money that paid a request must first be refunded.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ GRANTS_MAX = 1_000
 
 
 class UndoKind(StrEnum):
-    """What is undone, as transactions and the audit log name it."""
+    """Kinds of undoing, as transactions and the audit log name them."""
 
     VOID = "void"
     CLAW_BACK = "claw_back"
@@ -41,9 +41,9 @@ class UndoKind(StrEnum):
 
 @dataclass(frozen=True)
 class Undo:
-    """What is to be taken: from the grant of this id or key, of a payment out from all paid ones (empty).
-    `amount_nano`: of a voided grant all of it (0). `key`: the caller's own name for it; said again under
-    that, nothing more is taken."""
+    """An order to take money: from the grant of this id or key, or from all paid grants (`grant` empty) for a
+    payment out. `amount_nano` 0: the whole of a voided grant. `key`: the caller's own name for the order; a
+    repetition under it takes nothing more."""
 
     kind: UndoKind
     grant: str
@@ -54,35 +54,35 @@ class Undo:
 
     @property
     def txn_key(self) -> str:
-        """What its transaction is called in the books."""
+        """Idempotency key of its transaction."""
         return f"{self.kind}:{self.key or self.grant}"
 
 
 @dataclass(frozen=True)
 class UndoResult:
-    """How much is taken from which grants. `done`: that was so before, and nothing more is."""
+    """Amounts taken, by grant. `done`: they were taken before, and nothing more is."""
 
     parts: Sequence[tuple[WalletGrant, int]]
     done: bool = False
 
     @property
     def amount_nano(self) -> int:
-        """In all."""
+        """Sum of all parts."""
         return sum(amount for _, amount in self.parts)
 
 
 async def preview_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
-    """What `take` would do now. Raises Refused as it does."""
+    """Return what `book_undo` would take now. Raises Refused as it does."""
     _check(undo)
     async with db.snapshot() as session:
         return await _plan(session, tenant_id, undo, now_ms())
 
 
 async def book_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
-    """Book it. The caller has seen to it that nothing in Redis holds the money
+    """Book an undo. The caller has made sure that nothing in Redis holds the money
     (billing/enforcement/take_credit.py).
 
-    Raises Refused where it cannot be."""
+    Raises Refused where it is not possible."""
     _check(undo)
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
@@ -134,7 +134,7 @@ async def _plan(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> 
 
 
 def _left_for(undo: Undo, grant: WalletGrant, now: int) -> int:
-    """The amount, where so much is left. Raises Refused. Pure."""
+    """Return the amount to claw back. Raises Refused where less is left. Pure."""
     ended = grant.expires_ms is not None and grant.expires_ms <= now
     left_nano = 0 if ended else grant.left_nano
     if undo.amount_nano > left_nano:
@@ -145,7 +145,7 @@ def _left_for(undo: Undo, grant: WalletGrant, now: int) -> int:
 
 
 async def _plan_pay_out(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> UndoResult:
-    """From paid grants only, what is spent last first: promo money is nobody's to be paid."""
+    """Divide a payment out among paid grants, newest first. Promo money is never paid out."""
     statement = (
         select(WalletGrant)
         .where(
@@ -171,7 +171,8 @@ async def _plan_pay_out(session: AsyncSession, tenant_id: str, undo: Undo, now: 
 
 
 async def _before(session: AsyncSession, tenant_id: str, undo: Undo) -> UndoResult | None:
-    """What was taken under this key; None: nothing. Raises Refused where that was something else."""
+    """Amounts taken under this key before; None: nothing. Raises Refused where the key was used for another
+    undo."""
     statement = (
         select(col(LedgerEntry.account), func.sum(LedgerEntry.amount_nano))
         .join(

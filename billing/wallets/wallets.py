@@ -1,7 +1,7 @@
-"""Prepaid tenants' money: grants are put in, spent by posting, and what is unused of them ends at their time.
+"""Prepaid tenants' money: grants are put in, posting spends them, and their unused rest ends at its time.
 
-Everything is a transaction of the tenant's books. A grant debits where its money comes from and credits its
-account `wallet:<kind>:<id>`; what expires debits that account and credits `breakage`.
+Everything is a transaction of the tenant's books. A grant debits the source of its money and credits its
+account `wallet:<kind>:<id>`; expiry debits that account and credits `breakage`.
 """
 
 import re
@@ -41,8 +41,8 @@ EXPIRED_AT_ONCE = 100
 
 @dataclass(frozen=True)
 class NewGrant:
-    """A grant to be. `idempotency_key`: the caller's own name for it; `priority` None: that of its kind (the
-    lowest is spent first); `expires_ms` None: never."""
+    """A grant to make. `idempotency_key`: the caller's own name for it; `priority` None: the default of its
+    kind (the lowest is spent first); `expires_ms` None: never."""
 
     kind: GrantKind
     amount_nano: int
@@ -55,11 +55,11 @@ class NewGrant:
 
 @dataclass(frozen=True)
 class WalletState:
-    """A prepaid tenant's money as of one state of its books, whose last line is `line_seq`.
+    """A prepaid tenant's money in one state of its books, whose last line is `line_seq`.
 
-    `posted_nano`: what its requests cost since the wallet was opened. `limit_nano`: that, and what is left
-    of the grants that have not expired; so limit - posted can be spent. `next_expiry_ms`: when the limit
-    falls next."""
+    `posted_nano`: cost of its requests since the wallet was opened. `limit_nano`: that, plus the rest of the
+    grants that have not expired; so limit - posted can be spent. `next_expiry_ms`: the time of the limit's
+    next fall."""
 
     limit_nano: int
     posted_nano: int
@@ -68,7 +68,7 @@ class WalletState:
 
 
 async def wallet_state(db: Database, tenant_id: str, at_ms: int) -> WalletState | None:
-    """The tenant's money at a time (Unix ms, not in the past), all of one snapshot; None: it is postpaid."""
+    """Read the tenant's money at a time (Unix ms, not in the past) in one snapshot; None: it is postpaid."""
     spendable = (
         col(WalletGrant.tenant_id) == tenant_id,
         col(WalletGrant.left_nano) > 0,
@@ -96,7 +96,7 @@ async def list_wallets(db: Database, at_ms: int) -> list[tuple[Tenant, WalletSta
 
 
 async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]) -> bool:
-    """At which per cents of the last top-up the wallet alerts; False: there is no wallet."""
+    """Set the per cents of the last top-up at which the wallet alerts; False: there is no wallet."""
     if len(percents) > LOW_MAX or not all(1 <= each <= 100 for each in percents):
         raise bad_request(f"a wallet alerts at {LOW_MAX} per cents at most, each from 1 to 100")
     async with db.transaction() as session:
@@ -112,7 +112,7 @@ async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]
 async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGrant, bool]:
     """Put money into a tenant's wallet, which the first grant opens; False: this grant was made before.
 
-    Raises Refused where it cannot be, or where its key was that of another grant."""
+    Raises Refused where it is not possible, or where its key was that of another grant."""
     now = now_ms()
     _check(new)
     async with db.transaction() as session:
@@ -130,8 +130,8 @@ async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGran
 
 @dataclass(frozen=True)
 class GrantPreview:
-    """What a grant would do: `known`, it was made before and does nothing; else how much of it pays what is
-    owed, and what it leaves to spend."""
+    """Effect of a grant. `known`: it was made before and does nothing; else the sums that pay owed amounts
+    and that are left to spend."""
 
     known: WalletGrant | None
     pays_owed_nano: int
@@ -139,7 +139,7 @@ class GrantPreview:
 
 
 async def preview_grant(db: Database, tenant_id: str, new: NewGrant) -> GrantPreview:
-    """What `grant` would do now. Raises Refused as it does."""
+    """Return the effect that `grant` would have now. Raises Refused as it does."""
     _check(new)
     async with db.snapshot() as session:
         known = await _with_key(session, tenant_id, new)
@@ -190,9 +190,9 @@ async def _add(session: AsyncSession, head: LedgerHead, new: NewGrant, now: int)
 
 
 async def expire(db: Database, tenant_id: str, at_ms: int) -> list[tuple[WalletGrant, int]]:
-    """Book what is unused of a tenant's grants whose time is over as breakage; these grants, and how much.
+    """Book the unused rest of a tenant's expired grants as breakage; return these grants with their amounts.
 
-    Again: nothing more is booked. At most EXPIRED_AT_ONCE grants."""
+    A repetition books nothing more. At most EXPIRED_AT_ONCE grants."""
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
         grants = await _expired(session, tenant_id, at_ms)
@@ -200,7 +200,7 @@ async def expire(db: Database, tenant_id: str, at_ms: int) -> list[tuple[WalletG
         for row in grants:
             unused = row.left_nano
             entries = [(account_of(row.kind, row.id), unused, "", ""), (BREAKAGE, -unused, "", "")]
-            # What a correction gives back later expires in its turn: the seq makes the name its own.
+            # Money that a correction gives back later expires again: the seq keeps the name unique.
             name = f"expire:{row.id}:{head.txn_seq + 1}"
             posting = post(head, TxnKind.EXPIRE, name, [], entries, at_ms)
             row.left_nano, row.lapsed_nano = 0, row.lapsed_nano + unused
@@ -215,7 +215,7 @@ async def expire(db: Database, tenant_id: str, at_ms: int) -> list[tuple[WalletG
 
 
 async def tenants_with_expired(db: Database, at_ms: int) -> Sequence[str]:
-    """Tenants with a grant whose time is over and whose rest is not booked. For the biller."""
+    """Tenants with an expired grant whose rest is not booked. For the biller."""
     statement = select(col(WalletGrant.tenant_id)).where(
         col(WalletGrant.left_nano) > 0, col(WalletGrant.expires_ms) <= at_ms
     )
@@ -224,7 +224,7 @@ async def tenants_with_expired(db: Database, at_ms: int) -> Sequence[str]:
 
 
 async def list_grants(db: Database, tenant_id: str) -> Sequence[WalletGrant]:
-    """All grants of a tenant, in the order in which they are spent; what is spent or expired last."""
+    """All grants of a tenant in spending order; spent and expired ones last."""
     statement = select(WalletGrant).where(col(WalletGrant.tenant_id) == tenant_id)
     async with db.session() as session:
         found = (await session.exec(statement)).all()
@@ -242,7 +242,7 @@ async def list_grants(db: Database, tenant_id: str) -> Sequence[WalletGrant]:
 
 
 async def _with_key(session: AsyncSession, tenant_id: str, new: NewGrant) -> WalletGrant | None:
-    """The grant that was made under a key. Raises Refused where that is another one."""
+    """The grant made under a key. Raises Refused where it differs from this one."""
     key = new.idempotency_key
     statement = select(WalletGrant).where(
         col(WalletGrant.tenant_id) == tenant_id, col(WalletGrant.idempotency_key) == key
@@ -279,7 +279,7 @@ def _check(new: NewGrant) -> None:
 
 
 async def _check_room(session: AsyncSession, tenant_id: str, new: NewGrant, now: int) -> None:
-    """What may follow from a grant that is new."""
+    """Check a new grant's expiry and the wallet's limits. Raises Refused."""
     if new.expires_ms is not None and not now < new.expires_ms < LAST_MS:
         raise bad_request("a grant expires in the future")
     statement = select(func.count(), func.coalesce(func.sum(WalletGrant.left_nano), 0)).where(
