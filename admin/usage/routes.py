@@ -180,8 +180,8 @@ class UsageRoutes:
         return tuple(found)
 
     async def _record(self, reader: _UsageCaller, told: UsageReply, asked: UsageQuery, read: _Read) -> None:
-        """That it is read, before it is; a page after the first is of the same read. A key has so many
-        rows an hour: the next one counts what had none."""
+        """Audit a read before running it. Later pages of it add no row; a key adds ROWS_AN_HOUR an hour at
+        most, and its next row counts the reads that had none."""
         principal, (start, end) = reader.principal, read.question.window
         shape = shape_of(told.route, principal, reader.project, asked, read.question)
         if read.as_of is not None or self._recorded.has(principal.owner_key, shape):

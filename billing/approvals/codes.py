@@ -23,8 +23,8 @@ def new_code() -> str:
 
 
 def code_hash(code: str, proposal: Proposal, keyring: Keyring) -> str:
-    """What is kept of a code: over it and all that the proposal is, so that it opens no other one, nor this
-    one after it was changed; with the installation's secret, so that who writes the database makes none."""
+    """HMAC over a code and its proposal, which is stored in place of the code: it is good for no other proposal
+    and for no changed one, and nobody can make one without the installation's secret."""
     return mac(_body(code, proposal), keyring.key(PURPOSE)).hex()
 
 

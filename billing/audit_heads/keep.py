@@ -69,7 +69,7 @@ class HeadStoreProgress:
         self.place = place
 
     async def keep(self) -> int:
-        """Keep the heads that moved, and the platform's in any case; how many. Raises NotKept."""
+        """Keep the heads that moved, and the platform's in any case; how many. Raises HeadNotStored."""
         number = 0
         async for heads in current_heads(self._db, self._settings):
             moved = [

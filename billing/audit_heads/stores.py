@@ -48,7 +48,7 @@ class HeadStore(Protocol):
         ...
 
     async def keep(self, lines: Sequence[str]) -> None:
-        """Add lines. Raises NotKept."""
+        """Add lines. Raises HeadNotStored."""
         ...
 
 

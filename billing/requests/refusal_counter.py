@@ -63,7 +63,7 @@ class RefusalCounter:
         for _, data in entries:
             said = stream.rows_of(data)
             if isinstance(said, Unreadable):
-                log.warning("refusals.entry_unreadable", error=str(said))
+                log.warning("refusal_counts.entry_unreadable", error=str(said))
             else:
                 rows += said
         async with self._db.transaction() as session:

@@ -1,5 +1,5 @@
 """How a request ends: its `end` entry and its usage event, from one set of facts. Pure, but for
-`end_unclaimed`, `end_overdue_move` and `end_claimed`.
+`end_unclaimed`, `end_overdue_migration` and `end_claimed`.
 
 What is billed: an error bills no output, and input only where text was shown; a blocked answer bills the
 tokens whose text was shown; everything else bills what was sampled. A request that never ran bills nothing.

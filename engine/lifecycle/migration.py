@@ -112,7 +112,7 @@ class Migrator:
 
     async def finish(self, pool: str, tenant: str, id: str) -> bool:
         """Bring a move that another one has begun to its end. False: there is none, or somebody else has.
-        Raises NotOrdered, and then nothing has been done."""
+        Raises MigrationNotOrdered, and then nothing has been done."""
         names = ("status", "dest", "hop", "ordered", "seal")
         status, *found = await self._redis.hmget(redis_keys.record(pool, tenant, id), *names)
         if status != RequestStatus.MOVING.value.encode():

@@ -53,7 +53,7 @@ class EndedAnswers:
             self.forget(answer)
 
     def forget(self, answer: ClaimedRequest) -> None:
-        """It goes on, or it is somebody else's."""
+        """Stop tracking: the request resumed here or moved to another worker."""
         self._kept.pop(answer.key, None)
 
     def _ask_ms(self, kept: _UnconfirmedEnd) -> int:

@@ -52,4 +52,4 @@ class RefusalNotes:
             async with asyncio.timeout(FLUSH_SECONDS_MAX):
                 await self._tally.tell()
         except (RedisError, OSError) as error:  # a TimeoutError is an OSError
-            log.warning("refusals.write_failed", error=error_summary(error))
+            log.warning("refusal_counts.flush_failed", error=error_summary(error))

@@ -20,7 +20,7 @@ class UpgradeLimits(UpgradeGate):
         self._hellos = hellos
 
     def refuse_upgrade(self, address: str) -> bytes | None:
-        """See Entrance."""
+        """See UpgradeGate."""
         if self._hellos.full(rate_limit_address(address)):
             return _refused("silent")
         try:

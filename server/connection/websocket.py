@@ -130,7 +130,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
             self.transport.close()
 
     def hand_over(self, listener: SocketListener) -> None:
-        """See Wire."""
+        """See SocketWriter."""
         self.listener = listener
         waiting = self.queue
         self.queue = cast("asyncio.Queue[Any]", _ListenerQueue(listener))
@@ -253,11 +253,11 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
 
     @property
     def unsent(self) -> int:
-        """See Wire."""
+        """See SocketWriter."""
         return self.transport.get_write_buffer_size()
 
     def write(self, payload: bytes, text: bool) -> None:
-        """See Wire."""
+        """See SocketWriter."""
         if self.close_sent or self.transport.is_closing():
             return
         if self.conn.extensions:  # deflate
@@ -268,12 +268,12 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.write(frame_head(len(payload), text) + payload)
 
     def hold(self) -> None:
-        """See Wire."""
+        """See SocketWriter."""
         self._held = True
         self._pace_reading()
 
     def release(self) -> None:
-        """See Wire."""
+        """See SocketWriter."""
         self._held = False
         if self._unread and not self._reading_on:
             self._reading_on = True
@@ -281,7 +281,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         self._pace_reading()
 
     def close(self, code: int) -> None:
-        """See Wire."""
+        """See SocketWriter."""
         if self.close_sent or self.transport.is_closing():
             return
         self._send_close(code)

@@ -40,7 +40,7 @@ class EndSession:
 
 @dataclass(frozen=True)
 class StartSend:
-    """Take a send; answer TurnAccepted or TurnRefused."""
+    """Take a send; answer SendAccepted or SendRefused."""
 
     message: Send
 

@@ -55,10 +55,10 @@ class Session:
         self._heartbeat = Heartbeat(limits, jitter)
         self._access = AccessTimer(limits.auth_notice_seconds)
         self._close_by = NEVER
-        self._patience = Violations(limits)
+        self._violations = Violations(limits)
         self._acks = AckViolations()
         self._readings = ConnectionStreams(limits)
-        self._underway = PendingRequests()
+        self._pending = PendingRequests()
         self._unconfirmed = True
 
     def handle(self, event: ev.Event, now: float) -> list[fx.Effect]:  # noqa: C901  (one arm an event)
@@ -180,7 +180,7 @@ class Session:
         self, now: float, refused: Refusal, re: str | None = None, id: str | None = None
     ) -> list[fx.Effect]:
         error = _error(refused, re, id)
-        return self._close(CloseCode.BAD_MESSAGE, error) if self._patience.ends(now) else [error]
+        return self._close(CloseCode.BAD_MESSAGE, error) if self._violations.ends(now) else [error]
 
     # Opening and closing
 
@@ -273,15 +273,15 @@ class Session:
     # Requests
 
     def _send(self, message: m.Send) -> list[fx.Effect]:
-        known = message.id in self._readings or self._underway.sent(message.id)
+        known = message.id in self._readings or self._pending.sent(message.id)
         if not known and self._full():
             return [_error(self._too_many(), "send", message.id)]
-        self._underway.send(message.id)
+        self._pending.send(message.id)
         return [fx.StartSend(message)]
 
     def _turn(self, event: ev.SendAccepted | ev.SendRefused, now: float) -> list[fx.Effect]:
         id = event.id if isinstance(event, ev.SendRefused) else event.reading.id
-        wished = self._underway.answered(id)
+        wished = self._pending.answered(id)
         if isinstance(event, ev.SendRefused):
             return [_error(event.refusal, "send", id)]
         reading = event.reading
@@ -300,27 +300,27 @@ class Session:
         return out
 
     def _attach(self, message: m.Attach) -> list[fx.Effect]:
-        known = message.id in self._readings or self._underway.sent(message.id)
+        known = message.id in self._readings or self._pending.sent(message.id)
         if not known and self._full():
             return [_error(self._too_many(), "attach", message.id)]
-        self._underway.attach(message.id)
+        self._pending.attach(message.id)
         return [*self._readings.hold(message.id), fx.StartAttach(message.id, message.epoch, message.o)]
 
     def _detach(self, id: str) -> list[fx.Effect]:
-        """Also what is not read yet: a send or an attach under way."""
-        self._underway.detach(id)
+        """Stop reading a request, and cancel the reading of pending sends and attaches."""
+        self._pending.detach(id)
         return self._readings.drop(id)
 
     def _attach_answered(self, event: ev.AttachAllowed | ev.AttachRefused, now: float) -> list[fx.Effect]:
         id = event.id if isinstance(event, ev.AttachRefused) else event.reading.id
-        wanted = self._underway.attached(id) if event.asked else id in self._readings
+        wanted = self._pending.attached(id) if event.asked else id in self._readings
         if not wanted:
             return []
         if isinstance(event, ev.AttachRefused):
             error = _error(event.refusal, "attach" if event.asked else None, event.id)
             return [error, *self._readings.drop(event.id)]
         reading = event.reading
-        known = reading.id in self._readings or self._underway.sent(reading.id)
+        known = reading.id in self._readings or self._pending.sent(reading.id)
         if not known and self._full():
             return [_error(self._too_many(), "attach", reading.id)]
         g = self._readings.open(reading).g
@@ -328,13 +328,13 @@ class Session:
         return [fx.Emit(attached), *self._readings.begin(reading, now)]
 
     def _cancel(self, id: str) -> list[fx.Effect]:
-        if self._underway.sent(id) and id not in self._readings:
-            self._underway.cancel(id)
+        if self._pending.sent(id) and id not in self._readings:
+            self._pending.cancel(id)
             return [fx.Emit(m.CancelOk(id, "pending"))]
         return [fx.StartCancel(id)]
 
     def _full(self) -> bool:
-        waiting = sum(1 for id in self._underway.ids() if id not in self._readings)
+        waiting = sum(1 for id in self._pending.ids() if id not in self._readings)
         return len(self._readings) + waiting >= self._limits.requests
 
     def _too_many(self) -> Refusal:

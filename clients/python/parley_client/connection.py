@@ -88,7 +88,7 @@ class GatewaySocket:
 
     @classmethod
     async def open(cls, url: str, encoding: Encoding) -> Self:
-        """Connect. Raises Closed where that may work later, Stopped where it will not."""
+        """Connect. Raises GatewayClosed where that may work later, Stopped where it will not."""
         try:
             socket = await connect(
                 url,
@@ -117,7 +117,7 @@ class GatewaySocket:
             self._socket.transport.abort()  # the peer takes nothing; `hear` says that it is lost
 
     async def hear(self, seconds_max: float) -> Frame:
-        """The next frame. Raises Closed, also where the peer is silent for too long."""
+        """The next frame. Raises GatewayClosed, also where the peer is silent for too long."""
         try:
             async with asyncio.timeout(seconds_max):
                 frame = self._decode(await self._socket.recv())

@@ -123,7 +123,7 @@ class PurgePools:
         self.errors: Mapping[str, Exception] = {}
 
     async def forget(self, tenant: str, request: str) -> None:
-        """See Recorders."""
+        """See PoolRecorders."""
         assert tenant == "t"
         if request in self.errors:
             raise self.errors[request]

@@ -160,16 +160,16 @@ class SourcePools:
         self.released.append((tenant, id))
 
     async def follow(self, pool: str) -> bool:
-        """See Hub."""
+        """See Subscriptions."""
         return pool in self.views
 
     def join(self, name: RequestName, _: object) -> FollowedRequest:
-        """See Hub."""
+        """See Subscriptions."""
         self.open.append(FollowedRequest(name))
         return self.open[-1]
 
     def leave(self, name: RequestName, _: object) -> None:
-        """See Hub."""
+        """See Subscriptions."""
         self.open = [each for each in self.open if each.name != name]
 
     async def reader(self, _tenant: str, id: str, _gateway: str, _state: str) -> Any:
