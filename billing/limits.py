@@ -123,7 +123,7 @@ class MoneyLimit:
 
     @property
     def script_nano(self) -> int:
-        """The limit as scripts count it. A wallet's only grows, so it is stored modulo WALLET_MODULUS_NANO."""
+        """The limit as scripts count it: a wallet's is modulo WALLET_MODULUS_NANO, as it only grows."""
         return self.limit_nano % WALLET_CIRCLE_NANO if self.period == WALLET else self.limit_nano
 
     def limit_at(self, now_ms: int) -> int:

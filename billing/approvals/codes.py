@@ -23,8 +23,8 @@ def new_code() -> str:
 
 
 def code_hash(code: str, proposal: Proposal, keyring: Keyring) -> str:
-    """HMAC over a code and its proposal, which is stored in place of the code: it is good for no other proposal
-    and for no changed one, and nobody can make one without the installation's secret."""
+    """HMAC over a code and its proposal, stored in place of the code. It is good for no other proposal nor
+    for a changed one, and nobody can make one without the installation's secret."""
     return mac(_body(code, proposal), keyring.key(PURPOSE)).hex()
 
 

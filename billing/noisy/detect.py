@@ -2,8 +2,8 @@
 to. Pure: what a pool did comes as sums of short spans of time, and a decision goes out.
 
 Work is counted as the queue counts it, by which tenants take turns. `Others` are only those within their own
-share: tenants over it wait behind their own backlog and are left out. What they wait now is compared with what the same
-tenants waited in the spans before, so a pool that is slow for all is nobody's fault.
+share: tenants over it, who wait behind their own backlog, are left out. What the others wait now is compared
+with what the same tenants waited in the spans before, so a pool that is slow for all is nobody's fault.
 """
 
 import math

@@ -30,10 +30,10 @@ FIELDS = (
 
 
 class WorkerRow(msgspec.Struct, frozen=True):
-    """One worker, or one worker index of a supervisor where none is registered. `lease_ms`: what is left of it.
+    """One worker, or a worker index of a supervisor where none is registered. `lease_ms`: what is left of it.
 
-    `state`: a WorkerProcessState, or lapsed (its lease ended). None, in any field: nobody reported it; `gpu_missing`
-    says why there is no `gpu`.
+    `state`: a WorkerProcessState, or lapsed (its lease ended). None, in any field: nobody reported it;
+    `gpu_missing` says why there is no `gpu`.
     """
 
     worker: str

@@ -21,13 +21,13 @@ from engine.worker.allowances import AllowanceRequest
 from engine.worker.core import WorkerCalls
 
 T = TypeVar("T")
-Granted = Callable[[str, int, bool], None]  # the answer's key, tokens in all, whether more was refused
+AllowanceGiven = Callable[[str, int, bool], None]  # the answer's key, tokens in all, whether more was refused
 
 log = logger(__name__)
 away = RepeatedWarning(log)
 
 REDIS_RETRY_SECONDS = 0.1
-GRANT_WAIT_MS_MIN = 20
+ALLOWANCE_WAIT_MS_MIN = 20
 
 
 class BackgroundCalls:
@@ -38,7 +38,7 @@ class BackgroundCalls:
         queue: PoolQueue,
         quota: Quota,
         worker: str,
-        granted: Granted,
+        granted: AllowanceGiven,
         wanted: Callable[[str], bool],
     ) -> None:
         self._queue = queue
@@ -143,7 +143,7 @@ class BackgroundCalls:
                 self._granted(ask.key, answer.granted, answer.refusal is not None)
                 return
             instruments.allowance_replies.add(1, {"answer": "wait"})
-            wait_ms = max(answer.wait_ms, GRANT_WAIT_MS_MIN)
+            wait_ms = max(answer.wait_ms, ALLOWANCE_WAIT_MS_MIN)
 
 
 async def _insist(operation: str, call: Callable[[], Awaitable[T]]) -> T:

@@ -68,7 +68,7 @@ class WorkerCore:
         self.full = False  # by the last offer: nothing is claimed until something leaves
         self._open = open_answer
         self._limits = limits
-        self._grants = Allowances(chunk_tokens)
+        self._allowances = Allowances(chunk_tokens)
         self._answers: dict[str, ClaimedRequest] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self._ended = EndedAnswers()
@@ -184,7 +184,7 @@ class WorkerCore:
                 self._stop(answer, work)
                 answer.end(EndReason.DEADLINE)
             elif answer.phase is ClaimPhase.WAITING and answer.waited_ms(now_ms) >= WAIT_MS_MAX:
-                self._grants.parked(answer)
+                self._allowances.parked(answer)
                 answer.leave("grant")
         return work
 
@@ -193,14 +193,14 @@ class WorkerCore:
         answer = self._answers[key]
         answer.end(EndReason.ERROR, "bad_request" if answer.request.sampling.response_format else "internal")
 
-    def wants_grant(self, key: str) -> bool:
+    def wants_allowance(self, key: str) -> bool:
         """Whether the reply to an `extend` for this name still matters."""
-        return self._grants.wanted(key)
+        return self._allowances.wanted(key)
 
     def granted(self, key: str, tokens: int, refused: bool) -> WorkerCalls:
         """The answer to an `extend`. Refused: the answer ends at its last granted token."""
         work = WorkerCalls()
-        away = self._grants.answered(key, tokens)
+        away = self._allowances.answered(key, tokens)
         answer = self._answers.get(key)
         if answer is None or not answer.open:
             if away is not None and answer is None:
@@ -227,7 +227,7 @@ class WorkerCore:
 
     def leave(self, why: ReleaseWhy) -> WorkerCalls:
         """Give everything back, once it is logged."""
-        work = WorkerCalls(unpark=self._grants.leave())
+        work = WorkerCalls(unpark=self._allowances.leave())
         for answer in self._answers.values():
             if answer.open:
                 self._stop(answer, work)
@@ -237,7 +237,7 @@ class WorkerCore:
     def drop_all(self) -> WorkerCalls:
         """The lease is lost: all of it is, or will be, another worker's."""
         work = WorkerCalls(abort=sorted(self.generating))
-        self._grants.forget_all(self._answers)
+        self._allowances.forget_all(self._answers)
         self._answers.clear()
         self._keys.clear()
         return work
@@ -314,7 +314,7 @@ class WorkerCore:
         """Back to the engine, which still may bring ids under the old name."""
         before = answer.key
         answer.go_on()
-        self._grants.renamed(before, answer.key)
+        self._allowances.renamed(before, answer.key)
         self._answers[answer.key] = self._answers.pop(before)
         self._keys[answer.claim.tenant, answer.claim.id] = answer.key
         self._submit(answer, work)
@@ -379,13 +379,13 @@ class WorkerCore:
     def _forget(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
         self._stop(answer, work)
         self._answers.pop(answer.key, None)
-        self._grants.forget(answer.key)
+        self._allowances.forget(answer.key)
         if self._keys.get((answer.claim.tenant, answer.claim.id)) == answer.key:
             del self._keys[answer.claim.tenant, answer.claim.id]
 
     def _ask_for_grant(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
         """Off the decode path."""
-        if ask := self._grants.ask(answer):
+        if ask := self._allowances.ask(answer):
             work.extend.append(ask)
 
 

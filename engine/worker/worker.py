@@ -89,9 +89,11 @@ class Worker:
         self._last_flush = self._asked = 0.0
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
-        self._grants: list[tuple[str, int, bool]] = []
+        self._allowances: list[tuple[str, int, bool]] = []
         quota = Quota(redis, settings)
-        self._asides = BackgroundCalls(self._queue, quota, name, self._grant, workload.wants_grant)
+        self._background = BackgroundCalls(
+            self._queue, quota, name, self._allowance_given, workload.wants_allowance
+        )
         self._clock = ServerClock()
         self._renewed = -math.inf
         self._lease_seconds = settings.worker_lease_ms / 1000
@@ -115,7 +117,7 @@ class Worker:
             await self._until_done(tasks)
         finally:
             await cancel_tasks([*tasks, claiming, stopping])
-            await self._asides.end()
+            await self._background.end()
             await self._wakes.close()
 
     def missing(self) -> str:
@@ -160,8 +162,8 @@ class Worker:
                 self._changed.set()
 
     async def _flush(self) -> None:
-        for grant in self._take_grants():
-            await self._do(self._workload.granted(*grant))
+        for allowance in self._take_allowances():
+            await self._do(self._workload.granted(*allowance))
         self._last_flush = time.monotonic()
         if sent := self._workload.appends(self._clock.now_ms()):
             await self._append(sent)
@@ -332,7 +334,7 @@ class Worker:
                     self._room.clear()
                     self._changed.set()
                     await self._room.wait()
-                await self._asides.finished()
+                await self._background.finished()
         try:
             await self._publish_counts()
             requeued = await self._queue.deregister(self.name, "drain")
@@ -348,7 +350,7 @@ class Worker:
             await self._engine.abort(work.abort)
         for generation in work.submit:
             await self._submit(generation)
-        self._asides.begin(work)
+        self._background.begin(work)
 
     async def _submit(self, generation: Generation) -> None:
         try:
@@ -362,13 +364,13 @@ class Worker:
             self._counted.aborted([generation.id])
             await self._engine.abort([generation.id])
 
-    def _grant(self, key: str, tokens: int, refused: bool) -> None:
-        self._grants.append((key, tokens, refused))
+    def _allowance_given(self, key: str, tokens: int, refused: bool) -> None:
+        self._allowances.append((key, tokens, refused))
         self._changed.set()
 
-    def _take_grants(self) -> list[tuple[str, int, bool]]:
-        grants, self._grants = self._grants, []
-        return grants
+    def _take_allowances(self) -> list[tuple[str, int, bool]]:
+        given, self._allowances = self._allowances, []
+        return given
 
 
 def _names(answer: ClaimedRequest) -> dict[str, str]:

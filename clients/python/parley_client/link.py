@@ -165,7 +165,8 @@ class Link:
                 raise Stopped(frame["code"], frame["message"])
 
     async def _hold(self, opened: _Opened) -> _Opened | None:
-        """Read a connection until another takes over, which is returned. Raises GatewayClosed where it is lost."""
+        """Read a connection until another takes over, and return that one. Raises GatewayClosed where it is
+        lost."""
         before, self._connection = self._connection, opened.connection
         if before is not None:
             self._counters.handovers += 1

@@ -267,7 +267,7 @@ def test_who_waits_for_long_makes_room():
     play.now_ms += 1
     play.do(play.load.tick(play.now_ms))
     assert (play.released, play.answer, len(play.logged)) == (["grant"], None, 5)
-    assert play.load.wants_grant(play.asked[0][0])
+    assert play.load.wants_allowance(play.asked[0][0])
     play.grant(300)
     assert play.unparked == [("t1", "r1")]
     play.claim()

@@ -87,7 +87,7 @@ def test_what_is_used_up_as_claimed_waits_for_a_grant(granted: int, started: boo
     work = load.claimed([claim("a", tail="ab", visible=2, granted=granted)], START_MS)
     assert [each.id for each in work.submit] == ["ck-a"] * started
     assert [(ask.key, ask.tokens) for ask in work.extend] == [("ck-a", 50)]
-    assert load.wants_grant("ck-a")
+    assert load.wants_allowance("ck-a")
 
 
 def test_one_claim_that_cannot_be_read_holds_up_no_other():
@@ -146,10 +146,10 @@ def test_what_the_engine_refuses_is_the_fault_of_its_shape_or_ours(shape: str | 
 def test_a_lost_lease_leaves_nothing_in_hand():
     """All of it is, or will be, another worker's: nothing is appended, and no grant matters."""
     load = holding("b", "a", granted=10)
-    assert load.wants_grant("ck-a")
+    assert load.wants_allowance("ck-a")
     assert load.drop_all() == WorkerCalls(abort=["ck-a", "ck-b"])
     assert gone(load)
-    assert not load.wants_grant("ck-a")
+    assert not load.wants_allowance("ck-a")
     assert load.ordered("t1", "a", Control.CANCEL) == WorkerCalls()
     assert load.stepped([sampled("a", "x")], START_MS) == WorkerCalls()
 
@@ -192,7 +192,7 @@ def test_what_is_not_this_workers_any_more_is_forgotten(code: AppendCode):
     load.stepped([sampled("a", "hello")], START_MS)
     assert flush(load, code) == WorkerCalls(abort=["ck-a"])
     assert gone(load)
-    assert not load.wants_grant("ck-a")
+    assert not load.wants_allowance("ck-a")
 
 
 def test_a_log_that_lost_more_than_this_claim_wrote_is_given_back():
