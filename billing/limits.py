@@ -20,7 +20,7 @@ from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.tenants import PLATFORM
 
 LIMIT_NANO_MAX = 4_000_000_000_000_000  # 4,000,000 USD: what a Lua number still counts exactly, twice over
-WALLET_CIRCLE_NANO = 9_000_000_000_000_000  # below 2^53, and more than twice what a wallet can hold
+WALLET_MODULUS_NANO = 9_000_000_000_000_000  # below 2^53, and more than twice what a wallet can hold
 KEYS_KEPT = 50_000
 UNITS_MAX = 100_000_000_000  # sixty-thousandths of it stay below 2^53
 TOKENS_MAX = 1 << 33
@@ -124,7 +124,7 @@ class MoneyLimit:
     @property
     def script_nano(self) -> int:
         """The limit as scripts count it: a wallet's is modulo WALLET_MODULUS_NANO, as it only grows."""
-        return self.limit_nano % WALLET_CIRCLE_NANO if self.period == WALLET else self.limit_nano
+        return self.limit_nano % WALLET_MODULUS_NANO if self.period == WALLET else self.limit_nano
 
     def limit_at(self, now_ms: int) -> int:
         """The limit that holds now."""

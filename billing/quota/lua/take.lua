@@ -14,8 +14,8 @@ if rest < amount then
   return int(math.max(0, rest))
 end
 local limit = money.limit - amount
-if money.round and limit < 0 then
-  limit = limit + CIRCLE
+if money.modular and limit < 0 then
+  limit = limit + MODULUS
 end
 call('HSET', KEYS[1], 'limit', int(limit), 'rev', int(math.max(money.rev, now + args.booked_ms_max)))
 return '-1'

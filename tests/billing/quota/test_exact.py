@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from billing.enforcement.take_credit import _take_in_redis
-from billing.limits import LIMIT_NANO_MAX, WALLET, WALLET_CIRCLE_NANO, WALLET_WINDOW
+from billing.limits import LIMIT_NANO_MAX, WALLET, WALLET_MODULUS_NANO, WALLET_WINDOW
 from billing.prices.rating import Counts, rate
 from billing.quota.client import _SETTLE
 from billing.quota.packing import settlement
@@ -78,12 +78,12 @@ async def test_monstrous_prices_refuse_rather_than_pass(tenant: LimitedTenant) -
 
 @pytest.mark.parametrize("left", [-LIMIT_NANO_MAX, -20, 0, 103, 104, 1_000, LIMIT_NANO_MAX - 1])
 @pytest.mark.parametrize(
-    "spent", [20, WALLET_CIRCLE_NANO - 10, WALLET_CIRCLE_NANO, 3 * WALLET_CIRCLE_NANO + 5]
+    "spent", [20, WALLET_MODULUS_NANO - 10, WALLET_MODULUS_NANO, 3 * WALLET_MODULUS_NANO + 5]
 )
 async def test_a_wallet_is_what_was_granted_less_what_was_spent(
     tenant: LimitedTenant, spent: int, left: int
 ) -> None:
-    """Wherever on the scripts' circle the two are, and whichever of them is ahead: who owes is let in no
+    """Wherever in the scripts' modulus the two are, and whichever of them is ahead: who owes is let in no
     more than who has nothing."""
     tenant.limit(a_budget(max(0, spent + left), period=WALLET, window=WALLET_WINDOW))
     left = max(0, spent + left) - spent
@@ -98,9 +98,9 @@ async def test_a_wallet_is_what_was_granted_less_what_was_spent(
         assert answer.standing.budget.remaining == left - 104
 
 
-@pytest.mark.parametrize("spent", [0, 7_200_000_000_001, WALLET_CIRCLE_NANO - 703])
+@pytest.mark.parametrize("spent", [0, 7_200_000_000_001, WALLET_MODULUS_NANO - 703])
 async def test_what_is_free_of_a_wallet_can_be_taken_out_of_it(tenant: LimitedTenant, spent: int) -> None:
-    """To the last nano, wherever it is on the scripts' circle, and no older look puts it back. What an
+    """To the last nano, wherever it is in the scripts' modulus, and no older look puts it back. What an
     answer holds stays; of a wallet that Redis does not know, nothing is taken here."""
     held = 100 + 1 + 256 * 2 + 1
     await _take_in_redis(tenant.redis, "t1", 1)

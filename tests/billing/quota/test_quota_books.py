@@ -10,7 +10,7 @@ from billing.booking.adjustments import Correction, correct
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.limit_settings import end_budget, override_budget
 from billing.ledger.grant_spending import GrantKind
-from billing.limits import WALLET_CIRCLE_NANO, MoneyLimit, Scope
+from billing.limits import WALLET_MODULUS_NANO, MoneyLimit, Scope
 from billing.periods import PeriodWindow
 from billing.posting.biller import post
 from billing.prices.rating import Meter
@@ -219,7 +219,7 @@ async def test_a_wallet_that_has_spent_millions_is_granted_and_spends_again(
     books: QuotaLedger, settings: Settings
 ) -> None:
     """Of all that was ever spent only what is open is bounded. To the nano, past 2^53 and across the end of
-    the circle that scripts count on; after Redis lost everything too, and all books agree."""
+    the modulus that scripts count in; after Redis lost everything too, and all books agree."""
     spent_nano = 0
     for at in range(5):
         await grant(books.db, books.tenant, NewGrant(GrantKind.PAID, MILLIONS, f"big-{at}"))
@@ -231,7 +231,7 @@ async def test_a_wallet_that_has_spent_millions_is_granted_and_spends_again(
         spent_nano += MILLIONS + COST
         assert (await books.posted())[0] == (spent_nano, 0, 0)
         await books.is_out_of_money(f"no {at}")
-    assert spent_nano > 2 * WALLET_CIRCLE_NANO
+    assert spent_nano > 2 * WALLET_MODULUS_NANO
     await books.redis.flushall()
     books.book.changed(books.tenant)
     await books.is_out_of_money("after the loss")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from billing.limits import (
-    WALLET_CIRCLE_NANO,
+    WALLET_MODULUS_NANO,
     Dimension,
     MoneyLimit,
     RequestLimits,
@@ -112,8 +112,8 @@ async def test_what_only_counts_is_not_hard(hard: bool, shadow: bool, is_hard: b
     budget = MoneyLimit(Scope.TENANT, "", "lifetime", PeriodWindow(0, 5), 1, hard, shadow, **override)
     found = await one(budget, [None] * 4)
     assert (found.hard, found.shadow, found.limit, found.resets_at_ms) == (is_hard, shadow, 7, None)
-    wallet = await one(wallet_limit(WALLET_CIRCLE_NANO + 3, 9), [None] * 4)
-    assert (wallet.limit, wallet.resets_at_ms, wallet.dimension) == (WALLET_CIRCLE_NANO + 3, None, "wallet")
+    wallet = await one(wallet_limit(WALLET_MODULUS_NANO + 3, 9), [None] * 4)
+    assert (wallet.limit, wallet.resets_at_ms, wallet.dimension) == (WALLET_MODULUS_NANO + 3, None, "wallet")
 
 
 async def test_without_limits_nothing_is_asked() -> None:
@@ -134,11 +134,11 @@ async def test_without_limits_nothing_is_asked() -> None:
 
 def test_a_wallet_as_scripts_count_it_goes_round() -> None:
     """A budget does not: it has a window."""
-    assert wallet_limit(WALLET_CIRCLE_NANO, 0).script_nano == 0
-    assert wallet_limit(WALLET_CIRCLE_NANO - 1, 0).script_nano == WALLET_CIRCLE_NANO - 1
+    assert wallet_limit(WALLET_MODULUS_NANO, 0).script_nano == 0
+    assert wallet_limit(WALLET_MODULUS_NANO - 1, 0).script_nano == WALLET_MODULUS_NANO - 1
     assert (
-        MoneyLimit(Scope.TENANT, "", "day", PeriodWindow(0, 5), WALLET_CIRCLE_NANO).script_nano
-        == WALLET_CIRCLE_NANO
+        MoneyLimit(Scope.TENANT, "", "day", PeriodWindow(0, 5), WALLET_MODULUS_NANO).script_nano
+        == WALLET_MODULUS_NANO
     )
 
 

@@ -2,11 +2,11 @@
 -- say as of line `seed` and what was booked since, `unbooked` what ended requests cost whose lines are not
 -- booked yet, `held` and `open` what open requests hold, and how many they are. Without `seed` nothing is known.
 -- A limit on money is {key, limit, override, override until, hard, shadow, window's end, revision, member}.
--- The wallet's window never ends: its `posted` grows past 2^53, as text. Here it counts round a circle, and so does
--- its limit. How far one is ahead of the other stays exact, as what a wallet can hold is less than half of it.
+-- The wallet's window never ends: its `posted` grows past 2^53, as text. Here it and its limit are modulo MODULUS.
+-- How far one is ahead of the other stays exact, as what a wallet can hold is less than half of that.
 local KEEP_MS = 7 * 86400000
 local COST_MAX = 4000000000000001
-local CIRCLE = 9000000000000000
+local MODULUS = 9000000000000000
 
 -- Tokens at a price for a million of them, rounded up. Two lines may be made of them, each rounded to the
 -- nearest: one more covers both.
@@ -24,10 +24,10 @@ local function cost_of(input, output, prices)
   return math.min(cost, COST_MAX)
 end
 
--- Where on the circle an amount is, from its text: the digits above 10^9 and those below stay exact by themselves.
-local function round_the_circle(amount)
+-- An amount modulo MODULUS, from its text: the digits above 10^9 and those below stay exact by themselves.
+local function modulo_of(amount)
   local high = tonumber(string.sub(amount, 1, -10)) or 0
-  return (high % (CIRCLE / 1000000000)) * 1000000000 + tonumber(string.sub(amount, -9))
+  return (high % (MODULUS / 1000000000)) * 1000000000 + tonumber(string.sub(amount, -9))
 end
 
 local FIELDS = { 'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 'till', 'hard', 'rev' }
@@ -39,19 +39,19 @@ local function read_money(key)
     money[name] = tonumber(found[at] or (name == 'seed' and '' or 0))
   end
   if found[2] and string.find(key, '^money:tenant::wallet:') then
-    money.round, money.posted = true, round_the_circle(found[2])
+    money.modular, money.posted = true, modulo_of(found[2])
   end
   return money
 end
 
 -- How far the limit is ahead of what is posted: a wallet's is the one that is nearest to it. Only the difference is
--- moved round the circle: a limit moved by itself may be past 2^53, and no longer exact.
+-- brought into range: a limit moved by itself may be past 2^53, and no longer exact.
 local function ahead_of_posted(money, now)
   local ahead = (now < money.till and money.over or money.limit) - money.posted
-  if money.round and ahead < -CIRCLE / 2 then
-    return ahead + CIRCLE
-  elseif money.round and ahead >= CIRCLE / 2 then
-    return ahead - CIRCLE
+  if money.modular and ahead < -MODULUS / 2 then
+    return ahead + MODULUS
+  elseif money.modular and ahead >= MODULUS / 2 then
+    return ahead - MODULUS
   end
   return ahead
 end
