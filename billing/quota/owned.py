@@ -32,10 +32,9 @@ async def open_of(redis: RedisClient, whose: OwnerFilter) -> list[tuple[str, str
         part = ids[first : first + AT_ONCE]
         pipeline = redis.pipeline(transaction=False)
         for id in part:
-            pipeline.hmget(rq_key(whose.tenant, id), "state", "pool", "project", "by", "key", "user")
-        for id, (state, pool, project, by, key, user) in zip(part, await pipeline.execute(), strict=True):
-            made = (project, by or key, user)  # without `by`: from before keys of a chain were told apart
-            if state == b"open" and whose.owns(*map(_text, made)):
+            pipeline.hmget(rq_key(whose.tenant, id), "state", "pool", "project", "by", "user")
+        for id, (state, pool, project, by, user) in zip(part, await pipeline.execute(), strict=True):
+            if state == b"open" and whose.owns(*map(_text, (project, by, user))):
                 found.append((id, _text(pool)))
     return found
 

@@ -73,7 +73,7 @@ def _held(record: dict[bytes, bytes]) -> HeldRequest:
         state=state,
         pool=record[b"pool"].decode(),
         project=record[b"project"].decode(),
-        key=record.get(b"by", record[b"key"]).decode(),
+        key=record[b"by"].decode(),
         user_id=record[b"user"].decode(),
         model=record[b"model"].decode(),
         input_tokens=int(record[b"input"]),

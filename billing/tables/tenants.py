@@ -118,7 +118,7 @@ class TenantUser(TableBase, table=True):
 class ApiKey(TableBase, table=True):
     """A key. Only the SHA-256 of its secret is kept. `user_id` empty: a service key; `shared`: its tickets
     need not name a user. `owner_key`: the first key of its chain of rotations, which owns what belongs to any
-    key of the chain; empty where an older version made the key, which then is its own."""
+    key of the chain."""
 
     __table_args__ = (
         UniqueConstraint("prefix", name="uq_api_key_prefix"),
@@ -138,7 +138,7 @@ class ApiKey(TableBase, table=True):
     secret_sha256: str
     user_id: str = ""
     shared: bool = False
-    owner_key: str = ""
+    owner_key: str
     scopes: list[str] = Field(sa_type=JSON)
     priority_max: str
     created_ms: int = Field(sa_type=BigInteger)

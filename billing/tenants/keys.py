@@ -180,7 +180,7 @@ async def rotate_key(
             raise bad_request(f"pk_{old.prefix} was rotated already: its successor is pk_{next_key.prefix}")
         await _check_open(session, tenant_id, old.project_id)
         new, secret = _draft(
-            now, rotated_from=old.id, owner_key=old.owner_key or old.id, **old.model_dump(include=RIGHTS)
+            now, rotated_from=old.id, owner_key=old.owner_key, **old.model_dump(include=RIGHTS)
         )
         limit = now + overlap_seconds * 1000
         old.expires_ms = limit if old.expires_ms is None else min(limit, old.expires_ms)
@@ -334,7 +334,7 @@ def principal_of_grant(found: Any) -> Principal | None:
         priority_max=max(found.priority_max, found.tenant_priority_max, key=PRIORITIES.index),
         access_ends_ms=found.expires_ms,
         fixed_user=bool(found.user_id),
-        owner_key=found.owner_key or found.id,
+        owner_key=found.owner_key,
         shared=found.shared,
         regex=found.tenant_regex,
         shows_costs=found.shows_costs,

@@ -50,8 +50,8 @@ def test_what_opens_and_what_does_not_is_compared_alike(monkeypatch: pytest.Monk
         assert compared == [(32, 32)] * 2, secret
 
 
-def test_a_text_of_an_older_release_still_opens():
-    """Sealed before there were keyrings."""
+def test_a_text_of_another_release_opens():
+    """What 0.1.0 sealed."""
     text = "eA.QWzI6VwXTUScwZJWJu5JVgo9QNo_vTBm8ni9TTkLICk"
     assert signed_text.unseal(text, PURPOSE, SECRET) == b"x"
 
