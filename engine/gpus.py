@@ -1,5 +1,5 @@
 """The node's GPUs as NVIDIA's management library sees them: temperature, memory errors, Xids. Starts nothing
-and changes nothing. Where there is no such library or device it says so, and nothing is guessed."""
+and changes nothing. Raises OSError without such a library or device, and guesses nothing."""
 
 import importlib
 from importlib.util import find_spec
@@ -18,8 +18,8 @@ EVENTS_MAX = 64
 
 
 class DeviceHealth(msgspec.Struct, frozen=True):
-    """One GPU. None: this device does not tell. `ecc_uncorrected` counts since its driver was loaded; `name`
-    is the maker's."""
+    """One GPU. None: this device does not report it. `ecc_uncorrected` counts since its driver was loaded;
+    `name` is the maker's."""
 
     index: int
     uuid: str
@@ -33,7 +33,8 @@ class DeviceHealth(msgspec.Struct, frozen=True):
 
 
 class DeviceWatch:
-    """Decides whether one GPU can be worked with. Pure: `see` takes what was read, `fault` says why not.
+    """Decides whether one GPU can be worked with. Pure: `see` takes a reading, `fault` gives the reason
+    against it.
 
     Memory errors and Xids stay until the supervisor starts anew; heat passes.
     """
@@ -44,7 +45,7 @@ class DeviceWatch:
         self._hot = ""
 
     def see(self, now: DeviceHealth, xids: list[int]) -> None:
-        """What was read, and the Xids since the last time."""
+        """Take a reading, with the Xids since the last one."""
         serious = [xid for xid in xids if xid not in APPLICATION_XIDS]
         errors = (now.ecc_uncorrected or 0) - (self._first.ecc_uncorrected or 0)
         if not self._lasting:
@@ -53,7 +54,7 @@ class DeviceWatch:
 
     @property
     def fault(self) -> str:
-        """Why no worker may use it; empty: it is well."""
+        """The reason why no worker may use it; empty where it is well."""
         return self._lasting or self._hot
 
     def _heat(self, now: DeviceHealth) -> str:
@@ -86,7 +87,7 @@ class Devices:
 
     @classmethod
     def open(cls, library: str = "pynvml") -> "Devices":
-        """Raises OSError with the reason where nothing can be read."""
+        """The GPUs of this node. Raises OSError with the reason where nothing can be read."""
         if find_spec(library) is None:
             raise OSError("NVML's Python binding is not installed")
         nvml: Any = importlib.import_module(library)
@@ -106,7 +107,7 @@ class Devices:
         for _ in range(EVENTS_MAX):
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
-            except self._nvml.NVMLError:  # a timeout: nothing more waits
+            except self._nvml.NVMLError:  # a timeout: no more events are pending
                 break
             found.setdefault(self._nvml.nvmlDeviceGetUUID(event.device), []).append(int(event.eventData))
         return found
@@ -143,19 +144,19 @@ class Devices:
 
 
 def _text(value: str | bytes | None) -> str:
-    """Older bindings answer in bytes."""
+    """Text of a value; older bindings return bytes."""
     return value.decode() if isinstance(value, bytes) else value or ""
 
 
 class GpuReservation(msgspec.Struct, frozen=True):
-    """A GPU that is this process's, while `lock` is open."""
+    """A GPU reserved for this process, while `lock` is open."""
 
     device: DeviceHealth
     lock: int
 
 
 class GpuAssignment(msgspec.Struct, frozen=True):
-    """A place's GPU, and what its worker's environment says so that it uses no other."""
+    """The GPU of a worker index, and the environment that keeps its worker from using another."""
 
     device: DeviceHealth
     environment: dict[str, str]
@@ -164,8 +165,9 @@ class GpuAssignment(msgspec.Struct, frozen=True):
 def reserve(
     devices: list[DeviceHealth], visible: str | None, wanted: int, folder: Path
 ) -> list[GpuReservation]:
-    """The first `wanted` of the GPUs that may be used and that no other supervisor of this node has, whatever
-    its pool or data folder. Locks in `folder`, which all of them share, die with their holder."""
+    """Reserve the first `wanted` GPUs that may be used and that no other supervisor of this node has,
+    whatever its pool or data folder. The locks in `folder`, which all of them share, end with their
+    holder."""
     taken: list[GpuReservation] = []
     names = None if visible is None else {part.strip() for part in visible.split(",")}
     for device in devices:
@@ -181,7 +183,8 @@ def reserve(
 
 
 def assign(index: int, visible: str | None, devices: list[DeviceHealth]) -> GpuAssignment | None:
-    """Places take turns over the GPUs that CUDA_VISIBLE_DEVICES names (`visible`), else over all of them."""
+    """The GPU of a worker index, in turn over those that CUDA_VISIBLE_DEVICES names (`visible`), else over
+    all; None where there is none."""
     if visible is None:
         order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}  # the management library's numbering
         named = [(each, {"CUDA_VISIBLE_DEVICES": str(each.index), **order}) for each in devices]

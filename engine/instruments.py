@@ -1,6 +1,6 @@
 """The engine's instruments. Labels come from enums, but for a GPU's number on its node.
 
-What is a state and not an event is shown here about once a second and read when somebody asks.
+States, unlike events, are updated here about once a second and read at each scrape.
 """
 
 from collections import Counter
@@ -94,7 +94,7 @@ def count_steps(batch: Sequence[StepOutput], cached: int, steps: Sequence[StepMe
 
 
 def show_worker(stats: EngineStats, requests: int, claim_margin: float, predicted_ms: int) -> None:
-    """How the worker of this process stands."""
+    """Set the gauges of this process's worker."""
     _worker.update(
         running=stats.running,
         waiting=stats.waiting,
@@ -108,7 +108,7 @@ def show_worker(stats: EngineStats, requests: int, claim_margin: float, predicte
 
 
 def show_workers(states: Iterable[str], devices: Sequence[DeviceHealth]) -> None:
-    """How the supervisor of this process sees its workers and GPUs."""
+    """Set the gauges of this process's supervisor: states of its workers, and its GPUs."""
     _states.clear()
     _states.update(states)
     _devices[:] = devices

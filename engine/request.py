@@ -12,7 +12,7 @@ TOKEN_BYTES = 4  # of an id in a prompt
 
 
 class RequestStatus(StrEnum):
-    """Where a request is. `moving` and `moved` name the pool in the record's `dest`."""
+    """Status of a request. `moving` and `moved` name the pool in the record's `dest`."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -31,7 +31,7 @@ class PriorityClass(StrEnum):
 
 
 class Control(IntFlag):
-    """What the owner of a running request is asked to do; sticky in the record until obeyed."""
+    """Orders to the owner of a running request; they stay in the record until obeyed."""
 
     CANCEL = 1
     PARK = 2
@@ -41,7 +41,7 @@ class Control(IntFlag):
 
 
 class EndReason(StrEnum):
-    """Why a request ended (docs/protocol.md, `end`)."""
+    """Reasons of an end (docs/protocol.md, `end`)."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -101,10 +101,11 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What `in:<t>:<id>` holds, msgpack: all a worker needs beside the log. `prompt`: u32 little-endian ids.
+    """Content of `in:<t>:<id>`, msgpack: all that a worker needs beside the log. `prompt`: u32 little-endian
+    ids.
 
     `trace` is a W3C traceparent; `model` the name the client asked for; `policy_version` the safety policy's;
-    `seal` the gateway's word, to the biller, that it admitted this; `salt` keeps its owner's cached prefixes
+    `seal` the gateway's proof to the biller that it admitted this; `salt` keeps its owner's cached prefixes
     from other owners' of the tenant.
     """
 
@@ -123,7 +124,7 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def seal_request(request: RequestInput, tenant: str, id: str, keyring: Keyring) -> RequestInput:
-    """With the word of who admits it. Once it is complete."""
+    """The request with a seal of the process that admits it. Call it once the request is complete."""
     asked = SealedAdmission(
         tenant,
         id,

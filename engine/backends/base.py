@@ -1,4 +1,4 @@
-"""What every inference engine looks like to the worker: token ids in, token ids out, one batch per step.
+"""The engine interface of a worker: token ids in, token ids out, one batch per step.
 
 An engine knows no text: detokenizing, stop strings and safety are the worker's, so that they are the same
 after a continuation.
@@ -12,8 +12,8 @@ import msgspec
 
 
 class Finish(StrEnum):
-    """Why an engine ended a generation by itself. ERROR: it failed at this one and goes on with others.
-    UNFIT: it cannot give the answer its shape, and no other engine could."""
+    """Reason why an engine ended a generation by itself. ERROR: it failed at this one and goes on with
+    others. UNFIT: it cannot give the answer its shape, and no other engine could."""
 
     STOP = "stop"
     LENGTH = "length"
@@ -22,9 +22,9 @@ class Finish(StrEnum):
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):
-    """One generation. `prompt` includes what a continued answer has so far: its last `tail_tokens` ids, which
-    count as output for penalties, for the noise of a `seed` and for the shape that `response_format` asks for
-    (engine/grammar/response_format.py). `stop_ids` end it.
+    """One generation. `prompt` ends with what a continued answer has so far: its last `tail_tokens` ids,
+    which count as output for penalties, for the noise of a `seed` and for the shape that `response_format`
+    asks for (engine/grammar/response_format.py). `stop_ids` end it.
 
     `salt` keeps one tenant's cached prefixes from another's; `max_tokens` >= 1 counts what is still to come;
     `checked` asks for each token's log-probability.
@@ -50,8 +50,8 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepOutput(msgspec.Struct, frozen=True):
-    """What one step brought for one generation. `cached`: prompt tokens found in the prefix cache;
-    `logprobs`: of each token, where the generation is `checked`."""
+    """Output of one step for one generation. `cached`: prompt tokens found in the prefix cache; `logprobs`:
+    one for each token, where the generation is `checked`."""
 
     id: str
     tokens: list[int]
@@ -61,7 +61,7 @@ class StepOutput(msgspec.Struct, frozen=True):
 
 
 class StepMeasurement(msgspec.Struct, frozen=True):
-    """What one step did: seconds it took, prompt tokens it computed, sequences it decoded."""
+    """Measurement of one step: seconds it took, prompt tokens it computed, sequences it decoded."""
 
     seconds: float
     prefill_tokens: int
@@ -69,7 +69,7 @@ class StepMeasurement(msgspec.Struct, frozen=True):
 
 
 class EngineStats(msgspec.Struct, frozen=True):
-    """An engine at a glance. `step_age_ms`: since it last made progress, 0 while it has nothing to do.
+    """State of an engine now. `step_age_ms`: time since it last made progress, 0 while it has nothing to do.
 
     `preemptions`: sequences that it has put back by itself since it started, for lack of KV memory.
     """
@@ -84,8 +84,8 @@ class EngineStats(msgspec.Struct, frozen=True):
 
 
 class EngineCounters(msgspec.Struct, frozen=True):
-    """What an engine has counted by itself since it was made: prompt tokens of generations that gave a token,
-    cached ones too, and sampled tokens."""
+    """An engine's own counts since it was made: prompt tokens of generations that gave a token, cached ones
+    too, and sampled tokens."""
 
     prompt: int = 0
     output: int = 0
@@ -112,8 +112,7 @@ class Engine(Protocol):
     kv_tokens: int
 
     async def start(self) -> dict[str, float]:
-        """Load the model. Answers what parts of it took, by name, in seconds. Raises StartupError where it
-        cannot run."""
+        """Load the model. Returns seconds by part of the load. Raises StartupError where it cannot run."""
         ...
 
     async def submit(self, generation: Generation) -> None:

@@ -42,7 +42,7 @@ INTEL_OPENMP = {"KMP_BLOCKTIME": "5", "KMP_TPAUSE": "0", "KMP_AFFINITY": "none"}
 
 
 def engine_environment(settings: Settings, base: Mapping[str, str], cpu: bool) -> dict[str, str]:
-    """`base` with what is missing. What the operator set, stays, but for the thread count of our settings."""
+    """`base` with the missing variables. Those that the operator set stay, but for the thread count."""
     added = QUIET | SAMPLING
     if cpu:
         added |= ON_CPU
@@ -57,8 +57,8 @@ def engine_environment(settings: Settings, base: Mapping[str, str], cpu: bool) -
 
 def restarted_with(settings: Settings) -> None:
     """Start this process again where a library would load without what it reads from the environment, or
-    where that holds a secret, or by a misspelt name what may be one: the engine's own processes have it too,
-    and need none."""
+    where the environment holds a secret or a misspelt name that may be one: the engine's child processes
+    would inherit it, and need none."""
     cpu = find_spec("vllm") is not None and not has_gpu()
     told = {
         name: os.environ[name] for name in (RECORD,) if name in os.environ
@@ -75,7 +75,7 @@ def _secrets_in(environment: Mapping[str, str]) -> bool:
 
 
 def has_gpu() -> bool:
-    """Whether a GPU's driver is there."""
+    """True where the driver of an NVIDIA or AMD GPU is present."""
     return os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd")
 
 

@@ -1,7 +1,7 @@
-"""What one shape may take of the steps that all requests share. Pure but for the thread's clock.
+"""Time limit for one request's shape in the steps that all requests share. Pure but for the thread's clock.
 
-A token mask is native code that nothing interrupts, so what is too slow is known only afterwards: its request
-then takes no further token, by which the engine ends it in the same step. Knows no vLLM.
+A token mask is native code that nothing interrupts, so a slow one is known only afterwards: its request then
+takes no further token, by which the engine ends it in the same step. Knows no vLLM.
 """
 
 import time
@@ -14,8 +14,8 @@ CALL_SECONDS_MAX = 0.1  # of the thread's CPU time
 def keep_within_budget(
     grammar: Any, on_slow: Callable[[float], None], clock: Callable[[], float] = time.thread_time
 ) -> None:
-    """Time every mask and every token of a grammar. After one over the budget it refuses its next token, but
-    for one that completes the answer; `on_slow` is called once, with the seconds."""
+    """Time every mask and every token of a grammar. After one over the budget it refuses its next token,
+    unless that completes the answer; `on_slow` is called once, with the seconds."""
     fill, accept, slow = grammar.fill_bitmask, grammar.accept_tokens, False
 
     def timed(call: Callable[..., Any], *arguments: Any) -> Any:

@@ -73,7 +73,7 @@ class _Progress(StatLoggerBase):
         self._on_step(scheduler_stats, iteration_stats)
 
     def log_engine_initialized(self) -> None:
-        """Nothing to say."""
+        """Nothing to log here."""
 
 
 class VllmEngine:
@@ -87,7 +87,7 @@ class VllmEngine:
         self._llm: AsyncLLM | None = None
         self._collectors: dict[str, RequestOutputCollector] = {}
         self._shaped: set[str] = set()  # those of them that fail because of their shape, if they fail
-        self._continued: set[str] = set()  # those that will be among them once their tail was taken
+        self._continued: set[str] = set()  # those that join `_shaped` once their tail was taken
         self._stepped = asyncio.Event()
         self._scheduler: Any = None
         self._steps = 0
@@ -98,8 +98,8 @@ class VllmEngine:
         self._progress = time.monotonic()
 
     async def start(self) -> dict[str, float]:
-        """Load the model. Blocks the loop for seconds: nothing else is served yet. Answers what laying out
-        the memory took (`profile`), where the engine core is forked from here."""
+        """Load the model. Blocks the loop for seconds: nothing else is served yet. Returns the seconds of
+        laying out the memory (`profile`), where the engine core is forked from here."""
         try:
             config = self._arguments().create_engine_config()
         except (ValueError, OSError) as error:
@@ -146,7 +146,7 @@ class VllmEngine:
         self._stepped.set()
 
     async def steps(self) -> AsyncGenerator[list[StepOutput]]:
-        """One batch a step. While nothing comes, looks whether the engine core still lives."""
+        """One batch a step. While nothing comes, checks that the engine core is alive."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(WATCH_SECONDS):
@@ -158,7 +158,7 @@ class VllmEngine:
                 yield batch
 
     async def abort(self, ids: Collection[str]) -> None:
-        """Shielded: a cancellation here must not leave vLLM working for nobody."""
+        """Stop generations. Shielded: a cancellation here must not leave vLLM working for nobody."""
         for id in ids:
             self._forget(id)
         llm = self._running()
@@ -166,11 +166,11 @@ class VllmEngine:
             await asyncio.shield(llm.abort(list(ids)))
 
     def unfinished(self) -> set[str]:
-        """What vLLM's frontend holds: it may differ from what we submitted when an abort was lost."""
+        """Ids that vLLM's frontend holds: they may differ from what we submitted when an abort was lost."""
         return set(self._running().output_processor.external_req_ids)
 
     def stats(self) -> EngineStats:
-        """From the last step's scheduler statistics."""
+        """Load and progress, from the last step's scheduler statistics."""
         seen = self._scheduler
         age = time.monotonic() - self._progress if self._collectors else 0.0
         return EngineStats(
@@ -184,7 +184,7 @@ class VllmEngine:
         )
 
     def measured(self) -> list[StepMeasurement]:
-        """By the scheduler's count, and the time from one step to the next."""
+        """Steps by the scheduler's count, each with the time since the one before."""
         steps = list(self._measured)
         self._measured.clear()
         return steps
@@ -247,7 +247,7 @@ class VllmEngine:
         self._stepped.set()
 
     def _collect(self) -> list[StepOutput]:
-        """Empty vLLM's collectors: they merge the outputs of several steps and raise what befell it."""
+        """Empty vLLM's collectors, which merge outputs of several steps. Raises an error that one has."""
         batch: list[StepOutput] = []
         for id, collector in self._collectors.items():
             try:
@@ -279,7 +279,7 @@ class VllmEngine:
         self._continued.discard(id)
 
     def _finish(self, id: str, reason: str | None) -> Finish:
-        """vLLM's reason. An abort that comes here is not ours."""
+        """The end by vLLM's reason. An abort that arrives here is not ours and counts as an error."""
         if reason in (Finish.STOP, Finish.LENGTH):
             return Finish(reason)
         return Finish.UNFIT if reason == Finish.ERROR and id in self._shaped else Finish.ERROR
@@ -308,7 +308,7 @@ def _timed_profile() -> mmap.mmap:
 
 
 def _logprobs(completion: Any) -> list[float]:
-    """Of each token that came, where they were asked for."""
+    """Log-probability of each new token, where they were asked for."""
     if completion.logprobs is None:
         return []
     return [by_id[id].logprob for id, by_id in zip(completion.token_ids, completion.logprobs, strict=True)]

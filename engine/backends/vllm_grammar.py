@@ -20,7 +20,7 @@ from engine.backends.mask_budget import keep_within_budget
 from engine.backends.vllm_noise import TAIL
 from engine.grammar.response_format import format_of
 
-# What is not said here, vLLM would choose anew for each request, from whichever compiler takes it, but it
+# Options left out here vLLM would choose anew for each request, from whichever compiler takes it, but it
 # keeps only one. Whitespace would let a model that is lost in its answer go on with it for ever.
 CONFIG = {"backend": "xgrammar", "disable_any_whitespace": True}
 JSON = (StructuredOutputOptions.JSON, StructuredOutputOptions.JSON_OBJECT)
@@ -32,7 +32,7 @@ log = logger(__name__)
 
 
 def structured_outputs(response_format: str | None) -> StructuredOutputsParams | None:
-    """A checked shape in vLLM's words."""
+    """vLLM's parameters for a checked shape."""
     if response_format is None:
         return None
     shape = format_of(response_format)
@@ -46,7 +46,7 @@ def structured_outputs(response_format: str | None) -> StructuredOutputsParams |
 
 
 def replay(grammar: Any, request: Any) -> None:
-    """Bring a fresh grammar to where the answer is. Raises ValueError where the tail does not fit: it ends
+    """Bring a fresh grammar to where the answer is. Raises ValueError where the tail does not fit, which ends
     this request only."""
     tail = (request.sampling_params.extra_args or {}).get(TAIL, 0)
     ids = request.prompt_token_ids[len(request.prompt_token_ids) - tail :]
@@ -76,17 +76,17 @@ def _without_controls(grammar: Any, backend: Any) -> None:
 
 
 def _silent_on_text(record: logging.LogRecord) -> bool:
-    """vLLM would log the tokens that a grammar did not take."""
+    """False for vLLM's line about tokens that a grammar did not take, as it holds text."""
     return not str(record.msg).startswith(REJECTED)
 
 
 def installed() -> bool:
-    """Whether this process has it."""
+    """True where this process has the changes."""
     return getattr(StructuredOutputManager, "parley_replays", False)
 
 
 def install() -> None:
-    """Once a process."""
+    """Install the changes, once a process."""
     manager_class: Any = StructuredOutputManager
     if installed():
         return

@@ -35,17 +35,17 @@ class PositionedGenerator(torch.Generator):
         self.manual_seed(seed_at(self.answer_seed, self.tail_tokens + sampled))
 
     def get_offset(self) -> int:
-        """Any number will do: nothing depends on it."""
+        """Any number: nothing depends on it."""
         return 0
 
     def set_offset(self, offset: int) -> torch.Generator:
-        """Nothing to take back."""
+        """Ignore the offset: there is nothing to take back."""
         del offset
         return self
 
 
 def positioned(given: torch.Generator, extra_args: Mapping[str, Any] | None) -> PositionedGenerator:
-    """In the place of vLLM's generator for a generation with these extra arguments."""
+    """Our generator in place of vLLM's, for a generation with these extra arguments."""
     generator = PositionedGenerator(device=given.device)
     generator.answer_seed = given.initial_seed()
     generator.tail_tokens = (extra_args or {}).get(TAIL, 0)
@@ -53,12 +53,12 @@ def positioned(given: torch.Generator, extra_args: Mapping[str, Any] | None) -> 
 
 
 def installed() -> bool:
-    """Whether this process has it."""
+    """True where this process has the changes."""
     return getattr(InputBatch, "parley_noise", False)
 
 
 def install() -> None:
-    """Once a process."""
+    """Install the changes, once a process."""
     batch_class: Any = InputBatch
     sampler_class: Any = Sampler
     if installed():

@@ -1,12 +1,12 @@
-"""A vLLM plugin (entry point `vllm.general_plugins`), loaded by vLLM in each of its processes: what a
-continuation needs there that vLLM 0.32 has no setting for."""
+"""A vLLM plugin (entry point `vllm.general_plugins`), which vLLM loads in each of its processes: changes that
+a continuation needs and that vLLM 0.32 has no setting for."""
 
 from core.runtime import crashes
 from engine.backends import vllm_grammar, vllm_noise
 
 
 def installed() -> bool:
-    """Whether this process has it."""
+    """True where this process has all changes."""
     return vllm_noise.installed() and vllm_grammar.installed()
 
 

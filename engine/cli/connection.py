@@ -1,4 +1,4 @@
-"""How this package's commands reach a pool, and what they say where Redis does not answer."""
+"""A connection of this package's commands to a pool, with their message where Redis does not answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -41,9 +41,11 @@ class PoolConnection:
 
 
 async def on_record(pool: "PoolConnection", tenant: str, action: str, target: str, **facts: object) -> None:
-    """Write an order into the audit log, before it is given: there is none without its row.
+    """Write an order into the audit log before it is given, so that no order lacks its row.
 
-    `tenant`: whose it concerns, PLATFORM: nobody's in particular. Raises StartupError where it cannot."""
+    `tenant`: the one it concerns; PLATFORM where it concerns none. Raises StartupError where it cannot be
+    written.
+    """
     db = Database(pool.settings.database_endpoint)
     try:
         await require_schema(db)
@@ -58,7 +60,7 @@ async def on_record(pool: "PoolConnection", tenant: str, action: str, target: st
 
 
 def in_pool(name: str | None, action: Callable[[PoolConnection], Awaitable[T]]) -> T:
-    """Run `action` on the pool. What it cannot do is one line on stderr and exit code 1 (StartupError)."""
+    """Run `action` on the pool. A failure is one line on stderr and exit code 1 (StartupError)."""
     settings = Settings()
 
     async def connected() -> T:

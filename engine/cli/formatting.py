@@ -1,4 +1,4 @@
-"""How this package's commands write what they found. Pure."""
+"""Texts and tables in which this package's commands print their results. Pure."""
 
 from datetime import UTC, datetime
 

@@ -25,7 +25,7 @@ GONE = (MigrationRefusalReason.UNKNOWN, MigrationRefusalReason.ENDED, MigrationR
 
 
 class MigrationOutcome(msgspec.Struct, frozen=True):
-    """What became of one request. `reason`: why it stayed, empty where it moved; `message`: in words."""
+    """Result for one request. `reason`: why it stayed, empty where it moved; `message`: the same in words."""
 
     id: str
     tenant: str
@@ -38,7 +38,7 @@ class MigrationOutcome(msgspec.Struct, frozen=True):
 
 @dataclass
 class MigrationTally:
-    """A move of many under way."""
+    """Counts of a move of many requests, while it runs."""
 
     as_json: bool
     moved: int = 0
@@ -49,7 +49,7 @@ class MigrationTally:
     shown_at: float = 0.0
 
     def count(self, outcome: MigrationOutcome) -> None:
-        """One more is done."""
+        """Count one more finished request."""
         self.left -= 1
         self.moved += outcome.moved
         if not outcome.moved and outcome.reason not in GONE:
@@ -96,7 +96,7 @@ def migrate(
 
 
 async def _announce(pool: PoolConnection, dest: str) -> None:
-    """A pool whose workers have no supervisor to say that there is it."""
+    """Register a destination whose workers have no supervisor to do it."""
     if any(worker.alive for worker in await pool.another(dest).queue.workers()):
         await announce_pool(pool.queue.redis, pool.settings, dest)
 
@@ -126,7 +126,7 @@ async def _move(mover: Migrator, source: str, tenant: str, id: str, dest: str) -
 
 
 async def _empty(pool: PoolConnection, dest: str, tenant: str | None, as_json: bool) -> None:
-    """Until a look at the pool finds nothing more to move."""
+    """Move requests until a look at the pool finds nothing more to move."""
     await on_record(pool, tenant or PLATFORM, "request.migrate_all", pool.name, to=dest)
     mover, tally = _mover(pool), MigrationTally(as_json)
     await _announce(pool, dest)

@@ -114,7 +114,7 @@ async def _show(
 
 
 async def _cancel(pool: PoolConnection, id: str, tenant: str | None) -> str:
-    """What became of it, in a line. Repeating it changes nothing."""
+    """End the request; a line on the result. Repeating it changes nothing."""
     pool, found = await find_request(pool, id, tenant)
     row = found.row
     if row.status != RequestStatus.ENDED:

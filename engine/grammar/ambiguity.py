@@ -1,9 +1,9 @@
-"""Whether a pattern takes some text in more ways than it can count: what makes its token masks grow without
-bound. Pure.
+"""Detects patterns that match some text in more ways than can be counted, whose token masks would grow
+without bound. Pure.
 
-An automaton with one state a character of the pattern written out (Glushkov's). A loop is ambiguous where an
-edge comes about in two ways, `(a+)+`, or where two different paths lead from a state back to it over one
-text, `(a|b|ab)*`.
+Builds an automaton with one state for each character of the pattern written out (Glushkov's). A loop is
+ambiguous where an edge comes about in two ways, `(a+)+`, or where two different paths lead from a state back
+to it over one text, `(a|b|ab)*`.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from engine.grammar.regex import COUNTED, SIZE_MAX
 
-# A group that is repeated more often counts as repeated without end: in 20 ways each is too many, too.
+# A group repeated more often than this counts as repeated without end: 20 ways for each are too many, too.
 COPIES_MAX = 4
 LAST = 0x10FFFF
 DIGITS = ((48, 57),)
@@ -28,8 +28,8 @@ _Node = TypeVar("_Node", bound=Hashable)
 
 
 def ambiguous_at(pattern: str) -> int | None:
-    """Where the repetition ends, counted in characters, that is ambiguous. `pattern` has passed
-    `check_pattern`."""
+    """End of the first ambiguous repetition, counted in characters; None where there is none. `pattern` has
+    passed `check_pattern`."""
     built = _Builder(pattern)
     return _Automaton(built).diverging() if built.doubled is None else built.doubled
 
@@ -45,7 +45,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Loop:
-    """States from `low` up to `high`, repeated without end by what stands at character `at`."""
+    """States from `low` up to `high`, repeated without end by the operator at character `at`."""
 
     low: int
     high: int
@@ -101,8 +101,8 @@ class _Builder:
         return self._chained(copies, least)
 
     def _chained(self, copies: list[_Part], least: int) -> _Part:
-        """Copies of one part, of which as many as `least` must come: one that may be left out is reached
-        from the one before it only."""
+        """Copies of one part, at least `least` of which must match: an optional one is reached from the copy
+        before it only."""
         whole, last = copies[0], set[int]() if least > 1 else copies[0].last
         for at, (before, copy) in enumerate(pairwise(copies), 2):
             if copy.empty:
@@ -127,7 +127,7 @@ class _Builder:
         )
 
     def _join(self, lasts: Iterable[int], firsts: set[int]) -> bool:
-        """Whether one of the edges was there already."""
+        """Add edges; True where one of them was there already."""
         twice = False
         for last in lasts:
             known = self.edges.setdefault(last, set())
@@ -209,7 +209,7 @@ class _Builder:
 
 
 class _Automaton:
-    """What was built, looked at."""
+    """Search for ambiguous loops in a built automaton."""
 
     def __init__(self, built: _Builder) -> None:
         self._built = built
@@ -236,7 +236,7 @@ class _Automaton:
         return self._innermost(*min(found)) if found else None
 
     def _steps(self, one: int, two: int) -> list[tuple[int, int]]:
-        """Where both get by one character without leaving their knots."""
+        """Pairs of states that both reach by one character without leaving their components."""
         edges, knots, masks = self._built.edges, self._knots, self._masks
         ones = [state for state in edges.get(one, ()) if knots[state] == knots[one]]
         twos = [state for state in edges.get(two, ()) if knots[state] == knots[two]]
@@ -250,7 +250,7 @@ class _Automaton:
 
 
 def _masks(sets: list[Ranges]) -> list[int]:
-    """Each set as bits, one for every piece of Unicode that the sets cut it into."""
+    """Each set as bits, one bit for every piece of Unicode that the sets cut it into."""
     cuts = sorted({0, *(edge for ranges in sets for low, high in ranges for edge in (low, high + 1))})
     bit = {cut: at for at, cut in enumerate(cuts)}
     bit[LAST + 1] = len(cuts)

@@ -1,10 +1,10 @@
-"""Which JSON schemas may shape an answer: what the grammar compiler of the workers enforces in full, within
-what it compiles quickly. Pure.
+"""Decides which JSON schemas may shape an answer: those that the workers' grammar compiler enforces in full
+and compiles quickly. Pure.
 
-Where a schema does not say what else an array or an object may hold, it holds nothing else.
-A subset of draft 2020-12, all of it chosen so that a complete answer validates against the schema (measured:
-the compiler ignores `not`, `if`, `uniqueItems`, look-around, anything beside `$ref`, … in silence; a schema
-of 300 strings of different maxLength took it two minutes and 600 MB).
+Arrays and objects hold no more than their schema allows by name or by `items` and `additionalProperties`. A
+subset of draft 2020-12, chosen so that a complete answer validates against the schema (measured: the compiler
+ignores `not`, `if`, `uniqueItems`, look-around, anything beside `$ref`, … in silence; a schema of 300 strings
+of different maxLength took it two minutes and 600 MB).
 """
 
 import math
@@ -20,8 +20,8 @@ DEFINITIONS_MAX = 64
 LENGTH_MAX = 10_000
 ITEMS_MAX = 1_000
 NUMBER_MAX = 10**15
-# What all strings of one pair of bounds cost the compiler, in characters of a pattern: their length, up to a
-# point, and something.
+# Compiler cost of all strings with one pair of bounds, in characters of a pattern: their length, up to a
+# point, and a constant.
 BOUNDED_SIZE_MAX = 128
 BOUNDED_SIZE = 16
 
@@ -43,12 +43,12 @@ FORMATS = {
     *("uri-reference", "uri-template", "json-pointer", "relative-json-pointer"),
 }
 INNER = ("items", "prefixItems", "additionalProperties", "anyOf", "allOf")
-# What takes a schema's place: nothing but annotations may stand beside one of these.
+# Keywords that replace a schema: nothing but annotations may stand beside one of these.
 WHOLE = ("$ref", "anyOf", "allOf", "enum", "const")
 
 
 def check_schema(schema: Any) -> None:
-    """Raises ValueError, whose message names the place and what to change."""
+    """Check a schema. Raises ValueError, whose message names the place and what to change."""
     if not isinstance(schema, dict):
         raise ValueError("schema: expected an object")
     _Checker(schema).check()
@@ -221,7 +221,7 @@ class _Checker:
             self._node(more, f"{place}/additionalProperties", depth + 1)
 
     def _ends(self) -> None:
-        """An answer can be complete: what refers to itself does so where it may be left out."""
+        """Require that an answer can be complete: a reference to itself must be optional."""
         ending, endless = set[str](), dict(self._named)
         while found := {place for place, node in endless.items() if _ends(node, ending)}:
             ending |= found
@@ -231,7 +231,7 @@ class _Checker:
 
 
 def _ends(node: Any, ending: set[str]) -> bool:
-    """Whether some value fits, where the definitions in `ending` have one."""
+    """True where some value of finite size fits, given that those definitions in `ending` have one."""
     if node is True:
         return True
     if "$ref" in node:
@@ -250,7 +250,7 @@ def _ends(node: Any, ending: set[str]) -> bool:
 
 
 def _enough_end(node: dict[str, Any], ending: set[str]) -> bool:
-    """Whether as many properties have a value as must come beside the required ones."""
+    """True where enough optional properties have a value to reach `minProperties`."""
     required, more = node.get("required", []), node.get("additionalProperties", False)
     free = node.get("minProperties", 0) - len(required)
     if free <= 0 or (more is not False and _ends(more, ending)):

@@ -1,8 +1,8 @@
-"""Which regular expressions may shape an answer: those that every worker compiles quickly. Pure.
+"""Decides which regular expressions may shape an answer: those that every worker compiles quickly. Pure.
 
-The compiler ignores what it does not know (look-around, say) and takes seconds for large repetitions, so
-only what it does right is taken: literals, classes, groups, alternatives, repetitions of at most 128, anchors
-at both ends. A pattern always describes the whole text.
+The compiler ignores what it does not know (look-around, say) and takes seconds for large repetitions, so only
+constructs that it handles right are accepted: literals, classes, groups, alternatives, repetitions of at most
+128, anchors at both ends. A pattern always describes the whole text.
 """
 
 import re
@@ -19,8 +19,8 @@ PUNCTUATION = "\\^$.|?*+()[]{}/-\"'#&~@%!,:;<>=`_ "
 
 
 def check_pattern(pattern: str, in_json: bool = False) -> int:
-    """Its size: characters and classes, those in repetitions counted as often as they may come. `in_json`: of
-    a JSON string, where the compiler does not escape what must be. Raises ValueError."""
+    """A pattern's size: its characters and classes, each counted as often as it may repeat. `in_json`: the
+    pattern is of a JSON string, whose special characters the compiler does not escape. Raises ValueError."""
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise ValueError(f"pattern: longer than {PATTERN_CHARACTERS_MAX} characters")
     size = _PatternReader(pattern, in_json).read()
@@ -137,7 +137,7 @@ class _PatternReader:
             raise self._wrong(f"{character} in a JSON string is not supported")
 
     def _times(self) -> int:
-        """How often at most what came before is repeated, as far as that is counted."""
+        """Read a repetition; the most times it allows, 1 for `*`, `+` and `?`, whose repeats count once."""
         times, counted = 1, COUNTED.match(self._pattern, self._at)
         if counted:
             least, most = int(counted[1]), int(counted[3] or counted[1])

@@ -1,8 +1,8 @@
 """The shape an answer is asked to have, `response_format`: checked before a request is accepted. Pure.
 
-What passes can be compiled quickly by every worker and ends in an answer that fits; everything else is
-refused here with a ValueError that says what to change. In particular nothing passes that the grammar
-compiler would ignore in silence, so an answer that is complete always validates against its schema.
+A shape that passes can be compiled quickly by every worker and ends in an answer that fits; everything else
+is refused here with a ValueError that says what to change. In particular nothing passes that the grammar
+compiler would ignore in silence, so a complete answer always validates against its schema.
 """
 
 from typing import Annotated, Any, Literal
@@ -73,12 +73,12 @@ def checked_format(raw: Any) -> str | None:
 
 
 def format_of(packed: str) -> Shape:
-    """The opposite of `checked`."""
+    """The shape that `checked_format` packed."""
     return msgspec.json.decode(packed, type=Shape)
 
 
 def uses_patterns(packed: str) -> bool:
-    """Whether a packed shape holds a regular expression."""
+    """True where a packed shape holds a regular expression."""
     shape = format_of(packed)
     return shape.pattern is not None or bool(patterns_in(shape.schema))
 

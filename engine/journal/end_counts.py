@@ -1,4 +1,5 @@
-"""What one process ended, by the hour, told to the biller: by it lost ends show. Pure, but for `publish`."""
+"""Counts of requests that one process ended, by the hour, for the biller, which finds lost ends by them.
+Pure, but for `publish`."""
 
 from collections import OrderedDict
 
@@ -11,18 +12,18 @@ from engine.journal.token_counts import HOUR_MS
 from engine.queue.journaled_ends import JournaledEnd
 
 REMEMBERED_MAX = 16_384
-HOURS_MAX = 3  # told again each time: a late end may still come into the hour before
+HOURS_MAX = 3  # sent again each time: a late end may still be counted in the hour before
 
 
 class EndCounts:
-    """Counts of one process. An end that is told twice, as its reply was lost, is one."""
+    """Counts of one process. An end that is added twice, as its reply was lost, counts once."""
 
     def __init__(self) -> None:
         self._hours: dict[int, EndedCounts] = {}
         self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def add(self, end: JournaledEnd) -> None:
-        """One more, in the hour that it will be billed in."""
+        """Count one end, in the hour in which it will be billed."""
         key = end.tenant, end.request
         event = read_event(end.event)
         if key in self._known or isinstance(event, Unreadable):
@@ -39,12 +40,12 @@ class EndCounts:
 
     @property
     def hours(self) -> dict[int, EndedCounts]:
-        """By the Unix ms of an hour's beginning; the latest ones."""
+        """Counts of the latest hours, by Unix ms of the hour's beginning."""
         return dict(self._hours)
 
 
 async def publish(redis: RedisClient, pool: str, writer: str, counted: EndCounts) -> None:
-    """Tell the biller; the same again changes nothing."""
+    """Send the counts to the biller; repeating it changes nothing."""
     fields = {f"{writer}:{hour}": msgspec.msgpack.encode(each) for hour, each in counted.hours.items()}
     if fields:
         await redis.hset(ended_hours(pool), mapping=fields)

@@ -1,7 +1,7 @@
 """A journal's files: `POOL~OWNER~NUMBER.ends` in the folder `ends` of PARLEY_HOME.
 
-Each is written by one process, which keeps its lock, and then closed. From then on it is whoever's that takes
-the lock: a dead process' files are closed too. Blocks: to be called in a thread.
+Each is written by one process, which holds its lock, and then closed. A closed file belongs to whoever takes
+the lock, also a file of a dead process. Blocks: call it in a thread.
 """
 
 import errno
@@ -25,7 +25,7 @@ FILE_BYTES_MAX = 256 << 20
 
 
 class JournalFullError(Exception):
-    """What this process wrote and nobody has cut takes as much as it may."""
+    """The unacknowledged ends of this process take as many bytes as they may."""
 
 
 def pattern(pool: str) -> str:
@@ -66,12 +66,12 @@ class JournalSegments:
             self.close()
 
     def tick(self) -> None:
-        """Close what has been open for a while, so that it can be cut."""
+        """Close a file that has been open for a while, so that it can be dropped."""
         if self._open is not None and time.monotonic() - self._opened_at >= SEGMENT_SECONDS:
             self.close()
 
     def close(self) -> None:
-        """Nothing more comes into the file that is open."""
+        """Close the open file; nothing more is written to it."""
         if self._open is not None:
             os.close(self._open)
             self._closed[self._path] = self._size
@@ -116,20 +116,20 @@ class JournalSegments:
 
 @dataclass(frozen=True)
 class ClosedSegment:
-    """A file that nobody writes any more, in our hands."""
+    """A file that nobody writes any more, locked by this process."""
 
     path: Path
 
     def read(self) -> bytes:
-        """All of it. Raises OSError."""
+        """The file's content. Raises OSError."""
         return self.path.read_bytes()
 
     def drop(self) -> None:
-        """It is not needed any more."""
+        """Delete the file."""
         self.path.unlink(missing_ok=True)
 
     def set_aside(self) -> None:
-        """It cannot be read: kept for people under another name."""
+        """Rename a file that cannot be read, and keep it for people."""
         self.path.rename(self.path.with_suffix(".unreadable"))
 
 
@@ -146,7 +146,7 @@ def closed_paths(folder: Path, pool: str) -> list[Path]:
 
 @contextmanager
 def taken(path: Path) -> Generator[ClosedSegment | None]:
-    """The file, held while the block runs; None where it is gone, or somebody writes or has it."""
+    """The file, locked while the block runs; None where it is gone, or another process holds its lock."""
     try:
         opened = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -164,7 +164,7 @@ def taken(path: Path) -> Generator[ClosedSegment | None]:
 
 
 def _part(name: str) -> str:
-    """A name in a file's, without what ends it there: else one pool's files were taken for another's."""
+    """A name as part of a file name, with `~` escaped: else one pool's files could be taken for another's."""
     return quote(name, safe="").replace("~", "%7E")
 
 

@@ -1,7 +1,7 @@
-"""The journal of one process: ends as they come, on the disk a moment later, beside what the process does.
+"""The journal of one process: its ends, written to disk a moment after they happen, in a task of its own.
 
-A disk that is full, a folder that cannot be written, a journal at its bound: it is said loudly, the last ends
-are tried again, and nothing else stops.
+A full disk, an unwritable folder or a full journal is logged, the last ends are tried again, and nothing else
+stops.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ log = logger(__name__)
 seldom = RepeatedWarning(log)
 
 TICK_SECONDS = 1.0
-WAITING_MAX = 4_096  # that are tried again while the disk takes nothing
+WAITING_MAX = 4_096  # ends that are tried again while the disk takes nothing
 MIB = 1 << 20
 
 
 def make_journal(settings: Settings, pool: str, owner: str) -> "Journal | None":
-    """None where it is switched off."""
+    """The journal of a process; None where the setting switches it off."""
     if not settings.journal_mib_max:
         return None
     return Journal(settings.home / FOLDER, pool, owner, settings.journal_mib_max * MIB)
@@ -49,7 +49,7 @@ class Journal:
         self._writing = threading.Lock()
 
     def add(self, end: JournaledEnd) -> None:
-        """To be on the disk soon. Never blocks, never fails."""
+        """Write an end soon. Never blocks, never fails."""
         self.counted.add(end)
         self._waiting.append(end)
         if len(self._waiting) > WAITING_MAX:
@@ -59,11 +59,11 @@ class Journal:
         self._more.set()
 
     async def keep(self, ends: Sequence[JournaledEnd]) -> bool:
-        """Put them on the disk now; whether they are."""
+        """Write ends to the disk now; True where that worked."""
         return await asyncio.to_thread(self._write, list(ends))
 
     async def run(self) -> None:
-        """For ever; what waits when it is cancelled is written before it ends."""
+        """Write for ever; on cancellation writes what still waits."""
         try:
             while True:
                 with suppress(TimeoutError):
@@ -73,20 +73,20 @@ class Journal:
                 with logged_failures(seldom, "journal.run_failed", pool=self.pool):
                     await self._flush()
         finally:
-            # A write that was cancelled may not have begun; what it wrote may then stand there twice.
+            # A cancelled write may or may not have begun, so its ends may stand in the file twice.
             self._write([*self._under_way, *self._waiting])
             with self._writing:
                 self._segments.close()
 
     async def _flush(self) -> None:
-        """All that came meanwhile in one write. What the disk does not take waits for the next time."""
+        """Write all that came meanwhile at once. Ends that the disk refuses are tried again."""
         self._under_way, self._waiting = self._waiting, []
         if not await asyncio.to_thread(self._write, self._under_way):
             self._waiting = [*self._under_way, *self._waiting][-WAITING_MAX:]
         self._under_way = []
 
     def _write(self, ends: list[JournaledEnd]) -> bool:
-        """Whether they are on the disk now. In a thread."""
+        """Write ends; True where they are on the disk. Called in a thread."""
         try:
             with self._writing:
                 self._segments.tick()

@@ -1,7 +1,8 @@
-"""Cuts a pool's journals at what the biller has acknowledged, and brings back what Redis lost of them.
+"""Drops a pool's journal files that the biller has acknowledged, and brings back ends of them that Redis
+lost.
 
-Runs where workers' files are: in their supervisor, or in a worker that has none. Nothing is cut while it is
-in doubt, and what is brought back is in our own journal before it leaves the old one.
+Runs where workers' files are: in their supervisor, or in a worker that has none. A file in doubt is kept, and
+an end that is brought back is in our own journal before its old file goes.
 """
 
 import asyncio
@@ -33,7 +34,7 @@ MEMORIES_MAX = 16
 
 
 class JournalKeeper:
-    """Tends the files of `journal`'s folder and pool. `journal`: where ends go that are brought back."""
+    """Tends the files of `journal`'s folder and pool. `journal` takes the ends that are brought back."""
 
     def __init__(self, queue: PoolQueue, journal: Journal) -> None:
         self._queue = queue
@@ -42,7 +43,7 @@ class JournalKeeper:
         self._last: dict[Path, dict[str, Id]] = {}  # of files that were read; a closed one never changes
 
     async def run(self) -> None:
-        """For ever."""
+        """Look for ever."""
         while True:
             with logged_failures(log, "journal.keeper_failed", pool=self._queue.pool):
                 try:
@@ -52,7 +53,7 @@ class JournalKeeper:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def once(self) -> None:
-        """One look at every file that is closed; and what we ended ourselves is told."""
+        """Publish this process' own counts, then look at every closed file."""
         await publish(self._queue.redis, self._queue.pool, self._journal.owner, self._journal.counted)
         now = await self._queue.ends()
         paths = await asyncio.to_thread(closed_paths, self._journal.folder, self._queue.pool)
@@ -69,7 +70,7 @@ class JournalKeeper:
             del self._before[next(iter(self._before))]
 
     async def _tend_alone(self, closed: ClosedSegment, now: Watermark) -> None:
-        """A file that cannot be tended keeps nobody from the others."""
+        """Tend one file; its failure does not keep the others from being tended."""
         try:
             await self._tend(closed, now)
         except Exception as error:
@@ -97,7 +98,7 @@ class JournalKeeper:
         await asyncio.to_thread(closed.drop)
 
     async def _bring_back(self, ends: Sequence[JournaledEnd], now: Watermark) -> bool:
-        """Whether all that still matters of a file is in our own journal now."""
+        """Bring back lost ends; True where all that still matters of a file is in our own journal now."""
         sorted_ = split_ends(ends, now, self._before)
         kept, became = list(sorted_.waiting), Counter[str]()
         for first in range(0, len(sorted_.lost), REPLAYED_AT_ONCE):
@@ -119,7 +120,7 @@ class JournalKeeper:
         return True
 
     def _say_damage(self, closed: ClosedSegment, found: JournalContents) -> None:
-        """A torn end is what a death leaves; anything else is the disk's, or somebody's."""
+        """Log damage. A torn end is what a crash leaves; any other is the disk's, or somebody's edit."""
         if found.damaged:
             instruments.journal_damaged.add(1)
             log.error(

@@ -1,6 +1,6 @@
-"""What a worker's engine counted beside what the worker did with it, by the hour, for reconciliation.
+"""Tokens by a worker's engine and by the worker itself, by the hour, for reconciliation.
 
-The engine's own counters and the worker's view are kept apart: that they agree is what is to be shown.
+The engine's counters and the worker's are kept apart, as reconciliation has to show that they agree.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,11 +12,11 @@ from core.redis.client import RedisClient
 from engine.backends.base import EngineCounters, Generation, StepOutput
 
 HOUR_MS = 3_600_000
-UNSEEN_TOKENS_MAX = 64  # of one aborted generation: what several steps may have made on the way
+UNSEEN_TOKENS_MAX = 64  # of one aborted generation: tokens that several steps may have made meanwhile
 
 
 class EngineTokenCounts:
-    """Counts of one worker. What its engine had counted before is its tests'."""
+    """Counts of one worker. What its engine had counted before belongs to its self-test."""
 
     def __init__(self, before: EngineCounters) -> None:
         tested = {"prompt_test": before.prompt, "output_test": before.output}
@@ -28,18 +28,18 @@ class EngineTokenCounts:
         self._last = EngineCounts()
 
     def submitted(self, generation: Generation) -> None:
-        """The engine has it; its prompt counts with its first token."""
+        """Note a generation that the engine has; its prompt counts with its first token."""
         self._prompts[generation.id] = (len(generation.prompt), generation.tail_tokens > 0)
 
     def aborted(self, ids: Collection[str]) -> None:
-        """What the engine still counts of these is never handed over."""
+        """Note aborted generations: the engine counts tokens of them that it never hands over."""
         for id in ids:
             tokens, _ = self._prompts.pop(id, (0, False))
             self._counts.prompt_unseen_max += tokens
             self._counts.output_unseen_max += UNSEEN_TOKENS_MAX
 
     def stepped(self, batch: Sequence[StepOutput], engine: EngineCounters) -> None:
-        """What came out of the engine, and what it has counted at this moment."""
+        """Count a step's output; `engine`: the engine's own counters at this moment."""
         self._counts.engine_prompt, self._counts.engine_output = engine.prompt, engine.output
         for output in batch:
             self._seen += len(output.tokens)
@@ -51,12 +51,12 @@ class EngineTokenCounts:
                     self._counts.prompt_new += tokens
 
     def took(self, tokens: int) -> None:
-        """So many more ids are in logs; fewer where a log had lost its end."""
+        """Count ids that were logged; negative where a log had lost its end."""
         self._counts.output_taken += tokens
 
     def hours(self, now_ms: int) -> dict[int, EngineCounts]:
-        """By the Unix ms of an hour's beginning what was counted in it: of this one, and of the one before
-        where it has just ended. Tokens on their way into a log count as dropped until they are there."""
+        """Counts of this hour, and of the one before where it has just ended, by Unix ms of the hour's
+        beginning. Tokens on their way into a log count as dropped until they are there."""
         self._counts.output_dropped = self._seen - self._counts.output_taken
         hour = now_ms - now_ms % HOUR_MS
         found: dict[int, EngineCounts] = {}
@@ -71,7 +71,7 @@ class EngineTokenCounts:
 
 
 async def publish(redis: RedisClient, pool: str, worker: str, hours: dict[int, EngineCounts]) -> None:
-    """Tell the biller; the same again changes nothing."""
+    """Send the counts to the biller; repeating it changes nothing."""
     fields = {f"{worker}:{hour}": msgspec.msgpack.encode(counts) for hour, counts in hours.items()}
     await redis.hset(engine_hours(pool), mapping=fields)
 

@@ -1,4 +1,4 @@
-"""What becomes of a journal's ends, by what Redis has now and what is known of what it had before. Pure."""
+"""Decides what to do with a journal's ends, by what Redis has and what is known of what it had. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ NOTHING: Id = (0, 0)
 
 
 class SegmentVerdict(Enum):
-    """DONE: all of it is billed, or held: the file may go. WAITS: the biller has not acknowledged all of it.
-    LOST: it is of a memory that Redis does not have any more, so its ends are to be brought back."""
+    """DONE: all of it is billed or held, and the file may go. WAITS: the biller has not acknowledged all of
+    it. LOST: Redis no longer has the memory it was written to, so its ends are to be brought back."""
 
     DONE = auto()
     WAITS = auto()
@@ -22,14 +22,14 @@ class SegmentVerdict(Enum):
 
 @dataclass(frozen=True)
 class SortedEnds:
-    """A file's ends that still matter: those to bring back, and those that are where they were."""
+    """The ends of a file that still matter: those to bring back, and those that Redis still has."""
 
     lost: Sequence[JournaledEnd]
     waiting: Sequence[JournaledEnd]
 
 
 def id_of(text: str) -> Id:
-    """A stream's id; what is none is above all that is acknowledged."""
+    """A stream's id; a text that is none counts as above all that is acknowledged."""
     milliseconds, _, sequence = text.partition("-")
     if milliseconds.isdecimal() and sequence.isdecimal():
         return int(milliseconds), int(sequence)
@@ -45,8 +45,8 @@ def last_ids(ends: Iterable[JournaledEnd]) -> dict[str, Id]:
 
 
 def verdict(last: Mapping[str, Id], now: Watermark, before: Mapping[str, Id]) -> SegmentVerdict:
-    """Of a file, by the last id of each memory in it. `before`: how far the biller was in other memories when
-    they were last looked at."""
+    """Verdict on a file, by the last id of each memory in it. `before`: the biller's position in other
+    memories when they were last looked at."""
     if any(id >= before.get(memory, NOTHING) for memory, id in last.items() if memory != now.memory):
         return SegmentVerdict.LOST
     return (
@@ -55,7 +55,7 @@ def verdict(last: Mapping[str, Id], now: Watermark, before: Mapping[str, Id]) ->
 
 
 def split_ends(ends: Sequence[JournaledEnd], now: Watermark, before: Mapping[str, Id]) -> SortedEnds:
-    """Each end once, in its order; what was acknowledged is left out."""
+    """Unacknowledged ends, each once, in their order."""
     lost: dict[tuple[str, str, str], JournaledEnd] = {}
     waiting: dict[tuple[str, str, str], JournaledEnd] = {}
     for end in ends:

@@ -1,8 +1,8 @@
-"""How a request ends: its `end` entry and its usage event, from one set of facts. Pure, but for
+"""Builds a request's end: its `end` entry and its usage event, from one set of facts. Pure, but for
 `end_unclaimed`, `end_overdue_migration` and `end_claimed`.
 
-What is billed: an error bills no output, and input only where text was shown; a blocked answer bills the
-tokens whose text was shown; everything else bills what was sampled. A request that never ran bills nothing.
+Billing: an error bills no output, and input only where text was shown; a blocked answer bills the tokens
+whose text was shown; everything else bills what was sampled. A request that never ran bills nothing.
 """
 
 import hashlib
@@ -29,15 +29,15 @@ from engine.request import (
     input_decoder,
 )
 
-OVERDUE_MS = 2_000  # as reap.lua waits for whoever is about to end it
+OVERDUE_MS = 2_000  # reap.lua waits as long for a process that is about to end it
 
 log = logger(__name__)
 
 
 @dataclass(frozen=True)
 class EndFacts:
-    """What is known when a request ends. `text` is the final visible text, `n` the sampled tokens,
-    `covered` those whose text was shown; times are Unix ms, 0 where never reached."""
+    """Facts about a request at its end. `text` is the final visible text, `n` the sampled tokens, `covered`
+    those whose text was shown; times are Unix ms, 0 where never reached."""
 
     tenant: str
     request: str
@@ -133,22 +133,22 @@ def _payload(facts: EndFacts, counts: Counts, event: UsageEvent) -> bytes:
 
 
 def text_hash(text: str) -> str:
-    """What a client compares its text with: lower-case hex sha-256 of its UTF-8."""
+    """Lower-case hex sha-256 of a text's UTF-8, by which a client checks its own text."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 async def end_unclaimed(
     queue: PoolQueue, quota: Quota, tenant: str, id: str, reason: EndReason | str, code: str | None = None
 ) -> bool:
-    """End a queued or parked request and settle it. False: a worker has it, it is over, or its log just
-    moved on; the reaper comes back to it where that is due."""
+    """End a queued or parked request and settle it. False: a worker has it, it has ended, or its log just
+    moved on; the reaper tries again where that is due."""
     found = await queue.unowned(tenant, id)
     return found is not None and await _end(queue, quota, (tenant, id), found, (reason, code))
 
 
 async def end_overdue_migration(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> bool:
-    """End a request whose move nobody finishes, once its deadline is over: that of its admission, since its
-    record's may be a worker's word. False: that is to come, or it is somewhere else by now."""
+    """End a request whose migration nobody finishes, once the deadline of its admission is over; the record's
+    deadline may have been written by a worker. False: not yet over, or no longer migrating."""
     found = await queue.recorded(tenant, id)
     if found is None or found.status is not RequestStatus.MOVING:
         return False
@@ -175,8 +175,8 @@ async def _end(
 
 
 async def end_claimed(queue: PoolQueue, quota: Quota, worker: str, claim: Claim) -> UsageEvent | None:
-    """End a claim that its worker cannot read, `error internal`: no other worker could either. None: it is
-    not this worker's any more. The caller settles the event."""
+    """End a claim that its worker cannot read with `error internal`: no other worker could read it either.
+    None: the claim is not this worker's any more. The caller settles the event."""
     at = (claim.tenant, claim.id)
     while (found := await queue.recorded(*at)) is not None:
         ending, end = await _ending(queue, quota, at, found, (EndReason.ERROR, "internal"))
@@ -207,7 +207,7 @@ async def _ending(
 
 
 async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
-    """The visible text; none where the log is damaged, which its readers are told as `log_lost`."""
+    """The visible text; empty where the log is damaged, of which readers get `log_lost`."""
     try:
         return await LogReader(queue.redis, queue.pool).text_through(tenant, id, head)
     except DamagedLogError as error:
@@ -216,8 +216,8 @@ async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
 
 
 async def _request_of(quota: Quota, tenant: str, id: str, found: UnownedRequest) -> RequestInput:
-    """What was asked for; where that cannot be read, what its admission says of owner and prices. Without
-    that either, the biller finds no price and holds what is to be paid."""
+    """The request's input; where it cannot be read, one made of its admission's owner and prices. Without an
+    admission it has no price, and the biller holds the event."""
     request = read("input", input_decoder.decode, found.input)
     if not isinstance(request, Unreadable):
         return request

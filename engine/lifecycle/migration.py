@@ -1,10 +1,10 @@
-"""Moves requests to another pool: out of one slot of Redis, into the other, each step idempotent.
+"""Migrates requests to another pool: out of one slot of Redis, into the other, each step idempotent.
 
-No script touches both pools, so a move is a row of calls that whoever comes can make again: `move` takes the
-request out of its place in its pool (from then on nobody there can append to it), `copy` and `adopt` make it
-in the other, the tenant's directory follows, and `moved` leaves a redirect for 15 minutes. The one who began
-may die anywhere between: the reaper of the old pool finishes, where the order's seal is good, since a worker
-could have written the rest. `hop`, which counts a request's moves, tells a late call of an earlier move from
+No script touches both pools, so a migration is a series of calls that any process can repeat: `move` takes
+the request out of its pool (from then on nobody there can append to it), `copy` and `adopt` create it in the
+other, the tenant's directory follows, and `moved` leaves a redirect for 15 minutes. The process that began
+may die in between: the reaper of the old pool finishes where the order's seal is good, since a worker could
+have written the rest. `hop`, a request's number of migrations, tells a late call of an earlier migration from
 this one's.
 """
 
@@ -41,7 +41,7 @@ Reply = TypeVar("Reply")
 
 
 class MigrationRefusalReason(StrEnum):
-    """Why a request stays where it is."""
+    """Reasons why a request stays where it is."""
 
     UNKNOWN = "unknown"
     ENDED = "ended"
@@ -55,7 +55,7 @@ class MigrationRefusalReason(StrEnum):
 
 
 class MigrationRefused(Exception):  # noqa: N818  (an answer, not a fault)
-    """A move that did not begin, and why, in words."""
+    """A migration that did not begin; the message says why."""
 
     def __init__(self, reason: MigrationRefusalReason, message: str) -> None:
         super().__init__(message)
@@ -63,11 +63,11 @@ class MigrationRefused(Exception):  # noqa: N818  (an answer, not a fault)
 
 
 class MigrationNotOrdered(Exception):  # noqa: N818  (an answer, not a fault)
-    """A move that nobody who may has ordered, or too long ago, or to where there is no pool. It stays."""
+    """A migration without a valid order: unsealed, too old, or to an unknown pool. The request stays."""
 
 
 class MigrationRecord(msgspec.Struct, frozen=True):
-    """A request on its way, as it left its pool: nothing of it changes any more but a cancel."""
+    """A migrating request, as it left its pool: nothing of it changes any more but a cancel."""
 
     dest: str
     hop: int
@@ -79,7 +79,7 @@ class MigrationRecord(msgspec.Struct, frozen=True):
 
 
 class Migrator:
-    """Moves requests between the pools of one Redis. Whoever has one has the signing secret."""
+    """Migrates requests between the pools of one Redis. Only processes with the signing secret have one."""
 
     def __init__(
         self, redis: RedisClient, settings: Settings, keyring: Keyring, clock: Callable[[], int] | None = None
@@ -137,7 +137,7 @@ class Migrator:
         return True
 
     async def _cancel(self, pool: str, tenant: str, id: str) -> None:
-        """A cancel that came while it was on its way. The reaper there ends what no worker has."""
+        """Pass on a cancel that came on the way. The destination's reaper ends what no worker has."""
         for _ in range(HOPS_MAX):
             reply = await self._queue(pool).control(tenant, id, Control.CANCEL)
             if not isinstance(reply, MigratedTo):
@@ -145,7 +145,7 @@ class Migrator:
             pool = reply.pool
 
     async def _begin(self, pool: str, tenant: str, id: str, dest: str) -> tuple[RequestStatus, str]:
-        """Take it out of its pool. Its status then, and the pool that it goes or went to."""
+        """Take it out of its pool. Returns the status it had, and the pool that it goes or went to."""
         for _ in range(ROUND_TRIPS_MAX):
             hop = await self._check(pool, tenant, id, dest) + 1
             order = self._orders.give(tenant, id, pool, dest, hop, self._now_ms())
@@ -163,11 +163,11 @@ class Migrator:
                 raise _refused(MigrationRefusalReason.UNKNOWN, f"pool {pool} knows no such request")
             if reply.status in (RequestStatus.MOVING, RequestStatus.MOVED, RequestStatus.ENDED):
                 return reply.status, reply.dest
-            # It has been away and come back since it was looked at.
+            # It was migrated away and back since we looked at it.
         raise TimeoutError("others move this request, too")
 
     async def _check(self, pool: str, tenant: str, id: str, dest: str) -> int:
-        """How often it has moved so far. Raises MigrationRefused where it can never go on there."""
+        """Number of migrations so far. Raises MigrationRefused where it can never go on in `dest`."""
         if dest == pool:
             raise _refused(MigrationRefusalReason.SAME_POOL, f"it is in pool {pool}")
         if dest not in await known_pools(self._client, self._settings):
@@ -203,7 +203,7 @@ class Migrator:
         packed = await self._redis.get(redis_keys.request_input(pool, tenant, id)) or b""
         tokens = await self._redis.get(redis_keys.tokens(pool, tenant, id)) or b""
         if await self._redis.hget(redis_keys.record(pool, tenant, id), "status") != fields[b"status"]:
-            return None  # somebody finished the move between these reads
+            return None  # another process finished the migration between these reads
         return MigrationRecord(
             dest=fields[b"dest"].decode(),
             hop=int(fields[b"hop"]),
@@ -215,7 +215,7 @@ class Migrator:
         )
 
     async def _arrive(self, pool: str, found: MigrationRecord, tenant: str, id: str) -> bool:
-        """Until the destination has it: True by this call, False by another's."""
+        """Create the request in the destination: True where this call did, False where another had."""
         fields = [part for pair in found.fields.items() for part in pair]
         for _ in range(COPIES_MAX):
             head = await self._copy(pool, found, tenant, id)
@@ -233,8 +233,8 @@ class Migrator:
         raise TimeoutError("others copy this log, too, and none of them comes to its end")
 
     async def _copy(self, pool: str, found: MigrationRecord, tenant: str, id: str) -> int:
-        """The log, in pages. Replies the offset that it ends at, which is less than `head` only where the old
-        pool has lost its tail."""
+        """Copy the log, in pages. Returns the offset that the copy ends at, which is less than `head` only
+        where the old pool has lost its tail."""
         after = 0
         while after < found.head:
             page = await self._redis.xrange(
@@ -284,7 +284,7 @@ def _refused(reason: MigrationRefusalReason, message: str) -> MigrationRefused:
 
 
 def _need(packed: bytes) -> int:
-    """KV tokens that it takes at most; 0 where its input cannot be read, which is for a worker to say."""
+    """KV tokens that the request takes at most; 0 where its input cannot be read."""
     request = read("input", input_decoder.decode, packed)
     if isinstance(request, Unreadable):
         return 0

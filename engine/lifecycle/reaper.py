@@ -1,5 +1,5 @@
 """The reaper: requeues what dead workers held, ends what nobody can run and, where it has the signing secret,
-finishes moves to other pools that somebody left half done. Any number may run, anywhere."""
+finishes migrations that were left half done. Any number may run, anywhere."""
 
 import asyncio
 import time
@@ -18,16 +18,16 @@ from engine.lifecycle.stale_admissions import SWEEP_SECONDS, release_stale_admis
 from engine.queue.client import PoolQueue
 from engine.queue.types import ExpiredRequest
 
-UNORDERED_MAX = 1_000  # that are named in the log; what else a worker makes up is not
-SWEPT_FOR = 0.9  # of the time between two sweeps nobody else begins one
+UNORDERED_MAX = 1_000  # requests that are named in the log; a worker could make up any number
+SWEPT_FOR = 0.9  # share of the time between two sweeps in which no other reaper begins one
 
 log = logger(__name__)
 away = RepeatedWarning(log)
 
 
 class Reaper:
-    """Reaps one pool at a fixed interval until its task is cancelled. `keyring`: who has none, a supervisor,
-    leaves moves to gateways."""
+    """Reaps one pool at a fixed interval until its task is cancelled. Without a `keyring`, as in a
+    supervisor, it leaves migrations to gateways."""
 
     def __init__(
         self, queue: PoolQueue, quota: Quota, interval_ms: int, keyring: Keyring | None = None
@@ -40,7 +40,7 @@ class Reaper:
         self._sweep_due = time.monotonic() + SWEEP_SECONDS
 
     async def run(self) -> None:
-        """For ever. A Redis that does not answer is tried again."""
+        """Reap for ever. A Redis that does not answer is tried again."""
         while True:
             with logged_failures(log, "reaper.run_failed", pool=self._queue.pool):
                 await self.once()
@@ -51,7 +51,7 @@ class Reaper:
             await asyncio.sleep(self._interval_seconds)
 
     async def sweep(self) -> None:
-        """Give back what was admitted and never came. Of all reapers, one at a time does."""
+        """Release admissions whose requests never came. Of all reapers one does at a time."""
         try:
             if not await self._queue.may_sweep(SWEEP_SECONDS * SWEPT_FOR):
                 return
@@ -62,7 +62,7 @@ class Reaper:
             away.warning("reaper.stale_admissions_failed", error=error_summary(error))
 
     async def once(self) -> None:
-        """One round."""
+        """Reap once."""
         try:
             reaped = await self._queue.reap(moves=self._mover is not None)
             for expired in reaped.expired:
@@ -91,7 +91,7 @@ class Reaper:
             log.info("request.ended", by="reaper", tenant=tenant, id=id, reason=reason, code=code)
 
     async def _finish_move(self, mover: Migrator, tenant: str, id: str) -> None:
-        """The new pool may be on a node that does not answer: the others must not wait for it."""
+        """Finish a migration. The new pool's node may not answer, so the others do not wait for it."""
         try:
             finished = await mover.finish(self._queue.pool, tenant, id)
         except MigrationNotOrdered:
@@ -104,8 +104,8 @@ class Reaper:
             log.info("migration.finished", tenant=tenant, id=id)
 
     async def _end_or_say(self, tenant: str, id: str) -> None:
-        """What nobody ordered stays among what is moving, until whoever wants it moved orders that again or
-        its deadline is over: nobody waits for it then, and what was held for it is given back."""
+        """End a migrating request without a valid order once its deadline is over, which gives back its hold;
+        until then log it, and leave it for a new order."""
         try:
             ended = await end_overdue_migration(self._queue, self._quota, tenant, id)
         except (RedisError, OSError, ValueError, KeyError) as error:
@@ -118,7 +118,7 @@ class Reaper:
             self._say_unordered(tenant, id)
 
     def _say_unordered(self, tenant: str, id: str) -> None:
-        """Once a request."""
+        """Log it, once a request."""
         if (tenant, id) not in self._unordered and len(self._unordered) < UNORDERED_MAX:
             self._unordered.add((tenant, id))
             log.error(

@@ -1,4 +1,4 @@
-"""What a model folder must hold, and the facts read off it. Reads files, writes none."""
+"""Checks a model folder, and reads facts off it. Reads files, writes none."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def chat_template(folder: Path) -> str | None:
 
 
 def max_model_len(folder: Path) -> int:
-    """How many tokens of prompt and answer the model was made for."""
+    """Most tokens of prompt and answer that the model was made for."""
     path = folder / "config.json"
     config = _object(path)
     text = config.get("text_config")

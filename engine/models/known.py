@@ -1,4 +1,4 @@
-"""How a worker comes to know its model: its supervisor, which reads it from SQL, says so."""
+"""A supervisor's knowledge of the model that its workers run: it reads SQL and hands the record to them."""
 
 import msgspec
 from sqlalchemy.exc import SQLAlchemyError
@@ -17,14 +17,14 @@ away = RepeatedWarning(log)
 
 
 class KnownModel:
-    """The model that a supervisor's workers run; where the database is away, as it was last known."""
+    """The model of a supervisor's workers; the last known record where the database is away."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._last: ModelRecord | None = None
 
     async def read(self) -> ModelRecord:
-        """Before each start of a worker. StartupError where nobody registered it."""
+        """Read the record before each start of a worker. StartupError where nobody registered the model."""
         try:
             self._last = await registered(self._settings)
         except (SQLAlchemyError, OSError) as error:
@@ -37,7 +37,7 @@ class KnownModel:
 
 
 async def registered(settings: Settings) -> ModelRecord:
-    """The model of PARLEY_MODEL, as it stands in SQL. StartupError where it does not."""
+    """The registered model of PARLEY_MODEL. StartupError where there is none."""
     db = Database(settings.database_endpoint)
     try:
         record = await resolve(db, settings.model)
@@ -49,7 +49,7 @@ async def registered(settings: Settings) -> ModelRecord:
 
 
 def record_of(text: str) -> ModelRecord:
-    """A line of `parley models list --json`. StartupError for any other text."""
+    """The model of a line of `parley models list --json`. StartupError for any other text."""
     try:
         return msgspec.json.decode(text, type=ModelRecord, dec_hook=lambda kind, value: kind(value))
     except (msgspec.MsgspecError, TypeError, RecursionError) as error:

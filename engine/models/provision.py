@@ -48,8 +48,8 @@ VERSION_CHARACTERS = 12
 
 @dataclass(frozen=True)
 class ProvisionRequest:
-    """What was asked for. `version` None: known only after the download. `commit` of the hub, where one is
-    named: nothing else is taken."""
+    """A requested model. `version` None: known only after the download. `commit` of the hub, where one is
+    named: no other is taken."""
 
     name: str
     version: str | None
@@ -129,7 +129,7 @@ def _built_in_version() -> str:
 
 
 def _folder_version(path: Path) -> str:
-    """Changes when a file of the folder does. The digests of its content are in the manifest."""
+    """A version that changes with any file of the folder. The digests of its content are in the manifest."""
     facts = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in _files(path)]
     return hashlib.sha256(json.dumps([str(path), facts]).encode()).hexdigest()[:VERSION_CHARACTERS]
 
@@ -144,7 +144,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _existing(models: Path, wanted: ProvisionRequest) -> Path | None:
-    """The newest provisioned folder that is what was asked for; one that is being made is none."""
+    """The newest provisioned folder that fits the request; one that is still being made does not count."""
     made = (models / wanted.name).glob(f"[!.]*/{MANIFEST}")
     for path in sorted(made, key=os.path.getmtime, reverse=True):
         manifest = json.loads(path.read_text())
@@ -220,7 +220,7 @@ def _check_conversion(work: Path) -> None:
 
 
 async def _run(arguments: list[str], work: Path, progress: Progress) -> str:
-    """Run one of our modules in a leashed child; the last line it printed. It dies with us."""
+    """Run one of our modules in a leashed child, which dies with us. Returns the last line it printed."""
     log = work.parent / "prepare.log"
     log.unlink(missing_ok=True)
     quiet = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
@@ -245,7 +245,7 @@ def _written(work: Path) -> int:
 
 
 def _finish(work: Path, wanted: ProvisionRequest, made_version: str, progress: Progress) -> Path:
-    """Check the folder, give it a template file and a manifest, sync it and move it to its place."""
+    """Check the folder, give it a template file and a manifest, sync it and move it into place."""
     model_folder.check(work)
     template = model_folder.chat_template(work)
     assert template is not None

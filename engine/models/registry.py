@@ -1,4 +1,5 @@
-"""Which model versions this installation knows, and the fingerprint that says when two of them are the same.
+"""Model versions that this installation knows, and the fingerprint that decides when two of them are the
+same.
 
 Two workers may continue each other's requests exactly when their fingerprints are equal. Imports no engine,
 so that the gateway can read it.
@@ -19,7 +20,7 @@ from engine.models.tables import ModelVersion
 
 # The engine that a fingerprint stands for; pyproject.toml pins the same version for CPU and GPU.
 ENGINE = "vllm-0.32.0"
-# What decides which tokens a folder's model produces and which text they are. Anything else in it is ignored.
+# Files that decide which tokens a folder's model produces and which text they are. All others are ignored.
 COVERED = (
     "*.safetensors",
     "config.json",
@@ -32,8 +33,8 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class ModelRecord:
-    """One model version as requests and workers see it. `pool`: where new requests go; `max_model_len` counts
-    prompt and answer tokens."""
+    """One model version as requests and workers see it. `pool`: destination of new requests; `max_model_len`
+    counts prompt and answer tokens."""
 
     name: str
     version: str
@@ -94,7 +95,7 @@ async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], no
 
 
 async def route(db: Database, name: str, pool: str) -> None:
-    """From now on new requests of this model go to `pool`."""
+    """Send new requests of this model to `pool` from now on."""
     async with db.transaction() as session:
         rows = (await session.exec(select(ModelVersion).where(col(ModelVersion.name) == name))).all()
         before = {row.version: row.pool for row in rows}
@@ -105,7 +106,7 @@ async def route(db: Database, name: str, pool: str) -> None:
 
 
 def _facts(row: ModelVersion) -> dict[str, Any]:
-    """What the audit log tells of a version: its manifest is as long as it has files."""
+    """Fields of a version for the audit log, without its manifest, which has a line for each file."""
     return row.model_dump(exclude={"manifest"})
 
 

@@ -1,4 +1,4 @@
-"""What a worker reads off a model folder beside the weights: the tokenizer and the ids that end an answer."""
+"""A model folder's tokenizer and the ids that end an answer."""
 
 import json
 from pathlib import Path

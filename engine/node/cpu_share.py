@@ -1,8 +1,8 @@
-"""How much of the processors a worker takes while it starts in another's place: less than who works.
+"""CPU share of a worker that starts while others work: less than theirs.
 
-A start is seconds of imports and of loading; beside it, on the same cores, the others take over what a dead
-worker had. Linux shares its cores out between sessions first (autogroups, sched(7)), so that is what is set,
-and what anyone may set back; where there are none, nothing is changed.
+A start is seconds of imports and of loading; beside it, on the same cores, other workers take over what a
+dead worker had. Linux shares its cores out between sessions first (autogroups, sched(7)), so their share is
+set, which any process may set back. Without autogroups nothing is changed.
 """
 
 import os
@@ -15,13 +15,12 @@ RETRY_SECONDS = 0.11  # the kernel takes one change in a tenth of a second from 
 
 
 def lower_cpu_share(pid: int) -> bool:
-    """From now on this leader of a session, and what it starts, has a small share. False: there are no
-    shares to set."""
+    """Lower the share of this session's leader and its children. False: the system has no such shares."""
     return _set(pid, MODEST)
 
 
 def restore_cpu_share() -> bool:
-    """From now on this process's session has an equal share again. May block for half a second."""
+    """Give this process's session an equal share again. May block for half a second."""
     return os.getsid(0) == os.getpid() and _set(os.getpid(), EQUAL)
 
 

@@ -1,4 +1,4 @@
-"""What supervisors report of their workers, and the orders that operators leave for both. Decides nothing."""
+"""Reports of supervisors about their workers, and orders of operators for both. Decides nothing."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -26,8 +26,8 @@ log = logger(__name__)
 
 
 class WorkerProcessState(StrEnum):
-    """What a supervisor is doing with one of its places for a worker. SICK: its GPU must not be used; ALARM:
-    the model has not loaded again and again, which is still tried."""
+    """State of one worker index at its supervisor. SICK: its GPU must not be used; ALARM: the model failed to
+    load again and again, and is still tried."""
 
     STARTING = "starting"
     READY = "ready"
@@ -38,7 +38,7 @@ class WorkerProcessState(StrEnum):
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
-    """One place. `worker` is the process that runs there now or ran last; `why`: what went wrong last.
+    """One worker index. `worker` is the process that runs there now or ran last; `why`: the last fault.
 
     `gpu`: its index on the node, None where there is none or none can be read.
     """
@@ -55,7 +55,7 @@ class WorkerReport(msgspec.Struct, frozen=True):
 
 
 class NodeReport(msgspec.Struct, frozen=True):
-    """One supervisor and its places. `devices_missing`: why no GPU could be read."""
+    """One supervisor and its worker indexes. `devices_missing`: the reason why no GPU could be read."""
 
     supervisor: str
     node: str
@@ -66,7 +66,7 @@ class NodeReport(msgspec.Struct, frozen=True):
 
 
 class ReadyTime(msgspec.Struct, frozen=True):
-    """A place's worker, for the time in which its GPUs were ready. `device`: what is counted once."""
+    """Ready time of a worker's GPUs. `device`: key under which it is counted once."""
 
     worker: str
     state: WorkerProcessState
@@ -83,14 +83,14 @@ class WorkerOrderKind(StrEnum):
 
 
 class WorkerOrder(msgspec.Struct, frozen=True):
-    """Something to be done to a worker."""
+    """An order about a worker."""
 
     kind: WorkerOrderKind
     worker: str
 
 
 class ReportCall(PoolCall, kw_only=True):
-    """What a supervisor says; an empty report takes it out."""
+    """A supervisor's report; an empty one removes the supervisor."""
 
     supervisor: str
     lease_ms: int
@@ -106,7 +106,7 @@ class ReadyCall(PoolCall, kw_only=True):
 
 
 class OrderCall(PoolCall, kw_only=True):
-    """An order about a worker, for whom it is addressed to."""
+    """An order about a worker, for its addressee."""
 
     addressee: str
     kind: str
@@ -128,7 +128,7 @@ class PoolNodes:
         self._pool = queue.pool
 
     async def report(self, report: NodeReport) -> None:
-        """Say how this supervisor's workers are; holds for REPORT_LEASE_MS."""
+        """Publish this supervisor's report; it holds for REPORT_LEASE_MS."""
         packed = msgspec.json.encode(report)
         call = ReportCall(supervisor=report.supervisor, lease_ms=REPORT_LEASE_MS, report=packed)
         await self._run(REPORT, call)
@@ -142,11 +142,11 @@ class PoolNodes:
         return await self._run(READY, call) == 0
 
     async def leave(self, supervisor: str) -> None:
-        """This supervisor has ended."""
+        """Remove a supervisor that has ended."""
         await self._run(REPORT, ReportCall(supervisor=supervisor, lease_ms=0, report=b""))
 
     async def reports(self) -> list[NodeReport]:
-        """What every living supervisor said last."""
+        """The last report of every living supervisor."""
         names = await self._redis.zrange(self._key("supervisors"), 0, -1)
         named = [
             read("supervisor", lambda name: self._key(f"supervisor:{name.decode()}"), name) for name in names
@@ -156,12 +156,12 @@ class PoolNodes:
         return [each for each in reports if not isinstance(each, Unreadable)]
 
     async def order(self, addressee: str, kind: WorkerOrderKind, worker: str) -> None:
-        """Leave an order with a worker or a supervisor. Whether it was obeyed shows in `workers`."""
+        """Leave an order for a worker or a supervisor. `workers` shows whether it was obeyed."""
         call = OrderCall(addressee=addressee, kind=kind.value, worker=worker, keep_ms=ORDER_KEEP_MS)
         await self._run(ORDER, call)
 
     async def next_order(self, addressee: str, seconds: float) -> WorkerOrder | None:
-        """The oldest order that waits, or the first that comes within `seconds`."""
+        """The oldest waiting order, or the first that comes within `seconds`."""
         taken = await self._redis.blpop([self._key(f"orders:{addressee}")], timeout=seconds)
         if taken is None:
             return None
@@ -172,7 +172,7 @@ class PoolNodes:
         return order
 
     async def is_draining(self, worker: str) -> bool:
-        """A registered worker was told to drain."""
+        """True where a registered worker was told to drain."""
         return await self._redis.hget(redis_keys.worker(self._pool, worker), "state") == b"draining"
 
     def _key(self, name: str) -> str:

@@ -1,5 +1,5 @@
-"""A supervisor's place for one worker: starts it on a leash, sees its exit at once, gives back what it held,
-and starts the next one."""
+"""One worker index of a supervisor: starts its worker on a leash, sees its exit at once, gives back what it
+held, and starts the next one."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ MAKERS = frozenset({"nvidia", "tesla", "geforce"})
 
 @dataclass(frozen=True)
 class Backoff:
-    """How long to wait before a worker is started again. Pure: each exit gives the next state."""
+    """Wait before a worker is started again. Pure: each exit gives the next state."""
 
     failures: int = 0
 
@@ -70,8 +70,8 @@ class Backoff:
 
 
 class SupervisedWorker:
-    """Runs one worker after the other until told to stop. `changed` is called when its state does, `model`
-    says before each start what it runs; `gpu` is set before `keep`, where the node has any."""
+    """Runs one worker after the other until told to stop. `changed` is called when its state changes, `model`
+    gives the model before each start; `gpu` is set before `keep`, where the node has any."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class SupervisedWorker:
         self._started_at = self._alive_at = self._looked_at = self._measured_at = 0.0
 
     async def keep(self, stop: asyncio.Event) -> None:
-        """Until `stop`; then the worker drains and ends. No worker runs while the place is sick."""
+        """Run workers until `stop`; then drain and end the worker. While the GPU is sick no worker runs."""
         while not stop.is_set():
             if self._fault:
                 await self._until_well(stop)
@@ -119,8 +119,8 @@ class SupervisedWorker:
                 await self._pause(code, stop)
 
     def look(self, view: WorkerView | None) -> None:
-        """What the pool says of this worker now, about once a second: one that lost its lease for long, or
-        does not get ready, is ended."""
+        """Take the pool's view of this worker, about once a second, and end a worker whose lease lapsed for
+        long or that does not get ready."""
         now = time.monotonic()
         blind, self._looked_at = now - self._looked_at > BLIND_SECONDS, now
         if view is not None and view.worker == self.worker and not self._loaded:
@@ -137,7 +137,7 @@ class SupervisedWorker:
             self._retire(f"no lease for {LAPSED_SECONDS_MAX:.0f} s")
 
     def judge(self, fault: str) -> None:
-        """Its device's fault takes its worker out, in order; without one it works again."""
+        """Take the GPU's fault: retire the worker, in order; an empty one lets workers run again."""
         if fault and not self._fault:
             log.error("supervisor.gpu_faulty", worker=self.worker, fault=fault)
             instruments.alarms.add(1, {"kind": "device"})
@@ -156,7 +156,7 @@ class SupervisedWorker:
             self._process.kill()
 
     def report(self) -> WorkerReport:
-        """How it stands."""
+        """A report of the worker's state."""
         return WorkerReport(
             index=self._index,
             worker=self.worker,
@@ -170,7 +170,8 @@ class SupervisedWorker:
         )
 
     def heartbeat(self) -> ReadyTime | None:
-        """What its ready time is counted by; None where it has no GPU and none are counted without."""
+        """The worker's heartbeat, by which ready time is counted; None where it has no GPU and none is
+        counted without."""
         if self.gpu is not None:
             device = self.gpu.device
             return ReadyTime(self.worker, self._state, 1, device.uuid, gpu_type(device.name))
@@ -180,14 +181,14 @@ class SupervisedWorker:
         return ReadyTime(self.worker, self._state, 1, device, CPU)
 
     def _memory(self) -> int | None:
-        """Now and then: it looks at every process of the node."""
+        """Memory in MiB, measured only now and then, as that looks at every process of the node."""
         now = time.monotonic()
         if self._process is not None and now - self._measured_at > MEMORY_SECONDS:
             self._measured_at, self._memory_mib = now, _memory_mib(self._process.pid)
         return self._memory_mib
 
     async def _run_one(self, stop: asyncio.Event, sockets: Mapping[str, str]) -> int:
-        """One worker from its start to its end; its exit code."""
+        """Run one worker from its start to its end; its exit code."""
         logs = self._settings.home / "logs"
         argv = [sys.executable, "-m", "engine.main", "worker", "--name", self.worker]
         argv += ["--after-failed-starts"] if self._alarmed else []
@@ -239,7 +240,7 @@ class SupervisedWorker:
             wait.cancel()
 
     def _retire(self, why: str) -> None:
-        """End the worker in order, by force where it does not go."""
+        """End the worker in order, by force where it does not exit."""
         log.warning("supervisor.worker_stopped", worker=self.worker, why=why)
         self._why = why
         self._to(WorkerProcessState.DRAINING)
@@ -248,7 +249,7 @@ class SupervisedWorker:
         asyncio.get_running_loop().call_later(STOP_SECONDS_MAX, self._process.kill)
 
     async def _count_load(self, code: int) -> None:
-        """A worker that ended before it was ready did not load its model: retried, then an alarm."""
+        """Count a worker that ended before it was ready as a failed load: retried, then an alarm."""
         if self._loaded or code in (0, ENGINE_DEAD) or await self._is_registered():
             self._load_failures = 0
             return
@@ -288,14 +289,14 @@ class SupervisedWorker:
 
     @property
     def _log_name(self) -> str:
-        """Supervisors of several pools share a data folder."""
+        """Name of the log file, with the pool, as supervisors of several pools share a data folder."""
         pool = self._settings.pool
         of_pool = "" if pool == Settings.model_fields["pool"].default else f"{quote(pool, safe='')}-"
         return f"worker-{of_pool}{self._index}.log"
 
     def _environment(self, base: Mapping[str, str], record: ModelRecord) -> dict[str, str]:
-        """What of ours a worker needs, its model, and an even share of the cores where nobody said
-        otherwise."""
+        """A worker's environment: its settings, its model, and an even share of the cores unless a setting
+        says otherwise."""
         environment = child_environment(base, WORKER) | {"PARLEY_POOL": self._settings.pool}
         if own := self._settings.worker_redis_url:
             environment.pop("PARLEY_REDIS_URL_FILE", None)
@@ -311,7 +312,7 @@ class SupervisedWorker:
 
 
 def gpu_type(name: str) -> str:
-    """How prices name a GPU: `h200` of `NVIDIA H200`. One that does not tell is `gpu`."""
+    """A GPU's name in prices: `h200` of `NVIDIA H200`; `gpu` where it reports none."""
     words = "".join(char if char.isalnum() else " " for char in name.lower()).split()
     return "-".join(word for word in words if word not in MAKERS) or "gpu"
 
@@ -324,7 +325,7 @@ async def _stop(process: LeashedProcess) -> None:
 
 
 def _memory_mib(pid: int) -> int | None:
-    """Resident memory of a worker and of what it started, what they share counted for each."""
+    """Resident MiB of a worker and its children; memory that they share counts for each."""
     try:
         leader = psutil.Process(pid)
         return sum(each.memory_info().rss for each in [leader, *leader.children(recursive=True)]) // MIB

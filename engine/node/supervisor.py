@@ -77,7 +77,7 @@ class Supervisor:
         self._logged_at = time.monotonic()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop`; then the workers drain and end. Raises StartupError where another supervisor runs
+        """Run until `stop`; then the workers drain and end. Raises StartupError where another supervisor runs
         this pool's workers from this data folder."""
         with _alone(self._settings), serving_metrics(self._settings, 0, lambda: ""):
             clear_sockets(self._settings)
@@ -95,7 +95,7 @@ class Supervisor:
                     await self._fleet.leave(self._name)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
-        """What it does beside its workers, each for ever."""
+        """The supervisor's tasks beside its workers, each for ever."""
         loops: list[Coroutine[Any, Any, None]]
         loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
         if self._journal is not None:
@@ -123,7 +123,7 @@ class Supervisor:
             slot.gpu = assign(index, visible, [each.device for each in self._reserved])
 
     async def _watch(self) -> None:
-        """Look at the workers and their GPUs and say how they are, for ever."""
+        """Look at the workers and their GPUs and report on them, for ever."""
         while True:
             self._changed.clear()
             await self._look_at_devices()
@@ -141,7 +141,7 @@ class Supervisor:
                     await self._changed.wait()
 
     async def _beat(self) -> None:
-        """Ready GPUs are metered by these heartbeats."""
+        """Send the heartbeats by which ready GPUs are metered."""
         heartbeats = [each for slot in self._slots if (each := slot.heartbeat()) and each.worker]
         if heartbeats and not await self._fleet.beat(heartbeats):
             away.warning(
@@ -165,7 +165,7 @@ class Supervisor:
         return NodeReport(self._name, node, pid, slots, self._seen, self._devices_missing)
 
     def _log_health(self, views: dict[str, WorkerView]) -> None:
-        """One line a worker now and then."""
+        """Log the health of each worker, now and then."""
         if time.monotonic() - self._logged_at < HEALTH_LOG_SECONDS:
             return
         self._logged_at = time.monotonic()
@@ -187,7 +187,7 @@ class Supervisor:
             )
 
     async def _obey(self) -> None:
-        """Orders as they come, for ever."""
+        """Obey orders as they come, for ever."""
         while True:
             with logged_failures(away, "supervisor.order_read_failed", pool=self._settings.pool):
                 await self._obey_next()
@@ -204,7 +204,7 @@ class Supervisor:
 
 @contextlib.contextmanager
 def _alone(settings: Settings) -> Generator[None]:
-    """One supervisor a data folder, node and pool: two would write the same logs and each use all cores."""
+    """Lock a data folder, node and pool: a second supervisor would write the same logs and use all cores."""
     names = f"{quote(settings.node, safe='')}-{quote(settings.pool, safe='')}"
     path = settings.home / f"supervisor-{names}.lock"
     try:

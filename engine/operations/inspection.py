@@ -1,4 +1,4 @@
-"""What operators see of a pool: workers, requests, lines. Reads only, and never prompts or answers.
+"""Operators' views of a pool: workers, requests, lines. Reads only, and never prompts or answers.
 
 Every read is bounded: by the page, by `limit`, or by what a pool's workers can hold.
 """
@@ -78,8 +78,8 @@ class InspectedRequest(msgspec.Struct, frozen=True):
 
 
 class RequestDetail(msgspec.Struct, frozen=True):
-    """Everything about one request but what was said. `older`: requests of its class that wait longer, None
-    where it does not wait; `readers`: gateway -> reading | stuck; `log_first`: the oldest entry kept."""
+    """Everything about one request but its texts. `older`: requests of its class that wait longer, None where
+    it does not wait; `readers`: gateway -> reading | stuck; `log_first`: the oldest entry kept."""
 
     row: InspectedRequest
     warm: str
@@ -101,7 +101,7 @@ class RequestDetail(msgspec.Struct, frozen=True):
 
 
 class ClassRow(msgspec.Struct, frozen=True):
-    """One class. `oldest_ms`: how long its oldest request has waited."""
+    """One class. `oldest_ms`: waiting time of its oldest request."""
 
     priority: str
     waiting: int
@@ -110,8 +110,8 @@ class ClassRow(msgspec.Struct, frozen=True):
 
 
 class TenantRow(msgspec.Struct, frozen=True):
-    """One tenant. `blocked`: at one of its caps in some class; `tokens`: KV tokens in flight; `served`: its
-    counter, in tokens at weight 1, by which tenants take turns."""
+    """One tenant. `blocked`: at one of its caps in some class; `tokens`: KV tokens in flight; `served`: the
+    counter by which tenants take turns, in tokens at weight 1."""
 
     tenant: str
     waiting: int
@@ -123,7 +123,7 @@ class TenantRow(msgspec.Struct, frozen=True):
 
 
 class PoolSnapshot(msgspec.Struct, frozen=True):
-    """A pool at a glance. `tenants`: those with most in hand, at most 64 a class looked at."""
+    """A pool now. `tenants`: those with most in hand, at most 64 a class."""
 
     pool: str
     at_ms: int
@@ -143,7 +143,7 @@ class Inspection:
         self.fleet = PoolNodes(queue)
 
     async def workers(self) -> list[WorkerRow]:
-        """Registered workers, and what supervisors say of those that are not."""
+        """Registered workers, and supervisors' reports of workers that are not registered."""
         now, views, reports = (
             await self._queue.now_ms(),
             await self._queue.workers(),
@@ -161,8 +161,8 @@ class Inspection:
     async def requests(
         self, tenant: str | None, status: RequestStatus | None, limit: int
     ) -> list[InspectedRequest]:
-        """Requests of this pool, those that have not ended unless `status` says so; the nearest deadline
-        first, what is on its way to another pool before all; the latest end first."""
+        """Requests of this pool, those that have not ended unless `status` says so. Migrating ones come
+        first, then the nearest deadline; ended ones by the latest end."""
         if status is RequestStatus.ENDED:
             return await self._ended(tenant, limit)
         rows: list[InspectedRequest] = []
@@ -224,7 +224,7 @@ class Inspection:
         )
 
     async def snapshot(self) -> PoolSnapshot:
-        """The pool at a glance."""
+        """The pool's state now."""
         now, workers = await self._queue.now_ms(), await self.workers()
         held = [member for row in workers if row.claims for member in await self._queue.claimed(row.worker)]
         classes = Counter(fields["class"] for fields in await self._records(held))
@@ -264,7 +264,7 @@ class Inspection:
         return TenantRow(name, waiting, running, blocked, weight or 1.0, int(tokens), served)
 
     async def _ended(self, tenant: str | None, limit: int) -> list[InspectedRequest]:
-        """From the stream of ended requests, as far back as it reaches."""
+        """Ended requests from their stream, as far back as it reaches."""
         raw = await self._redis.xrevrange(usage.ended_stream(self._pool), count=ENDED_SCANNED_MAX)
         events = [event for _, fields in raw if (event := _event(fields)) is not None]
         events = [event for event in events if tenant in (None, event.tenant)][:limit]
@@ -378,7 +378,7 @@ def _ended_row(event: usage.UsageEvent, fields: Mapping[str, str]) -> InspectedR
 
 
 def _event(fields: Mapping[bytes, bytes]) -> usage.UsageEvent | None:
-    """What the stream holds, None where it is none: the biller says so."""
+    """The usage event of a stream's entry; None where it cannot be read, of which the biller warns."""
     event = usage.read_event(fields.get(usage.ENDED_FIELD.encode(), b""))
     return None if isinstance(event, Unreadable) else event
 
@@ -388,5 +388,5 @@ def _number(value: str) -> int:
 
 
 def _literal(name: str) -> str:
-    """A name in which a pattern's signs mean themselves."""
+    """A name with the signs of a glob pattern escaped."""
     return "".join(f"\\{c}" if c in "*?[]\\^" else c for c in name)

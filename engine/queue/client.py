@@ -101,8 +101,8 @@ class PoolQueue:
         return answers
 
     async def rewrite(self, worker: str, position: int, item: Append) -> Appended:
-        """Retract: drop the logged text from `position` on, keep all offsets, then commit `item`, whose
-        first entry is the RETRACT entry."""
+        """Retract: drop the logged text from `position` on, keep all offsets, then commit `item`, whose first
+        entry is the RETRACT entry."""
         call = rewrite_call(position, item, self.settings)
         answer = script_replies.appended(await self._run(lua_scripts.REWRITE, call))
         self._tell(item.tenant, item.id, item.end, answer.ended)
@@ -111,17 +111,17 @@ class PoolQueue:
     async def control(
         self, tenant: str, id: str, flag: Control, body_hash: str = ""
     ) -> RequestStatus | MigratedTo | None:
-        """Set a flag; the owner of a running request is woken. None: the pool does not know the id, or, where
-        it is told the hash of what was asked for, knows another request under it. After a CANCEL of a queued
-        or parked request call engine.lifecycle.finish.end_unclaimed."""
+        """Set a flag; the owner of a running request is woken. None: the pool does not know the id, or knows
+        another request under it than the one with `body_hash`. After a CANCEL of a queued or parked request
+        call engine.lifecycle.finish.end_unclaimed."""
         call = calls.ControlCall(tenant=tenant, id=id, flag=int(flag), body_hash=body_hash or None)
         return script_replies.status(await self._run_or_none(lua_scripts.CONTROL, call))
 
     async def finish(
         self, tenant: str, id: str, expected_o: int, entries: Sequence[Entry], end: bytes
     ) -> EndedAt | None:
-        """End a request that nobody owns, if its log still ends at `expected_o`. None: this end is not in the
-        log."""
+        """End a request without an owner whose log still ends at `expected_o`. None: this end is not in
+        it."""
         call = calls.FinishCall(
             tenant=tenant,
             id=id,
@@ -135,11 +135,11 @@ class PoolQueue:
         return at
 
     async def ends(self) -> Watermark:
-        """In which memory the `ended` stream is, and how far the biller is in it."""
+        """The memory that the `ended` stream is in, and the biller's position in it."""
         return script_replies.watermark(await self._run(lua_scripts.ENDS, calls.PoolCall()))
 
     async def replay(self, ends: Sequence[JournaledEnd]) -> list[tuple[ReplayCode, EndedAt]]:
-        """Bring back ends that another memory had: what became of each, and where its event is now."""
+        """Bring back ends that another memory had: the outcome of each, and the id of its event now."""
         call = calls.ReplayCall(
             ends=[calls.ReplayedEnd(end.tenant, end.request, end.memory, end.id) for end in ends],
             events=[end.event for end in ends],
@@ -147,25 +147,25 @@ class PoolQueue:
         return script_replies.replayed(await self._run(lua_scripts.REPLAY, call))
 
     async def unclaim(self, worker: str, tenant: str, id: str, ck: str, why: ReleaseWhy) -> bool:
-        """Give a request back to its old position in line, or park it. False: it was not yours any more."""
+        """Give a request back to its old position in line, or park it. False: the claim was lost before."""
         del worker  # for traces; the fence is `ck`
         call = calls.UnclaimCall(tenant=tenant, id=id, ck=ck, why=why, deaths_max=self.settings.deaths_max)
         return await self._run(lua_scripts.UNCLAIM, call)
 
     async def park(self, tenant: str, id: str) -> RequestStatus | MigratedTo | None:
-        """Park a waiting request, ask the worker of a running one to. Answers the status it had."""
+        """Park a waiting request, ask the worker of a running one to. Returns the status it had."""
         return script_replies.status(
             await self._run_or_none(lua_scripts.PARK, calls.RequestCall(tenant=tenant, id=id))
         )
 
     async def unpark(self, tenant: str, id: str) -> RequestStatus | MigratedTo | None:
-        """Put a parked request back in line. Answers the status it had."""
+        """Put a parked request back in line. Returns the status it had."""
         return script_replies.status(
             await self._run_or_none(lua_scripts.UNPARK, calls.RequestCall(tenant=tenant, id=id))
         )
 
     async def reader(self, tenant: str, id: str, gateway: str, state: ReaderState) -> ReaderView | None:
-        """Say how this gateway's readers stand; all stuck parks the request. None: unknown id."""
+        """Register this gateway's readers; where all are stuck the request is parked. None: unknown id."""
         call = calls.ReaderCall(
             tenant=tenant,
             id=id,
@@ -177,11 +177,11 @@ class PoolQueue:
         return script_replies.view(await self._run_or_none(lua_scripts.READER, call))
 
     async def view(self, tenant: str, id: str) -> ReaderView | None:
-        """The request as it stands, without registering for anything."""
+        """The request's state, without registering for anything."""
         return await self.reader(tenant, id, "", "reading")
 
     async def register(self, worker: str, fingerprint: str, info: Mapping[str, Any]) -> None:
-        """A worker starts taking work. `worker` is new for each process; `info["kv_tokens"]` is its size."""
+        """Register a worker. `worker` is new for each process; `info["kv_tokens"]` is its size."""
         call = calls.RegisterCall(
             worker=worker,
             fingerprint=fingerprint,
@@ -192,8 +192,8 @@ class PoolQueue:
         await self._run(lua_scripts.REGISTER, call)
 
     async def set_tenant(self, tenant: str, terms: TenantTerms) -> bool:
-        """A tenant's share of the pool, its caps and its reserve, for what waits now too. False: too many
-        tenants have a reserve."""
+        """Set a tenant's share of the pool, its caps and its reserve, for waiting requests too. False: too
+        many tenants have a reserve."""
         call = calls.TenantCall(
             tenant=tenant,
             weight=terms.weight,
@@ -206,13 +206,13 @@ class PoolQueue:
         return await self._run(lua_scripts.TENANT, call)
 
     async def set_reserve(self, priority: PriorityClass, tokens: int) -> None:
-        """KV tokens of the pool that lower classes leave free for this one while it uses less."""
+        """Set the KV tokens of the pool that lower classes leave free for this one while it uses less."""
         await self._run(
             lua_scripts.SET_CLASS_RESERVE, calls.ReserveCall(priority=priority.value, tokens=tokens)
         )
 
     async def starting(self, fingerprint: str) -> None:
-        """A worker that can run `fingerprint` is starting: requests wait for it, up to 120 s from now."""
+        """Announce a starting worker of `fingerprint`: requests wait for it, up to 120 s from now."""
         await self._run(lua_scripts.SEEN, calls.SeenCall(fingerprint=fingerprint))
 
     async def renew(self, worker: str, step_age_ms: int, info: Mapping[str, Any]) -> Renewed:
@@ -228,7 +228,7 @@ class PoolQueue:
         return script_replies.renewed(await self._run(lua_scripts.RENEW, call))
 
     async def deregister(self, worker: str, why: ReleaseWhy = "drain") -> int:
-        """Take a worker out of the pool; what it held goes back in line. Answers how many that were."""
+        """Take a worker out of the pool; its requests go back in line. Returns their number."""
         call = calls.DeregisterCall(worker=worker, why=why, deaths_max=self.settings.deaths_max)
         return await self._run(lua_scripts.DEREGISTER, call)
 
@@ -251,18 +251,18 @@ class PoolQueue:
         return script_replies.reaped(await self._run(lua_scripts.REAP, call))
 
     async def may_sweep(self, seconds: float) -> bool:
-        """Whether the caller is the one that sweeps this pool in the next `seconds`."""
+        """True for the one caller that sweeps this pool in the next `seconds`."""
         mark = redis_keys.sweeper(self.pool)
         return bool(await self._redis.set(mark, b"", nx=True, px=round(seconds * 1000)))
 
     async def refuse_late_enqueue(self, tenant: str, ids: Sequence[str]) -> list[str]:
-        """Of these ids, those that the pool does not know. One that was accepted until now and comes later is
-        refused; a new sending is not."""
+        """Of these ids, those that the pool does not know. A late enqueue of one that was accepted until now
+        is refused; a new send is not."""
         call = calls.RefuseLateEnqueueCall(keep_seconds=BURIED_KEEP_SECONDS, tenant=tenant, ids=list(ids))
         return (await self._run(lua_scripts.REFUSE_LATE_ENQUEUE, call)).ids
 
     async def expire_log(self, tenant: str, id: str, seconds: int) -> bool:
-        """An ended request's answer is recorded: keep its log only `seconds` from now."""
+        """Keep an ended request's log only `seconds` from now, as its answer is recorded."""
         call = calls.ExpireCall(tenant=tenant, id=id, keep_seconds=seconds)
         return await self._run(lua_scripts.EXPIRE, call)
 
@@ -271,7 +271,7 @@ class PoolQueue:
         return await self._redis.blpop([redis_keys.wake(self.pool)], timeout=seconds) is not None
 
     async def claimed(self, worker: str) -> set[tuple[str, str]]:
-        """The (tenant, id) that the pool thinks this worker holds."""
+        """(tenant, id) of each request that the pool counts as this worker's."""
         names = await self._redis.smembers(redis_keys.claims(self.pool, worker))
         return {redis_keys.split_member(name.decode()) for name in names}
 
@@ -303,13 +303,13 @@ class PoolQueue:
         return read("worker", lambda of: script_replies.worker(name, lease, now, held, of), fields)
 
     async def unowned(self, tenant: str, id: str) -> UnownedRequest | None:
-        """All that ending a queued or parked request takes; None where it is neither."""
+        """Everything needed to end a queued or parked request; None where it is neither."""
         found = await self.recorded(tenant, id)
         return found if found and found.status in (RequestStatus.QUEUED, RequestStatus.PARKED) else None
 
     async def recorded(self, tenant: str, id: str) -> UnownedRequest | None:
-        """The same of a request wherever it is, None where the pool does not know it. Its input is empty
-        where it is gone."""
+        """The same of a request in any state, None where the pool does not know it. Its input may be gone:
+        then it is empty."""
         fields = await self._redis.hgetall(redis_keys.record(self.pool, tenant, id))
         if not fields:
             return None
@@ -317,7 +317,7 @@ class PoolQueue:
         return script_replies.unowned(fields, packed or b"")
 
     async def now_ms(self) -> int:
-        """The time that the scripts go by."""
+        """The scripts' time."""
         return self._clock() if self._clock else await self._run(lua_scripts.CLOCK, calls.PoolCall())
 
     def _tell(self, tenant: str, id: str, event: bytes | None, at: EndedAt | None) -> None:

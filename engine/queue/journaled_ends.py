@@ -1,8 +1,8 @@
-"""A journal's bytes: frames with length and checksum, so that of a damaged file all comes back that is whole.
+"""A journal's bytes: frames with length and checksum, so that every whole frame of a damaged file is read.
 Pure.
 
-Whoever writes one, a worker that was taken over too, can put nothing into it but events, which the biller
-looks at as at those of a stream.
+Any process that writes one, even a worker under an attacker's control, can put in nothing but events, which
+the biller checks as it checks those of a stream.
 """
 
 import re
@@ -23,8 +23,8 @@ PAYLOAD_BYTES_MAX = (1 << 20) + 4_096  # the biller takes no event above 1 MiB
 
 
 class JournaledEnd(msgspec.Struct, frozen=True, array_like=True):
-    """One ended request. `memory` and `id`: which memory of Redis its event was written to, and its entry in
-    the stream there; `event`: as encoded there."""
+    """One ended request. `memory` and `id`: the memory of Redis that its event was written to, and its entry
+    in the stream there; `event`: as encoded there."""
 
     tenant: str
     request: str
@@ -35,7 +35,7 @@ class JournaledEnd(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class JournalContents:
-    """What a file holds. `torn`: bytes at its end of a frame that was never whole; `damaged`: bytes elsewhere
+    """Content of a file. `torn`: bytes at its end of a frame that was never whole; `damaged`: bytes elsewhere
     that are no frame, or not what was written."""
 
     ends: Sequence[JournaledEnd] = ()
@@ -48,21 +48,20 @@ _decoder = msgspec.msgpack.Decoder(JournaledEnd)
 
 
 def frame(end: JournaledEnd) -> bytes:
-    """An end as it stands in a file."""
+    """An end as a frame of a file."""
     payload = _encoder.encode(end)
     return HEAD.pack(MARK, len(payload), _checksum(len(payload), payload)) + payload
 
 
 def contents(data: bytes) -> JournalContents | Unreadable:
-    """What a file holds, in its order. One that neither begins as a journal does nor has a whole frame is
-    none."""
+    """Content of a file, in order; Unreadable without a journal's beginning and without a whole frame."""
     ends: list[JournaledEnd] = []
     known = data.startswith(MAGIC)
     damaged, at = 0, len(MAGIC) if known else 0
     for begin, after, payload in _frames(data, at):
         found = read("end", _decoder.decode, payload)
         if isinstance(found, Unreadable) or not STREAM_ID.fullmatch(found.id):
-            continue  # counted with what lies between
+            continue  # its bytes count as damaged with the next whole frame
         damaged += begin - at
         at = after
         ends.append(found)
@@ -79,7 +78,7 @@ def contents(data: bytes) -> JournalContents | Unreadable:
 
 
 def _frames(data: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:
-    """Every whole frame from there on: where it begins and ends, and its payload."""
+    """Every whole frame from `at` on: its begin, its end and its payload."""
     while (at := data.find(MARK, at)) >= 0 and at + HEAD.size <= len(data):
         _, length, checksum = HEAD.unpack_from(data, at)
         after = at + HEAD.size + length
@@ -92,7 +91,7 @@ def _frames(data: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _is_torn(head: bytes, rest: int) -> bool:
-    """Whether what follows the last whole frame, `rest` bytes, is the beginning of one."""
+    """True where the `rest` bytes after the last whole frame are the beginning of one."""
     if len(head) < HEAD.size:
         return MARK.startswith(head[:2])
     mark, length, _ = HEAD.unpack(head)

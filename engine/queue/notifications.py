@@ -1,4 +1,4 @@
-"""News from the pool over sharded channels. Hints only: what they say is in Redis, and readers poll."""
+"""News from the pool over sharded channels. Hints only: Redis holds what they announce, and readers poll."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,8 @@ away = RepeatedWarning(log)
 
 
 class ShardChannel:
-    """One sharded channel on a connection of its own, so that no other node's silence holds its messages up.
+    """One sharded channel on a connection of its own, so that a silent node does not delay messages of the
+    others.
 
     A lost connection is opened again; what was published meanwhile is lost.
     """
@@ -37,8 +38,8 @@ class ShardChannel:
         self._get = self._pubsub.get_sharded_message if redis.is_cluster else self._pubsub.get_message
 
     async def open(self) -> None:
-        """Subscribe. Whatever is published after this returns arrives, while the connection holds. Where it
-        fails nothing is open."""
+        """Subscribe. While the connection holds, everything published after this returns arrives. After a
+        failure nothing is open."""
         try:
             async with asyncio.timeout(OPEN_SECONDS_MAX):
                 await self._pubsub.ssubscribe(self.name)
@@ -68,7 +69,7 @@ class ShardChannel:
 
 
 class HintChannel:
-    """One gateway's hints from all the pools it follows, in one stream; at its limit the oldest go."""
+    """One gateway's hints from all the pools it follows, in one stream that drops the oldest at its limit."""
 
     def __init__(self, redis: RedisClient, gateway: str) -> None:
         self._redis = redis
@@ -78,7 +79,7 @@ class HintChannel:
         self._following = asyncio.Lock()
 
     async def follow(self, pool: str) -> None:
-        """Listen to a pool, from now on. Do it before registering as a reader there; again is harmless."""
+        """Listen to a pool from now on, before registering as a reader there. Repeating is harmless."""
         async with self._following:
             if pool in self._channels:
                 return
@@ -120,7 +121,7 @@ _news = msgspec.msgpack.Decoder(list[_News], strict=False)
 
 
 def _hints(pool: str, message: bytes) -> list[Hint]:
-    """What a message says; nothing where it is none: readers poll."""
+    """The hints in a message; none where it cannot be read, since readers poll."""
     found = read("hint", lambda packed: _decoded(pool, packed), message)
     if isinstance(found, Unreadable):
         away.warning("queue.hint_unreadable", pool=pool, error=found.why)

@@ -1,4 +1,4 @@
-"""What the queue's operations say to their scripts. Pure."""
+"""Builds the script calls of the queue's operations. Pure."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ ENDED_UNREAD_MAX = 1_000_000
 
 
 def enqueue_call(e: Enqueue, s: Settings) -> calls.EnqueueCall:
-    """A request for the pool."""
+    """Arguments for a request's enqueue."""
     return calls.EnqueueCall(
         tenant=e.tenant,
         id=e.id,
@@ -41,7 +41,7 @@ def enqueue_call(e: Enqueue, s: Settings) -> calls.EnqueueCall:
 
 
 def claim_call(worker: str, number: int, nonce: str, offer: ClaimOffer, s: Settings) -> calls.ClaimCall:
-    """A worker's `number`th call."""
+    """Arguments for a worker's `number`th claim."""
     return calls.ClaimCall(
         worker=worker,
         number=number,
@@ -61,7 +61,7 @@ def claim_call(worker: str, number: int, nonce: str, offer: ClaimOffer, s: Setti
 
 
 def append_call(items: Sequence[Append], s: Settings) -> calls.AppendCall:
-    """One flush."""
+    """Arguments for one flush."""
     return calls.AppendCall(
         log_keep_seconds=s.unrecorded_log_keep_seconds,
         prompt_weight=s.fair_prompt_weight,
@@ -72,7 +72,7 @@ def append_call(items: Sequence[Append], s: Settings) -> calls.AppendCall:
 
 
 def rewrite_call(position: int, item: Append, s: Settings) -> calls.RewriteCall:
-    """A retraction from `position` on."""
+    """Arguments for a retraction from `position` on."""
     return calls.RewriteCall(
         log_keep_seconds=s.unrecorded_log_keep_seconds,
         prompt_weight=s.fair_prompt_weight,

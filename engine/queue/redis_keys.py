@@ -11,7 +11,7 @@ def system(pool: str) -> str:
 
 
 def member(tenant: str, request: str) -> str:
-    """How sets and sorted sets of a pool name a request."""
+    """Name of a request in a pool's sets and sorted sets."""
     return f"{tenant}:{request}"
 
 
@@ -67,7 +67,7 @@ def wake(pool: str) -> str:
 
 
 def sweeper(pool: str) -> str:
-    """Is there while somebody sweeps the pool."""
+    """Mark that exists while a reaper sweeps the pool."""
     return f"{{p:{pool}}}sweeper"
 
 
@@ -87,10 +87,11 @@ def trials(pool: str, fingerprint: str) -> str:
 
 
 def trial(pool: str, tenant: str, name: str) -> str:
-    """A shape that a tenant wants tried. Another who wants the same one waits for no one's turn but his."""
+    """A shape that a tenant wants tried. Of one that several tenants want each has a key, so none waits for
+    another's turn."""
     return f"{{p:{pool}}}trial:{tenant}:{name}"
 
 
 def verdict(pool: str, name: str) -> str:
-    """What came of it."""
+    """The result of a trial."""
     return f"{{p:{pool}}}verdict:{name}"

@@ -11,20 +11,20 @@ PackedEntry = tuple[str, str, int, int, int, str]  # engine/queue/request_log.py
 
 
 class PoolCall(ScriptCall, kw_only=True):
-    """Of a pool: also what needs nothing but the time (clock, ends)."""
+    """Arguments of any script of a pool; enough for those that need only the time (clock, ends)."""
 
     now_ms: int = 0
 
 
 class RequestCall(PoolCall, kw_only=True):
-    """Of one request: also what needs nothing else (park, unpark)."""
+    """Arguments about one request; enough for those that need nothing else (park, unpark)."""
 
     tenant: str
     id: str
 
 
 class EnqueueCall(RequestCall, kw_only=True):
-    """Create a request, or return the one there is. `control`: the flags that it begins with."""
+    """Create a request, or return the existing one. `control`: the flags that it begins with."""
 
     body_hash: str
     priority: str
@@ -84,7 +84,7 @@ class AppendItem(msgspec.Struct):
 
 
 class CommitCall(PoolCall, kw_only=True):
-    """What every commit goes by. The weights: what a prompt token and an output token cost."""
+    """Arguments of every commit. The weights: the cost of a prompt token and of an output token."""
 
     log_keep_seconds: int
     prompt_weight: float
@@ -92,7 +92,7 @@ class CommitCall(PoolCall, kw_only=True):
 
 
 class AppendCall(CommitCall, kw_only=True):
-    """One flush. `parts`: of each item its tokens and its end event, empty where there is none."""
+    """One flush. `parts`: for each item its tokens and its end event, empty where there is none."""
 
     items: list[AppendItem]
     parts: list[bytes]
@@ -108,7 +108,7 @@ class RewriteCall(CommitCall, kw_only=True):
 
 
 class ControlCall(RequestCall, kw_only=True):
-    """Set a flag; `body_hash`: only of the request that has it."""
+    """Set a flag. `body_hash`: only on the request that has it."""
 
     flag: int
     body_hash: str | None
@@ -124,7 +124,7 @@ class FinishCall(RequestCall, kw_only=True):
 
 
 class ReplayedEnd(msgspec.Struct):
-    """One end of a journal: where its event was, in which memory of the stream."""
+    """One end of a journal: the id of its event, and the memory of the stream that it was in."""
 
     tenant: str
     id: str
@@ -140,7 +140,7 @@ class ReplayCall(PoolCall, kw_only=True):
 
 
 class UnclaimCall(RequestCall, kw_only=True):
-    """Give a request back: in line, or parked."""
+    """Give a request back to the line, or park it."""
 
     ck: str
     why: str
@@ -148,7 +148,7 @@ class UnclaimCall(RequestCall, kw_only=True):
 
 
 class ReaderCall(RequestCall, kw_only=True):
-    """How a gateway's readers stand; without a gateway only the view is wanted."""
+    """State of a gateway's readers; without a gateway only the view is wanted."""
 
     gateway: str | None
     state: str
@@ -157,7 +157,7 @@ class ReaderCall(RequestCall, kw_only=True):
 
 
 class RegisterCall(PoolCall, kw_only=True):
-    """A worker that can take work. `info`: its facts, as JSON."""
+    """Register a worker that can take work. `info`: its facts, as JSON."""
 
     worker: str
     fingerprint: str
@@ -167,7 +167,7 @@ class RegisterCall(PoolCall, kw_only=True):
 
 
 class RenewCall(PoolCall, kw_only=True):
-    """Keep the lease of a worker whose engine moves."""
+    """Keep the lease of a worker whose engine makes steps."""
 
     worker: str
     step_age_ms: int
@@ -185,7 +185,7 @@ class DeregisterCall(PoolCall, kw_only=True):
 
 
 class TenantCall(PoolCall, kw_only=True):
-    """A tenant's share, its caps and its reserve."""
+    """Set a tenant's share, its caps and its reserve."""
 
     tenant: str
     weight: float
@@ -197,14 +197,14 @@ class TenantCall(PoolCall, kw_only=True):
 
 
 class ReserveCall(PoolCall, kw_only=True):
-    """KV tokens that lower classes leave free for this one."""
+    """Set the KV tokens that lower classes leave free for this one."""
 
     priority: str
     tokens: int
 
 
 class SeenCall(PoolCall, kw_only=True):
-    """A worker that can run this is starting."""
+    """Announce a starting worker that can run this."""
 
     fingerprint: str
 
@@ -217,7 +217,7 @@ class GatewayCall(PoolCall, kw_only=True):
 
 
 class ReapCall(PoolCall, kw_only=True):
-    """`moves`: for who can finish them, so that others take no turns from those."""
+    """Reap. `moves`: take migrations too, for a caller that can finish them."""
 
     budget: int
     deaths_max: int
@@ -227,13 +227,13 @@ class ReapCall(PoolCall, kw_only=True):
 
 
 class ExpireCall(RequestCall, kw_only=True):
-    """How long an ended request's log and record are kept from now on."""
+    """Set the time for which an ended request's log and record are kept from now on."""
 
     keep_seconds: int
 
 
 class RefuseLateEnqueueCall(PoolCall, kw_only=True):
-    """Of these ids, those that the pool does not know are refused if they come late."""
+    """Refuse late enqueues of those of these ids that the pool does not know."""
 
     keep_seconds: int
     tenant: str
@@ -241,7 +241,7 @@ class RefuseLateEnqueueCall(PoolCall, kw_only=True):
 
 
 class MigrateBeginCall(RequestCall, kw_only=True):
-    """Take a request out of its pool, as its `hop`th move. `seal`: of who may order that."""
+    """Take a request out of its pool, as its `hop`th migration. `seal`: of the order for it."""
 
     dest: str
     hop: int
@@ -251,14 +251,14 @@ class MigrateBeginCall(RequestCall, kw_only=True):
 
 
 class CopiedEntry(msgspec.Struct):
-    """One entry of a log: its id in the stream, and how many fields and values it has."""
+    """One entry of a log: its id in the stream, and the number of its fields and values."""
 
     at: str
     parts: int
 
 
 class MigrateCopyCall(RequestCall, kw_only=True):
-    """A part of a log, behind offset `after`. `parts`: the fields and values of all entries, one by one."""
+    """A part of a log, after offset `after`. `parts`: the fields and values of all entries, one by one."""
 
     hop: int
     after: int
@@ -268,7 +268,7 @@ class MigrateCopyCall(RequestCall, kw_only=True):
 
 
 class MigrateAdoptCall(RequestCall, kw_only=True):
-    """The request is of this pool from now on. `fields`: of its record, and their values, one by one."""
+    """Create the request in this pool. `fields`: of its record, and their values, one by one."""
 
     hop: int
     head: int
@@ -278,7 +278,7 @@ class MigrateAdoptCall(RequestCall, kw_only=True):
 
 
 class MigrateFinishCall(RequestCall, kw_only=True):
-    """It is in the other pool. `control`: the flags that are known there."""
+    """Mark a request as arrived in the other pool. `control`: the flags that are known there."""
 
     hop: int
     control: int

@@ -1,4 +1,4 @@
-"""What the pool's scripts reply (a struct a script), and what that means. Pure."""
+"""Replies of the pool's scripts (a struct a script), and their translation to types. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,7 +38,7 @@ _REFUSALS = {
 
 
 class EnqueueReply(ScriptReply, kw_only=True):
-    """Where the request is; or, without a status, why it is refused: `number` is ms to wait, or tokens."""
+    """The request's state; or, without a status, a refusal's reason: `number` is ms to wait, or tokens."""
 
     refusal: str = ""
     number: int = 0
@@ -83,7 +83,7 @@ class ClaimRow(
 
 
 class ClaimsReply(ScriptReply, kw_only=True):
-    """`parts`: of each row its input and its tokens. `victims`: tenant and id."""
+    """Claimed rows. `parts`: of each row its input and its tokens. `victims`: tenant and id."""
 
     retry_ms: int
     rows: list[ClaimRow]
@@ -92,7 +92,7 @@ class ClaimsReply(ScriptReply, kw_only=True):
 
 
 class CommitReply(ScriptReply, kw_only=True):
-    """What became of one commit; where and in which memory the event of its end is."""
+    """Result of one commit; the id and the memory of its end's event, where it has one."""
 
     code: AppendCode
     n: int
@@ -104,20 +104,20 @@ class CommitReply(ScriptReply, kw_only=True):
 
 
 class AppendReply(ScriptReply, kw_only=True):
-    """Of each item."""
+    """Results of all items."""
 
     answers: list[CommitReply]
 
 
 class EndReply(ScriptReply, kw_only=True):
-    """Where the event of an end is in the stream, and in which memory."""
+    """The id of an end's event in the stream, and the memory that holds it."""
 
     at: str
     memory: str
 
 
 class EndsReply(ScriptReply, kw_only=True):
-    """The id below which the biller has acknowledged everything; both may be past 2^53."""
+    """The stream's memory, and the id below which the biller has acknowledged all; may be past 2^53."""
 
     memory: str
     ms: str
@@ -125,14 +125,14 @@ class EndsReply(ScriptReply, kw_only=True):
 
 
 class ReplayReply(ScriptReply, kw_only=True):
-    """Of each end what became of it, and where its event is now."""
+    """Of each end its outcome, and the id of its event now."""
 
     memory: str
     outcomes: list[tuple[ReplayCode, str]]
 
 
 class StatusReply(ScriptReply, kw_only=True):
-    """The status of a request; of a moved one where it went, and by which order."""
+    """The status of a request; of a moved one its pool, and the order that sent it there."""
 
     status: RequestStatus
     dest: str = ""
@@ -162,14 +162,14 @@ class ViewReply(ScriptReply, kw_only=True):
 
 
 class RenewReply(ScriptReply, kw_only=True):
-    """Whether the lease was kept; tenant, id and flags of what the worker holds."""
+    """`alive`: the lease was kept; `control`: tenant, id and flags of the worker's requests."""
 
     alive: bool
     control: list[tuple[str, str, int]]
 
 
 class ReapReply(ScriptReply, kw_only=True):
-    """`expired`: tenant, id, reason and code; `moves`: tenant and id. Each is read by itself: anybody may
+    """`expired`: tenant, id, reason and code; `moves`: tenant and id. Each is decoded by itself: anybody may
     have written its id."""
 
     requeued: int
@@ -185,14 +185,14 @@ class IdsReply(ScriptReply, kw_only=True):
 
 
 class MigrationReply(ScriptReply, kw_only=True):
-    """How a move stands: the status of its request, and the pool that it goes or went to."""
+    """State of a migration: the status of its request, and the pool that it goes or went to."""
 
     status: RequestStatus
     dest: str
 
 
 def refusal(reason: str, number: int) -> Refusal:
-    """The queue's word for a refusal, typed. `number`: ms to wait, or tokens for rejected_too_large."""
+    """The queue's reason for a refusal, typed. `number`: ms to wait, or tokens for rejected_too_large."""
     if reason == "id_conflict":
         return Refusal("id_conflict", "this id was used for another request")
     if reason == "rejected_too_large":
@@ -202,7 +202,7 @@ def refusal(reason: str, number: int) -> Refusal:
 
 
 def enqueued(reply: EnqueueReply) -> Enqueued | Refusal:
-    """Where the request is, or why it is refused."""
+    """The request's state, or the refusal."""
     if reply.status is None:
         return refusal(reply.refusal, reply.number)
     return Enqueued(
@@ -211,7 +211,7 @@ def enqueued(reply: EnqueueReply) -> Enqueued | Refusal:
 
 
 def claims(reply: ClaimsReply) -> ClaimReply:
-    """The rows with their bytes."""
+    """Claims, with the bytes that stand beside their rows."""
     bytes_of = zip(reply.parts[::2], reply.parts[1::2], strict=True)
     rows = zip(reply.rows, bytes_of, strict=True)
     return ClaimReply([_claim(row, *parts) for row, parts in rows], reply.retry_ms, reply.victims)
@@ -242,28 +242,28 @@ def _claim(row: ClaimRow, packed: bytes, tokens: bytes) -> Claim:
 
 
 def appended(reply: CommitReply) -> Appended:
-    """What became of one commit."""
+    """The result of one commit."""
     ended = EndedAt(reply.end_memory, reply.end_at) if reply.end_at else None
     return Appended(reply.code, reply.n, reply.o, Control(reply.control), reply.granted, ended)
 
 
 def ended_at(reply: EndReply | None) -> EndedAt | None:
-    """None: this end is not in the log."""
+    """The end's place in the stream; None where this end is not in the log."""
     return None if reply is None else EndedAt(reply.memory, reply.at)
 
 
 def watermark(reply: EndsReply) -> Watermark:
-    """The memory, and the id."""
+    """The memory, and the biller's position in it."""
     return Watermark(reply.memory, (int(reply.ms), int(reply.sequence)))
 
 
 def replayed(reply: ReplayReply) -> list[tuple[ReplayCode, EndedAt]]:
-    """Of each end."""
+    """Of each end its outcome, and its place now."""
     return [(code, EndedAt(reply.memory, at)) for code, at in reply.outcomes]
 
 
 def status(reply: StatusReply | None) -> RequestStatus | MigratedTo | None:
-    """A status, where it went, or None for an unknown id."""
+    """A status, the pool that a request moved to, or None for an unknown id."""
     if reply is None:
         return None
     if reply.status is RequestStatus.MOVED:
@@ -273,7 +273,7 @@ def status(reply: StatusReply | None) -> RequestStatus | MigratedTo | None:
 
 
 def view(reply: ViewReply | None) -> ReaderView | None:
-    """None for an unknown id."""
+    """The view of a request; None for an unknown id."""
     if reply is None:
         return None
     return ReaderView(
@@ -295,12 +295,12 @@ def view(reply: ViewReply | None) -> ReaderView | None:
 
 
 def renewed(reply: RenewReply) -> Renewed:
-    """Whether the lease was kept, and the flags."""
+    """The result of a renewal, with the flags of the worker's requests."""
     return Renewed(reply.alive, [(tenant, id, Control(flag)) for tenant, id, flag in reply.control])
 
 
 def reaped(reply: ReapReply) -> Reaped:
-    """Without the rows that cannot be read."""
+    """The result of a reap, without the rows that cannot be decoded."""
     ends = [end for row in reply.expired if not isinstance(end := read("end", _end.decode, row), Unreadable)]
     moves = [to for row in reply.moves if not isinstance(to := read("move", _move.decode, row), Unreadable)]
     return Reaped(reply.requeued, [ExpiredRequest(*end) for end in ends], reply.dead_readers, moves)
@@ -311,14 +311,14 @@ _move = msgspec.msgpack.Decoder(tuple[str, str])
 
 
 def worker(name: str, lease_ms: int, now_ms: int, held: int, fields: Mapping[bytes, bytes]) -> WorkerView:
-    """A worker's hash."""
+    """A worker's view, of its hash."""
     info = msgspec.json.decode(fields.get(b"info", b"{}"), type=dict[str, Any])
     fingerprint = fields[b"fingerprint"].decode()
     return WorkerView(name, fingerprint, lease_ms > now_ms, lease_ms, held, info)
 
 
 def unowned(fields: Mapping[bytes, bytes], packed: bytes) -> UnownedRequest:
-    """A request's hash and its input."""
+    """A request's record, of its hash and its input."""
     return UnownedRequest(
         status=RequestStatus(fields[b"status"].decode()),
         model=fields[b"model"].decode(),

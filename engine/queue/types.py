@@ -1,5 +1,4 @@
-"""What goes into the queue's operations and what comes out. Times are Unix milliseconds, tokens u32
-little-endian."""
+"""Arguments and results of the queue's operations. Times are Unix milliseconds, tokens u32 little-endian."""
 
 import math
 from enum import StrEnum
@@ -18,9 +17,9 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     """A request for the pool. `input` is an encoded RequestInput; `granted` the output tokens admitted so
     far.
 
-    `gateway` registers that gateway as a reader in the same call; `no_reader_ms`: end it when nobody has
-    read it for so long, None: never. `cancelled`: no worker may claim it; the caller ends it, else the
-    reaper does. `shaped`: its answer has a response_format, and a hung engine is blamed on it first.
+    `gateway` registers that gateway as a reader in the same call; `no_reader_ms`: end it when nobody has read
+    it for so long, None: never. `cancelled`: no worker may claim it; the caller ends it, else the reaper
+    does. `shaped`: its answer has a response_format, and a hung engine is blamed on it first.
     """
 
     tenant: str
@@ -42,8 +41,8 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Enqueued(msgspec.Struct, frozen=True):
-    """Where the request is now. `position`: requests before it; `wait_ms`: predicted. `created` False: it
-    was known. `dest`: the pool a moved request went to."""
+    """The request's state. `position`: requests before it; `wait_ms`: predicted wait. `created` False: the
+    pool knew it. `dest`: the pool a moved request went to."""
 
     created: bool
     status: RequestStatus
@@ -55,15 +54,15 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 class MigratedTo(msgspec.Struct, frozen=True):
-    """The request lives in this pool now: ask there. `order`: by which it went; None: by who says so."""
+    """The pool that a request moved to. `order`: the order for it; None where the source is trusted."""
 
     pool: str
     order: MigrationOrder | None = None
 
 
 class ClaimOffer(msgspec.Struct, frozen=True):
-    """What a worker can take now: free sequences, free KV tokens, prompt tokens it may prefill; nothing of
-    a class below `lowest`."""
+    """Room of a worker for new claims: free sequences, free KV tokens, prompt tokens it may prefill; no
+    request of a class below `lowest`."""
 
     fingerprint: str
     slots: int
@@ -73,9 +72,9 @@ class ClaimOffer(msgspec.Struct, frozen=True):
 
 
 class TenantTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """A tenant's place in a pool. `weight` > 0: its share against other tenants with waiting work;
-    `slots_max`: running requests; `tokens_max`: KV tokens in flight, None: no cap; `highest`: the class
-    that its requests get at most; `reserve_tokens`: KV tokens of the pool that others leave free for it."""
+    """A tenant's terms in a pool. `weight` > 0: its share against other tenants with waiting work;
+    `slots_max`: running requests; `tokens_max`: KV tokens in flight, None: no cap; `highest`: the highest
+    class that its requests get; `reserve_tokens`: KV tokens of the pool that others leave free for it."""
 
     weight: float = 1.0
     slots_max: int | None = None
@@ -119,8 +118,8 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class ClaimReply(msgspec.Struct, frozen=True):
-    """The answer to one claim call. `retry_ms` > 0: something waits that did not fit; ask again then.
-    `victims`: tenant and id of claims that were ordered to leave for interactive work."""
+    """Reply to one claim call. `retry_ms` > 0: a waiting request did not fit; ask again after it. `victims`:
+    tenant and id of claims that were ordered to leave for interactive work."""
 
     claims: list[Claim]
     retry_ms: int
@@ -148,11 +147,11 @@ class Append(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AppendCode(StrEnum):
-    """What became of an Append.
+    """Result of an Append.
 
-    OK: done; DUP: it had been done; ENDED: the request has ended, by this call or earlier; FENCED: it is
-    not yours any more; GAP: Redis has less than you think, append again from its `n` and `o`; MISSING:
-    Redis does not know it.
+    OK: done; DUP: it had been done; ENDED: the request has ended, by this call or earlier; FENCED: the claim
+    is not the caller's any more; GAP: Redis has less than the caller believes, append again from its `n` and
+    `o`; MISSING: Redis does not know it.
     """
 
     OK = "OK"
@@ -164,15 +163,15 @@ class AppendCode(StrEnum):
 
 
 class EndedAt(msgspec.Struct, frozen=True):
-    """Where a usage event is: which memory of Redis the stream was in, and its id there."""
+    """Place of a usage event: the memory of Redis that the stream was in, and its id there."""
 
     memory: str
     id: str
 
 
 class Appended(msgspec.Struct, frozen=True):
-    """The answer to one Append, with the log's state and the owner's standing orders. `ended`: where the
-    event of this owner's end is, after one."""
+    """Reply to one Append, with the log's state and the flags set for the owner. `ended`: place of the event,
+    after this owner's end."""
 
     code: AppendCode
     n: int
@@ -190,8 +189,8 @@ class Watermark(msgspec.Struct, frozen=True):
 
 
 class ReplayCode(StrEnum):
-    """What became of an end that is brought back. OPEN: its request goes on; KNOWN: its event is there, or
-    was; PUT: it is there again."""
+    """Outcome of an end that is brought back. OPEN: its request goes on; KNOWN: its event is there, or was;
+    PUT: it is there again."""
 
     OPEN = "open"
     KNOWN = "known"
@@ -199,10 +198,10 @@ class ReplayCode(StrEnum):
 
 
 class ReaderView(msgspec.Struct, frozen=True):
-    """What a reader needs to know. `first`: oldest offset kept, head + 1 where the log is gone.
+    """A request's state as its readers need it. `first`: oldest offset kept, head + 1 where the log is gone.
 
-    `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved
-    request went to, by `order`. `body_hash`: of what its sender asked for.
+    `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved request
+    went to, by `order`. `body_hash`: hash of the sender's request.
     """
 
     status: RequestStatus
@@ -222,14 +221,14 @@ class ReaderView(msgspec.Struct, frozen=True):
 
 
 class Renewed(msgspec.Struct, frozen=True):
-    """`alive` False: the lease was not renewed and the claims are, or soon will be, others'."""
+    """Reply to a renewal. `alive` False: not renewed, and other workers have or get the claims."""
 
     alive: bool
     control: list[tuple[str, str, Control]]
 
 
 class WorkerView(msgspec.Struct, frozen=True):
-    """A registered worker. `lease_ms`: when its lease ends."""
+    """A registered worker. `lease_ms`: Unix ms at which its lease ends."""
 
     worker: str
     fingerprint: str
@@ -249,8 +248,8 @@ class ExpiredRequest(msgspec.Struct, frozen=True):
 
 
 class Reaped(msgspec.Struct, frozen=True):
-    """What one reap did, and what its caller has to end. `moves`: tenant and id of what is on its way to
-    another pool and was left there (engine/lifecycle/migration.py)."""
+    """Result of one reap, with what its caller has to end. `moves`: tenant and id of unfinished migrations
+    (engine/lifecycle/migration.py)."""
 
     requeued: int
     expired: list[ExpiredRequest]
@@ -281,7 +280,7 @@ class UnownedRequest(msgspec.Struct, frozen=True):
 
 class Hint(msgspec.Struct, frozen=True):
     """News of one request's log: these entries were appended in this epoch and led to `head`. Never the only
-    source. `dest`: it is read in that pool from now on."""
+    source. `dest`: the pool to read from now on."""
 
     pool: str
     tenant: str

@@ -1,9 +1,9 @@
-"""What a worker may claim now: as much as its engine takes without making anyone wait. Pure.
+"""Decides what a worker may claim now: as much as its engine takes without making anyone wait. Pure.
 
 Four bounds, each from the cost model (`engine/scheduling/cost.py`): KV tokens under the watermark, counting
 what running answers will grow by; prompt tokens in prefill under the time to the first token; a predicted
 step under the time between tokens; and never more than `WAITING_MAX` generations in the engine's own queue,
-which knows no fairness. One claim is always allowed where nothing is in hand, so nothing waits for ever.
+which knows no fairness. An idle worker may always claim one request, so nothing waits for ever.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ from engine.scheduling.cost import OutputLengths, StepCost, StepLoad
 
 WAITING_MAX = 2
 KV_WATERMARK = 0.95
-FULL_STEP_SECONDS = 0.5  # what a full prefill step may take, and is believed to take before it was measured
+FULL_STEP_SECONDS = 0.5  # limit of a full prefill step, and its assumed time before the first measurement
 
-STEP_TOKENS = 256  # where nobody has chosen
+STEP_TOKENS = 256  # used without a setting or a measurement
 CROWDED_STEPS = 3
 MARGIN_MIN = 0.25
 MARGIN_DOWN = 0.8
@@ -27,7 +27,7 @@ NEED_SMOOTHING = 0.1
 
 WINDOW_MS = {PriorityClass.INTERACTIVE: 0, PriorityClass.STANDARD: 50, PriorityClass.BULK: 500}
 INTERACTIVE_SLOTS_FROM = 8
-PACK_SHARE = 0.25  # a pack is worth starting once so much of the worker is free
+PACK_SHARE = 0.25  # a pack starts once this share of the worker is free
 
 
 @dataclass(frozen=True)
@@ -43,15 +43,15 @@ class Capacity:
 
     @property
     def interactive_slots(self) -> int:
-        """What lower classes leave free, so that somebody who waits does not wait for a slot: one of 16, and
-        one of 8 to 15; none of so few that it would cost the others more than it saves."""
+        """Slots that lower classes leave free, so that an interactive request does not wait for one: one of
+        16, and one of 8 to 15; none of fewer, where it would cost the others more than it saves."""
         return self.slots // 16 or int(self.slots >= INTERACTIVE_SLOTS_FROM)
 
     def kept_for_interactive(
         self, room: "ClaimRoom", held: int, lowest: PriorityClass
     ) -> "tuple[ClaimRoom, PriorityClass]":
-        """The room for classes down to `lowest` beside `held` answers, without what is interactive work's
-        alone; where nothing else is left, all of it, for interactive work."""
+        """The room for classes down to `lowest` beside `held` answers, less the share of interactive work;
+        where nothing else is left, all of it, for interactive work."""
         if lowest is PriorityClass.INTERACTIVE:
             return room, lowest
         slots = self.slots - held - self.interactive_slots
@@ -62,7 +62,7 @@ class Capacity:
 
 
 def capacity_of(settings: Settings, kv_tokens: int) -> Capacity:
-    """As the settings have it, for an engine with so many KV tokens."""
+    """Capacity by the settings, for an engine with so many KV tokens."""
     return Capacity(
         slots=settings.worker_slots,
         kv_tokens=kv_tokens,
@@ -74,7 +74,7 @@ def capacity_of(settings: Settings, kv_tokens: int) -> Capacity:
 
 @dataclass(frozen=True)
 class AnswerLoad:
-    """An answer in hand. `tokens`: of its output so far; `granted`: what it may produce at least."""
+    """A claimed answer. `tokens`: its output so far; `granted`: output tokens it may have at least."""
 
     tenant: str
     prompt_tokens: int
@@ -86,9 +86,9 @@ class AnswerLoad:
 
 @dataclass(frozen=True)
 class ClaimRoom:
-    """What may be claimed now; nothing where any is 0. The last prompt may exceed `prefill_tokens`.
+    """Room for new claims; none where any field is 0. The last prompt may exceed `prefill_tokens`.
 
-    `full`: no step will change that, only something that leaves.
+    `full`: only an answer that leaves makes room, not a step.
     """
 
     slots: int
@@ -101,7 +101,7 @@ NO_ROOM = ClaimRoom(0, 0, 0)
 
 
 class ClaimPlanner:
-    """One worker's decision, and what it has learned."""
+    """Decides one worker's room, and learns from its steps."""
 
     def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
@@ -115,7 +115,7 @@ class ClaimPlanner:
         self._need = 0.0
 
     def room(self, held: Iterable[AnswerLoad], waiting: int) -> ClaimRoom:
-        """What may be claimed beside `held`. `waiting`: generations in the engine's queue, by its word."""
+        """Room for new claims beside `held`. `waiting`: length of the engine's own queue."""
         held = list(held)
         slots = self.capacity.slots - len(held)
         if not held:
@@ -142,19 +142,19 @@ class ClaimPlanner:
         )  # 1: a single prompt, to wait for the next step
 
     def kv_need(self, answer: AnswerLoad) -> int:
-        """Tokens of KV that it ends with, as far as can be told."""
+        """KV tokens that the answer takes at its end, as far as can be told."""
         expected = self.lengths.expected(
             answer.tenant, answer.prompt_tokens, answer.max_tokens, answer.tokens, unknown=answer.granted
         )
         return answer.prompt_tokens + max(answer.tokens, expected)
 
     def claimed(self, answer: AnswerLoad) -> None:
-        """It is in hand from now on."""
+        """Note an answer as claimed."""
         need = self.kv_need(answer)
         self._need += (NEED_SMOOTHING if self._need else 1.0) * (need - self._need)
 
     def ended(self, answer: AnswerLoad) -> None:
-        """Its output is complete."""
+        """Learn from an answer whose output is complete."""
         self.lengths.learn(answer.tenant, answer.prompt_tokens, answer.tokens)
 
     def stepped(self, waiting: int, preemptions: int) -> None:
@@ -170,7 +170,7 @@ class ClaimPlanner:
             self.margin = min(1.0, self.margin + MARGIN_UP)
 
     def predicted_step(self, held: Iterable[AnswerLoad]) -> float:
-        """Seconds that the running step takes at most, a full one where prompts are in prefill."""
+        """Seconds that the running step takes at most; those of a full step where prompts are in prefill."""
         held = list(held)
         load, prefill = self._decoding(held), any(answer.prefilling for answer in held)
         full = self.capacity.step_tokens if prefill else 0.0
@@ -182,7 +182,7 @@ class ClaimPlanner:
         return StepLoad(0, len(running), context)
 
     def _until_first_token(self, load: StepLoad) -> int:
-        """Prompt tokens that are computed within the target, in full steps beside what is decoding."""
+        """Prompt tokens that can be computed within the target, in full steps beside what is decoding."""
         step = StepLoad(self.capacity.step_tokens, load.sequences, load.context_tokens)
         return max(1, int(self.cost.prefill_rate(step) * self.capacity.first_token_seconds * self.margin))
 
@@ -196,14 +196,14 @@ class ClaimPlanner:
         return tokens if prefilling else max(1, tokens)
 
     def _sequences(self, load: StepLoad) -> int:
-        """More sequences like those there are, until decoding alone takes as long as a step may."""
+        """Number of further sequences like these until decoding alone takes as long as a step may."""
         _, _, each, context = self.cost.coefficients
         each += context * load.context_tokens / max(1.0, load.sequences)
         spare = self.capacity.step_seconds - self.cost.predict(load)
         return int(min(self.capacity.slots, spare / max(each, 1e-9))) if spare > 0 else 0
 
     def _fitting(self, kv: int) -> int:
-        """How many of the usual size fit; the pool sees what they are granted, not what they will need."""
+        """Number of answers of the usual size that fit; the pool knows only what they are granted."""
         return max(1, int(kv / self._need)) if self._need else self.capacity.slots
 
     def _next_step(self, prefilling: list[int], decoding: int) -> tuple[int, int]:
@@ -220,13 +220,13 @@ class ClaimPlanner:
 
 
 class ClassPacking:
-    """Which classes are let through now: lower ones come in packs, so that their prompts share steps."""
+    """Decides which classes may be claimed: lower ones come in packs, so that their prompts share steps."""
 
     def __init__(self) -> None:
         self._let_through = dict.fromkeys(PriorityClass, -max(WINDOW_MS.values()))
 
     def lowest(self, now_ms: int, free_share: float) -> PriorityClass:
-        """The lowest class to be claimed now. `free_share`: of the worker's slots."""
+        """The lowest class to be claimed now. `free_share`: free part of the worker's slots."""
         lowest = PriorityClass.INTERACTIVE
         for priority in PriorityClass:
             if free_share < PACK_SHARE and now_ms < self._let_through[priority] + WINDOW_MS[priority]:
@@ -235,7 +235,7 @@ class ClassPacking:
         return lowest
 
     def claimed(self, lowest: PriorityClass, now_ms: int) -> None:
-        """Classes down to `lowest` were let through: the next pack of each gathers from now on."""
+        """Note that classes down to `lowest` were let through: the next pack of each gathers from now on."""
         for priority in PriorityClass:
             self._let_through[priority] = now_ms
             if priority is lowest:
@@ -245,11 +245,11 @@ class ClassPacking:
 def step_tokens_within(
     measured: Iterable[tuple[int, float]], seconds: float = FULL_STEP_SECONDS
 ) -> int | None:
-    """The largest of the measured prefill steps (tokens, seconds) that takes at most `seconds`: what
-    `max_num_batched_tokens` is to be. None where none does.
+    """The largest of the measured prefill steps (tokens, seconds) that takes at most `seconds`, for
+    `max_num_batched_tokens`. None where none does.
 
-    Between two measured sizes it goes by the line between them, in whole 64s: steps are not linear in their
-    tokens (2-core CPU: 2,048 tokens 2.2 s, 4,096 tokens 6.3 s), so nothing beyond the largest is guessed.
+    Between two measured sizes it interpolates, in whole 64s: steps are not linear in their tokens (2-core
+    CPU: 2,048 tokens 2.2 s, 4,096 tokens 6.3 s), so nothing beyond the largest is guessed.
     """
     best: int | None = None
     below: tuple[int, float] | None = None

@@ -1,4 +1,4 @@
-"""What an engine's steps cost, learned as they happen, and how long tenants' answers get. Pure.
+"""Cost of an engine's steps, learned as they happen, and the lengths of tenants' answers. Pure.
 
 `StepCost` is recursive least squares with forgetting over `step time = a + b * prefill tokens + c * sequences
 + d * context tokens` (design: token-aware admission). `OutputLengths` keeps the q80 of answers. Both hold a
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 FORGETTING = 0.998  # a step counts half as much 350 steps later
-OUTLIER = 6.0  # residuals above so many usual ones count as that many: a pause is not the engine's cost
+OUTLIER = 6.0  # larger residuals, in usual ones, are cut to this: a pause is not the engine's cost
 RESIDUAL_SMOOTHING = 0.05
-UNITS = (1.0, 256.0, 16.0, 8192.0)  # of the regressors, so that all coefficients are seconds of like size
-SPREAD = 10.0  # of a coefficient around what was believed before anything was measured; 10 believes little
+UNITS = (1.0, 256.0, 16.0, 8192.0)  # scales of the regressors, so that coefficients are seconds of like size
+SPREAD = 10.0  # of a coefficient around its prior; 10 trusts the prior little
 
 QUANTILE = 0.8
 LENGTHS_KEPT = 32
@@ -26,7 +26,7 @@ Matrix = list[list[float]]
 
 @dataclass(frozen=True)
 class StepLoad:
-    """What one engine step works on: prompt tokens computed, sequences, tokens of context they attend to."""
+    """Work of one engine step: prompt tokens computed, sequences, tokens of context they attend to."""
 
     prefill_tokens: float
     sequences: float
@@ -44,7 +44,7 @@ class StepCost:
         self._reset()
 
     def learn(self, load: StepLoad, seconds: float) -> None:
-        """One step took so long. What is not a finite positive time is no measurement."""
+        """Learn one step's time. A value that is not finite and positive is ignored."""
         if not 0.0 < seconds < math.inf:
             return
         x = _scaled(load)
@@ -80,7 +80,7 @@ class StepCost:
         return b * prompt_tokens + output_tokens * (a / max(1, beside) + c + d * context)
 
     def wait_seconds(self, ahead: Iterable[tuple[int, int]], slots: int) -> float:
-        """How long a full engine works on requests (prompt, output tokens) before it starts the next."""
+        """Seconds that a full engine works on requests (prompt, output tokens) before it starts the next."""
         return sum(self.work_seconds(prompt, output, slots) for prompt, output in ahead)
 
     def _reset(self) -> None:
@@ -91,7 +91,7 @@ class StepCost:
         self.steps = 0
 
     def _within_usual(self, error: float) -> float:
-        """Winsorised: the bound grows with what it cuts, so a lasting change is believed soon."""
+        """The residual, winsorised: the bound grows with what it cuts, so a lasting change is learned."""
         usual = self._residual
         most = OUTLIER * usual if self.steps > 2 * len(UNITS) else math.inf
         size = abs(error)
@@ -114,7 +114,7 @@ class StepCost:
 
 
 class OutputLengths:
-    """How many tokens answers get to: the q80 of a tenant's last ones with prompts of a like length."""
+    """Expected lengths of answers: the q80 of a tenant's last ones with prompts of a like length."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, int], deque[int]] = OrderedDict()
@@ -123,7 +123,7 @@ class OutputLengths:
         return len(self._seen)
 
     def learn(self, tenant: str, prompt_tokens: int, output_tokens: int) -> None:
-        """An answer ended with so many tokens. The pair used least recently makes room."""
+        """Learn an ended answer's tokens. The pair used least recently makes room."""
         bucket = prompt_tokens.bit_length()
         for key in ((tenant, bucket), ("", bucket)):
             self._seen.setdefault(key, deque(maxlen=LENGTHS_KEPT)).append(output_tokens)
@@ -136,7 +136,7 @@ class OutputLengths:
     ) -> int:
         """Tokens that such an answer ends with, at most `max_tokens`; `unknown` while too few are known.
 
-        One that got beyond is expected to go on by a quarter of what it has.
+        An answer that is longer already is expected to grow by a quarter.
         """
         bucket, usual = prompt_tokens.bit_length(), unknown or max_tokens
         for key in ((tenant, bucket), ("", bucket)):

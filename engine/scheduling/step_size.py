@@ -1,7 +1,8 @@
-"""How many tokens an engine computes in one step at most: as many as keep a full step short on this machine.
+"""Chooses the most tokens that an engine computes in one step: as many as keep a full step short on this
+machine.
 
-vLLM fixes it when an engine is made, so it cannot be found out and used in one start: an engine starts with
-what earlier starts measured, measures its own full steps, and writes that down for the next.
+vLLM fixes it when an engine is made, so one start cannot both measure and use it: an engine starts with what
+earlier starts measured, measures its own full steps, and writes that down for the next.
 """
 
 import json
@@ -30,8 +31,8 @@ Measured = Mapping[int, Sequence[float]]
 def chosen(measured: Measured, first: int) -> int:
     """The size to start with: `first` where nothing was measured.
 
-    A size counts by its fastest step, since what else runs only adds to it. Where the largest one took less
-    than half of what it may, twice that comes next: steps are not linear in their tokens, so no more.
+    A size counts by its fastest step, since other load only adds to it. Where the largest one took less than
+    half of its limit, twice that size comes next, and no more: steps are not linear in their tokens.
     """
     best = {tokens: min(seconds) for tokens, seconds in measured.items() if seconds}
     if not best:
@@ -43,8 +44,8 @@ def chosen(measured: Measured, first: int) -> int:
 
 
 class StepSizes:
-    """What was measured for one model with one engine on one machine, in a file of PARLEY_HOME. Deleting it
-    has all measured again."""
+    """Measurements for one model with one engine on one machine, in a file of PARLEY_HOME. Deleting it has
+    all measured again."""
 
     def __init__(self, home: Path, fingerprint: str, first: int) -> None:
         self._path = home / FILE
@@ -56,11 +57,11 @@ class StepSizes:
         return chosen(self._measured(), self._first)
 
     def known(self, tokens: int) -> bool:
-        """Whether steps of this size have been measured often enough."""
+        """True where steps of this size have been measured often enough."""
         return len(self._measured().get(tokens, ())) >= MEASUREMENTS_MAX
 
     def learn(self, tokens: int, seconds: float) -> None:
-        """A full step of so many tokens took so long. Where that cannot be kept, it is measured again."""
+        """Add a full step's time. A measurement that cannot be written is made again later."""
         everything = self._read()
         mine = everything.setdefault(self._key, {})
         mine[str(tokens)] = [*mine.get(str(tokens), []), round(seconds, 4)][-MEASUREMENTS_MAX:]
@@ -75,7 +76,7 @@ class StepSizes:
         return {int(tokens): seconds for tokens, seconds in self._read().get(self._key, {}).items()}
 
     def _read(self) -> dict[str, dict[str, list[float]]]:
-        """All that the file holds; nothing where it is not there or no longer what we wrote."""
+        """The file's content; nothing where it is missing or no longer what we wrote."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, dict[str, list[float]]])
         except (OSError, msgspec.MsgspecError):

@@ -1,8 +1,8 @@
 """Tries shapes, each in a process of its own that may be killed: `python -m engine.trials.host FOLDER`.
 
-Reads lines {"n", "shape"} and answers {"n", "problem"}, in any order; without a problem where it could not be
-tried in time. What compiles and walks is loaded once; a trial is a fork of it with 2 s of CPU, a gigabyte
-more than there is, and nothing to write to but its pipe. Ends with its standard input.
+Reads lines {"n", "shape"} and writes {"n", "problem"}, in any order; without a problem where it could not be
+tried in time. Libraries are loaded once; a trial is a fork with 2 s of CPU, a gigabyte more memory than the
+host has, and nothing to write to but its pipe. Ends with its standard input.
 """
 
 import json
@@ -20,7 +20,7 @@ from typing import IO, Any
 from engine.grammar.response_format import format_of
 
 CPU_SECONDS_MAX = 2.0
-WALL_SECONDS_MAX = 40.0  # on a machine that has no time for it
+WALL_SECONDS_MAX = 40.0  # on an overloaded machine
 MEMORY_BYTES_MAX = 1 << 30
 NICENESS = 5  # of a trial: a quarter of a core where others want all of it
 LOOK_SECONDS = 0.5
@@ -28,7 +28,7 @@ LOOK_SECONDS = 0.5
 
 @dataclass
 class _RunningTrial:
-    """One trial: its number, its process, what it said so far."""
+    """One trial: its number, its process, its output so far."""
 
     number: int
     pid: int
@@ -48,7 +48,7 @@ class TrialHost:
         self._rest = b""
 
     def serve(self) -> None:
-        """Until the requests end."""
+        """Try shapes until standard input ends."""
         os.set_blocking(self._requests.fileno(), False)
         self._selector.register(self._requests, selectors.EVENT_READ)
         while True:
@@ -111,7 +111,7 @@ class TrialHost:
     def _end_late(self) -> None:
         for running in self._running.values():
             if time.monotonic() > running.until:
-                os.kill(running.pid, signal.SIGKILL)  # its pipe closes, and is heard
+                os.kill(running.pid, signal.SIGKILL)  # its pipe closes, and the loop sees it
 
     def _end_all(self) -> None:
         for running in self._running.values():
@@ -119,7 +119,7 @@ class TrialHost:
 
 
 def _verdict(said: str, code: int) -> str | None:
-    """What a trial that ended so said. None: it does not count."""
+    """The verdict of an ended trial. None: it does not count."""
     last = said.splitlines()[-1] if said else ""
     if code == 0 and last.startswith("is "):
         return last.removeprefix("is ")
@@ -132,7 +132,7 @@ def _verdict(said: str, code: int) -> str | None:
 
 
 def bound(cpu_seconds: float) -> None:
-    """What this process may take from now on. The signal ends it also in native code."""
+    """Limit this process' CPU time and memory from now on. The signal ends it also in native code."""
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -144,7 +144,7 @@ def bound(cpu_seconds: float) -> None:
 
 
 def main() -> None:
-    """Load, say so, and serve."""
+    """Load, report readiness, and serve."""
     from engine.trials.trial import ShapeTrial  # torch: only here
 
     requests, answers = sys.stdin.buffer, sys.stdout.buffer

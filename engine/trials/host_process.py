@@ -15,15 +15,14 @@ log = logger(__name__)
 
 HOST = ("-m", "engine.trials.host")
 START_SECONDS_MAX = 120.0
-TRIAL_SECONDS_MAX = 45.0  # the host itself ends a trial before
-# What the host needs of our environment. No secret and no address: it runs what strangers wrote.
+TRIAL_SECONDS_MAX = 45.0  # the host itself ends a trial earlier
+# Variables that the host needs. No secret and no address: it runs code paths chosen by strangers.
 KEPT = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
 SMALL = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 class TrialRunner:
-    """Tries shapes with the vocabulary of the model in `folder`. `log_path` takes what the host complains
-    of."""
+    """Tries shapes with the vocabulary of the model in `folder`. `log_path` takes the host's stderr."""
 
     def __init__(self, folder: Path, log_path: Path) -> None:
         self._folder = folder
@@ -35,7 +34,7 @@ class TrialRunner:
         self._number = 0
 
     async def problem(self, packed: str) -> str | None:
-        """What is wrong with a packed shape, empty where nothing is; None: nobody could tell in time."""
+        """The problem with a packed shape, empty where there is none; None: no verdict in time."""
         async with self._starting:
             process = await self._running()
         if process is None:
@@ -56,7 +55,7 @@ class TrialRunner:
             del self._waiting[number]
 
     async def close(self) -> None:
-        """End the host; what it tries comes to nothing."""
+        """End the host; its trials get no verdict."""
         process, self._process = self._process, None
         if process is not None:
             await _ended(process)
@@ -74,7 +73,7 @@ class TrialRunner:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(START_SECONDS_MAX):
                     ready = await process.stdout.readline()
-        finally:  # also where whoever waits for it is cancelled: nobody else knows it yet
+        finally:  # also where the caller is cancelled: nobody else knows this process yet
             if not ready:
                 await _ended(process)
         if not ready:
@@ -102,7 +101,7 @@ class TrialRunner:
             waiting = self._waiting.get(answer["n"])
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer.get("problem"))
-        if self._process is process:  # who asks from now on gets another host, seen to be dead or not
+        if self._process is process:  # later callers get another host, whether or not this one is seen dead
             self._process = None
         for waiting in self._waiting.values():
             if not waiting.done():

@@ -1,9 +1,9 @@
-"""Where gateways have shapes tried: a node with the engine's libraries takes them from the pool's list and
-answers in the pool. Run by supervisors, and by workers without one.
+"""Trials of shapes for gateways: a node with the engine's libraries takes them from the pool's list and
+writes the verdicts to the pool. Run by supervisors, and by workers without one.
 
-A gateway leaves `trial:<tenant>:<name>` (the shape, for some seconds) and the name in
-`trials:<fingerprint>`; the answer is `verdict:<name>`, empty where nothing is wrong, and is kept for an hour.
-`<name>` is the hash of shape and fingerprint.
+A gateway leaves `trial:<tenant>:<name>` (the shape, for some seconds) and the name in `trials:<fingerprint>`;
+the reply is `verdict:<name>`, empty where nothing is wrong, and is kept for an hour. `<name>` is the hash of
+shape and fingerprint.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ VERDICT_SECONDS = 3600
 
 
 def can_try() -> bool:
-    """Whether the grammar compiler is installed here."""
+    """True where the grammar compiler is installed here."""
     return find_spec("xgrammar") is not None
 
 
@@ -54,7 +54,7 @@ class TrialDesk:
         self._at_once = max(AT_ONCE_MIN, min(AT_ONCE_MAX, (os.cpu_count() or 1) // 2))
 
     async def run(self) -> None:
-        """For ever, for the model as it is registered, or the one that was given."""
+        """Serve for ever, for the registered model, or the given one."""
         record = self._record or await self._model()
         while True:
             trier = TrialRunner(record.folder, self._settings.home / "logs" / "trials.log")
@@ -66,7 +66,7 @@ class TrialDesk:
                 await trier.close()
 
     async def serve(self, trier: Any, fingerprint: str) -> None:
-        """Take what is asked for this model, for ever. A Redis that does not answer is tried again."""
+        """Take trials of this model, for ever. A Redis that does not answer is tried again."""
         asked = redis_keys.trials(self._settings.pool, fingerprint)
         try:
             while True:
@@ -124,14 +124,14 @@ class TrialDesk:
             self._lanes.done(tenant)
 
     async def _another(self, record: ModelRecord) -> ModelRecord:
-        """Once another version is registered."""
+        """Wait until another version is registered."""
         while True:
             await asyncio.sleep(MODEL_SECONDS)
             if self._record is None and (found := await self._model()).fingerprint != record.fingerprint:
                 return found
 
     async def _model(self) -> ModelRecord:
-        """As soon as it is registered."""
+        """Wait until the model is registered."""
         while True:
             db = Database(self._settings.database_endpoint)
             try:

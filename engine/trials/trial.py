@@ -1,9 +1,9 @@
-"""What a shape costs the steps that all requests share, found by trying it: its patterns are looked at for
+"""Measures a shape's cost in the steps that all requests share, by trying it: its patterns are checked for
 ambiguity, it is compiled as the workers do, and answers of it are walked through with the model's own
 vocabulary, each mask and each token timed.
 
 Imports the grammar compiler, which brings torch: only `engine/trials/host.py` does, in a process that may be
-killed. Nothing here is ever stopped by itself.
+killed. Nothing here stops by itself.
 """
 
 import json
@@ -23,11 +23,11 @@ from engine.grammar.ambiguity import ambiguous_at
 from engine.grammar.json_schema import patterns_in
 from engine.grammar.response_format import Shape
 
-CALL_SECONDS_MAX = 0.015  # of CPU, a mask or a token: less than is promised, for what a walk misses
+CALL_SECONDS_MAX = 0.015  # of CPU, a mask or a token: below the promised limit, for what a walk misses
 PROMISED_MS = 20
 RESTARTS, RESTART_TOKENS = 12, 12
 WALK_TOKENS = 200
-WALKED_SECONDS_MAX = 1.5  # of CPU, from where on nothing more is walked: the whole is killed at 2
+WALKED_SECONDS_MAX = 1.5  # of CPU, after which nothing more is walked: the process is killed at 2
 ANY_OBJECT = {"type": "object"}
 
 Compile = Callable[[], Any]
@@ -35,7 +35,7 @@ Compile = Callable[[], Any]
 
 @dataclass
 class WorstWalk:
-    """The worst that was seen, in seconds of CPU."""
+    """The slowest mask and token seen, in seconds of CPU."""
 
     mask: float = 0.0
     token: float = 0.0
@@ -57,7 +57,7 @@ class ShapeTrial:
         self._stops = [id for id in self._info.stop_token_ids if id < self._size]
 
     def problem(self, shape: Shape, say: Callable[[str], None]) -> str:
-        """What is wrong with it, empty where nothing is. `say` is told each place before it is tried."""
+        """The problem with a shape, empty where there is none. `say` gets each place before it is tried."""
         self._until = time.process_time() + WALKED_SECONDS_MAX
         for place, pattern in _patterns(shape):
             say(f"{place}pattern")
@@ -83,8 +83,8 @@ class ShapeTrial:
         return ""
 
     def walk(self, compiled: Any, rng: random.Random, steps: int = WALK_TOKENS) -> WorstWalk:
-        """Answers that do what makes masks large: some short ones of everything, then any tokens, the
-        longest, the same again, the shortest. Ends at the first call that is over."""
+        """Walk answers that make masks large: some short ones of everything, then any tokens, the longest,
+        the same again, the shortest. Ends at the first call over the limit."""
         self._until = time.process_time() + WALKED_SECONDS_MAX
         return self._walked(compiled, rng, steps)
 
@@ -101,11 +101,11 @@ class ShapeTrial:
         return walked
 
     def compiled(self, shape: Shape) -> Any:
-        """As the workers compile it."""
+        """The shape, compiled as the workers do."""
         return self._whole(shape)()
 
     def _parts(self, shape: Shape) -> Iterator[tuple[str, Compile]]:
-        """Each pattern of a schema for itself, so that the place is known, and the whole."""
+        """Each pattern of a schema by itself, so that a slow one can be named, and the whole."""
         if shape.schema is not None:
             found = _patterns(shape)
             for place, pattern in found:
@@ -152,7 +152,7 @@ class ShapeTrial:
         return choose(rng, may, last)
 
     def _plain(self, rng: random.Random, may: Any, last: int) -> int:
-        """One byte, which leads to rare places: of a long vocabulary few tokens are."""
+        """One token of a single byte, which leads to rare places: a long vocabulary has few."""
         found = may[self._lengths[may] == 1]
         return rng.choice(found) if len(found) else self._any(rng, may, last)
 
@@ -185,6 +185,6 @@ def _patterns(shape: Shape) -> list[tuple[str, str]]:
 
 
 def _alternatives(choices: tuple[str, ...]) -> str:
-    """As vLLM writes them down."""
+    """Alternatives as a grammar, as vLLM writes them."""
     quoted = ('"' + re.sub(r'(["\\])', r"\\\1", choice) + '"' for choice in choices)
     return "root ::= " + " | ".join(quoted)

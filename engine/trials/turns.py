@@ -1,5 +1,5 @@
-"""Whose shape is tried next. Pure: one at a time of each tenant, tenants in turn, so that one who floods
-takes nothing from the others."""
+"""Decides which tenant's shape is tried next. Pure: one at a time of each tenant, tenants in turn, so that
+one who floods takes nothing from the others."""
 
 from collections import OrderedDict, deque
 
@@ -8,7 +8,7 @@ WAITING_MAX = 256
 
 
 class TrialQueue:
-    """What waits to be tried, and whose is being tried."""
+    """Shapes that wait to be tried, and tenants whose shape is being tried."""
 
     def __init__(self) -> None:
         self._lanes: OrderedDict[str, deque[str]] = OrderedDict()
@@ -18,7 +18,7 @@ class TrialQueue:
         return sum(len(lane) for lane in self._lanes.values())
 
     def add(self, tenant: str, name: str) -> bool:
-        """Whether there is room for it."""
+        """Queue a shape; False where there is no room."""
         lane = self._lanes.get(tenant, deque[str]())
         if len(lane) >= WAITING_PER_TENANT_MAX or len(self) >= WAITING_MAX:
             return False
@@ -28,7 +28,7 @@ class TrialQueue:
         return True
 
     def take(self) -> tuple[str, str] | None:
-        """The next tenant and what it has waiting; `done` ends it."""
+        """The next tenant and its waiting shape; call `done` after the trial."""
         for tenant, lane in self._lanes.items():
             if tenant not in self._running:
                 name = lane.popleft()
@@ -40,5 +40,5 @@ class TrialQueue:
         return None
 
     def done(self, tenant: str) -> None:
-        """Its shape was tried."""
+        """Note that the tenant's trial is over."""
         self._running.discard(tenant)

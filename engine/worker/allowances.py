@@ -1,7 +1,7 @@
-"""When a worker asks for more tokens of an answer, and how often. Pure.
+"""Decides when a worker asks for more tokens of an answer, and how often. Pure.
 
-A budget that is nearly used up grants little at a time: who was granted less than asked asks again only after
-a moment, so that many such answers cost Redis and the worker little.
+A budget that is nearly used up grants little at a time: an answer that got less than it asked for asks again
+only after a moment, so that many such answers cost Redis and the worker little.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ AWAY_MAX = 4_096
 
 @dataclass(frozen=True)
 class AllowanceRequest:
-    """To be asked after `after_ms`: may this answer have `tokens` output tokens in all?"""
+    """A question to send after `after_ms`: may this answer have `tokens` output tokens in all?"""
 
     key: str
     tenant: str
@@ -26,7 +26,7 @@ class AllowanceRequest:
 
 
 class Allowances:
-    """What is asked for and not answered, by the answers' names in the engine."""
+    """Pending questions for more tokens, by the answers' names in the engine."""
 
     def __init__(self, chunk_tokens: int) -> None:
         self._chunk_tokens = chunk_tokens
@@ -35,7 +35,7 @@ class Allowances:
         self._away: dict[str, tuple[str, str]] = {}
 
     def ask(self, answer: ClaimedRequest) -> AllowanceRequest | None:
-        """Once it is near the end of what is granted; None where nothing is to be asked now."""
+        """The question of an answer near the end of its allowance; None where there is none to send now."""
         most = answer.request.sampling.max_tokens
         near = answer.sampled + EXTEND_AHEAD_TOKENS >= answer.granted
         if not near or answer.granted >= most or answer.final or answer.key in self._asked:
@@ -46,39 +46,39 @@ class Allowances:
         return AllowanceRequest(answer.key, answer.claim.tenant, answer.claim.id, target, after_ms)
 
     def answered(self, key: str, tokens: int) -> tuple[str, str] | None:
-        """So many are granted in all. Tenant and id where the answer was parked while nobody knew."""
+        """Take the reply: tokens granted in all. Returns tenant and id of an answer parked meanwhile."""
         short = tokens < self._asked.pop(key, 0)
         (self._short.add if short else self._short.discard)(key)
         return self._away.pop(key, None)
 
     def wanted(self, key: str) -> bool:
-        """Whether the reply to what was asked under this name still matters."""
+        """True where the reply to this name's question still matters."""
         return key in self._asked
 
     def renamed(self, before: str, after: str) -> None:
-        """The engine knows the answer by another name now; nothing is asked for it."""
+        """Follow an answer that the engine now knows by another name; it has no pending question."""
         if before in self._short:
             self._short.discard(before)
             self._short.add(after)
 
     def parked(self, answer: ClaimedRequest) -> None:
-        """It waits in the pool until the reply to what was asked for it is there."""
+        """Keep the question of an answer that is parked, so that the reply can unpark it."""
         if answer.key in self._asked and len(self._away) < AWAY_MAX:
             self._away[answer.key] = (answer.claim.tenant, answer.claim.id)
 
     def leave(self) -> list[tuple[str, str]]:
-        """This worker ends: the parked ones are others' to ask for."""
+        """Return the parked answers, as this worker ends and others must ask for them."""
         away = list(self._away.values())
         self._away.clear()
         return away
 
     def forget(self, key: str) -> None:
-        """It is not this worker's any more."""
+        """Forget an answer that this worker no longer has."""
         self._short.discard(key)
         if key not in self._away:
             self._asked.pop(key, None)
 
     def forget_all(self, keys: Collection[str]) -> None:
-        """None of them is this worker's any more."""
+        """Forget answers that this worker no longer has."""
         for key in keys:
             self.forget(key)

@@ -1,5 +1,5 @@
-"""What a worker does in Redis beside its decode path: gives back, settles, asks for grants, ends what cannot
-be read. Decides nothing; each call is idempotent and repeated until Redis answers."""
+"""A worker's calls to Redis beside its decode path: gives back, settles, asks for allowance, ends unreadable
+claims. Decides nothing; each call is idempotent and repeated until Redis answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -31,7 +31,7 @@ ALLOWANCE_WAIT_MS_MIN = 20
 
 
 class BackgroundCalls:
-    """The calls under way for one worker. `wanted`: whether a grant asked for under this key still is."""
+    """The pending calls of one worker. `wanted` tells whether the reply for this key still matters."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class BackgroundCalls:
         self._releasing: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def begin(self, work: WorkerCalls) -> None:
-        """Start what the workload decided."""
+        """Start the calls that the workload decided on."""
         for tenant, id, ck, why in work.release:
             self._releasing[tenant, id] = self._tasks.start(self._release(tenant, id, ck, why))
         for event in work.settle:
@@ -64,12 +64,12 @@ class BackgroundCalls:
             self._asking.start(self._extend(ask))
 
     async def finished(self) -> None:
-        """Until none is under way. Who waits for a grant has nothing to finish."""
+        """Wait until none is pending; questions for allowance do not count."""
         while self._tasks:
             await asyncio.wait(self._tasks.running)
 
     async def end(self) -> None:
-        """Stop those under way."""
+        """Cancel the pending calls."""
         await cancel_tasks(self._tasks.running | self._asking.running)
 
     async def _release(self, tenant: str, id: str, ck: str, why: ReleaseWhy) -> None:
@@ -86,7 +86,7 @@ class BackgroundCalls:
         log.info("request.unclaimed", tenant=tenant, id=id, why=why, released=released)
 
     async def _end_unreadable(self, claim: Claim, why: str) -> None:
-        """Here and now: given back, it would go from worker to worker."""
+        """End the claim here and now: given back, it would go from worker to worker."""
         log.error("request.claim_unreadable", tenant=claim.tenant, id=claim.id, error=why)
         try:
             event = await _insist("end", lambda: end_claimed(self._queue, self._quota, self._worker, claim))
@@ -117,14 +117,14 @@ class BackgroundCalls:
 
     async def _unpark(self, tenant: str, id: str) -> None:
         if releasing := self._releasing.get((tenant, id)):
-            await asyncio.wait([releasing])  # it is parked by that
+            await asyncio.wait([releasing])  # that call parks it
         try:
             await _insist("unpark", lambda: self._queue.unpark(tenant, id))
         except ResponseError as error:
             log.error("worker.unpark_failed", tenant=tenant, id=id, error=error_summary(error))
 
     async def _extend(self, ask: AllowanceRequest) -> None:
-        """Ask until there is an answer, or nobody wants it any more."""
+        """Ask until there is a reply, or the answer no longer needs it."""
         wait_ms = ask.after_ms
         while True:
             await asyncio.sleep(wait_ms / 1000)
@@ -134,7 +134,7 @@ class BackgroundCalls:
                 reached(Failpoint.WORKER_BEFORE_EXTEND)
                 answer = await _insist("extend", lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
                 reached(Failpoint.WORKER_AFTER_EXTEND)
-            except ResponseError as error:  # what is left of its budgets will never be known
+            except ResponseError as error:  # the rest of its budgets will never be known
                 log.error("worker.allowance_failed", tenant=ask.tenant, id=ask.id, error=error_summary(error))
                 self._granted(ask.key, 0, True)
                 return
@@ -147,8 +147,7 @@ class BackgroundCalls:
 
 
 async def _insist(operation: str, call: Callable[[], Awaitable[T]]) -> T:
-    """The call's answer, once there is one. Raises ResponseError where the answer is that something is wrong
-    with what was asked."""
+    """Repeat the call until Redis answers. Raises ResponseError where Redis rejects this call itself."""
     while True:
         try:
             return await call()

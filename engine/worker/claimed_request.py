@@ -1,4 +1,4 @@
-"""One claimed request in a worker: what was sampled, what of it is in the log, and how it ends or leaves.
+"""One claimed request in a worker: sampled ids, how much of them is in the log, and how it ends or leaves.
 Pure.
 
 Everything here follows from the ids. Nothing counts as logged before an append was answered, so what Redis
@@ -21,13 +21,12 @@ from engine.worker.continuation import ModelLimits, completed, ids_from, pack_id
 
 
 class UnreadableClaimError(Exception):
-    """What the pool keeps of this request is no request: no worker could go on with it. The message holds
-    nothing of what was said."""
+    """A claim that cannot be decoded, so that no worker could go on with it. The message holds no text."""
 
 
 class ClaimPhase(Enum):
-    """RUNNING: ids come. WAITING: the engine has nothing of it until more is granted. ENDING: its end is to
-    be logged. LEAVING: it goes back to the queue once all is logged."""
+    """RUNNING: the engine samples ids. WAITING: it left the engine until more is granted. ENDING: its end is
+    to be logged. LEAVING: it goes back to the queue once all is logged."""
 
     RUNNING = auto()
     WAITING = auto()
@@ -36,9 +35,9 @@ class ClaimPhase(Enum):
 
 
 class ClaimedRequest:
-    """One claim's state. `key` is its name in the engine, `ids` every id of the answer from its first, as
-    far as it is granted; what was sampled behind that is `ahead`: in no text and in no log. `final`: nothing
-    more will be granted. Raises UnreadableClaimError."""
+    """One claim's state. `key` is its name in the engine, `ids` every id of the answer from its first, as far
+    as it is granted; ids sampled beyond that are `ahead`, in no text and in no log. `final`: nothing more
+    will be granted. Raises UnreadableClaimError."""
 
     def __init__(self, claim: Claim, tokenizer: Tokenizer, limits: ModelLimits, entry_bytes_max: int) -> None:
         self.claim = claim
@@ -53,7 +52,7 @@ class ClaimedRequest:
         self.ahead: list[int] = []
         self._waiting_since_ms: int | None = None
         self.prefilling = True
-        self._finished: EndReason | None = None  # the engine's word on the end of `ahead`
+        self._finished: EndReason | None = None  # the engine's reason for the end of `ahead`
         self._submissions = 0
         self._limits = limits
         self._entry_bytes_max = entry_bytes_max
@@ -62,14 +61,14 @@ class ClaimedRequest:
         self._first_token_ms = claim.first_token_ms
         self._fresh: list[str] = []  # visible text that no entry holds yet
         self._entries: list[Entry] = []  # every entry made here, those after offset claim.o
-        self._position = claim.visible  # of the text that entries hold
-        self._replayed = claim.visible  # text up to here had its entries before the transcript was fed
+        self._position = claim.visible  # end of the text that entries hold
+        self._replayed = claim.visible  # text up to here had its entries before this claim
         self._logged_n, self._logged_o = claim.n, claim.o
         self._end: tuple[EndReason, str] | None = None
         self._feed(logged)
 
     def completed(self) -> EndReason | None:
-        """Why the answer is complete as it stands, None where it is to go on."""
+        """The reason why the answer is complete, None where it is not."""
         sampling, stopped = self.request.sampling, self._transcript.stopped
         if reason := completed(sampling, len(self.prompt), self.ids, stopped, self._limits):
             return reason
@@ -79,17 +78,17 @@ class ClaimedRequest:
 
     @property
     def open(self) -> bool:
-        """It goes on, in the engine or once more is granted."""
+        """True while it goes on, in the engine or once more is granted."""
         return self.phase in (ClaimPhase.RUNNING, ClaimPhase.WAITING)
 
     @property
     def sampled(self) -> int:
-        """Ids that there are, those that nobody has granted too."""
+        """Number of sampled ids, those that nobody has granted too."""
         return len(self.ids) + len(self.ahead)
 
     def take(self, ids: Sequence[int], cached: int, now_ms: int, finished: EndReason | None = None) -> None:
-        """Ids sampled by one step; those behind the answer's end are not part of it. `finished`: why
-        the engine samples no more."""
+        """Take the ids of one step; those after the answer's end are dropped. `finished`: the reason why the
+        engine samples no more."""
         self.prefilling = False
         if self._cached is None:
             self._cached = cached
@@ -99,47 +98,47 @@ class ClaimedRequest:
         self._advance()
 
     def grant(self, tokens: int, final: bool) -> None:
-        """It may have `tokens` ids in all. `final`: never more."""
+        """Allow `tokens` ids in all. `final`: never more."""
         if tokens > self.granted:
             self.granted, self._waiting_since_ms = tokens, None
         self.final = self.final or final
         self._advance()
 
     def wait(self) -> None:
-        """The engine has nothing of it any more: no more is granted for now."""
+        """Wait for a grant; the engine has dropped it."""
         self.phase, self._waiting_since_ms, self.prefilling = ClaimPhase.WAITING, None, False
 
     def waited_ms(self, now_ms: int) -> int:
-        """How long it waits without a grant, from the first look on."""
+        """Milliseconds without a grant, from the first call on."""
         if self._waiting_since_ms is None:
             self._waiting_since_ms = now_ms
         return now_ms - self._waiting_since_ms
 
     @property
     def may_go_on(self) -> bool:
-        """Whether the engine is to work on it again after a wait."""
+        """True where the engine can work on it again after a wait."""
         idle = not self.ahead and self._finished is None
         return self.phase is ClaimPhase.WAITING and idle and self.granted > len(self.ids)
 
     def go_on(self) -> None:
-        """Back to the engine, under a name that nothing on its way is for."""
+        """Go back to the engine, under a new name, so that late ids of the old one are told apart."""
         self._submissions += 1
         self.key = f"{self.claim.ck}.{self._submissions}"
         self.phase, self.prefilling = ClaimPhase.RUNNING, True
 
     def end(self, reason: EndReason, code: str = "") -> None:
-        """No more ids will come; the next append carries this end. The first call counts."""
+        """End it: no more ids will come, and the next append carries this end. The first call counts."""
         if self.phase is not ClaimPhase.ENDING:
             self.phase, self._end = ClaimPhase.ENDING, (reason, code)
 
     def leave(self, why: ReleaseWhy) -> None:
-        """No more ids will come; the request goes back once everything is logged."""
+        """Leave: no more ids will come, and the request goes back once everything is logged."""
         if self.open:
             self.phase, self.why = ClaimPhase.LEAVING, why
 
     @property
     def logged(self) -> bool:
-        """Everything that there is so far, is in the log."""
+        """True where everything so far is in the log."""
         return (
             self._logged_n == len(self.ids)
             and self._logged_o == self.claim.o + len(self._entries)
@@ -149,11 +148,11 @@ class ClaimedRequest:
 
     @property
     def taken(self) -> int:
-        """How many ids the log has."""
+        """Number of ids in the log."""
         return self._logged_n
 
     def append(self, pool: str, now_ms: int) -> Append | None:
-        """What the log does not have yet, None where there is nothing."""
+        """The part that the log does not have yet, None where there is none."""
         assert len(self.ids) <= self.granted, "no id is appended that was not granted"
         if self.logged:
             return None
@@ -177,7 +176,7 @@ class ClaimedRequest:
         )
 
     def question(self) -> Append:
-        """Appends nothing: the reply says whether the log is still as it was left."""
+        """An append without content: its reply tells whether the log still ends where it did."""
         claim, n, o = self.claim, self._logged_n, self._logged_o
         return Append(
             tenant=claim.tenant,
@@ -190,20 +189,20 @@ class ClaimedRequest:
         )
 
     def appended(self, sent: Append) -> None:
-        """An append of ours is in the log."""
+        """Note that an append of ours is in the log."""
         self._logged_n = sent.n0 + len(sent.tokens) // 4
         self._logged_o = sent.o0 + len(sent.entries)
 
     def rewind(self, answer: Appended) -> bool:
-        """The log does not end where it was thought to: it lost its tail, or an append arrived whose reply
-        did not. Go on from where it ends. False where this claim cannot: its first entry came after that."""
+        """Go on from where the log ends: it lost its tail, or an append arrived whose reply did not. False
+        where this claim cannot, because its first entry came after that point."""
         if not self.claim.o <= answer.o <= self.claim.o + len(self._entries) or answer.n > len(self.ids):
             return False
         self._logged_n, self._logged_o = answer.n, answer.o
         return True
 
     def _advance(self) -> None:
-        """As far as it is granted, what was sampled becomes part of the answer."""
+        """Move sampled ids into the answer, as far as it is granted."""
         room = max(0, self.granted - len(self.ids))
         granted, self.ahead = self.ahead[:room], self.ahead[room:]
         self._feed(granted)
@@ -218,7 +217,7 @@ class ClaimedRequest:
             self._released(self._transcript.feed(id))
 
     def _released(self, text: str) -> None:
-        """Keep what no entry holds: of a replay, what comes behind the text that was logged."""
+        """Keep text that no entry holds; of a replay, text after what was logged."""
         if fresh := text[max(0, self._replayed - (self._transcript.length - len(text))) :]:
             self._fresh.append(fresh)
 
@@ -262,7 +261,7 @@ class ClaimedRequest:
 
 
 def _read(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
-    """What was asked for, its prompt, and the ids that are logged."""
+    """The request's input, its prompt, and its logged ids."""
     found = read("input", _parts, claim)
     if isinstance(found, Unreadable):
         raise UnreadableClaimError(found.why)

@@ -1,7 +1,7 @@
-"""How a request goes on from its log: is it complete already, and if not, what the engine is asked for. Pure.
+"""Continues a request from its log: decides whether it is complete, else what to ask of the engine. Pure.
 
-A continuation submits the prompt and every sampled id as one prompt, with what is left of the limits. The
-end is looked for in the tail first: a crash between the last id and the end must not generate past it.
+A continuation submits the prompt and every sampled id as one prompt, with what is left of the limits. The end
+is looked for in the tail first: a crash between the last id and the end must not generate past it.
 """
 
 from array import array
@@ -14,7 +14,7 @@ from engine.request import EndReason, RequestInput, Sampling
 
 @dataclass(frozen=True)
 class ModelLimits:
-    """What a continuation must know of the model. `stop_ids`: end-of-sequence and end-of-turn ids."""
+    """Facts of a model that a continuation needs. `stop_ids`: end-of-sequence and end-of-turn ids."""
 
     stop_ids: tuple[int, ...]
     max_model_len: int
@@ -35,8 +35,7 @@ def pack_ids(ids: Sequence[int]) -> bytes:
 def completed(
     sampling: Sampling, prompt_tokens: int, tail: Sequence[int], stopped: bool, limits: ModelLimits
 ) -> EndReason | None:
-    """Why an answer with these ids is complete, None where it is not. `stopped`: a stop string was found in
-    it."""
+    """Reason why an answer with these ids is complete, else None. `stopped`: it holds a stop string."""
     if stopped:
         return EndReason.STOP
     if len(tail) > sampling.min_tokens and tail[-1] in limits.stop_ids:
@@ -49,7 +48,7 @@ def completed(
 def generation(
     key: str, tenant: str, request: RequestInput, prompt: list[int], tail: Sequence[int], limits: ModelLimits
 ) -> Generation:
-    """What the engine is asked for, as `key`, to continue an answer that is not complete."""
+    """The generation, named `key`, that continues an incomplete answer."""
     sampling, n = request.sampling, len(tail)
     return Generation(
         id=key,

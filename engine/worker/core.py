@@ -1,8 +1,6 @@
-"""What a worker has in hand and what follows from each event: claims, steps, orders, time, answers to
-appends. Pure.
+"""A worker's answers, and its reaction to each event: claims, steps, orders, time, replies to appends. Pure.
 
-Every method returns what the worker must do; it does it and comes back with what happened. One task owns
-this.
+Every method returns what the worker must do; it does that and reports the result. One task owns this.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ from engine.worker.claimed_request import ClaimedRequest, ClaimPhase, Unreadable
 from engine.worker.continuation import ModelLimits, generation
 from engine.worker.end_confirmation import EndedAnswers
 
-UNGRANTED_TOKENS_MAX = 64  # sampled while a grant is on its way, before the engine drops the answer
+UNGRANTED_TOKENS_MAX = 64  # sampled while a grant is pending, before the engine drops the answer
 WAIT_MS_MAX = 5_000
 
 ORDERS: tuple[tuple[Control, ReleaseWhy], ...] = (
@@ -33,9 +31,9 @@ ENDS = {Finish.STOP: EndReason.STOP, Finish.LENGTH: EndReason.LENGTH}
 
 @dataclass
 class WorkerCalls:
-    """What is to be done now: generations to start, engine ids to abort, requests to give back (tenant, id,
-    ck, why), usage to settle, grants to ask for, parked requests (tenant, id) that may come back, and claims
-    that nobody can work on, with the reason, to be ended."""
+    """Calls to make now: generations to start, engine ids to abort, requests to give back (tenant, id, ck,
+    why), usage to settle, allowances to ask for, parked requests (tenant, id) that may come back, and
+    unreadable claims to end, each with the reason."""
 
     submit: list[Generation] = field(default_factory=list[Generation])
     abort: list[str] = field(default_factory=list[str])
@@ -83,17 +81,17 @@ class WorkerCore:
         return {key for key, answer in self._answers.items() if answer.phase is ClaimPhase.RUNNING}
 
     def prefills(self, key: str) -> bool:
-        """Nothing of this answer was sampled since it was claimed."""
+        """True where nothing of this answer was sampled since it was claimed."""
         answer = self._answers.get(key)
         return answer is not None and answer.prefilling
 
     @property
     def margin(self) -> float:
-        """The part of its room that is claimed for."""
+        """Share of its room that the worker claims for."""
         return self._admission.margin
 
     def offer(self, waiting: int, now_ms: int) -> ClaimOffer:
-        """What may be claimed now. `waiting`: generations in the engine's own queue."""
+        """Room for new claims. `waiting`: length of the engine's own queue."""
         room = self._admission.room(map(_held, self._answers.values()), waiting)
         self.full = room.full
         lowest = self._packing.lowest(now_ms, 1 - len(self) / self.capacity.slots)
@@ -101,11 +99,11 @@ class WorkerCore:
         return ClaimOffer(self._fingerprint, room.slots, room.kv_tokens, room.prefill_tokens, lowest)
 
     def answered(self, offer: ClaimOffer, now_ms: int) -> None:
-        """Something was claimed with this offer: the next packs of its classes gather from now on."""
+        """Note that this offer was answered with claims: the next packs of its classes gather from now on."""
         self._packing.claimed(offer.lowest, now_ms)
 
     def measured(self, steps: Sequence[StepMeasurement], waiting: int, preemptions: int) -> None:
-        """What the engine's last steps took, its queue now and its own preemptions so far."""
+        """Learn from the engine's last steps, the length of its queue and its preemptions so far."""
         context = sum(len(a.prompt) + len(a.ids) for a in self._answers.values() if not a.prefilling)
         for step in steps:
             load = StepLoad(step.prefill_tokens, step.sequences, context)
@@ -114,12 +112,12 @@ class WorkerCore:
 
     @property
     def step_predicted_ms(self) -> int:
-        """What the running step is expected to take."""
+        """Expected milliseconds of the running step."""
         return round(self._admission.predicted_step(map(_held, self._answers.values())) * 1000)
 
     @property
     def prefill_tokens_per_second(self) -> int:
-        """Of prompts, beside nothing else: by it the pool knows what a warm cache saves."""
+        """Prompt tokens a second with nothing beside, by which the pool knows a warm cache's worth."""
         return round(self._admission.cost.prefill_rate(StepLoad(self.capacity.step_tokens, 0, 0)))
 
     @property
@@ -128,7 +126,7 @@ class WorkerCore:
         return self._admission.waiting_max
 
     def claimed(self, claims: Sequence[Claim], now_ms: int) -> WorkerCalls:
-        """New work, or work to continue from its log."""
+        """Take new claims, or ones to continue from their logs."""
         work = WorkerCalls()
         for claim in claims:
             try:
@@ -143,7 +141,7 @@ class WorkerCore:
         return work
 
     def stepped(self, batch: Sequence[StepOutput], now_ms: int) -> WorkerCalls:
-        """What one engine step sampled."""
+        """Take the output of one engine step."""
         work = WorkerCalls()
         for output in batch:
             answer = self._answers.get(output.id)
@@ -168,7 +166,7 @@ class WorkerCore:
         return work
 
     def ordered(self, tenant: str, id: str, control: Control) -> WorkerCalls:
-        """Control flags of one request, new or repeated."""
+        """Obey the control flags of one request, new or repeated."""
         work = WorkerCalls()
         answer = self._answers.get(self._keys.get((tenant, id), ""))
         if answer is not None:
@@ -176,8 +174,7 @@ class WorkerCore:
         return work
 
     def tick(self, now_ms: int) -> WorkerCalls:
-        """Time passed: answers at their deadline end, and those that nothing was granted for long make
-        room."""
+        """End answers at their deadline; let those leave that waited long for a grant."""
         work = WorkerCalls()
         for answer in self._answers.values():
             if answer.open and now_ms >= answer.request.deadline_ms:
@@ -189,16 +186,16 @@ class WorkerCore:
         return work
 
     def refused(self, key: str) -> None:
-        """The engine does not take this generation: another would not either."""
+        """End an answer that the engine refused: another engine would refuse it too."""
         answer = self._answers[key]
         answer.end(EndReason.ERROR, "bad_request" if answer.request.sampling.response_format else "internal")
 
     def wants_allowance(self, key: str) -> bool:
-        """Whether the reply to an `extend` for this name still matters."""
+        """True where the reply to this name's `extend` still matters."""
         return self._allowances.wanted(key)
 
     def granted(self, key: str, tokens: int, refused: bool) -> WorkerCalls:
-        """The answer to an `extend`. Refused: the answer ends at its last granted token."""
+        """Take the reply to an `extend`. Refused: the answer ends at its last granted token."""
         work = WorkerCalls()
         away = self._allowances.answered(key, tokens)
         answer = self._answers.get(key)
@@ -206,7 +203,7 @@ class WorkerCore:
             if away is not None and answer is None:
                 work.unpark.append(away)
             elif away is not None and answer is not None:
-                answer.why = "drain"  # it is not parked yet, and need not be
+                answer.why = "drain"  # not parked yet, and no need to
             return work
         answer.grant(tokens, final=refused)
         if reason := answer.completed():
@@ -219,7 +216,7 @@ class WorkerCore:
         return work
 
     def given_up(self, answer: ClaimedRequest) -> WorkerCalls:
-        """Its log takes nothing: back to the queue, which counts the attempt."""
+        """Give back an answer whose log takes nothing; the queue counts the attempt."""
         claim = answer.claim
         work = WorkerCalls(release=[(claim.tenant, claim.id, claim.ck, "error")])
         self._forget(answer, work)
@@ -235,7 +232,7 @@ class WorkerCore:
         return work
 
     def drop_all(self) -> WorkerCalls:
-        """The lease is lost: all of it is, or will be, another worker's."""
+        """Drop everything, as the lease is lost and other workers get it."""
         work = WorkerCalls(abort=sorted(self.generating))
         self._allowances.forget_all(self._answers)
         self._answers.clear()
@@ -243,9 +240,9 @@ class WorkerCore:
         return work
 
     def reconcile(self, engine: set[str], queue: set[tuple[str, str]]) -> WorkerCalls:
-        """Compare with what the engine works on and what the queue says is held here; both ways.
+        """Compare with the engine's work and with the queue's list of our claims; both ways.
 
-        What the engine lacks may just have finished, so it is given up only when it is missing twice.
+        An answer that the engine lacks may just have finished, so it is given up only when missing twice.
         """
         work = WorkerCalls(abort=sorted(engine - self.generating))
         missing = self.generating - engine
@@ -264,7 +261,7 @@ class WorkerCore:
         return set(self._keys) | self._ended.names
 
     def appends(self, now_ms: int) -> list[tuple[ClaimedRequest, Append]]:
-        """What the log does not have yet, and questions whether it still has what ended."""
+        """Appends of what the log lacks, and questions whether it still has the ends of ended answers."""
         found = ((answer, answer.append(self._pool, now_ms)) for answer in self._answers.values())
         asked = [(answer, answer.question()) for answer in self._ended.due(now_ms)]
         return [(answer, append) for answer, append in found if append is not None] + asked
@@ -272,7 +269,7 @@ class WorkerCore:
     def appended(
         self, sent: Sequence[tuple[ClaimedRequest, Append]], answers: Sequence[Appended], now_ms: int
     ) -> WorkerCalls:
-        """What became of a flush."""
+        """Take the replies to a flush."""
         work = WorkerCalls()
         for (answer, append), result in zip(sent, answers, strict=True):
             if answer in self._ended:
@@ -282,7 +279,7 @@ class WorkerCore:
         return work
 
     def departures(self) -> WorkerCalls:
-        """Answers that leave and are logged to their last token: give them back and forget them."""
+        """Give back and forget leaving answers that are logged to their last token."""
         work = WorkerCalls()
         for answer in [a for a in self._answers.values() if a.phase is ClaimPhase.LEAVING and a.logged]:
             claim = answer.claim
@@ -311,7 +308,7 @@ class WorkerCore:
         work.submit.append(generation(answer.key, tenant, request, answer.prompt, answer.ids, self._limits))
 
     def _go_on(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
-        """Back to the engine, which still may bring ids under the old name."""
+        """Send the answer back to the engine, which may still bring ids under the old name."""
         before = answer.key
         answer.go_on()
         self._allowances.renamed(before, answer.key)
@@ -337,7 +334,8 @@ class WorkerCore:
             work.abort.append(answer.key)
 
     def _answered(self, answer: ClaimedRequest, result: Appended, work: WorkerCalls) -> None:
-        """Whether an ended answer's end is still in the log. Where the tail is lost, it goes there again."""
+        """Take the reply about an ended answer's log. Where its tail is lost, the end is appended again, or
+        the request given back."""
         if result.code is AppendCode.ENDED:
             self._ended.confirmed(answer)
             return
@@ -384,7 +382,7 @@ class WorkerCore:
             del self._keys[answer.claim.tenant, answer.claim.id]
 
     def _ask_for_grant(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
-        """Off the decode path."""
+        """Ask for more tokens, off the decode path."""
         if ask := self._allowances.ask(answer):
             work.extend.append(ask)
 

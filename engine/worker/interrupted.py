@@ -1,7 +1,6 @@
-"""Answers of one engine that are interrupted at chosen tokens and continued, without a queue: how it is
-proved that a seam does not show. The way from log to engine and back is the worker's: `ClaimedRequest`,
-`continuation`, the engine's backend.
-"""
+"""Answers of one engine, interrupted at chosen tokens and continued, without a queue: proof that a seam does
+not show. The way from log to engine and back is the worker's: `ClaimedRequest`, `continuation`, the engine's
+backend."""
 
 import asyncio
 import logging
@@ -30,7 +29,7 @@ PRICES = PinnedPrices(book="seams", version=1, input_nano=0, cached_input_nano=0
 
 
 class InterruptedPrompt(msgspec.Struct, frozen=True):
-    """A prompt, how to sample, and after how many of the answer's tokens its engine is lost, ascending.
+    """A prompt, its sampling, and the numbers of answer tokens, ascending, after which its engine is lost.
     `checked`: with log-probabilities."""
 
     prompt: list[int]
@@ -40,7 +39,7 @@ class InterruptedPrompt(msgspec.Struct, frozen=True):
 
 
 class InterruptedAnswer(msgspec.Struct, frozen=True):
-    """A whole answer as its log has it. `reason`: why it ended, with the code of an error."""
+    """A whole answer as its log has it. `reason`: of its end, with the code of an error."""
 
     ids: list[int]
     text: str
@@ -50,7 +49,7 @@ class InterruptedAnswer(msgspec.Struct, frozen=True):
 
 @dataclass
 class _InterruptedCourse:
-    """One answer under way: its log, and who works on it. An engine's name for it is `number:claim`."""
+    """One pending answer: its log, and its present claim. Its name in the engine is `number:claim`."""
 
     ask: InterruptedPrompt
     number: int
@@ -65,7 +64,7 @@ class _InterruptedCourse:
 
     @property
     def cut(self) -> int | None:
-        """Where this claim is lost."""
+        """Number of ids at which this claim is lost; None for the last."""
         return self.ask.cuts[self.claims - 1] if self.claims <= len(self.ask.cuts) else None
 
     def claim(self) -> Claim:
@@ -113,7 +112,7 @@ class _InterruptedCourse:
                 self.ended.set()
 
     def given(self) -> InterruptedAnswer:
-        """The answer, once it has ended."""
+        """The finished answer."""
         end = msgspec.json.decode(self.entries[-1].v)
         reason = " ".join(filter(None, (end["reason"], end.get("code"))))
         return InterruptedAnswer(ids_from(self.tokens), visible_text(self.entries), reason, self.logprobs)
@@ -133,7 +132,7 @@ class InterruptedEngine:
 
     @classmethod
     async def start(cls, settings: Settings, folder: Path, max_model_len: int) -> "InterruptedEngine":
-        """With the model in `folder`, on vLLM; the process has `engine_environment`."""
+        """An engine with the model in `folder`, on vLLM; the process has `engine_environment`."""
         from engine.backends.vllm import VllmEngine  # imports torch
 
         logging.getLogger("vllm").setLevel(logging.WARNING)
@@ -143,14 +142,14 @@ class InterruptedEngine:
         return cls(engine, tokenizer, ModelLimits(stop_ids(folder, tokenizer), max_model_len), settings)
 
     async def stop(self) -> None:
-        """End the engine. vLLM complains of it."""
+        """End the engine. vLLM logs an error about it."""
         logging.getLogger("vllm").setLevel(logging.CRITICAL)
         await cancel_tasks([self._pump])
         await self._engine.stop()
 
     async def answers(self, asks: Sequence[InterruptedPrompt]) -> list[InterruptedAnswer]:
-        """All of them at once, and beside those of other callers, each interrupted where it says. Raises what
-        ended the engine."""
+        """Answer all prompts at once, beside those of other callers, each interrupted where it says. Raises
+        the error that ended the engine."""
         courses = [_InterruptedCourse(ask, next(self._numbers)) for ask in asks]
         for course in courses:
             await self._claim(course)
@@ -169,7 +168,7 @@ class InterruptedEngine:
                     await self._stepped(course, course.answer, output)
 
     async def _claim(self, course: _InterruptedCourse) -> None:
-        """Go on from the log, as a worker that has just claimed it."""
+        """Continue from the log, as a worker that has just claimed it."""
         answer = ClaimedRequest(course.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
         course.answer = answer
         self._courses[answer.key] = course
@@ -181,7 +180,7 @@ class InterruptedEngine:
         await self._engine.submit(msgspec.structs.replace(asked, checked=course.ask.checked))
 
     async def _stepped(self, course: _InterruptedCourse, answer: ClaimedRequest, output: StepOutput) -> None:
-        """What a step sampled, up to where the engine is lost."""
+        """Take a step's ids, up to where the engine is lost."""
         room = len(output.tokens) if course.cut is None else course.cut - len(answer.ids)
         before = len(answer.ids)
         answer.take(output.tokens[:room], output.cached, 1)

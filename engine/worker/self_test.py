@@ -1,4 +1,4 @@
-"""What an engine must do before its worker claims anything: warm up, and give a sound answer twice.
+"""An engine's test before its worker claims anything: warms up, and gives a sound answer twice.
 
 A device or a build that computes nonsense would otherwise be noticed by the people who read it.
 """
@@ -15,20 +15,20 @@ SECONDS_MAX = 300.0
 WARM_UP_TOKENS = 2
 WARM_UP_SEQUENCES = 3
 ANSWER_TOKENS = 8
-FULL_SHARE = 0.9  # of a step's tokens: then it counts as full
+FULL_SHARE = 0.9  # of a step's tokens, from which it counts as full
 TEXT = "Answer in one sentence: why does the moon show us one side only? "
 
 
 async def warm_up(engine: Engine, text: Sequence[int], prefill_tokens: int) -> None:
-    """The first steps of each shape load code and touch memory; no request should wait for that: a whole
-    prefill step of `prefill_tokens`, then several sequences at once. `text` is any non-empty prompt."""
+    """Run a whole prefill step of `prefill_tokens`, then several sequences at once: the first steps of each
+    shape load code and touch memory, and no request should wait for that. `text` is any non-empty prompt."""
     room = max(1, min(prefill_tokens, engine.max_model_len - WARM_UP_TOKENS))
     await _answers(engine, [_generation("warm-up", _filled(text, room), WARM_UP_TOKENS)])
     some = [_filled(text, min(len(text) + at, room)) for at in range(WARM_UP_SEQUENCES)]
     await _answers(
         engine, [_generation(f"warm-up-{at}", each, WARM_UP_TOKENS) for at, each in enumerate(some)]
     )
-    engine.measured()  # these steps say nothing about later ones
+    engine.measured()  # forget these steps: they are slower than later ones
 
 
 async def full_step(engine: Engine, text: Sequence[int], tokens: int) -> float | None:
@@ -43,12 +43,12 @@ async def full_step(engine: Engine, text: Sequence[int], tokens: int) -> float |
 
 
 async def check(engine: Engine, text: Sequence[int], vocabulary: int) -> None:
-    """A greedy answer to `text`, twice side by side, neither from the other one's cache. Raises StartupError
-    where it is not all numbers, not all tokens, or not the same."""
+    """Answer `text` greedily, twice side by side, neither from the other's cache. Raises StartupError for
+    log-probabilities that are no numbers, ids outside the vocabulary, or different answers."""
     prompt = list(text)[-max(1, engine.max_model_len - ANSWER_TOKENS) :]
     one, other, again, once_more = [_generation(f"self-test-{at}", prompt, ANSWER_TOKENS) for at in range(4)]
     first, second = await _answers(engine, [one, other])
-    if first[0] != second[0]:  # rows of one batch may round differently; one after the other nothing may
+    if first[0] != second[0]:  # rows of one batch may round differently; one after the other they may not
         first, second = [(await _answers(engine, [each]))[0] for each in (again, once_more)]
     for tokens, logprobs in (first, second):
         if not tokens or not all(0 <= token < vocabulary for token in tokens):
@@ -60,7 +60,7 @@ async def check(engine: Engine, text: Sequence[int], vocabulary: int) -> None:
 
 
 def _generation(id: str, prompt: list[int], tokens: int) -> Generation:
-    """Greedy, of a fixed length. Its own salt: nothing is taken from another one's cache."""
+    """A greedy generation of a fixed length. Its own salt: nothing comes from another one's cache."""
     return Generation(
         id=id,
         prompt=prompt,

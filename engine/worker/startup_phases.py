@@ -1,4 +1,4 @@
-"""What a worker's start takes, by phase, for its log."""
+"""Durations of a worker's start, by phase, for its log."""
 
 import time
 
@@ -17,7 +17,7 @@ class StartupPhases:
         self._ms: dict[str, int] = {}
 
     def ended(self, name: str, inner: dict[str, float] | None = None) -> None:
-        """The phase up to now. `inner`: seconds of named parts of it, told apart from the rest of it."""
+        """End the current phase. `inner`: seconds of its named parts, which are logged apart."""
         now = time.time()
         parts = {f"{part}_ms": round(seconds * 1000) for part, seconds in (inner or {}).items()}
         took = round((now - self._at) * 1000) - sum(parts.values())
@@ -25,7 +25,7 @@ class StartupPhases:
         self._at = now
 
     def log(self, worker: str, model: str, kv_tokens: int, step_tokens: int) -> None:
-        """One line, when the worker is about to claim."""
+        """Log one line, when the worker is about to claim."""
         total = round((self._at - self._began) * 1000)
         facts = {"model": model, "kv_tokens": kv_tokens, "step_tokens": step_tokens}
         log.info("worker.started", worker=worker, **facts, **self._ms, total_ms=total)

@@ -45,7 +45,7 @@ KEEP_SECONDS = 0.25
 RENEW_SECONDS = 1.0
 RECONCILE_SECONDS = 5.0
 IDLE_WAIT_SECONDS = 0.05
-BUSY_WAIT_SECONDS = 0.2  # something put in line wakes the wait; this only bounds what a lost wake costs
+BUSY_WAIT_SECONDS = 0.2  # an enqueue wakes the wait; this only bounds the cost of a lost wake
 FULL_ASK_SECONDS = 0.1
 DRAIN_SECONDS_MAX = 10.0
 STEP_AGE_MS_ALIVE = 3_000
@@ -121,17 +121,17 @@ class Worker:
             await self._wakes.close()
 
     def missing(self) -> str:
-        """What it lacks for its work, empty where it has a lease and a place in the pool."""
+        """The reason why it cannot work, empty where it has a lease and a place in the pool."""
         late = time.monotonic() - self._renewed > self._lease_seconds
         return "no lease: Redis is away, or the engine makes no steps" if late else ""
 
     async def abandon(self) -> None:
-        """The engine is dead: give its work back now, before this process ends."""
+        """Give back the work of a dead engine now, before this process ends."""
         with contextlib.suppress(RedisError, OSError):
             await self._queue.deregister(self.name, "lost")
 
     async def _until_done(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
-        """Until the first of them ends or fails."""
+        """Wait until the first of them ends or fails."""
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
@@ -224,12 +224,12 @@ class Worker:
                     await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
                 away.warning("worker.claim_failed", error=error_summary(error))
-                call -= 1  # the same number gets the answer that was lost
+                call -= 1  # the same number repeats the reply that was lost
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
 
     async def _wait(self) -> bool:
-        """Until there may be room. False where a full worker is to ask all the same, with nothing to offer:
-        the pool may want lower work to leave for what waits."""
+        """Wait until there may be room. False where a full worker should ask all the same, with nothing to
+        offer: the pool may then order lower classes to leave."""
         ask_in = max(0.0, self._asked + FULL_ASK_SECONDS - time.monotonic())
         try:
             async with asyncio.timeout(ask_in if self._workload.full else None):
@@ -245,7 +245,7 @@ class Worker:
             self._changed.set()
 
     async def _keep(self) -> None:
-        """Deadlines, the lease, and that engine and queue agree with us on what is in hand."""
+        """Keep deadlines and the lease, and compare our answers with the engine's and the queue's."""
         renewed = reconciled = time.monotonic()
         while True:
             await asyncio.sleep(KEEP_SECONDS)
@@ -310,7 +310,9 @@ class Worker:
         if unknown & self._unknown:
             # Claims that nobody here works on, twice in a row: their replies were lost for good.
             log.error("worker.claims_unknown", count=len(unknown))
-            self._hopeless |= unknown  # once: where it does not help, the others must not suffer again
+            self._hopeless |= (
+                unknown  # once only: where it does not help, other answers must not suffer again
+            )
             await self._start_over()
             return
         self._unknown = unknown
@@ -344,7 +346,7 @@ class Worker:
             log.info("worker.drained", left=len(self._workload), requeued=requeued)
 
     async def _do(self, work: WorkerCalls) -> None:
-        """Carry out what the workload decided."""
+        """Carry out the calls that the workload decided on."""
         if work.abort:
             self._counted.aborted(work.abort)
             await self._engine.abort(work.abort)
