@@ -11,7 +11,7 @@ RUN ?= -m pytest
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test minutes test-long test-stall test-pythons check format bench audit bill lock clean
+.PHONY: help up test test-long check format bench audit bill lock clean
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,20 +24,9 @@ test: ## run the tests of every change: real vLLM, Valkey, SQLite, Postgres, Chr
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@$(BIN)/python $(RUN) -n auto -m "not long" $(ARGS)
 
-minutes: ## whether the last run's tests cost no more CPU than their budgets
-	@$(PYTHON) scripts/check_minutes.py $(ARGS)
-
-test-long: ## run all tests, with more examples; scripts/needs_long.py says when a change needs it
+test-long: ## run all tests, with more examples
 	@$(PYTHON) scripts/setup.py $(STACK) test
 	@PARLEY_TEST_LONG=1 $(BIN)/python -m pytest -n auto $(ARGS)
-
-test-stall: ## run the tests that start no engine under pauses of 1.5 s of all their processes
-	@$(PYTHON) scripts/setup.py $(STACK) test
-	@$(BIN)/python scripts/stall.py $(BIN)/python -m pytest -n 0 -m "not long and not vllm" $(ARGS)
-
-test-pythons: ## run the tests that start no engine under Python 3.12 and 3.13, where they are present
-	@$(PYTHON) scripts/setup.py $(STACK) test
-	@$(BIN)/python -m scripts.pythons $(ARGS)
 
 check: ## formatting, lint (Python and Lua), types, import contracts, file sizes, real time in tests, documents, the browser code's types
 	@$(PYTHON) scripts/setup.py $(STACK) test

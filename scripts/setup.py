@@ -29,7 +29,7 @@ PACKAGE_NAME = re.compile(r"([A-Za-z0-9_.-]+?)(?:==|-\d|$)")
 SHOWN_SECONDS = 2.0
 
 
-def main(stacks: list[str], with_torch: bool) -> None:
+def main(stacks: list[str]) -> None:
     """Bring .venv up to date with base, build, the named locks and the project itself."""
     if sys.version_info < OLDEST:
         sys.exit(
@@ -42,7 +42,7 @@ def main(stacks: list[str], with_torch: bool) -> None:
         lock = ROOT / "requirements" / (stack + ".txt")
         if not lock.is_file():
             sys.exit(f"there is no lock {lock}")
-        install_lock(stack, lock, with_torch)
+        install_lock(stack, lock)
     install_project()
 
 
@@ -60,7 +60,7 @@ def make_environment() -> None:
     made.touch()
 
 
-def install_lock(stack: str, lock: Path, with_torch: bool = True) -> None:
+def install_lock(stack: str, lock: Path) -> None:
     """Install one lock, unless it was installed before."""
     text = lock.read_text()
     lines = [line.strip() for line in text.splitlines() if "==" in line]
@@ -75,15 +75,14 @@ def install_lock(stack: str, lock: Path, with_torch: bool = True) -> None:
         return
     torch = [line for line in lines if line.startswith("torch==") and line.endswith("+cpu")]
     say(f"installing {lock.relative_to(ROOT)} ({len(lines)} packages)")
-    for line in torch if with_torch else ():
+    for line in torch:
         if not pip([line], 1):
             say("no CPU build of torch there: taking it from PyTorch's own index")
             if not pip(["--index-url", TORCH_CPU_INDEX, line], 1):
                 fail()
     if not pip([line for line in lines if line not in torch], len(lines) - len(torch)):
         fail()
-    if with_torch or not torch:
-        stamp.write_text(wanted)
+    stamp.write_text(wanted)
 
 
 def install_project() -> None:
@@ -140,11 +139,7 @@ def say(line: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("locks", nargs="*", help="beside base and build: cpu or gpu, test")
-    parser.add_argument(
-        "--without-torch", action="store_true", help="where no build of it is: no engine starts then"
-    )
-    given = parser.parse_intermixed_args()
     try:
-        main(given.locks, not given.without_torch)
+        main(parser.parse_args().locks)
     except KeyboardInterrupt:
         sys.exit(130)

@@ -25,7 +25,6 @@ from tests.support import (
     groups,
     hangs,
     leaks,
-    minutes,
     pauses,
     shared,
     statements,
@@ -82,7 +81,6 @@ def pytest_configure(config: pytest.Config) -> None:
         engines,
         groups,
         shared,
-        minutes,
         tiers,
         pauses,
         statements,
@@ -120,7 +118,7 @@ def _forks(request: pytest.FixtureRequest, _clean_environment: None) -> Generato
     """Processes of ours are forks of one that has imported everything: an interpreter of its own costs each
     over a second of CPU. Tests of a real start begin one themselves."""
     with forking(request.config.stash[leaks.LEAKS].spare):
-        if len(request.session.items) > MANY_TESTS:  # its own start is then no single file's cost
+        if len(request.session.items) > MANY_TESTS:  # its own start is then no single test's time
             finished(parley("--version"))
         yield
 
@@ -229,14 +227,7 @@ async def database(database_url: str) -> AsyncGenerator[Database]:
 
 
 @pytest.fixture(scope="session")
-def torch_installed() -> None:
-    """What needs torch is left out where scripts/pythons.py found none for its Python."""
-    if os.environ.get("PARLEY_TEST_WITHOUT_TORCH"):
-        pytest.skip("no torch for this Python here")
-
-
-@pytest.fixture(scope="session")
-def model_folder(torch_installed: None) -> Path:
+def model_folder() -> Path:
     """SmolLM2 as `parley up` provisions it; converted once per checkout, under .cache/."""
     with FileLock(CACHE / "smollm2.lock"):
         return provision("smollm2", CACHE, print)

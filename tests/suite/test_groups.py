@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support import groups
-from tests.support.groups import BROWSER, ENGINE, group_of, pytest_collection_modifyitems, started_first
+from tests.support.groups import BROWSER, ENGINE, LONGEST, group_of, pytest_collection_modifyitems, turn_of
 
+ROOT = Path(__file__).parents[2]
 FILES = {
     "test_one.py": "def test_a(): pass\ndef test_b(): pass\n",
     "test_two.py": "import pytest\n@pytest.mark.last\ndef test_a(): pass\ndef test_b(): pass\n",
@@ -39,11 +40,11 @@ def test_files_are_groups_and_the_browsers_are_one() -> None:
     )
 
 
-def test_the_longest_group_starts_first() -> None:
-    """The engines' before all; what has no budget yet is last, in the order of its collection."""
-    seconds = {"a": 1.0, "b": 3.0, "tests/browser/test_x.py": 2.0, "tests/browser/test_y.py": 2.0}
-    groups = ["new", "a", "b", "newer", BROWSER, ENGINE]
-    assert started_first(groups, seconds) == [ENGINE, BROWSER, "b", "a", "new", "newer"]
+def test_the_longest_groups_start_first() -> None:
+    """The engines' before all; those of no name last. A file that is gone has none."""
+    names = ["new", LONGEST[3], BROWSER, "newer", ENGINE]
+    assert sorted(names, key=turn_of) == [ENGINE, BROWSER, LONGEST[3], "new", "newer"]
+    assert [file for file in LONGEST[2:] if not (ROOT / file).is_file()] == []
 
 
 class GroupItem:
@@ -73,14 +74,6 @@ def test_what_ends_a_shared_thing_comes_after_who_shares_it() -> None:
     assert [item.name for item in items] == ["b2", "b3", "b1", "d1", "e1", "c1", "a1"]
 
 
-def test_how_long_a_file_lasts_is_by_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker waits with its tests; a new checkout has no figures."""
-    monkeypatch.setattr(groups, "BUDGETS", tmp_path / "minutes.json")
-    assert groups.seconds_of_files() == {}
-    (tmp_path / "minutes.json").write_text('{"files": {"a": {"cpu": 1.0, "wall": 9.0}}}')
-    assert groups.seconds_of_files() == {"a": 9.0}
-
-
 @pytest.mark.parametrize(("cores", "workers"), [(1, 2), (2, 3), (64, groups.WORKERS_MAX)])
 def test_there_is_one_worker_more_than_cores(
     cores: int, workers: int, monkeypatch: pytest.MonkeyPatch
@@ -102,9 +95,8 @@ def test_a_group_runs_in_turn_on_one_worker(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     (tmp_path / "conftest.py").write_text(CONFTEST)
     argv = [sys.executable, "-m", "pytest", "-n2", "-v", "-p", "no:valkey", "--rootdir", str(tmp_path)]
-    root = str(Path(__file__).parent.parent.parent)
     done = subprocess.run(
-        [*argv, "-c", "/dev/null", "-o", f"pythonpath={root}", str(tmp_path)],
+        [*argv, "-c", "/dev/null", "-o", f"pythonpath={ROOT}", str(tmp_path)],
         capture_output=True,
         text=True,
         cwd=tmp_path,

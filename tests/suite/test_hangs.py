@@ -9,7 +9,7 @@ from xdist.remote import Producer
 
 from tests.suite.scratch import ran
 from tests.support import hangs, living
-from tests.support.groups import group_of
+from tests.support.groups import LONGEST, group_of
 from tests.support.patience import TEST_SECONDS
 from tests.support.scheduler import GroupScheduling
 
@@ -206,11 +206,10 @@ def test_another_worker_goes_on_with_the_group_of_one_that_died():
     assert group_of(tests[0]) not in scheduling.workqueue
 
 
-def test_the_longest_of_those_that_wait_comes_next(monkeypatch: pytest.MonkeyPatch):
-    """As the last renewed budget has it."""
-    monkeypatch.setattr("tests.support.scheduler.seconds_of_files", lambda: {"tests/c.py": 9.0})
+def test_the_longest_of_those_that_wait_comes_next():
+    """As tests/support/groups.py lists them."""
     first, _ = _nodes()
-    _scheduling([f"tests/{name}.py::test" for name in "abc"], [first])
+    _scheduling([f"{file}::test" for file in ("tests/a.py", "tests/b.py", LONGEST[2])], [first])
     assert first.told[0] == 2
 
 

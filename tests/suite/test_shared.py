@@ -86,14 +86,6 @@ def test_who_has_workers_runs_no_tests() -> None:
     assert runs == [False, True, True]
 
 
-def test_the_runs_postgres_is_known_by_its_process(tmp_path: Path) -> None:
-    """It is counted; where nobody needed one there is none."""
-    assert shared.postgres_process(run(tmp_path)) == 0
-    (tmp_path / "postgres" / "data").mkdir(parents=True)
-    (tmp_path / "postgres" / "data" / "postmaster.pid").write_text("71\n/data\n5432\n")
-    assert shared.postgres_process(run(tmp_path)) == 71
-
-
 def test_the_runs_postgres_is_no_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever starts it may end before who uses it; what that worker starts next is its own again."""
     marks = list[str]()

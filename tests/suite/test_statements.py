@@ -223,6 +223,7 @@ class _Config(SimpleNamespace):
         ({"markexpr": "long"}, False),
         ({"keyword": "x"}, False),
         ({"collectonly": True}, False),
+        ({"lf": True}, False),
         ({"source": pytest.Config.ArgsSource.ARGS}, False),
     ],
 )

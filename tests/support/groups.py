@@ -4,15 +4,11 @@ A file's tests stay together, for they share what their module's fixtures made. 
 dear are one group. xdist's own `--dist loadgroup` would write a group behind each test's name.
 """
 
-import json
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parent.parent.parent
-BUDGETS = ROOT / "tests" / "minutes.json"
 ENGINE = "engine"
 BROWSER = "browser"
 # All that start vLLM: at most one of its platforms lives at a time.
@@ -23,6 +19,27 @@ ENGINE_FILES = {
     "tests/system/test_no_orphans.py",
 }
 ENGINE_TESTS = {"tests/chaos/test_run.py::test_a_kill_of_a_real_vllm_worker_loses_nothing"}
+# The groups that last longest, in that order: they start first, so that none is waited for at the end.
+LONGEST = (
+    ENGINE,
+    BROWSER,
+    "tests/conformance/clients/test_client_cases.py",
+    "tests/engine/node/test_supervisor.py",
+    "tests/chaos/test_run.py",
+    "tests/system/test_floods.py",
+    "tests/billing/posting/test_biller.py",
+    "tests/system/test_drain.py",
+    "tests/conformance/test_gateway_cases.py",
+    "tests/system/test_redis_tail.py",
+    "tests/system/test_strangers.py",
+    "tests/engine/worker/test_worker.py",
+    "tests/chaos/test_failpoints.py",
+    "tests/system/test_gateway_death.py",
+    "tests/engine/trials/test_trial.py",
+    "tests/server/requests/test_pool_moves.py",
+    "tests/engine/worker/test_orphans.py",
+    "tests/security/test_masks.py",
+)
 WORKERS_MAX = 6  # each has a Valkey, perhaps a Chromium, and an event loop that wants its turn
 
 
@@ -34,22 +51,9 @@ def group_of(nodeid: str) -> str:
     return BROWSER if file.startswith("tests/browser/") else file
 
 
-def started_first(groups: list[str], seconds: dict[str, float]) -> list[str]:
-    """Groups in the order of their start: the longest first, so that none is waited for at the end. `seconds`
-    of files, as the last renewed budget has them; a file without them is new and short."""
-    length: dict[str, float] = {}
-    for file, lasts in seconds.items():
-        group = group_of(file)
-        length[group] = length.get(group, 0.0) + lasts
-    return sorted(groups, key=lambda group: (group != ENGINE, -length.get(group, 0.0)))
-
-
-def seconds_of_files() -> dict[str, float]:
-    """What each file lasts."""
-    try:
-        return {file: each["wall"] for file, each in json.loads(BUDGETS.read_text())["files"].items()}
-    except FileNotFoundError:
-        return {}
+def turn_of(group: str) -> int:
+    """When it starts: those of LONGEST in their order, then the others."""
+    return LONGEST.index(group) if group in LONGEST else len(LONGEST)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

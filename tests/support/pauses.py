@@ -1,11 +1,10 @@
-"""A pytest plugin: a failed test says for how long its process did not run, and a run lists what failed.
+"""A pytest plugin: a failed test says for how long its process did not run.
 
 A thread beats every 50 ms; one that comes half a second late was a pause of the machine or of the process.
-With PARLEY_TEST_FAILURES=FILE the run's failures go there as JSON; with PARLEY_TEST_KEEP=FOLDER the logs of a
-failed test's processes are copied there before its home is removed.
+With PARLEY_TEST_KEEP=FOLDER the logs of a failed test's processes are copied there before its home is
+removed.
 """
 
-import json
 import os
 import re
 import shutil
@@ -22,12 +21,9 @@ BEAT_SECONDS = 0.05
 LIVED_SECONDS_MAX = 0.1  # a later beat was a pause
 PAUSE_SECONDS_MIN = 0.5
 PAUSED = "paused_seconds"
-FAILURES = "PARLEY_TEST_FAILURES"
 KEEP = "PARLEY_TEST_KEEP"
 LOG_BYTES_MAX = 4 << 20
-SAID_CHARACTERS_MAX = 200
 
-_failed: dict[str, tuple[float, str]] = {}  # how long paused, and what it said
 _red = pytest.StashKey[bool]()
 
 
@@ -96,29 +92,6 @@ def pytest_runtest_makereport(
         if seconds:
             report.sections.append(("pauses", f"the process did not run for {seconds:.1f} s meanwhile"))
     return report
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Remember what failed; under xdist the controller hears of all."""
-    if report.failed:
-        seconds = max(
-            [float(str(value)) for name, value in report.user_properties if name == PAUSED], default=0.0
-        )
-        longest, said = _failed.get(report.nodeid, (0.0, _said(report)))
-        _failed[report.nodeid] = (max(seconds, longest), said)
-
-
-def _said(report: pytest.TestReport) -> str:
-    """The error's first line."""
-    crash = getattr(report.longrepr, "reprcrash", None)
-    said = str(crash.message if crash else report.longrepr).strip()
-    return said.partition("\n")[0][:SAID_CHARACTERS_MAX]
-
-
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Write the list, where somebody asked for it."""
-    if (path := os.environ.get(FAILURES)) and not hasattr(session.config, "workerinput"):
-        Path(path).write_text(json.dumps(_failed))
 
 
 def keep_logs(node: pytest.Item, home: Path) -> None:

@@ -109,15 +109,6 @@ def shared_sqlite(config: pytest.Config) -> Path:
     return _once(config.stash[FOLDERS][1] / "sqlite", _migrate_sqlite) / "template.db"
 
 
-def postgres_process(config: pytest.Config) -> int:
-    """The id of the run's Postgres; 0 where nobody needed one."""
-    try:
-        told = (config.stash[FOLDERS][0] / "postgres" / "data" / "postmaster.pid").read_text()
-    except FileNotFoundError:
-        return 0
-    return int(told.split("\n", 1)[0])
-
-
 def _once(folder: Path, make: Callable[[Path], None]) -> Path:
     """The folder, once it was made: by this worker or by another. A failed one is made again."""
     with FileLock(f"{folder}.lock"):

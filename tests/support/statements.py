@@ -176,7 +176,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def _is_whole(config: pytest.Config) -> bool:
     asked = config.option
-    chosen = asked.keyword or asked.collectonly or asked.markexpr not in ("", "not long")
+    fewer = asked.keyword or asked.collectonly or getattr(asked, "lf", False)
+    chosen = fewer or asked.markexpr not in ("", "not long")
     return config.args_source is not pytest.Config.ArgsSource.ARGS and not chosen
 
 

@@ -2,8 +2,6 @@
 
 import sys
 
-import pytest
-
 from core.configuration.settings import Settings
 from engine.backends.environment import engine_environment, usable_cpus
 from tests.support.patience import finished
@@ -19,7 +17,6 @@ os.wait()
 """
 
 
-@pytest.mark.usefixtures("torch_installed")
 def test_a_forked_engine_core_may_run_on_every_core(settings: Settings):
     """Two workers on two cores would share the first one else, and leave the other idle."""
     environment = engine_environment(settings, {}, cpu=True)
