@@ -1,7 +1,10 @@
 """What the platform's wheel holds: the product, and no switch of chaos or tests."""
 
+import hashlib
+import json
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from core.runtime.environment import child_environment, unknown_settings
 
 ROOT = Path(__file__).parents[2]
 ROOMS = {"core", "billing", "engine", "server", "admin"}
+APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"  # of the text at apache.org
 SWITCHES = (b"PARLEY_TEST_", b"PARLEY_FAILPOINTS")
 
 
@@ -32,6 +36,18 @@ def test_the_wheel_holds_the_product_alone(wheel: dict[str, bytes]) -> None:
     assert {room for room in rooms if not room.endswith(".dist-info")} == ROOMS
     assert not [name for name in wheel if name.endswith((".pth", "sitecustomize.py"))]
     assert not [name for name in wheel if b"import chaos" in wheel[name] or b"from chaos" in wheel[name]]
+
+
+def test_the_wheel_carries_the_licence(wheel: dict[str, bytes]) -> None:
+    """Apache 2.0, with its text; both clients, which go out by themselves, have the same."""
+    (metadata,) = (held for name, held in wheel.items() if name.endswith(".dist-info/METADATA"))
+    (licence,) = (held for name, held in wheel.items() if name.endswith(".dist-info/licenses/LICENSE"))
+    assert b"\nLicense-Expression: Apache-2.0\nLicense-File: LICENSE\n" in metadata
+    assert hashlib.sha256(licence).hexdigest() == APACHE
+    python, js = (ROOT / "clients" / name for name in ("python", "js"))
+    assert licence == (python / "LICENSE").read_bytes() == (js / "LICENSE").read_bytes()
+    assert tomllib.loads((python / "pyproject.toml").read_text())["project"]["license"] == "Apache-2.0"
+    assert json.loads((js / "package.json").read_text())["license"] == "Apache-2.0"
 
 
 def test_no_file_of_the_wheel_knows_a_switch_of_tests(wheel: dict[str, bytes]) -> None:
