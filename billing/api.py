@@ -1,5 +1,5 @@
-"""The door of this package: what the engine, the server and the console may import from billing (besides
-billing.usage, which owns the usage event)."""
+"""Public interface of this package: the names that engine, server and console may import from billing
+(besides billing.usage, which owns the usage event)."""
 
 from billing.audit.log import record, record_separately
 from billing.booking.admissions import Admissions, SealedAdmission, seal, sealed_admission_of

@@ -1,5 +1,5 @@
-"""What this package puts into groups of commands that are another's. Not in billing.api: a worker's start
-does without it."""
+"""Commands of this package that belong to another package's groups. Kept out of billing.api, so that a
+worker's start does not import them."""
 
 from billing.cli.requests import find_command
 

@@ -26,7 +26,8 @@ _unbilled: list[float] = []
 
 
 def show_unbilled(share: float) -> None:
-    """Of the pool with the most: the part of the last day's output that ended and is not billed."""
+    """Show the largest unbilled share of a pool: the part of the last day's output that ended and is not
+    billed."""
     _unbilled[:] = [share]
 
 
@@ -57,12 +58,12 @@ _heads_ages: WeakKeyDictionary[object, tuple[str, Callable[[], float]]] = WeakKe
 
 
 def show_heads_age(of: object, kind: str, age_seconds: Callable[[], float]) -> None:
-    """How long ago heads were kept at a place, as long as `of` lives."""
+    """Report the age of the heads kept at a place, as long as `of` lives."""
     _heads_ages[of] = (kind, age_seconds)
 
 
 def heads_ages() -> dict[str, float]:
-    """By kind of place, of that which is the furthest behind."""
+    """Age of the oldest heads, by kind of place."""
     ages: dict[str, float] = {}
     for kind, age_seconds in list(_heads_ages.values()):
         ages[kind] = max(ages.get(kind, 0.0), age_seconds())
@@ -85,7 +86,8 @@ _differences: dict[str, int] = {}
 
 
 def show_differences(differing: Mapping[str, int], differences: Mapping[str, int]) -> None:
-    """What the last reconciliation found: by check, how many comparisons differ, and by how much in all."""
+    """Show the last reconciliation's result by check: the number of differing comparisons, and the sum of
+    differences."""
     _differing.update(differing)
     _differences.update(differences)
 

@@ -1,8 +1,8 @@
-"""What applies to one request: rates, concurrency and money, from the rows that are open. Pure.
+"""Limits that apply to one request: rates, concurrency and money, from the open rows. Pure.
 
-Of the rows that count the same thing one holds: the one that names its project, key, user or model stands in
-place of the one for all of them, and a tenant's own in place of its plan's. A row in shadow mode stands in
-nobody's place: it is counted on its own and refuses nothing.
+Of the rows that count the same thing one holds: a row that names its project, key, user or model replaces the
+one for all of them, and a tenant's own row replaces its plan's. A row in shadow mode replaces none: it is
+counted on its own and refuses nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ WALLET_WINDOW = PeriodWindow(FIRST_MS, LAST_MS)
 
 
 class Dimension(StrEnum):
-    """What a quota policy counts. Rates are per minute."""
+    """Quantity that a quota policy counts. Rates are per minute."""
 
     REQUESTS = "requests_per_minute"
     INPUT = "input_tokens_per_minute"
@@ -42,7 +42,7 @@ COUNTS = {Dimension.REQUESTS: 1, Dimension.INPUT: 2, Dimension.OUTPUT: 3, Dimens
 
 
 class Scope(StrEnum):
-    """Whom a limit is for."""
+    """Owner that a limit is for."""
 
     TENANT = "tenant"
     PROJECT = "project"
@@ -60,7 +60,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class RequestFacts:
-    """Whose request it is and for which model. `user` may be empty: no limit of users is then met."""
+    """Owner and model of a request. `user` may be empty: then no user limit applies."""
 
     tenant: str
     project: str
@@ -69,7 +69,7 @@ class RequestFacts:
     model: str
 
     def id_of(self, scope: Scope) -> str:
-        """The id that a limit of this scope counts under; the tenant's is empty: its slot is its own."""
+        """The id under which a limit of this scope counts; empty for the tenant, which has its own slot."""
         return "" if scope is Scope.TENANT else str(getattr(self, scope.value))
 
 
@@ -87,7 +87,8 @@ class UnitLimit:
 
     @property
     def key(self) -> str:
-        """What is counted, in a Redis key behind the tenant's tag. Not the limit: an edit resets nothing."""
+        """Redis key of its count, without the tenant's tag. The limit is not in it, so that an edit resets
+        nothing."""
         kind = "conc" if self.dimension is Dimension.CONCURRENCY else "rate"
         return _key(
             f"{kind}{'~' if self.shadow else ''}",
@@ -102,7 +103,7 @@ class UnitLimit:
 class MoneyLimit:
     """A budget in one window, or the prepaid wallet (`period` "wallet"). The override holds until its time.
 
-    Not `hard`: counted, never refused; a shadow one is reported too. Of two revisions the later holds."""
+    Not `hard`: counted, never refused; a shadow limit is also reported. Of two revisions the higher holds."""
 
     scope: Scope
     scope_id: str
@@ -117,7 +118,7 @@ class MoneyLimit:
 
     @property
     def key(self) -> str:
-        """What is counted, in a Redis key behind the tenant's tag."""
+        """Redis key of its count, without the tenant's tag."""
         kind = f"money{'~' if self.shadow else ''}"
         return _key(kind, self.scope, self.scope_id, self.period, str(self.window.start_ms))
 
@@ -127,31 +128,31 @@ class MoneyLimit:
         return self.limit_nano % WALLET_MODULUS_NANO if self.period == WALLET else self.limit_nano
 
     def limit_at(self, now_ms: int) -> int:
-        """The limit that holds now."""
+        """The limit in force at a time: the override until its end."""
         overridden = self.override_nano is not None and now_ms < self.override_until_ms
         return self.override_nano if overridden and self.override_nano is not None else self.limit_nano
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """All that applies to one request. Empty: nothing does."""
+    """All limits that apply to one request; may be empty."""
 
     units: tuple[UnitLimit, ...] = ()
     money: tuple[MoneyLimit, ...] = ()
 
     @cached_property
     def rates(self) -> list[UnitLimit]:
-        """The limits on rates, in the order of the scripts."""
+        """Limits on rates, in the order of the scripts."""
         return [each for each in self.units if each.dimension is not Dimension.CONCURRENCY]
 
     @cached_property
     def concurrency(self) -> list[UnitLimit]:
-        """The limits on what may be open at once, in the order of the scripts."""
+        """Limits on concurrency, in the order of the scripts."""
         return [each for each in self.units if each.dimension is Dimension.CONCURRENCY]
 
     @cached_property
     def keys(self) -> list[str]:
-        """All that is counted."""
+        """Keys of all counts."""
         return [each.key for each in (*self.units, *self.money)]
 
     @cached_property
@@ -182,8 +183,9 @@ UNLIMITED = RequestLimits()
 
 @dataclass(frozen=True)
 class TenantRows:
-    """The open rows of one tenant: its own policies, its plan's, its budgets; its zone, and how much its
-    wallet allows in all (None: not prepaid), until when (None: for ever); when they were read."""
+    """Open rows of one tenant: its own policies, its plan's, its budgets; its zone; `wallet`: limit of its
+    wallet (None: not prepaid), in force until `wallet_until_ms` (None: without end); and the time of
+    reading."""
 
     tenant: str
     zone: ZoneInfo
@@ -195,7 +197,7 @@ class TenantRows:
 
 
 def limits_of(rows: TenantRows, facts: RequestFacts, now_ms: int) -> RequestLimits:
-    """What applies to a request of these facts that is accepted at `now_ms`."""
+    """Limits that apply to a request with these facts, accepted at `now_ms`."""
     return RequestLimits(tuple(_units(rows.policies, facts)), tuple(_money(rows, facts, now_ms)))
 
 
@@ -244,7 +246,7 @@ def _age(row: Budget) -> tuple[bool, int, str]:
 
 
 def money_limit(row: Budget, scope_id: str, zone: ZoneInfo, now_ms: int) -> MoneyLimit:
-    """A budget's limit for one id of its scope, in the window that is now."""
+    """A budget's limit for one id of its scope, in the current window."""
     return MoneyLimit(
         Scope(row.scope),
         scope_id,
@@ -260,7 +262,7 @@ def money_limit(row: Budget, scope_id: str, zone: ZoneInfo, now_ms: int) -> Mone
 
 
 def wallet_limit(limit_nano: int, read_ms: int) -> MoneyLimit:
-    """The wallet as a limit on the whole tenant, as it was read at a time."""
+    """The wallet as a limit on the whole tenant, as of its reading."""
     return MoneyLimit(Scope.TENANT, "", WALLET, WALLET_WINDOW, limit_nano, revision=read_ms)
 
 

@@ -1,4 +1,4 @@
-"""The biller process, and the schema's command. What operators do is in billing/commands."""
+"""Commands of the biller process and of the schema. Operators' commands are in billing/cli."""
 
 import asyncio
 from collections.abc import Mapping

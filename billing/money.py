@@ -16,14 +16,14 @@ def round_half_even(dividend: int, divisor: int) -> int:
 
 
 def to_text(nano: int) -> str:
-    """An exact decimal: at least two digits after the point, at most nine, `0.0000125` for 12,500 nano."""
+    """Exact decimal with two to nine digits after the point: `0.0000125` for 12,500 nano."""
     whole, fraction = divmod(abs(nano), NANO)
     digits = f"{fraction:09d}".rstrip("0").ljust(2, "0")
     return f"{'-' if nano < 0 else ''}{whole}.{digits}"
 
 
 def from_text(text: str) -> int:
-    """The nano amount of a decimal with at most nine decimals. Raises ValueError on anything else."""
+    """Parse a decimal with at most nine decimals into nano. Raises ValueError on anything else."""
     match = AMOUNT.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no amount: write it like 0.10, with at most nine decimals")
@@ -33,7 +33,7 @@ def from_text(text: str) -> int:
 
 
 def to_display(nano: int, currency: str = "usd") -> str:
-    """An exact amount for people: `$0.0000125`, `-$3.50`, `1.00 EUR`."""
+    """Exact amount for people: `$0.0000125`, `-$3.50`, `1.00 EUR`."""
     sign = SIGNS.get(currency)
     if sign is None:
         return f"{to_text(nano)} {currency.upper()}"

@@ -1,8 +1,8 @@
 """Days, weeks and months in a tenant's time zone, as intervals of Unix milliseconds. Pure.
 
-A window begins at the first instant of its local date, wherever clocks were turned: every instant is in
-exactly one window of a kind, and the end of one is the start of the next. Months that are closed stay what
-they were in whatever zone the tenant is later; the first open one begins where the last of them ended.
+A window begins at the first instant of its local date, even where clocks change: every instant is in exactly
+one window of a kind, and the end of one is the start of the next. Closed months never change, whichever zone
+the tenant takes later; the first open one begins at the end of the last closed one.
 """
 
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 HOUR_MS = 3_600_000
-AHEAD_MS_MAX = 397 * 24 * HOUR_MS  # 13 months, whichever they are: what begins later wants a yes
+AHEAD_MS_MAX = 397 * 24 * HOUR_MS  # any 13 months: commands ask before they take a later start
 FIRST_MS = 0
 UTC_ZONE = ZoneInfo("UTC")
 OUTSIDE = "the time is outside the years 1970 to 9998"
-LAST_MS = 253_370_764_800_000  # 9999-01-01: local dates beyond have no next one
+LAST_MS = 253_370_764_800_000  # 9999-01-01: later local dates have no next one
 
 
 class Period(StrEnum):
-    """How long a window is. `lifetime` has one, from the beginning to the end of time."""
+    """Length of a window. `lifetime` has one, from the beginning to the end of time."""
 
     DAY = "day"
     WEEK = "week"
@@ -37,7 +37,7 @@ class PeriodWindow(NamedTuple):
 
 
 class ClosedMonth(NamedTuple):
-    """As it was when it was closed."""
+    """Window and zone of a month at its close."""
 
     window: PeriodWindow
     zone: ZoneInfo
@@ -45,8 +45,8 @@ class ClosedMonth(NamedTuple):
 
 @dataclass(frozen=True)
 class Calendar:
-    """A tenant's months, which are numbered: 12 times the year, and the month from 0. `zone`: of the open
-    ones. Each begins where the one before it ends."""
+    """A tenant's months. Their numbers are 12 times the year plus the month, from 0. `zone`: of open months.
+    Each month begins where the one before it ends."""
 
     zone: ZoneInfo
     closed: Mapping[int, ClosedMonth] = field(default_factory=dict[int, ClosedMonth])
@@ -64,19 +64,19 @@ class Calendar:
         return number
 
     def window(self, number: int) -> PeriodWindow:
-        """A month. Raises ValueError outside the years 1970 to 9998."""
+        """Window of a month. Raises ValueError outside the years 1970 to 9998."""
         window = PeriodWindow(self._start_ms(number), self._start_ms(number + 1))
         if window.end_ms <= FIRST_MS or window.start_ms >= LAST_MS:
             raise ValueError(OUTSIDE)
         return window
 
     def zone_of(self, number: int) -> ZoneInfo:
-        """The zone that a month's days are of. What lies before all closed months goes with the first."""
+        """Zone of a month's days. Months before all closed ones have the zone of the first."""
         closed = self.closed.get(max(number, min(self.closed, default=number)))
         return closed.zone if closed else self.zone
 
     def day_at(self, at_ms: int) -> PeriodWindow:
-        """The day that an instant is in, as far as it is in the instant's month: days make up months."""
+        """The day that an instant is in, cut to the instant's month, so that days add up to months."""
         month = self.month_at(at_ms)
         day, whole = window_at(Period.DAY, self.zone_of(month), at_ms), self.window(month)
         return PeriodWindow(max(day.start_ms, whole.start_ms), min(day.end_ms, whole.end_ms))
@@ -91,7 +91,7 @@ class Calendar:
 
 
 def month_number(year: int, month: int) -> int:
-    """Of a month, from 1, in a year: months that follow one another have numbers that do."""
+    """Number of a month (from 1) of a year; consecutive months have consecutive numbers."""
     return year * 12 + month - 1
 
 
@@ -118,7 +118,7 @@ def window_at(period: Period, zone: ZoneInfo, at_ms: int) -> PeriodWindow:
         return PeriodWindow(FIRST_MS, LAST_MS)
     today = datetime.fromtimestamp(at_ms / 1000, UTC).astimezone(zone).date()
     first = _first_day(period, today)
-    # The instant may lie before its date begins where midnight happens twice: then it is the day before's.
+    # Where midnight happens twice, the instant may lie before its date's start: it is the day before's.
     start = _midnight_ms(first, zone)
     if at_ms < start:
         first = _first_day(period, first - timedelta(days=1))

@@ -19,14 +19,14 @@ def ended_stream(pool: str) -> str:
 
 
 def engine_hours(pool: str) -> str:
-    """The Redis key of a pool's hash of engines' counts; a field is `worker:hour_ms`, its value EngineCounts
-    as msgpack, from the hour's beginning on."""
+    """Redis key of a pool's hash of engines' counts. Field `worker:hour_ms` holds EngineCounts since the
+    start of that hour, as msgpack."""
     return f"{{p:{pool}}}engine_hours"
 
 
 def ended_hours(pool: str) -> str:
-    """The Redis key of a pool's hash of ends by who wrote them; a field is `writer:hour_ms`, its value
-    EndedCounts as msgpack, from the hour's beginning on."""
+    """Redis key of a pool's hash of ends by writer. Field `writer:hour_ms` holds EndedCounts since the start
+    of that hour, as msgpack."""
     return f"{{p:{pool}}}ended_hours"
 
 
@@ -43,23 +43,24 @@ class PinnedPrices(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PriceOffer(msgspec.Struct, frozen=True):
-    """A model's prices in force, and those that follow them; `next_from_ms` 0: none that are known of."""
+    """A model's prices in force, and the next ones; `next_from_ms` 0: no next ones are known."""
 
     now: PinnedPrices
     next: PinnedPrices | None = None
     next_from_ms: int = 0
 
     def at(self, at_ms: int) -> PinnedPrices:
-        """Those in force at a time from now on."""
+        """Prices in force at a time, from now on."""
         return self.next if self.next is not None and self.begun(at_ms) else self.now
 
     def begun(self, at_ms: int) -> bool:
-        """Whether those that follow are in force: others may follow them."""
+        """True where the next prices are in force; then later ones may follow that are not known here."""
         return self.next is not None and at_ms >= self.next_from_ms
 
 
 class UsageOwner(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who a request is charged to; `key` is the API key's id, `metadata` a JSON object of the client's."""
+    """Owner that a request is charged to; `key` is the API key's id, `metadata` a JSON object of the
+    client's."""
 
     project: str
     key: str
@@ -100,11 +101,11 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EngineCounts(msgspec.Struct, omit_defaults=True):
-    """Tokens of one worker in one hour: by its engine's own counters (`engine_*`), and what became of them.
+    """Tokens of one worker in one hour: by its engine's own counters (`engine_*`), and by their use.
 
     Prompts are new, again (of an answer that had text already) or a test's; sampled tokens are taken into a
-    log, dropped or a test's. `*_unseen_max`: what the engine may have counted at most and never handed over,
-    because it was aborted."""
+    log, dropped or a test's. `*_unseen_max`: upper bound of tokens that the engine counted and, because of an
+    abort, never handed over."""
 
     engine_prompt: int = 0
     engine_output: int = 0
@@ -119,7 +120,7 @@ class EngineCounts(msgspec.Struct, omit_defaults=True):
 
 
 class EndedCounts(msgspec.Struct, omit_defaults=True):
-    """What ended in one hour (of its end), as one process wrote it: each request once."""
+    """Requests that ended in one hour (of their end) and that one process wrote, each once."""
 
     requests: int = 0
     output: int = 0
@@ -131,12 +132,12 @@ _decoder = msgspec.msgpack.Decoder(UsageEvent)
 
 
 def encode(event: UsageEvent) -> bytes:
-    """The event as msgpack, for the `ended` stream."""
+    """Encode the event as msgpack, for the `ended` stream."""
     return _encoder.encode(event)
 
 
 def read_event(data: bytes) -> UsageEvent | Unreadable:
-    """What a worker says is one."""
+    """Decode a worker's event; Unreadable where it is malformed."""
     return read("usage event", _decoder.decode, data)
 
 

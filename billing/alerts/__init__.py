@@ -1,1 +1,1 @@
-"""What people are told: thresholds that were reached, and the outbox of webhooks and mail."""
+"""Alerts on thresholds, and the outbox of webhooks and mail."""

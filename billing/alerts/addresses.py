@@ -1,4 +1,4 @@
-"""Where messages may go: e-mail addresses, and URLs on the public internet. Pure."""
+"""Rules for the addresses of messages: e-mail addresses, and URLs on the public internet. Pure."""
 
 import ipaddress
 import re
@@ -10,7 +10,7 @@ EMAIL_ADDRESS = re.compile(r"[^\s@<>,;:\"()\[\]\\]{1,64}@[A-Za-z0-9-]{1,63}(\.[A
 EMAIL_CHARS_MAX = 254
 URL_CHARS_MAX = 2_000
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
-# The one block that global unicast addresses are given from (RFC 4291, IANA), and what in it leads elsewhere.
+# The only block of global unicast addresses (RFC 4291, IANA), and its parts that lead elsewhere.
 GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 NOT_PUBLIC = tuple(
     ipaddress.ip_network(each)
@@ -29,14 +29,14 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def checked_address(address: str) -> str:
-    """The address, if mail can go there. Raises Refused."""
+    """Return the address where mail can go there. Raises Refused."""
     if len(address) > EMAIL_CHARS_MAX or not EMAIL_ADDRESS.fullmatch(address):
         raise bad_request(f"{address[:80]!r} is no e-mail address")
     return address
 
 
 def checked_url(url: str, private: bool) -> str:
-    """The URL, if a webhook may have it. Raises Refused; what its name leads to is looked at when sending."""
+    """Return the URL where a webhook may use it. Raises Refused. Its name is resolved only when sending."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -51,7 +51,7 @@ def checked_url(url: str, private: bool) -> str:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the public internet, also the one inside of an address that wraps it."""
+    """True where an address, and any address that it wraps, belongs to the public internet."""
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
         if address in NAT64:

@@ -1,4 +1,4 @@
-"""The words of alerts, for mails and lists. Pure."""
+"""Texts of alerts, for mails and lists. Pure."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ def mail_text(payload: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def summary(payload: Mapping[str, Any]) -> str:
-    """One line on what happened."""
+    """Summarise an alert in one line."""
     match payload.get("type"):
         case "budget.threshold":
             whose = f"{payload['scope']} {str(payload['scope_id'])[:NAME_CHARS_MAX]}".strip()

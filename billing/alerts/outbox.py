@@ -1,7 +1,7 @@
-"""Sends what is in the outbox, at least once: a message is claimed, sent, and marked.
+"""Sends the outbox's messages at least once: each is claimed, sent, and marked.
 
-Any number of senders may run. One has a row until its claim ends: who dies between sending and marking leaves
-it to another, which sends it again under the same id.
+Any number of senders may run. A sender owns a row until its claim ends: if it dies between sending and
+marking, another sends the message again under the same id.
 """
 
 import asyncio
@@ -52,15 +52,15 @@ FORGET_MS = 3_600_000
 
 
 def next_attempt_ms(attempts: int, first_sent_ms: int, at_ms: int, chance: float) -> int | None:
-    """When to send again after `attempts` that failed: twice as long each time, jittered by `chance` (0 to
-    1); None: give up. Pure."""
+    """Time of the next attempt after `attempts` failures: the wait doubles each time, jittered by `chance` (0
+    to 1); None: give up. Pure."""
     longest = min(RETRY_MS_MAX, FIRST_RETRY_MS << min(attempts - 1, 20))
     again = at_ms + longest // 2 + int(longest / 2 * chance)
     return again if again <= first_sent_ms + GIVE_UP_MS else None
 
 
 class OutboxSender:
-    """One process's sender."""
+    """The sender of one process."""
 
     def __init__(self, db: Database, settings: Settings, claim_ms: int = CLAIM_MS) -> None:
         self._db = db
@@ -70,7 +70,7 @@ class OutboxSender:
         self._forgot_ms = 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send what is due until `stop` is set. What is under way is finished."""
+        """Send due messages until `stop` is set; finishes those under way."""
         while not stop.is_set():
             sent = 0
             with logged_failures(log, "outbox.run_failed"):
@@ -81,7 +81,7 @@ class OutboxSender:
                 await _wait(stop, POLL_SECONDS)
 
     async def send_due(self) -> int:
-        """Send what is due now, AT_ONCE messages at most; how many there were."""
+        """Send due messages, at most AT_ONCE; return their number."""
         rows = await self._claim(now_ms())
         if rows:
             async with webhook_client() as client:
@@ -89,7 +89,7 @@ class OutboxSender:
         return len(rows)
 
     async def _claim(self, at_ms: int) -> Sequence[Outbox]:
-        """Rows that are due, and now this sender's. SQLite's lock is only taken where there are some."""
+        """Claim due rows for this sender. Takes SQLite's lock only where there are some."""
         due = (
             col(Outbox.state) == WAITING,
             col(Outbox.next_attempt_ms) <= at_ms,
@@ -133,7 +133,7 @@ class OutboxSender:
             await send_mail(self._settings, target.address, subject, text, row.id)
             return
         webhook = Webhook(target.address, target.secret, self._settings.alert_private_targets)
-        body = json.dumps(payload, separators=(",", ":")).encode()  # plain ASCII, whoever prints it
+        body = json.dumps(payload, separators=(",", ":")).encode()  # ASCII, safe to print
         await send_webhook(client, webhook, row.id, body, now_ms() // 1000)
 
     async def _again(self, row: Outbox, why: str) -> None:
@@ -147,7 +147,7 @@ class OutboxSender:
         await self._mark(row, attempts=attempts, last_error=why, **facts)
 
     async def _mark(self, row: Outbox, **facts: object) -> None:
-        """Store what became of a message, if it is still this sender's."""
+        """Store a message's outcome, where this sender still owns it."""
         ended = now_ms() if facts.get("state") in (SENT, FAILED) else None
         statement = (
             update(Outbox)
@@ -163,7 +163,8 @@ class OutboxSender:
             await (await session.connection()).execute(statement)
 
     async def _forget(self) -> None:
-        """Now and then, what was sent or given up long ago, and sums and alerts of windows long past."""
+        """Delete, now and then, messages sent or given up long ago, and sums and alerts of windows long
+        past."""
         at_ms = now_ms()
         if at_ms - self._forgot_ms < FORGET_MS:
             return
@@ -182,8 +183,8 @@ class OutboxSender:
 
 
 def _in_turn(due: Sequence[ColumnElement[bool]]) -> SelectOfScalar[Outbox]:
-    """The messages that are due, and not another sender's: the oldest of each tenant, then the second,
-    and so on: one whose receivers are slow holds up its own."""
+    """Due messages that no other sender owns: the oldest of each tenant, then the second, and so on, so that
+    a tenant's slow receivers hold up only its own messages."""
     tenant, id, when = col(Outbox.tenant_id), col(Outbox.id), col(Outbox.next_attempt_ms)
     turn = func.row_number().over(partition_by=tenant, order_by=(when, id)).label("turn")
     turns = select(tenant, id, turn).where(*due).subquery()

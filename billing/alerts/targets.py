@@ -1,4 +1,4 @@
-"""Where a tenant's alerts go, what was reached, and what became of the messages of it."""
+"""Addresses of a tenant's alerts, the thresholds reached, and the state of their messages."""
 
 import secrets
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ LISTED_MAX = 1_000
 async def add_target(
     db: Database, tenant_id: str, kind: str, address: str, *, private: bool = False, author: str = ""
 ) -> AlertTarget:
-    """A new target of a tenant's, or with PLATFORM the operators'; a webhook's secret is in it. `private`:
-    an address that is not public is allowed.
+    """Add a target for a tenant, or with PLATFORM for the operators; a webhook's secret is in the result.
+    `private`: an address that is not public is allowed.
 
-    Raises Refused where the address cannot be, or there are TARGETS_MAX already."""
+    Raises Refused where the address is invalid, or there are TARGETS_MAX already."""
     checked = checked_address(address) if kind == EMAIL else checked_url(address, private)
     now = now_ms()
     row = AlertTarget(
@@ -53,7 +53,7 @@ async def add_target(
 
 
 async def remove_target(db: Database, tenant_id: str, target_id: str) -> AlertTarget | None:
-    """End a target: what was not sent to it will not be. None: there is no such one."""
+    """End a target; unsent messages to it are dropped. None: there is no such target."""
     async with db.transaction() as session:
         row = await session.get(AlertTarget, (tenant_id, target_id), with_for_update=True)
         if row is None or row.ended_ms is not None:
@@ -74,7 +74,7 @@ async def list_targets(db: Database, tenant_id: str) -> Sequence[AlertTarget]:
 
 
 async def list_alerts(db: Database, tenant_id: str) -> Sequence[BudgetAlert]:
-    """What was reached, newest first, LISTED_MAX at most."""
+    """Thresholds reached, newest first, at most LISTED_MAX."""
     statement = select(BudgetAlert).where(col(BudgetAlert.tenant_id) == tenant_id)
     newest = statement.order_by(col(BudgetAlert.created_ms).desc(), col(BudgetAlert.threshold).desc())
     async with db.session() as session:
@@ -82,15 +82,15 @@ async def list_alerts(db: Database, tenant_id: str) -> Sequence[BudgetAlert]:
 
 
 async def list_messages(db: Database, tenant_id: str) -> Sequence[Outbox]:
-    """The messages of alerts, newest first, LISTED_MAX at most."""
+    """Messages of alerts, newest first, at most LISTED_MAX."""
     statement = select(Outbox).where(col(Outbox.tenant_id) == tenant_id)
     async with db.session() as session:
         return (await session.exec(statement.order_by(col(Outbox.id).desc()).limit(LISTED_MAX))).all()
 
 
 async def retry(db: Database, tenant_id: str, message_id: str | None = None) -> int:
-    """Send a message that was given up, or waits, at once again, under the same id; None: all that were given
-    up. How many."""
+    """Send a given-up or waiting message now, under the same id; None: all given-up ones. Returns their
+    number."""
     statement = select(Outbox).where(col(Outbox.tenant_id) == tenant_id, col(Outbox.state) != "sent")
     if message_id is None:
         statement = statement.where(col(Outbox.state) == "failed")
@@ -98,7 +98,7 @@ async def retry(db: Database, tenant_id: str, message_id: str | None = None) -> 
         statement = statement.where(col(Outbox.id) == message_id)
     facts: dict[str, Any] = {"state": "waiting", "attempts": 0, "first_sent_ms": None, "ended_ms": None}
     async with db.transaction() as session:
-        idle = statement.where(col(Outbox.claimed_until_ms) <= now_ms())  # else it is being sent
+        idle = statement.where(col(Outbox.claimed_until_ms) <= now_ms())  # other ones are being sent
         rows = (await session.exec(idle.with_for_update())).all()
         for row in rows:
             for name, value in facts.items():
@@ -108,7 +108,7 @@ async def retry(db: Database, tenant_id: str, message_id: str | None = None) -> 
 
 
 async def send_test(db: Database, tenant_id: str, target_id: str) -> Outbox:
-    """Put a message into the outbox that says only that it is a test. Raises Refused for no target."""
+    """Put a test message into the outbox. Raises Refused for an unknown target."""
     now = now_ms()
     async with db.transaction() as session:
         target = await session.get(AlertTarget, (tenant_id, target_id))
@@ -120,6 +120,6 @@ async def send_test(db: Database, tenant_id: str, target_id: str) -> Outbox:
 
 
 def _shown(row: AlertTarget) -> dict[str, Any]:
-    """What the audit log keeps: of a URL the host, as its path may be a secret."""
+    """A target's facts for the audit log: only the host of a URL, as its path may be a secret."""
     address = urlsplit(row.address).netloc if row.kind == WEBHOOK else row.address
     return {"kind": row.kind, "address": address, "author": row.author, "ended_ms": row.ended_ms}

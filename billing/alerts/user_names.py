@@ -1,4 +1,4 @@
-"""Alerts are kept with the ids of users; people and webhooks are told names."""
+"""Replaces user ids, which alerts are stored with, by names for people and webhooks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from core.sql.database import Database
 
 
 async def with_names(db: Database, tenant_id: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """A message as it is sent and shown."""
+    """A message with names, as it is sent and shown."""
     if payload.get("scope") != "user" or not payload.get("scope_id"):
         return dict(payload)
     id = payload["scope_id"]

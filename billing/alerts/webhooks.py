@@ -25,12 +25,13 @@ SECONDS_MAX = 5.0
 
 
 class NotDelivered(Exception):  # noqa: N818  (the message is what is shown as the last error)
-    """Why a message was not taken by its receiver, in words that name no secret."""
+    """Reason that a receiver did not take a message, in words that name no secret."""
 
 
 @dataclass(frozen=True)
 class Webhook:
-    """Where a message goes, and what signs it. `private`: addresses that are not public are allowed."""
+    """Address of a message, and the secret that signs it. `private`: addresses that are not public are
+    allowed."""
 
     url: str
     secret: str = field(repr=False)
@@ -59,7 +60,7 @@ async def send_webhook(
 
 
 async def _send(client: "httpx.AsyncClient", webhook: Webhook, message_id: str, body: bytes, at: int) -> None:
-    """To the very address that was looked at: a name could lead elsewhere a moment later."""
+    """Send to the very address that was checked: the name could resolve to another a moment later."""
     import httpx
 
     url = httpx.URL(webhook.url)
@@ -96,8 +97,8 @@ async def _address_of(url: "httpx.URL", private: bool) -> Address:
 
 
 def webhook_client() -> "httpx.AsyncClient":
-    """A client for `send_webhook`: no proxies, no redirects, and neither a connection nor a cookie that
-    outlives its message (both would go to whoever else has the same address, as a CDN's customers have)."""
+    """A client for `send_webhook` without proxies and redirects. Neither a connection nor a cookie outlives
+    its message, as others may share the same address (customers of a CDN, for example)."""
     import httpx
 
     return httpx.AsyncClient(

@@ -1,4 +1,4 @@
-"""One-time codes of proposals: 128 bits that are good for one proposal as it stands. Pure but for chance."""
+"""One-time codes of proposals: 128 bits, valid for one proposal as it stands. Pure but for randomness."""
 
 import base64
 import hmac
@@ -17,7 +17,7 @@ LETTERS = re.compile(r"[A-Z2-7]{26}", re.ASCII)
 
 
 def new_code() -> str:
-    """As a person reads it: `ABCD-EFGH-…`."""
+    """Make a code in the form that a person reads: `ABCD-EFGH-…`."""
     letters = base64.b32encode(secrets.token_bytes(CODE_BYTES)).decode().rstrip("=")
     return "-".join(letters[at : at + GROUP] for at in range(0, len(letters), GROUP))
 
@@ -45,7 +45,7 @@ def _body(code: str, proposal: Proposal) -> bytes:
 
 
 def is_code_of(code: str, proposal: Proposal, keyring: Keyring) -> bool:
-    """Whether it is the one that was sent, in constant time; with or without dashes, in small letters too."""
+    """Check a code in constant time; dashes and case do not matter."""
     body, kept = _body(code, proposal), proposal.code_sha256.encode()
     right = [hmac.compare_digest(mac(body, key).hex().encode(), kept) for key in keyring.keys(PURPOSE)]
     return any(right) and LETTERS.fullmatch(_letters(code)) is not None

@@ -1,7 +1,7 @@
-"""The moves of money that people make, each as data: what it would do now, and doing it.
+"""People's moves of money, each as data: preview it, or do it.
 
-Doing it reaches the books and what enforces them in one operation. Said again under its key, cause or grant,
-a move does nothing more.
+One operation writes the books and updates what enforces them. Repeated under its key, cause or grant, a move
+does nothing more.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class GrantAction(msgspec.Struct, frozen=True, tag="grant"):
     note: str = ""
 
     def new(self) -> NewGrant:
-        """The grant to be, of who acts."""
+        """The grant to make, with the present author."""
         author = current_author().name
         return NewGrant(
             self.kind, self.amount_nano, self.key, self.priority, self.expires_ms, author, self.note
@@ -55,19 +55,19 @@ class UndoAction(msgspec.Struct, frozen=True, tag="undo"):
     key: str = ""
 
     def undo(self) -> Undo:
-        """The same for the books, of who acts."""
+        """The undo for the books, with the present author."""
         return Undo(self.kind, self.grant, self.amount_nano, self.key, self.reason, current_author().name)
 
 
 class CorrectionAction(msgspec.Struct, frozen=True, tag="correct"):
-    """What a request used in truth, by meter; None: it is refunded whole."""
+    """The true quantities of a request, by meter; None: refund it whole."""
 
     request: str
     quantities: Mapping[str, int] | None
     cause: str
 
     def correction(self) -> Correction:
-        """The same for the books."""
+        """The correction for the books."""
         given = self.quantities
         named = None if given is None else {Meter(meter): units for meter, units in given.items()}
         return Correction(self.request, named, self.cause)
@@ -78,7 +78,7 @@ Move = GrantAction | UndoAction | CorrectionAction
 
 @dataclass(frozen=True)
 class MoneyActionResult:
-    """How much money a move moves, and what it does in detail. `done`: it was before, and does nothing."""
+    """Amount of a move, and its details. `done`: it was done before, and does nothing now."""
 
     nano: int
     done: bool = False
@@ -89,7 +89,7 @@ class MoneyActionResult:
 
 
 def action_kind(move: Move) -> str:
-    """What kind of move it is, in one word."""
+    """Kind of a move, in one word."""
     match move:
         case GrantAction():
             return "grant"
@@ -100,12 +100,12 @@ def action_kind(move: Move) -> str:
 
 
 def action_text(kind: str) -> str:
-    """A kind of move (`named`) as its command and people call it. Pure."""
+    """A kind of move (`named`), in the words of its command. Pure."""
     return "correction" if kind == "correct" else kind.replace("_", "-")
 
 
 def about(move: Move) -> str:
-    """What it is about, in a line of what people wrote. Pure."""
+    """Describe a move in one line, from people's own words. Pure."""
     match move:
         case GrantAction():
             return f"{move.kind} grant {move.key} {move.note}".rstrip()
@@ -116,7 +116,7 @@ def about(move: Move) -> str:
 
 
 async def preview_action(db: Database, tenant_id: str, move: Move) -> MoneyActionResult:
-    """What it would do now. Raises Refused as doing it does."""
+    """Return what the move would do now. Raises Refused as `book` does."""
     match move:
         case GrantAction():
             found = await planned_grant(db, tenant_id, move.new())
@@ -132,7 +132,7 @@ async def preview_action(db: Database, tenant_id: str, move: Move) -> MoneyActio
 async def book(
     db: Database, redis: RedisClient, tenant_id: str, move: Move, bounds: AmountBounds | None
 ) -> MoneyActionResult:
-    """Do it. `bounds`: on the money that it moves; None: two people decided."""
+    """Do the move. `bounds` limits its amount; None: two people decided."""
     match move:
         case GrantAction():
             row, new = await grant(db, tenant_id, move.new())

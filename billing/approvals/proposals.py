@@ -1,7 +1,7 @@
-"""Moves of money that need two people: one proposes, the other approves with a code that only they got.
+"""Moves of money that need two people: one proposes, the other approves with a code that only they received.
 
-The audit log has a row of each, with different authors. What is proposed is looked at again when it is
-approved: only what was proposed is booked, to the nano, once.
+The audit log has a row for each step, with different authors. At approval the move is previewed again: it is
+booked only where its amount is still the proposed one, to the nano, and once.
 """
 
 from collections.abc import Sequence
@@ -47,8 +47,8 @@ NO_CODE = "the code is not the one that was sent for this proposal"
 
 
 async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, nano: int) -> Proposal:
-    """Keep a move that moves so much, and send the second person its code. Raises Refused, StartupError where
-    that cannot be; then nobody can approve it."""
+    """Store a proposal to move `nano` and send the second person its code. Raises Refused or StartupError
+    where that fails; then nobody can approve it."""
     second, author = second_person(settings), current_author().name
     if second is None:
         raise StartupError("nobody can approve it: set PARLEY_SECOND_PERSON")
@@ -82,7 +82,7 @@ async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, 
 
 
 def facts_of(row: Proposal) -> dict[str, object]:
-    """What the audit log keeps of it: all but what proves the code."""
+    """The proposal's facts for the audit log, without the hash of its code."""
     move = msgspec.json.decode(row.move)
     return {
         "kind": row.kind,
@@ -94,25 +94,25 @@ def facts_of(row: Proposal) -> dict[str, object]:
 
 
 def about_of(row: Proposal) -> str:
-    """What a proposal is about, in a line."""
+    """Describe a proposal in one line."""
     return about(msgspec.json.decode(row.move.encode(), type=Move))
 
 
 async def approve(
     db: Database, redis: RedisClient, keyring: Keyring, id: str, code: str
 ) -> tuple[Proposal, MoneyActionResult]:
-    """Book what was proposed, for who proposed it. Raises Refused where the code is not its, or what is
-    proposed is no longer what would be booked; the code is used up then all the same.
+    """Book a proposal in its proposer's name. Raises Refused where the code is wrong, or the move would no
+    longer do what was proposed; the code is used up then all the same.
 
-    One that was approved and whose booking was cut off is booked by the same code: what is booked under its
-    key already is not booked again."""
+    The same code books again where a booking was cut off after approval: money booked under the move's key is
+    not booked twice."""
     row, again = await _use_code(db, keyring, id, code)
     move = msgspec.json.decode(row.move.encode(), type=Move)
     try:
         with acting_as(Author(row.author, BY_TWO)):
             found = await preview_action(db, row.tenant_id, move)
             if found.done and again:
-                await book(db, redis, row.tenant_id, move, None)  # nothing more, but told to what enforces
+                await book(db, redis, row.tenant_id, move, None)  # only updates enforcement
                 await _end(db, row, BOOKED, "")
                 return row, replace(found, nano=row.amount_nano)
             if found.done:
@@ -134,8 +134,8 @@ async def approve(
 
 
 async def _use_code(db: Database, keyring: Keyring, id: str, code: str) -> tuple[Proposal, bool]:
-    """Take the code of a proposal, once, and say in the audit log that the second person approves; whether
-    they did before. What was tried counts, whatever comes of it."""
+    """Use the code of a proposal, record the second person's approval, and return the proposal and whether it
+    was approved before. Wrong tries are counted."""
     async with db.transaction() as session:
         row = await _locked(session, id)
         again = row.state == APPROVED
@@ -154,7 +154,7 @@ async def _use_code(db: Database, keyring: Keyring, id: str, code: str) -> tuple
 
 
 async def reject(db: Database, id: str, reason: str) -> Proposal:
-    """End a proposal that waits: anybody may, who proposed it too. Raises Refused."""
+    """End a waiting proposal: anybody may, its proposer too. Raises Refused."""
     checked_name("reason", reason)
     async with db.transaction() as session:
         row = await _locked(session, id)
@@ -165,7 +165,8 @@ async def reject(db: Database, id: str, reason: str) -> Proposal:
 
 
 async def list_proposals(db: Database, ended: bool = False) -> Sequence[Proposal]:
-    """Those that wait, or whose booking was cut off, oldest first; or all of the last ones, newest first."""
+    """Proposals that wait, or whose booking was cut off, oldest first; or the last ones of any state, newest
+    first."""
     statement = select(Proposal)
     if ended:
         statement = statement.order_by(col(Proposal.created_ms).desc(), col(Proposal.id).desc())
@@ -178,7 +179,7 @@ async def list_proposals(db: Database, ended: bool = False) -> Sequence[Proposal
 
 
 def state_of(row: Proposal, now: int) -> str:
-    """What it is now, in one word. Pure."""
+    """Present state, in one word. Pure."""
     return "expired" if row.state == WAITING and now >= row.expires_ms else row.state
 
 
@@ -200,7 +201,7 @@ async def _waiting(session: AsyncSession, now: int) -> int:
 
 
 async def _end(db: Database, row: Proposal, state: str, why: str) -> None:
-    """Store what became of it; what failed is in the audit log too."""
+    """Store the outcome; failures go to the audit log too."""
     async with db.transaction() as session:
         kept = await _locked(session, row.id)
         kept.state, kept.why, kept.ended_ms = state, why[:500], now_ms()

@@ -1,6 +1,6 @@
-"""How much money was moved of late by one person alone: moves below the limit count together.
+"""Sums recent moves of money by one person alone: moves below the limit count together.
 
-Out of the audit log, which nobody can shorten unseen. What a second person approved is not among it.
+Read from the audit log, which nobody can shorten unseen. Moves that a second person approved do not count.
 """
 
 from typing import Any
@@ -12,15 +12,15 @@ from billing.tables.audit import AuditLog
 from core.clock import now_ms
 from core.sql.database import Database
 
-BY_TWO = "approved"  # the source of what was booked as a second person approved
+BY_TWO = "approved"  # source of moves that a second person approved
 LATELY_MS = 24 * 3_600_000
 CORRECTIONS = ("request.correct", "request.refund")
 MOVES = (*CORRECTIONS, "wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
 
 
 async def recent_amounts(db: Database, tenant_id: str, author: str) -> int:
-    """What they moved within 24 hours, of all tenants, and what anybody did of this one, in nano: what people
-    are called is no proof of who they are."""
+    """Sum of the last 24 hours, in nano: this author's moves for all tenants, and anybody's for this tenant,
+    as an author's name proves no identity."""
     statement = select(AuditLog.action, AuditLog.after).where(
         col(AuditLog.at_ms) >= now_ms() - LATELY_MS,
         or_(col(AuditLog.author) == author, col(AuditLog.tenant_id) == tenant_id),
@@ -34,7 +34,7 @@ async def recent_amounts(db: Database, tenant_id: str, author: str) -> int:
 
 
 def amount_of_audit_row(action: str, after: str) -> int:
-    """What one row of the audit log says was moved. Pure."""
+    """Amount that one row of the audit log moved. Pure."""
     facts: Any = msgspec.json.decode(after)
     if action in CORRECTIONS:
         return abs(sum(line["amount_nano"] for line in facts.get("lines", ())))

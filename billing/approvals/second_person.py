@@ -1,6 +1,6 @@
-"""The second person of an installation: where codes of proposals go, and nobody else gets them.
+"""The installation's second person, the only receiver of proposals' codes.
 
-A code is sent at once and never stored, so it does not go by the outbox.
+A code is sent at once and never stored, so it does not use the outbox.
 """
 
 import json
@@ -24,7 +24,7 @@ SECRET_CHARS_MIN = 16
 
 @dataclass(frozen=True)
 class ProposalSummary:
-    """What the second person reads of a proposal beside its row."""
+    """Facts for the second person beside the proposal's row."""
 
     tenant_name: str
     about: str
@@ -32,7 +32,7 @@ class ProposalSummary:
 
 
 def second_person(settings: Settings) -> str | None:
-    """Their mail address or webhook; None: there is nobody. Raises StartupError, Refused where it is neither,
+    """Their mail address or webhook; None: there is none. Raises StartupError or Refused where it is invalid,
     or nothing can be sent there."""
     address = settings.second_person
     if not address:
@@ -51,12 +51,13 @@ def second_person(settings: Settings) -> str | None:
 
 
 def shown_second(second: str) -> str:
-    """The same for logs and people: of a webhook its host alone, as what follows may be a token. Pure."""
+    """The second person's address for logs and people: only the host of a webhook, as the rest may be a
+    token. Pure."""
     return f"https://{urlsplit(second).hostname}/…" if "://" in second else second
 
 
 async def send_code(settings: Settings, proposal: Proposal, told: ProposalSummary) -> None:
-    """Hand it over. Raises NotDelivered."""
+    """Send the code. Raises NotDelivered."""
     if "://" not in proposal.second:
         subject, text = mail_of(proposal, told)
         await send_mail(settings, proposal.second, subject, text, proposal.id)
@@ -70,7 +71,7 @@ async def send_code(settings: Settings, proposal: Proposal, told: ProposalSummar
 
 
 def mail_of(proposal: Proposal, told: ProposalSummary) -> tuple[str, str]:
-    """Subject and text. Pure."""
+    """Subject and text of the mail. Pure."""
     until = datetime.fromtimestamp(proposal.expires_ms // 1000, UTC).isoformat()
     amount = to_display(proposal.amount_nano)
     what = f"{action_text(proposal.kind)} of {amount}, tenant {printable_line(told.tenant_name)}"
@@ -93,7 +94,7 @@ def mail_of(proposal: Proposal, told: ProposalSummary) -> tuple[str, str]:
 
 
 def facts_of(proposal: Proposal, told: ProposalSummary) -> dict[str, str | int]:
-    """The same for a webhook. Pure."""
+    """Body of the webhook. Pure."""
     return {
         "type": "proposal.code",
         "id": proposal.id,

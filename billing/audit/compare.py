@@ -1,7 +1,7 @@
-"""Compares what is administered with what the audit log says it was last. Reads only, some rows at a time.
+"""Compares administered rows with their last state in the audit log. Reads only, some rows at a time.
 
 A row that was changed, removed or added past the commands is named, also where a command changed it again
-since: what a change found must be what the change before it left.
+since: each change must find the state that the change before it left.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
@@ -30,22 +30,22 @@ Facts = Mapping[str, Any]
 
 @dataclass
 class StateComparison:
-    """What of one owner's was compared: how many rows, and since when each has a state; what differs."""
+    """Result for one owner: number of rows, time from which each has a state, and differences."""
 
     rows: int = 0
     sealed_ms: int | None = None
     faults: list[str] = field(default_factory=list[str])
 
     def add(self, faults: Sequence[str]) -> None:
-        """Note findings, FAULTS_MAX at most."""
+        """Add findings, at most FAULTS_MAX in all."""
         self.faults += faults[: FAULTS_MAX - len(self.faults)]
 
 
 async def compare_states(
     db: Database, tenant_id: str, tell: Callable[[str], None] = lambda words: None
 ) -> StateComparison:
-    """All rows of a tenant, or with PLATFORM the platform's, with their last states, at one moment. `tell`:
-    is told how far it is."""
+    """Compare all rows of a tenant, or with PLATFORM the platform's, with their last states in one snapshot.
+    `tell` is called with the progress."""
     found = StateComparison()
     async with db.snapshot() as session:
         found.sealed_ms = await _sealed(session, tenant_id)
@@ -56,7 +56,7 @@ async def compare_states(
             states += len(page)
             tell(f"{states:,} states read")
             found.add(state_breaks(last, page))
-            *done, _ = last  # of the last one, the next page may tell more
+            *done, _ = last  # the next page may hold more states of the last one
             await _compare(session, found, {name: last.pop(name) for name in done})
         await _compare(session, found, last)
         for watched in WATCHED.values():
@@ -69,7 +69,7 @@ async def compare_states(
 
 
 def differences(last: Mapping[str, Facts | None], rows: Mapping[str, Facts]) -> list[str]:
-    """What is wrong with rows, given their last states. A state that is None: the row is gone. Pure."""
+    """Faults of rows, given their last states. A state of None: the row is gone. Pure."""
     faults: list[str] = []
     for name in sorted({*last, *rows}):
         state, row = last.get(name), rows.get(name)
@@ -83,8 +83,8 @@ def differences(last: Mapping[str, Facts | None], rows: Mapping[str, Facts]) -> 
 
 
 def state_breaks(last: dict[str, Facts | None], page: Sequence[AuditState]) -> list[str]:
-    """What states of things, in their order, say of what was changed between two of them. Leaves in `last`
-    the last state of each. Pure but for that."""
+    """Changes made between two recorded states of a thing, from a page of states in order. Stores each
+    thing's last state in `last`. Pure but for that."""
     faults: list[str] = []
     for row in page:
         state: Facts | None = msgspec.json.decode(row.state)
@@ -98,7 +98,7 @@ def state_breaks(last: dict[str, Facts | None], page: Sequence[AuditState]) -> l
 
 
 def thing_name_shown(name: str) -> str:
-    """A thing as people are told of it. Pure."""
+    """Name of a thing for people. Pure."""
     table, key = table_and_key(name)
     watched = WATCHED.get(table)
     owned = watched is not None and watched.keys[0] == "tenant_id" and len(key) > 1
@@ -106,7 +106,7 @@ def thing_name_shown(name: str) -> str:
 
 
 def _differing(name: str, state: Facts, row: Facts) -> str:
-    """The columns that are not as they were; a column that is newer than the state has its default."""
+    """Name the columns that differ; a column newer than the state must have its default."""
     watched = WATCHED.get(table_and_key(name)[0])
     words: list[str] = []
     for column, value in row.items():
@@ -133,7 +133,7 @@ async def _sealed(session: AsyncSession, tenant_id: str) -> int | None:
 
 
 async def _covered(session: AsyncSession, tenant_id: str) -> list[str]:
-    """Whether the states are those that the rows of the log were written with."""
+    """Check the states against the hashes in the log's rows."""
     faults: list[str] = []
     after = 0
     while True:
@@ -154,7 +154,7 @@ async def _covered(session: AsyncSession, tenant_id: str) -> list[str]:
 
 
 async def _digests(session: AsyncSession, tenant_id: str, after: int, until: int) -> dict[int, str]:
-    """By change the hash of the states beside it, of the changes behind `after` up to `until`."""
+    """Hash of the states beside each change, for changes after `after` up to `until`."""
     digests: dict[int, StatesDigest] = {}
     place = (col(AuditState.seq), col(AuditState.number))
     at = (after, LAST_NUMBER)
@@ -171,7 +171,7 @@ async def _digests(session: AsyncSession, tenant_id: str, after: int, until: int
 
 
 async def _states(session: AsyncSession, tenant_id: str) -> AsyncGenerator[Sequence[AuditState]]:
-    """All states, each thing's in their order."""
+    """Yield all states, each thing's in order."""
     after = ("", 0)
     while True:
         place = (col(AuditState.thing), col(AuditState.seq))
@@ -185,7 +185,7 @@ async def _states(session: AsyncSession, tenant_id: str) -> AsyncGenerator[Seque
 
 
 async def _compare(session: AsyncSession, found: StateComparison, last: Mapping[str, Facts | None]) -> None:
-    """Things with the rows that they name. Of tables that this version does not know, nothing is said."""
+    """Compare things with their rows. Tables that this version does not know are skipped."""
     by_table: dict[str, dict[str, Facts | None]] = {}
     for name, state in last.items():
         by_table.setdefault(table_and_key(name)[0], {})[name] = state
@@ -200,10 +200,10 @@ async def _compare(session: AsyncSession, found: StateComparison, last: Mapping[
 async def _rows(
     session: AsyncSession, watched: AuditedTable, tenant_id: str
 ) -> AsyncGenerator[dict[str, Facts]]:
-    """A table's rows of one chain."""
+    """Yield a table's rows of one chain."""
     if watched.platform and tenant_id != PLATFORM:
         return
-    # In this form SQLite, too, goes on where it was, by the primary key.
+    # In this form SQLite, too, continues by the primary key.
     rest = [name for name in watched.keys if watched.platform or name != "tenant_id"]
     columns, after = [getattr(watched.table, name) for name in rest], None
     while after is None or rest:
@@ -225,7 +225,7 @@ async def _rows(
 
 
 async def _unknown(session: AsyncSession, tenant_id: str, rows: Mapping[str, Facts]) -> dict[str, Facts]:
-    """Those of them that no change tells of."""
+    """Rows that no change mentions."""
     statement = select(AuditState.thing).where(
         col(AuditState.tenant_id) == tenant_id, col(AuditState.thing).in_(list(rows))
     )
@@ -234,8 +234,8 @@ async def _unknown(session: AsyncSession, tenant_id: str, rows: Mapping[str, Fac
 
 
 def _places(watched: AuditedTable, things: Iterable[str]) -> list[Any]:
-    """Conditions that find rows by their primary keys, by its index also in SQLite: one for all that differ
-    in the last column alone."""
+    """Conditions that find rows by primary key, so that SQLite too uses its index: one condition for all rows
+    that differ only in the last column."""
     *first, last = [getattr(watched.table, key) for key in watched.keys]
     places: dict[tuple[Any, ...], list[Any]] = {}
     for name in things:
@@ -252,5 +252,5 @@ async def _found(session: AsyncSession, watched: AuditedTable, where: Any) -> Se
 
 
 def _state(watched: AuditedTable, row: Any) -> Facts:
-    """A row's columns as JSON has them."""
+    """A row's columns in JSON's types."""
     return msgspec.json.decode(msgspec.json.encode(watched.state_of(row)))

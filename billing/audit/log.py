@@ -1,7 +1,7 @@
-"""The record of what administrators did: one hash chain a tenant, and one of what belongs to no tenant.
+"""Log of administrators' changes: one hash chain per tenant, and one for changes that belong to no tenant.
 
-A row is written in the transaction of the change that it tells of: there is no change without its row, and no
-row without its change.
+A row is written in the transaction of its change: there is no change without its row, and no row without its
+change.
 """
 
 import hashlib
@@ -40,16 +40,16 @@ async def record(
     author: Author | None = None,
 ) -> None:
     """Add a row to a tenant's chain (PLATFORM: the platform's) in the caller's transaction. Where both values
-    are given, only what differs is kept, and where nothing differs nothing is written.
+    are given, only differing facts are kept, and where none differs nothing is written.
 
-    Holds the chain's head until the transaction ends: call it last, after the books' heads are taken, and
-    for several tenants in the order of their ids. `action`: like `key.revoke`; `target`: the id of what was
-    changed. Values are facts that JSON can hold, or a row of a table; what is named like a secret is hidden.
-    What this session wrote of things that are compared (states.py) is kept beside the row.
+    Holds the chain's head until the transaction ends: call it last, after locking heads of the books, and for
+    several tenants in the order of their ids. `action`: like `key.revoke`; `target`: the id of the changed
+    thing. Values are JSON facts or a table's row; facts with a secret's name are hidden. States of watched
+    rows that this session wrote (states.py) are stored beside the row.
     """
     assert ACTION.fullmatch(action), f"not a noun and a verb: {action!r}"
     old, new = differing(_facts(before), _facts(after))
-    await session.flush()  # so that whoever waits for the chain holds all else that it needs
+    await session.flush()  # flushed first, so that whoever waits for the chain already holds its other locks
     states = take_states(session, tenant_id)
     if before is not None and after is not None and not (old or new or states):
         return
@@ -80,13 +80,14 @@ async def record(
 async def record_separately(
     db: Database, tenant_id: str, action: str, target: str, facts: Facts | None, author: Author | None = None
 ) -> None:
-    """Add a row of what changed nothing in SQL, or was only read or let out: in a transaction of its own."""
+    """Add a row, in a transaction of its own, for an action that changed nothing in SQL, such as a read or an
+    export."""
     async with db.transaction() as session:
         await record(session, tenant_id, action, target, None, facts, author)
 
 
 def differing(before: Facts | None, after: Facts | None) -> tuple[Facts | None, Facts | None]:
-    """Of two sets of facts those that are not the same in both. One that is None leaves the other whole."""
+    """Keep the facts that differ between two sets. Where one set is None the other stays whole."""
     if before is None or after is None:
         return before, after
     absent = object()
@@ -98,8 +99,8 @@ def differing(before: Facts | None, after: Facts | None) -> tuple[Facts | None, 
 
 
 def row_hash(row: AuditLog) -> str:
-    """SHA-256 over all of the row but its own hash, and so over the hash before it. Where it has no states,
-    as from before there were any, they are not in it."""
+    """SHA-256 over all of the row but its own hash, and so over the hash before it. A row without states has
+    no states' hash in it."""
     facts = _COLUMNS(row)
     return hashlib.sha256(_packed((*facts, row.states_sha256) if row.states_sha256 else facts)).hexdigest()
 
@@ -126,7 +127,7 @@ def _state_rows(row: AuditLog, states: Sequence[StateChange]) -> list[AuditState
 
 
 async def _lock_head(session: AsyncSession, tenant_id: str) -> AuditHead:
-    """The end of a chain, held until the transaction ends."""
+    """Lock the end of a chain until the transaction ends, and return it."""
     await insert_ignore(session, [AuditHead(tenant_id=tenant_id)])
     statement = select(AuditHead).where(col(AuditHead.tenant_id) == tenant_id).with_for_update()
     head = (await session.exec(statement)).one()
@@ -150,7 +151,7 @@ def _without_secrets(name: str, value: Any) -> Any:
 
 
 def _text(facts: Facts | None) -> str:
-    """Canonical JSON; of what is too large, its size and SHA-256."""
+    """Canonical JSON; for a value that is too large, its size and SHA-256."""
     encoded = msgspec.json.encode(facts, order="sorted")
     if len(encoded) > VALUE_BYTES_MAX:
         digest = {"bytes": len(encoded), "sha256": hashlib.sha256(encoded).hexdigest()}

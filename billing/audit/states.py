@@ -1,9 +1,8 @@
-"""What things that are administered are known to be: the rows of some tables, as each change in the audit log
-left them.
+"""States of administered rows: the rows of watched tables, as each change in the audit log left them.
 
-Whatever a session writes of these tables is kept until the change is recorded (audit_log.record), which puts
-the state of each row beside it, under its hash. So a row that is not as its last state says, was changed past
-the commands.
+A session's writes to these tables wait until the change is recorded (billing/audit/log.py), which stores each
+row's state beside it, under its hash. So a row that differs from its last state was changed past the
+commands.
 """
 
 import hashlib
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
     from billing.audit.watched import AuditedTable
 
 WAITING = "parley.audit.states"
-UNKNOWN = ""  # of `was`: nobody looked
-# Kept as their SHA-256: secrets, and what people call things.
+UNKNOWN = ""  # value of `was` that was not read
+# Stored as SHA-256: secrets, and people's names for things.
 HASHED = frozenset(
     {"name", "code", "note", "address", "secret", "secret_sha256", "idempotency_key", "author"}
 )
-OF_USERS = frozenset({"user_id", "scope_id"})  # and these, where they are older than ids that say nothing
+OF_USERS = frozenset({"user_id", "scope_id"})  # hashed too, where they are not opaque ids
 OPAQUE = re.compile(r"(u_[0-9a-f]{32})?", re.ASCII)
 
 Facts = Mapping[str, Any]
@@ -35,8 +34,8 @@ Was = dict[str, Any] | str | None
 
 
 class StateChange(msgspec.Struct):
-    """A thing as a change left it. `state` None: it is gone; `was`: of what the change found other than it
-    left it, what it was; None: the thing was not there. UNKNOWN: nobody looked."""
+    """A thing as a change left it. `state` None: it was deleted; `was`: earlier values of changed columns;
+    None: the thing did not exist. UNKNOWN: not read."""
 
     thing: str
     state: dict[str, Any] | None
@@ -49,13 +48,13 @@ def row_name(table: str, key: Sequence[Any]) -> str:
 
 
 def table_and_key(name: str) -> tuple[str, list[Any]]:
-    """What a name names. Pure."""
+    """Split a row's name into table and primary key. Pure."""
     table, _, key = name.partition(":")
     return table, msgspec.json.decode(key)
 
 
 def stored_value(name: str, value: Any) -> Any:
-    """A column's value as a state keeps it. Pure."""
+    """A column's value in the form that a state stores. Pure."""
     named = name in HASHED or (name in OF_USERS and not OPAQUE.fullmatch(value))
     if named and value:
         return "sha256:" + hashlib.sha256(str(value).encode()).hexdigest()
@@ -63,13 +62,13 @@ def stored_value(name: str, value: Any) -> Any:
 
 
 def state_texts(stated: StateChange) -> tuple[str, str]:
-    """The JSON of a state and of what was before. Pure."""
+    """JSON of a state and of the earlier values. Pure."""
     was = stated.was
     return _json(stated.state), was if isinstance(was, str) else _json(was)
 
 
 def states_hash(rows: Sequence[tuple[str, str, str]]) -> str:
-    """SHA-256 over things, their states and what was before, in their order; empty for none. Pure."""
+    """SHA-256 over things, their states and earlier values, in order; empty for none. Pure."""
     digest = StatesDigest()
     for row in rows:
         digest.add(*row)
@@ -77,7 +76,7 @@ def states_hash(rows: Sequence[tuple[str, str, str]]) -> str:
 
 
 class StatesDigest:
-    """The same, row by row."""
+    """Computes `states_hash` row by row."""
 
     def __init__(self) -> None:
         self._digest = hashlib.sha256()
@@ -89,24 +88,24 @@ class StatesDigest:
         self.number += 1
 
     def text(self) -> str:
-        """Of all so far."""
+        """Hash of all rows so far."""
         return self._digest.hexdigest() if self.number else ""
 
 
 def take_states(session: AsyncSession, chain: str) -> list[StateChange]:
-    """What was written in this session and is not recorded yet, of one chain, in the order of the things."""
+    """Remove and return this session's unrecorded states of one chain, ordered by thing."""
     waiting: dict[tuple[str, str], StateChange] = session.info.get(WAITING, {})
     mine = sorted(key for key in waiting if key[0] == chain)
     return [waiting.pop(key) for key in mine]
 
 
 def is_watched(table: type[SQLModel]) -> bool:
-    """Whether rows of a table are compared."""
+    """True where rows of a table are compared."""
     return table in _watched_by_class()
 
 
 def record_again(session: AsyncSession, row: Any) -> None:
-    """Have a row recorded with the next change that was written by a statement of its own."""
+    """Record a row's state with the next change. For rows written by a statement of their own."""
     watched = _watched(row)
     if watched is not None:
         _wait(session.sync_session, watched, row, StateChange(watched.thing_of(row), watched.state_of(row)))
@@ -133,7 +132,7 @@ def _forget(session: Session) -> None:
 
 @cache
 def _watched_by_class() -> "Mapping[type[SQLModel], AuditedTable]":
-    """Imported once something is written: these are most of the tables, and who only reads needs few."""
+    """Watched tables by class. Imported at the first write, as readers need few of these tables."""
     from billing.audit.watched import WATCHED_BY_CLASS
 
     return WATCHED_BY_CLASS
@@ -145,7 +144,7 @@ def _watched(row: Any) -> "AuditedTable | None":
 
 
 def _changed(watched: "AuditedTable", row: Any) -> dict[str, Any]:
-    """The columns that are another, with what they were; where that is not known they are left out."""
+    """Earlier values of changed columns, as far as they are known."""
     found: InstanceState[Any] = inspect(row)
     was: dict[str, Any] = {}
     for name in watched.columns:
@@ -165,7 +164,7 @@ def _wait(session: Session, watched: "AuditedTable", row: Any, stated: StateChan
 
 
 def _joined(earlier: Was, later: Was) -> Was:
-    """What was before two changes in one transaction."""
+    """Earlier values before two changes in one transaction."""
     if isinstance(earlier, dict) and isinstance(later, dict):
         return later | earlier
     return earlier

@@ -1,7 +1,7 @@
-"""Proves an audit chain: that no row of it was changed, removed, inserted, moved or cut off. Reads only.
+"""Verifies an audit chain: no row of it was changed, removed, inserted, moved or cut off. Reads only.
 
-What the database alone cannot show: a chain that was made anew from some row on, head and all, or deleted as
-a whole. Whoever keeps what was read before (`VerifiedHeads`) elsewhere sees that too.
+The database alone cannot show that a chain was made again from some row on, head and all, or deleted as a
+whole. Keeping earlier readings (`VerifiedHeads`) elsewhere shows that too.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -24,8 +24,8 @@ MISSING = "it is not the one that was read before"
 
 
 class VerifiedHeads(msgspec.Struct, frozen=True):
-    """How far a tenant's two chains went when they were read, and the hashes there: a line of
-    `parley audit verify --json`."""
+    """Ends of a tenant's two chains when they were read, and the hashes there: a line of `parley audit verify
+    --json`."""
 
     tenant: str
     transactions: int = 0
@@ -36,7 +36,7 @@ class VerifiedHeads(msgspec.Struct, frozen=True):
 
 @dataclass
 class VerifiedLog:
-    """What was read of a chain and what is wrong with it, at most FAULTS_MAX findings."""
+    """Result of reading a chain, with at most FAULTS_MAX faults."""
 
     tenant_id: str
     rows: int = 0
@@ -45,7 +45,7 @@ class VerifiedLog:
 
 
 async def verify_log(db: Database, tenant_id: str, after: int = 0, sha256: str = "") -> VerifiedLog:
-    """Read a chain behind row `after`, which had this hash, to its end. 0: from its first row on."""
+    """Read a chain after row `after`, whose hash must be `sha256`, to its end. 0 starts at its first row."""
     found = VerifiedLog(tenant_id, sha256=sha256)
     async with db.session() as session:
         head = await session.get(AuditHead, tenant_id) or AuditHead(tenant_id=tenant_id)
@@ -66,13 +66,13 @@ async def verify_log(db: Database, tenant_id: str, after: int = 0, sha256: str =
 
 @dataclass
 class ChainFollower:
-    """Where one is in a chain. Pure."""
+    """Position in a chain. Pure."""
 
     seq: int = 0
     sha256: str = ""
 
     def faults_of(self, row: AuditLog) -> list[str]:
-        """What is wrong with the next row."""
+        """Faults of the next row."""
         faults: list[str] = []
         if row.seq != self.seq + 1:
             faults.append(f"follows {self.seq}: rows are missing")
@@ -84,14 +84,14 @@ class ChainFollower:
         return faults
 
     def end_faults(self, head: AuditHead) -> list[str]:
-        """What is wrong with the end."""
+        """Faults of the end."""
         if (head.seq, head.sha256) == (self.seq, self.sha256):
             return []
         return [f"the changes end at {self.seq}, their head says {head.seq}: the end was cut off or added to"]
 
 
 async def _in_pages(session: AsyncSession, head: AuditHead, after: int) -> AsyncGenerator[list[AuditLog]]:
-    """The rows behind `after` up to the head. What is added meanwhile is left for the next time."""
+    """Yield the rows after `after` up to the head. Rows added meanwhile are left for the next run."""
     while True:
         statement = select(AuditLog).where(
             col(AuditLog.tenant_id) == head.tenant_id,
@@ -107,7 +107,7 @@ async def _in_pages(session: AsyncSession, head: AuditHead, after: int) -> Async
 
 
 async def _beyond(session: AsyncSession, head: AuditHead) -> list[str]:
-    """Rows behind the head, which no writer leaves there. Looked for with the head as it is by now."""
+    """Find rows after the head, which no writer leaves. Checked against the head as it is now."""
     now = select(AuditHead.seq).where(col(AuditHead.tenant_id) == head.tenant_id).scalar_subquery()
     statement = (
         select(AuditLog.seq)
@@ -120,7 +120,7 @@ async def _beyond(session: AsyncSession, head: AuditHead) -> list[str]:
 
 
 async def verify_against_earlier(db: Database, kept: Iterable[VerifiedHeads]) -> dict[str, list[str]]:
-    """By tenant, what is wrong now with the chains up to where they were read before."""
+    """Faults by tenant, at the ends of the chains in earlier readings."""
     faults: dict[str, list[str]] = {}
     async with db.session() as session:
         for each in kept:
@@ -137,7 +137,7 @@ async def verify_against_earlier(db: Database, kept: Iterable[VerifiedHeads]) ->
 
 
 async def owners(db: Database) -> Mapping[str, str]:
-    """By id the names of the platform and of all who have books or a chain: tenants, also deleted ones."""
+    """Names by id of the platform and of everyone with books or a chain, deleted tenants included."""
     async with db.session() as session:
         names = dict((await session.exec(select(Tenant.tenant_id, Tenant.name))).all())
         found = {PLATFORM, *names}

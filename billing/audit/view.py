@@ -1,6 +1,6 @@
-"""How rows of the audit log are shown: users by their names, and those who were erased as that. Pure.
+"""Display of audit rows: users by their names, erased ones as erased. Pure.
 
-A row is chained, so what it said is never changed. When ids were names, rows said names: of one whom
+A row is chained, so its content never changes. Rows from when ids were names contain names: of a user that
 `tenant_user` does not know any more, nothing is shown.
 """
 
@@ -14,16 +14,16 @@ from billing.tables.audit import AuditLog
 
 ERASED = "(erased)"
 USER = "user"
-# What a tenant, its projects, cost centres, keys, grants and receivers of alerts are called.
+# Names of a tenant, its projects, cost centers, keys, grants and alert targets.
 OF_TENANT = frozenset({"name", "code", "address", "note"})
-TAG = re.compile(r"\(erased( [0-9a-f]{8})?\)", re.ASCII)  # how who was erased is shown
-NOBODYS = re.compile(r"u_[0-9a-f]{32}$", re.ASCII)  # what says nothing of whom it is
+TAG = re.compile(r"\(erased( [0-9a-f]{8})?\)", re.ASCII)  # display of an erased user
+NOBODYS = re.compile(r"u_[0-9a-f]{32}$", re.ASCII)  # an opaque id
 
 Show = Callable[[str], str]
 
 
 def users_in(row: AuditLog) -> set[str]:
-    """The ids of users that stand in a row."""
+    """The user ids in a row."""
     found = set[str]()
 
     def note(id: str) -> str:
@@ -35,8 +35,8 @@ def users_in(row: AuditLog) -> set[str]:
 
 
 def row_shown(row: AuditLog, names: Mapping[str, str], erased: bool = False) -> AuditLog:
-    """The row with these names (by id) in place of ids, and ERASED in place of whom nobody knows. `erased`:
-    its tenant is, and nothing that it was called by is shown."""
+    """The row with these names (by id) in place of ids, and ERASED in place of unknown users. `erased`: its
+    tenant is erased, and none of its own names is shown."""
     facts = _each(row, lambda id: names.get(id, id if NOBODYS.match(id) else ERASED) if id else "")
     if erased:
         facts |= {side: _text(_unnamed(_facts(facts[side]))) for side in ("before", "after")}
@@ -63,7 +63,7 @@ def _shown(facts: dict[str, Any] | None, of_user: bool, show: Show) -> dict[str,
     if facts is None:
         return None
     if "name" in facts and TAG.fullmatch(show(str(facts.get("user_id") or ""))):
-        facts = facts | {"name": ERASED}  # of a key, which people call by whose it is
+        facts = facts | {"name": ERASED}  # a key's name, which often names its user
     places = {"user_id", USER, *(("id", "name") if of_user else ())}
     if facts.get("scope") == USER:
         places.add("scope_id")

@@ -1,4 +1,4 @@
-"""Which tables are watched: each change of their rows is known from the audit log."""
+"""The watched tables: the audit log has every change of their rows."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,9 +29,9 @@ from billing.tables.wallets import AlertTarget, Wallet, WalletGrant
 
 @dataclass(frozen=True)
 class AuditedTable:
-    """A table whose rows are compared. `apart`: columns that move by themselves; `platform`: all rows are of
-    the platform's chain; `opaque`: only rows whose ids say nothing of whom they are, and those that no change
-    tells of are nothing wrong."""
+    """A table whose rows are compared. `apart`: columns that change without a command; `platform`: all rows
+    belong to the platform's chain; `opaque`: only rows with opaque ids are compared, and rows that no change
+    mentions are no fault."""
 
     table: type[SQLModel]
     apart: frozenset[str] = frozenset()
@@ -49,15 +49,15 @@ class AuditedTable:
         object.__setattr__(self, "columns", tuple(name for name in columns if name not in self.apart))
 
     def chain_of(self, row: Any) -> str:
-        """Whose chain tells of a row."""
+        """Owner of the chain that records a row."""
         return PLATFORM if self.platform else row.tenant_id
 
     def thing_of(self, row: Any) -> str:
-        """The name of a row among all things: its table and its primary key."""
+        """Unique name of a row: its table and its primary key."""
         return row_name(self.name, [getattr(row, name) for name in self.keys])
 
     def state_of(self, row: Any) -> dict[str, Any]:
-        """What is compared of a row."""
+        """The compared columns of a row."""
         return {name: stored_value(name, getattr(row, name)) for name in self.columns}
 
 

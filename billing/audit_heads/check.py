@@ -1,4 +1,5 @@
-"""Compares chains with heads that were kept elsewhere: what was there must be there still. Reads only."""
+"""Compares chains with heads that were kept elsewhere: each kept head must still be in its chain. Reads
+only."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ Hashes = Mapping[tuple[Chain, str, int], str]
 
 @dataclass
 class CheckedHeads:
-    """What was read: heads, lines that hold none, heads without a MAC, the newest one's time, and faults."""
+    """Result: number of heads, of lines without one, of heads without a MAC, the newest head's time, and
+    faults."""
 
     heads: int = 0
     unread: int = 0
@@ -38,7 +40,7 @@ class CheckedHeads:
 async def check_heads(
     db: Database, lines: Iterable[str], installation: str, key: bytes | None, only: str | None = None
 ) -> CheckedHeads:
-    """Heads of this installation, or of one owner, against the chains as they are."""
+    """Compare heads of this installation, or of one owner, with the chains as they are."""
     found = CheckedHeads()
     source = iter(lines)
     told = TOLD_EVERY_LINES
@@ -58,7 +60,7 @@ async def check_heads(
 
 
 def wrong(heads: Sequence[ChainHead], hashes: Hashes) -> list[tuple[str, str]]:
-    """Owners, and what is wrong with their chains: given heads, and the hashes there now. Pure."""
+    """(owner, fault) of heads that differ from the present hashes. Pure."""
     faults: list[tuple[str, str]] = []
     for head in heads:
         now = hashes.get((head.chain, head.tenant, head.sequence))

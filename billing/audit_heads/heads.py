@@ -1,4 +1,4 @@
-"""A head: how far one chain went at a time, and the hash there, as a line that is kept elsewhere. Pure."""
+"""A head: the end of one chain at a time, with its hash, as a line to keep elsewhere. Pure."""
 
 import hashlib
 import hmac
@@ -15,14 +15,14 @@ SEQUENCE_MAX = (1 << 63) - 1
 
 
 class Chain(StrEnum):
-    """A tenant's books, or the record of what was done to it."""
+    """A tenant's books, or its audit log."""
 
     BOOKS = "books"
     CHANGES = "changes"
 
 
 class ChainHead(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`tenant` empty: the platform. `mac`: HMAC-SHA256 of all else, empty where there was no key."""
+    """`tenant` empty: the platform. `mac`: HMAC-SHA256 of all other fields, empty where there was no key."""
 
     time: str
     installation: str
@@ -37,29 +37,29 @@ _decoder = msgspec.json.Decoder(ChainHead)
 
 
 def signed(head: ChainHead, key: bytes | None) -> ChainHead:
-    """The head with its MAC; without one where there is no key."""
+    """The head with its MAC, or without one where there is no key."""
     return msgspec.structs.replace(head, mac=mac_of(head, key) if key else "")
 
 
 def mac_of(head: ChainHead, key: bytes) -> str:
-    """What its MAC must be."""
+    """Compute the MAC of a head."""
     facts = (PURPOSE, head.time, head.installation, head.chain, head.tenant, head.sequence, head.sha256)
     return hmac.new(key, msgspec.msgpack.encode(facts), hashlib.sha256).hexdigest()
 
 
 def is_signed(head: ChainHead, key: bytes) -> bool:
-    """Whether its MAC is this key's."""
+    """Check a head's MAC against this key."""
     return hmac.compare_digest(head.mac.encode(), mac_of(head, key).encode())
 
 
 def line_of(head: ChainHead) -> str:
-    """One line of ASCII JSON, without its end."""
+    """Encode a head as one line of ASCII JSON, without its end."""
     return msgspec.json.encode(head).decode()
 
 
 def read_line(line: str) -> ChainHead | None:
-    """The head of a line, also behind what a log server puts before it; None: there is none, or one that no
-    chain has."""
+    """Decode the head in a line, also behind a log server's prefix; None: there is none, or one that no chain
+    has."""
     at = line.find("{")
     if at < 0 or len(line) > LINE_CHARACTERS_MAX:
         return None

@@ -1,4 +1,4 @@
-"""Keeps the heads of all chains elsewhere, again and again. Nothing waits for it."""
+"""Keeps the heads of all chains elsewhere, repeatedly. Nothing waits for it."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ log = logger(__name__)
 
 
 async def current_heads(db: Database, settings: Settings) -> AsyncGenerator[list[ChainHead]]:
-    """The heads of all chains as they are now, some at a time, signed where there is a key."""
+    """Yield the present heads of all chains in pages, signed where there is a key."""
     key = key_of(settings)
     of_books = (LedgerHead, LedgerHead.txn_seq)
     for chain, (table, seq) in {
@@ -60,7 +60,7 @@ async def _pages(db: Database, table: Any, seq: Any) -> AsyncGenerator[Sequence[
 
 
 class HeadStoreProgress:
-    """One place, and how far each chain is kept there by this process."""
+    """One place, and the head of each chain that this process last kept there."""
 
     def __init__(self, db: Database, settings: Settings, place: HeadStore) -> None:
         self._db = db

@@ -17,7 +17,8 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 
 @dataclass(frozen=True)
 class S3Bucket:
-    """Where the store is, and who writes. `url`: without a bucket, as https://s3.eu-central-1.amazonaws.com."""
+    """Address and credentials of the store. `url`: without a bucket, as
+    https://s3.eu-central-1.amazonaws.com."""
 
     url: str
     region: str
@@ -28,7 +29,7 @@ class S3Bucket:
 def headers_of(
     store: S3Bucket, path: str, body: bytes, at: datetime, more: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a PUT of `body` to `path` (quoted, from the host on) is sent with."""
+    """Signed headers of a PUT of `body` to `path` (quoted, from the host on)."""
     digest = hashlib.sha256(body).hexdigest()
     stamp, day = at.strftime("%Y%m%dT%H%M%SZ"), at.strftime("%Y%m%d")
     headers = {
@@ -57,7 +58,7 @@ def path_of(bucket: str, name: str) -> str:
 
 
 async def put(client: "httpx.AsyncClient", store: S3Bucket, bucket: str, name: str, body: bytes) -> int:
-    """Write an object; the HTTP status. Follows nothing that the store says."""
+    """Write an object; return the HTTP status. Follows no redirect."""
     path = path_of(bucket, name)
     headers = headers_of(store, path, body, datetime.now(UTC), {"content-type": "application/x-ndjson"})
     reply = await client.put(store.url + path, content=body, headers=headers, follow_redirects=False)

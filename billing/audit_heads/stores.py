@@ -1,4 +1,4 @@
-"""Where heads are kept (PARLEY_AUDIT_HEADS): files that are added to, S3-compatible stores, log servers."""
+"""Places that keep heads (PARLEY_AUDIT_HEADS): appended files, S3-compatible stores, log servers."""
 
 import asyncio
 import os
@@ -34,17 +34,17 @@ STORE = re.compile(r"(?i:https?)://[A-Za-z0-9._:\[\]-]+/*", re.ASCII)
 
 
 class HeadNotStored(Exception):  # noqa: N818  (the message is what people are shown)
-    """Why heads were not taken, in words that name no secret."""
+    """Reason that heads were not stored, in words that name no secret."""
 
 
 class HeadStore(Protocol):
-    """Somewhere that heads go. `kind`: of how many there are few; `shown`: for people."""
+    """A place that keeps heads. `kind`: one of a few, for metrics; `shown`: for people."""
 
     kind: ClassVar[str]
 
     @property
     def shown(self) -> str:
-        """As people know it."""
+        """Its name for people."""
         ...
 
     async def keep(self, lines: Sequence[str]) -> None:
@@ -65,7 +65,7 @@ class FileHeadStore:
         return str(self.path)
 
     async def keep(self, lines: Sequence[str]) -> None:
-        """In one write. A line that was torn before is ended first."""
+        """Append in one write. Ends a torn earlier line first."""
         try:
             await asyncio.to_thread(self._write, "".join(f"{line}\n" for line in lines).encode())
         except OSError as error:
@@ -108,8 +108,8 @@ class S3HeadStore:
         return f"s3://{self.bucket}/{self.prefix}"
 
     async def keep(self, lines: Sequence[str]) -> None:
-        """As one object, named by the time."""
-        import httpx  # whoever only asks which stores there are does without
+        """Write one object, named by the time."""
+        import httpx  # not needed to list the stores
 
         at = datetime.now(UTC).strftime("%Y/%m/%d/%H%M%S")
         name = "/".join(part for part in (self.prefix, f"{at}-{secrets.token_hex(4)}.jsonl") if part)
@@ -136,11 +136,11 @@ class SyslogHeadStore:
 
     @property
     def shown(self) -> str:
-        """As the setting has it."""
+        """Its text in the setting."""
         return f"{self.scheme}://{self.host}:{self.port}"
 
     async def keep(self, lines: Sequence[str]) -> None:
-        """A message each. Nothing of it is answered: that it was taken means that it was sent."""
+        """Send a message for each line. The server answers nothing: success means only that it was sent."""
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = f"<{PRIORITY}>1 {stamp} {_host_name()} parley {os.getpid()} audit-head - "
         over = InterruptibleSocket()
@@ -170,22 +170,23 @@ class SyslogHeadStore:
             with ssl.create_default_context().wrap_socket(plain, server_hostname=self.host) as stream:
                 stream.sendall(data)
                 stream.settimeout(GOODBYE_SECONDS)
-                with suppress(OSError):  # all is sent; the other side may not say goodbye
+                with suppress(OSError):  # all is sent; the other side may skip the TLS goodbye
                     stream.unwrap()
 
 
 def head_stores_of(settings: Settings) -> list[HeadStore]:
-    """Those of PARLEY_AUDIT_HEADS. Raises StartupError where one is none."""
+    """The places of PARLEY_AUDIT_HEADS. Raises StartupError where one is invalid."""
     return [_place(text, settings) for text in split_list(settings.audit_heads)]
 
 
 def files_of(settings: Settings) -> list[Path]:
-    """Those of them that can be read here."""
+    """Those of them that are files, which can be read here."""
     return [place.path for place in head_stores_of(settings) if isinstance(place, FileHeadStore)]
 
 
 def key_of(settings: Settings) -> bytes | None:
-    """What signs heads: PARLEY_AUDIT_HEADS_KEY. Raises StartupError where it is too short."""
+    """The key that signs heads, PARLEY_AUDIT_HEADS_KEY; None where it is not set. Raises StartupError where
+    it is too short."""
     if settings.audit_heads_key is None:
         return None
     key = settings.audit_heads_key.get_secret_value().encode()

@@ -1,8 +1,9 @@
-"""What was spent in the windows of tenants' budgets, kept up by every posting in its own transaction.
+"""Sums of spending in the windows of tenants' budgets, kept up to date by every posting in its own
+transaction.
 
-A row of `budget_spent` is made when its window is first touched, from the lines, and moved by what is posted
-after. `budget_watermark` names the last line in them: where it is behind, the rows are made anew. So they
-follow from the lines at any time, whoever posts, in whatever order events come.
+A row of `budget_spent` is made from the lines when its window is first touched, and moved by later postings.
+`budget_watermark` names the last line in the rows: where it is behind, they are made again. So they follow
+from the lines at any time, whoever posts, in whatever order events come.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,14 +33,14 @@ SCOPES: Mapping[str, Any] = {
 
 
 class SpendingScope(NamedTuple):
-    """Whose spending: the tenant's (`scope_id` empty), or that of one project, key, user or model."""
+    """Owner of the spending: the tenant (`scope_id` empty), or one project, key, user or model."""
 
     scope: str
     scope_id: str
 
 
 class BudgetSum(NamedTuple):
-    """What is summed: whose spending, in which window."""
+    """Key of a sum: owner and window."""
 
     counted: SpendingScope
     period: str
@@ -65,8 +66,8 @@ class TenantBudgets:
         return known[-1]
 
     def sums_of(self, request: BilledRequest) -> list[BudgetSum]:
-        """What a request counts in, by the budgets that there are. A request without a user counts in no
-        user's budget; one that was accepted outside of the calendar in none."""
+        """Sums that a request counts in, by the existing budgets. A request without a user counts in no
+        user's budget; one accepted outside of the calendar in none."""
         if not FIRST_MS <= request.accepted_ms < LAST_MS:
             return []
         found: dict[BudgetSum, None] = {}
@@ -79,7 +80,7 @@ class TenantBudgets:
         return list(found)
 
     def budgets_on(self, counted: SpendingScope, period: str) -> list[Budget]:
-        """The budgets that hold for it. One that names it stands in place of the one for each of its kind."""
+        """Budgets that apply to a sum. One that names its owner replaces the one for each of its kind."""
         alike = [
             budget for budget in self.budgets if (budget.scope, budget.period) == (counted.scope, period)
         ]
@@ -89,7 +90,7 @@ class TenantBudgets:
 
 
 def scope_id_of(request: BilledRequest, scope: str) -> str | None:
-    """Whose budget of this scope a request counts in; None: nobody's."""
+    """The owner's id under which a request counts in a budget of this scope; None: it does not count."""
     match scope:
         case "tenant":
             return ""
@@ -106,7 +107,7 @@ def scope_id_of(request: BilledRequest, scope: str) -> str | None:
 
 
 async def open_budgets(session: AsyncSession, tenants: Iterable[str]) -> list[TenantBudgets]:
-    """The budgets of those of these tenants that have any, by tenant."""
+    """Open budgets by tenant, of those of these tenants that have any."""
     statement = (
         select(Budget, col(Tenant.time_zone))
         .join(Tenant, col(Tenant.tenant_id) == col(Budget.tenant_id))
@@ -129,7 +130,8 @@ async def add_to_sums(
     postings: Sequence[Posting],
     requests: Sequence[BilledRequest],
 ) -> Sums:
-    """Bring these tenants' sums to the end of postings, whose rows are written; those touched, after it.
+    """Bring these tenants' sums up to the end of postings whose rows are written; return the new values of
+    those touched.
 
     The caller holds the heads of the tenants' books."""
     tenants = [of.tenant_id for of in budgets]
@@ -159,7 +161,7 @@ async def add_to_sums(
 
 
 def _first_lines(postings: Sequence[Posting]) -> dict[str, int]:
-    """The number of the first line behind what each tenant's books held before these postings."""
+    """Seq of each tenant's first line in these postings."""
     first: dict[str, int] = {}
     for posting in postings:
         for txn in posting.txns:
@@ -170,7 +172,7 @@ def _first_lines(postings: Sequence[Posting]) -> dict[str, int]:
 def sum_changes(
     of: TenantBudgets, postings: Sequence[Posting], requests: Sequence[BilledRequest]
 ) -> dict[BudgetSum, int]:
-    """What postings add to a tenant's sums. What is charged for no request (true-ups) adds nothing. Pure."""
+    """Changes of a tenant's sums by postings. Charges without a request (true-ups) change nothing. Pure."""
     amounts: dict[str, int] = {}
     for posting in postings:
         if posting.head.tenant_id == of.tenant_id:
@@ -188,7 +190,7 @@ def sum_changes(
 async def sums_from_lines(
     session: AsyncSession, tenant_id: str, keys: Sequence[BudgetSum]
 ) -> dict[BudgetSum, int]:
-    """These sums from the lines, corrections included: the truth of which the kept rows are a copy."""
+    """These sums computed from the lines, corrections included. The kept rows are copies of them."""
     groups: dict[tuple[str, str, PeriodWindow], dict[str, BudgetSum]] = {}
     for key in keys:
         alike = groups.setdefault((key.counted.scope, key.period, key.window), {})
@@ -207,7 +209,7 @@ async def sums_from_lines(
 
 
 def spent_by_owner(tenant_id: str, scope: str, window: PeriodWindow) -> Any:
-    """Rows of (id, nano-USD) of what each of a scope spent in a window; of the tenant, under its own id."""
+    """Select (id, nano-USD) spent by each owner of a scope in a window; the tenant under its own id."""
     owner: Any = col(SCOPES.get(scope, UsageRow.tenant_id))
     return (
         select(owner, func.sum(col(UsageLine.amount_nano)))

@@ -1,6 +1,6 @@
-"""Alerts of budgets and wallets, made in the transaction that reaches a threshold: each once.
+"""Alerts of budgets and wallets, made once each in the transaction that reaches a threshold.
 
-Here is what a transaction reached, and the messages that follow. Sending them is billing/alerts/outbox.py.
+Here are the thresholds that a transaction reached, and their messages. billing/alerts/outbox.py sends them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ AlertKey = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class ReachedThreshold:
-    """A threshold that was reached, and the facts that are told of it."""
+    """A threshold that was reached, with the facts of its message."""
 
     row: BudgetAlert
     facts: Mapping[str, Any]
@@ -46,7 +46,8 @@ class ReachedThreshold:
 async def alert_on(
     session: AsyncSession, postings: Sequence[Posting], requests: Sequence[AnyRequest]
 ) -> None:
-    """Bring budgets' sums to the end of these postings and alert on what they, and wallets, reached."""
+    """Bring budgets' sums up to the end of these postings, and alert on thresholds that they and wallets
+    reached."""
     now_ms = postings[0].txns[0].posted_ms
     reached: list[ReachedThreshold] = []
     budgets = await open_budgets(session, {posting.head.tenant_id for posting in postings})
@@ -62,7 +63,7 @@ async def alert_on(
 
 
 def limit_at(budget: Budget, now_ms: int) -> int:
-    """The limit that holds: an override's until its time, in nano-USD."""
+    """The limit in force, in nano-USD: an override until its time."""
     if budget.override_nano is not None and now_ms < (budget.override_until_ms or 0):
         return budget.override_nano
     return budget.limit_nano
@@ -115,7 +116,7 @@ def _budget_reached(
 
 
 def wallet_reached(purse: SpendableWallet) -> list[ReachedThreshold]:
-    """The per cents of the last top-up that what is left has fallen to."""
+    """Per cents of the last top-up that the rest has fallen to."""
     left_nano, top_up = purse.left_nano, purse.top_up
     return [
         ReachedThreshold(
@@ -145,7 +146,7 @@ def wallet_reached(purse: SpendableWallet) -> list[ReachedThreshold]:
 
 
 async def store_alerts(session: AsyncSession, reached: Sequence[ReachedThreshold], now_ms: int) -> None:
-    """Store what was not reached before, and a message of it for each of the tenant's targets."""
+    """Store thresholds that were not reached before, with a message for each of the tenant's targets."""
     if not reached:
         return
     ordered = {each.key: each for each in sorted(reached, key=lambda each: each.key)}
@@ -168,7 +169,7 @@ async def store_alerts(session: AsyncSession, reached: Sequence[ReachedThreshold
 
 
 def message(target: AlertTarget, cause: str, facts: Mapping[str, Any], now_ms: int) -> Outbox:
-    """What is sent to a target because of `cause`. Its id tells the receiver of a repetition."""
+    """Message to a target because of `cause`. Its id lets the receiver recognise a repetition."""
     message_id = uuid7(now_ms)
     return Outbox(
         tenant_id=target.tenant_id,

@@ -1,4 +1,4 @@
-"""What is sent to the scripts of the tenant's hash slot keys and what their replies mean. Pure."""
+"""Arguments and replies of the scripts on a tenant's slot keys, as typed values. Pure."""
 
 from collections.abc import Sequence
 from urllib.parse import unquote
@@ -16,14 +16,14 @@ FOUR = b"\x94"  # the head of an array of four in msgpack
 
 
 def packed(limits: RequestLimits, prices: PinnedPrices) -> bytes:
-    """The limits and prices as admit.lua reads them. Input is held at the dearer of its two prices."""
+    """Limits and prices as admit.lua reads them. Input is held at the dearer of its two prices."""
     dearer = max(prices.input_nano, prices.cached_input_nano)
     of_prices = msgspec.msgpack.encode((dearer, prices.output_nano, prices.request_nano))
     return FOUR + limits.packed + of_prices
 
 
 def admitted_of(a: Admission, reply: AdmitReply, now_ms: int) -> Admitted:
-    """What a request is bound to, as admit.lua says it."""
+    """Binding of a request, from admit.lua's reply."""
     prices = prices_of(reply.prices)
     return Admitted(
         dup=reply.dup,
@@ -40,7 +40,7 @@ def admitted_of(a: Admission, reply: AdmitReply, now_ms: int) -> Admitted:
 
 
 def refusal_of(limits: RequestLimits, answer: RefusedLimit, now_ms: int) -> Refusal:
-    """A refusal as admit.lua says it."""
+    """Refusal from admit.lua's reply."""
     kind, number, limit, remaining, spent, held, after = answer
     if kind == "money":
         of = limits.money[number - 1]
@@ -63,7 +63,7 @@ def refusal_of(limits: RequestLimits, answer: RefusedLimit, now_ms: int) -> Refu
 
 
 def money_refusal(scope: str, period: str, sums: tuple[int, int, int, int], ends_ms: int | None) -> Refusal:
-    """No money: of a budget, or of the wallet. `sums`: limit, remaining, spent, held."""
+    """Refusal by a budget or the wallet. `sums`: limit, remaining, spent, held."""
     limit, remaining, spent, held = sums
     wallet = period == WALLET
     return Refusal(
@@ -80,18 +80,18 @@ def money_refusal(scope: str, period: str, sums: tuple[int, int, int, int], ends
 
 
 def refusal_of_key(key: str, sums: tuple[int, int, int, int], ends_ms: int) -> Refusal:
-    """A refusal by the count of money that this key names."""
+    """Refusal by the money limit that this key names."""
     _, scope, _, period, _ = split_limit_key(key)
     return money_refusal(scope, period, sums, None if period in (WALLET, "lifetime") else ends_ms)
 
 
 def split_limit_key(key: str) -> list[str]:
-    """What a key of a limit was made of: kind, scope, its id, then what is counted."""
+    """Parts of a limit's key: kind, scope, its id, then the subject."""
     return [unquote(part) for part in key.split(":")]
 
 
 def least_remaining_of(limits: RequestLimits, left: Sequence[int]) -> LeastRemaining:
-    """The least that is left, of what admit.lua says is left of each limit."""
+    """The limits with the least left, from admit.lua's remainders of each limit."""
     rates = limits.rates
     requests: list[Remaining] = []
     tokens: list[Remaining] = []
@@ -113,6 +113,6 @@ def _least(found: Sequence[Remaining]) -> Remaining | None:
 
 
 def window_member(limit: MoneyLimit) -> str:
-    """How settle.lua knows a window of money that is counted."""
+    """The name that settle.lua uses for a counted window of money."""
     kind = "money~" if limit.shadow else "money"
     return f"{kind}|{limit.scope.value}|{limit.period}|{limit.window.start_ms}"

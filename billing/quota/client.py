@@ -1,7 +1,7 @@
 """Quotas and the directory of a tenant's requests, in Redis under `{t:TENANT}`. One Lua call each.
 
-Decides nothing itself: the scripts do. Every call is idempotent per request id. A script names further keys
-by what it reads, all of them with the tenant's tag (docs/limits.md, "Quotas").
+The scripts make all decisions. Every call is idempotent per request id. A script derives further keys from
+the data it reads, all of them with the tenant's tag (docs/limits.md, "Quotas").
 """
 
 import asyncio
@@ -75,9 +75,9 @@ _REBIND = quota_script("rebind", calls.RebindCall, bytes)
 
 
 class Quota:
-    """The tenant's keys. Stateless: any process may hold one. `db`: where budgets are read from the books;
-    `bindings`: who has them (gateways, and who moves requests) seals what it admits and believes no other
-    record; who has none decides nothing by a record."""
+    """The tenant's keys. Stateless: any process may hold one. `db`: the books to read budgets from. With
+    `bindings` (gateways, and processes that move requests) it seals its admissions and trusts no other
+    record; without, it decides nothing by a record."""
 
     def __init__(
         self,
@@ -94,11 +94,11 @@ class Quota:
         self._said_open: dict[str, float] = {}
 
     async def admit(self, a: Admission) -> Admitted | Refusal:
-        """Bind the request to pool, fingerprint and prices, or return its first binding. Where money is short
-        less than a chunk is granted at first, down to one token.
+        """Bind the request to pool, fingerprint and prices, or return its first binding. Where money is
+        short, less than a chunk is granted at first, down to one token.
 
         Refused where a limit is reached (`rate_limited`, `budget_exceeded`, `insufficient_quota`), or where
-        nobody knows what was spent of a hard one (`overloaded`)."""
+        the spending of a hard limit is not known (`overloaded`)."""
         if not (0 <= a.input_tokens < TOKENS_MAX and 0 <= a.chunk_tokens < TOKENS_MAX):
             return Refusal("bad_request", f"a request has fewer than {TOKENS_MAX} tokens")
         await self._say_open(a.tenant)
@@ -111,13 +111,13 @@ class Quota:
             if not await self._seeded(a.tenant, unknown):
                 if any(limit.hard and not limit.shadow for limit in unknown):
                     break
-                # What only counts holds nobody up: it is read again with a later request.
+                # Soft limits do not hold a request up: a later request seeds them.
                 rest = tuple(limit for limit in a.limits.money if limit not in unknown)
                 a = replace(a, limits=replace(a.limits, money=rest))
         return Refusal("overloaded", "what was spent cannot be known now", retry=True, after_ms=OVERLOADED_MS)
 
     async def _try(self, a: Admission, attempt: str) -> Admitted | Refusal | list[int]:
-        """The answer, or the numbers of the money limits of which Redis knows nothing."""
+        """Try once: the answer, or the numbers of the money limits that Redis has no count for."""
         slot = tag(a.tenant)
         of_limits = [slot + key for key in a.limits.keys]
         keys = [
@@ -148,22 +148,23 @@ class Quota:
         try:
             async with asyncio.timeout(SEED_SECONDS_MAX):
                 await self._money.seed(self._db, tenant, limits)
-        except (DBAPIError, OSError) as error:  # TimeoutError is one
+        except (DBAPIError, OSError) as error:  # OSError includes TimeoutError
             away.warning("quota.budget_read_failed", error=type(error).__name__)
             return False
         return True
 
     async def _say_open(self, tenant: str) -> None:
-        """Now and then, so that the sweep knows the tenant even after Redis lost its memory."""
+        """Record now and then that the tenant has open requests, so that the sweep finds it after Redis lost
+        data."""
         now = time.monotonic()
         if now - self._said_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
             await self.redis.zadd(OPEN_TENANTS, {tenant: now_ms()})
             self._said_open[tenant] = now
 
     async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> AllowanceExtension:
-        """Ask that `to_tokens` output tokens in all may be appended. Asking again changes nothing.
+        """Ask for an allowance of `to_tokens` output tokens in all. Repeating the call changes nothing.
 
-        Fewer may be granted where money runs short; only where none is left is more refused."""
+        Fewer may be granted where money runs short; it is refused only where none is left."""
         call = calls.ExtendCall(
             now_ms=now_ms,
             to_tokens=min(to_tokens, TOKENS_MAX),
@@ -172,7 +173,7 @@ class Quota:
         )
         reply = await _EXTEND(self.redis, [rq_key(tenant, id)], call)
         if reply.verdict == "unknown":
-            # Redis lost the admission, and with it whose money it is. The answer goes on.
+            # Redis lost the admission, and with it the limits to charge: let the answer continue.
             return AllowanceExtension(to_tokens)
         if reply.verdict == "wait":
             return AllowanceExtension(reply.granted, wait_ms=reply.after_ms)
@@ -184,10 +185,10 @@ class Quota:
         return AllowanceExtension(reply.granted)
 
     async def settle(self, event: UsageEvent, line_seq: int | None = None, now_ms: int = 0) -> Settled:
-        """Close the request with what it used. Only the first call counts.
+        """Close the request with its usage. Only the first call counts.
 
-        `line_seq`: the last of its lines in the books, where it is in them; 0: it is decided that it will not
-        be. Raises ValueError for amounts that nothing can have used."""
+        `line_seq`: its last line in the books; None: not in them yet; 0: decided never to be. Raises
+        ValueError for impossible amounts."""
         (outcome,) = await self.settle_all([(event, line_seq)], now_ms)
         if isinstance(outcome, Exception):
             raise outcome
@@ -196,7 +197,7 @@ class Quota:
     async def settle_all(
         self, ended: Sequence[tuple[UsageEvent, int | None]], now_ms: int = 0
     ) -> list[Settled | Exception]:
-        """`settle` for many in one round trip; what it would raise stands in the place of an answer."""
+        """Settle many requests in one round trip; an exception stands in the place of its answer."""
         settlements = [settlement(event, line_seq, now_ms) for event, line_seq in ended]
         good = [each for each in settlements if not isinstance(each, ValueError)]
         replies = iter(await _SETTLE.many(self.redis, good))
@@ -209,7 +210,7 @@ class Quota:
         if isinstance(reply, Exception):
             return reply
         if reply == b"recount":
-            # Whether its line was counted already nobody can tell any more: the books can.
+            # Redis cannot tell any more if its line was counted: count again from the books.
             if self._db is not None:
                 await self._money.reseed(self._db, tenant)
             return "unknown"
@@ -223,8 +224,8 @@ class Quota:
         )
 
     async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
-        """The request's `hop`th move brought it to `pool`: bind it there, unless a later one has bound it
-        already. The pool that it is bound to; None where the directory does not know it."""
+        """Bind the request to `pool` after its `hop`th move, unless a later move has bound it already.
+        Returns the pool that it is bound to; None where the directory does not know it."""
         for _ in range(REBIND_TRIES):
             before, seal = await self._resealed(tenant, id, pool, hop)
             call = calls.RebindCall(pool=pool, hop=hop, seal=seal, seal_before=before)
@@ -234,7 +235,7 @@ class Quota:
         raise TimeoutError("others bind this request, too")
 
     async def _resealed(self, tenant: str, id: str, pool: str, hop: int) -> tuple[bytes, bytes]:
-        """The seal that its record has, and the one that it gets; a record that is not ours gets none."""
+        """The record's present seal, and its new one; a record that this secret did not seal gets none."""
         record = await self._record(tenant, id)
         before = record.get(SEAL, b"")
         if self._bindings is None or not before or not self._is_ours(tenant, id, record):
@@ -243,13 +244,13 @@ class Quota:
         return before, self._bindings.seal(tenant, id, moved)
 
     async def is_sealed_alike(self, tenant: str, id: str) -> bool:
-        """Whether what the directory has of a request was sealed by the secret of this process, or not at
-        all."""
+        """True where the directory's record of a request has this process's seal or none."""
         record = await self._record(tenant, id)
         return SEAL not in record or self._is_ours(tenant, id, record)
 
     async def directory(self, tenant: str, id: str) -> DirectoryEntry | None:
-        """What is known of a request, None for an id that this tenant never had admitted or long ago."""
+        """The directory's entry of a request; None for an id that was never admitted for this tenant, or long
+        ago."""
         record = await self._record(tenant, id)
         return self._believed(tenant, id, record) if record.get(b"state") != b"released" else None
 
@@ -257,7 +258,7 @@ class Quota:
         return await self.redis.hgetall(rq_key(tenant, id))
 
     def _believed(self, tenant: str, id: str, record: Record) -> DirectoryEntry | None:
-        """What a record says, None where it is none of ours: that is as good as unknown."""
+        """Decode a record; None where it has no valid seal or is malformed, as for an unknown request."""
         if not record or not self._is_ours(tenant, id, record):
             return None
         try:
@@ -273,9 +274,10 @@ class Quota:
         return False
 
     async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> DirectoryEntry | None:
-        """For a cancel: the record of a known request; None after marking an unknown id for 60 s.
+        """Mark a request as cancelled: returns the entry of a known one, None after marking an unknown id for
+        60 s.
 
-        The mark cancels only a request that is the canceller's."""
+        The mark of an unknown id cancels only a request that belongs to the canceller."""
         keys = [rq_key(tenant, id), mark_key(tenant, id)]
         call = calls.CancelCall(mark_ms=CANCEL_MARK_MS, canceller=canceller.member)
         reply = await _CANCEL(self.redis, keys, call)
@@ -283,38 +285,38 @@ class Quota:
         return self._believed(tenant, id, fields)
 
     async def use(self, tenant: str, limits: RequestLimits, now_ms: int = 0) -> Sequence[LimitUse]:
-        """How much of each of these limits is used. Changes nothing."""
+        """Current use of each of these limits. Changes nothing."""
         return await use_of(self.redis, tag(tenant), limits, now_ms or int(time.time() * 1000))
 
     async def reseed(self, tenant: str) -> None:
-        """What is posted of every budget becomes what the books say now; holds stay. After a correction.
+        """Set the posted sums of every budget to the books' sums, after a correction; holds stay.
 
-        Raises AssertionError where this one has no database."""
+        Raises AssertionError where this client has no database."""
         assert self._db is not None, "the books are needed"
         await self._money.reseed(self._db, tenant)
 
     async def forget_user(self, tenant: str, user: str) -> None:
-        """Forget what a user who is closed had spent: the books know it."""
+        """Delete the counts of a closed user; the books keep them."""
         await self._money.forget_user(tenant, user)
 
     async def budget_sums(self, tenant: str) -> Sequence[MoneySum]:
-        """Every count of money of the tenant that Redis has."""
+        """Every count of the tenant's money in Redis."""
         return await self._money.sums(tenant)
 
     async def posted(self, tenant: str) -> PostedSums | None:
-        """What the tenant's settled requests came to; None: Redis has seen none since it was empty."""
+        """Sums of the tenant's settled requests; None: none since Redis was empty."""
         names = ("cost_nano", "input", "output", "requests")
         found: list[bytes | None] = await self.redis.hmget(posted_key(tenant), *names)
         return PostedSums(*(int(value or 0) for value in found)) if found[-1] is not None else None
 
     async def open_tenants(self) -> set[str]:
-        """The tenants that may have open requests: those that had one admitted in the last day or so."""
+        """Tenants that may have open requests: those with an admission in the last day or so."""
         await self.redis.zremrangebyscore(OPEN_TENANTS, "-inf", now_ms() - OPEN_TENANTS_MS)
         return {member.decode() for member in await self.redis.zrange(OPEN_TENANTS, 0, -1)}
 
     async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
-        """The tenant's open requests, or those that were admitted before a time; oldest first, some thousands
-        at most."""
+        """The tenant's open requests, or those admitted before a time; oldest first, at most some
+        thousands."""
         most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
         ids = await self.redis.zrange(
             open_requests_key(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX
@@ -328,12 +330,12 @@ class Quota:
         return [hold for hold in holds if not isinstance(hold, Unreadable)]
 
     async def stale(self, tenant: str, older_than_ms: int = STALE_MS) -> Sequence[tuple[str, str]]:
-        """Requests that have been open for longer: (id, pool). The sweep asks their pools, and releases those
-        that no pool knows."""
+        """(id, pool) of requests that have been open for longer. The sweep asks their pools, and releases
+        those that no pool knows."""
         return [(hold.id, hold.pool) for hold in await self.holds(tenant, now_ms() - older_than_ms)]
 
     async def open_requests(self, tenant: str) -> int:
-        """How many requests of the tenant are admitted and not settled."""
+        """Number of the tenant's requests that are admitted and not settled."""
         return int(await self.redis.zcard(open_key(tenant)))
 
 

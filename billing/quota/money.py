@@ -1,5 +1,5 @@
-"""Money as Redis counts it: what is spent is read from the books where Redis does not know, and anew after
-corrections; limits that were edited reach the answers that run."""
+"""Redis' counts of money: seeded from the books where Redis has none, and again after corrections; edited
+limits reach running answers."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,14 +24,14 @@ _FIELDS = ("posted", "unbooked", "held", "open")
 
 
 class MoneyCounts:
-    """The counts of money in tenants' hash slot keys."""
+    """Counts of money in tenants' slot keys."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
         self._seeding: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     async def seed(self, db: Database, tenant: str, limits: Sequence[MoneyLimit]) -> None:
-        """Write what the books say where Redis knows nothing. Who asks for the same at once gets one look."""
+        """Seed missing counts from the books. Concurrent calls for the same count share one read."""
         await asyncio.gather(*(asyncio.shield(self._once(db, tenant, limit)) for limit in limits))
 
     def _once(self, db: Database, tenant: str, limit: MoneyLimit) -> asyncio.Task[None]:
@@ -45,12 +45,12 @@ class MoneyCounts:
     def _done(self, key: tuple[str, str], task: asyncio.Task[None]) -> None:
         del self._seeding[key]
         if not task.cancelled():
-            task.exception()  # those who waited have it
+            task.exception()  # retrieved here, as its waiters raise it
 
     async def reseed(
         self, db: Database, tenant: str, which: Callable[[MoneyLimit], bool] = lambda _: True
     ) -> None:
-        """What is posted of everything that is counted, or of these, becomes what the books say now."""
+        """Set the posted part of all counts, or of those selected by `which`, to the books' sums."""
         limits = [limit for limit in await self.counted(tenant) if which(limit)]
         for first in range(0, len(limits), AT_ONCE):
             await self._write(db, tenant, limits[first : first + AT_ONCE], anew=True)
@@ -63,7 +63,7 @@ class MoneyCounts:
                 await self._redis.zrem(f"{{t:{tenant}}}moneys", name)
 
     async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:
-        """Again while lines are booked between the look at the books and the writing."""
+        """Read the books and write the counts; repeat while lines are booked in between."""
         for _ in range(SEED_TRIES):
             read = [(limit, *(await posted_of_limit(db, tenant, limit))) for limit in limits]
             if await self.put(tenant, read, anew=anew):
@@ -71,8 +71,8 @@ class MoneyCounts:
         raise TimeoutError("lines are booked faster than the books can be read")
 
     async def put(self, tenant: str, read: Sequence[tuple[MoneyLimit, int, int]], *, anew: bool) -> bool:
-        """Write what was read: the amount spent of each, up to which line of the books. False: more has been
-        booked since. `anew`: also where Redis knows an older amount."""
+        """Write counts, each with its amount and last line. False: more has been booked since. `anew`: also
+        over an older amount in Redis."""
         tag = f"{{t:{tenant}}}"
         keys = [f"{tag}posted", f"{tag}windows", f"{tag}moneys", *(tag + limit.key for limit, _, _ in read)]
         counts = [
@@ -82,7 +82,7 @@ class MoneyCounts:
         return await _SEED(self._redis, keys, SeedCall(now_ms=now_ms(), anew=anew, counts=counts))
 
     async def sums(self, tenant: str) -> list[MoneySum]:
-        """All that is counted of a tenant."""
+        """All counts of a tenant."""
         limits = await self.counted(tenant)
         pipeline = self._redis.pipeline(transaction=False)
         for limit in limits:
@@ -91,13 +91,13 @@ class MoneyCounts:
         return [_sum_of(limit, values) for limit, values in zip(limits, found, strict=True)]
 
     async def counted(self, tenant: str) -> list[MoneyLimit]:
-        """What is counted of a tenant, without its limits."""
+        """The money limits that Redis counts for a tenant, with `limit_nano` 0."""
         found = await self._redis.zrange(f"{{t:{tenant}}}moneys", 0, COUNTS_MAX - 1, withscores=True)
         return [_named(key.decode(), int(end)) for key, end in found]
 
 
 def _named(key: str, window_end_ms: int) -> MoneyLimit:
-    """What a key counts, without a limit."""
+    """The money limit that a key counts, with `limit_nano` 0."""
     kind, scope, scope_id, period, start = split_limit_key(key)
     window = PeriodWindow(int(start), window_end_ms)
     return MoneyLimit(Scope(scope), scope_id, period, window, 0, hard=False, shadow=kind.endswith("~"))

@@ -1,4 +1,4 @@
-"""Whose open requests there are: a tenant's, and in it a project's, a key's or a user's."""
+"""Selection of open requests: a tenant's, or in it a project's, a key's or a user's."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ AT_ONCE = 1_000
 
 @dataclass(frozen=True)
 class OwnerFilter:
-    """Of the tenant those requests that all of these made; empty: any. A user of several projects is one, a
-    rotated key and its successor are two."""
+    """Selects requests of a tenant that match every given fact; empty: any. A user counts as the same in all
+    projects; a rotated key and its successor are two keys."""
 
     tenant: str
     project: str = ""
@@ -19,13 +19,13 @@ class OwnerFilter:
     user: str = ""
 
     def owns(self, project: str, key: str, user: str) -> bool:
-        """Whether a request of these is meant."""
+        """Test a request's project, key and user."""
         pairs = ((self.project, project), (self.key, key), (self.user, user))
         return all(wanted in ("", found) for wanted, found in pairs)
 
 
 async def open_of(redis: RedisClient, whose: OwnerFilter) -> list[tuple[str, str]]:
-    """The id and pool of each request that is admitted and not settled, oldest first."""
+    """(id, pool) of each selected request that is admitted and not settled, oldest first."""
     ids = [id.decode() for id in await redis.zrange(open_requests_key(whose.tenant), 0, -1)]
     found: list[tuple[str, str]] = []
     for first in range(0, len(ids), AT_ONCE):
@@ -40,5 +40,5 @@ async def open_of(redis: RedisClient, whose: OwnerFilter) -> list[tuple[str, str
 
 
 def _text(field: bytes | None) -> str:
-    """What a record says; a worker may have written it, and then it is nobody's name, or nowhere."""
+    """Text of a field. A worker may have written it, so it may be missing or no valid UTF-8."""
     return (field or b"").decode(errors="replace")

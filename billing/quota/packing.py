@@ -1,4 +1,4 @@
-"""What is said to the scripts of the tenant's hash slot keys. Pure."""
+"""Arguments of the scripts on a tenant's slot keys. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,11 +14,12 @@ from billing.usage import UsageEvent
 UNLIMITED_TOKENS = 1 << 30
 CONCURRENCY_GRACE_MS = 60_000
 SETTLED_KEEP_MS = 15 * 60_000
-AMOUNT_MAX = 1 << 53  # what a Lua number counts exactly
+AMOUNT_MAX = 1 << 53  # the largest integer that Lua counts exactly
 
 
 def admit_call(a: Admission, attempt: str, bindings: Bindings | None) -> calls.AdmitCall:
-    """A request that wants in, sealed where somebody can. `attempt`: alike in all tries of one sending."""
+    """Arguments for a new request, sealed where `bindings` are given. `attempt`: the same in all tries of one
+    sending."""
     record = record_of(a)
     call = calls.AdmitCall(
         now_ms=a.now_ms,
@@ -56,7 +57,7 @@ def _seal(a: Admission, record: Record, bindings: Bindings | None) -> bytes:
 def settlement(
     event: UsageEvent, line_seq: int | None, now_ms: int
 ) -> tuple[Sequence[str], calls.SettleCall] | ValueError:
-    """Keys and call of a settlement, or what is wrong with the event."""
+    """Keys and call of a settlement, or a ValueError where an amount is out of range."""
     tokens_in = event.input_uncached + event.input_cached
     tokens_out = event.output_text + event.output_reasoning
     if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):

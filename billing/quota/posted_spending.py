@@ -1,4 +1,4 @@
-"""What the books say was spent, for Redis to count on from there."""
+"""Spending by the books, as the start of Redis' counts."""
 
 from billing.budgets.spent import SpendingScope
 from billing.limits import WALLET, MoneyLimit
@@ -9,7 +9,8 @@ from core.sql.database import Database
 
 
 async def posted_of_limit(db: Database, tenant_id: str, limit: MoneyLimit) -> tuple[int, int]:
-    """What is spent of a limit, in nano-USD, and the last line of the tenant's books that is in it."""
+    """Spending that counts in a limit, in nano-USD, and the last line of the tenant's books that it
+    includes."""
     if limit.period == WALLET:
         wallet = await wallet_state(db, tenant_id, now_ms())
         return (wallet.posted_nano, wallet.line_seq) if wallet is not None else (0, 0)

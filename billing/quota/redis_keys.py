@@ -1,13 +1,14 @@
-"""The names of a tenant's hash slot keys in Redis. All carry the one hash tag `{t:TENANT}`."""
+"""Names of a tenant's slot keys in Redis. All carry the hash tag `{t:TENANT}`, which puts them in one
+slot."""
 
 
 def tag(tenant: str) -> str:
-    """What every key of the slot begins with."""
+    """Prefix of every key of the slot."""
     return f"{{t:{tenant}}}"
 
 
 def posted_key(tenant: str) -> str:
-    """The hash of a tenant's settled sums: cost_nano, input, output, requests, and of what."""
+    """The hash of a tenant's settled sums: cost_nano, input, output, requests."""
     return f"{{t:{tenant}}}posted"
 
 
@@ -17,7 +18,7 @@ def rq_key(tenant: str, id: str) -> str:
 
 
 def mark_key(tenant: str, id: str) -> str:
-    """Who cancelled a request before it came."""
+    """The mark of cancellers that cancelled a request before it came."""
     return f"{{t:{tenant}}}cancel:{id}"
 
 

@@ -1,5 +1,5 @@
-"""What each script of the tenant's hash slot keys is called with and replies (billing/quota/lua, a struct a
-script; core/redis/script_calls.py).
+"""Arguments and replies of the scripts on a tenant's slot keys (billing/quota/lua, one struct per script;
+core/redis/script_calls.py).
 
 `now_ms` 0: the server's own time. Money is in nano-USD.
 """
@@ -13,9 +13,9 @@ RefusedLimit = tuple[str, int, int, int, int, int, int]
 
 
 class AdmitCall(ScriptCall, kw_only=True):
-    """Admit a request under all its limits, or return what it is bound to. `owner`: project, key and user,
-    packed; `key` is the first of its chain, `used_key` the one that was used. `next_*`: what holds from
-    `next_from_ms` on, 0: never. A seal is empty where nobody gave one."""
+    """Admit a request under all its limits, or return its binding. `owner`: project, key and user, packed;
+    `key` is the first of its chain, `used_key` the one that was used. `next_*`: values in force from
+    `next_from_ms` on, 0: never. A seal is empty where the caller has no secret."""
 
     now_ms: int
     attempt: str
@@ -44,10 +44,10 @@ class AdmitCall(ScriptCall, kw_only=True):
 
 
 class AdmitReply(ScriptReply, kw_only=True):
-    """`verdict`: ok, conflict, seed (nothing is known of the money limits in `unknown`) or refused.
+    """`verdict`: ok, conflict, seed (Redis has no count for the money limits in `unknown`) or refused.
 
-    `left`: of each limit, empty of a known request; `sealed`: all that is sealed of one, and the seal, None
-    for what its record lacks."""
+    `left`: rest of each limit, empty for a known request; `sealed`: its sealed facts and the seal, None for
+    facts that its record lacks."""
 
     verdict: str
     unknown: list[int] = []
@@ -65,7 +65,7 @@ class AdmitReply(ScriptReply, kw_only=True):
 
 
 class ExtendCall(ScriptCall, kw_only=True):
-    """Raise the number of output tokens that a request may append, to `to_tokens` in all."""
+    """Raise the allowance of output tokens of a request to `to_tokens` in all."""
 
     now_ms: int
     to_tokens: int
@@ -88,8 +88,8 @@ class ExtendReply(ScriptReply, kw_only=True):
 
 
 class SettleCall(ScriptCall, kw_only=True):
-    """Close a request with what it cost. `line_seq`: the last of its lines in the books, None: not in them
-    yet, 0: it will not be. Project, key, user and model as they stand in keys."""
+    """Close a request with its cost. `line_seq`: its last line in the books, None: not in them yet, 0: it
+    never will be. Project, key, user and model are quoted as in keys."""
 
     now_ms: int
     id: str
@@ -114,14 +114,14 @@ class ReleaseCall(ScriptCall, kw_only=True):
 
 
 class CancelCall(ScriptCall, kw_only=True):
-    """A cancel by this canceller; its mark stays so long."""
+    """Cancel for this canceller; the mark lasts `mark_ms`."""
 
     mark_ms: int
     canceller: str
 
 
 class RebindCall(ScriptCall, kw_only=True):
-    """A request's `hop`th move brought it to this pool. Seals are empty where there are none."""
+    """Bind a request to this pool after its `hop`th move. Seals are empty where there are none."""
 
     pool: str
     hop: int
@@ -130,8 +130,8 @@ class RebindCall(ScriptCall, kw_only=True):
 
 
 class SeededCount(msgspec.Struct):
-    """What the books say of one count of money as of a line. `spent` is text: a wallet's grows past 2^53.
-    `window`: as settle.lua knows it."""
+    """One count of money by the books, as of a line. `spent` is text: a wallet's grows past 2^53. `window`:
+    settle.lua's name for it."""
 
     key: str
     spent: str
@@ -141,7 +141,7 @@ class SeededCount(msgspec.Struct):
 
 
 class SeedCall(ScriptCall, kw_only=True):
-    """Write what was spent; `anew`: also where what is known is older."""
+    """Write sums spent; `anew`: also over older ones."""
 
     now_ms: int
     anew: bool
@@ -149,7 +149,7 @@ class SeedCall(ScriptCall, kw_only=True):
 
 
 class PushedLimit(msgspec.Struct):
-    """A limit of money as it is from now on."""
+    """A money limit's new value."""
 
     limit: int
     override: int
@@ -159,13 +159,13 @@ class PushedLimit(msgspec.Struct):
 
 
 class LimitsCall(ScriptCall, kw_only=True):
-    """The limit of each key."""
+    """Set the limit of each key."""
 
     limits: list[PushedLimit]
 
 
 class TakeCall(ScriptCall, kw_only=True):
-    """Take money out of what a limit allows. For `booked_ms_max` no older limit takes its place."""
+    """Take money out of a limit's allowance. For `booked_ms_max` no older limit replaces it."""
 
     now_ms: int
     amount_nano: int
@@ -173,13 +173,13 @@ class TakeCall(ScriptCall, kw_only=True):
 
 
 class SinceCall(ScriptCall, kw_only=True):
-    """Which server has a tenant's sums, and since when."""
+    """Ask for the server that has a tenant's sums, and their start."""
 
     now_ms: int = 0
 
 
 class SinceReply(ScriptReply, kw_only=True):
-    """The server's run id. The times are as they stand in Redis: a worker may have written them."""
+    """The server's run id. The times are raw bytes from Redis: a worker may have written them."""
 
     server: str
     since: bytes = b""

@@ -1,4 +1,4 @@
-"""The Lua scripts of the tenant's hash slot keys, each with what it takes and replies, and its prelude."""
+"""The Lua scripts on a tenant's slot keys, each with its arguments, reply and prelude."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -13,6 +13,6 @@ Reply = TypeVar("Reply")
 
 
 def quota_script(name: str, call: type[Call], reply: type[Reply], *prelude: str) -> Script[Call, Reply]:
-    """One of billing/quota/lua."""
+    """Load one script of billing/quota/lua."""
     files = [FOLDER / "prelude" / f"{part}.lua" for part in prelude]
     return Script(FOLDER / f"{name}.lua", call, reply, files)

@@ -1,4 +1,4 @@
-"""How often limits in shadow mode would have refused, by scope and what they count."""
+"""Counts of requests that limits in shadow mode would have refused, by scope and dimension."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,7 +7,7 @@ from core.redis.client import RedisClient
 
 
 async def count_shadowed(redis: RedisClient, tenant: str, refusals: Sequence[Refusal]) -> None:
-    """One more of each of these."""
+    """Add one for each of these refusals."""
     pipeline = redis.pipeline(transaction=False)
     for refused in refusals:
         pipeline.hincrby(_key(tenant), f"{refused.scope}:{refused.dimension}", 1)
@@ -15,7 +15,7 @@ async def count_shadowed(redis: RedisClient, tenant: str, refusals: Sequence[Ref
 
 
 async def shadow_refusals(redis: RedisClient, tenant: str) -> dict[tuple[str, str], int]:
-    """How many so far, by scope and dimension (a policy's, or a budget's period)."""
+    """Counts so far by scope and dimension (a policy's, or a budget's period)."""
     found: Mapping[bytes, bytes] = await redis.hgetall(_key(tenant))
     counted: dict[tuple[str, str], int] = {}
     for name, count in found.items():

@@ -1,4 +1,4 @@
-"""What is said to the scripts of the tenant's hash slot keys, and what they answer."""
+"""Questions to the scripts on a tenant's slot keys, and their answers, as typed values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from core.errors import Refusal
 
 
 class AdmissionState(StrEnum):
-    """Where a request stands with its tenant. `released`: the queue refused it, it may come again."""
+    """State of an admission. RELEASED: the queue refused the request; it may be sent again."""
 
     OPEN = "open"
     ENDED = "ended"
@@ -20,10 +20,10 @@ class AdmissionState(StrEnum):
 
 @dataclass(frozen=True)
 class Admission:
-    """One request that wants in. `input_tokens` is exact; `chunk_tokens` is the output held at first.
+    """A request to admit. `input_tokens` is exact; `chunk_tokens` is the output held at first.
 
-    The owner is (project, owner_key, user): another owner who sends the same id meets a conflict. `key`: the
-    one of the owner's chain that was used, empty for the owner's own name. `next_prices` hold from
+    The owner is (project, owner_key, user): another owner who sends the same id gets a conflict. `key`: the
+    key of the owner's chain that was used, empty for the owner key itself. `next_prices` hold from
     `next_from_ms` on, by the clock that admits."""
 
     tenant: str
@@ -48,7 +48,7 @@ class Admission:
 
 @dataclass(frozen=True)
 class Remaining:
-    """How much of a limit is left, and when it is whole again (None: never by itself). Money in nano-USD."""
+    """Rest of a limit, and the time at which it is whole again (None: never by itself). Money in nano-USD."""
 
     limit: int
     remaining: int
@@ -57,7 +57,7 @@ class Remaining:
 
 @dataclass(frozen=True)
 class LeastRemaining:
-    """Of the enforced limits that applied to a request, those with the least left; None: there is none."""
+    """The enforced limits of a request with the least left, one of each kind; None: there is none."""
 
     requests: Remaining | None = None
     tokens: Remaining | None = None
@@ -66,10 +66,10 @@ class LeastRemaining:
 
 @dataclass(frozen=True)
 class LimitUse:
-    """One limit and how much of it is used. `dimension`: a policy's, a budget's period, or `wallet`.
+    """A limit and its use. `dimension`: a policy's, a budget's period, or `wallet`.
 
-    `spent` is what was spent (money), taken and not yet flown back (rates) or is open (concurrency); `held`
-    what open requests hold of money. `known`: False where nothing was counted since Redis was empty."""
+    `spent` is money spent, units taken that have not flowed back (rates), or open requests (concurrency);
+    `held`: money held by open requests. `known`: False where nothing was counted since Redis was empty."""
 
     scope: str
     scope_id: str
@@ -88,8 +88,8 @@ class LimitUse:
 
 @dataclass(frozen=True)
 class Admitted:
-    """What the request is bound to. `cancelled`: a cancel came first, end it with zero usage. `shadowed`:
-    what limits in shadow mode would have answered.
+    """Binding of an admitted request. `cancelled`: a cancel came first, end it with zero usage. `shadowed`:
+    refusals that limits in shadow mode would have given.
 
     `dup` says that an admission existed, not that the request reached the queue: its gateway may have died
     between. While `state` is open, enqueue it all the same, which creates or returns."""
@@ -108,7 +108,7 @@ class Admitted:
 
 @dataclass(frozen=True)
 class DirectoryEntry:
-    """What the tenant's keys have of a request: its binding, owner (project, key, user) and state."""
+    """Record of a request in the tenant's keys: its binding, owner (project, key, user) and state."""
 
     tenant: str
     id: str
@@ -131,9 +131,9 @@ class DirectoryEntry:
 
 @dataclass(frozen=True)
 class AllowanceExtension:
-    """The answer to `extend`: at most `granted` output tokens may be appended so far.
+    """Answer to `extend`: at most `granted` output tokens may be appended so far.
 
-    `wait_ms`: other holds are open, ask again after it. `refusal`: no more will be granted."""
+    `wait_ms`: others hold the money, ask again after it. `refusal`: no more will be granted."""
 
     granted: int
     wait_ms: int | None = None
@@ -145,7 +145,8 @@ Settled = Literal["settled", "dup", "unknown"]
 
 @dataclass(frozen=True)
 class Canceller:
-    """Whose requests a cancel may stop before they come: a key's or a user's in a project, else anyone's."""
+    """Owner of the requests that a cancel may stop before they come: a key or a user in a project; empty: any
+    owner."""
 
     project: str = ""
     key: str = ""
@@ -153,7 +154,7 @@ class Canceller:
 
     @property
     def member(self) -> str:
-        """As admit.lua looks for it."""
+        """The member that admit.lua looks for in the mark."""
         if self.user:
             return f"u:{self.project}:{self.user}"
         return f"k:{self.project}:{self.key}" if self.key else "*"
@@ -161,7 +162,7 @@ class Canceller:
 
 @dataclass(frozen=True)
 class PostedSums:
-    """What all settled requests of a tenant came to since Redis was empty."""
+    """Sums of all settled requests of a tenant since Redis was empty."""
 
     cost_nano: int
     input: int
@@ -171,8 +172,8 @@ class PostedSums:
 
 @dataclass(frozen=True)
 class MoneySum:
-    """One count of money in Redis. `posted_nano`: in the books; `unbooked_nano`: ended, not yet in them;
-    `held_nano`: what `open` requests hold. `seed_seq`: the line of the books that it was read at."""
+    """One count of money in Redis. `posted_nano`: in the books; `unbooked_nano`: ended, not in them yet;
+    `held_nano`: held by `open` requests. `seed_seq`: the line of the books as of which it was seeded."""
 
     scope: str
     scope_id: str
@@ -189,7 +190,7 @@ class MoneySum:
 
 @dataclass(frozen=True)
 class Hold:
-    """An open request: where it is bound, since when, and the money that it holds of each of its limits."""
+    """An open request: its pool, its times, and the money that it holds in each of its limits."""
 
     id: str
     pool: str

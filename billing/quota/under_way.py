@@ -1,8 +1,8 @@
-"""What Redis has of a tenant's usage that may not be in the books yet: requests that are open, and ends that
-no biller has acknowledged. Reads only.
+"""A tenant's usage in Redis that may not be in the books yet: open requests, and ends that no biller has
+acknowledged. Reads only.
 
-It is read against the stream: who is open first, then what ended. So an answer that ends meanwhile is seen
-once at least, and who looks into the books afterwards misses none.
+The order of reading is against the flow: open requests first, then ends. So an answer that ends meanwhile is
+seen at least once, and a reader who then reads the books misses none.
 """
 
 import hashlib
@@ -18,11 +18,11 @@ from core.redis.client import RedisClient
 from core.redis.unreadable import Unreadable
 
 ENTRIES_AT_ONCE = 500
-ENTRIES_MAX = 200_000  # of all pools; of more it is said that there are
+ENTRIES_MAX = 200_000  # of all pools; beyond it `more` is set
 
 
 class EndedRequest(NamedTuple):
-    """The end of a request, by its event."""
+    """End of a request, from its event."""
 
     request: str
     pool: str
@@ -32,8 +32,8 @@ class EndedRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class UnderWay:
-    """What was accepted before a time. `open`: pools of requests that are not over; `away`: Redis could not
-    be asked; `more`: there is more than was looked at."""
+    """Requests accepted before a time. `open`: pools of requests that are not over; `away`: Redis could not
+    be read; `more`: there are more ends than were read."""
 
     open: list[str] = field(default_factory=list[str])
     ended: list[EndedRequest] = field(default_factory=list[EndedRequest])
@@ -42,7 +42,7 @@ class UnderWay:
 
 
 async def under_way(redis: RedisClient, pools: Iterable[str], tenant_id: str, before_ms: int) -> UnderWay:
-    """Of a tenant, in these pools and in those that its open requests are in."""
+    """Find a tenant's usage under way, in these pools and in those of its open requests."""
     try:
         runs = await _open(redis, tenant_id, before_ms)
         ended: list[EndedRequest] = []
@@ -64,14 +64,14 @@ async def under_way(redis: RedisClient, pools: Iterable[str], tenant_id: str, be
 
 
 async def _open(redis: RedisClient, tenant_id: str, before_ms: int) -> list[str]:
-    """The pool of each request that was admitted before a time and is not settled."""
+    """Pools of the requests that were admitted before a time and are not settled."""
     early = await redis.zrangebyscore(open_requests_key(tenant_id), "-inf", f"({before_ms}")
     ids = {id.decode() for id in early}
     return [pool for id, pool in await open_of(redis, OwnerFilter(tenant_id)) if id in ids]
 
 
 async def _unacknowledged(redis: RedisClient, pool: str) -> AsyncGenerator[bytes]:
-    """The events behind the oldest that the biller may still need; some of them it has acknowledged."""
+    """Yield the events from the oldest that the biller may still need; it has acknowledged some of them."""
     key = ended_stream(pool)
     try:
         groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}

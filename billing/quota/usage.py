@@ -1,4 +1,4 @@
-"""How much of a tenant's limits is used. Reads, and changes nothing."""
+"""Current use of a tenant's limits. Reads only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ MONEY_FIELDS = ("seed", "posted", "unbooked", "held")
 
 
 async def use_of(redis: RedisClient, tag: str, limits: RequestLimits, now_ms: int) -> list[LimitUse]:
-    """In the order of the limits: rates and concurrency, then money."""
+    """Use of the limits in their order: rates and concurrency, then money."""
     pipeline = redis.pipeline(transaction=False)
     for unit in limits.units:
         if unit.dimension is Dimension.CONCURRENCY:

@@ -1,1 +1,1 @@
-"""The books and counters that must agree, compared."""
+"""Comparison of the books and counters that must agree."""

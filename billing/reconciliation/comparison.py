@@ -1,8 +1,8 @@
-"""What reconciliation says: two books that must agree, side by side. Pure.
+"""Comparisons of two books that must agree, side by side. Pure.
 
-R1 usage lines = ledger revenue; R2 receivable = what is open to be invoiced; R4 Redis posted = SQL posted;
-R5 engines' counters = billed + unbilled tokens; R6 pool GPU-seconds = billed + idle + free; R7 hash chains;
-R8 no hold older than its lease without a live request. (R3 compares with a payment provider; there is none.)
+R1 usage lines = ledger revenue; R2 receivable = amount open to be invoiced; R4 Redis posted = SQL posted; R5
+engines' counters = billed + unbilled tokens; R6 pool GPU-seconds = billed + idle + free; R7 hash chains; R8
+no hold older than its lease without a live request. (R3 compares with a payment provider; there is none.)
 """
 
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ from billing.money import to_display
 
 WALLET = "wallet:"
 DEFERRED = "deferred"
-UNCOMPARED = "could not be compared"  # of all that an owner's check compares: what it reads is none
+UNCOMPARED = "could not be compared"  # subject of a check that failed on unreadable data
 
 
 class Check(StrEnum):
-    """Which books are compared."""
+    """The pairs of books that are compared."""
 
     R1 = "R1"
     R2 = "R2"
@@ -44,7 +44,7 @@ MEANING = {
 
 
 class ComparisonState(StrEnum):
-    """What a comparison found. `waiting`: it cannot be said yet, and why; no alarm."""
+    """Result of a comparison. WAITING: the books cannot be compared yet; no alarm."""
 
     EQUAL = "equal"
     DIFFERS = "differs"
@@ -54,7 +54,8 @@ class ComparisonState(StrEnum):
 @dataclass(frozen=True)
 class Comparison:
     """One comparison. `tenant_id` empty: of a pool, named by `subject`. `unit`: nano, tokens, requests, ms,
-    faults or holds. `waiting`: why it cannot be said now. `age_ms`: since when it differs or waits."""
+    faults or holds. `waiting`: reason that it cannot be decided now. `age_ms`: how long it has differed or
+    waited."""
 
     check: Check
     tenant_id: str
@@ -68,27 +69,27 @@ class Comparison:
 
     @property
     def difference(self) -> int:
-        """What there is too much (above zero) or too little of."""
+        """Actual less expected: positive where there is too much."""
         return self.actual - self.expected
 
     @property
     def is_uncompared(self) -> bool:
-        """Whether nothing is known of what the check compares."""
+        """True where the comparison failed, so that nothing is known of its subject."""
         return self.subject.endswith(UNCOMPARED)
 
     @property
     def state(self) -> ComparisonState:
-        """A difference while something is under way is none yet."""
+        """State of the comparison. A difference does not count while something is under way."""
         if self.waiting:
             return ComparisonState.WAITING
         return ComparisonState.DIFFERS if self.difference else ComparisonState.EQUAL
 
     def in_words(self, number: int) -> str:
-        """One of its numbers with the unit, for people."""
+        """Format one of its numbers with the unit, for people."""
         return to_display(number) if self.unit == "nano" else f"{number:,} {self.unit}"
 
     def facts(self) -> dict[str, Any]:
-        """For scripts, and for pages that show it."""
+        """All facts by name, for scripts and for pages that show them."""
         return {
             "check": self.check.value,
             "tenant": self.tenant_id,
@@ -103,13 +104,13 @@ class Comparison:
         }
 
     def aged(self, age_ms: int) -> "Comparison":
-        """The same, with how long it has been so."""
+        """A copy with this age."""
         return replace(self, age_ms=max(0, age_ms))
 
 
 class BookSums(msgspec.Struct):
-    """Sums over a tenant's books up to a transaction. `amounts` and `quantities`: of lines, by
-    `kind:meter`; `accounts`: of entries, by `kind of transaction:account`; `requests`: lines of number 0."""
+    """Sums over a tenant's books up to a transaction. `amounts` and `quantities`: of lines, by `kind:meter`;
+    `accounts`: of entries, by `kind of transaction:account`; `requests`: number of lines 0."""
 
     requests: int = 0
     amounts: dict[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -117,7 +118,7 @@ class BookSums(msgspec.Struct):
     accounts: dict[str, int] = msgspec.field(default_factory=dict[str, int])
 
     def plus(self, other: "BookSums") -> "BookSums":
-        """Both together."""
+        """Add both sums."""
         return BookSums(
             self.requests + other.requests,
             _added(self.amounts, other.amounts),
@@ -126,16 +127,16 @@ class BookSums(msgspec.Struct):
         )
 
     def charged(self, kind: LineKind | None = None) -> int:
-        """The amounts of all lines, or those of one kind."""
+        """Sum of all lines' amounts, or of one kind's."""
         return sum(nano for name, nano in self.amounts.items() if kind is None or name.startswith(f"{kind}:"))
 
     def used(self, *meters: str) -> int:
-        """What requests used as they were posted, without corrections."""
+        """Quantity of these meters that requests used, without corrections."""
         return sum(self.quantities.get(f"{LineKind.USAGE}:{meter}", 0) for meter in meters)
 
 
 def lines_and_revenue(tenant_id: str, sums: BookSums) -> list[Comparison]:
-    """R1 by meter: what the lines charge, and what the ledger earned by it."""
+    """R1 by meter: sums of lines against the ledger's revenue."""
     lines: dict[str, int] = {}
     for name, nano in sums.amounts.items():
         meter = name.partition(":")[2]
@@ -153,9 +154,9 @@ def lines_and_revenue(tenant_id: str, sums: BookSums) -> list[Comparison]:
 
 
 def receivable(tenant_id: str, sums: BookSums) -> Comparison:
-    """R2: what was charged (usage, adjustments, true-ups, pools) less what wallets paid of it, and what the
-    ledger says is owed. What is paid at a commitment's start is owed before it is charged. No invoice has
-    taken any of it yet."""
+    """R2: charges (usage, adjustments, true-ups, pools) less wallets' payments, against the ledger's
+    receivable. A payment at a commitment's start is owed before it is charged. There are no invoices yet that
+    reduce it."""
     kinds = {TxnKind.SETTLE.value, *(kind.value for kind in LineKind)}
     paid = owed = 0
     for name, nano in sums.accounts.items():
@@ -168,7 +169,7 @@ def receivable(tenant_id: str, sums: BookSums) -> Comparison:
 
 
 def audit_chain_comparison(tenant_id: str, subject: str, faults: int, first_fault: str) -> Comparison:
-    """R7: no fault is expected."""
+    """R7: compare the number of faults with zero."""
     return Comparison(Check.R7, tenant_id, subject, "faults", 0, faults, first_fault)
 
 

@@ -1,6 +1,6 @@
-"""R1, R2 and R7 of one tenant: its books against themselves. Reads what came since the last time, or all.
+"""R1, R2 and R7 of one tenant: its books against themselves, from the last verified position or whole.
 
-Books only grow (INV-25), so what lies below the head that was read first cannot change while it is read.
+Books only grow (INV-25), so rows below the head that was read first cannot change during the read.
 """
 
 from typing import Any
@@ -35,9 +35,9 @@ AUDIT = "audit"
 async def compare_ledger(
     db: Database, tenant_id: str, now_ms: int, whole: bool = False
 ) -> tuple[list[Comparison], BookSums]:
-    """The comparisons, and the sums of the books up to their head. `whole`: from the first row.
+    """Compare the books; return the comparisons, and the sums up to their head. `whole`: from the first row.
 
-    How far they were found whole is kept; nothing is kept of books in which anything is wrong."""
+    The verified position is stored, unless anything in the books is wrong."""
     async with db.session() as session:
         head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
         mark = await _mark(session, tenant_id, LEDGER, whole)
@@ -54,7 +54,7 @@ async def compare_ledger(
 
 
 async def _sums_between(session: AsyncSession, mark: ReconMark, head: LedgerHead) -> BookSums:
-    """The sums of what lies behind the mark, up to the head."""
+    """Sums of the rows after the mark, up to the head."""
     tenant = head.tenant_id
     requests: Any = func.count().filter(col(UsageLine.number) == 0)
     kind_and_meter = col(UsageLine.kind), col(UsageLine.meter)
@@ -94,7 +94,7 @@ async def _sums_between(session: AsyncSession, mark: ReconMark, head: LedgerHead
 
 
 async def compare_audit(db: Database, tenant_id: str, now_ms: int, whole: bool = False) -> Comparison:
-    """R7 of the record of what administrators did. PLATFORM: what belongs to no tenant."""
+    """R7 of an audit log. PLATFORM: the log of changes that belong to no tenant."""
     async with db.session() as session:
         mark = await _mark(session, tenant_id, AUDIT, whole)
     found = await verify_log(db, tenant_id, mark.seq, mark.sha256)
@@ -108,8 +108,8 @@ async def compare_audit(db: Database, tenant_id: str, now_ms: int, whole: bool =
 
 
 async def compare_derived(db: Database, tenant_id: str, whole: bool = False) -> list[Comparison]:
-    """R7 of what is kept beside the books: wallets, budgets' sums, and, where `whole`, rollups by their keys
-    and rows that nobody booked. Not `whole`: what takes little."""
+    """R7 of what is derived from the books: wallets, budgets' sums, and, where `whole`, rollups by key and
+    rows that nobody booked. `whole` False runs only the quick checks."""
     beside = await derived_faults(db, tenant_id) if whole else []
     wallet = await wallet_faults(db, tenant_id, whole)
     budgets = await budget_faults(db, tenant_id, whole)
@@ -122,7 +122,7 @@ async def compare_derived(db: Database, tenant_id: str, whole: bool = False) -> 
 
 
 async def compare_owed(db: Database, tenant_id: str) -> Comparison | None:
-    """R2 of what requests owe beyond the wallet; None: the tenant is postpaid."""
+    """R2 of requests' debts beyond the wallet; None: the tenant is postpaid."""
     async with db.snapshot() as session:
         wallet = await session.get(Wallet, tenant_id)
         if wallet is None:
@@ -133,7 +133,7 @@ async def compare_owed(db: Database, tenant_id: str) -> Comparison | None:
 
 
 async def _mark(session: AsyncSession, tenant_id: str, chain_name: str, whole: bool) -> ReconMark:
-    """How far the chain was found whole; its beginning where it is to be read whole."""
+    """Last verified position of the chain; its beginning where it is to be read whole."""
     mark = None if whole else await session.get(ReconMark, (tenant_id, chain_name))
     return mark or ReconMark(tenant_id=tenant_id, chain=chain_name, sums={})
 

@@ -1,4 +1,4 @@
-"""R4 that waits too long: who keeps writing events hides what differs behind them."""
+"""Alarms where R4 waits too long: somebody who keeps writing events would hide a difference."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +14,13 @@ from core.sql.database import Database, upsert
 
 log = logger(__name__)
 
-WAITING = "waiting"  # the chain under which ReconMark keeps since when (`verified_ms`) a tenant's R4 waits
+WAITING = "waiting"  # chain of the ReconMark that holds since when (`verified_ms`) a tenant's R4 waits
 WAITS_MAX_MS = 3_600_000
 
 
 async def alarm_waiting(db: Database, compared: Sequence[Comparison], now: int) -> list[str]:
-    """The tenants whose R4 each look found waiting for longer than WAITS_MAX_MS: logged and counted."""
+    """Log and count the tenants whose R4 was found waiting in every run for longer than WAITS_MAX_MS; return
+    them."""
     waiting = {
         each.tenant_id for each in compared if (each.check, each.state) == (Check.R4, ComparisonState.WAITING)
     }

@@ -1,5 +1,6 @@
-"""R5 and R6 of one pool: what its engines counted, against what became of it; its GPU time, against what it
-was billed as. Stores the engines' counts, which workers keep in Redis (billing.usage.EngineCounts)."""
+"""R5 and R6 of one pool: its engines' token counts against billed and unbilled tokens, and its GPU time
+against billed, idle and free time. Stores the engines' counts, which workers keep in Redis
+(billing.usage.EngineCounts)."""
 
 from typing import Any
 
@@ -18,16 +19,16 @@ from core.redis.client import RedisClient
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database, upsert
 
-KEPT_MS = 2 * HOUR_MS  # in Redis; a worker writes the hour that is and the one before
+KEPT_MS = 2 * HOUR_MS  # in Redis; a worker writes the present hour and the one before
 LOOKED_AT_MS = 24 * HOUR_MS
 BOOKED_AFTER_MS = 5 * 60_000
 COUNTS = EngineCounts.__struct_fields__
 INTEGER_MAX = 1 << 53
-FIELDS_MAX = 1 << 12  # of a pool: writers, by some hours; who writes more floods us
+FIELDS_MAX = 1 << 12  # of a pool: writers times hours; more is a flood
 
 
 async def store_engine_hours(db: Database, redis: RedisClient, pool: str, now_ms: int) -> int:
-    """Bring what workers say into SQL, and forget in Redis what is old and stored; how many rows."""
+    """Copy workers' counts into SQL, and delete old stored ones in Redis; return the number of rows."""
     key = engine_hours(pool)
     if await redis.hlen(key) > FIELDS_MAX:
         raise ValueError("more workers than a pool has")
@@ -45,7 +46,7 @@ async def store_engine_hours(db: Database, redis: RedisClient, pool: str, now_ms
 
 
 def _row(pool: str, field: bytes, value: bytes, now_ms: int) -> dict[str, Any]:
-    """A field as a row of engine_hour."""
+    """A field of the hash as a row of engine_hour."""
     worker, _, hour = field.decode().rpartition(":")
     counts, hour_ms = msgspec.msgpack.decode(value, type=EngineCounts), int(hour)
     facts = {name: getattr(counts, name) for name in COUNTS}
@@ -71,7 +72,7 @@ async def compare_engines(db: Database, pool: str, now_ms: int) -> list[Comparis
 
 
 async def compare_pool_time(db: Database, pool: str, now_ms: int) -> list[Comparison]:
-    """R6 of the last day, up to the last hour that is in the books: metered, and billed, idle or free."""
+    """R6 of the last day, up to the last booked hour: metered time against billed, idle or free time."""
     end_ms = (now_ms - BOOKED_AFTER_MS) // HOUR_MS * HOUR_MS
     found = await pool_seconds(db, pool, PeriodWindow(end_ms - LOOKED_AT_MS, end_ms))
     detail = f"billed {found.billed}, idle {found.idle}, free {found.free}"
@@ -80,14 +81,14 @@ async def compare_pool_time(db: Database, pool: str, now_ms: int) -> list[Compar
 
 
 async def metered_pools(db: Database) -> set[str]:
-    """The pools whose GPU time was ever metered."""
+    """Pools that have metered GPU time."""
     async with db.session() as session:
         return set((await session.exec(select(PoolInterval.pool).distinct())).all())
 
 
 def engine_hour(row: EngineHour) -> list[Comparison]:
-    """R5 of one worker's hour: prompts and sampled tokens. What an engine counted of a generation that was
-    aborted, and never handed over, is no difference. Pure."""
+    """R5 of one worker's hour: prompts and sampled tokens. Tokens of an aborted generation that the engine
+    counted but never handed over are no difference. Pure."""
     seen = row.output_taken + row.output_dropped + row.output_test
     prompts = row.prompt_new + row.prompt_again + row.prompt_test
     name = f"{row.pool} {row.worker} {row.hour_ms // HOUR_MS}"

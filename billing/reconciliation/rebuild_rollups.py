@@ -1,4 +1,4 @@
-"""Makes anew what is made from a tenant's books, where it differs and the books themselves are whole."""
+"""Rebuilds rollups that differ from a tenant's books, where the books themselves are whole."""
 
 from billing.audit.log import record
 from billing.booking.rollups import rebuild
@@ -12,10 +12,10 @@ NAMED_MAX = 100
 
 
 async def rebuild_wrong_rollups(db: Database, tenant_id: str) -> int:
-    """Make a tenant's rollups again where any is not the sum of its lines; how many were wrong, NAMED_MAX at
-    most.
+    """Rebuild a tenant's rollups where any is not the sum of its lines; return the number of wrong ones, at
+    most NAMED_MAX.
 
-    Raises Refused where books or requests are not what was booked: the rollups would say what those say."""
+    Raises Refused where books or requests are not as they were booked: rollups would repeat the fault."""
     wrong = await rollup_faults(db, tenant_id, NAMED_MAX)
     if not wrong:
         return 0

@@ -1,7 +1,7 @@
-"""R4 of tenants whose Redis lost data: counted anew from the books, without anybody's asking.
+"""Rebuilds from the books, automatically, the sums of tenants whose Redis lost data (R4).
 
-Only where a loss is proven: the sums stand on another server, began anew, or are all gone, since they were
-last equal to the books; where they never were, they began after the first request was booked. Any other
+Only where a loss is proven: since the sums last equalled the books, they moved to another server, began
+again, or all vanished; where they never equalled, they began after the first request was booked. Any other
 difference is a fault that people must see.
 """
 
@@ -33,46 +33,46 @@ from core.sql.database import Database, upsert
 
 log = logger(__name__)
 
-MEMORY = "memory"  # the chain under which ReconMark keeps which Redis was last found to agree
+MEMORY = "memory"  # chain of the ReconMark that holds the SumsOrigin that last agreed
 TRY_SECONDS = 0.25
 CLOCKS_DIFFER_MS = 5_000
 TIME = re.compile(rb"[0-9]{1,15}")
-ROUND_SECONDS_MAX = 20.0  # of one look at all tenants: the next one goes on
+ROUND_SECONDS_MAX = 20.0  # of one run over all tenants; the next run continues
 CAUSE = "Redis lost data"
 
 _SINCE = quota_script("since", SinceCall, SinceReply, "base")
 
 
 class SumsRebuilder(Protocol):
-    """What counts a tenant's sums anew from the books. Raises Refused while usage is on its way."""
+    """Rebuilds a tenant's sums from the books. Raises Refused while usage is on its way."""
 
     async def repair(self, tenant_id: str, cause: str = "") -> list[Comparison]: ...
 
 
 class SumsOrigin(NamedTuple):
-    """Where a tenant's sums are. `name` tells it from every other; `began_ms`: when the first request was
-    counted there, 0 where that is not known."""
+    """The Redis server and the start of a tenant's sums. `name` identifies them; `began_ms`: time of the
+    first request counted there, 0 where that is not known."""
 
     name: str
     began_ms: int
 
     @property
     def server(self) -> str:
-        """Which server that is, since it was started."""
+        """The server's run id."""
         return self.name.partition(" ")[0]
 
 
 def has_lost_sums(
     compared: Sequence[Comparison], agreed: str, memory: SumsOrigin, booked_ms: int | None
 ) -> bool:
-    """Whether Redis lost what it had of a tenant: its R4 differs, and it is not the memory that `agreed` with
-    the books, or has no sums at all. `agreed` empty: none did since that is kept; then a memory that began
-    after the books had a request, `booked_ms`, lost that one. Pure."""
+    """Decide whether Redis lost a tenant's sums: R4 differs, and either all totals are zero or the sums are
+    not those that last `agreed` with the books. `agreed` empty: none are recorded; then sums that began after
+    the books' first request, `booked_ms`, have lost it. Pure."""
     differing = [each for each in compared if each.state is ComparisonState.DIFFERS]
     if not differing:
         return False
     totals = [each for each in compared if each.subject in ("cost", "input", "output", "requests")]
-    if not totals:  # nobody could compare it
+    if not totals:  # nothing was compared
         return False
     if not any(each.actual for each in totals):
         return True
@@ -84,7 +84,7 @@ def has_lost_sums(
 async def rebuild_lost_sums(
     db: Database, redis: RedisClient, repairs: SumsRebuilder, compared: Sequence[Comparison]
 ) -> list[Comparison]:
-    """Of all that was compared, R4 of those tenants that were healed, as it is now."""
+    """Rebuild the sums that Redis lost; return the new R4 of the tenants that were repaired."""
     of_tenant = _by_tenant(compared)
     agreed, healed_before = await _agreed(db), await rebuild_marks(db)
     healed: list[Comparison] = []
@@ -95,7 +95,7 @@ async def rebuild_lost_sums(
         if memory is None:
             continue
         mark = agreed.get(tenant_id, "")
-        # Only there does it decide: books of who agrees, or has a mark, are not read.
+        # Read the books only where this decides: not of tenants that agree or have a mark.
         is_asked = not mark and any(each.state is ComparisonState.DIFFERS for each in found)
         booked_ms = await _first_booked_ms(db, tenant_id) if is_asked else None
         if has_lost_sums(found, mark, memory, booked_ms):
@@ -119,7 +119,7 @@ async def rebuild_lost_sums(
 
 
 def _by_tenant(compared: Sequence[Comparison]) -> dict[str, list[Comparison]]:
-    """R4 alone."""
+    """The R4 comparisons by tenant."""
     of_tenant: dict[str, list[Comparison]] = {}
     for each in compared:
         if each.check is Check.R4:
@@ -139,7 +139,7 @@ def _is_paused(mark: ReconMark | None, tenant_id: str, memory: SumsOrigin) -> bo
 async def _repaired(
     repairs: SumsRebuilder, tenant_id: str, before: Sequence[Comparison], until: float
 ) -> list[Comparison]:
-    """R4 after the repair; none where it is refused all the time: the next look tries again."""
+    """R4 after the repair; empty where it was refused until the deadline: the next run tries again."""
     why = ""
     while not why or time.monotonic() < until:
         try:
@@ -164,7 +164,7 @@ async def _repaired(
 
 
 async def _memory(redis: RedisClient, tenant_id: str) -> SumsOrigin | None:
-    """The one that has a tenant's sums; None where its keys are broken."""
+    """The origin of a tenant's sums; None where its keys are broken."""
     try:
         found = await _SINCE(redis, [posted_key(tenant_id)], SinceCall())
     except redis_errors.ResponseError as error:
@@ -177,7 +177,7 @@ async def _memory(redis: RedisClient, tenant_id: str) -> SumsOrigin | None:
 
 
 async def _first_booked_ms(db: Database, tenant_id: str) -> int | None:
-    """When the first request of a tenant came into the books."""
+    """Time at which a tenant's first request was booked."""
     usage = (col(LedgerTxn.tenant_id) == tenant_id, col(LedgerTxn.kind) == TxnKind.USAGE)
     statement = select(LedgerTxn.posted_ms).where(*usage).order_by(col(LedgerTxn.seq)).limit(1)
     async with db.session() as session:

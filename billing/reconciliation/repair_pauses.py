@@ -1,7 +1,8 @@
-"""How often a tenant's sums are counted anew by themselves: who deletes them each minute is seen, not served.
+"""Limits how often a tenant's sums are rebuilt automatically, so that repeated deletion shows as a
+difference.
 
-By tenant and by the server that has the sums. The first loss is healed at once; after each further one on the
-same server it pauses twice as long, and the difference stays for people to see.
+The count is by tenant and server. The first loss is repaired at once; after each further one on the same
+server the pause doubles, and the difference stays visible.
 """
 
 from collections.abc import Mapping
@@ -11,21 +12,21 @@ from sqlmodel import col, select
 from billing.tables.reconciliation import ReconMark
 from core.sql.database import Database, upsert
 
-HEALED = "healed"  # the chain under which ReconMark keeps how often (`seq`) and when last, on which server
+HEALED = "healed"  # chain of the ReconMark that holds the count (`seq`), time and server of rebuilds
 FIRST_MS = 120_000
 LONGEST_MS = 24 * 3_600_000
 FORGOTTEN_MS = 2 * LONGEST_MS
 
 
 def rebuild_count(mark: ReconMark | None, server: str, now: int) -> int:
-    """How often sums on this server were healed, as far as that counts still. Pure."""
+    """Number of recent rebuilds on this server, 0 after FORGOTTEN_MS. Pure."""
     if mark is None or mark.sha256 != server or now - mark.verified_ms > FORGOTTEN_MS:
         return 0
     return mark.seq
 
 
 def paused_until_ms(mark: ReconMark | None, server: str, now: int) -> int:
-    """From when on they may be healed again; 0: now. Pure."""
+    """Time from which the sums may be rebuilt again; 0: now. Pure."""
     times = rebuild_count(mark, server, now)
     if mark is None or not times:
         return 0
@@ -34,14 +35,14 @@ def paused_until_ms(mark: ReconMark | None, server: str, now: int) -> int:
 
 
 async def rebuild_marks(db: Database) -> Mapping[str, ReconMark]:
-    """By tenant."""
+    """The record of each tenant's rebuilds."""
     async with db.session() as session:
         marks = await session.exec(select(ReconMark).where(col(ReconMark.chain) == HEALED))
         return {mark.tenant_id: mark for mark in marks}
 
 
 async def store_rebuild(db: Database, tenant_id: str, server: str, times: int, now: int) -> None:
-    """It was healed for the `times`th time."""
+    """Record a tenant's `times`th rebuild."""
     row = {"tenant_id": tenant_id, "chain": HEALED, "seq": times, "line_seq": 0, "sha256": server}
     async with db.transaction() as session:
         await upsert(session, [{**row, "sums": {}, "verified_ms": now}], ReconMark)

@@ -1,6 +1,6 @@
-"""Compares the books that must agree, remembers since when they do not, and says so.
+"""Compares the books that must agree, remembers since when they differ, and reports it.
 
-The comparisons are pure (comparison.py) or beside what they read (ledger.py, tenant_keys.py, pools.py).
+The comparisons are pure (comparison.py) or beside the reads they need (ledger.py, tenant_keys.py, pools.py).
 Chaos runs judge by the same functions.
 """
 
@@ -67,8 +67,8 @@ SUM_MAX = (1 << 63) - 1
 
 
 class Reconciliation:
-    """Everything that is compared, over one database and one Redis. Reads only, but for what it remembers.
-    `stores`: it brings what workers count into SQL first, which a console may not."""
+    """All comparisons over one database and one Redis. Writes only its own records. `stores`: copy workers'
+    counts into SQL first, which a console may not."""
 
     def __init__(self, db: Database, redis: RedisClient, settings: Settings, stores: bool = True) -> None:
         self._stores = stores
@@ -80,9 +80,9 @@ class Reconciliation:
     async def run(
         self, checks: Collection[Check] = EVERYTHING, tenant_id: str | None = None, whole: bool = False
     ) -> list[Comparison]:
-        """The comparisons of one tenant, or of all and of the pools, with since when each differs.
+        """Compare one tenant, or all tenants and pools, with the age of each difference.
 
-        `whole`: read the books from their first row, not from where they were last found whole."""
+        `whole`: read the books from their first row, not from the last verified position."""
         tenants = [tenant_id] if tenant_id else [each.tenant_id for each in await list_tenants(self._db)]
         compared: list[Comparison] = []
         if of_tenant := OF_A_TENANT & set(checks):
@@ -97,15 +97,16 @@ class Reconciliation:
         return await store_differences(self._db, compared, checks, tenant_id, now_ms())
 
     async def repair(self, tenant_id: str, cause: str = "") -> list[Comparison]:
-        """Make what Redis has posted of a tenant what the books say, after it lost data; R4 then.
+        """Set a tenant's posted sums in Redis to the books' sums, after a loss of data; return R4 then.
         `cause`: for the audit log, where nobody asked for it.
 
-        Raises Refused while anything of it is under way: what is not in the books yet would be lost."""
+        Raises Refused while any usage is under way, as unbooked usage would be lost, or where the books are
+        wrong."""
         refused = bad_request("usage is on its way into the books: try again in a moment")
         async with self._redis.pipeline(transaction=True) as pipeline:
             await pipeline.watch(posted_key(tenant_id))
             before = await self._streams()
-            if before.unread:  # before all of the books are read for nothing
+            if before.unread:  # checked first, as the books take long to read
                 raise refused
             compared, sums = await compare_ledger(self._db, tenant_id, now_ms(), whole=True)
             if any(each.difference for each in compared):
@@ -135,7 +136,7 @@ class Reconciliation:
                 await store_engine_hours(self._db, self._redis, pool, now_ms())
                 await store_ended_hours(self._db, self._redis, pool, now_ms())
             compared += await compare_engines(self._db, pool, now_ms())
-            streams = await look_at_streams(self._redis, [pool])  # before what is read of the books
+            streams = await look_at_streams(self._redis, [pool])  # read before the books
             waiting = streams.waiting(now_ms())
             compared += await compare_ended(self._db, pool, now_ms(), waiting, self._stores)
         if Check.R6 in checks:
@@ -152,7 +153,7 @@ class Reconciliation:
         return [each for each in books if each.check in checks]
 
     async def _settled_books(self, tenant_id: str, whole: bool) -> list[Comparison]:
-        """The books and, beside them, the slot: looked at again while they differ and something moves."""
+        """Compare the books and the slot, again while they differ and something moves."""
         compared, found = await self._books_and_slot(tenant_id, whole)
         for _ in range(LOOKS_MAX - 1):
             if all(each.state is not ComparisonState.WAITING for each in found):
@@ -162,7 +163,8 @@ class Reconciliation:
         return [*compared, *found, await compare_audit(self._db, tenant_id, now_ms(), whole)]
 
     async def _books_and_slot(self, tenant_id: str, whole: bool) -> tuple[list[Comparison], list[Comparison]]:
-        """What only the books say, and what is compared with them: that waits while anything is under way."""
+        """Comparisons within the books, and of the books with Redis; the latter wait while anything is under
+        way."""
         now = now_ms()
         before, slot_before = await self._streams(), await slot_sums(self._redis, tenant_id)
         compared, sums = await compare_ledger(self._db, tenant_id, now, whole)
@@ -179,15 +181,15 @@ class Reconciliation:
         return await look_at_streams(self._redis, await self.pools())
 
     async def pools(self) -> set[str]:
-        """The installation's."""
+        """The installation's pools."""
         return {self._settings.pool, *await known_pools(self._redis, self._settings)}
 
 
 async def _or_why_not(
     comparing: Awaitable[list[Comparison]], tenant_id: str, pool: str, checks: Collection[Check]
 ) -> list[Comparison]:
-    """What was compared; where it cannot be, as what somebody wrote is none, that, as a difference: one owner
-    keeps no other from being compared."""
+    """Return the comparisons. A failure becomes a difference, so that one owner's unreadable data does not
+    stop the others. Raises what shows that a store is down."""
     try:
         return await comparing
     except Exception as error:
@@ -205,8 +207,8 @@ async def _or_why_not(
 async def store_differences(
     db: Database, compared: Sequence[Comparison], checks: Collection[Check], tenant_id: str | None, now: int
 ) -> list[Comparison]:
-    """Keep what differs, resolve what no longer does, and say how long each has differed. What waits stays as
-    it was. Of all tenants, or of one."""
+    """Store differences, resolve those that are gone, and return the comparisons with their ages. Waiting
+    ones stay as they were. For all tenants, or for one."""
     async with db.transaction() as session:
         statement = select(ReconItem).where(col(ReconItem.resolved_ms).is_(None))
         statement = statement.where(col(ReconItem.check_id).in_(sorted(checks)))
@@ -215,7 +217,7 @@ async def store_differences(
         items: dict[tuple[str, str, str], ReconItem] = {}
         for item in await session.exec(statement.order_by(col(ReconItem.first_seen_ms))):
             key = (item.tenant_id, item.check_id, item.subject)
-            if key in items:  # seen first by two at once: the older one counts
+            if key in items:  # stored by two runs at once: keep the older
                 item.resolved_ms = now
             items.setdefault(key, item)
         aged: list[Comparison] = []
@@ -227,14 +229,14 @@ async def store_differences(
                 item.resolved_ms = now
             aged.append(each.aged(now - item.first_seen_ms) if item and not item.resolved_ms else each)
         unknown = {(each.tenant_id, each.check.value) for each in compared if each.is_uncompared}
-        for item in items.values():  # what was compared then is not there any more
+        for item in items.values():  # their subject is gone
             if (item.tenant_id, item.check_id) not in unknown:
                 item.resolved_ms = now
     return aged
 
 
 async def forget_old(db: Database, now: int) -> None:
-    """Delete what was resolved, and what engines counted, longer ago than KEPT_MS."""
+    """Delete differences resolved, and hours counted, longer than KEPT_MS ago."""
     async with db.transaction() as session:
         connection = await session.connection()
         await connection.execute(delete(ReconItem).where(col(ReconItem.resolved_ms) < now - KEPT_MS))
@@ -256,7 +258,7 @@ def _seen(item: ReconItem | None, compared: Comparison, now: int) -> ReconItem:
     item.last_seen_ms, item.detail = (
         now,
         storable_name(compared.detail),
-    )  # a worker may have written it, and numbers
+    )  # a worker may have written text and numbers
     item.expected, item.actual = _storable(compared.expected), _storable(compared.actual)
     item.difference = _storable(compared.difference)
     return item
@@ -267,7 +269,8 @@ def _storable(number: int) -> int:
 
 
 async def watch(db: Database, redis: RedisClient, settings: Settings, stop: asyncio.Event) -> None:
-    """Compare once a minute until `stop`, one process of the installation at a time; show it as metrics."""
+    """Compare once a minute until `stop`, in one process of the installation at a time, and show the result
+    as metrics."""
     reconciliation = Reconciliation(db, redis, settings)
     name = secrets.token_hex(8)
     while not stop.is_set():
@@ -289,7 +292,7 @@ async def watch(db: Database, redis: RedisClient, settings: Settings, stop: asyn
 
 
 def report(compared: Sequence[Comparison]) -> None:
-    """Metrics by check, and a line in the log for each difference."""
+    """Show metrics by check, and log each difference."""
     differing = {check.value: 0 for check in Check}
     differences = dict(differing)
     for each in compared:

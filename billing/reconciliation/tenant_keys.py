@@ -1,8 +1,8 @@
-"""R4 and R8 of one tenant: what its slot in Redis counts, against the books and against what runs.
+"""R4 and R8 of one tenant: the counts in its Redis slot against the books and against running requests.
 
-Workers settle before the biller posts, so the slot runs ahead of SQL by what is unread in `ended`. A slot
-that stands still and says what the books say agrees with them, whatever others do; a difference counts only
-once the streams are drained. Reads only.
+Workers settle before the biller posts, so the slot is ahead of SQL by the unread part of `ended`. A slot that
+does not move and equals the books agrees with them, whatever others do; a difference counts only once the
+streams are drained. Reads only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,15 +38,15 @@ ENQUEUE_SECONDS_MAX = 90  # between admission and the queue; the sweep looks aft
 
 @dataclass(frozen=True)
 class EndedStreams:
-    """The `ended` streams at one moment: `last_ids` tells two moments apart, `unread`: entries not yet
-    acknowledged by the biller, `oldest_ms`: when the oldest of them was written."""
+    """The `ended` streams at one moment. `last_ids` tells two moments apart, `unread`: entries that the
+    biller has not acknowledged, `oldest_ms`: time at which the oldest of them was written."""
 
     last_ids: tuple[str, ...]
     unread: int = 0
     oldest_ms: int = 0
 
     def waiting(self, now_ms: int) -> str:
-        """Why nothing can be said now, empty where they are drained."""
+        """Reason that nothing can be decided now, empty where the streams are drained."""
         if not self.unread:
             return ""
         return (
@@ -55,7 +55,7 @@ class EndedStreams:
 
 
 async def look_at_streams(redis: RedisClient, pools: Iterable[str]) -> EndedStreams:
-    """How far the biller is in the streams of these pools."""
+    """Read the biller's position in the streams of these pools."""
     last_ids: list[str] = []
     unread, oldest = 0, list[int]()
     for pool in sorted(pools):
@@ -71,7 +71,7 @@ async def _look(redis: RedisClient, key: str) -> tuple[str, int, int]:
     try:
         info = await redis.xinfo_stream(key)
     except redis_errors.ResponseError:
-        return "", 0, 0  # there is no such stream: nothing ended there
+        return "", 0, 0  # no such stream: nothing ended there
     last_id = info["last-generated-id"].decode()
     groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}
     group = groups.get(ENDED_GROUP_BILLER)
@@ -90,15 +90,15 @@ async def _look(redis: RedisClient, key: str) -> tuple[str, int, int]:
 
 
 async def slot_sums(redis: RedisClient, tenant_id: str) -> dict[str, int]:
-    """What the tenant's keys have counted: cost_nano, input, output, requests. What is no number is not
-    there."""
+    """Sums counted in the tenant's keys: cost_nano, input, output, requests. Values that are no number are
+    left out."""
     fields = await redis.hgetall(posted_key(tenant_id))
     found = [read("sum", lambda field: (field[0].decode(), int(field[1])), field) for field in fields.items()]
     return dict(each for each in found if not isinstance(each, Unreadable) and abs(each[1]) <= SUM_MAX)
 
 
 class TenantSum(NamedTuple):
-    """One of a slot's sums, and what the books say that it is. `subject`, `unit`: as in a comparison."""
+    """One of a slot's sums, and its value by the books. `subject`, `unit`: as in a comparison."""
 
     field: str
     subject: str
@@ -107,7 +107,7 @@ class TenantSum(NamedTuple):
 
 
 def slot_fields(sums: BookSums) -> list[TenantSum]:
-    """A slot counts what was posted as it was used, without corrections. Pure."""
+    """The slot's sums as the books have them: usage as it was posted, without corrections. Pure."""
     return [
         TenantSum("cost_nano", "cost", "nano", sums.charged(LineKind.USAGE)),
         TenantSum("input", "input", "tokens", sums.used(Meter.INPUT, Meter.CACHED_INPUT)),
@@ -117,7 +117,7 @@ def slot_fields(sums: BookSums) -> list[TenantSum]:
 
 
 def posted_sums(tenant_id: str, sums: BookSums, slot: dict[str, int]) -> list[Comparison]:
-    """R4: the slot's sums beside those of the books. Pure."""
+    """R4: the slot's sums against those of the books. Pure."""
     return [
         Comparison(Check.R4, tenant_id, each.subject, each.unit, each.wanted, slot.get(each.field, 0))
         for each in slot_fields(sums)
@@ -125,8 +125,8 @@ def posted_sums(tenant_id: str, sums: BookSums, slot: dict[str, int]) -> list[Co
 
 
 async def compare_budgets(db: Database, quota: Quota, tenant_id: str, now_ms: int) -> list[Comparison]:
-    """R4 of every budget window, and of the wallet, that Redis counts: what it has posted, and what the books
-    say was spent. One that was not read from the books yet counts nothing."""
+    """R4 of every budget window and wallet that Redis counts: its posted sum against the books. Sums not yet
+    seeded from the books are left out."""
     compared: list[Comparison] = []
     for each in await quota.budget_sums(tenant_id):
         if each.seed_seq is None:
@@ -150,7 +150,7 @@ async def compare_holds(
 ) -> Comparison:
     """R8: open admissions whose lease is over, that never reached a queue, or that were billed already.
 
-    One that closes meanwhile is none: what looks stuck is looked at twice."""
+    A suspect is read again before it counts, so that one that closes meanwhile is not reported."""
     key = f"{{t:{tenant_id}}}conc"
     ids = [name.decode() for name in await redis.zrange(key, 0, HOLDS_READ_MAX - 1)]
     billed = await _billed(db, tenant_id, ids) if drained else set[str]()
@@ -166,8 +166,8 @@ async def compare_holds(
 
 
 def is_stuck(found: DirectoryEntry | None, in_pool: bool, now_ms: int) -> bool:
-    """Whether what is still counted as open should be closed: nobody knows it, its lease is over, or no queue
-    got it in time. Pure."""
+    """True where an open admission should be closed: its record is gone or closed, its lease is over, or no
+    queue got it in time. Pure."""
     if found is None or found.state is not AdmissionState.OPEN:
         return True
     late = found.admitted_ms + ENQUEUE_SECONDS_MAX * 1000 < now_ms
@@ -175,13 +175,13 @@ def is_stuck(found: DirectoryEntry | None, in_pool: bool, now_ms: int) -> bool:
 
 
 async def _in_pool(client: Any, found: DirectoryEntry) -> bool:
-    """Whether the pool has the request and it has not ended there."""
+    """True where the pool has the request and it has not ended there."""
     status = await client.hget(f"{{p:{found.pool}}}req:{found.tenant}:{found.id}", "status")
     return status is not None and status != b"ended"
 
 
 async def _billed(db: Database, tenant_id: str, ids: Sequence[str]) -> set[str]:
-    """Which of these requests have their usage in SQL."""
+    """Those of these requests whose usage is in SQL."""
     found: set[str] = set()
     async with db.session() as session:
         for start in range(0, len(ids), IDS_AT_ONCE):

@@ -1,7 +1,7 @@
-"""What ended and is not billed: what workers say that they ended, by the hour, beside the books.
+"""Ended requests that are not billed: workers' hourly counts of ends, against the books.
 
-R5's other side. Workers count beside Redis and tell it absolutely, again and again, so ends that a Redis took
-with it show as a difference. Billed above counted is none: a command's ends are counted by nobody.
+The other half of R5. Workers count outside Redis and repeat their totals, so ends that a Redis lost show as a
+difference. More billed than counted is no fault: nobody counts the ends that commands write.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,19 +26,19 @@ from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database, upsert
 
 DAY_MS = 24 * HOUR_MS
-LOOKED_AT_MS = 7 * DAY_MS  # an hour in which ends are missing stays in sight for so long
+LOOKED_AT_MS = 7 * DAY_MS  # how long an hour with missing ends is reported
 KEPT_MS = 2 * HOUR_MS  # in Redis
-LATE_MS = 10 * 60_000  # after an hour's end nothing of it is under way any more
+LATE_MS = 10 * 60_000  # after an hour's end, until nothing of it is under way
 HOURS_MAX = 48
 HELD_MAX = 10_000
-COUNT_MAX = 1 << 50  # of all writers together no more than a column holds
+COUNT_MAX = 1 << 50  # so that the sum of all writers fits the column
 COUNTS = EndedCounts.__struct_fields__
 
 
 @dataclass(frozen=True)
 class EndedPoolHour:
-    """What ended in a pool's hour by who ended it, what of it is billed, and what is held for a decision, or
-    was decided not to count."""
+    """One pool's hour: counts of ended requests, of billed ones, and of held ones, which are undecided or
+    decided not to count."""
 
     pool: str
     hour_ms: int
@@ -51,16 +51,17 @@ class EndedPoolHour:
 
     @property
     def lost_requests(self) -> int:
-        """Ended, and neither in the books nor held."""
+        """Requests that ended, and are neither in the books nor held."""
         return max(0, self.requests - self.billed_requests - self.held_requests)
 
     @property
     def lost_output(self) -> int:
-        """The same in tokens; billed requests of commands hide none of them, as they seldom have any."""
+        """Output tokens of lost requests. Requests that commands end hardly hide any, as they seldom have
+        output."""
         return max(0, self.output - self.billed_output - self.held_output)
 
     def compared(self, waiting: str = "") -> list[Comparison]:
-        """As R5 says it."""
+        """The hour as comparisons of R5."""
         name = f"{self.pool} {self.hour_ms // HOUR_MS} ended"
         held = f"{self.held_requests} held" if self.held_requests else ""
         pairs = (
@@ -77,7 +78,7 @@ class EndedPoolHour:
 
 @dataclass(frozen=True)
 class UnbilledShare:
-    """Of a pool's last day: output tokens that ended, and those that are lost, or held and not decided on."""
+    """A pool's last day: output tokens that ended, and those that are lost, or held without a decision."""
 
     pool: str
     output: int
@@ -86,12 +87,13 @@ class UnbilledShare:
 
     @property
     def part(self) -> float:
-        """0 where nothing ended."""
+        """Unbilled part of the output, from 0 to 1; 0 where nothing ended."""
         return min(1.0, self.unbilled / self.output) if self.output else float(self.unbilled > 0)
 
 
 async def store_ended_hours(db: Database, redis: RedisClient, pool: str, now_ms: int) -> int:
-    """Bring what writers of ends say into SQL, and forget in Redis what is old and stored; how many rows."""
+    """Copy writers' counts of ends into SQL, and delete old stored ones in Redis; return the number of
+    rows."""
     key = ended_hours(pool)
     if await redis.hlen(key) > FIELDS_MAX:
         raise ValueError("more writers than a pool has")
@@ -123,7 +125,7 @@ async def _known(session: AsyncSession, pool: str, hours: Iterable[int]) -> dict
 def _with_known(
     rows: Iterable[dict[str, Any]], known: Mapping[tuple[str, int], EndedHour]
 ) -> list[dict[str, Any]]:
-    """What a writer ended never becomes less, whoever says so; what becomes more is looked at again."""
+    """Merge new counts with stored ones. A count never falls; an hour whose count rose is checked again."""
     merged: list[dict[str, Any]] = []
     for row in rows:
         before = known.get((row["writer"], row["hour_ms"]))
@@ -149,7 +151,7 @@ def _row(pool: str, field: bytes, value: bytes, now_ms: int) -> dict[str, Any]:
 
 
 async def pool_hours(db: Database, pool: str, now_ms: int) -> list[EndedPoolHour]:
-    """The pool's hours of the last week that were not found whole yet, newest first, some days at most."""
+    """The pool's hours of the last week that were not found whole yet, newest first, at most HOURS_MAX."""
     counted = (
         select(col(EndedHour.hour_ms), func.sum(col(EndedHour.requests)), func.sum(col(EndedHour.output)))
         .where(col(EndedHour.pool) == pool, col(EndedHour.agreed_ms).is_(None))
@@ -182,8 +184,8 @@ async def pool_hours(db: Database, pool: str, now_ms: int) -> list[EndedPoolHour
 async def compare_ended(
     db: Database, pool: str, now_ms: int, waiting: str, keeps: bool = True
 ) -> list[Comparison]:
-    """R5's other side. `waiting`: why what is missing may be on its way. Hours that are over and whole are
-    not looked at again, where `keeps`."""
+    """Compare ended with billed requests, the other half of R5. `waiting`: reason that missing ones may be on
+    their way. `keeps`: mark whole hours that are over, so that they are not read again."""
     found = await pool_hours(db, pool, now_ms)
     whole = [
         each.hour_ms
@@ -198,7 +200,7 @@ async def compare_ended(
 
 
 async def share_of(db: Database, pool: str, now_ms: int) -> UnbilledShare:
-    """What of the last day's output is not billed and is not on its way."""
+    """Unbilled share of the pool's last day of output."""
     start = now_ms - DAY_MS
     all_ = select(func.coalesce(func.sum(col(EndedHour.output)), 0)).where(
         col(EndedHour.pool) == pool, col(EndedHour.hour_ms) >= start
@@ -212,8 +214,8 @@ async def share_of(db: Database, pool: str, now_ms: int) -> UnbilledShare:
 
 
 async def _held(session: Any, pool: str, since_ms: int, undecided: bool = False) -> Sequence[UsageEvent]:
-    """Held events of a pool; not those that were let count and are in the books by that. `undecided`: that
-    wait for a decision."""
+    """Quarantined events of a pool, without those accepted and billed. `undecided`: only those without a
+    decision."""
     statement = select(UsageQuarantine).where(
         col(UsageQuarantine.pool) == pool, col(UsageQuarantine.created_ms) >= since_ms
     )

@@ -1,4 +1,4 @@
-"""The alarm of what ended and is not billed: a metric, a line in the log, a message to the operators."""
+"""Alarm for ended requests that are not billed: a metric, a line in the log, a message to the operators."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,15 +16,15 @@ log = logger(__name__)
 
 
 def over_share(shares: Iterable[UnbilledShare], share_max: float) -> list[UnbilledShare]:
-    """Those that are beyond what is allowed. Pure."""
+    """Shares above the allowed one. Pure."""
     return [each for each in shares if each.part > share_max]
 
 
 async def alarm_unbilled(
     db: Database, pools: Iterable[str], share_max: float, now_ms: int
 ) -> Sequence[UnbilledShare]:
-    """Show every pool's share; those beyond `share_max` are logged, and told to the operators' targets, each
-    once a day."""
+    """Show the largest share; log those above `share_max` and tell the operators' targets, once a day
+    each."""
     shares = [await share_of(db, pool, now_ms) for pool in sorted(pools)]
     instruments.show_unbilled(max((each.part for each in shares), default=0.0))
     beyond = over_share(shares, share_max)
