@@ -104,9 +104,9 @@ async def _correct(
         if new:
             if bounds is not None:
                 bounds.check(sum(line.amount_nano for line in new))
-            purse = await load_whole_wallet(session, tenant_id, now)
+            wallet = await load_whole_wallet(session, tenant_id, now)
             used = await uses_of(session, tenant_id, request.request_id)
-            prepaid = purse if purse is not None and lines[0].seq > purse.opened_line_seq else None
+            prepaid = wallet if wallet is not None and lines[0].seq > wallet.opened_line_seq else None
             cost_nano = sum(line.amount_nano for line in lines)
             name = f"adjust:{correction.request}:{correction.cause}"
             posting = _post(head, name, request, new, PaidBefore(prepaid, cost_nano, used), now)
@@ -125,7 +125,7 @@ class PaidBefore:
     `used`. Without a wallet it is owed: the tenant has none, or the request was posted before it was
     opened."""
 
-    purse: SpendableWallet | None
+    wallet: SpendableWallet | None
     cost_nano: int
     used: Mapping[str, int]
 
@@ -141,16 +141,16 @@ def _post(
         charged[key] = charged.get(key, 0) + line.amount_nano
     moved: dict[str, int] = {}
     difference = sum(line.amount_nano for line in new)
-    if paid.purse is not None and difference > 0:
-        moved = paid.purse.charge(request.request_id, difference)
-    elif paid.purse is not None:
-        moved = paid.purse.give_back(request.request_id, -difference, paid.cost_nano, paid.used)
+    if paid.wallet is not None and difference > 0:
+        moved = paid.wallet.charge(request.request_id, difference)
+    elif paid.wallet is not None:
+        moved = paid.wallet.give_back(request.request_id, -difference, paid.cost_nano, paid.used)
     center = new[0].cost_center_id
     by_wallet = {(account, request.project_id, center): amount for account, amount in moved.items()}
-    before = restore_lapsed_grants(head, name, paid.purse, now)
+    before = restore_lapsed_grants(head, name, paid.wallet, now)
     posting = post(before.head, TxnKind.ADJUST, name, new, entries_of(charged, by_wallet), now)
     posting.txns[:0], posting.entries[:0] = before.txns, before.entries
-    posting.purse = paid.purse
+    posting.wallet = paid.wallet
     return posting
 
 

@@ -50,14 +50,14 @@ async def book_usage(
     heads = await lock_heads(session, by_tenant)
     centers = await cost_centers_of(session, by_tenant)
     since_ms = min(row.accepted_ms for row, _ in requests)
-    purses = await load_wallets(session, by_tenant, now_ms, since_ms)
+    wallets = await load_wallets(session, by_tenant, now_ms, since_ms)
     postings = [
-        post_usage(heads[tenant], by_tenant[tenant], centers, now_ms, purses.get(tenant))
+        post_usage(heads[tenant], by_tenant[tenant], centers, now_ms, wallets.get(tenant))
         for tenant in sorted(by_tenant)
     ]
     await write(session, postings, [row for row, _ in requests])
     seqs = {(line.tenant_id, line.request_id): line.seq for posting in postings for line in posting.lines}
-    return BookedBatch(seqs, {tenant for tenant, purse in purses.items() if purse.revived})
+    return BookedBatch(seqs, {tenant for tenant, wallet in wallets.items() if wallet.revived})
 
 
 async def lock_heads(session: AsyncSession, tenants: Iterable[str]) -> dict[str, LedgerHead]:
@@ -96,7 +96,7 @@ async def write(session: AsyncSession, postings: Sequence[Posting], requests: Se
     await add_rollups(session, deltas)
     for posting in postings:
         await advance_head(session, posting.head)
-    await save_wallets(session, [(each.txns[-1].seq, each.purse) for each in postings if each.purse])
+    await save_wallets(session, [(each.txns[-1].seq, each.wallet) for each in postings if each.wallet])
     await alert_on(session, postings, requests)
 
 

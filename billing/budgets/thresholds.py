@@ -57,8 +57,8 @@ async def alert_on(
         for of in budgets:
             reached += budgets_reached(of, sums[of.tenant_id], now_ms)
     for posting in postings:
-        if posting.purse is not None and posting.purse.uses:
-            reached += wallet_reached(posting.purse)
+        if posting.wallet is not None and posting.wallet.uses:
+            reached += wallet_reached(posting.wallet)
     await store_alerts(session, reached, now_ms)
 
 
@@ -115,13 +115,13 @@ def _budget_reached(
     return ReachedThreshold(row, facts)
 
 
-def wallet_reached(purse: SpendableWallet) -> list[ReachedThreshold]:
+def wallet_reached(wallet: SpendableWallet) -> list[ReachedThreshold]:
     """Per cents of the last top-up that the rest has fallen to."""
-    left_nano, top_up = purse.left_nano, purse.top_up
+    left_nano, top_up = wallet.left_nano, wallet.top_up
     return [
         ReachedThreshold(
             BudgetAlert(
-                tenant_id=purse.tenant_id,
+                tenant_id=wallet.tenant_id,
                 scope=WALLET_SCOPE,
                 scope_id=top_up.grant_id,
                 period="",
@@ -130,7 +130,7 @@ def wallet_reached(purse: SpendableWallet) -> list[ReachedThreshold]:
                 threshold=percent,
                 budget_id="",
                 spent_nano=top_up.amount_nano - left_nano,
-                created_ms=purse.now_ms,
+                created_ms=wallet.now_ms,
             ),
             {
                 "type": "wallet.low",
@@ -140,7 +140,7 @@ def wallet_reached(purse: SpendableWallet) -> list[ReachedThreshold]:
                 **_money("left", left_nano),
             },
         )
-        for percent in purse.low_percents
+        for percent in wallet.low_percents
         if left_nano * 100 <= top_up.amount_nano * percent
     ]
 

@@ -53,7 +53,7 @@ async def load_wallets(
     grants: dict[str, list[Grant]] = {}
     for tenant, *facts in (await connection.execute(has_left.union_all(lapsed))).all():
         grants.setdefault(tenant, []).append(Grant(*facts))
-    return {wallet[0]: _purse(wallet, grants.get(wallet[0], []), now_ms) for wallet in wallets}
+    return {wallet[0]: _spendable(wallet, grants.get(wallet[0], []), now_ms) for wallet in wallets}
 
 
 async def load_whole_wallet(session: AsyncSession, tenant_id: str, now_ms: int) -> SpendableWallet | None:
@@ -64,10 +64,10 @@ async def load_whole_wallet(session: AsyncSession, tenant_id: str, now_ms: int) 
         return None
     statement = select(*_GRANT).where(col(WalletGrant.tenant_id) == tenant_id)
     found = (await connection.execute(statement)).all()
-    return _purse(wallet, [Grant(*facts) for facts in found], now_ms)
+    return _spendable(wallet, [Grant(*facts) for facts in found], now_ms)
 
 
-def _purse(wallet: Sequence[Any], grants: Sequence[Grant], now_ms: int) -> SpendableWallet:
+def _spendable(wallet: Sequence[Any], grants: Sequence[Grant], now_ms: int) -> SpendableWallet:
     tenant_id, opened_line_seq, top_up_grant_id, top_up_nano, low_percents = wallet
     top_up = TopUp(top_up_grant_id, top_up_nano)
     return SpendableWallet(tenant_id, opened_line_seq, top_up, low_percents, grants, now_ms)
@@ -89,34 +89,36 @@ async def save_wallets(session: AsyncSession, spent: Sequence[tuple[int, Spendab
     transaction."""
     uses = [
         UseRow(
-            tenant_id=purse.tenant_id,
+            tenant_id=wallet.tenant_id,
             request_id=use.request_id,
             txn_seq=txn_seq,
             grant_id=use.grant_id,
             amount_nano=use.amount_nano,
         )
-        for txn_seq, purse in spent
-        for use in purse.uses
+        for txn_seq, wallet in spent
+        for use in wallet.uses
     ]
     await insert_rows(session, uses, WalletUse)
     connection = await session.connection()
     left = [
         {
-            "of_tenant": purse.tenant_id,
+            "of_tenant": wallet.tenant_id,
             "of_grant": grant.id,
             "left": grant.left_nano,
             "lapsed": grant.lapsed_nano,
         }
-        for _, purse in spent
-        for grant in purse.touched
+        for _, wallet in spent
+        for grant in wallet.touched
     ]
     if left:
         await connection.execute(_SET_LEFT, left)
-    costs = [{"of_tenant": purse.tenant_id, "cost": purse.cost_nano} for _, purse in spent if purse.cost_nano]
+    costs = [
+        {"of_tenant": wallet.tenant_id, "cost": wallet.cost_nano} for _, wallet in spent if wallet.cost_nano
+    ]
     if costs:
         await connection.execute(_ADD_COST, costs)
     await add_owed(
-        session, {(purse.tenant_id, id): owed for _, purse in spent for id, owed in purse.owed.items()}
+        session, {(wallet.tenant_id, id): owed for _, wallet in spent for id, owed in wallet.owed.items()}
     )
 
 

@@ -65,13 +65,13 @@ class PricedUsage:
 
 @dataclass
 class Posting:
-    """Rows to write for one tenant; `head` is the new end of its books, `purse` its wallet after it."""
+    """Rows to write for one tenant; `head` is the new end of its books, `wallet` its wallet after it."""
 
     head: LedgerHead
     lines: list[LineRow]
     txns: list[TxnRow] = field(default_factory=list[TxnRow])
     entries: list[EntryRow] = field(default_factory=list[EntryRow])
-    purse: SpendableWallet | None = None
+    wallet: SpendableWallet | None = None
 
 
 def post_usage(
@@ -79,7 +79,7 @@ def post_usage(
     requests: Sequence[PricedUsage],
     cost_center_of: CostCenterOf,
     now_ms: int,
-    purse: SpendableWallet | None = None,
+    wallet: SpendableWallet | None = None,
 ) -> Posting:
     """Post new requests to one tenant's books. The given head is not changed; a prepaid tenant's wallet
     is."""
@@ -93,25 +93,27 @@ def post_usage(
         for line in new:
             key = (line.meter, request.row.project_id, center)
             charged[key] = charged.get(key, 0) + line.amount_nano
-        if purse is not None:
+        if wallet is not None:
             cost = sum(line.amount_nano for line in new)
             asked_ms = request.row.accepted_ms
-            for account, amount in purse.charge(request.row.request_id, cost, asked_ms).items():
+            for account, amount in wallet.charge(request.row.request_id, cost, asked_ms).items():
                 key = (account, request.row.project_id, center)
                 paid[key] = paid.get(key, 0) + amount
         lines += new
     name = f"usage:{requests[0].row.request_id}"
-    before = restore_lapsed_grants(head, name, purse, now_ms)
+    before = restore_lapsed_grants(head, name, wallet, now_ms)
     posting = post(before.head, TxnKind.USAGE, name, lines, entries_of(charged, paid), now_ms)
     posting.txns[:0], posting.entries[:0] = before.txns, before.entries
-    posting.purse = purse
+    posting.wallet = wallet
     return posting
 
 
-def restore_lapsed_grants(head: LedgerHead, name: str, purse: SpendableWallet | None, now_ms: int) -> Posting:
+def restore_lapsed_grants(
+    head: LedgerHead, name: str, wallet: SpendableWallet | None, now_ms: int
+) -> Posting:
     """Post the return of lapsed money from breakage to the grants that pay after their end, before the
     transaction of this name. Returns a posting without rows where there is nothing to return."""
-    revived = sorted(purse.revived.items()) if purse is not None else []
+    revived = sorted(wallet.revived.items()) if wallet is not None else []
     if not revived:
         return Posting(head, [])
     back = [(account, -amount, "", "") for account, amount in revived]

@@ -101,8 +101,8 @@ async def book_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
             grant.left_nano -= amount
             grant.taken_nano += amount
         await session.flush()
-        purses = await load_wallets(session, [tenant_id], now)
-        await store_alerts(session, wallet_reached(purses[tenant_id]), now)
+        wallets = await load_wallets(session, [tenant_id], now)
+        await store_alerts(session, wallet_reached(wallets[tenant_id]), now)
         grants = {grant.id: amount for grant, amount in taken.parts}
         facts = {"reason": undo.reason, "key": undo.key, "amount_nano": taken.amount_nano, "grants": grants}
         target = taken.parts[0][0].id if undo.grant else tenant_id

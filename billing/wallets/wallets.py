@@ -209,8 +209,8 @@ async def expire(db: Database, tenant_id: str, at_ms: int) -> list[tuple[WalletG
             head = posting.head
             ended.append((row, unused))
         if ended:
-            purses = await load_wallets(session, [tenant_id], at_ms)
-            await store_alerts(session, wallet_reached(purses[tenant_id]), at_ms)
+            wallets = await load_wallets(session, [tenant_id], at_ms)
+            await store_alerts(session, wallet_reached(wallets[tenant_id]), at_ms)
     return ended
 
 

@@ -137,7 +137,7 @@ Move = Granted | Charged | GrantEnded | CreditTaken
 
 def replay(moves: Iterable[Move]) -> ReplayedWallet:
     """A wallet after all of its moves."""
-    purse = ReplayedWallet()
+    wallet = ReplayedWallet()
     for move in moves:
-        purse.move(move)
-    return purse
+        wallet.move(move)
+    return wallet

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from chaos.books.checks import Fault, SumCheck, accounts, key_of, sums_of
 from chaos.books.expected import ExpectedBill, ExpectedBooks, Under, expected_of
 from chaos.books.pricing import STAMP_MS
-from chaos.books.purse_checks import judge_orders, judge_wallets
 from chaos.books.rows import Rows
 from chaos.books.terms import (
     CACHED,
@@ -17,6 +16,7 @@ from chaos.books.terms import (
     History,
     Request,
 )
+from chaos.books.wallet_checks import judge_orders, judge_wallets
 
 HOUR_MS = 3_600_000
 

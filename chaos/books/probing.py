@@ -14,9 +14,9 @@ from chaos.books.grant_spending import ReplayedWallet
 from chaos.books.judge import expected_by
 from chaos.books.price_files import usd
 from chaos.books.pricing import least, steady_from, version_at
-from chaos.books.purse_checks import purse_of
 from chaos.books.stage import BooksTestbed
 from chaos.books.terms import CLAW_BACK, PAY_OUT, History
+from chaos.books.wallet_checks import wallet_of
 from chaos.books.withdrawals import MUCH, Moves
 
 TOKENS_MAX = 40
@@ -56,18 +56,20 @@ class Probes:
 
     async def _wallet(self, asker: Asker) -> None:
         """What is left is brought to a nano below what the send takes at least."""
-        purse = await self._purse(asker.tenant)
-        ends = [each.granted.ends_ms for each in purse.grants.values() if each.granted.ends_ms is not None]
+        wallet = await self._wallet(asker.tenant)
+        ends = [each.granted.ends_ms for each in wallet.grants.values() if each.granted.ends_ms is not None]
         await asyncio.sleep(max(0.0, max(ends, default=0) / 1000 - time.time() + 1))  # promotions are over
         short = self._least(asker) - 1
-        left = {key: kept.left for key, kept in purse.grants.items() if kept.granted.ends_ms is None}
-        for key, kept in purse.grants.items():
+        left = {key: kept.left for key, kept in wallet.grants.items() if kept.granted.ends_ms is None}
+        for key, kept in wallet.grants.items():
             if key in left and kept.granted.kind != "paid" and left[key]:
                 await self.moves.take(asker.customer, CLAW_BACK, f"all-{key}", left[key], key, True)
                 left[key] = 0
         more = short - sum(left.values())
         if more > 0:  # what is owed is paid first
-            await self.stage.grant(asker.customer, "paid", more + purse.owed, f"to-the-edge-{asker.customer}")
+            await self.stage.grant(
+                asker.customer, "paid", more + wallet.owed, f"to-the-edge-{asker.customer}"
+            )
         elif -more > MUCH:
             await self.moves.pay_much_out(asker.customer, -more)
         elif more:
@@ -102,9 +104,9 @@ class Probes:
         if not answer.refused:
             await self.moves.acts.booked({answer.id})
 
-    async def _purse(self, tenant: str) -> ReplayedWallet:
+    async def _wallet(self, tenant: str) -> ReplayedWallet:
         read = await self._rows()
-        return purse_of(tenant, expected_by(await self._history(), read), read)
+        return wallet_of(tenant, expected_by(await self._history(), read), read)
 
     async def _rows(self) -> rows.Rows:
         return await rows.read(self.stage.cluster.database.engine)

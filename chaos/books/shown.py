@@ -11,10 +11,10 @@ from chaos.books.expected import ExpectedBooks
 from chaos.books.judge import expected_by
 from chaos.books.months import month_of, name_of
 from chaos.books.price_files import NANO
-from chaos.books.purse_checks import purse_of
 from chaos.books.reports import GROUPINGS, SUMS, Report, instant, report, summed
 from chaos.books.rows import Rows
 from chaos.books.terms import Customer, History
+from chaos.books.wallet_checks import wallet_of
 from chaos.installation.clerk import OrderRunner
 
 Month = tuple[int, int]
@@ -104,12 +104,12 @@ async def _wallet(
     check: SumCheck, clerk: OrderRunner, customer: Customer, expected: ExpectedBooks, read: Rows
 ) -> None:
     """Of grants that are over, the biller books the rest when it comes to it."""
-    purse = purse_of(customer.id, expected, read)
+    wallet = wallet_of(customer.id, expected, read)
     grants = await clerk.parley("wallets", "show", "--tenant", customer.name)
-    open_ = {key: kept.left for key, kept in purse.grants.items() if kept.granted.ends_ms is None}
+    open_ = {key: kept.left for key, kept in wallet.grants.items() if kept.granted.ends_ms is None}
     found = {row["key"]: int(row["left_nano"]) for row in grants if row["key"] in open_}
     owed = await clerk.parley("wallets", "owed", "--tenant", customer.name)
-    lacking = {request: nano for (_, request), nano in purse.lacking.items()}
+    lacking = {request: nano for (_, request), nano in wallet.lacking.items()}
     for part in (
         sums_of("", open_, found),
         sums_of("", lacking, {row["request"]: int(row["owed_nano"]) for row in owed}),

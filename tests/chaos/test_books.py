@@ -136,14 +136,14 @@ def test_grants_pay_in_their_order_and_get_back_in_the_reverse() -> None:
     """20 of 25 by the promotion that ends, 5 by the paid one; 8 back: 5 to the paid one, 3 to the other."""
     promo, paid = Granted("t", "promo", 20, 10, 900), Granted("t", "paid", 10, 50)
     one, two = ("t", "1"), ("t", "2")
-    purse = replay([promo, paid, Charged(one, 25, 100)])
-    assert [kept.left for kept in purse.grants.values()] == [0, 5]
-    purse.move(Charged(one, -8, 110))
-    assert ([kept.left for kept in purse.grants.values()], purse.owed) == ([3, 10], 0)
-    purse.move(Charged(two, 20, 120))
-    assert ([kept.left for kept in purse.grants.values()], purse.owed) == ([0, 0], 7)
-    purse.move(Charged(two, -9, 130))  # what was owed goes first
-    assert ([kept.left for kept in purse.grants.values()], purse.owed) == ([0, 2], 0)
+    wallet = replay([promo, paid, Charged(one, 25, 100)])
+    assert [kept.left for kept in wallet.grants.values()] == [0, 5]
+    wallet.move(Charged(one, -8, 110))
+    assert ([kept.left for kept in wallet.grants.values()], wallet.owed) == ([3, 10], 0)
+    wallet.move(Charged(two, 20, 120))
+    assert ([kept.left for kept in wallet.grants.values()], wallet.owed) == ([0, 0], 7)
+    wallet.move(Charged(two, -9, 130))  # what was owed goes first
+    assert ([kept.left for kept in wallet.grants.values()], wallet.owed) == ([0, 2], 0)
     late = replay([promo, paid, Charged(one, 5, 900), GrantEnded("promo")])
     assert [(kept.left, kept.lapsed) for kept in late.grants.values()] == [(0, 20), (5, 0)]
     late.move(Charged(two, 18, 899))  # asked before the end, and booked after
@@ -153,11 +153,11 @@ def test_grants_pay_in_their_order_and_get_back_in_the_reverse() -> None:
 def test_the_next_grant_pays_what_is_owed_the_oldest_first() -> None:
     """Of 7 and 5 that are owed, a grant of 9 pays the older 5 whole and 4 of the other."""
     one, two = ("t", "1"), ("t", "2")
-    purse = replay([Charged(one, 7, 200), Charged(two, 5, 100), Granted("t", "g", 9, 50)])
-    assert purse.lacking == {one: 3}
-    assert purse.grants["g"].left == 0
-    purse.move(Charged(two, -5, 300))
-    assert (purse.grants["g"].left, purse.owed) == (5, 3)
+    wallet = replay([Charged(one, 7, 200), Charged(two, 5, 100), Granted("t", "g", 9, 50)])
+    assert wallet.lacking == {one: 3}
+    assert wallet.grants["g"].left == 0
+    wallet.move(Charged(two, -5, 300))
+    assert (wallet.grants["g"].left, wallet.owed) == (5, 3)
 
 
 def test_books_that_hold_are_found_so() -> None:

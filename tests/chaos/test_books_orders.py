@@ -31,14 +31,14 @@ def test_what_is_taken_out_comes_from_the_grant_or_from_what_was_paid_last() -> 
     """A void takes all, a claw-back a part; 13 paid out: 10 of the newer paid grant, 3 of the older."""
     older, newer = Granted("t", "older", 20, 50), Granted("t", "newer", 10, 50)
     promo, wrong = Granted("t", "promo", 30, 10, kind=PROMO), Granted("t", "wrong", 40, 99)
-    purse = replay([older, newer, promo, wrong, CreditTaken("t", VOID, "wrong", 40, "wrong")])
-    purse.move(CreditTaken("t", CLAW_BACK, "k1", 7, "promo"))
-    purse.move(CreditTaken("t", PAY_OUT, "k2", 13))
-    assert {key: kept.left for key, kept in purse.grants.items()} == dict(
+    wallet = replay([older, newer, promo, wrong, CreditTaken("t", VOID, "wrong", 40, "wrong")])
+    wallet.move(CreditTaken("t", CLAW_BACK, "k1", 7, "promo"))
+    wallet.move(CreditTaken("t", PAY_OUT, "k2", 13))
+    assert {key: kept.left for key, kept in wallet.grants.items()} == dict(
         older=17, newer=0, promo=23, wrong=0
     )
-    purse.move(CreditTaken("t", PAY_OUT, "k3", 18))  # a nano more than there is
-    assert [kept.left for kept in purse.grants.values()] == [-1, 0, 23, 0]
+    wallet.move(CreditTaken("t", PAY_OUT, "k3", 18))  # a nano more than there is
+    assert [kept.left for kept in wallet.grants.values()] == [-1, 0, 23, 0]
 
 
 def test_an_order_that_nobody_carried_out_is_found() -> None:

@@ -247,36 +247,36 @@ def test_what_lapsed_comes_back_only_as_far_as_it_is_needed_and_for_its_time() -
     """To the millisecond; what is left of others is spent in the order of grants."""
     ended = Grant("ended", "promo", 0, 0, 1_000, 0, lapsed_nano=70)
     other = Grant("other", "paid", 1, 30, None, 0)
-    purse = SpendableWallet("t", 0, TopUp("", 0), (), [ended, other], 2_000)
-    assert purse.charge("late", 10, 1_000) == {other.account: 10}
-    assert purse.charge("early", 40, 999) == {ended.account: 40}
-    assert (purse.revived, ended.lapsed_nano, ended.left_nano) == ({ended.account: 40}, 30, 0)
-    assert purse.charge("early 2", 60, 999) == {ended.account: 30, other.account: 20}
-    assert purse.owed == {"early 2": 10}
-    assert purse.left_nano == 0
+    wallet = SpendableWallet("t", 0, TopUp("", 0), (), [ended, other], 2_000)
+    assert wallet.charge("late", 10, 1_000) == {other.account: 10}
+    assert wallet.charge("early", 40, 999) == {ended.account: 40}
+    assert (wallet.revived, ended.lapsed_nano, ended.left_nano) == ({ended.account: 40}, 30, 0)
+    assert wallet.charge("early 2", 60, 999) == {ended.account: 30, other.account: 20}
+    assert wallet.owed == {"early 2": 10}
+    assert wallet.left_nano == 0
 
 
 def test_what_is_left_pays_before_what_lapsed_comes_back() -> None:
     """A correction may have given back a part of an ended grant: only what is missing then is revived."""
     grant = Grant("g", "promo", 0, 10, 1_000, 0, lapsed_nano=70)
-    purse = SpendableWallet("t", 0, TopUp("", 0), (), [grant], 2_000)
-    assert purse.charge("early", 30, 999) == {grant.account: 30}
-    assert (purse.revived, grant.lapsed_nano, grant.left_nano) == ({grant.account: 20}, 50, 0)
+    wallet = SpendableWallet("t", 0, TopUp("", 0), (), [grant], 2_000)
+    assert wallet.charge("early", 30, 999) == {grant.account: 30}
+    assert (wallet.revived, grant.lapsed_nano, grant.left_nano) == ({grant.account: 20}, 50, 0)
 
 
 def test_a_time_that_is_to_come_is_now() -> None:
     """A gateway's clock may be ahead: what has not ended pays, and what has ended by then does too."""
     grant = Grant("g", "promo", 0, 100, 3_000, 0)
-    purse = SpendableWallet("t", 0, TopUp("", 0), (), [grant], 2_000)
-    assert purse.charge("ahead", 30, 4_000) == {grant.account: 30}
-    assert purse.owed == {}
+    wallet = SpendableWallet("t", 0, TopUp("", 0), (), [grant], 2_000)
+    assert wallet.charge("ahead", 30, 4_000) == {grant.account: 30}
+    assert wallet.owed == {}
 
 
-async def test_a_grant_is_in_the_purse_once(database: Database) -> None:
+async def test_a_grant_is_in_the_wallet_once(database: Database) -> None:
     """Though it has some left and some that lapsed, as after a correction of what it paid."""
     tenant, now = await a_tenant(database), now_ms()
     await grant(database, tenant, promo(5_000, "g", expires_ms=now + 60_000))
     async with database.transaction() as session:
         await (await session.connection()).execute(text("UPDATE wallet_grant SET lapsed_nano = 7"))
-        purse = (await load_wallets(session, [tenant], now, now))[tenant]
-    assert [(each.left_nano, each.lapsed_nano) for each in purse.grants] == [(5_000, 7)]
+        wallet = (await load_wallets(session, [tenant], now, now))[tenant]
+    assert [(each.left_nano, each.lapsed_nano) for each in wallet.grants] == [(5_000, 7)]

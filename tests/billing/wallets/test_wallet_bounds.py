@@ -305,11 +305,11 @@ def test_an_empty_grant_pays_for_nothing_and_says_nothing() -> None:
         Grant(name, "paid", 0, left, None, at)
         for at, (name, left) in enumerate((("a", 0), ("b", 5), ("c", 9)))
     ]
-    purse = SpendableWallet("t", 0, TopUp("", 0), (), grants, 2)
-    purse.charge("r1", 5)
-    purse.charge("r0", 0)
-    purse.charge("r2", 1)
-    assert [(each.request_id, each.grant_id, each.amount_nano) for each in purse.uses] == [
+    wallet = SpendableWallet("t", 0, TopUp("", 0), (), grants, 2)
+    wallet.charge("r1", 5)
+    wallet.charge("r0", 0)
+    wallet.charge("r2", 1)
+    assert [(each.request_id, each.grant_id, each.amount_nano) for each in wallet.uses] == [
         ("r1", "b", 5),
         ("r2", "c", 1),
     ]

@@ -30,29 +30,29 @@ class Day:
 
     def use(self, cost: int, hours: int | None) -> None:
         """A request is posted, that was accepted some hours ago."""
-        request, purse = f"r{self.hour}", self._purse()
+        request, wallet = f"r{self.hour}", self._wallet()
         accepted = self.hour - (hours or 0)
         self.costs[request], self.used[request] = cost, {}
-        paid = purse.charge(request, cost, accepted)
-        for account, amount in purse.revived.items():
+        paid = wallet.charge(request, cost, accepted)
+        for account, amount in wallet.revived.items():
             self._book(0, {"breakage": amount, account: -amount})
         self._book(cost, paid)
-        self._keep(purse, accepted)
+        self._keep(wallet, accepted)
         could = [each for each in self.grants if each.pays_at(accepted)]
-        assert request not in purse.owed or not any(each.left_nano or each.lapsed_nano for each in could)
+        assert request not in wallet.owed or not any(each.left_nano or each.lapsed_nano for each in could)
 
     def correct(self, cost: int, _: int | None) -> None:
         """A request cost something else in truth."""
         if not self.costs:
             return
-        request, purse = self.chosen.choice(list(self.costs)), self._purse()
+        request, wallet = self.chosen.choice(list(self.costs)), self._wallet()
         more = cost - self.costs[request]
         if more > 0:
-            self._book(more, purse.charge(request, more))
+            self._book(more, wallet.charge(request, more))
         else:
-            self._book(more, purse.give_back(request, -more, self.costs[request], self.used[request]))
+            self._book(more, wallet.give_back(request, -more, self.costs[request], self.used[request]))
         self.costs[request] = cost
-        self._keep(purse)
+        self._keep(wallet)
 
     def expire(self, _: int, __: int | None) -> None:
         """What is over is booked as gone."""
@@ -70,7 +70,7 @@ class Day:
         paid = sum(sum(each.values()) for each in self.used.values())
         assert self.balances.get("receivable", 0) == sum(self.costs.values()) - paid >= 0
 
-    def _purse(self) -> SpendableWallet:
+    def _wallet(self) -> SpendableWallet:
         return SpendableWallet("t1", 0, TopUp("", 0), (), self.grants, self.hour)
 
     def _book(self, charged: int, moved: dict[str, int]) -> None:
@@ -78,10 +78,10 @@ class Day:
         for account, amount, _, _ in entries_of({("output", "p", ""): charged}, paid):
             self.balances[account] = self.balances.get(account, 0) + amount
 
-    def _keep(self, purse: SpendableWallet, accepted: int | None = None) -> None:
+    def _keep(self, wallet: SpendableWallet, accepted: int | None = None) -> None:
         accepted = self.hour if accepted is None else accepted
         ends = {each.id: each.expires_ms for each in self.grants}
-        for request, grant, amount in purse.uses:
+        for request, grant, amount in wallet.uses:
             expires = ends[grant]
             assert amount < 0 or expires is None or expires > accepted, "an expired grant paid"
             self.used[request][grant] = self.used[request].get(grant, 0) + amount

@@ -69,13 +69,13 @@ def test_of_two_grants_the_first_one_pays(
             Grant(name, GrantKind.PROMO, priority, 100, expires, created)
             for name, (priority, expires, created) in (names[::-1] if swapped else names)
         ]
-        purse = SpendableWallet("t", 0, TopUp("", 0), [], grants, 2)
-        purse.charge("r", 70)
-        assert purse.changed == {"first": 30}
-        purse.charge("r", 50)
-        assert purse.changed == {"first": 0, "second": 80}
-        purse.give_back("r", 30, 120, {"first": 100, "second": 20})
-        assert purse.changed == {"first": 10, "second": 100}
+        wallet = SpendableWallet("t", 0, TopUp("", 0), [], grants, 2)
+        wallet.charge("r", 70)
+        assert wallet.changed == {"first": 30}
+        wallet.charge("r", 50)
+        assert wallet.changed == {"first": 0, "second": 80}
+        wallet.give_back("r", 30, 120, {"first": 100, "second": 20})
+        assert wallet.changed == {"first": 10, "second": 100}
 
 
 async def test_grants_are_spent_by_priority_then_expiry_then_age_and_the_rest_is_owed(
@@ -139,9 +139,9 @@ def test_an_expired_grant_pays_for_nothing() -> None:
     """From its very millisecond on."""
     spent = Grant("g", "promo", 10, 100, 5_000, 0)
     for at, left in ((4_999, 60), (5_000, 100)):
-        purse = SpendableWallet("t1", 0, TopUp("", 0), (), [Grant(**vars(spent))], at)
-        purse.charge("r1", 40)
-        assert purse.grants[0].left_nano == left
+        wallet = SpendableWallet("t1", 0, TopUp("", 0), (), [Grant(**vars(spent))], at)
+        wallet.charge("r1", 40)
+        assert wallet.grants[0].left_nano == left
 
 
 async def test_a_correction_gives_back_to_the_grants_that_paid(database: Database) -> None:
@@ -250,16 +250,16 @@ grants = st.lists(
 
 
 @given(grants, st.lists(st.integers(0, 60), max_size=8), st.data())
-def test_a_purse_pays_all_it_can_and_takes_back_what_it_paid(
+def test_a_wallet_pays_all_it_can_and_takes_back_what_it_paid(
     given_grants: list[Grant], costs: list[int], data: st.DataObject
 ) -> None:
     """In any order of costs the same is left of each grant; given back in full, all is as it was."""
     before = {each.id: each.left_nano for each in given_grants}
 
-    def purse() -> SpendableWallet:
+    def wallet() -> SpendableWallet:
         return SpendableWallet("t1", 0, TopUp("", 0), (), [Grant(**vars(each)) for each in given_grants], 10)
 
-    one, other = purse(), purse()
+    one, other = wallet(), wallet()
     usable = one.left_nano
     paid_by = {f"r{n}": one.charge(f"r{n}", cost) for n, cost in enumerate(costs)}
     assert sum(sum(each.values()) for each in paid_by.values()) == min(usable, sum(costs))

@@ -15,11 +15,11 @@ ORDERED = {"grant", "void", "claw_back", "pay_out", "adjust"}
 
 def judge_wallets(history: History, expected: ExpectedBooks, rows: Rows) -> list[SumCheck]:
     """What is left of each grant, and what every tenant owes."""
-    purses = {
-        each.id: purse_of(each.id, expected, rows) for each in history.customers.values() if each.prepaid
+    wallets = {
+        each.id: wallet_of(each.id, expected, rows) for each in history.customers.values() if each.prepaid
     }
     left = {
-        (tenant, key): kept.left for tenant, purse in purses.items() for key, kept in purse.grants.items()
+        (tenant, key): kept.left for tenant, wallet in wallets.items() for key, kept in wallet.grants.items()
     }
     stands = {
         (each["tenant_id"], each["idempotency_key"]): int(each["left_nano"]) for each in rows["wallet_grant"]
@@ -29,15 +29,15 @@ def judge_wallets(history: History, expected: ExpectedBooks, rows: Rows) -> list
     for (_, account), nano in accounts(rows, "wallet:", -1).items():
         of_ledger[names[account.partition(":")[2]]] += nano
     owed = {
-        id: purses[id].owed + _beyond(expected, id)
-        if id in purses
+        id: wallets[id].owed + _beyond(expected, id)
+        if id in wallets
         else sum(bill.cost for bill in expected.of_tenant(id)) + _beyond(expected, id)
         for id in history.customers
     }
     receivable = {tenant: nano for (tenant, _), nano in accounts(rows, "receivable", 1).items()}
-    spent = {tenant: sum(purse.cost.values()) for tenant, purse in purses.items()}
+    spent = {tenant: sum(wallet.cost.values()) for tenant, wallet in wallets.items()}
     posted = {each["tenant_id"]: int(each["posted_nano"]) for each in rows["wallet"]}
-    lacking = {request: nano for purse in purses.values() for request, nano in purse.lacking.items()}
+    lacking = {request: nano for wallet in wallets.values() for request, nano in wallet.lacking.items()}
     lacks = {key_of(each): int(each["owed_nano"]) for each in rows["wallet_owed"]}
     return [
         sums_of("wallets: left of each grant", left, stands),
@@ -90,7 +90,7 @@ def _beyond(expected: ExpectedBooks, tenant: str) -> int:
     return sum(sum(month.values()) for (of, _), month in expected.true_ups.items() if of == tenant)
 
 
-def purse_of(tenant: str, expected: ExpectedBooks, rows: Rows) -> ReplayedWallet:
+def wallet_of(tenant: str, expected: ExpectedBooks, rows: Rows) -> ReplayedWallet:
     """A wallet after its moves, in the order in which the books have them; amounts are the oracle's."""
     keys = {
         each["id"]: each["idempotency_key"] for each in rows["wallet_grant"] if each["tenant_id"] == tenant
