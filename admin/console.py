@@ -222,8 +222,8 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     metrics = serving_metrics_async(settings, CONSOLE_PLACE, str)
     with contextlib.closing(listen(host, port, "PARLEY_CONSOLE_PORT")) as listener:
         async with _opened(settings) as console, metrics:
-            app, entrance = SecurityHeaders(console.app(), settings.tls), http.UpgradeGate(settings, host)
-            await http.serve(app, listener, stop, entrance, ws="none")
+            app, gate = SecurityHeaders(console.app(), settings.tls), http.UpgradeGate(settings, host)
+            await http.serve(app, listener, stop, gate, ws="none")
 
 
 def _link(settings: Settings, name: str, url: str | None) -> str:

@@ -89,7 +89,7 @@ async def _serve(
 ) -> None:
     settings, registry, health = context.settings, connections.registry, Health(context)
     app = limited_application(context, connections, health)
-    entrance = UpgradeLimits(settings, context.rates, registry.unproven)
+    gate = UpgradeLimits(settings, context.rates, registry.unidentified)
     lacks = partial(missing_words, health, asyncio.get_running_loop())
     metrics = serving_metrics_async(settings, GATEWAY_PLACE, lacks)
     # From here on nothing fails before the `try` below, which ends these.
@@ -98,7 +98,7 @@ async def _serve(
     loops = [connections.subscriptions.run(), connections.run(), context.terms.run()]
     tasks = [asyncio.create_task(work) for work in (*loops, PoolServices(context).run(), *upkeep)]
     closed = asyncio.Event()
-    serving = asyncio.create_task(http.serve(app, listener, closed, entrance, **serving_options(settings)))
+    serving = asyncio.create_task(http.serve(app, listener, closed, gate, **serving_options(settings)))
     stopping = asyncio.create_task(stop.wait())
     try:
         log.info("gateway.serving", gateway=context.pools.gateway, host=settings.host, port=settings.port)

@@ -15,20 +15,20 @@ GRACE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class _UnprovenSocket:
+class _UnidentifiedSocket:
     address: str | None
     since: float
     put_out: Callable[[], None]
 
 
-class UnprovenSockets:
+class UnidentifiedSockets:
     """`per_address_max` and `most`: 0 is no limit."""
 
     def __init__(self, per_address_max: int, most: int, clock: Callable[[], float] = monotonic) -> None:
         self._per_address_max = per_address_max
         self._most = most
         self._clock = clock
-        self._places: dict[Hashable, _UnprovenSocket] = {}
+        self._places: dict[Hashable, _UnidentifiedSocket] = {}
         self._of_address = Counter[str]()
         self._silent: dict[Hashable, None] = {}  # the oldest first
         self._silent_of_address: dict[str, dict[Hashable, None]] = {}
@@ -54,7 +54,7 @@ class UnprovenSockets:
             place = self._places[oldest]
             self.left(oldest)
             place.put_out()
-        self._places[who] = _UnprovenSocket(address, self._clock(), put_out)
+        self._places[who] = _UnidentifiedSocket(address, self._clock(), put_out)
         self._silent[who] = None
         if address is not None:
             self._of_address[address] += 1

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.network.addresses import KnownCallers, caller, rate_limit_address, trusted
-from core.network.unidentified_sockets import UnprovenSockets
+from core.network.unidentified_sockets import UnidentifiedSockets
 from core.web.host_check import AllowedHosts
 
 BACKLOG = 2048
@@ -38,12 +38,12 @@ class RefusedHeadError(Exception):
 
 class UpgradeGate:
     """Checks of a socket and an upgrade before anything is kept for its caller. `proxies`: those whose
-    headers count; `hosts`: names we are called by; `heads`: sockets that owe their first request."""
+    headers count; `hosts`: names we are called by; `unidentified`: sockets that owe their first request."""
 
     def __init__(self, settings: Settings, host: str | None = None) -> None:
         self.proxies = settings.proxies
         self.hosts = settings.hosts(host or settings.host)
-        self.heads = lobby(settings)
+        self.unidentified = unidentified_sockets(settings)
 
     def refuse_upgrade(self, address: str) -> bytes | None:
         """The whole HTTP reply for a caller that may not open a WebSocket now, else None."""
@@ -59,17 +59,17 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _header_bytes = 0
 
-    def __init__(self, entrance: UpgradeGate, **options: Any) -> None:
+    def __init__(self, gate: UpgradeGate, **options: Any) -> None:
         super().__init__(**options)
-        self._entrance = entrance
+        self._gate = gate
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Count a new socket as one that owes a request."""
         super().connection_made(transport)
         peer = self.client[0] if self.client else ""
         # Behind a trusted proxy the address is known with the head.
-        address = None if trusted(peer, self._entrance.proxies) else rate_limit_address(peer)
-        if self._entrance.heads.enter(self, address, transport.abort):
+        address = None if trusted(peer, self._gate.proxies) else rate_limit_address(peer)
+        if self._gate.unidentified.enter(self, address, transport.abort):
             self._wait_for_head()
         else:
             transport.abort()
@@ -77,8 +77,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def handle_websocket_upgrade(self) -> None:
         """The head of an upgrade is whole, and nothing is made of it yet."""
         peer = self.client[0] if self.client else None
-        address = caller(peer, False, self.headers, self._entrance.proxies).address
-        refused = self._entrance.refuse_upgrade(address)
+        address = caller(peer, False, self.headers, self._gate.proxies).address
+        refused = self._gate.refuse_upgrade(address)
         if refused is None:
             super().handle_websocket_upgrade()
         else:
@@ -141,7 +141,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
-            self._entrance.heads.left(self)
+            self._gate.unidentified.left(self)
 
     def _refuse(self, reply: bytes) -> None:
         self._stop_waiting()
@@ -150,14 +150,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def lobby(settings: Settings) -> UnprovenSockets:
+def unidentified_sockets(settings: Settings) -> UnidentifiedSockets:
     """Places for sockets that have not shown who they are: at most a quarter of the files that may be
     open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = settings.silent_sockets_max
     if files != resource.RLIM_INFINITY:
         most = min(most or files, max(1, files // 4))
-    return UnprovenSockets(settings.silent_sockets_per_address_max, most)
+    return UnidentifiedSockets(settings.silent_sockets_per_address_max, most)
 
 
 def raise_file_limit() -> None:
@@ -194,10 +194,10 @@ def listen(host: str, port: int, variable: str) -> socket.socket:
 
 
 async def serve(
-    app: Any, listener: socket.socket, stop: asyncio.Event, entrance: UpgradeGate, **options: Any
+    app: Any, listener: socket.socket, stop: asyncio.Event, gate: UpgradeGate, **options: Any
 ) -> None:
     """Serve `app` on the socket until `stop`, then let open requests finish. See `configured`."""
-    server = _UvicornServer(configured(app, entrance, **options))
+    server = _UvicornServer(configured(app, gate, **options))
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -208,14 +208,14 @@ async def serve(
         await serving
 
 
-def configured(app: Any, entrance: UpgradeGate, **options: Any) -> uvicorn.Config:
+def configured(app: Any, gate: UpgradeGate, **options: Any) -> uvicorn.Config:
     """uvicorn's configuration for serving `app`; `options` are uvicorn's."""
     return uvicorn.Config(
-        KnownCallers(AllowedHosts(app, entrance.hosts), entrance.proxies),
+        KnownCallers(AllowedHosts(app, gate.hosts), gate.proxies),
         access_log=False,
         log_config=None,
         lifespan="off",
-        http=partial(BoundedHttpProtocol, entrance),  # pyright: ignore[reportArgumentType]
+        http=partial(BoundedHttpProtocol, gate),  # pyright: ignore[reportArgumentType]
         proxy_headers=False,
         **options,
     )

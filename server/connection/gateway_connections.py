@@ -44,7 +44,7 @@ class GatewayConnections:
         settings, redis, auth = context.settings, context.redis, context.auth
         self.settings = settings
         self.subscriptions = Subscriptions(redis, settings, context.pools, context.catalogue)
-        self.registry = ConnectionRegistry(http.lobby(settings))
+        self.registry = ConnectionRegistry(http.unidentified_sockets(settings))
         self._auth = auth
         self._closed_users = context.closed_users
         self._limits = SessionLimits.of(settings)

@@ -59,7 +59,7 @@ class Handshake:
 
     async def open(self, socket: OpenSocket, hello: Hello, bearer: str) -> AcceptedHello | HelloRefused:
         """Check a hello and open its session. `bearer` is the token of the upgrade, or empty."""
-        self._registry.unproven.spoke(socket.id)
+        self._registry.unidentified.spoke(socket.id)
         principal = await self._identify(socket, hello.token or bearer)
         if isinstance(principal, HelloRefused):
             return principal

@@ -5,7 +5,7 @@ from typing import Protocol
 from billing.api import Principal
 from core.clock import monotonic
 from core.network.addresses import rate_limit_address
-from core.network.unidentified_sockets import UnprovenSockets
+from core.network.unidentified_sockets import UnidentifiedSockets
 from core.tasks import KeptTasks
 from server import instruments
 from server.connection.session_store import SessionRecord
@@ -38,11 +38,11 @@ class OpenSocket(Protocol):
 
 
 class ConnectionRegistry:
-    """`unproven`: those that have not said hello. `work`: what goes on although its connection is gone, since
-    half of it helps nobody. Metrics look at its figures (instruments.GatewayGauges)."""
+    """`unidentified`: those that have not said hello. `work`: what goes on although its connection is gone,
+    since half of it helps nobody. Metrics look at its figures (instruments.GatewayGauges)."""
 
-    def __init__(self, unproven: UnprovenSockets) -> None:
-        self.unproven = unproven
+    def __init__(self, unidentified: UnidentifiedSockets) -> None:
+        self.unidentified = unidentified
         self.work = KeptTasks()
         self._sockets: dict[str, OpenSocket] = {}
         self._sessions: dict[str, tuple[OpenSocket, SessionRecord]] = {}
@@ -52,17 +52,17 @@ class ConnectionRegistry:
     def enter(self, socket: OpenSocket) -> bool:
         """A socket is open; it has not said hello. False: there is no room for it."""
         self._sockets[socket.id] = socket
-        return self.unproven.enter(socket.id, rate_limit_address(socket.address), socket.put_out)
+        return self.unidentified.enter(socket.id, rate_limit_address(socket.address), socket.put_out)
 
     def admit(self, socket: OpenSocket, record: SessionRecord) -> None:
         """Its hello was good, and it has this session."""
-        self.unproven.left(socket.id)
+        self.unidentified.left(socket.id)
         self._sessions[socket.id] = socket, record
 
     def leave(self, socket: OpenSocket) -> None:
         """It is gone."""
         self._sockets.pop(socket.id, None)
-        self.unproven.left(socket.id)
+        self.unidentified.left(socket.id)
         self._sessions.pop(socket.id, None)
 
     def find(self, connection: str) -> OpenSocket | None:

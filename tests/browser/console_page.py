@@ -61,8 +61,8 @@ async def running_console(settings: Settings) -> AsyncGenerator[str]:
     listener = http.listen("127.0.0.1", 0, "PARLEY_CONSOLE_PORT")
     app = SecurityHeaders(Console(settings, redis, db).app(), settings.tls)
     stop = asyncio.Event()
-    entrance = http.UpgradeGate(settings, "127.0.0.1")
-    serving = asyncio.create_task(http.serve(app, listener, stop, entrance, ws="none"))
+    gate = http.UpgradeGate(settings, "127.0.0.1")
+    serving = asyncio.create_task(http.serve(app, listener, stop, gate, ws="none"))
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:

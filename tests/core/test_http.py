@@ -92,8 +92,8 @@ def test_who_is_unknown_has_a_quarter_of_all_files(monkeypatch: pytest.MonkeyPat
     """Whatever the settings say: the others are for those who are known."""
     monkeypatch.setattr(http.resource, "getrlimit", lambda _: (40, 40))
     for settings in (Settings(silent_sockets_max=0), Settings(silent_sockets_max=1000)):
-        lobby = http.lobby(settings)
-        assert [lobby.enter(number, None, lambda: None) for number in range(11)] == [True] * 10 + [False]
+        sockets = http.unidentified_sockets(settings)
+        assert [sockets.enter(number, None, lambda: None) for number in range(11)] == [True] * 10 + [False]
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ async def test_sockets_that_send_nothing_are_few(limits: dict[str, Any], least: 
     """Of one address, and over all also where a proxy is trusted; who sends a request has no place there."""
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
-    entrance = http.UpgradeGate(Settings(**limits))
-    serving = asyncio.create_task(http.serve(app, listener, stop, entrance))
+    gate = http.UpgradeGate(Settings(**limits))
+    serving = asyncio.create_task(http.serve(app, listener, stop, gate))
     at = listener.getsockname()[:2]
     try:
         silent = [await asyncio.open_connection(*at) for _ in range(least)]
-        await wait_until(lambda: len(entrance.heads) == least)
+        await wait_until(lambda: len(gate.unidentified) == least)
         reader, writer = await asyncio.open_connection(*at)
         with contextlib.suppress(ConnectionError):
             async with patience():
@@ -121,10 +121,10 @@ async def test_sockets_that_send_nothing_are_few(limits: dict[str, Any], least: 
         silent[0][1].write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
         async with patience():
             assert (await silent[0][0].readline()).startswith(b"HTTP/1.1 200 ")
-        await wait_until(lambda: len(entrance.heads) == least - 1)
+        await wait_until(lambda: len(gate.unidentified) == least - 1)
         for _, writer in silent:
             writer.close()
-        await wait_until(lambda: len(entrance.heads) == 0)
+        await wait_until(lambda: len(gate.unidentified) == 0)
     finally:
         stop.set()
         await serving

@@ -130,9 +130,9 @@ async def _gateway(settings: Settings, db: Database, redis: RedisClient) -> Asyn
     context = make_context(settings, "gw-fuzz", db, redis)
     connections, health = GatewayConnections(context), Health(context)
     await connections.subscriptions.start()
-    entrance = UpgradeLimits(settings, context.rates, connections.registry.unproven)
+    gate = UpgradeLimits(settings, context.rates, connections.registry.unidentified)
     served = Served(
-        configured(limited_application(context, connections, health), entrance, **serving_options(settings))
+        configured(limited_application(context, connections, health), gate, **serving_options(settings))
     )
     key = await _key(db, "gateway")
 

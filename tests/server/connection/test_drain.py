@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.network.unidentified_sockets import UnprovenSockets
+from core.network.unidentified_sockets import UnidentifiedSockets
 from server.connection.drain import drain
 from server.connection.registry import ConnectionRegistry
 from server.session.events import DrainStarted
@@ -37,7 +37,7 @@ def drained(peers: int, goes: bool) -> tuple[list[tuple[float, int]], float]:
     """When each was asked, with the milliseconds left, in order; and when the drain was over."""
 
     async def whole() -> tuple[list[tuple[float, int]], float]:
-        registry = ConnectionRegistry(UnprovenSockets(0, 0))
+        registry = ConnectionRegistry(UnidentifiedSockets(0, 0))
         here: list[Any] = [LeavingPeer(registry, name, goes) for name in range(peers)]
         for each in here:
             registry.enter(each)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.network.unidentified_sockets import UnprovenSockets
+from core.network.unidentified_sockets import UnidentifiedSockets
 from server.connection.registry import ConnectionRegistry
 from tests.support.watch import StubClock
 
@@ -30,7 +30,7 @@ def figures(registry: ConnectionRegistry) -> tuple[int, int, int, int]:
 def test_a_connection_has_a_session_from_its_hello_to_its_end(watch: StubClock):
     """Before that it has one of few places, and nothing of it counts as on its way."""
     registry, a, b, record = (
-        ConnectionRegistry(UnprovenSockets(0, 2)),
+        ConnectionRegistry(UnidentifiedSockets(0, 2)),
         socket("a", 5),
         socket("b", 7),
         object(),
@@ -51,7 +51,7 @@ def test_a_connection_has_a_session_from_its_hello_to_its_end(watch: StubClock):
 
 def test_what_is_left_of_a_drain_is_never_less_than_nothing(watch: StubClock):
     """It waits for every connection, those before hello, too."""
-    registry = ConnectionRegistry(UnprovenSockets(0, 0))
+    registry = ConnectionRegistry(UnidentifiedSockets(0, 0))
     registry.enter(socket("a"))
     assert (registry.draining, registry.drain_left_ms(), registry.busy) == (False, 0, True)
     registry.start_draining(2.5)
@@ -65,7 +65,7 @@ def test_what_is_left_of_a_drain_is_never_less_than_nothing(watch: StubClock):
 
 async def test_a_gateway_is_busy_while_work_of_those_who_left_goes_on():
     """It ends with the last of it."""
-    registry = ConnectionRegistry(UnprovenSockets(0, 0))
+    registry = ConnectionRegistry(UnidentifiedSockets(0, 0))
 
     async def nothing() -> None:
         pass
