@@ -1,5 +1,4 @@
-"""How a fork of the nursery takes the place of a fresh interpreter: streams, environment, command line, and
-the way in which it ends."""
+"""How a fork replaces a fresh interpreter: streams, environment, command line, and the way in which it ends."""
 
 import atexit
 import ctypes

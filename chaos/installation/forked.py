@@ -27,7 +27,7 @@ from core.runtime import leash
 DESCRIPTORS_MAX = 8
 ARGUMENT_BYTES_MAX = 16 * 1024
 ENVIRONMENT_BYTES_MAX = 64 * 1024
-ROOM = "PARLEY_TEST_NURSERY_ROOM"
+ROOM = "PARLEY_TEST_FORK_SERVER_ROOM"
 PROGRAMS = ("core.cli", "engine.main", "chaos", "chaos.", "tests.")
 # What an interpreter reads when it begins.
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_", "COVERAGE_")
@@ -91,7 +91,7 @@ class Forked:
         """The same, for who has no loop."""
         while self.pid < 0 and self.returncode is None:
             if not select.select([self._asking], [], [], START_SECONDS_MAX)[0]:
-                raise TimeoutError("the nursery does not answer")
+                raise TimeoutError("the fork server does not answer")
             self._hear()
         return self
 
@@ -109,7 +109,7 @@ class Forked:
         except BlockingIOError:
             return
         if not received:
-            raise ChildProcessError("the nursery has ended")
+            raise ChildProcessError("the fork server has ended")
         *lines, self._heard = (self._heard + received).split(b"\n")
         for line in lines:
             told: dict[str, int] = json.loads(line)
@@ -130,17 +130,17 @@ class Forked:
 
 @contextmanager
 def forking(begins: Callable[["subprocess.Popen[bytes]"], None] = lambda _: None) -> Generator[None]:
-    """A nursery of its own for this process, begun when it is first asked. Only on Linux. `begins`
+    """A fork server of its own for this process, begun when it is first asked. Only on Linux. `begins`
     hears of it."""
     if _address is not None or sys.platform != "linux":
         yield
         return
-    address = f"parley-nursery-{secrets.token_hex(16)}"
+    address = f"parley-fork-server-{secrets.token_hex(16)}"
     begun: list[subprocess.Popen[bytes]] = []
 
     def begin() -> str:
         if not begun:
-            begun.append(_nursery(address))
+            begun.append(_fork_server(address))
             begins(begun[0])
         return address
 
@@ -149,17 +149,17 @@ def forking(begins: Callable[["subprocess.Popen[bytes]"], None] = lambda _: None
         yield
     finally:
         use(None)
-        for nursery in begun:
-            assert nursery.stdin is not None
-            nursery.stdin.close()
+        for server in begun:
+            assert server.stdin is not None
+            server.stdin.close()
             try:
-                nursery.wait(STOP_SECONDS_MAX)
+                server.wait(STOP_SECONDS_MAX)
             except subprocess.TimeoutExpired:  # it is importing still, and has forked nothing
-                nursery.kill()
-                nursery.wait()
+                server.kill()
+                server.wait()
 
 
-def _nursery(address: str) -> "subprocess.Popen[bytes]":
+def _fork_server(address: str) -> "subprocess.Popen[bytes]":
     """It may be asked at once, and answers when it has imported everything. It is of no installation."""
     ours = {
         name: value
@@ -185,14 +185,14 @@ def _nursery(address: str) -> "subprocess.Popen[bytes]":
 
 
 def use(address: Callable[[], str] | None) -> None:
-    """From now on the nursery that listens there; None: no one."""
+    """From now on the fork server that listens there; None: no one."""
     global _address
     _address = address
     leash._start = _fresh if address is None else _start_leashed
 
 
 def forks(argv: Sequence[str], environment: Mapping[str, str]) -> bool:
-    """Whether the nursery can be this command."""
+    """Whether the fork server can be this command."""
     ours = len(argv) > 2 and argv[0] == sys.executable and argv[1] == "-m"
     if _address is None or not ours or not f"{argv[2]}.".startswith(PROGRAMS):
         return False
@@ -269,7 +269,7 @@ def _ask(
     try:
         asking.connect(f"\0{_address()}")
         if user_of(asking) != os.getuid():  # ours has died, and its address is anybody's
-            raise PermissionError("the nursery is another user's")
+            raise PermissionError("the fork server is another user's")
         socket.send_fds(asking, [struct.pack("!I", len(packed))], list(fds))
         asking.sendall(packed)
         return Forked(asking)

@@ -1,4 +1,4 @@
-"""A process for tests of the nursery. Arguments: what it does."""
+"""A process for tests of the fork server. Arguments: what it does."""
 
 import asyncio
 import atexit

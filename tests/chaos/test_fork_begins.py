@@ -1,4 +1,4 @@
-"""What a fork of the nursery is when it begins, how it ends, and what is kept of it."""
+"""What a fork of the fork server is when it begins, how it ends, and what is kept of it."""
 
 import json
 import os
@@ -19,15 +19,15 @@ from core.runtime import leash
 from core.runtime.leash import spawn
 from tests.chaos.forked_program import PROGRAM, environment, told
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the nursery needs Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the fork server needs Linux")
 INTERRUPTED = -signal.SIGINT
 
 
 @pytest.fixture
-def ground(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     """This process stands in another folder, with another umask and fewer files than most."""
     assert forked._address is not None
-    forked._address()  # the nursery begins where the tests are: what it imports is this tree's
+    forked._address()  # the fork server begins where the tests are: what it imports is this tree's
     (tmp_path / "stood in").mkdir()
     monkeypatch.chdir(tmp_path / "stood in")
     umask, (soft, hard) = os.umask(0o027), resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -48,9 +48,9 @@ def as_a_fresh_one(told: dict[str, Any], tmp_path: Path) -> None:
     assert told["open"] == [0, 1, 2]
 
 
-@pytest.mark.usefixtures("ground")
+@pytest.mark.usefixtures("elsewhere")
 async def test_it_begins_as_a_fresh_process_does(tmp_path: Path) -> None:
-    """Where who asked stands, with its limits and three streams, and nothing of the nursery's."""
+    """Where who asked stands, with its limits and three streams, and nothing of the fork server's."""
     with streams(tmp_path / "other", tmp_path / "other") as three:
         other = await start([*PROGRAM, "stay"], environment(tmp_path), three).begun()
     _, out, _ = await told(tmp_path, "be")
@@ -60,7 +60,7 @@ async def test_it_begins_as_a_fresh_process_does(tmp_path: Path) -> None:
     assert await other.wait() == -signal.SIGKILL
 
 
-@pytest.mark.usefixtures("ground")
+@pytest.mark.usefixtures("elsewhere")
 async def test_a_leashed_one_begins_as_a_fresh_process_does(tmp_path: Path) -> None:
     """Its log is for this user alone and grows; its leash is out of reach of this session's Ctrl-C."""
     log = tmp_path / "log"
@@ -113,7 +113,7 @@ async def test_a_module_that_is_there_already_is_not_warned_of(tmp_path: Path) -
 def test_what_only_a_new_interpreter_reads_starts_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given, or taken away; so does a command line for which the nursery has no room."""
+    """Given, or taken away; so does a command line for which the fork server has no room."""
     given = environment(tmp_path)
     for name in ("LANGUAGE", "MALLOC_ARENA_MAX", "COVERAGE_RCFILE"):
         assert not forks(PROGRAM, given | {name: "x"})
@@ -125,14 +125,14 @@ def test_what_only_a_new_interpreter_reads_starts_one(
     assert not forks(PROGRAM, given)
 
 
-def test_inside_of_a_nursery_there_is_no_second_one() -> None:
+def test_inside_of_a_fork_server_there_is_no_second_one() -> None:
     """Its start stays the first one's."""
     began = leash._start
     with forking():
         assert leash._start is began
 
 
-def test_what_the_nursery_tells_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_fork_server_tells_comes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it has ended no signal is sent: its pid may be another's."""
     ours, its = socket.socketpair()
     process = Forked(ours)
@@ -149,17 +149,17 @@ def test_what_the_nursery_tells_comes_in_pieces(monkeypatch: pytest.MonkeyPatch)
     its.close()
 
 
-def test_the_nurserys_end_is_not_its_forks() -> None:
+def test_the_fork_servers_end_is_not_its_forks() -> None:
     """It is told; nobody waits for ever."""
     ours, its = socket.socketpair()
     process = Forked(ours)
     its.close()
-    with pytest.raises(ChildProcessError, match="nursery has ended"):
+    with pytest.raises(ChildProcessError, match="fork server has ended"):
         process.poll()
 
 
 def test_who_breaks_off_is_no_order() -> None:
-    """The nursery waits for no rest that never comes."""
+    """The fork server waits for no rest that never comes."""
     ours, its = socket.socketpair()
     with its:
         with ours:
@@ -170,7 +170,7 @@ def test_who_breaks_off_is_no_order() -> None:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[fork_server.ForkServer, socket.socket]]:
-    """A nursery in this process that forks nothing, and who listens."""
+    """A fork server in this process that forks nothing, and who listens."""
     monkeypatch.setattr(signal, "set_wakeup_fd", lambda *_, **__: -1)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(fork_server.os, "fork", lambda: 1234567)
@@ -184,7 +184,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Generator[tuple[fork_server.ForkSe
 
 
 @pytest.mark.parametrize("leashed", [True, False])
-def test_the_nursery_keeps_nothing_of_what_has_ended(
+def test_the_fork_server_keeps_nothing_of_what_has_ended(
     leashed: bool, asked: tuple[fork_server.ForkServer, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither the streams, whose readers wait for their end, nor a pid that is another's one day. A leash is
