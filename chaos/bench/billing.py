@@ -80,7 +80,7 @@ def posting(events: int, as_json: bool) -> None:
 
 
 async def _posted(dialect: str, events: int) -> Figure:
-    async with ground(dialect) as settings:
+    async with billing_testbed(dialect) as settings:
         redis = connect(settings)
         try:
             for first in range(0, events, 1000):
@@ -176,7 +176,7 @@ def month_view(events: int, users: int, as_json: bool) -> None:
 
 
 async def _views(events: int, users: int) -> list[Figure]:
-    async with ground("postgres") as settings:
+    async with billing_testbed("postgres") as settings:
         database = Database(settings.database_endpoint)
         try:
             tenant = (await create_tenant(database, "bench")).tenant_id
@@ -253,7 +253,7 @@ async def _fill(database: Database, tenant: str, events: int, users: int) -> int
 
 
 @asynccontextmanager
-async def ground(dialect: str) -> AsyncGenerator[Settings]:
+async def billing_testbed(dialect: str) -> AsyncGenerator[Settings]:
     """A migrated database of this kind and a Valkey, both new."""
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))

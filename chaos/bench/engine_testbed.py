@@ -20,7 +20,7 @@ from billing.usage import UsageEvent
 from chaos.bench.load import Ask
 from chaos.bench.targets import EngineArguments
 from chaos.bench.wire import BenchSocket
-from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, session_testbed
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient, connect
 from core.sql.database import Database
@@ -141,7 +141,7 @@ def arguments(folder: Path, slots: int, max_model_len: int = 2048, **changes: An
 
 
 @asynccontextmanager
-async def running_bed(
+async def bench_installation(
     engine: BenchEngine, slots: int, max_model_len: int = 2048, step_ms: float = 20.0, **settings: object
 ) -> AsyncGenerator[BenchInstallation]:
     """A fresh installation that answers; removed at the end."""
@@ -156,7 +156,7 @@ async def running_bed(
     if engine is BenchEngine.VLLM:
         given |= {"model": MODEL, "worker_max_model_len": max_model_len}
     async with AsyncExitStack() as stack:
-        site = await stack.enter_async_context(ground(**given))
+        site = await stack.enter_async_context(session_testbed(**given))
         if engine is BenchEngine.VLLM:
             await register(site)
         else:
@@ -190,13 +190,13 @@ class WorkerSamples:
 
 
 @asynccontextmanager
-async def watching(bed: BenchInstallation, into: WorkerSamples) -> AsyncGenerator[None]:
+async def watching(installation: BenchInstallation, into: WorkerSamples) -> AsyncGenerator[None]:
     """Look at the worker every second until the block ends."""
 
     async def look() -> None:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            if info := await bed.info():
+            if info := await installation.info():
                 into.running.append(info.get("running", 0))
                 into.step_predicted_ms.append(info.get("step_predicted_ms", 0))
                 into.waiting_max = max(into.waiting_max, info.get("waiting_max", 0))

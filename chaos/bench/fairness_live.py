@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.bench import load
-from chaos.bench.engine_testbed import BenchEngine, BenchInstallation, running_bed
+from chaos.bench.engine_testbed import BenchEngine, BenchInstallation, bench_installation
 from chaos.bench.load import Ask
 from chaos.figures.figures import progress
 from core.tasks import cancel_tasks
@@ -43,7 +43,7 @@ class LoadedTenant:
 
 async def served(engine: BenchEngine, weights: Sequence[float], seconds: int, slots: int) -> dict[str, float]:
     """Weighted tokens by tenant, over so many seconds after all have a backlog."""
-    async with running_bed(engine, slots) as here:
+    async with bench_installation(engine, slots) as here:
         tenants = [await _tenant(here, weight) for weight in weights]
         callers = [asyncio.create_task(each.caller()) for each in tenants for _ in range(BACKLOG)]
         try:

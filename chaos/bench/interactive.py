@@ -16,8 +16,8 @@ from chaos.bench.engine_testbed import (
     BenchEngine,
     BenchInstallation,
     WorkerSamples,
+    bench_installation,
     engine_option,
-    running_bed,
     watching,
 )
 from chaos.bench.load import Ask
@@ -111,7 +111,7 @@ async def _measure(engine: BenchEngine, slots: int, rounds: int, setting: CrowdS
                 engine_testbed.arguments(await engine_testbed.model_folder(), slots)
             )
             stack.push_async_callback(raw.stop)
-        here = await stack.enter_async_context(running_bed(engine, slots))
+        here = await stack.enter_async_context(bench_installation(engine, slots))
         person = await here.asker("person")
         crowd = await here.asker("bulk", setting.crowd, "bulk")
         info = await here.info()

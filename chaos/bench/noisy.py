@@ -17,8 +17,8 @@ from chaos.bench.engine_testbed import (
     BenchEngine,
     BenchInstallation,
     WorkerSamples,
+    bench_installation,
     engine_option,
-    running_bed,
     watching,
 )
 from chaos.bench.load import Ask
@@ -108,7 +108,7 @@ async def _measure(
     engine: BenchEngine, setting: CrowdSetting, flood: int, rounds: int, raw_probes: int
 ) -> tuple[dict[str, NoisySamples], NoisySamples | None]:
     found = {name: NoisySamples() for name in (IDLE, FULL, FLOOD)}
-    async with running_bed(engine, setting.busy) as here:
+    async with bench_installation(engine, setting.busy) as here:
         quiet = await here.asker("quiet")
         crowd = await here.asker("noisy", flood)
         await probed(quiet, quiet, replace(setting, crowd=0, probes=3, first=9000))  # warm-up

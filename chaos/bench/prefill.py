@@ -14,7 +14,7 @@ import click
 
 from chaos.bench import engine_testbed
 from chaos.bench.crowd import beside_prefill
-from chaos.bench.engine_testbed import BATCHED_TOKENS, BenchEngine, BenchInstallation, running_bed
+from chaos.bench.engine_testbed import BATCHED_TOKENS, BenchEngine, BenchInstallation, bench_installation
 from chaos.bench.load import Ask
 from chaos.bench.targets import RawEngineTarget
 from chaos.figures.figures import Figure, json_option, progress, show
@@ -56,7 +56,7 @@ async def _measure(prompt_tokens: int, rounds: int) -> dict[str, list[Pair]]:
             raw = await RawEngineTarget.start(arguments)
             stack.push_async_callback(raw.stop)
             targets[name] = partial(_raw, raw)
-        here = await stack.enter_async_context(running_bed(BenchEngine.VLLM, 8, CONTEXT))
+        here = await stack.enter_async_context(bench_installation(BenchEngine.VLLM, 8, CONTEXT))
         targets[PARLEY] = partial(_parley, here, await here.asker("somebody", 2))
         for once in targets.values():
             await once("warm up", 1)

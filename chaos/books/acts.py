@@ -22,7 +22,6 @@ from chaos.books import rows
 from chaos.books.asking import Askers
 from chaos.books.customers import COVERED, CUSTOMERS, MODEL, OWN, SHARED, TIERED, flat, request_tiers, tiers
 from chaos.books.pricing import cost
-from chaos.books.stage import BooksTestbed
 from chaos.books.terms import (
     ANY_MODEL,
     CACHED,
@@ -34,6 +33,7 @@ from chaos.books.terms import (
     Corrected,
     Prices,
 )
+from chaos.books.testbed import BooksTestbed
 from chaos.faults import kill_worker
 from chaos.faults.context import FaultContext
 from chaos.installation.cluster import RestartedProcess
@@ -51,7 +51,7 @@ AOF_FOLDER = "appendonlydir"
 class Acts:
     """`done` counts what was done by its name; `events`: as the pool published them."""
 
-    stage: BooksTestbed
+    testbed: BooksTestbed
     crowd: Askers
     events: list[UsageEvent]
     chosen: random.Random
@@ -77,7 +77,7 @@ class Acts:
 
     async def kills(self, scene: FaultContext, stop: asyncio.Event, per_second: float) -> None:
         """SIGKILL of a worker, a gateway or a biller, in turns."""
-        kept = self.stage.cluster
+        kept = self.testbed.cluster
         while per_second and not stop.is_set():
             for victims in (None, kept.kept_billers, None, kept.kept_gateways):
                 await asyncio.sleep(self.chosen.expovariate(per_second))
@@ -100,12 +100,12 @@ class Acts:
     async def withdraw(self) -> bool:
         """A version that would make everything dearer in a minute, and is taken back in time."""
         self.withdrawn_ms = time.time_ns() // 1_000_000 + WITHDRAWN_AHEAD_MS
-        version = await self.stage.price(SHARED, {ANY_MODEL: DEAR}, at_ms=self.withdrawn_ms)
-        await self.stage.clerk.parley(
+        version = await self.testbed.price(SHARED, {ANY_MODEL: DEAR}, at_ms=self.withdrawn_ms)
+        await self.testbed.commands.parley(
             "prices", "withdraw", SHARED, str(version.number), "--reason", "too dear"
         )
-        self.stage.history.versions.remove(version)
-        self.stage.history.versions.append(replace(version, withdrawn=True))
+        self.testbed.history.versions.remove(version)
+        self.testbed.history.versions.append(replace(version, withdrawn=True))
         self.done["versions withdrawn"] += 1
         return True
 
@@ -114,7 +114,7 @@ class Acts:
         book = self.chosen.choice((SHARED, SHARED, OWN, TIERED, COVERED))
         model = self.chosen.choice((MODEL, ANY_MODEL))
         of_tiers = {TIERED: tiers, COVERED: request_tiers}.get(book)
-        await self.stage.price(
+        await self.testbed.price(
             book, {model: flat(self.chosen)}, of_tiers(self.chosen, model) if of_tiers else None, now=True
         )
         return True
@@ -124,7 +124,7 @@ class Acts:
         wanted = self.chosen.choice([each for each in CUSTOMERS if each.grants])
         kind, nano = self.chosen.choice((("promo", 30_001), ("paid", 60_007)))
         seconds = self.chosen.randint(*GRANT_SECONDS) if kind == "promo" else 0
-        await self.stage.grant(wanted.name, kind, nano, f"more-{self.done['grant']}", seconds)
+        await self.testbed.grant(wanted.name, kind, nano, f"more-{self.done['grant']}", seconds)
         return True
 
     async def correct(self) -> bool:
@@ -147,11 +147,11 @@ class Acts:
         return True
 
     async def _ordered(self, order: str, told: ClientAnswer, flags: list[str], new: dict[str, int]) -> None:
-        cause = f"{order} {len(self.stage.history.facts)}"
-        await self.stage.clerk.parley(
+        cause = f"{order} {len(self.testbed.history.facts)}"
+        await self.testbed.commands.parley(
             "usage", order, told.id, "--tenant", told.tenant, "--cause", cause, *flags
         )
-        self.stage.history.facts.append(Corrected(told.tenant, told.id, cause, new))
+        self.testbed.history.facts.append(Corrected(told.tenant, told.id, cause, new))
 
     async def billed(self, again: bool) -> ClientAnswer | None:
         """An answer that is in the books; `again`: one that was corrected before."""
@@ -167,7 +167,7 @@ class Acts:
         """Wait until these are in the books."""
         until = time.monotonic() + BOOKED_SECONDS_MAX
         while time.monotonic() < until:
-            read = await rows.read(self.stage.cluster.database.engine, "usage_event")
+            read = await rows.read(self.testbed.cluster.database.engine, "usage_event")
             if ids <= {each["request_id"] for each in read["usage_event"]}:
                 return
             await asyncio.sleep(0.2)
@@ -188,19 +188,19 @@ class Acts:
         counts = {INPUT: event.input_uncached, CACHED: event.input_cached, OUTPUT: output}
         nano = cost({**counts, REQUEST: 1}, prices)
         forged = msgspec.structs.replace(event, output_text=output, cost_nano=nano)
-        await self.stage.cluster.redis.xadd(ended_stream(event.pool), {ENDED_FIELD: encode(forged)})
+        await self.testbed.cluster.redis.xadd(ended_stream(event.pool), {ENDED_FIELD: encode(forged)})
         held = await self._held(told.id)
         verb = self.chosen.choice(("accept", "accept", "dismiss"))
-        done = await self.stage.clerk.parley("quarantine", verb, held, "--reason", "looked at it")
+        done = await self.testbed.commands.parley("quarantine", verb, held, "--reason", "looked at it")
         if verb == "accept" and str(done[0]["done"]).startswith("corrected"):
             cause = f"event {held[:16]}"
-            self.stage.history.facts.append(Corrected(told.tenant, told.id, cause, counts))
+            self.testbed.history.facts.append(Corrected(told.tenant, told.id, cause, counts))
         return True
 
     async def _held(self, id: str) -> str:
         until = time.monotonic() + BOOKED_SECONDS_MAX
         while time.monotonic() < until:
-            for each in await self.stage.clerk.parley("quarantine", "list"):
+            for each in await self.testbed.commands.parley("quarantine", "list"):
                 if each["request"] == id:
                     return str(each["event"])
             await asyncio.sleep(0.2)
@@ -209,10 +209,10 @@ class Acts:
     async def dismiss_second_ends(self) -> None:
         """Redis forgot a request whose end was journaled, its client sent it again, and it ran twice: one end
         is booked, and the other is held. The judge says whether it is the one that the client was told."""
-        for each in await self.stage.clerk.parley("quarantine", "list"):
+        for each in await self.testbed.commands.parley("quarantine", "list"):
             if self.done["flushes"] and each["reason"] == "conflicting":
                 of = (str(each["event"]), "--reason", "Redis had forgotten it")
-                await self.stage.clerk.parley("quarantine", "dismiss", *of)
+                await self.testbed.commands.parley("quarantine", "dismiss", *of)
                 self.done["second ends after a flush"] += 1
 
     async def flush(self, quiet: bool) -> None:
@@ -223,7 +223,7 @@ class Acts:
         self.done["flushes"] += 1
 
     async def _flush(self, quiet: bool) -> None:
-        cluster = self.stage.cluster
+        cluster = self.testbed.cluster
         if quiet:
             self.crowd.gate.clear()
             while self.crowd.open:  # noqa: ASYNC110  (nothing says when)
@@ -246,6 +246,6 @@ class Acts:
         self.crowd.gate.set()
 
     def _signal_billers(self, number: signal.Signals) -> None:
-        for each in self.stage.cluster.kept_billers:
+        for each in self.testbed.cluster.kept_billers:
             if each.running.alive:
                 os.kill(each.running.process.pid, number)

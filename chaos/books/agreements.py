@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from chaos.books.acts import DEAR, WITHDRAWN_AHEAD_MS, Act
 from chaos.books.customers import MODEL, OWN, SHARED, USD, flat
 from chaos.books.months import month_of, name_of
-from chaos.books.stage import BooksTestbed
 from chaos.books.terms import ANY_MODEL, INPUT, OUTPUT, CostCenterChanged, MonthlyCommitment, Version
+from chaos.books.testbed import BooksTestbed
 
 MOVE_AHEAD_SECONDS = 8  # the command has to end before
 CENTERS = ("north", "south")
@@ -40,7 +40,7 @@ AGREED = (
 class Agreements:
     """`ids`: of commitments, as AGREED has them."""
 
-    stage: BooksTestbed
+    testbed: BooksTestbed
     chosen: random.Random
     done: Counter[str] = field(default_factory=Counter[str])
     ids: list[str] = field(default_factory=list[str])
@@ -56,50 +56,50 @@ class Agreements:
         """The commitments, and cost centers of everybody."""
         for each in AGREED:
             self.ids.append(await self._commit(each))
-        for name in self.stage.ids:
+        for name in self.testbed.ids:
             self.centers[name] = {}
             for code in CENTERS:
-                (made,) = await self.stage.clerk.parley("cost-centers", "create", "--tenant", name, code)
+                (made,) = await self.testbed.commands.parley("cost-centers", "create", "--tenant", name, code)
                 self.centers[name][code] = str(made["cost_center"])
 
     async def _commit(self, agreed: Agreed) -> str:
-        zone = self.stage.history.customers[self.stage.ids[agreed.name]].zone
+        zone = self.testbed.history.customers[self.testbed.ids[agreed.name]].zone
         start, following = month_of(time.time_ns() // 1_000_000, zone)
         if agreed.next_month:
             start = following
         notice = ["--notice", str(agreed.notice or 0), "--from", name_of(start, zone)]
-        return await self.stage.commit(agreed.name, replace(agreed.terms, from_ms=start), *notice)
+        return await self.testbed.commit(agreed.name, replace(agreed.terms, from_ms=start), *notice)
 
     async def end_commitment(self) -> bool:
         """The next of them, as its notice says."""
         number = self.done["commitments ended"]
         if number == len(AGREED):
             return False
-        agreed, tenant = AGREED[number], self.stage.ids[AGREED[number].name]
-        customer = self.stage.history.customers[tenant]
+        agreed, tenant = AGREED[number], self.testbed.ids[AGREED[number].name]
+        customer = self.testbed.history.customers[tenant]
         mistake = ["--as-never-made"] * (agreed.notice is None)
         of = ("--tenant", agreed.name, self.ids[number], "--reason", "no more wanted", *mistake)
-        await self.stage.clerk.parley("prices", "end-commitment", *of)
+        await self.testbed.commands.parley("prices", "end-commitment", *of)
         found = next(each for each in customer.commitments if replace(each, from_ms=0) == agreed.terms)
         _, until = month_of(time.time_ns() // 1_000_000, customer.zone)
         for _ in range(agreed.notice or 0):
             _, until = month_of(until, customer.zone)
         ended = replace(found, until_ms=found.from_ms if agreed.notice is None else until)
         others = tuple(each for each in customer.commitments if each is not found)
-        self.stage.history.customers[tenant] = replace(customer, commitments=(*others, ended))
+        self.testbed.history.customers[tenant] = replace(customer, commitments=(*others, ended))
         self.done["commitments ended"] += 1
         return True
 
     async def move_project(self) -> bool:
         """A project to another cost center, from some seconds on."""
-        asker = self.chosen.choice(self.stage.askers)
+        asker = self.chosen.choice(self.testbed.askers)
         at = max(int(time.time()) + MOVE_AHEAD_SECONDS, self._moved_at.get(asker.project, 0) + 1)
         code = self.chosen.choice(CENTERS)
         start = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S%z")
         of = ("--tenant", asker.customer, asker.project, code, "--from", start)
-        await self.stage.clerk.parley("projects", "charge-to", *of)
+        await self.testbed.commands.parley("projects", "charge-to", *of)
         center = self.centers[asker.customer][code]
-        self.stage.history.moved.append(CostCenterChanged(asker.tenant, asker.project, center, at * 1000))
+        self.testbed.history.moved.append(CostCenterChanged(asker.tenant, asker.project, center, at * 1000))
         self._moved_at[asker.project] = at
         return True
 
@@ -108,18 +108,18 @@ class Agreements:
         none does."""
         book = self.chosen.choice((SHARED, OWN))
         at_ms = time.time_ns() // 1_000_000 + WITHDRAWN_AHEAD_MS
-        wrong = await self.stage.price(book, {ANY_MODEL: DEAR}, at_ms=at_ms)
+        wrong = await self.testbed.price(book, {ANY_MODEL: DEAR}, at_ms=at_ms)
         if self.chosen.random() < 0.5:
             of = (book, str(wrong.number), "--reason", "too dear")
-            await self.stage.clerk.parley("prices", "withdraw", *of)
+            await self.testbed.commands.parley("prices", "withdraw", *of)
             self.done["planned prices withdrawn"] += 1
         else:
             of = ("--replace", str(wrong.number), "--reason", "too dear")
-            await self.stage.price(book, {MODEL: flat(self.chosen)}, at_ms=at_ms + 7, flags=of)
+            await self.testbed.price(book, {MODEL: flat(self.chosen)}, at_ms=at_ms + 7, flags=of)
             self.done["planned prices replaced"] += 1
         self._withdrawn(wrong)
         return True
 
     def _withdrawn(self, version: Version) -> None:
-        versions = self.stage.history.versions
+        versions = self.testbed.history.versions
         versions[versions.index(version)] = replace(version, withdrawn=True)

@@ -26,14 +26,14 @@ from chaos.books.mailbox import Mailbox, mail_server
 from chaos.books.months import month_of, name_of
 from chaos.books.probing import Probes
 from chaos.books.shown import TWO_DAYS_MS, shown
-from chaos.books.stage import BooksTestbed
 from chaos.books.terms import Fact, MonthClosed
+from chaos.books.testbed import BooksTestbed
 from chaos.books.withdrawals import CENTS_MAX, Moves
 from chaos.failpoints import databases
 from chaos.faults.context import FaultContext
 from chaos.figures.figures import json_option, machine, progress
-from chaos.installation.clerk import OrderRunner, running_clerk
 from chaos.installation.cluster import InstallationPlan, running_cluster
+from chaos.installation.command_runner import CommandRunner, command_runner
 from chaos.judge.collect import witnessed
 from chaos.workload import Crowd as AnyCrowd
 from core.configuration.settings import Settings
@@ -107,22 +107,24 @@ async def run(size: Size, seed: int, database_url: str | None) -> BooksResult:
         running_cluster(plan) as cluster,
         witnessed(cluster) as events,
         mail_server(Mailbox()) as mailbox,
-        running_clerk(cluster.site.environment(**settings, **BOUNDS)) as clerk,
+        command_runner(cluster.site.environment(**settings, **BOUNDS)) as commands,
     ):
-        stage = BooksTestbed(cluster, clerk, random.Random(f"prices {seed}"))
-        await stage.make(size.seconds)
-        progress(f"{len(stage.askers)} keys of {len(stage.ids)} customers, {time.monotonic() - began:.0f} s")
+        testbed = BooksTestbed(cluster, commands, random.Random(f"prices {seed}"))
+        await testbed.make(size.seconds)
+        progress(
+            f"{len(testbed.askers)} keys of {len(testbed.ids)} customers, {time.monotonic() - began:.0f} s"
+        )
         crowd = Askers(cluster.balancer.url, MODEL, questions(seed))
-        acts = Acts(stage, crowd, events, random.Random(f"acts {seed}"))
+        acts = Acts(testbed, crowd, events, random.Random(f"acts {seed}"))
         moves = Moves(acts, mailbox, random.Random(f"moves {seed}"))
-        agreements = Agreements(stage, random.Random(f"agreements {seed}"))
+        agreements = Agreements(testbed, random.Random(f"agreements {seed}"))
         await agreements.make()
         await _traffic(size, acts, [*moves.kinds, *agreements.kinds])
-        refused = judge_refused(stage.history, crowd.refused)
+        refused = judge_refused(testbed.history, crowd.refused)
         probes = Probes(moves, SumCheck("sends: refused a nano below, let in with it"))
         await probes.all()
         facts = await _close_twice(acts)
-        stage.history.facts = facts
+        testbed.history.facts = facts
         done = acts.done + moves.done + agreements.done
         found = BooksResult(cluster.database.dialect, seed, len(crowd.told), done=dict(done))
         found.done["forgotten by Redis"] = len(crowd.forgotten)
@@ -131,14 +133,14 @@ async def run(size: Size, seed: int, database_url: str | None) -> BooksResult:
             found.refused[code] = found.refused.get(code, 0) + count
         for told in crowd.told:
             found.reasons[told.reason] = found.reasons.get(told.reason, 0) + 1
-        await _judge(found, stage, crowd)
+        await _judge(found, testbed, crowd)
         found.seconds = round(time.monotonic() - began, 1)
         return found
 
 
 async def _traffic(size: Size, acts: Acts, more: list[Act]) -> None:
     """All answers but the late ones, and all that happens meanwhile."""
-    cluster, crowd = acts.stage.cluster, acts.crowd
+    cluster, crowd = acts.testbed.cluster, acts.crowd
     stop = asyncio.Event()
     crowd.gate.set()
     async with asyncio.TaskGroup() as group:
@@ -149,7 +151,7 @@ async def _traffic(size: Size, acts: Acts, more: list[Act]) -> None:
             group.create_task(_flushes(size, acts, stop)),
             group.create_task(_tell(size, crowd, stop)),
         ]
-        await crowd.run(acts.stage.askers, size.answers, size.per_second, AT_ONCE)
+        await crowd.run(acts.testbed.askers, size.answers, size.per_second, AT_ONCE)
         stop.set()
         await asyncio.gather(*background)
     await acts.booked({each.id for each in crowd.told})
@@ -174,71 +176,71 @@ async def _tell(size: Size, crowd: Askers, stop: asyncio.Event) -> None:
 
 async def _close_twice(acts: Acts) -> list[Fact]:
     """The month, then what came late, then the next month. All that is known, in its order."""
-    stage, crowd = acts.stage, acts.crowd
-    booked = booked_of(crowd.forgotten, await rows.read(stage.cluster.database.engine, "usage_event"))
-    facts: list[Fact] = [*crowd.told, *booked, *stage.history.facts]
-    stage.history.facts = []
-    facts += await _close(stage, 0)
+    testbed, crowd = acts.testbed, acts.crowd
+    booked = booked_of(crowd.forgotten, await rows.read(testbed.cluster.database.engine, "usage_event"))
+    facts: list[Fact] = [*crowd.told, *booked, *testbed.history.facts]
+    testbed.history.facts = []
+    facts += await _close(testbed, 0)
     before = len(crowd.told)
-    await crowd.run(stage.askers, LATE_ANSWERS, LATE_ANSWERS / 2, AT_ONCE)
+    await crowd.run(testbed.askers, LATE_ANSWERS, LATE_ANSWERS / 2, AT_ONCE)
     await acts.booked({each.id for each in crowd.told})
     for _ in range(3):
         await acts.correct()
         await acts.refund()
-    facts += [*crowd.told[before:], *stage.history.facts]
-    facts += await _close(stage, 1)
+    facts += [*crowd.told[before:], *testbed.history.facts]
+    facts += await _close(testbed, 1)
     return facts
 
 
-async def _close(stage: BooksTestbed, later: int) -> list[MonthClosed]:
+async def _close(testbed: BooksTestbed, later: int) -> list[MonthClosed]:
     """Close the running month of every customer, or the one after it, as if it were over."""
     now = time.time_ns() // 1_000_000
     closed: list[MonthClosed] = []
-    for customer in stage.history.customers.values():
+    for customer in testbed.history.customers.values():
         start, end = month_of(now, customer.zone)
         for _ in range(later):
             start, end = end, month_of(end, customer.zone)[1]
         of = ("--tenant", customer.name, "--month", name_of(start, customer.zone))
-        await stage.clerk.parley("prices", "close-period", *of, later_ms=end + TWO_DAYS_MS - now)
+        await testbed.commands.parley("prices", "close-period", *of, later_ms=end + TWO_DAYS_MS - now)
         closed.append(MonthClosed(customer.id, start))
     return closed
 
 
-async def _judge(found: BooksResult, stage: BooksTestbed, crowd: Askers) -> None:
-    read = await rows.read(stage.cluster.database.engine)
+async def _judge(found: BooksResult, testbed: BooksTestbed, crowd: Askers) -> None:
+    read = await rows.read(testbed.cluster.database.engine)
     lost = SumCheck("answers: came to their end")
     for _ in crowd.told:
         lost.add([])
     for answer in crowd.lost:
         lost.add([(0, f"{answer.id}: {answer.problem or answer.code}")])
-    found.checks += [lost, *judge(stage.history, read, lambda tokens: tokens * CACHED_PERCENT // 100)]
-    found.checks += await shown(stage.history, stage.clerk, read)
-    found.checks += await _own_checks(stage.clerk)
+    found.checks += [lost, *judge(testbed.history, read, lambda tokens: tokens * CACHED_PERCENT // 100)]
+    found.checks += await shown(testbed.history, testbed.commands, read)
+    found.checks += await _own_checks(testbed.commands)
     found.billed_nano = -sum(
         int(each["amount_nano"]) for each in read["ledger_entry"] if each["account"].startswith("revenue:")
     )
 
 
-async def _own_checks(clerk: OrderRunner) -> list[SumCheck]:
+async def _own_checks(commands: CommandRunner) -> list[SumCheck]:
     """R1 to R8 and `audit verify`, by their commands."""
-    compared = await _reconciled(clerk)
+    compared = await _reconciled(commands)
     checks: dict[str, SumCheck] = {}
     for each in compared:
         off = each["state"] != "equal"
         check = checks.setdefault(each["check"], SumCheck(f"parley reconcile: {each['check']}"))
         check.add([(0, json.dumps(each))] if off else [])
-    verified = await clerk.run("audit", "verify", "--json")
+    verified = await commands.run("audit", "verify", "--json")
     audit = SumCheck("parley audit verify", len(verified.objects))
     if verified.code:
         audit.add((0, line) for line in verified.err.splitlines())
     return [*(checks[name] for name in sorted(checks)), audit]
 
 
-async def _reconciled(clerk: OrderRunner) -> list[dict[str, Any]]:
+async def _reconciled(commands: CommandRunner) -> list[dict[str, Any]]:
     """Once nothing waits; what Redis lost a biller counts anew by itself, at its minute's look."""
     until = time.monotonic() + REST_SECONDS_MAX
     while True:
-        compared = (await clerk.run("reconcile", "--from-first-row", "--show-equal", "--json")).objects
+        compared = (await commands.run("reconcile", "--from-first-row", "--show-equal", "--json")).objects
         settled = all(each["state"] == "equal" for each in compared if each["check"] in ("R4", "R5"))
         waiting = any(each["state"] == "waiting" for each in compared)
         if (settled and not waiting) or time.monotonic() > until:

@@ -14,8 +14,8 @@ from chaos.books.grant_spending import ReplayedWallet
 from chaos.books.judge import expected_by
 from chaos.books.price_files import usd
 from chaos.books.pricing import least, steady_from, version_at
-from chaos.books.stage import BooksTestbed
 from chaos.books.terms import CLAW_BACK, PAY_OUT, History
+from chaos.books.testbed import BooksTestbed
 from chaos.books.wallet_checks import wallet_of
 from chaos.books.withdrawals import MUCH, Moves
 
@@ -32,26 +32,26 @@ class Probes:
     check: SumCheck
 
     @property
-    def stage(self) -> BooksTestbed:
+    def testbed(self) -> BooksTestbed:
         """Whose money it is."""
-        return self.moves.stage
+        return self.moves.testbed
 
     async def all(self) -> None:
         """Everybody whose sends may be refused for money."""
         for wanted in CUSTOMERS:
-            asker = next(each for each in self.stage.askers if each.customer == wanted.name)
+            asker = next(each for each in self.testbed.askers if each.customer == wanted.name)
             if wanted.grants or wanted.budget:
                 await self._steady()
             if wanted.grants:
                 await self._wallet(asker)
-                await self.stage.grant(wanted.name, "paid", RICH_AGAIN, f"again-{wanted.name}")
+                await self.testbed.grant(wanted.name, "paid", RICH_AGAIN, f"again-{wanted.name}")
             elif wanted.budget:
                 await self._budget(asker)
                 await self._limit(wanted.name, wanted.budget)
 
     async def _steady(self) -> None:
         now_ms = time.time_ns() // 1_000_000
-        steady_ms = steady_from(self.stage.history.versions, now_ms, STEADY_MS)
+        steady_ms = steady_from(self.testbed.history.versions, now_ms, STEADY_MS)
         await asyncio.sleep((steady_ms - now_ms) / 1000)
 
     async def _wallet(self, asker: Asker) -> None:
@@ -67,7 +67,7 @@ class Probes:
                 left[key] = 0
         more = short - sum(left.values())
         if more > 0:  # what is owed is paid first
-            await self.stage.grant(
+            await self.testbed.grant(
                 asker.customer, "paid", more + wallet.owed, f"to-the-edge-{asker.customer}"
             )
         elif -more > MUCH:
@@ -75,7 +75,7 @@ class Probes:
         elif more:
             await self.moves.take(asker.customer, PAY_OUT, "to-the-edge", -more, "", True)
         await self._ask(asker, "insufficient_quota")
-        await self.stage.grant(asker.customer, "paid", 1, f"edge-{asker.customer}")
+        await self.testbed.grant(asker.customer, "paid", 1, f"edge-{asker.customer}")
         await self._ask(asker, "")
 
     async def _budget(self, asker: Asker) -> None:
@@ -89,11 +89,11 @@ class Probes:
         await self._ask(asker, "")
 
     async def _limit(self, name: str, nano: int) -> None:
-        await self.stage.clerk.parley("budgets", "set", "--tenant", name, "--limit", f"{usd(nano)} USD")
+        await self.testbed.commands.parley("budgets", "set", "--tenant", name, "--limit", f"{usd(nano)} USD")
 
     def _least(self, asker: Asker) -> int:
-        customer = self.stage.history.customers[asker.tenant]
-        found = version_at(self.stage.history.versions, customer, MODEL, time.time_ns() // 1_000_000)
+        customer = self.testbed.history.customers[asker.tenant]
+        found = version_at(self.testbed.history.versions, customer, MODEL, time.time_ns() // 1_000_000)
         assert found is not None, "it was billed by it"
         return least(self.moves.acts.crowd.next_input, found[1])
 
@@ -109,11 +109,11 @@ class Probes:
         return wallet_of(tenant, expected_by(await self._history(), read), read)
 
     async def _rows(self) -> rows.Rows:
-        return await rows.read(self.stage.cluster.database.engine)
+        return await rows.read(self.testbed.cluster.database.engine)
 
     async def _history(self) -> History:
         """All so far: what clients were told, then what was ordered."""
-        crowd, known = self.moves.acts.crowd, self.stage.history
+        crowd, known = self.moves.acts.crowd, self.testbed.history
         read = await self._rows()
         facts = [*crowd.told, *booked_of(crowd.forgotten, read), *known.facts]
         return History(known.customers, known.versions, facts, known.moved)

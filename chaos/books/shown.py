@@ -15,13 +15,13 @@ from chaos.books.reports import GROUPINGS, SUMS, Report, instant, report, summed
 from chaos.books.rows import Rows
 from chaos.books.terms import Customer, History
 from chaos.books.wallet_checks import wallet_of
-from chaos.installation.clerk import OrderRunner
+from chaos.installation.command_runner import CommandRunner
 
 Month = tuple[int, int]
 TWO_DAYS_MS = 2 * 86_400_000
 
 
-async def shown(history: History, clerk: OrderRunner, read: Rows) -> list[SumCheck]:
+async def shown(history: History, commands: CommandRunner, read: Rows) -> list[SumCheck]:
     """Each report of each customer's two months, its wallet, and the difference of the months."""
     expected = expected_by(history, read)
     users = {each["id"]: each["name"] for each in read["tenant_user"]}
@@ -36,15 +36,15 @@ async def shown(history: History, clerk: OrderRunner, read: Rows) -> list[SumChe
         for month in months:
             for by in GROUPINGS:
                 wanted = report(expected, customer.id, month, customer.zone, by, users)
-                found = await _shown(clerk, customer, month, by)
+                found = await _shown(commands, customer, month, by)
                 _compare(reports, f"{customer.name} by {by}", wanted, found)
             total = report(expected, customer.id, month, customer.zone, "total", users).get("", (0,))[-1]
             totals.append(total)
-            off = await _exported(clerk, customer, month) - total
+            off = await _exported(commands, customer, month) - total
             exported.add([(off, f"{customer.name}: {off} nano more than {total}")] if off else [])
-        await _months_compared(compared, clerk, customer, months, totals)
+        await _months_compared(compared, commands, customer, months, totals)
         if customer.prepaid:
-            await _wallet(wallets, clerk, customer, expected, read)
+            await _wallet(wallets, commands, customer, expected, read)
     return [reports, exported, compared, wallets]
 
 
@@ -61,9 +61,9 @@ def _compare(check: SumCheck, what: str, wanted: Report, found: Report) -> None:
         check.add([(said[-1] - right[-1], off)] if said != right else [])
 
 
-async def _shown(clerk: OrderRunner, customer: Customer, month: Month, by: str) -> Report:
+async def _shown(commands: CommandRunner, customer: Customer, month: Month, by: str) -> Report:
     of = ("--tenant", customer.name, "--month", name_of(month[0], customer.zone), "--by", by)
-    rows = await clerk.parley("usage", "show", *of)
+    rows = await commands.parley("usage", "show", *of)
     return summed((_group(row, by), _sums(row)) for row in rows)
 
 
@@ -76,19 +76,19 @@ def _sums(row: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(value) for value in (*(row[name] for name in SUMS[:4]), output, row["amount_nano"]))
 
 
-async def _exported(clerk: OrderRunner, customer: Customer, month: Month) -> int:
+async def _exported(commands: CommandRunner, customer: Customer, month: Month) -> int:
     of = ("--tenant", customer.name, "--month", name_of(month[0], customer.zone))
-    sheet = csv.DictReader((await clerk.run("usage", "export", *of)).out.splitlines())
+    sheet = csv.DictReader((await commands.run("usage", "export", *of)).out.splitlines())
     return sum(int(Fraction(row["BilledCost"]) * NANO) for row in sheet)
 
 
 async def _months_compared(
-    check: SumCheck, clerk: OrderRunner, customer: Customer, months: list[Month], totals: list[int]
+    check: SumCheck, commands: CommandRunner, customer: Customer, months: list[Month], totals: list[int]
 ) -> None:
     first, second = (name_of(month[0], customer.zone) for month in months)
     later_ms = months[1][1] + TWO_DAYS_MS - time.time_ns() // 1_000_000
     of = ("--tenant", customer.name, "--month", second, "--to-month", first)
-    done = await clerk.run("usage", "compare", *of, "--json", later_ms=later_ms)
+    done = await commands.run("usage", "compare", *of, "--json", later_ms=later_ms)
     if done.code or len(done.objects) != 1:
         check.add([(0, f"{customer.name}: {done.err or done.out or done.code}")])
         return
@@ -101,14 +101,14 @@ async def _months_compared(
 
 
 async def _wallet(
-    check: SumCheck, clerk: OrderRunner, customer: Customer, expected: ExpectedBooks, read: Rows
+    check: SumCheck, commands: CommandRunner, customer: Customer, expected: ExpectedBooks, read: Rows
 ) -> None:
     """Of grants that are over, the biller books the rest when it comes to it."""
     wallet = wallet_of(customer.id, expected, read)
-    grants = await clerk.parley("wallets", "show", "--tenant", customer.name)
+    grants = await commands.parley("wallets", "show", "--tenant", customer.name)
     open_ = {key: kept.left for key, kept in wallet.grants.items() if kept.granted.ends_ms is None}
     found = {row["key"]: int(row["left_nano"]) for row in grants if row["key"] in open_}
-    owed = await clerk.parley("wallets", "owed", "--tenant", customer.name)
+    owed = await commands.parley("wallets", "owed", "--tenant", customer.name)
     lacking = {request: nano for (_, request), nano in wallet.lacking.items()}
     for part in (
         sums_of("", open_, found),

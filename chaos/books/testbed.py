@@ -25,8 +25,8 @@ from chaos.books.customers import (
 )
 from chaos.books.price_files import price_file, usd
 from chaos.books.terms import ANY_MODEL, Customer, Granted, History, MonthlyCommitment, Tiers, Version
-from chaos.installation.clerk import OrderRunner
 from chaos.installation.cluster import Installation
+from chaos.installation.command_runner import CommandRunner
 
 SOON_SECONDS = 30.0  # until then all books are made
 TURNS = 8
@@ -38,7 +38,7 @@ class BooksTestbed:
     """What there is: `ids` of tenants by name; `history` is what the oracle judges by."""
 
     cluster: Installation
-    clerk: OrderRunner
+    commands: CommandRunner
     chosen: random.Random
     history: History = field(default_factory=History)
     askers: list[Asker] = field(default_factory=list[Asker])
@@ -48,7 +48,7 @@ class BooksTestbed:
     async def make(self, seconds: float) -> None:
         """All customers and books; in the time to come further versions of the shared one begin."""
         for wanted in CUSTOMERS:
-            (made,) = await self.clerk.parley("tenants", "create", wanted.name)
+            (made,) = await self.commands.parley("tenants", "create", wanted.name)
             self.ids[wanted.name] = str(made["tenant"])
             await self._keys(wanted.name)
         await self._shared(seconds)
@@ -80,7 +80,7 @@ class BooksTestbed:
         owner, parent = self.books[book]
         file = self.cluster.site.settings.home / f"{book}-{number}.toml"
         await asyncio.to_thread(file.write_text, price_file(version, owner, parent, at_ms))
-        done = await self.clerk.run("prices", "import", str(file), *["--now"] * now, *flags, "--json")
+        done = await self.commands.run("prices", "import", str(file), *["--now"] * now, *flags, "--json")
         assert done.code == 0, done.err
         found = (await rows.read(self.cluster.database.engine, "price_version"))["price_version"]
         begins = next(
@@ -98,7 +98,7 @@ class BooksTestbed:
         id = self.ids[wanted.name]
         await self._own_book(wanted)
         of_tenant = ("--time-zone", wanted.zone, "--price-book", wanted.book, "--show-costs")
-        await self.clerk.parley("tenants", "set", wanted.name, *of_tenant)
+        await self.commands.parley("tenants", "set", wanted.name, *of_tenant)
         chain = (wanted.book,) if wanted.book == SHARED else (wanted.book, SHARED)
         prepaid = bool(wanted.grants)
         customer = Customer(id, wanted.name, wanted.zone, chain, (), prepaid)
@@ -109,7 +109,7 @@ class BooksTestbed:
             await self.grant(wanted.name, kind, nano, f"first-{number}")
         if wanted.budget:
             limit = f"{usd(wanted.budget)} USD"
-            await self.clerk.parley("budgets", "set", "--tenant", wanted.name, "--limit", limit)
+            await self.commands.parley("budgets", "set", "--tenant", wanted.name, "--limit", limit)
 
     async def _own_book(self, wanted: CustomerPlan) -> None:
         if wanted.book == SHARED:
@@ -131,7 +131,7 @@ class BooksTestbed:
         units = ["--model", of.model, "--meter", of.meter, "--units", str(of.units)] if of.meter else []
         overage = ["--overage", f"{usd(of.overage)} USD"] if of.overage is not None else []
         terms = (*amount, *units, *overage, *flags)
-        (made,) = await self.clerk.parley("prices", "commit", "--tenant", name, *terms)
+        (made,) = await self.commands.parley("prices", "commit", "--tenant", name, *terms)
         customer = self.history.customers[self.ids[name]]
         self.history.customers[customer.id] = replace(customer, commitments=(*customer.commitments, of))
         return str(made["id"])
@@ -148,13 +148,13 @@ class BooksTestbed:
         of += ["--priority", str(priority)] * bool(priority)
         if ends is not None:
             of += ["--expires", datetime.fromtimestamp(ends, UTC).isoformat()]
-        await self.clerk.parley("wallets", "grant", *of)
+        await self.commands.parley("wallets", "grant", *of)
 
     async def _keys(self, name: str) -> None:
         """A service key in one project, and a user's in another."""
-        await self.clerk.parley("projects", "create", "--tenant", name, "web")
-        (own,) = await self.clerk.parley("keys", "create", "--tenant", name)
-        (ann,) = await self.clerk.parley(
+        await self.commands.parley("projects", "create", "--tenant", name, "web")
+        (own,) = await self.commands.parley("keys", "create", "--tenant", name)
+        (ann,) = await self.commands.parley(
             "keys", "create", "--tenant", name, "--project", "web", "--user", "ann"
         )
         users = (await rows.read(self.cluster.database.engine, "tenant_user"))["tenant_user"]

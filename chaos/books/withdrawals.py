@@ -11,9 +11,9 @@ from chaos.books.checks import SumCheck
 from chaos.books.customers import CUSTOMERS, USD
 from chaos.books.mailbox import Mailbox
 from chaos.books.price_files import usd
-from chaos.books.stage import BooksTestbed
 from chaos.books.terms import CLAW_BACK, METERS, PAID, PAY_OUT, PROMO, VOID, Corrected, CreditTaken, Granted
-from chaos.installation.clerk import Done
+from chaos.books.testbed import BooksTestbed
+from chaos.installation.command_runner import Done
 
 CENTS_MAX = 5_000  # what one person moves alone
 MUCH = CENTS_MAX * USD // 100
@@ -36,9 +36,9 @@ class Moves:
     )
 
     @property
-    def stage(self) -> BooksTestbed:
+    def testbed(self) -> BooksTestbed:
         """Whose wallets they are."""
-        return self.acts.stage
+        return self.acts.testbed
 
     @property
     def kinds(self) -> list[Act]:
@@ -52,7 +52,7 @@ class Moves:
             return True
         name, key = self.chosen.choice((RICH, POOR)), self._key("mistake")
         kind, nano = self.chosen.choice((PAID, PROMO)), self.chosen.randrange(1_001, 99_999)
-        await self.stage.grant(name, kind, nano, key, priority=LAST)
+        await self.testbed.grant(name, kind, nano, key, priority=LAST)
         await self.take(name, VOID, key, nano, key, True if name == RICH else None)
         return True
 
@@ -85,8 +85,8 @@ class Moves:
         self, name: str, kind: str, key: str, nano: int, grant: str, right: bool | None = None
     ) -> bool:
         """One order to take money out. `right`: whether it has to be done; None: the wallet decides."""
-        done = await self.stage.clerk.run(*self._taking(name, kind, key, nano, grant))
-        taken = CreditTaken(self.stage.ids[name], kind, key, nano, grant)
+        done = await self.testbed.commands.run(*self._taking(name, kind, key, nano, grant))
+        taken = CreditTaken(self.testbed.ids[name], kind, key, nano, grant)
         self._note(taken, done)
         off = right is not None and right != (not done.code)
         self.answered.add([(0, f"{kind} of {nano} nano, {name}: {done.err or done.out}")] if off else [])
@@ -99,7 +99,7 @@ class Moves:
 
     def _note(self, taken: CreditTaken, done: Done) -> None:
         if not done.code:
-            self.stage.history.facts.append(taken)
+            self.testbed.history.facts.append(taken)
             self.done[f"{taken.kind} carried out"] += 1
         else:
             self.done[f"{taken.kind} refused"] += 1
@@ -115,7 +115,7 @@ class Moves:
         before = await self._approve(proposal, WRONG)
         self.answered.add([(0, "a wrong code was taken")] if not before.code else [])
         if self._approved(await self._approve(proposal)):
-            self.stage.history.facts.append(Granted(self.stage.ids[RICH], key, nano, 50))
+            self.testbed.history.facts.append(Granted(self.testbed.ids[RICH], key, nano, 50))
         return True
 
     async def _pay_out_of_two(self) -> bool:
@@ -127,25 +127,27 @@ class Moves:
         key = self._key("out")
         proposal = await self._propose(*self._taking(name, PAY_OUT, key, nano, ""))
         if self._approved(await self._approve(proposal)):
-            self.stage.history.facts.append(CreditTaken(self.stage.ids[name], PAY_OUT, key, nano))
+            self.testbed.history.facts.append(CreditTaken(self.testbed.ids[name], PAY_OUT, key, nano))
 
     async def _refund_of_two(self) -> bool:
         told = await self.acts.billed(again=False)
         if told is None or not told.cost:
             return False
-        cause = f"refund by two {len(self.stage.history.facts)}"
+        cause = f"refund by two {len(self.testbed.history.facts)}"
         of = ("usage", "refund", told.id, "--tenant", told.tenant, "--cause", cause, "--yes", "--json")
         proposal = await self._propose(*of, environment={"PARLEY_CORRECTION_CENTS_MAX": "0"})
         if self._approved(await self._approve(proposal)):
-            self.stage.history.facts.append(Corrected(told.tenant, told.id, cause, dict.fromkeys(METERS, 0)))
+            self.testbed.history.facts.append(
+                Corrected(told.tenant, told.id, cause, dict.fromkeys(METERS, 0))
+            )
         return True
 
     async def _unapproved(self) -> bool:
         key, nano = self._key("large"), MUCH + self.chosen.randrange(1, 999_999)
         proposal = await self._propose(*self._granting(key, nano))
-        self.stage.history.unapproved.append((self.stage.ids[RICH], f"grant:{key}"))
+        self.testbed.history.unapproved.append((self.testbed.ids[RICH], f"grant:{key}"))
         if self.done["not approved"] % 2:
-            await self.stage.clerk.parley("approvals", "reject", proposal, "--reason", "not agreed")
+            await self.testbed.commands.parley("approvals", "reject", proposal, "--reason", "not agreed")
         self.done["not approved"] += 1
         return True
 
@@ -155,7 +157,9 @@ class Moves:
 
     async def _propose(self, *order: str, environment: dict[str, str] | None = None) -> str:
         """The proposal that an order became."""
-        done = await self.stage.clerk.run(*order, environment=self.mailbox.environment | (environment or {}))
+        done = await self.testbed.commands.run(
+            *order, environment=self.mailbox.environment | (environment or {})
+        )
         found = APPROVE.search(done.err)
         if not done.code or found is None:
             raise RuntimeError(f"{' '.join(order)} was not proposed: {done.err or done.out}")
@@ -164,7 +168,7 @@ class Moves:
 
     async def _approve(self, proposal: str, code: str = "") -> Done:
         code = code or self.mailbox.codes[proposal]
-        return await self.stage.clerk.run("approvals", "approve", proposal, "--code", code, "--json")
+        return await self.testbed.commands.run("approvals", "approve", proposal, "--code", code, "--json")
 
     def _approved(self, done: Done) -> bool:
         self.answered.add([(0, f"approved, and not booked: {done.err}")] if done.code else [])

@@ -20,7 +20,7 @@ from chaos.injected.deaths import CONSENT_VALUE
 from chaos.installation import worker_keeper
 from chaos.installation.balancer import Balancer, running_balancer
 from chaos.installation.forked import forking
-from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 from chaos.observations import Posted, TenantSums
 from core.redis.client import RedisClient, connect
 from core.sql.database import Database
@@ -179,7 +179,9 @@ async def running_cluster(plan: InstallationPlan) -> AsyncGenerator[Installation
     changed: dict[str, Any] = {"log_keep_seconds": 300, **plan.settings, **_engine_settings(plan)}
     async with AsyncExitStack() as stack:
         stack.enter_context(forking())
-        site = await stack.enter_async_context(ground(**plan.settings))  # ours obeys them like the others
+        site = await stack.enter_async_context(
+            session_testbed(**plan.settings)
+        )  # ours obeys them like the others
         database = Database(site.settings.database_endpoint)
         stack.push_async_callback(database.close)
         if plan.engine is EngineKind.VLLM:

@@ -63,7 +63,7 @@ class Done:
 
 
 @dataclass
-class OrderRunner:
+class CommandRunner:
     """Takes one order after the other."""
 
     process: asyncio.subprocess.Process
@@ -92,17 +92,17 @@ class OrderRunner:
 
 
 @asynccontextmanager
-async def running_clerk(environment: Mapping[str, str]) -> AsyncGenerator[OrderRunner]:
-    """A clerk with these variables; it ends with the block, and with this process."""
+async def command_runner(environment: Mapping[str, str]) -> AsyncGenerator[CommandRunner]:
+    """A runner with these variables; it ends with the block, and with this process."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "chaos.installation.clerk"),
+        *(sys.executable, "-m", "chaos.installation.command_runner"),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env=dict(environment),
         limit=REPLY_BYTES_MAX,
     )
     try:
-        yield OrderRunner(process, asyncio.Lock())
+        yield CommandRunner(process, asyncio.Lock())
     finally:
         assert process.stdin is not None
         process.stdin.close()

@@ -157,7 +157,7 @@ async def answers(running: RunningProcess, path: str, seconds_max: float = START
 
 
 @asynccontextmanager
-async def ground(**settings: object) -> AsyncGenerator[SessionTestbed]:
+async def session_testbed(**settings: object) -> AsyncGenerator[SessionTestbed]:
     """A fresh installation, removed at the end. File descriptors are raised to what the system allows."""
     _raise_descriptors()
     async with AsyncExitStack() as stack:

@@ -21,7 +21,7 @@ from chaos.bench import (
     tampering,
 )
 from chaos.bench.engine_testbed import WorkerSamples
-from chaos.bench.fuzz import command, ground
+from chaos.bench.fuzz import command, targets
 from chaos.bench.fuzz.holds import Holds
 from chaos.bench.session import cancel, relay, resume, wire_bytes
 from chaos.bench.session.reader import JSON, MSGPACK
@@ -127,12 +127,12 @@ def relayed(tokens: int) -> list[Figure]:
 
 def fuzzed(held_ms: float, said: str = "", letters: int = 1024, broken: int = 0) -> list[Figure]:
     """Logs in two formats, of which the second has the line that is meant."""
-    first, second = ground.BoundedLog(["key"]), ground.BoundedLog(["key"])
+    first, second = targets.BoundedLog(["key"]), targets.BoundedLog(["key"])
     first.write("short\n")
     second.write("\n".join(["é" * letters, said]))
     holds = Holds()
     holds.took(held_ms / 1000)
-    return command._figures(2, ground.FuzzFindings(1, ["GET /"] * broken, 7), [first, second], holds)
+    return command._figures(2, targets.FuzzFindings(1, ["GET /"] * broken, 7), [first, second], holds)
 
 
 def served(second: float) -> list[Figure]:

@@ -5,7 +5,7 @@ import secrets
 
 import pytest
 
-from chaos.bench.fuzz import ground
+from chaos.bench.fuzz import targets
 from chaos.bench.fuzz.holds import watched_holds
 from core.configuration.settings import Settings
 from core.observability.log_lines import LINE_BYTES_MAX
@@ -22,14 +22,14 @@ async def test_no_input_breaks_a_route_or_holds_the_loop(
 ):
     """No 5xx, no log line over 2 KB or with a key, and no callback of 50 ms, whatever strangers send."""
     seed = secrets.token_hex(4)
-    async with ground.opened(process, settings, sqlite, redis) as target:
-        with ground.heard_logs(settings, target.secrets) as logs:
-            await ground.warm(target, seed)
+    async with targets.opened(process, settings, sqlite, redis) as target:
+        with targets.heard_logs(settings, target.secrets) as logs:
+            await targets.warm(target, seed)
             gc.collect()
-            found = ground.FuzzFindings()
+            found = targets.FuzzFindings()
             with watched_holds() as holds:
                 for route in target.routes:
-                    await ground.fuzz(target, route, seed, INPUTS, holds, found)
+                    await targets.fuzz(target, route, seed, INPUTS, holds, found)
     shown = f"seed {seed}"
     assert not found.broken, f"{shown}: {found.broken[0]}"
     assert found.statuses.keys() & {200, 101}, f"{shown}: nothing got through: {found.statuses}"
@@ -43,8 +43,8 @@ async def test_no_input_breaks_a_route_or_holds_the_loop(
 async def test_one_run_opens_both_processes(settings: Settings, sqlite: Database, redis: Redis):
     """As the command does: on one database."""
     async with (
-        ground.opened("gateway", settings, sqlite, redis) as gateway,
-        ground.opened("console", settings, sqlite, redis) as console,
+        targets.opened("gateway", settings, sqlite, redis) as gateway,
+        targets.opened("console", settings, sqlite, redis) as console,
     ):
         assert await gateway.sign_in()
         assert await console.sign_in()
@@ -64,7 +64,7 @@ async def test_a_raw_request_is_answered(
     path: str, status: int, settings: Settings, sqlite: Database, redis: Redis
 ):
     """What the fuzzer sends through reaches the routes, so its silence means something."""
-    async with ground.opened("gateway", settings, sqlite, redis) as target:
+    async with targets.opened("gateway", settings, sqlite, redis) as target:
         head = f"GET {path} HTTP/1.1\r\nhost: 127.0.0.1:8080\r\nconnection: close\r\n\r\n"
         line = await target.served.ask([head.encode()], "127.0.0.1", whole=True)
-        assert ground.status(line) == status
+        assert targets.status(line) == status

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaos.bench.fuzz import ground
+from chaos.bench.fuzz import targets
 from chaos.bench.fuzz.inputs import Route
 from core.configuration.settings import Settings
 from core.sql.database import Database
@@ -32,7 +32,7 @@ async def test_every_answer_has_the_whole_set(
 ):
     """Each route's answer to a stranger, and what no route answers: missing one, a page could be framed or a
     text be taken for a script."""
-    async with ground.opened(process, settings, sqlite, redis) as target:
+    async with targets.opened(process, settings, sqlite, redis) as target:
         for route in [*target.routes, *OTHERS]:
             if route.socket:
                 continue
@@ -41,7 +41,7 @@ async def test_every_answer_has_the_whole_set(
             line = await target.served.ask([head.encode()], "127.0.0.1", whole=True)
             lines = bytes(line.written).partition(b"\r\n\r\n")[0].decode().split("\r\n")[1:]
             shown = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-            assert {name: shown.get(name) for name in HEADERS} == HEADERS, (route, ground.status(line))
+            assert {name: shown.get(name) for name in HEADERS} == HEADERS, (route, targets.status(line))
             kept = (
                 "no-store" if process == "gateway" and "json" in shown.get("content-type", "") else "no-cache"
             )

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 from rich.markup import escape
 
-from chaos.bench.fuzz import ground
+from chaos.bench.fuzz import targets
 from chaos.bench.fuzz.holds import Holds, watched_holds
 from chaos.figures.figures import Figure, json_option, progress, show
 from core.configuration.settings import Settings
@@ -52,25 +52,25 @@ async def _run(home: Path, seed: str, count: int, only: str | None) -> tuple[lis
         redis, db = connect(settings), Database(settings.database_endpoint)
         stack.push_async_callback(redis.aclose)
         stack.push_async_callback(db.close)
-        targets = [
-            (name, await stack.enter_async_context(ground.opened(name, settings, db, redis)))
+        opened = [
+            (name, await stack.enter_async_context(targets.opened(name, settings, db, redis)))
             for name in ("gateway", "console")
         ]
         secrets: list[str] = []
-        logs = stack.enter_context(ground.heard_logs(settings, secrets))
-        for _, target in targets:
+        logs = stack.enter_context(targets.heard_logs(settings, secrets))
+        for _, target in opened:
             target.secrets = secrets
-            await ground.warm(target, seed)
+            await targets.warm(target, seed)
         gc.collect()
         gc.freeze()
         holds = stack.enter_context(watched_holds())
-        found, routes = ground.FuzzFindings(), 0
-        for name, target in targets:
+        found, routes = targets.FuzzFindings(), 0
+        for name, target in opened:
             for route in target.routes:
                 if only is None or only in route.path:
                     routes += 1
                     progress(f"{name} {route.method} {route.path}")
-                    await ground.fuzz(target, route, seed, count, holds, found)
+                    await targets.fuzz(target, route, seed, count, holds, found)
     for each in [*found.broken[:SHOWN], *(line for log in logs for line in log.at_error[:SHOWN])]:
         progress(escape(each))
     for each in holds.during[-SHOWN:]:
@@ -80,7 +80,7 @@ async def _run(home: Path, seed: str, count: int, only: str | None) -> tuple[lis
 
 
 def _figures(
-    routes: int, found: ground.FuzzFindings, logs: Sequence[ground.BoundedLog], holds: Holds
+    routes: int, found: targets.FuzzFindings, logs: Sequence[targets.BoundedLog], holds: Holds
 ) -> list[Figure]:
     """Of all that was sent, logged and held."""
     longest = max((log.longest for log in logs), key=lambda line: len(line.encode(errors="replace")))

@@ -12,7 +12,7 @@ import uvloop
 from chaos.bench.session.reader import BenchReader, BenchReading, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
-from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, answers, session_testbed
 
 TARGET_MS = 50
 REQUESTS_PER_SOCKET = 8
@@ -58,7 +58,7 @@ def cancel(count: int, streams: int, step_ms: float, as_json: bool) -> None:
 
 
 async def _measure(count: int, streams: int, step_ms: float) -> CancelWaits:
-    async with ground() as site:
+    async with session_testbed() as site:
         gateway = await site.gateway()
         notes = site.settings.home / "aborts"
         await _worker(site, gateway, notes, streams, step_ms)

@@ -13,7 +13,7 @@ import uvloop
 from chaos.bench.session.reader import BenchReader, ReaderOptions, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.installation.measure import memory_bytes, resident_bytes, socket_memory_bytes
-from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 
 TARGET_KIB = 40
 KIB = 1024
@@ -77,7 +77,7 @@ def sessions(count: int, idle: float, subprotocol: str, profile: Path | None, as
 
 
 async def _measure(count: int, idle: float, terms: ReaderOptions, profile: Path | None) -> GatewayMemory:
-    async with ground() as site:
+    async with session_testbed() as site:
         gateway = await site.gateway(profile and ("memory", profile))
         pid = gateway.process.pid
         await _leave(await _connect(site, gateway, min(WARM_UP, count), terms))

@@ -13,7 +13,7 @@ from chaos.bench.session.feeding import Feeder
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from chaos.installation.balancer import Balancer, running_balancer
-from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 from parley_client import Answer, Client, Counters, Ended, Text
 
 TARGET_MS = 100
@@ -94,7 +94,7 @@ def drain(streams: int, rate: float, drain_seconds: float, as_json: bool) -> Non
 
 
 async def _measure(streams: int, rate: float, drain_seconds: float) -> Drained:
-    async with ground() as site:
+    async with session_testbed() as site:
         old = await site.gateway(drain_seconds_max=drain_seconds)
         feeder = await Feeder.start(site, streams)
         async with running_balancer([old.url]) as balancer:

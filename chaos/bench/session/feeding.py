@@ -22,19 +22,19 @@ class Feeder:
         self._process = process
 
     @classmethod
-    async def start(cls, ground: SessionTestbed, streams: int) -> "Feeder":
-        """Start it for so many streams at a time; it ends with the ground."""
+    async def start(cls, testbed: SessionTestbed, streams: int) -> "Feeder":
+        """Start it for so many streams at a time; it ends with the testbed."""
         pens = -(-streams // SLOTS)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "chaos.bench.session.feeder", ground.fingerprint, str(pens), str(SLOTS)),
+            *(sys.executable, "-m", "chaos.bench.session.feeder", testbed.fingerprint, str(pens), str(SLOTS)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=None if os.environ.get("PARLEY_BENCH_LOGS") else asyncio.subprocess.DEVNULL,
-            env=ground.environment(),
+            env=testbed.environment(),
             limit=LINE_BYTES_MAX,
         )
         feeder = cls(process)
-        ground.stack.push_async_callback(feeder.stop)
+        testbed.stack.push_async_callback(feeder.stop)
         return feeder
 
     async def claim(self, count: int) -> None:

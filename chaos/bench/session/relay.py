@@ -14,7 +14,7 @@ from chaos.bench.session.reader import BenchFrame, BenchReader, BenchReading, Re
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from chaos.installation.measure import CpuUsage
-from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 
 TARGET = 50_000
 REQUESTS_PER_SOCKET = 10
@@ -115,7 +115,7 @@ def relay(
 async def _measure(
     streams: int, rate: float, seconds: float, terms: ReaderOptions, profile: Path | None
 ) -> Relayed:
-    async with ground() as site:
+    async with session_testbed() as site:
         gateway = await site.gateway(profile and ("cpu", profile))
         feeder = await Feeder.start(site, streams)
         tally = RelayTally(rate)

@@ -11,7 +11,7 @@ from chaos.bench.session.feeding import Feeder
 from chaos.bench.session.reader import BenchFrame, BenchReader, BenchReading, ReaderOptions, check
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
-from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 
 TARGET_MS = 15
 LOG_TOKENS = 2_000
@@ -69,7 +69,7 @@ def resume(count: int, others: str, as_json: bool) -> None:
 async def _measure(count: int, levels: list[int]) -> list[Figure]:
     figures: list[Figure] = []
     for others in levels:
-        async with ground() as site:
+        async with session_testbed() as site:
             gateway = await site.gateway()
             progress(f"{others} other streams")
             waits = await _level(site, gateway, count, others)

@@ -20,7 +20,7 @@ from chaos.bench.session.reader import (
 )
 from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
-from chaos.installation.testbed import RunningProcess, SessionTestbed, ground
+from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 
 # Bytes a token at most, by tokens a second and subprotocol.
 TARGETS = {(300, JSON): 16, (300, MSGPACK): 13, (67, JSON): 60, (67, MSGPACK): 36}
@@ -84,7 +84,7 @@ def wire(seconds: float, firsts: int, as_json: bool) -> None:
 
 async def _measure(seconds: float, firsts: int) -> list[Figure]:
     figures = [Figure("text itself", BYTES_PER_TOKEN, "bytes/token")]
-    async with ground() as site:
+    async with session_testbed() as site:
         gateway = await site.gateway()
         feeder = await Feeder.start(site, max(SOCKETS, firsts))
         for rate, subprotocol in TARGETS:
