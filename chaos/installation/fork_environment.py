@@ -1,4 +1,4 @@
-"""How a fork replaces a fresh interpreter: streams, environment, command line, and the way in which it ends."""
+"""How a fork replaces a fresh interpreter: streams, environment, command line, and how it ends."""
 
 import atexit
 import ctypes
