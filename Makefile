@@ -37,7 +37,6 @@ check: ## formatting, lint (Python and Lua), types, import contracts, file sizes
 	@$(BIN)/python -m scripts.lua check
 	@$(BIN)/python scripts/check_tests.py
 	@$(BIN)/python -m scripts.check_docs
-	@$(BIN)/python scripts/command_pages.py --check
 	@$(BIN)/python scripts/javascript.py tsc -p clients/js/jsconfig.json
 	@$(BIN)/python scripts/javascript.py tsc -p server/web/jsconfig.json
 	@$(BIN)/python scripts/client_types.py --check
@@ -51,7 +50,6 @@ format: ## bring the code into its format, and docs/settings.md to what the sett
 	@$(BIN)/ruff format .
 	@$(BIN)/python -m scripts.lua format
 	@$(BIN)/python -m scripts.check_docs --write
-	@$(BIN)/python scripts/command_pages.py
 
 bench: ## Parley beside raw AsyncLLM and vLLM's own server, in one run
 	@$(PYTHON) scripts/setup.py $(STACK)

@@ -14,11 +14,11 @@ from typing import Any, NoReturn
 import click
 
 from core.actor import Author, acting_as, process_user
-from core.command_pages import kept_pages, line_of, page_for
+from core.command_lines import COMMAND_LINES
 from core.errors import StartupError
 from core.files.private_files import UMASK
 from core.terminal.safe_text import printable_text
-from core.terminal.terminal import never_fail_to_print, print_json, print_line, print_lines
+from core.terminal.terminal import never_fail_to_print, print_json, print_line
 
 GROUP = "parley.commands"
 AUTHOR_CHARACTERS_MAX = 120
@@ -62,18 +62,12 @@ class Commands(click.Group):
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, of which only those are imported whose line is not kept."""
+        """The list of commands, which imports none: another package's command may have no line."""
         names = self.list_commands(ctx)
         room = formatter.width - 6 - max(map(len, names))
-        kept = {name: line_of(name, kept_pages()) for name in names}
-        lines = {
-            name: self.get_command(ctx, name) if line is None else click.Command(name, help=line)
-            for name, line in kept.items()
-        }
+        lines = [(name, click.Command(name, help=COMMAND_LINES.get(name))) for name in names]
         with formatter.section("Commands"):
-            formatter.write_dl(
-                [(name, command.get_short_help_str(room)) for name, command in lines.items() if command]
-            )
+            formatter.write_dl([(name, command.get_short_help_str(room)) for name, command in lines])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command. click's errors quote what was typed, so control characters are taken out."""
@@ -102,10 +96,6 @@ def parley(context: click.Context, author: str | None) -> None:
 
 def main() -> None:
     """Entry point."""
-    never_fail_to_print()
-    if page := page_for(sys.argv[1:], kept_pages()):
-        print_lines(page)
-        return
     in_one_line(parley)
 
 

@@ -29,7 +29,6 @@ from tests.support import (
     shared,
     statements,
     tiers,
-    typed,
 )
 from tests.support.emptied import EmptiedPostgres, emptied_postgres
 from tests.support.groups import pytest_xdist_auto_num_workers
@@ -84,7 +83,6 @@ def pytest_configure(config: pytest.Config) -> None:
         tiers,
         pauses,
         statements,
-        typed,
         leaks,
         hangs,
     ):

@@ -179,7 +179,7 @@ def _nodes() -> Any:
 
 def _scheduling(tests: list[str], nodes: list[Any]) -> GroupScheduling:
     options = SimpleNamespace(loadscopereorder=False)
-    config = SimpleNamespace(getvalue=lambda _: ["popen"] * len(nodes), option=options)
+    config: Any = SimpleNamespace(getvalue=lambda _: ["popen"] * len(nodes), option=options)
     scheduling = GroupScheduling(config, Producer("x", enabled=False))
     for node in nodes:
         scheduling.add_node(node)

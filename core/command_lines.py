@@ -1,0 +1,46 @@
+"""What `parley --help` says of each registered command, in a line, so that it imports none of them.
+
+The names are those of the entry points `parley.commands` in pyproject.toml. Each line is the first sentence
+of the command's own help (tests/core/test_command_lines.py compares).
+"""
+
+COMMAND_LINES = {
+    "up": "Start the whole platform on this machine and stay until Ctrl-C.",
+    "redis": "Users, passwords and rules that Redis needs.",
+    "secrets": "Secrets that are made of the signing secret, for processes that do without it.",
+    "gateway": "Run a gateway: the WebSocket, the HTTP routes and the chat page.",
+    "chat": "Chat in the terminal; without options, with the platform that `parley up` started here.",
+    "worker": "Run one vLLM engine that takes work from the pool.",
+    "supervisor": "Keep this node's workers running and the pool tidy.",
+    "models": "The models that requests can name.",
+    "workers": "The processes that run the models.",
+    "requests": "Requests: in a pool, and those that are over.",
+    "queue": "The line of requests in front of a pool's workers.",
+    "biller": "Post the usage of ended requests to the database, each exactly once.",
+    "keys": "API keys of a tenant.",
+    "sessions": "Browsers that are signed in.",
+    "alerts": "Alerts: thresholds of budgets that were reached, and wallets that are low, each told once.",
+    "approvals": "Moves of money that one person may not make alone: what waits, approving and rejecting it.",
+    "budgets": "Limits on what may be spent in a day, week or month of the tenant's time zone, or ever.",
+    "wallets": "Prepaid money: what tenants have, and what it went into.",
+    "limits": "How much a tenant may ask at once and a minute.",
+    "tenants": "Tenants: the customers of this installation.",
+    "noisy": "Noisy neighbours: who took far more of a pool than its share, and made others wait.",
+    "plans": "Plans: prices, priority, place in the pools and limits under one name.",
+    "pools": "Dedicated pools: whose they are, their GPU-seconds, commitments, costs.",
+    "prices": "Price books: what tokens cost, and from when on.",
+    "quarantine": (
+        "Usage events that cannot be billed as they came: they contradict what was billed, or their own "
+        "prices, or no gateway's admission stands behind them."
+    ),
+    "projects": "Projects of a tenant.",
+    "cost-centers": "Cost centers of a tenant: who pays for a project.",
+    "usage": "Usage and charges: by project, cost center, user, key, model, pool or day.",
+    "users": "Users of a tenant, by the names that the tenant gives them.",
+    "audit": "What administrators did, and proof that it and the books are whole.",
+    "reconcile": "Compare the books that must agree; exit code 1 where any differ.",
+    "db": "The database.",
+    "console": (
+        "Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only)."
+    ),
+}
