@@ -47,7 +47,7 @@ from core.redis.client import RedisClient
 from core.redis.pools import known_pools
 from core.redis.redis_errors import is_refusing_everybody
 from core.runtime.failed_rounds import logged_failures, store_errors
-from core.runtime.failpoints import Failpoint, reached
+from core.runtime.failpoints import Failpoint, hit_failpoint
 from core.sql.database import Database, insert_ignore, require_schema
 from core.sql.stores import open_stores
 from core.tasks import EndingTaskGroup
@@ -131,17 +131,17 @@ class Biller:
     async def _handle(self, stream: EndedStream, deliveries: Sequence[Delivery]) -> None:
         if not deliveries:
             return
-        reached(Failpoint.BILLER_AFTER_READ)
+        hit_failpoint(Failpoint.BILLER_AFTER_READ)
         events = [each.data for each in deliveries]
         for batch, posted in await post_in_parts(self._db, stream.pool, events, self._admissions):
-            reached(Failpoint.BILLER_AFTER_COMMIT)
+            hit_failpoint(Failpoint.BILLER_AFTER_COMMIT)
             await self._settle(batch)
             for tenant in sorted(batch.revived):
                 await publish_wallet_changed(self._db, self._redis, tenant)
             _report(stream.pool, batch, posted)
-        reached(Failpoint.BILLER_AFTER_SETTLE)
+        hit_failpoint(Failpoint.BILLER_AFTER_SETTLE)
         await stream.acknowledge(deliveries)
-        reached(Failpoint.BILLER_AFTER_ACKNOWLEDGE)
+        hit_failpoint(Failpoint.BILLER_AFTER_ACKNOWLEDGE)
 
     async def _settle(self, batch: AssessedBatch) -> None:
         """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
@@ -223,7 +223,7 @@ async def post(
             booked = await book_usage(session, [(each.row, each.lines) for each in posted], now)
             batch.line_seqs |= booked.line_seqs
             batch.revived |= booked.revived
-        reached(Failpoint.BILLER_BEFORE_COMMIT)
+        hit_failpoint(Failpoint.BILLER_BEFORE_COMMIT)
     return batch, posted
 
 

@@ -25,7 +25,7 @@ class Failpoint(StrEnum):
     WORKER_AFTER_EXTEND = "worker.after_extend"
 
 
-def reached(point: Failpoint) -> None:
-    """Say that this process is there. Costs a look at an empty hook."""
+def hit_failpoint(point: Failpoint) -> None:
+    """Tell the hook, if there is one, that this process is there."""
     if hooks.at_failpoint is not None:
         hooks.at_failpoint(point)

@@ -11,7 +11,7 @@ from billing.api import Quota, UsageEvent
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.redis_errors import is_refusing_everybody
-from core.runtime.failpoints import Failpoint, reached
+from core.runtime.failpoints import Failpoint, hit_failpoint
 from core.tasks import KeptTasks, cancel_tasks
 from engine import instruments
 from engine.lifecycle.finish import end_claimed
@@ -131,9 +131,9 @@ class BackgroundCalls:
             if not self._wanted(ask.key):
                 return
             try:
-                reached(Failpoint.WORKER_BEFORE_EXTEND)
+                hit_failpoint(Failpoint.WORKER_BEFORE_EXTEND)
                 answer = await _insist("extend", lambda: self._quota.extend(ask.tenant, ask.id, ask.tokens))
-                reached(Failpoint.WORKER_AFTER_EXTEND)
+                hit_failpoint(Failpoint.WORKER_AFTER_EXTEND)
             except ResponseError as error:  # the rest of its budgets will never be known
                 log.error("worker.allowance_failed", tenant=ask.tenant, id=ask.id, error=error_summary(error))
                 self._granted(ask.key, 0, True)

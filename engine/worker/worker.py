@@ -22,7 +22,7 @@ from core.observability.error_facts import error_facts, error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient
 from core.redis.redis_errors import is_refusing_everybody
-from core.runtime.failpoints import Failpoint, reached
+from core.runtime.failpoints import Failpoint, hit_failpoint
 from core.tasks import cancel_tasks
 from engine import instruments
 from engine.backends.base import Engine, EngineDeadError, Generation, GenerationRefusedError
@@ -172,7 +172,7 @@ class Worker:
 
     async def _append(self, sent: list[tuple[ClaimedRequest, Append]]) -> None:
         if any(append.end for _, append in sent):
-            reached(Failpoint.WORKER_BEFORE_END)
+            hit_failpoint(Failpoint.WORKER_BEFORE_END)
         try:
             answers = await self._queue.append(self.name, [append for _, append in sent])
         except ResponseError as error:
@@ -181,7 +181,7 @@ class Worker:
             await self._append_singly(sent, error)
             return
         if any(append.end for _, append in sent):
-            reached(Failpoint.WORKER_AFTER_END)
+            hit_failpoint(Failpoint.WORKER_AFTER_END)
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
         before = sum(answer.taken for answer, _ in sent)
         work = self._workload.appended(sent, answers, self._clock.now_ms())

@@ -6,7 +6,7 @@ from opentelemetry.propagate import inject
 
 from billing.api import Admitted, LeastRemaining, Principal, Quota, Remaining, UsageOwner
 from core.errors import Refusal, Refused
-from core.runtime.failpoints import Failpoint, reached
+from core.runtime.failpoints import Failpoint, hit_failpoint
 from core.signing.signed_text import Keyring
 from engine.api import Enqueue, RequestInput, input_encoder, seal_request
 from server import instruments
@@ -61,9 +61,9 @@ class SendEnqueuer:
         source = LiveSource(self._subscriptions, self._pools.logs, name)
         try:
             queue = self._pools.queues[admitted.pool]
-            reached(Failpoint.GATEWAY_AFTER_ADMIT)
+            hit_failpoint(Failpoint.GATEWAY_AFTER_ADMIT)
             placed = await queue.enqueue(self._item(principal, prepared, admitted))
-            reached(Failpoint.GATEWAY_AFTER_ENQUEUE)
+            hit_failpoint(Failpoint.GATEWAY_AFTER_ENQUEUE)
             if isinstance(placed, Refusal):
                 await self._undo(prepared, tenant)
                 raise Refused(of_queue(placed))
@@ -85,7 +85,7 @@ class SendEnqueuer:
 
     async def _undo(self, prepared: PreparedSend, tenant: str) -> None:
         """The pool takes no more."""
-        reached(Failpoint.GATEWAY_BEFORE_RELEASE)
+        hit_failpoint(Failpoint.GATEWAY_BEFORE_RELEASE)
         await self._quota.release(tenant, prepared.send.id)
         if prepared.send.conversation is not None:
             await self._conversations.abandon(tenant, prepared.send.id)

@@ -10,7 +10,7 @@ import pytest
 from chaos.injected.deaths import CONSENT, CONSENT_VALUE, POINTS, arm, fired_points
 from core.errors import StartupError
 from core.runtime import hooks
-from core.runtime.failpoints import Failpoint, reached
+from core.runtime.failpoints import Failpoint, hit_failpoint
 
 PASSES = """
 import os, sys
@@ -19,7 +19,7 @@ from chaos.injected.deaths import arm
 from core.runtime import failpoints
 arm(Path(sys.argv[1]), os.environ)
 for number in range(3):
-    failpoints.reached(failpoints.Failpoint.BILLER_AFTER_READ)
+    failpoints.hit_failpoint(failpoints.Failpoint.BILLER_AFTER_READ)
     print(number, flush=True)
 """
 
@@ -54,7 +54,7 @@ def test_without_the_second_switch_a_process_does_not_start(home: Path) -> None:
     """Whoever sets it by accident hears of it, and nothing dies."""
     with pytest.raises(StartupError, match="crash tests only"):
         arm(home, {POINTS: "biller.after_read"})
-    reached(Failpoint.BILLER_AFTER_READ)
+    hit_failpoint(Failpoint.BILLER_AFTER_READ)
 
 
 @pytest.mark.parametrize("asked", ["biller.nowhere", "biller.after_read:x", "biller.after_read,"])
