@@ -15,11 +15,11 @@ from billing.cli.run_command import (
 )
 from billing.cli.wallets import say_owed
 from billing.closing.period_close import CloseOptions, PeriodClosing, PeriodTrueUp, close_period, closes_of
-from billing.closing.period_lacks import gaps_text
+from billing.closing.period_gaps import gaps_text
 from billing.money import to_display
 from billing.periods import Calendar
 from billing.prices.calendars import calendar_of
-from billing.quota.under_way import under_way
+from billing.quota.unposted_usage import unposted_usage
 from billing.tables.prices import PeriodClose
 from billing.wallets.owed import owed_by
 from core.clock import now_ms
@@ -54,7 +54,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
         owner = await tenant_named(db, tenant)
         calendar = await calendar_of(db, owner)
         window = month_window(month, calendar, now_ms())
-        found = await under_way(redis, await _pools(redis), owner.tenant_id, window.end_ms)
+        found = await unposted_usage(redis, await _pools(redis), owner.tenant_id, window.end_ms)
         asked = CloseOptions(found, dry_run, force)
         closing = await close_period(db, owner, month_name(window, calendar), window, asked)
         return closing, calendar, await owed_by(db, owner.tenant_id)

@@ -16,7 +16,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.booking.write import advance_head, lock_heads, write
 from billing.closing.period_commitments import ZONES_APART_MS, commitments_in, first_owed_ms
-from billing.closing.period_lacks import gaps_text, how_to_close_gaps, period_gaps
+from billing.closing.period_gaps import gaps_text, how_to_close_gaps, period_gaps
 from billing.ledger.proofs import charge_proof
 from billing.ledger.rows import LineRow
 from billing.ledger.transactions import LineKind, TxnKind, entries_of, post
@@ -24,7 +24,7 @@ from billing.periods import PeriodWindow
 from billing.prices.rating import Meter
 from billing.prices.true_up import CommittedInPeriod, PeriodSums, TrueUp, TrueUpKey, true_up
 from billing.prices.versions import version_prices
-from billing.quota.under_way import UnderWay
+from billing.quota.unposted_usage import UnpostedUsage
 from billing.reports.period_sums import TRUE_UP, late_periods, sums_in, versions_in
 from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.prices import Charge, PeriodClose
@@ -66,7 +66,7 @@ class CloseOptions:
     """How to close. `found`: what Redis has under way of the tenant. `dry_run`: change nothing, and show a
     month that is not over as it is so far; `force`: close also what is not whole."""
 
-    found: UnderWay
+    found: UnpostedUsage
     dry_run: bool = False
     force: bool = False
 
@@ -98,7 +98,7 @@ async def _closing(
     tenant_id: str,
     month: str,
     window: PeriodWindow,
-    found: UnderWay,
+    found: UnpostedUsage,
     force: bool = True,
 ) -> PeriodClosing:
     closes = await closes_of(session, tenant_id)

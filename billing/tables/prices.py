@@ -86,7 +86,7 @@ class PeriodClose(TableBase, table=True):
     """A closed month of a tenant, which never changes: its window and zone, and its lines, which are those up
     to `line_seq` that ended in it. Later lines count, and are trued up, in the first open month. `time_zone`:
     the zone in which its days began. `lacks`: what was still under way at a forced close
-    (billing/closing/period_lacks.py); None: nothing known."""
+    (billing/closing/period_gaps.py); None: nothing known."""
 
     __table_args__ = (CheckConstraint("start_ms < end_ms", name="ck_period_close_time"),)
 

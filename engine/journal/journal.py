@@ -44,9 +44,9 @@ class Journal:
         self.counted = EndCounts()
         self._segments = JournalSegments(folder, pool, owner, bytes_max)
         self._waiting: list[JournaledEnd] = []
-        self._under_way: list[JournaledEnd] = []
+        self._being_written: list[JournaledEnd] = []
         self._more = asyncio.Event()
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
 
     def add(self, end: JournaledEnd) -> None:
         """Write an end soon. Never blocks, never fails."""
@@ -74,21 +74,21 @@ class Journal:
                     await self._flush()
         finally:
             # A cancelled write may or may not have begun, so its ends may stand in the file twice.
-            self._write([*self._under_way, *self._waiting])
-            with self._writing:
+            self._write([*self._being_written, *self._waiting])
+            with self._write_lock:
                 self._segments.close()
 
     async def _flush(self) -> None:
         """Write all that came meanwhile at once. Ends that the disk refuses are tried again."""
-        self._under_way, self._waiting = self._waiting, []
-        if not await asyncio.to_thread(self._write, self._under_way):
-            self._waiting = [*self._under_way, *self._waiting][-WAITING_MAX:]
-        self._under_way = []
+        self._being_written, self._waiting = self._waiting, []
+        if not await asyncio.to_thread(self._write, self._being_written):
+            self._waiting = [*self._being_written, *self._waiting][-WAITING_MAX:]
+        self._being_written = []
 
     def _write(self, ends: list[JournaledEnd]) -> bool:
         """Write ends; True where they are on the disk. Called in a thread."""
         try:
-            with self._writing:
+            with self._write_lock:
                 self._segments.tick()
                 if ends:
                     self._segments.write([frame(end) for end in ends])

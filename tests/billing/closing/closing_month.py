@@ -15,7 +15,7 @@ from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.prices.tiers import Tier, TierMode, TierPrices
 from billing.prices.versions import tier_row
-from billing.quota.under_way import UnderWay
+from billing.quota.unposted_usage import UnpostedUsage
 from billing.tables.ledger import LedgerEntry, RollupHour
 from billing.tables.tenants import Price, PriceBook, PriceVersion, Tenant
 from billing.tenants.tenancy import create_tenant
@@ -44,7 +44,7 @@ def window(month: int) -> PeriodWindow:
 
 async def closed(database: Database, tenant: Tenant, month: int, dry_run: bool = False) -> PeriodClosing:
     """Close a month of 2025."""
-    asked = CloseOptions(UnderWay(), dry_run)
+    asked = CloseOptions(UnpostedUsage(), dry_run)
     return await close_period(database, tenant, f"2025-{month:02}", window(month), asked)
 
 

@@ -17,7 +17,7 @@ from billing.periods import Period, PeriodWindow, window_at
 from billing.prices.rating import Meter
 from billing.prices.tiers import Tier, TierMode, TierPrices
 from billing.prices.true_up import CommittedInPeriod
-from billing.quota.under_way import UnderWay
+from billing.quota.unposted_usage import UnpostedUsage
 from billing.reports.usage_report import GroupBy, usage_in
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.ledger import LedgerTxn, UsageLine
@@ -130,14 +130,14 @@ async def test_months_are_closed_in_their_order_when_they_are_over(database: Dat
         await closed(database, tenant, 3)
     future = PeriodWindow(window(12).end_ms, 4_000_000_000_000)
     with pytest.raises(Refused, match="is not over"):
-        await close_period(database, tenant, "2096-10", future, CloseOptions(UnderWay()))
+        await close_period(database, tenant, "2096-10", future, CloseOptions(UnpostedUsage()))
     await closed(database, tenant, 1)
     with pytest.raises(Refused, match="an earlier month is open"):
         await closed(database, tenant, 3)
     await closed(database, tenant, 2)
     await closed(database, tenant, 3)
     late = window_at(Period.MONTH, ZoneInfo("America/New_York"), in_month(4))
-    asked = CloseOptions(UnderWay())
+    asked = CloseOptions(UnpostedUsage())
     april = await close_period(database, tenant, "2025-04", late, asked)
     assert april.period == (window(3).end_ms, late.end_ms)
     may = window_at(Period.MONTH, ZoneInfo("Asia/Tokyo"), in_month(5))

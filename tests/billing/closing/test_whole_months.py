@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from billing.closing import period_lacks
+from billing.closing import period_gaps
 from billing.periods import HOUR_MS
 from billing.posting.biller import post
 from billing.posting.usage_stream import EndedStream
-from billing.quota import under_way
+from billing.quota import unposted_usage
 from billing.quota.redis_keys import open_requests_key
 from billing.quota.types import Admitted
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
@@ -93,8 +93,8 @@ def test_what_is_held_back_is_counted_a_few_at_a_time(
     acme: Acme, monkeypatch: pytest.MonkeyPatch, most: int, said: str
 ) -> None:
     """They may be large, and as many as a worker likes."""
-    monkeypatch.setattr(period_lacks, "HELD_AT_ONCE", 2)
-    monkeypatch.setattr(period_lacks, "HELD_MAX", most)
+    monkeypatch.setattr(period_gaps, "HELD_AT_ONCE", 2)
+    monkeypatch.setattr(period_gaps, "HELD_MAX", most)
 
     async def leave(books: QuotaLedger) -> None:
         wrong = [msgspec.structs.replace(an_end(books, f"w{number}"), cost_nano=1) for number in range(5)]
@@ -151,7 +151,7 @@ def test_of_more_than_is_looked_at_it_is_said_that_there_is_more(
     acme: Acme, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A stream that nobody reads is no reason to read all of it, nor to call a month whole."""
-    monkeypatch.setattr(under_way, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(unposted_usage, "ENTRIES_MAX", 2)
 
     async def leave(books: QuotaLedger) -> None:
         for id in "abc":

@@ -31,18 +31,20 @@ class EndedRequest(NamedTuple):
 
 
 @dataclass(frozen=True)
-class UnderWay:
-    """Requests accepted before a time. `open`: pools of requests that are not over; `away`: Redis could not
-    be read; `more`: there are more ends than were read."""
+class UnpostedUsage:
+    """Requests accepted before a time. `open`: pools of unfinished requests; `unreachable`: Redis could
+    not be read; `more`: there are more ends than were read."""
 
     open: list[str] = field(default_factory=list[str])
     ended: list[EndedRequest] = field(default_factory=list[EndedRequest])
-    away: bool = False
+    unreachable: bool = False
     more: bool = False
 
 
-async def under_way(redis: RedisClient, pools: Iterable[str], tenant_id: str, before_ms: int) -> UnderWay:
-    """Find a tenant's usage under way, in these pools and in those of its open requests."""
+async def unposted_usage(
+    redis: RedisClient, pools: Iterable[str], tenant_id: str, before_ms: int
+) -> UnpostedUsage:
+    """Find a tenant's usage that is not posted yet, in these pools and in those of its open requests."""
     try:
         runs = await _open(redis, tenant_id, before_ms)
         ended: list[EndedRequest] = []
@@ -51,16 +53,16 @@ async def under_way(redis: RedisClient, pools: Iterable[str], tenant_id: str, be
             async for data in _unacknowledged(redis, pool):
                 seen += 1
                 if seen > ENTRIES_MAX:
-                    return UnderWay(runs, ended, more=True)
+                    return UnpostedUsage(runs, ended, more=True)
                 event = read_event(data)
                 if isinstance(event, Unreadable) or event.tenant != tenant_id:
                     continue
                 if min(event.accepted_ms, event.ended_ms) < before_ms:
                     sha256 = hashlib.sha256(data).hexdigest()
                     ended.append(EndedRequest(event.request, pool, event.accepted_ms, sha256))
-        return UnderWay(runs, ended)
+        return UnpostedUsage(runs, ended)
     except (redis_errors.RedisError, OSError):
-        return UnderWay(away=True)
+        return UnpostedUsage(unreachable=True)
 
 
 async def _open(redis: RedisClient, tenant_id: str, before_ms: int) -> list[str]:

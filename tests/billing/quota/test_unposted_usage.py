@@ -7,8 +7,8 @@ import pytest
 
 from billing.posting import usage_stream
 from billing.posting.usage_stream import Delivery, EndedStream
-from billing.quota import under_way
-from billing.quota.under_way import EndedRequest, UnderWay
+from billing.quota import unposted_usage
+from billing.quota.unposted_usage import EndedRequest, UnpostedUsage
 from billing.usage import ENDED_FIELD, UsageEvent, encode, ended_stream
 from tests.billing.events import an_event
 from tests.support.redis import Redis
@@ -31,8 +31,8 @@ def as_ended(event: UsageEvent, pool: str = "default") -> EndedRequest:
 
 async def found(redis: Redis) -> list[str]:
     """The requests of t1 that are said to have ended, in order."""
-    told = await under_way.under_way(redis, ["default"], "t1", BEFORE_MS)
-    assert (told.open, told.away, told.more) == ([], False, False)
+    told = await unposted_usage.unposted_usage(redis, ["default"], "t1", BEFORE_MS)
+    assert (told.open, told.unreachable, told.more) == ([], False, False)
     return [each.request for each in told.ended]
 
 
@@ -44,13 +44,13 @@ async def test_what_was_accepted_or_ended_before_a_time_counts(redis: Redis) -> 
     await leave(redis, over, turned, late, an_event("other", tenant="t2", **EARLY))
     await redis.xadd(ended_stream("default"), {ENDED_FIELD: b"\xc1"})
     await redis.xadd(ended_stream("default"), {"another": b"field"})
-    told = await under_way.under_way(redis, ["default", "empty"], "t1", BEFORE_MS)
-    assert told == UnderWay([], [as_ended(over), as_ended(turned)])
+    told = await unposted_usage.unposted_usage(redis, ["default", "empty"], "t1", BEFORE_MS)
+    assert told == UnpostedUsage([], [as_ended(over), as_ended(turned)])
 
 
 async def test_nothing_is_passed_over_between_pages(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the oldest that the biller may need: what it has not acknowledged, and all that follows."""
-    monkeypatch.setattr(under_way, "ENTRIES_AT_ONCE", 2)
+    monkeypatch.setattr(unposted_usage, "ENTRIES_AT_ONCE", 2)
     await leave(redis, *(an_event(f"r{at}", **EARLY) for at in range(5)))
     assert await found(redis) == [f"r{at}" for at in range(5)]
     stream = EndedStream(redis, "default", "b")
@@ -85,11 +85,11 @@ async def test_what_is_acknowledged_meanwhile_does_not_hide_the_rest(
 
 async def test_as_many_as_are_looked_at_are_not_more(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is."""
-    monkeypatch.setattr(under_way, "ENTRIES_MAX", 2)
+    monkeypatch.setattr(unposted_usage, "ENTRIES_MAX", 2)
     await leave(redis, an_event("r0", **EARLY), an_event("r1", **EARLY))
     assert await found(redis) == ["r0", "r1"]
     await leave(redis, an_event("r2", **EARLY), pool="second")
-    told = await under_way.under_way(redis, ["second", "default"], "t1", BEFORE_MS)
+    told = await unposted_usage.unposted_usage(redis, ["second", "default"], "t1", BEFORE_MS)
     assert [each.request for each in told.ended] == ["r0", "r1"]
     assert told.more
 
@@ -97,7 +97,9 @@ async def test_as_many_as_are_looked_at_are_not_more(redis: Redis, monkeypatch: 
 async def test_a_redis_that_is_away_is_said_to_be() -> None:
     """Nothing is known then: not that there is nothing."""
     redis = Redis.from_url(NOBODYS_REDIS)
-    assert await under_way.under_way(redis, ["default"], "t1", BEFORE_MS) == UnderWay(away=True)
+    assert await unposted_usage.unposted_usage(redis, ["default"], "t1", BEFORE_MS) == UnpostedUsage(
+        unreachable=True
+    )
     await redis.aclose()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from billing.closing.period_lacks import PeriodGap, PeriodGaps, _is_of, gaps_text, how_to_close_gaps  # pyright: ignore[reportPrivateUsage]
+from billing.closing.period_gaps import PeriodGap, PeriodGaps, _is_of, gaps_text, how_to_close_gaps  # pyright: ignore[reportPrivateUsage]
 from billing.periods import PeriodWindow
 from billing.usage import encode
 from tests.billing.events import an_event
@@ -27,9 +27,9 @@ SOME = PeriodGaps([PeriodGap("a", undelivered=3), BUSY])
             "decide on those that are held back (`parley quarantine list`)",
         ),
         (PeriodGaps(more=True), "more than was counted", "try again in a while"),
-        (PeriodGaps(away=True), "Redis could not be asked what is open or undelivered", "start Redis"),
+        (PeriodGaps(unreachable=True), "Redis could not be asked what is open or undelivered", "start Redis"),
         (
-            PeriodGaps([PeriodGap("a", open=1)], away=True, more=True),
+            PeriodGaps([PeriodGap("a", open=1)], unreachable=True, more=True),
             "pool a: 1 open; more than was counted; Redis could not be asked what is open or undelivered",
             "open ones end by themselves; start Redis",
         ),

@@ -10,7 +10,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.periods import PeriodWindow
-from billing.quota.under_way import EndedRequest, UnderWay
+from billing.quota.unposted_usage import EndedRequest, UnpostedUsage
 from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import read_event
 from core.redis.unreadable import Unreadable
@@ -31,24 +31,24 @@ class PeriodGap(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PeriodGaps:
-    """What a month lacks by pool. `away`: Redis could not be asked; `more`: there is more than was
+    """What a month lacks by pool. `unreachable`: Redis could not be asked; `more`: there is more than was
     counted."""
 
     pools: Sequence[PeriodGap] = ()
-    away: bool = False
+    unreachable: bool = False
     more: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.pools or self.away or self.more)
+        return bool(self.pools or self.unreachable or self.more)
 
     def facts(self) -> dict[str, Any]:
         """As a row keeps them, and scripts read them."""
         pools = [msgspec.structs.asdict(each) for each in self.pools]
-        return {"pools": pools, "redis_away": self.away, "more": self.more}
+        return {"pools": pools, "redis_away": self.unreachable, "more": self.more}
 
 
 def gaps_text(facts: dict[str, Any]) -> str:
-    """Facts of Lacks as people read them. Pure."""
+    """Facts of PeriodGaps as people read them. Pure."""
     said: list[str] = []
     for each in facts["pools"]:
         counts = [f"{each[name]} {what}" for name, what in WORDS.items() if each[name]]
@@ -69,11 +69,11 @@ TO_DO = {
 def how_to_close_gaps(lacks: PeriodGaps) -> str:
     """What makes a month whole. Pure."""
     said = [what for name, what in TO_DO.items() if any(getattr(each, name) for each in lacks.pools)]
-    return "; ".join([*said, *(["start Redis"] if lacks.away else [])]) or "try again in a while"
+    return "; ".join([*said, *(["start Redis"] if lacks.unreachable else [])]) or "try again in a while"
 
 
 async def period_gaps(
-    session: AsyncSession, tenant_id: str, period: PeriodWindow, found: UnderWay
+    session: AsyncSession, tenant_id: str, period: PeriodWindow, found: UnpostedUsage
 ) -> PeriodGaps:
     """What the books of this moment lack of a period. `found`: as Redis had it before."""
     undelivered = await _not_in_books(session, tenant_id, found.ended)
@@ -85,7 +85,7 @@ async def period_gaps(
     }
     pools = sorted({pool for each in counts.values() for pool in each})
     found_of = [PeriodGap(pool, **{name: each[pool] for name, each in counts.items()}) for pool in pools]
-    return PeriodGaps(found_of, found.away, found.more or more)
+    return PeriodGaps(found_of, found.unreachable, found.more or more)
 
 
 async def _not_in_books(
