@@ -34,7 +34,7 @@ HELP = "/new starts a new chat, /quit or Ctrl-D leaves, Ctrl-C stops an answer."
 
 @dataclass(frozen=True)
 class ChatTarget:
-    """Where to ask whom: the gateway, the key, the model (None: the gateway's default)."""
+    """Gateway, key and model (None: the gateway's default) of a chat."""
 
     url: str
     key: str
@@ -76,7 +76,7 @@ class Terminal:
         self._answer: Answer | None = None
 
     def once(self, prompt: str) -> int:
-        """Ask one thing. Answers the exit code."""
+        """Send one prompt. Returns the exit code."""
         self._connect()
         ended = self._turn(prompt, None)
         if ended.reason == "cancelled":
@@ -84,7 +84,7 @@ class Terminal:
         return 0 if ended.reason in ("stop", "length") else 1
 
     def talk(self) -> int:
-        """Ask and answer until the user leaves. Answers the exit code."""
+        """Chat until the user leaves. Returns the exit code."""
         with contextlib.suppress(ImportError):
             importlib.import_module("readline")  # line editing and history, where Python has it
         client = self._connect()
@@ -123,7 +123,7 @@ class Terminal:
             await client.__aenter__()
 
     def _line(self) -> str | None:
-        """What the user typed; None at the end of input."""
+        """The line that the user typed; None at the end of input."""
         while True:
             try:
                 return input("› ").strip()
@@ -143,7 +143,7 @@ class Terminal:
             print_line(error_text(error, now_ms()), err=True, colour="red")
 
     def _turn(self, prompt: str, conversation: str | None) -> Ended:
-        """Ask, print the answer as it comes, and say what it cost."""
+        """Send the prompt, print the answer as it comes, and its cost."""
         assert self._client is not None
         ended = self._run(self._stream(self._client, prompt, conversation))
         assert self._answer is not None
@@ -163,7 +163,7 @@ class Terminal:
         return await self._answer.end()
 
     async def _print(self, answer: Answer) -> None:
-        """Text as it comes; where the server takes some of it back, a note and what is left of it."""
+        """Print text as it comes; where the server takes some back, a note and the text that is left."""
         printed = ""
         async for _ in answer.events():
             if not answer.text.startswith(printed):
@@ -174,7 +174,7 @@ class Terminal:
             printed = answer.text
 
     def _run(self, work: Any) -> Any:
-        """Wait for work on the client's loop. Ctrl-C stops the answer; where there is none, the work."""
+        """Wait for work on the client's loop. Ctrl-C stops the answer, or without one the work."""
         future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
         while True:
             try:
@@ -191,7 +191,7 @@ def _note(text: str) -> None:
 
 
 def _target(url: str | None, key: str | None, model: str | None) -> ChatTarget:
-    """What was given, completed by PARLEY_HOME/up.json."""
+    """The given target, completed by PARLEY_HOME/up.json."""
     if url and key:
         return ChatTarget(url, key, model)
     path = Settings().home / UP_FILE

@@ -1,4 +1,4 @@
-"""What the parts of one gateway process share."""
+"""Parts that one gateway process shares."""
 
 from dataclasses import dataclass
 
@@ -26,8 +26,8 @@ from server.pools.tenant_terms import TenantTermsSync
 
 @dataclass(frozen=True)
 class GatewayContext:
-    """The gateway's dependencies, made once at start. HTTP routes have it whole; the classes of rooms above
-    name in their constructors what they need of it."""
+    """The gateway's dependencies, made once at start. HTTP routes get all of it; classes of the rooms above
+    name the parts that they need in their constructors."""
 
     settings: Settings
     rates: CallRates

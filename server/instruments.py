@@ -1,6 +1,6 @@
-"""What the gateway measures. Labels come from enums only, never ids.
+"""The gateway's instruments. Labels come from enums only, never ids.
 
-What happens for each frame is counted in plain numbers here and read when somebody asks.
+Events of each frame are counted in plain numbers here and read at each scrape.
 """
 
 from collections import Counter
@@ -27,10 +27,10 @@ class FrameCounts:
 
 
 class GatewayGauges(Protocol):
-    """A gateway, as far as it is looked at when somebody asks for metrics."""
+    """Figures of a gateway that are read at each scrape."""
 
     def connections_open(self) -> int:
-        """WebSockets, those that have not said hello too."""
+        """WebSockets, including those that have not said hello."""
         ...
 
     def sessions_open(self) -> int:
@@ -38,7 +38,7 @@ class GatewayGauges(Protocol):
         ...
 
     def bytes_in_flight(self) -> int:
-        """Sent and not acknowledged."""
+        """Bytes sent and not acknowledged."""
         ...
 
     def drain_remaining(self) -> int:
@@ -128,14 +128,14 @@ _GAPS = _meter.create_counter("parley_cursor_moves", description="Cursors that c
 
 
 def limit_refused(refused: Refusal, shadow: bool = False) -> None:
-    """Count a refusal of the quota. `shadow`: it would have been one."""
+    """Count a refusal of the quota. `shadow`: of a limit in shadow mode, which did not refuse."""
     if refused.scope is not None:
         labels = {"code": refused.code, "scope": refused.scope, "dimension": refused.dimension or ""}
         (_SHADOW_REFUSALS if shadow else _LIMIT_REFUSALS).add(1, labels)
 
 
 def measure(measured: Measure) -> None:
-    """Note what a session measured."""
+    """Record a measurement of a session."""
     match measured.what:
         case MeasureKind.STALL_SECONDS:
             _STALLS.record(measured.value)

@@ -45,7 +45,7 @@ from server.reading.subscriptions import Subscriptions
 
 log = logger(__name__)
 
-WORK_SECONDS_MAX = 0.5  # for what is not done when all connections have gone or were cut
+WORK_SECONDS_MAX = 0.5  # for work that is pending when all connections have gone or were cut
 
 
 @click.command()
@@ -62,7 +62,7 @@ def command() -> None:
 async def serve(settings: Settings, stop: asyncio.Event) -> None:
     """Serve until `stop`, then tell every client to go on elsewhere, and end."""
     settings.require_edge()
-    _ = settings.proxies  # what cannot be read is told now
+    _ = settings.proxies  # an unreadable setting fails here, at the start
     http.raise_file_limit()
     with closing(http.listen(settings.host, settings.port, "PARLEY_PORT")) as listener:
         async with open_stores(settings) as (db, redis):
@@ -92,7 +92,7 @@ async def _serve(
     gate = UpgradeLimits(settings, context.rates, registry.unidentified)
     lacks = partial(missing_words, health, asyncio.get_running_loop())
     metrics = serving_metrics_async(settings, GATEWAY_PLACE, lacks)
-    # From here on nothing fails before the `try` below, which ends these.
+    # From here to the `try` below, which ends these tasks, nothing raises.
     upkeep = [keep_scripts(context.redis), Purge(context.db, context.pools.recorders, settings).run()]
     upkeep.append(context.refusals.run())
     loops = [connections.subscriptions.run(), connections.run(), context.terms.run()]
@@ -122,22 +122,23 @@ async def _serve(
 
 
 async def _end_work(registry: ConnectionRegistry, subscriptions: Subscriptions) -> None:
-    """What went on after Redis and the database are closed would open them again, and leave them open."""
+    """Wait for pending work, then cancel it: after Redis and the database are closed it would open them
+    again, and leave them open."""
     if registry.work:
         await asyncio.wait(registry.work.running, timeout=WORK_SECONDS_MAX)
-    if subscriptions.work:  # the last that a connection does is to tell of its end
+    if subscriptions.work:  # the last thing that a connection does is to report its end
         await asyncio.wait(subscriptions.work, timeout=WORK_SECONDS_MAX)
     await cancel_tasks(registry.work.running | subscriptions.work)
 
 
 def limited_application(context: GatewayContext, connections: GatewayConnections, health: Health) -> ASGIApp:
-    """What strangers meet: the application behind its limits."""
+    """The application behind its limits, as strangers meet it."""
     limited = LimitedCalls(application(context, connections, health), context.rates)
     return SecurityHeaders(limited, context.settings.tls)
 
 
 def serving_options(settings: Settings) -> dict[str, Any]:
-    """uvicorn's, for a gateway."""
+    """uvicorn's options for a gateway."""
     return {
         "ws": partial(ParleyWebSocketProtocol, settings.frames_per_connection_per_second),
         "ws_max_size": settings.frame_bytes_max,
@@ -148,7 +149,7 @@ def serving_options(settings: Settings) -> dict[str, Any]:
 
 
 def _spare_collections() -> None:
-    """Thousands of idle sessions are live objects that a full collection walks for nothing."""
+    """Make full collections rare: each walks thousands of live objects of idle sessions in vain."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)

@@ -42,8 +42,8 @@ class CallShape(NamedTuple):
 
 @cache
 def shape_of(struct: type[msgspec.Struct]) -> CallShape:
-    """A struct's fields by how they are sent. Raises TypeError for two lists of bytes: nobody could tell where
-    the second begins."""
+    """A struct's fields by how they are sent. Raises TypeError for two lists of bytes, since nobody could
+    tell where the second begins."""
     fields = msgspec.structs.fields(struct)
     rest = [field.name for field in fields if field.type in (list[bytes], list[bytes | None])]
     if len(rest) > 1:

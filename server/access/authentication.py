@@ -1,6 +1,7 @@
-"""Who is calling: API keys, single-use tickets for browsers, one-time sign-in codes, and the Origin check.
+"""Identifies callers: API keys, single-use tickets for browsers, one-time sign-in codes, and the Origin
+check.
 
-Nothing here turns one who is fixed to a user into one who is not, or into more than the key's scopes.
+No proof here turns a caller who is fixed to a user into one who is not, or gives more than the key's scopes.
 """
 
 import secrets
@@ -54,7 +55,7 @@ log = logger(__name__)
 
 
 class Authenticator:
-    """Checks what callers show. Asks the database each time, so a revocation holds at once."""
+    """Checks the proofs that callers show. Asks the database each time, so a revocation holds at once."""
 
     def __init__(self, db: Database, redis: RedisClient, settings: Settings) -> None:
         self._db = db
@@ -62,11 +63,11 @@ class Authenticator:
         self._settings = settings
 
     async def of_api_key(self, secret: str) -> Principal | None:
-        """Who an API key belongs to."""
+        """The principal of an API key; None for a bad one."""
         return await authenticate_key(self._db, secret)
 
     async def of_token(self, token: str) -> Principal | None:
-        """Who may open or go on with a WebSocket by an API key or a ticket, which is used up by this."""
+        """The principal of a WebSocket's API key or ticket, None for a bad one. Uses the ticket up."""
         if not token.startswith(tickets.PREFIX):
             return await authenticate_key(self._db, token)
         now = now_ms()
@@ -86,13 +87,13 @@ class Authenticator:
 
     @staticmethod
     def problem_of(token: str) -> str:
-        """What is said at hello of one that lets nobody in, by its looks alone."""
+        """The message at hello for a token that was refused, judged by its looks alone."""
         if not token:
             return "show an API key or a ticket: `token` in hello, or `Authorization: Bearer` before"
         return TICKET_PROBLEM if token.startswith(tickets.PREFIX) else KEY_PROBLEM
 
     async def of_history_pass(self, token: str) -> Principal | None:
-        """Whose conversations a history pass reads. It may do nothing else."""
+        """The principal of a history pass, who only reads one user's conversations; None for a bad one."""
         found = history_passes.unseal(token, self._settings.keyring, now_ms())
         if found is None:
             return None
@@ -104,12 +105,11 @@ class Authenticator:
         return replace(principal, user=found.user, fixed_user=True, **facts)
 
     async def of_browser(self, token: str) -> Principal | None:
-        """Who a browser's cookie stands for."""
+        """The principal of a browser's cookie; None for a bad one."""
         return await principal_of_session(self._db, token)
 
     async def is_suspended(self, token: str) -> bool:
-        """Whether a key, ticket or history pass that lets nobody in is good but for its tenant, which is
-        closed. Uses up nothing."""
+        """True for a key, ticket or history pass that fails only for its tenant's closing. Uses up none."""
         now, keyring = now_ms(), self._settings.keyring
         if token.startswith(tickets.PREFIX):
             found = tickets.unseal(token, keyring, now)
@@ -120,24 +120,24 @@ class Authenticator:
         return found is not None and await self.is_suspended_proof(found.tenant, found.key, found.session)
 
     async def is_suspended_browser(self, token: str) -> bool:
-        """The same of a browser's cookie."""
+        """`is_suspended` for a browser's cookie."""
         return await is_suspended_token(self._db, token)
 
     async def is_suspended_proof(self, tenant: str, key: str, session: str) -> bool:
-        """The same of what somebody came in by."""
+        """`is_suspended` for the key or session of an open connection."""
         if session:
             return await is_suspended_session(self._db, tenant, session)
         return await is_suspended_key(self._db, tenant, key)
 
     async def standing(self, tenant: str, key: str, session: str, user: str = "") -> Principal | None:
-        """What a key, or a browser's session, may do now. `user`: one that a service key was used for, who
-        must not be closed either."""
+        """The present principal of a key or of a browser's session; None where it has ended. `user`: the one
+        that a service key is used for, who must not be closed either."""
         if session:
             return await principal_of_session_id(self._db, tenant, session)
         return await principal_of_key(self._db, tenant, key, user)
 
     async def of_code(self, code: str) -> Principal | None:
-        """Who a sign-in link's code was made for; it is used up by this."""
+        """The principal of a sign-in link's code, None for a bad one. Uses the code up."""
         now = now_ms()
         link = read_link_code(code, self._settings.keyring, now)
         if link is None or not await one_time.use_once(
@@ -150,16 +150,16 @@ class Authenticator:
         return replace(principal, user=link.user, fixed_user=bool(link.user))
 
     async def sign_in(self, principal: Principal, address: str, agent: str) -> tuple[BrowserSession, str]:
-        """A session of one browser, and the token for its cookie. Where there are too many, others end."""
+        """A new session of one browser, and the token for its cookie. Above the maximum the oldest end."""
         row, token, ended = await open_session(self._db, principal, self._settings, address, agent)
         try:
             await publish_session_end(self._redis, row.tenant_id, ended)
-        except (RedisError, OSError):  # they have ended; their connections do when they are next looked at
+        except (RedisError, OSError):  # their rows have ended; their connections end at the next recheck
             log.warning("browser_session.publish_failed")
         return row, token
 
     async def sign_out(self, principal: Principal, session: str) -> None:
-        """End a browser's session and its connections, for one who may."""
+        """End a browser's session and its connections. The caller has checked the right to do so."""
         author = Author(principal.user or principal.key, "api")
         await end_session(self._db, self._redis, principal.tenant, session, author)
 
@@ -168,12 +168,12 @@ class Authenticator:
         return await sessions_of(self._db, principal)
 
     async def is_own_session(self, principal: Principal, session: str) -> bool:
-        """Whether one of them is this."""
+        """True where this session is one of the caller's."""
         return await is_own_session(self._db, principal, session)
 
     def ticket(self, principal: Principal, user: str, scopes: Collection[str]) -> tuple[str, int]:
-        """A single-use ticket that lets its bearer be `user` with these scopes, and by when it must be shown
-        (Unix ms). Its end is absolute, and never after that of the access it was made with."""
+        """A single-use ticket that lets its bearer be `user` with these scopes, and the Unix ms by which it
+        must be shown. Its access ends at a fixed time, never after that of the access it was made with."""
         now = now_ms()
         lasts_seconds = min(self._settings.access_seconds, tickets.LASTS_SECONDS_MAX)
         ends_ms = _sooner(now + lasts_seconds * 1000, principal.access_ends_ms)
@@ -192,7 +192,7 @@ class Authenticator:
         return tickets.seal(ticket, self._settings.keyring), opens_by_ms
 
     def history_pass(self, principal: Principal, user: str) -> tuple[str, int]:
-        """What reads this user's conversations, and until when (Unix ms)."""
+        """A pass that reads this user's conversations, and the Unix ms of its end."""
         ends_ms = _sooner(now_ms() + history_passes.LASTS_SECONDS * 1000, principal.access_ends_ms)
         found = HistoryPass(principal.tenant, principal.key, principal.session, user, ends_ms)
         return history_passes.seal(found, self._settings.keyring), ends_ms
@@ -203,8 +203,8 @@ class Authenticator:
 
 
 def origin_allowed(caller: HTTPConnection, settings: Settings) -> bool:
-    """A browser's Origin must be the gateway's own (its Host) or in PARLEY_PUBLIC_ORIGINS. Where a call came
-    over TLS, a page that did not is another site, which anybody on its way could have written. (The other way
+    """True where a browser's Origin is the gateway's own (its Host) or in PARLEY_PUBLIC_ORIGINS. For a call
+    over TLS a page without TLS is another site, which anybody on its way could have written. (The other way
     round, TLS ends at a proxy that PARLEY_TRUSTED_PROXIES does not name.)"""
     origin = caller.headers.get("origin")
     if origin is None:

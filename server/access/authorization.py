@@ -1,7 +1,7 @@
-"""Who may read and cancel what (docs/protocol.md). Pure.
+"""Rules for reading and cancelling requests (docs/protocol.md). Pure.
 
-The owner of a request is (tenant, project, key) for a service key, and (tenant, project, user) for whoever is
-fixed to a user. A key that was rotated and its successors are one owner, by the name of the first of them.
+The owner of a request is (tenant, project, key) for a service key, and (tenant, project, user) for a caller
+who is fixed to a user. A rotated key and its successors are one owner, by the name of the first of them.
 Other tenants' ids never get here: every look-up names the caller's tenant, so they answer like unknown ones.
 """
 
@@ -19,7 +19,7 @@ CANCEL_SCOPE = "requests:cancel"
 
 
 class ConversationOwner(NamedTuple):
-    """Whose a conversation is, inside its tenant: a user's (then `key` is empty), else a key's."""
+    """Owner of a conversation, inside its tenant: a user (then `key` is empty), else a key."""
 
     project: str
     key: str
@@ -27,15 +27,15 @@ class ConversationOwner(NamedTuple):
 
 
 def owner_of(principal: Principal) -> ConversationOwner:
-    """Who owns what the caller makes: the user where one is fixed, else the key."""
+    """Owner of what the caller creates: the user where one is fixed, else the key."""
     if principal.fixed_user and principal.user:
         return ConversationOwner(principal.project, "", principal.user)
     return ConversationOwner(principal.project, principal.owner_key, "")
 
 
 def cache_salt(principal: Principal, user: str) -> str:
-    """What keeps an owner's cached prefixes from others' of the tenant, where it wants that; else empty.
-    `user`: whom the turn is charged to."""
+    """Salt that keeps an owner's cached prefixes from other owners of a tenant that wants that; else empty.
+    `user`: the one the turn is charged to."""
     if not principal.cache_by_owner:
         return ""
     owner = ConversationOwner(principal.project, "" if user else principal.owner_key, user)
@@ -43,7 +43,7 @@ def cache_salt(principal: Principal, user: str) -> str:
 
 
 def owns(principal: Principal, project: str, key: str, user: str) -> bool:
-    """Whether what (project, key, user) made is the caller's own."""
+    """True where the caller is the owner of what (project, key, user) created."""
     if project != principal.project:
         return False
     if principal.fixed_user and principal.user:
@@ -52,14 +52,14 @@ def owns(principal: Principal, project: str, key: str, user: str) -> bool:
 
 
 def read_refusal(principal: Principal, found: DirectoryEntry) -> Refusal | None:
-    """Why a request of the caller's tenant may not be read, None where it may."""
+    """The refusal to read a request of the caller's tenant, None where the caller may."""
     if READ_SCOPE in principal.scopes or owns(principal, found.project, found.key, found.user):
         return None
     return refusal(ErrorCode.FORBIDDEN, "this request is another's; reading it takes the scope requests:read")
 
 
 def cancel_refusal(principal: Principal, found: DirectoryEntry) -> Refusal | None:
-    """Why a request of the caller's tenant may not be cancelled, None where it may."""
+    """The refusal to cancel a request of the caller's tenant, None where the caller may."""
     if CANCEL_SCOPE in principal.scopes or owns(principal, found.project, found.key, found.user):
         return None
     problem = "this request is another's; cancelling it takes the scope requests:cancel"
@@ -67,10 +67,11 @@ def cancel_refusal(principal: Principal, found: DirectoryEntry) -> Refusal | Non
 
 
 def user_of(principal: Principal, metadata: dict[str, Any], project: str | None, own: str) -> str:
-    """The name of the user a turn is charged to. `project`: the id of the one that the metadata names, None
-    for none; `own`: the name of the caller's user.
+    """Name of the user a turn is charged to. `project`: id of the project that the metadata names, None for
+    none; `own`: name of the caller's user.
 
-    Raises Refused (forbidden) where the metadata names what the caller may not."""
+    Raises Refused (forbidden) where the metadata names a project or user that the caller may not use.
+    """
     if "project" in metadata and project != principal.project:
         raise Refused(refusal(ErrorCode.FORBIDDEN, "metadata.project: this key belongs to another project"))
     named = metadata.get("user", own)

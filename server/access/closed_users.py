@@ -1,6 +1,6 @@
-"""Which users of a tenant may not come in, where a key is not theirs: tickets and `metadata.user` name them.
+"""Closed users of a tenant, for keys that are not a user's own: tickets and `metadata.user` name users.
 
-Looked up in SQL, kept some seconds, dropped when news of changed access come.
+Looked up in SQL, kept some seconds, dropped on news of changed access.
 """
 
 from collections import OrderedDict
@@ -14,17 +14,17 @@ USERS_MAX = 10_000
 
 
 class ClosedUsers:
-    """One gateway's knowledge of them."""
+    """One gateway's cache of closed users."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._kept: OrderedDict[tuple[str, str], tuple[bool, int]] = OrderedDict()
 
     async def has(self, tenant: str, user: str) -> bool:
-        """Whether this user was closed, as of some seconds ago at most."""
+        """True where this user was closed, as of some seconds ago at most."""
         if not user:
             return False
-        now, kept = now_ms(), self._kept  # another from the next news on: what is read meanwhile is not in it
+        now, kept = now_ms(), self._kept  # news replace it: a look-up begun before them fills the old one
         known = kept.get((tenant, user))
         if known is not None and 0 <= now - known[1] < KEPT_MS:
             return known[0]
@@ -36,5 +36,5 @@ class ClosedUsers:
         return closed
 
     def changed(self) -> None:
-        """Somebody was closed, or opened again."""
+        """Forget everything, as a user was closed or opened again."""
         self._kept = OrderedDict()

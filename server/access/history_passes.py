@@ -1,4 +1,4 @@
-"""History passes: what lets a page of another site read one user's conversations for a while. Pure.
+"""History passes, by which a page of another site reads one user's conversations for a while. Pure.
 
 Sealed content like a ticket's. A pass opens no connection, writes nothing, and makes no other proof.
 """
@@ -13,7 +13,7 @@ LASTS_SECONDS = 600
 
 
 class HistoryPass(msgspec.Struct, frozen=True, array_like=True):
-    """Whose history its bearer reads. `session`: the browser's that asked for it. `ends_ms` is Unix ms."""
+    """Content of a pass. `session`: the browser session that asked for it. `ends_ms` is Unix ms."""
 
     tenant: str
     key: str

@@ -1,8 +1,8 @@
-"""How often an address, a caller and a connection may ask, in this process: cheap, and before what costs.
+"""Rates of one gateway by address, caller and connection: cheap checks before anything that costs.
 
-By address until it is known who asks, by (tenant, key, user) from then on. What is dear besides (tokens of
-prompts) has a bucket of its own by tenant. Limits over all gateways are billing's; these keep one gateway
-alive, and leave them room.
+By address until the caller is identified, then by (tenant, key, user). Characters of prompts, which are
+expensive to tokenize, also count by tenant. Limits over all gateways are billing's; these keep one gateway
+alive, and are set above those.
 """
 
 from billing.api import Principal
@@ -15,7 +15,7 @@ from server.protocol.codes import ErrorCode, refusal
 
 
 class CallRates:
-    """One gateway's buckets. Each method raises Refused (rate_limited) where there is too much."""
+    """One gateway's buckets. Each method raises Refused (rate_limited) where its rate is exceeded."""
 
     def __init__(self, settings: Settings) -> None:
         self._calls = TokenBuckets(Rate.a_second(settings.calls_per_address_per_second))
@@ -29,23 +29,23 @@ class CallRates:
         self._prompts = TokenBuckets(Rate.a_second(settings.prompt_characters_per_tenant_per_second))
 
     def call(self, address: str) -> None:
-        """An HTTP call of somebody."""
+        """Count an HTTP call of an address."""
         _take(self._calls, rate_limit_address(address), "address", "too many calls from this address")
 
     def socket(self, address: str) -> None:
-        """Somebody opens a WebSocket."""
+        """Count a new WebSocket of an address."""
         _take(self._sockets, rate_limit_address(address), "address", "too many connections from this address")
 
     def signin(self, address: str) -> None:
-        """Somebody signs in."""
+        """Count a sign-in of an address."""
         _take(self._signins, rate_limit_address(address), "address", "too many sign-ins from this address")
 
     def signed_in(self, principal: Principal) -> None:
-        """A key, which was good, signs another browser in."""
+        """Count a browser that a good key signs in."""
         _take(self._own_signins, _who(principal), "caller", "too many sign-ins with this key")
 
     def failed(self, address: str, shown: str, refused: Refusal) -> Refusal:
-        """Somebody showed what is no good: what to answer. `shown`: see FailedSignins."""
+        """Count a wrong proof; returns the refusal to send. `shown`: see FailedSignins."""
         after_ms = self._failed.count(address, shown)
         return (
             _refusal("address", "too many failed sign-ins from this address", after_ms)
@@ -54,19 +54,19 @@ class CallRates:
         )
 
     def known(self, principal: Principal) -> None:
-        """An HTTP call of somebody we know."""
+        """Count an HTTP call of an identified caller."""
         _take(self._known, _who(principal), "caller", "too many calls")
 
     def send(self, principal: Principal) -> None:
-        """A send, before anything is looked up for it."""
+        """Count a send, before anything is looked up for it."""
         _take(self._sends, _who(principal), "caller", "too many sends")
 
     def ask(self, principal: Principal, cost: int = 1) -> None:
-        """A hello, which costs more with each request to resume; an attach, a cancel or a fresh token."""
+        """Count a hello (which costs more with each request to resume), attach, cancel or fresh token."""
         _take(self._asks, _who(principal), "caller", "too many connections, attaches and cancels", cost)
 
     def prompt(self, principal: Principal, characters: int) -> None:
-        """A prompt, before it is made into tokens."""
+        """Count a prompt's characters, before it is made into tokens."""
         _take(self._prompts, principal.tenant, "tenant", "too much text at once", characters)
 
 
@@ -82,6 +82,6 @@ def _refusal(scope: str, problem: str, after_ms: int) -> Refusal:
 
 
 def _who(principal: Principal) -> str:
-    """A service key's own calls share one bucket; each of its tickets' users has another."""
+    """Bucket of a caller: a service key's own calls share one; each of its tickets' users has another."""
     user = principal.user if principal.fixed_user else ""
     return f"{principal.tenant} {principal.owner_key} {user}"

@@ -1,7 +1,6 @@
-"""Tells what this gateway refused, by who and why: counts by the second on a bounded stream, which a biller
+"""Counts this gateway's refusals, by caller and reason: by the second on a bounded stream, which a biller
 stores (billing/requests). Noting one is a look into a dict; nothing waits for Redis, and memory is bounded,
-whoever floods and however long Redis is away.
-"""
+however many refusals there are and however long Redis is away."""
 
 import asyncio
 
@@ -23,31 +22,31 @@ log = logger(__name__)
 
 
 class RefusalNotes:
-    """One gateway's."""
+    """One gateway's counts of refusals."""
 
     def __init__(self, redis: RedisClient, settings: Settings) -> None:
         self._tally = RefusalTally(redis, settings.installation)
 
     @property
     def rows(self) -> int:
-        """How many counts are in memory."""
+        """Number of counts in memory."""
         return self._tally.rows
 
     def note(self, principal: Principal, id: str, user: str, refused: Refusal) -> None:
-        """A send was refused. `id`: what its sender calls it; `user`: the id of whom it would be charged to,
-        as far as that is known."""
+        """Count a refused send. `id`: its request id as sent; `user`: id of the user it would be charged to,
+        as far as known."""
         limit = " ".join(part for part in (refused.scope, refused.dimension) if part)
         known_id = id if uuid7_ms(id) is not None else ""
         self._tally.add((principal.tenant, principal.key, user), str(refused.code), limit, known_id, now_ms())
 
     async def run(self) -> None:
-        """Tell what is new every second, for ever."""
+        """Send new counts every second, for ever."""
         while True:
             await asyncio.sleep(FLUSH_SECONDS)
             await self.flush()
 
     async def flush(self) -> None:
-        """Tell it now. What cannot be told stays, as counts that grow no further."""
+        """Send new counts now. After a failure they stay in memory and grow no further."""
         try:
             async with asyncio.timeout(FLUSH_SECONDS_MAX):
                 await self._tally.tell()

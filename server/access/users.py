@@ -1,6 +1,6 @@
 """Users' names and ids at the gateway's edge: clients name users, everything behind the edge knows ids.
 
-Both ways are looked up in SQL and kept for a while; who is named for the first time is made known.
+Both ways are looked up in SQL and kept for a while; a name that is new gets a user.
 """
 
 from collections import OrderedDict
@@ -19,7 +19,7 @@ USERS_MAX = 10_000
 
 
 class _UserCache:
-    """What was found, by tenant and what was asked for; the oldest goes first."""
+    """A cache by tenant and key; the oldest entry goes first."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[tuple[str, str], tuple[str, int]] = OrderedDict()
@@ -36,7 +36,7 @@ class _UserCache:
 
 
 class Users:
-    """One gateway's knowledge of them."""
+    """One gateway's cache of users."""
 
     def __init__(self, db: Database, users_max: int) -> None:
         self._db = db
@@ -45,11 +45,11 @@ class Users:
         self._full: dict[str, tuple[Refused, int]] = {}
 
     async def id_of(self, tenant: str, name: str) -> str:
-        """Who is named, by a name that was checked; empty for nobody. Raises Refused where there is no room
-        for another user."""
+        """A user's id by a checked name; empty for an empty name. Creates a new user. Raises Refused where
+        the tenant has no room for another."""
         if not name:
             return ""
-        ids = self._ids  # others from the next news on: what is read meanwhile is not among them
+        ids = self._ids  # replaced on news, so a look-up that began before them writes into the old one
         known = ids.get(tenant, name)
         if known is not None:
             return known
@@ -58,7 +58,7 @@ class Users:
         return found
 
     async def _find(self, tenant: str, name: str) -> str:
-        """As `user_id`; a tenant that had no room is asked again after a while only, as counting is dear."""
+        """As `user_id`. A tenant without room is counted again only after a while, as that is expensive."""
         name = checked_user(name)
         full = self._full.get(tenant)
         if full is not None and 0 <= now_ms() - full[1] < FULL_MS:
@@ -75,13 +75,13 @@ class Users:
         return found
 
     async def of_turn(self, principal: Principal, metadata: dict[str, Any], project: str | None) -> str:
-        """Whom a turn is charged to; see `user_of`."""
+        """Id of the user a turn is charged to; see `user_of`."""
         own = await self.name_of(principal.tenant, principal.user)
         named = user_of(principal, metadata, project, own)
         return principal.user if named == own else await self.id_of(principal.tenant, named)
 
     async def name_of(self, tenant: str, id: str) -> str:
-        """The name that people know a user by; empty for nobody."""
+        """The name that people know a user by; empty for an empty id."""
         if not id:
             return ""
         names = self._names
@@ -93,6 +93,6 @@ class Users:
         return found
 
     def changed(self) -> None:
-        """Somebody was closed, opened again or erased."""
+        """Forget everything, as a user was closed, opened again or erased."""
         self._ids, self._names = _UserCache(), _UserCache()
         self._full.clear()

@@ -1,7 +1,6 @@
-"""What those who are connected may still do: their keys and sessions end, lose rights, and their users are
-closed.
+"""Rechecks the access of open connections: keys and sessions end or lose rights, and users are closed.
 
-News of it come at once and can be lost, so all are looked up again now and then.
+News of that come at once and can be lost, so all are looked up again now and then.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ async def recheck_access(
     connected: Sequence[OpenSocket],
     of_tenant: str | None = None,
 ) -> None:
-    """Look keys and sessions up, all or those of one tenant, and hold the connections to what they may."""
+    """Look up the keys and sessions of open connections, all or those of one tenant, and apply any change."""
     of_proof: dict[tuple[str, str, str], list[OpenSocket]] = {}
     for who in connected:
         if who.principal is not None and of_tenant in (None, who.principal.tenant):
@@ -36,8 +35,7 @@ async def recheck_access(
 
 
 async def has_ended(auth: Authenticator, principal: Principal) -> bool:
-    """Whether a caller who was let in may come in no more: what ended meanwhile was told while nobody was
-    there to be told."""
+    """True where access ended while the caller was being let in: news of that found no connection yet."""
     return await auth.standing(*proof_of(principal), principal.user) is None
 
 
@@ -52,7 +50,7 @@ def end_all(connected: Sequence[OpenSocket], news: ControlNews) -> None:
 
 
 def access_ms(principal: Principal) -> int | None:
-    """How long a caller's token is good for, None: without end."""
+    """Milliseconds until a caller's access ends, None: without end."""
     return None if principal.access_ends_ms is None else max(0, principal.access_ends_ms - now_ms())
 
 
@@ -63,8 +61,8 @@ async def _check(
     fresh: Principal | None,
     refused: Refusal | None,
 ) -> None:
-    """Hold a connection to what its key or session may do now; None: nothing any more. `refused`: why, where
-    that is told."""
+    """Apply the present access of its key or session to a connection; None ends it. `refused`: the reason to
+    tell it, where there is one."""
     before = who.principal
     if before is None or proof_of(before) != proof:  # it showed another token meanwhile
         return
@@ -95,7 +93,7 @@ async def _check(
 
 
 def proof_of(principal: Principal) -> tuple[str, str, str]:
-    """What somebody came in by: tenant, key, session."""
+    """A caller's proof: tenant, key, session."""
     return principal.tenant, principal.key, principal.session
 
 

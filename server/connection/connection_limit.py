@@ -1,8 +1,8 @@
-"""How many connections each key has, and each user behind its tickets, over all gateways: a place a
-connection, held by a lease in Redis.
+"""Limits the connections of each key, and of each user behind its tickets, over all gateways: a place for
+each connection, held by a lease in Redis.
 
-A gateway that dies gives its places back when their leases lapse; a session that goes on elsewhere takes its
-place along.
+The places of a dead gateway are free when their leases lapse; a session that resumes on another gateway takes
+its place along.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ _FOLDER = Path(__file__).parent / "lua"
 
 
 class ConnectionAdmitCall(ScriptCall, kw_only=True):
-    """A place in each key for a connection, which may replace another. `most`: of each key."""
+    """A place for a connection in each of the keys, which may replace another's. `most`: of each key."""
 
     now_ms: int = 0
     connection: str
@@ -55,8 +55,8 @@ class ConnectionLimit:
         self._taken: dict[str, list[str]] = {}
 
     async def take(self, principal: Principal, connection: str, before: str) -> Refusal | None:
-        """A place for a connection, which may replace another; or why there is none: the key, or the one user
-        that its bearer is, has as many as may be."""
+        """Take a place for a connection, which may replace another one's. Returns the refusal where the key,
+        or the one user of the token, has as many as allowed."""
         scopes = ["key", "user"] if principal.fixed_user else ["key"]
         names = [_name(principal, scope) for scope in scopes]
         most = [self._most[scope] for scope in scopes]
@@ -68,7 +68,7 @@ class ConnectionLimit:
         return None
 
     async def leave(self, connection: str) -> None:
-        """Give a place back, if it has one."""
+        """Free a connection's place, if it has one."""
         for name in self._taken.pop(connection, []):
             await self._redis.zrem(name, connection)
 
@@ -94,7 +94,7 @@ def _pieces(connections: list[str]) -> Iterable[list[str]]:
 
 
 def _name(principal: Principal, scope: str) -> str:
-    """Of a user only a hash: his name may be long, and is nobody's business here."""
+    """Key of a scope's places. A user's holds only a hash: the name may be long, and is private."""
     name = f"{{t:{principal.tenant}}}conns:{principal.key}"
     if scope == "key":
         return name

@@ -1,6 +1,6 @@
-"""News of the platform that a gateway obeys: ended keys, sessions that went on elsewhere, changed rows.
+"""News that a gateway acts on: ended keys, sessions that went on elsewhere, changed rows.
 
-They can be lost: whatever they tell is looked up now and then, too.
+News can be lost: everything in them is also looked up now and then.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ async def tell_superseded(redis: RedisClient, tenant: str, connection: str) -> N
 
 @dataclass(frozen=True)
 class KnownRows:
-    """What this gateway knows of rows in SQL, each until it hears that they changed."""
+    """One gateway's caches of rows in SQL, each valid until news of a change."""
 
     catalogue: Catalogue
     closed_users: ClosedUsers
@@ -57,14 +57,14 @@ class KnownRows:
     terms: TenantTermsSync
 
     def access_changed(self) -> None:
-        """Of some tenant: it may have another price book, too."""
+        """Drop what depends on access. A tenant's price book may have changed too."""
         self.catalogue.prices_changed()
         self.closed_users.changed()
         self.users.changed()
 
 
 class ControlNewsListener:
-    """One gateway's. `check_access` holds a tenant's connections to what they may do now."""
+    """One gateway's listener. `check_access` applies the present access to a tenant's connections."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class ControlNewsListener:
         self._check_access = check_access
 
     async def run(self) -> None:
-        """Hear and obey, for ever."""
+        """Listen and act, for ever."""
         while True:
             with logged_failures(log, "control_news.interrupted"):
                 await self._listen()
@@ -122,7 +122,7 @@ class ControlNewsListener:
             socket.order_close(CloseCode.SUPERSEDED)
 
     async def _access_changed(self, tenant: str) -> None:
-        """Somebody of this tenant was closed, or a key ends sooner. What fails is looked at again anyway."""
+        """Drop caches and recheck a tenant's connections. After a failure the next periodic look does."""
         try:
             await self._check_access(tenant)
         except store_errors() as error:

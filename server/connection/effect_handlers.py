@@ -1,7 +1,7 @@
-"""The awaiting half of one connection: starts what each effect of its session asks of Redis and SQL, at the
-use case that does it, and feeds the answer back as an event.
+"""The awaiting half of one connection: starts each effect of its session at the use case that does it, in
+Redis and SQL, and feeds the result back as an event.
 
-A use case raises Refused where the answer is no; that becomes the refusing event.
+A use case raises Refused where it refuses; that becomes the refusing event.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ damaged = RepeatedWarning(log)
 
 @dataclass(frozen=True)
 class Caller:
-    """What the upgrade says of who opened the socket: his address, and his token or an empty text."""
+    """The opener of a socket, as the upgrade shows it: address, and token or an empty text."""
 
     address: str
     bearer: str
@@ -48,7 +48,7 @@ class Caller:
 
 @dataclass(frozen=True)
 class UseCases:
-    """What sessions ask for, for all connections of one gateway. `work` outlives the connection that asks."""
+    """Use cases of sessions, for all connections of one gateway. `work` outlives the connection that asks."""
 
     handshake: Handshake
     sends: SendHandler
@@ -63,17 +63,17 @@ class SessionSocket(OpenSocket, Protocol):
     """A connection, as its handlers see it."""
 
     def opened(self) -> None:
-        """Its session was told that it is open."""
+        """Note that its session was told of its opening."""
         ...
 
     def take_more(self) -> None:
-        """Something is done: frames that wait may be taken."""
+        """Take frames that wait, as some work is done."""
         ...
 
 
 class EffectHandlers:
-    """One connection's: what it reads, and what was just opened for the session to take. Nothing is awaited
-    between opening, telling the session and closing what it did not take."""
+    """Handlers of one connection: its sources, and those just opened for the session to take. Nothing is
+    awaited between opening, telling the session and closing what it did not take."""
 
     def __init__(self, use_cases: UseCases, socket: SessionSocket, bearer: str) -> None:
         self.record: SessionRecord | None = None
@@ -88,11 +88,11 @@ class EffectHandlers:
 
     @property
     def full(self) -> bool:
-        """Whether no more frames are to be taken: the session opens, or much that they caused is not done."""
+        """True where no more frames are to be taken: the session is opening, or has too many tasks."""
         return self._opening or len(self._tasks) >= TASKS_MAX
 
     def start(self, effect: fx.AskingEffect) -> None:  # noqa: C901  (one arm an effect)
-        """Do what the session asks for; what takes time is answered later, with an event."""
+        """Start an effect; work that takes time is answered later, with an event."""
         match effect:
             case fx.ReadLog(id):
                 self._spawn(self._read(effect), lambda refused: ev.AttachRefused(id, refused, asked=False))
@@ -110,7 +110,7 @@ class EffectHandlers:
                 self._spawn(self._open(hello), _hello_refused)
             case fx.StartSend(message):
                 self.sends_started += 1
-                # It outlives this connection: half a send helps nobody.
+                # Outlives this connection: half a send would help nobody.
                 self._cases.work.start(self._send(message))
             case fx.StartAttach(id):
                 self._spawn(self._attach(effect), lambda refused: ev.AttachRefused(id, refused))
@@ -127,7 +127,7 @@ class EffectHandlers:
                 assert_never(effect)
 
     async def close(self) -> None:
-        """The socket is gone: nobody reads here any more."""
+        """Close everything, as the socket is gone."""
         await cancel_tasks(self._tasks.running)
         self._drop_staged()
         while self._sources:
@@ -139,18 +139,18 @@ class EffectHandlers:
     def _spawn(
         self, work: Coroutine[Any, Any, ev.Event | None], refuse: Callable[[Refusal], ev.Event | None]
     ) -> None:
-        """Work that ends with the connection."""
+        """Start work that ends with the connection."""
         task = self._tasks.start(self._run(work, refuse))
         task.add_done_callback(lambda _: self._socket.take_more())
 
     def _outlive(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work that outlives the connection, and that the client did not ask for."""
+        """Start work that outlives the connection, and that the client did not ask for."""
         self._cases.work.start(self._run(work, _nothing))
 
     async def _run(
         self, work: Awaitable[ev.Event | None], refuse: Callable[[Refusal], ev.Event | None]
     ) -> None:
-        """Await a use case and feed its answer; a fault of ours is an `internal` the client may retry."""
+        """Await a use case and feed its event; a fault of ours is an `internal` the client may retry."""
         try:
             event = await work
         except Refused as refused:
@@ -171,7 +171,7 @@ class EffectHandlers:
     # The session
 
     async def _open(self, hello: Hello) -> ev.Opened | ev.HelloRefused:
-        """Who says hello, and what goes on from an earlier connection."""
+        """Let the caller in, and resume the session of an earlier connection."""
         accepted = await self._cases.handshake.open(self._socket, hello, self._bearer)
         if isinstance(accepted, ev.HelloRefused):
             return accepted
@@ -183,12 +183,12 @@ class EffectHandlers:
         return await self._cases.handshake.reauthenticate(self._socket, self._principal(), token)
 
     async def _confirm(self) -> None:
-        """The client has the newest resume token."""
+        """Note that the client has the newest resume token."""
         if self.record is not None:
             await self._cases.sessions.confirm(self.record)
 
     async def _end(self) -> None:
-        """The client said bye: the session is over, nobody keeps it."""
+        """End the session for good, as the client said bye."""
         if self.record is not None:
             record, self.record = self.record, None
             await self._cases.sessions.end(record)
@@ -196,7 +196,7 @@ class EffectHandlers:
     # Requests
 
     async def _send(self, message: Send) -> None:
-        """Make a send durable; the session remembers that it reads the request."""
+        """Make a send durable, and remember in the session that it reads the request."""
         id = message.id
         await self._run(self._take(message), lambda refused: ev.SendRefused(id, refused))
         if id in self._sources:
@@ -220,7 +220,7 @@ class EffectHandlers:
 
     async def _cancel(self, effect: fx.StartCancel) -> ev.CancelAnswered | None:
         principal = self._principal()
-        if effect.answer:  # else it is a part of a send
+        if effect.answer:  # else it belongs to a send
             self._cases.rates.ask(principal)
         state = await self._cases.cancels.cancel(principal, effect.id)
         return ev.CancelAnswered(effect.id, state) if effect.answer else None
@@ -228,7 +228,7 @@ class EffectHandlers:
     # Reading
 
     async def _read(self, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed | None:
-        """The next part of a log. It is tried until Redis answers: a reader has nothing else to wait for."""
+        """Read the next part of a log, and try until Redis answers: a reader has nothing else to wait for."""
         source, wait = self._sources.get(effect.id), READ_AGAIN_SECONDS
         while source is not None and self._sources.get(effect.id) is source:
             instruments.LOG_READS.add(1)
@@ -241,7 +241,7 @@ class EffectHandlers:
         return None
 
     async def _read_once(self, source: Source, effect: fx.ReadLog) -> ev.LogRead | ev.AttachAllowed:
-        """Where the log has gone meanwhile, its stored answer takes its place."""
+        """Read once. Where the log is gone meanwhile, its stored answer takes its place."""
         entries = await source.read(effect.after, effect.entries_max, effect.bytes_max)
         whole = bool(entries) and entries[0].o == effect.after + 1
         if whole or isinstance(source, StoredSource):
@@ -255,7 +255,7 @@ class EffectHandlers:
         return ev.LogRead(effect.id, effect.after, entries, effect.epoch)
 
     async def _reopen(self, effect: fx.Reopen) -> ev.AttachAllowed:
-        """Go on with a request whose log is not the one that was read."""
+        """Open a request again whose log was lost or replaced."""
         opening = await self._cases.readers.reopen(self._principal(), effect.id, effect.epoch, effect.o)
         return self._allowed(opening, asked=False)
 
@@ -264,12 +264,12 @@ class EffectHandlers:
         return ev.AttachAllowed(opening.reading, asked)
 
     def _drop_staged(self) -> None:
-        """Close what was opened and then not wanted: a repeated send, or a session that closed meanwhile."""
+        """Close sources that were opened and not taken: a repeated send's, or a closed session's."""
         while self._staged:
             self._staged.popitem()[1].close()
 
     def _follow(self, id: str) -> None:
-        """The session reads this request from the source that was just opened."""
+        """Read this request from the source that was just opened."""
         before = self._sources.pop(id, None)
         source = self._sources[id] = self._staged.pop(id)
         source.listen(_RequestReader(self._socket, id))
@@ -287,19 +287,19 @@ class EffectHandlers:
             self._outlive(self._forget(effect.id))
 
     async def _forget(self, id: str) -> None:
-        """The client has applied the request's end."""
+        """Forget a request whose end the client has applied."""
         if self.record is not None:
             await self._cases.sessions.forget(self.record, id)
 
     def _principal(self) -> Principal:
-        """The caller as he stands now: his key may have lost rights since the hello."""
+        """The caller's present principal: its key may have lost rights since the hello."""
         principal = self._socket.principal
         assert principal is not None, "the machine lets nothing through before hello"
         return principal
 
 
 class _RequestReader:
-    """One request as this connection reads it: news of its log become the session's events."""
+    """One request as this connection reads it: turns news of its log into the session's events."""
 
     def __init__(self, socket: OpenSocket, id: str) -> None:
         self._socket = socket
@@ -319,7 +319,7 @@ def _hello_refused(refused: Refusal) -> ev.HelloRefused:
 
 
 def _nothing(_refused: Refusal) -> None:
-    """The client did not ask, so it gets no answer."""
+    """No event: the client did not ask."""
 
 
 def _internal() -> Refusal:

@@ -1,4 +1,4 @@
-"""Lets connections in and out: who says hello or has a fresh token, which session goes on, what it reads."""
+"""Opens and closes connections' sessions: identifies callers, resumes sessions, opens what they read."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ log = logger(__name__)
 
 @dataclass(frozen=True)
 class AcceptedHello:
-    """A hello that is good. `sources` are by request id."""
+    """An accepted hello. `sources` are by request id."""
 
     event: Opened
     record: SessionRecord
@@ -37,7 +37,7 @@ class AcceptedHello:
 
 
 class Handshake:
-    """Decides for all connections of one gateway."""
+    """Hellos, fresh tokens and departures of all connections of one gateway."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Handshake:
         before = record.superseded[0] if record.superseded else ""
         refused = await self._limit.take(principal, socket.id, before)
         if refused is not None:
-            if not record.resumed:  # nobody has its token: it would stay for nothing, one with each try
+            if not record.resumed:  # nobody has its token: it would stay unused, one more with each try
                 await self._sessions.end(record)
             return HelloRefused(refused, CloseCode.CONNECTION_LIMIT)
         self._registry.admit(socket, record)
@@ -90,7 +90,7 @@ class Handshake:
         return Reauthenticated(access_ms(fresh))
 
     async def leave(self, socket: OpenSocket, record: SessionRecord | None) -> None:
-        """A connection is gone; its session may be resumed for a while."""
+        """Remove a connection; its session may be resumed for a while."""
         self._registry.leave(socket)
         try:
             await self._limit.leave(socket.id)
@@ -100,7 +100,7 @@ class Handshake:
             log.warning("session.keep_failed", error=type(error).__name__)
 
     async def _identify(self, socket: OpenSocket, token: str) -> Principal | HelloRefused:
-        """Whose token it is. From then on the socket is found by news of its end."""
+        """The principal of a token. From then on news of its end find the socket."""
         principal = await self._auth.of_token(token)
         if principal is None and await self._auth.is_suspended(token):
             return HelloRefused(suspended(), CloseCode.SUSPENDED)
@@ -108,7 +108,7 @@ class Handshake:
             problem = self._auth.problem_of(token)
             refused = self._rates.failed(socket.address, "hello", refusal(ErrorCode.UNAUTHORIZED, problem))
             return HelloRefused(refused, HELLO_REFUSED[ErrorCode(refused.code)])
-        socket.principal = principal  # were there any news before?
+        socket.principal = principal  # did any news come before?
         if await access_checks.has_ended(self._auth, principal):
             if await self._auth.is_suspended_proof(*access_checks.proof_of(principal)):
                 return HelloRefused(suspended(), CloseCode.SUSPENDED)
@@ -117,8 +117,8 @@ class Handshake:
         return principal
 
     async def _take_over(self, principal: Principal, connection: str, shown: str | None) -> SessionRecord:
-        """Open the session and close who had it before: both or neither, even where this hello is superseded
-        meanwhile."""
+        """Open the session and close the connection that had it before: both or neither, even where this
+        hello is superseded meanwhile."""
 
         async def take_over() -> SessionRecord:
             record = await self._sessions.open(principal, connection, shown)
@@ -154,7 +154,8 @@ class Handshake:
     async def _resumed(
         self, principal: Principal, record: SessionRecord, wanted: list[ResumeRequest]
     ) -> tuple[list[ReadableRequest | NotResumed], dict[str, Source]]:
-        """What the session goes on to read: what the client names, and what it never heard the end of."""
+        """Open the requests that the session goes on to read: those that the client names, and those whose
+        end it never acknowledged."""
         named = {request.id for request in wanted}
         others = [ResumeRequest(id) for id in sorted(record.open_ids - named)]
         requests: list[ReadableRequest | NotResumed] = []
@@ -177,7 +178,7 @@ class Handshake:
 
 
 def _same_owner(fresh: Principal, mine: Principal) -> bool:
-    """The same user, or the same service key, however often it was rotated."""
+    """True for the same user, or the same service key, however often it was rotated."""
     if fresh.tenant != mine.tenant or fresh.fixed_user != mine.fixed_user:
         return False
     return owner_of(fresh) == owner_of(mine)

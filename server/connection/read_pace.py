@@ -1,5 +1,5 @@
-"""How fast one peer is read. What comes faster than it may waits in the socket: nothing is refused, nothing
-is lost, and nobody else waits."""
+"""Pace at which one peer is read. Frames above it wait in the socket: nothing is refused, nothing is lost,
+and nobody else waits."""
 
 from core.clock import monotonic
 
@@ -8,7 +8,7 @@ FRAME_BYTES = 4096
 
 
 class ReadPace:
-    """One peer's. A large frame counts as several."""
+    """One peer's pace. A large frame counts as several."""
 
     __slots__ = ("_per_second", "_whole_at")
 
@@ -17,14 +17,14 @@ class ReadPace:
         self._whole_at = 0.0
 
     def took(self, frames: int, size: int, now: float | None = None) -> None:
-        """So many frames came in, with so many bytes."""
+        """Count frames that came in, and their bytes."""
         if self._per_second > 0:
             now = monotonic() if now is None else now
             cost = max(frames, size / FRAME_BYTES)
             self._whole_at = max(now, self._whole_at) + cost / self._per_second
 
     def behind_seconds(self, now: float | None = None) -> float:
-        """How long to read nothing, 0 where reading goes on."""
+        """Seconds to read nothing, 0 where reading goes on."""
         if self._per_second <= 0:
             return 0.0
         now = monotonic() if now is None else now

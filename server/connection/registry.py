@@ -1,4 +1,4 @@
-"""The connections of one gateway: which are open, which have a session, and until when they may stay."""
+"""The connections of one gateway: all open ones, those with a session, and when they must leave."""
 
 from typing import Protocol
 
@@ -25,15 +25,15 @@ class OpenSocket(Protocol):
         ...
 
     def feed(self, event: Event) -> None:
-        """Tell its session something."""
+        """Feed its session an event."""
         ...
 
     def bytes_in_flight(self) -> int:
-        """Sent and not acknowledged."""
+        """Bytes sent and not acknowledged."""
         ...
 
     def put_out(self) -> None:
-        """End it: it said no hello, and its place is another's."""
+        """Close it to make room: it said no hello."""
         ...
 
 
@@ -50,49 +50,49 @@ class ConnectionRegistry:
         instruments.WATCHED.add(self)
 
     def enter(self, socket: OpenSocket) -> bool:
-        """A socket is open; it has not said hello. False: there is no room for it."""
+        """Add an open socket that has not said hello. False: there is no room for it."""
         self._sockets[socket.id] = socket
         return self.unidentified.enter(socket.id, rate_limit_address(socket.address), socket.put_out)
 
     def admit(self, socket: OpenSocket, record: SessionRecord) -> None:
-        """Its hello was good, and it has this session."""
+        """Give a socket its session, after a good hello."""
         self.unidentified.left(socket.id)
         self._sessions[socket.id] = socket, record
 
     def leave(self, socket: OpenSocket) -> None:
-        """It is gone."""
+        """Remove a socket that is gone."""
         self._sockets.pop(socket.id, None)
         self.unidentified.left(socket.id)
         self._sessions.pop(socket.id, None)
 
     def find(self, connection: str) -> OpenSocket | None:
-        """The connection of this id, whose hello may still be under way; None: it is not here."""
+        """The connection of this id, also one whose hello is pending; None: it is not here."""
         return self._sockets.get(connection)
 
     def sockets(self) -> list[OpenSocket]:
-        """All that are open."""
+        """All open sockets."""
         return list(self._sockets.values())
 
     def sessions(self) -> list[tuple[OpenSocket, SessionRecord]]:
-        """Those with a session."""
+        """All sockets with a session, and their sessions."""
         return list(self._sessions.values())
 
     @property
     def busy(self) -> bool:
-        """Whether anyone is here, or work of theirs is not done."""
+        """True while a connection is open or work of one is not done."""
         return bool(self._sockets or self.work)
 
     @property
     def draining(self) -> bool:
-        """Whether this gateway stops."""
+        """True while this gateway stops."""
         return self._leave_by is not None
 
     def start_draining(self, seconds: float) -> None:
-        """All have to leave within so many seconds."""
+        """Require all to leave within so many seconds."""
         self._leave_by = monotonic() + seconds
 
     def drain_left_ms(self) -> int:
-        """How long connections may still stay."""
+        """Milliseconds that connections may still stay."""
         return 0 if self._leave_by is None else max(0, int((self._leave_by - monotonic()) * 1000))
 
     def connections_open(self) -> int:

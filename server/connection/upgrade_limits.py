@@ -1,4 +1,4 @@
-"""Who may open a WebSocket: asked when the head of the upgrade is read, before anything is made for it."""
+"""Limits on WebSockets, checked when the head of an upgrade is read, before anything is made for it."""
 
 from core.configuration.settings import Settings
 from core.errors import Refused

@@ -1,8 +1,8 @@
 """uvicorn's WebSocket protocol (websockets-sansio), handed over to a session after its upgrade.
 
-A handed-over socket costs no task: its frames go straight to a listener, and whoever writes is told when the
-peer takes no more. It also has the answers that uvicorn lacks: an oversized frame closes 4509 after a typed
-error, and text that is no UTF-8 reaches the session as a frame to refuse instead of ending the connection.
+A handed-over socket costs no task: its frames go straight to a listener, and a writer is told when the peer
+takes no more. It also handles cases that uvicorn lacks: an oversized frame closes 4509 after a typed error,
+and text that is no UTF-8 reaches the session as a frame to refuse instead of ending the connection.
 """
 
 import asyncio
@@ -28,27 +28,27 @@ WIRE = "parley.wire"
 
 
 class SocketListener(Protocol):
-    """Who takes a socket over."""
+    """Receiver of a socket's frames after the hand-over."""
 
     def received(self, frame: str | bytes) -> None:
-        """A whole message came in. Text that is no UTF-8 comes as bytes."""
+        """Take a whole message. Text that is no UTF-8 comes as bytes."""
         ...
 
     def writable(self) -> None:
-        """The peer takes data again."""
+        """Go on writing: the peer takes data again."""
         ...
 
     def lost(self, code: int | None) -> None:
-        """The socket is gone, or going. May be told more than once."""
+        """Note that the socket is gone, or closing. May be called more than once."""
         ...
 
 
 class SocketWriter(Protocol):
-    """What a listener may do with its socket."""
+    """A listener's operations on its socket."""
 
     @property
     def full(self) -> bool:
-        """The peer has not taken enough of what was written: write no more until `writable`."""
+        """True where the peer has not taken enough of what was written: write no more until `writable`."""
         ...
 
     @property
@@ -57,11 +57,11 @@ class SocketWriter(Protocol):
         ...
 
     def write(self, payload: bytes, text: bool) -> None:
-        """Send one message; nothing where the socket is going."""
+        """Send one message; nothing where the socket is closing."""
         ...
 
     def hold(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         ...
 
     def release(self) -> None:
@@ -77,18 +77,18 @@ class SocketWriter(Protocol):
         ...
 
     def hand_over(self, listener: SocketListener) -> None:
-        """Everything that comes goes to the listener, what has come already first."""
+        """Pass everything to the listener, what has come already first."""
         ...
 
 
 class _ListenerQueue:
-    """Stands where uvicorn has a queue for the application: passes the socket's end on."""
+    """Replaces uvicorn's queue for the application, and passes the socket's end on."""
 
     def __init__(self, listener: SocketListener) -> None:
         self._listener = listener
 
     def put_nowait(self, event: dict[str, Any]) -> None:
-        """An event for the application; messages do not come this way."""
+        """Pass on an event for the application; messages do not come this way."""
         self._listener.lost(event.get("code"))
 
 
@@ -108,7 +108,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         self._pace = ReadPace(frames_per_second)
 
     def handle_connect(self, event: Any) -> None:
-        """A request to upgrade: hand the application its wire."""
+        """Handle a request to upgrade: hand the application its writer."""
         super().handle_connect(event)
         if hasattr(self, "scope"):
             extensions: dict[str, Any] = self.scope["extensions"]  # pyright: ignore[reportTypedDictNotRequiredAccess, reportAssignmentType]
@@ -149,12 +149,12 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
     # The socket's side
 
     def pause_writing(self) -> None:
-        """The peer does not take what was written."""
+        """Note that the peer does not take what was written."""
         super().pause_writing()
         self.full = True
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Note that the peer takes data again."""
         super().resume_writing()
         self.full = False
         if self.listener is not None:
@@ -162,7 +162,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
             self._read_on()
 
     def data_received(self, data: bytes) -> None:
-        """More came in. It is parsed in small pieces, so many frames a turn of the loop: one peer's flood
+        """Take bytes, and parse them in small pieces, so many frames a turn of the loop: one peer's flood
         must not keep the others waiting."""
         self._unread += data
         self._read_on()
@@ -182,14 +182,14 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         self._pace_reading()
 
     def _takes_more(self) -> bool:
-        """Not while the listener holds, nor while answers to control frames pile up unread."""
+        """False while the listener holds, or while answers to control frames pile up unread."""
         if self.transport.is_closing() or self.conn.parser_exc is not None:
             self._unread.clear()
         upgrading = self.handshake_initiated and self.listener is None and not self.close_sent
         return not (self._held or upgrading or self._slowed()) and self.unsent < UNSENT_BYTES_MAX
 
     def _slowed(self) -> bool:
-        """Whether the peer sent more than it may, for a moment."""
+        """True while the peer has sent more than its pace allows."""
         seconds = self._pace.behind_seconds()
         if seconds and self._slow is None:
             self._slow = self.loop.call_later(seconds, self._read_on_in_time)
@@ -207,19 +207,19 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         (self.transport.pause_reading if paused else self.transport.resume_reading)()
 
     def handle_events(self) -> None:
-        """What the last piece completed."""
+        """Count the frames that the last piece completed."""
         self._frames += len(self.conn.events)
         super().handle_events()
 
     def handle_text(self, event: Frame) -> None:
-        """A text frame: what is no UTF-8 goes on as bytes, which no JSON session takes."""
+        """Take a text frame; one that is no UTF-8 goes on as bytes, which no JSON session takes."""
         self.curr_msg_data_type = "text"
         self.frames = [bytes(event.data)]
         if event.fin:
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """A whole message came in."""
+        """Pass on a whole message."""
         data: str | bytes = b"".join(self.frames)
         if self.curr_msg_data_type == "text":
             try:
@@ -234,7 +234,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
             self.listener.received(data)
 
     def handle_parser_exception(self) -> None:
-        """The peer broke the framing; an oversized frame gets the protocol's own answer."""
+        """Handle broken framing; an oversized frame gets the protocol's own answer."""
         closed = self.conn.close_sent
         if closed is None or closed.code != WebSocketCloseCode.MESSAGE_TOO_BIG or self.close_sent:
             super().handle_parser_exception()
@@ -312,7 +312,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 def frame_head(length: int, text: bool) -> bytes:
-    """What precedes the payload of a whole, unmasked message (RFC 6455, 5.2)."""
+    """Head of a whole, unmasked message, which precedes its payload (RFC 6455, 5.2)."""
     kind = 0x81 if text else 0x82
     if length < 126:
         return bytes((kind, length))

@@ -1,4 +1,4 @@
-"""Takes the texts of a user or of a whole tenant away, and tells all of a user's that are kept.
+"""Erases the texts of a user or of a whole tenant, and lists all kept texts of a user.
 
 Called by commands of billing (core/actions.py), which do not know this package.
 """
@@ -30,10 +30,12 @@ NAMED_MAX = 20
 async def erase_texts(
     db: Database, redis: RedisClient, settings: Settings, tenant: str, user: str | None
 ) -> tuple[int, int]:
-    """Delete what a user (an id) said and was answered, or all of a tenant (None), in SQL and in Redis: how
-    many conversations, and how many messages in those of others. What still runs is not reached.
+    """Delete the prompts and answers of a user (an id), or all of a tenant (None), in SQL and in Redis.
+    Returns the number of conversations, and of messages in other owners' conversations. Pending requests are
+    not reached.
 
-    Raises Refused where some stay. What is gone is gone, and the rest goes when it is done again."""
+    Raises Refused where some stay. Deleted ones are gone, and a repeated call deletes the rest.
+    """
     recorders = PoolRecorders(redis, settings, ConversationStore(db), "")
     for pool in await announced_pools(redis, settings):
         recorders.keep(pool)
@@ -52,7 +54,7 @@ async def erase_texts(
 
 
 async def texts_of(db: Database, tenant: str, user: str) -> AsyncGenerator[dict[str, Any]]:
-    """What is kept of a user's words: their conversations with all messages, then messages of theirs in
+    """All kept texts of a user: the user's conversations with all messages, then the user's messages in
     conversations of a service key."""
     owned = _owned(tenant, user)
     async with db.session() as session:
@@ -75,7 +77,7 @@ async def texts_of(db: Database, tenant: str, user: str) -> AsyncGenerator[dict[
 
 
 class _AnyRequest(NamedTuple):
-    """A request that somebody made, billed or not."""
+    """A request of a user or tenant, billed or not."""
 
     id: str
     conversation: str
@@ -130,8 +132,8 @@ async def _erase_conversations(
 
 
 async def _hidden(db: Database, tenant: str, user: str | None) -> list[tuple[str, str]]:
-    """Some that are still there, hidden from now on: a gateway that has not heard yet that their owner is
-    closed may have made another one."""
+    """Some conversations that are left, hidden from now on: a gateway that has not yet heard that their owner
+    is closed may have made another one."""
     owned = _owned(tenant, user)
     async with db.transaction() as session:
         hidden = update(Conversation).where(*owned, col(Conversation.deleted_ms).is_(None))
@@ -141,7 +143,8 @@ async def _hidden(db: Database, tenant: str, user: str | None) -> list[tuple[str
 
 
 async def _erase_messages(db: Database, tenant: str, requests: Sequence[str]) -> int:
-    """Of conversations that a service key keeps for several people. A title is somebody's first words."""
+    """Erase messages of conversations that a service key keeps for several people, with titles: a title is
+    somebody's first words."""
     theirs = (col(Message.tenant_id) == tenant, col(Message.request_id).in_(requests))
     async with db.erasing() as session:
         touched = (await session.exec(select(Message.conversation_id).where(*theirs).distinct())).all()

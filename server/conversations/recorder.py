@@ -40,7 +40,7 @@ log = logger(__name__)
 
 @dataclass(frozen=True)
 class EndedEntry:
-    """One unacknowledged event of the stream, None where it cannot be read: the biller holds that one."""
+    """One unacknowledged event of the stream; None where it cannot be decoded: the biller holds that one."""
 
     stream_id: bytes
     event: UsageEvent | None
@@ -51,7 +51,7 @@ class _Cost(msgspec.Struct):
 
 
 class _End(msgspec.Struct):
-    """What is stored of a log's last entry."""
+    """The stored part of a log's last entry."""
 
     reason: str
     usage: dict[str, int]
@@ -126,7 +126,7 @@ class Recorder:
         return [ended for _, items in _streams(reply) for ended in self._events(items)]
 
     async def _taken_over(self) -> list[EndedEntry]:
-        """What a gateway that died had read and not recorded."""
+        """Events that a dead gateway had read and not recorded."""
         reply = await self._redis.xautoclaim(
             self._stream, ENDED_GROUP_RECORDER, self._gateway, TAKE_OVER_IDLE_MS, count=READ_COUNT
         )
@@ -138,12 +138,12 @@ class Recorder:
             event = _event_of(fields)
             if isinstance(event, Unreadable):
                 log.error("recorder.event_unreadable", stream_id=stream_id.decode(), why=event.why)
-                event = None  # left there, it would stop the stream's trimming
+                event = None  # an event left unacknowledged would stop the stream's trimming
             events.append(EndedEntry(stream_id, event))
         return events
 
     async def _record_if_readable(self, event: UsageEvent) -> None:
-        """What a worker wrote may be anything: one that cannot be recorded holds up no other."""
+        """Record an event. A worker may have written anything: one that fails holds up no other."""
         try:
             await self._record_event(event)
         except Exception as error:
@@ -154,12 +154,12 @@ class Recorder:
             )
 
     async def catch_up(self, tenant: str, request: str, view: ReaderView) -> None:
-        """Record one that has ended, before its turn comes. Not where its event is not among the newest."""
+        """Record an ended request ahead of its turn. Does nothing where its event is not among the newest."""
         items = await self._redis.xrevrange(self._stream, count=NEWEST_EVENTS)
         for _, fields in items:
             event = _event_of(fields)
             if isinstance(event, Unreadable) or (event.tenant, event.request) != (tenant, request):
-                continue  # that is said where its turn comes
+                continue  # logged when its turn comes
             if await self._is_own(event):
                 return await self._record(tenant, request, view)
 
@@ -172,7 +172,7 @@ class Recorder:
         await self._queue.expire_log(event.tenant, event.request, self._settings.log_keep_seconds)
 
     async def _is_own(self, event: UsageEvent) -> bool:
-        """A request of this pool that a gateway admitted: what a worker says of others' is not recorded."""
+        """True for a request of this pool that a gateway admitted; no other event is recorded."""
         if self._admissions is None:
             self._admissions = await admissions_of(self._conversations.db, self._settings)
         if problem := self._admissions.strange(self._queue.pool, event, now_ms()):
@@ -191,7 +191,7 @@ class Recorder:
             await self._conversations.record(tenant, request, answer)
 
     async def _answer(self, tenant: str, request: str, epoch: int, head: int) -> RecordedAnswer | None:
-        """What the log says, None where it does not end there."""
+        """The answer in a log, None where the log does not end at `head`."""
         tail = await self._reader.read(tenant, request, head - 1, TAIL_ENTRIES)
         if not tail or tail[0].k is not EntryKind.END:
             return None
@@ -215,7 +215,7 @@ class Recorder:
 
 
 class PoolRecorders(ByPool[Recorder]):
-    """The recorders of all pools, and what takes all of them to know: which one has a request."""
+    """The recorders of all pools, and operations that need to find a request's pool."""
 
     def __init__(
         self, redis: RedisClient, settings: Settings, conversations: ConversationStore, gateway: str
@@ -225,7 +225,7 @@ class PoolRecorders(ByPool[Recorder]):
         self._settings = settings
 
     async def catch_up(self, tenant: str, conversation: str) -> None:
-        """Record a conversation's answer whose request has ended, so that the next turn may come."""
+        """Record a conversation's answer whose request has ended, so that the next turn can be opened."""
         row = await self._conversations.running(tenant, conversation)
         if row is None:
             return
@@ -236,7 +236,7 @@ class PoolRecorders(ByPool[Recorder]):
             await self._conversations.record(tenant, row.request_id, _lost(row))
 
     async def give_up(self, tenant: str, request: str) -> bool:
-        """End the stored answer of a request that no pool knows any more. False: there is none that runs."""
+        """End the stored answer of a request that no pool knows any more. False: it has no running one."""
         found = await self._conversations.answer_row(tenant, request)
         if found is None or await self._find(tenant, request) is not None:
             return False
@@ -244,12 +244,12 @@ class PoolRecorders(ByPool[Recorder]):
 
     @property
     def known_ms(self) -> int:
-        """How long after its beginning a pool may know a request, at the most."""
+        """The longest time in ms for which a pool may know a request, from its beginning."""
         return self._settings.deadline_bulk_ms + self._settings.unrecorded_log_keep_seconds * 1000
 
     async def forget(self, tenant: str, request: str) -> None:
-        """Have every pool delete what it holds of a request that has ended. One that cannot keeps no other
-        from it; what it raised is raised then."""
+        """Have every pool delete what it holds of a request that has ended. A pool that fails does not keep
+        the others from it; its exception is raised at the end."""
         broken: Exception | None = None
         for recorder in self.values():
             try:
@@ -262,7 +262,7 @@ class PoolRecorders(ByPool[Recorder]):
             raise broken
 
     async def _find(self, tenant: str, request: str) -> tuple[Recorder, ReaderView] | None:
-        """The recorder of the pool that has a request, and how it stands there."""
+        """The recorder of the pool that has a request, and the request's view."""
         for recorder in self.values():
             view = await recorder.view(tenant, request)
             for _ in range(HOPS_MAX):
@@ -276,19 +276,19 @@ class PoolRecorders(ByPool[Recorder]):
 
 
 def _streams(reply: Any) -> list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]:
-    """redis-py answers a list of streams in RESP2 and a map of them in RESP3."""
+    """Entries by stream: redis-py returns a list of streams in RESP2 and a map of them in RESP3."""
     if isinstance(reply, dict):
         return [(name, [item for part in parts for item in part]) for name, parts in reply.items()]
     return list(reply or [])
 
 
 def _event_of(fields: dict[bytes, bytes] | None) -> UsageEvent | Unreadable:
-    """`fields`: none of what is deleted meanwhile."""
+    """The event in an entry's fields. `fields` None: the entry was deleted meanwhile."""
     return read_event((fields or {}).get(ENDED_FIELD.encode(), b""))
 
 
 def _lost(row: Message) -> RecordedAnswer:
-    """The answer of a request that Redis never got or does not know any more."""
+    """The stored end of a request that Redis never got or does not know any more."""
     usage = {"input": 0, "cached_input": 0, "output": 0, "total": 0}
     timing = {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
     return RecordedAnswer("", "error", "log_lost", usage, timing, 0, row.epoch, row.head, now_ms())

@@ -26,7 +26,7 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of a conversation: what the user said, and the request that answers it."""
+    """One turn of a conversation: the user's message, and the request that answers it."""
 
     conversation: str
     request: str
@@ -37,7 +37,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """What the end of a request's log says of its answer."""
+    """An answer, as the end of its request's log has it."""
 
     text: str
     reason: str
@@ -51,7 +51,7 @@ class RecordedAnswer:
 
 
 class ConversationStore:
-    """Everything this package asks the conversation tables."""
+    """All queries of this package on the conversation tables."""
 
     def __init__(self, db: Database) -> None:
         self.db = db
@@ -133,7 +133,7 @@ class ConversationStore:
             return (await session.exec(statement)).first()
 
     async def answer_row(self, tenant: str, request: str) -> tuple[Message, ConversationOwner] | None:
-        """The stored answer of a request and whose it is, for readers who come after the log is gone."""
+        """The stored answer of a request with its owner, for readers who come after the log is gone."""
         statement = (
             select(Message, Conversation)
             .join(
@@ -168,7 +168,7 @@ class ConversationStore:
             return (await session.exec(statement.order_by(*order).limit(PAGE_ROWS))).all()
 
     async def running_in(self, tenant: str, conversations: Sequence[str]) -> set[str]:
-        """Those of the conversations in which an answer runs."""
+        """Of these conversations, those in which an answer runs."""
         statement = select(Message.conversation_id).where(
             col(Message.tenant_id) == tenant,
             col(Message.conversation_id).in_(conversations),
@@ -180,7 +180,7 @@ class ConversationStore:
     async def messages(
         self, tenant: str, owner: ConversationOwner, conversation: str, after: int
     ) -> Sequence[Message] | None:
-        """A page of an owner's conversation from position `after` + 1 on. None: it is not theirs."""
+        """A page of an owner's conversation from position `after` + 1 on. None: it is another owner's."""
         async with self.db.session() as session:
             row = await session.get(Conversation, (tenant, conversation))
             if row is None or row.deleted_ms is not None or _owner(row) != owner:
@@ -189,7 +189,7 @@ class ConversationStore:
             return (await session.exec(page)).all()
 
     async def delete(self, tenant: str, owner: ConversationOwner, conversation: str, now_ms: int) -> bool:
-        """Hide a conversation from everyone at once. False: it is not theirs."""
+        """Hide a conversation from everyone at once. False: it is another owner's."""
         hide = update(Conversation).where(
             *_owned(tenant, owner),
             col(Conversation.id) == conversation,
@@ -200,7 +200,7 @@ class ConversationStore:
 
 
 def conversation_not_found(conversation: str) -> Refused:
-    """Nobody's, somebody else's and deleted conversations answer alike (INV-16)."""
+    """The refusal for conversations that are unknown, another owner's or deleted: all alike (INV-16)."""
     return Refused(
         refusal(
             ErrorCode.UNKNOWN_CONVERSATION, f"there is no conversation {conversation} of yours; make a new id"
@@ -209,7 +209,7 @@ def conversation_not_found(conversation: str) -> Refused:
 
 
 def conversation_busy() -> Refused:
-    """One request at a time runs in a conversation."""
+    """The refusal of a second request: one at a time runs in a conversation."""
     return Refused(
         refusal(
             ErrorCode.CONVERSATION_BUSY,

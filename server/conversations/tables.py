@@ -14,15 +14,14 @@ from core.sql.database import TableBase
 
 
 class MessageStatus(StrEnum):
-    """Whether a message is complete."""
+    """Status of a message: whether it is complete."""
 
     RUNNING = "running"
     ENDED = "ended"
 
 
 class Conversation(TableBase, table=True):
-    """A thread of one owner (tenant, project, key or user). `deleted_ms` hides it at once; purge.py takes it
-    away."""
+    """A thread of one owner (tenant, project, key or user). `deleted_ms` hides it; purge.py deletes it."""
 
     __table_args__ = (
         Index("ix_conversation_owner", "tenant_id", "project_id", "owner_key", "user_id", "updated_ms", "id"),
@@ -46,8 +45,8 @@ class Conversation(TableBase, table=True):
 
 
 class Message(TableBase, table=True):
-    """One message. The fields from `reason` on belong to an answer: what its `end` said, and where its log
-    stood (`epoch`, `head`), so that it can be replayed once the log is gone."""
+    """One message. The fields from `reason` on belong to an answer: facts of its `end`, and the state of its
+    log (`epoch`, `head`), so that it can be replayed once the log is gone."""
 
     __table_args__ = (
         ForeignKeyConstraint(

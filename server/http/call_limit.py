@@ -1,4 +1,4 @@
-"""Too many HTTP calls from one address are answered before anything is read of them."""
+"""Refuses HTTP calls above an address's rate before anything is read of them."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -8,11 +8,11 @@ from server.access.rates import CallRates
 from server.http.replies import refused_reply
 
 FREE = frozenset({"/healthz", "/readyz"})
-"""What balancers ask, who may share an address with everybody; it costs nothing."""
+"""Paths that balancers ask, which may share an address with everybody; they cost nothing."""
 
 
 class LimitedCalls:
-    """Stands before the application."""
+    """ASGI middleware in front of the application."""
 
     def __init__(self, app: ASGIApp, rates: CallRates) -> None:
         self._app = app

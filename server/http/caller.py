@@ -1,4 +1,4 @@
-"""Who calls over HTTP: a Bearer key, or a browser's sign-in cookie together with its Origin."""
+"""Identifies HTTP callers: a Bearer key, or a browser's sign-in cookie together with its Origin."""
 
 from starlette.requests import Request
 
@@ -14,7 +14,7 @@ from server.protocol.codes import ErrorCode, refusal, suspended
 
 COOKIE = "parley_session"
 SAFE_METHODS = frozenset({"GET", "HEAD"})
-# What is said is true of all that may have happened: which of it did is not told (as KEY_PROBLEM).
+# The texts hold for each possible cause, so that they do not tell which one it is (as KEY_PROBLEM).
 CODE_PROBLEM = (
     "this link does not work: it was used, is too old, or is for somebody who may not come in; ask for a new "
     "one, or use a key"
@@ -26,8 +26,8 @@ SIGNED_OUT_PROBLEM = (
 
 
 async def caller(request: Request, context: GatewayContext) -> Principal:
-    """Who calls. Raises Refused: unauthorized, forbidden where a cookie comes from another site's page, or
-    rate_limited."""
+    """The caller's principal. Raises Refused: unauthorized, forbidden where a cookie comes from another
+    site's page, or rate_limited."""
     principal = await _caller(request, context)
     remember_caller(request, principal)
     context.rates.known(principal)
@@ -35,7 +35,7 @@ async def caller(request: Request, context: GatewayContext) -> Principal:
 
 
 async def reader(request: Request, context: GatewayContext) -> Principal:
-    """As `caller`, for routes that read conversations: a history pass does, too."""
+    """As `caller`, for routes that read conversations: accepts a history pass, too."""
     token = bearer_of(request)
     if token is None or not token.startswith(history_passes.PREFIX):
         return await caller(request, context)
@@ -50,13 +50,13 @@ async def reader(request: Request, context: GatewayContext) -> Principal:
 
 
 def failed(request: Request, context: GatewayContext, shown: str, problem: str) -> Refused:
-    """What to raise for a secret that is no good; it counts against the address."""
+    """The exception for a wrong secret, which counts against the address."""
     refused = unauthorized(problem).refusal
     return Refused(context.rates.failed(address_of(request.scope), shown, refused))
 
 
 def not_a_key(token: str) -> str:
-    """What is said of a Bearer that is no key, by its looks alone: whether it is good is not told."""
+    """The message for a Bearer that is no key, judged by its looks: it does not tell whether it is good."""
     if token.startswith(tickets.PREFIX):
         return "this is a ticket, for `hello` or `auth` over the WebSocket: no route takes one"
     if token.startswith(history_passes.PREFIX):

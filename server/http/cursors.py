@@ -1,6 +1,6 @@
-"""Where a page of a list ends, as text that a client gives back, and the ids in paths. Pure.
+"""Cursors of lists, as text that a client gives back, and ids in paths. Pure.
 
-Both are the stranger's to choose: what is not ours is refused before SQL sees it.
+A stranger may write anything in either: one that is not ours is refused before SQL sees it.
 """
 
 import base64
@@ -11,21 +11,21 @@ from core.ids import uuid7_ms
 from server.http.replies import bad_request
 
 CURSOR_CHARACTERS_MAX = 200
-INTEGER_DIGITS_MAX = 18  # what any database's 64 bits hold
+INTEGER_DIGITS_MAX = 18  # fits any database's 64 bits
 
 
 def pack_time(at_ms: int, id: str) -> str:
-    """The cursor behind what was last used then."""
+    """The cursor after the entry last used at this time."""
     return _pack(f"{at_ms}:{id}")
 
 
 def pack_position(position: int) -> str:
-    """The cursor behind a message."""
+    """The cursor after a message."""
     return _pack(str(position))
 
 
 def read_time(cursor: str | None) -> tuple[int, str] | None:
-    """What `pack_time` packed, None for no cursor. Raises Refused (bad_request) for anything else."""
+    """The time and id in a cursor of `pack_time`, None for none. Raises Refused (bad_request) for others."""
     if not cursor:
         return None
     at, _, id = _unpack(cursor).partition(":")
@@ -35,7 +35,7 @@ def read_time(cursor: str | None) -> tuple[int, str] | None:
 
 
 def read_position(cursor: str | None) -> int:
-    """What `pack_position` packed, 0 for no cursor. Raises Refused (bad_request) for anything else."""
+    """The position in a cursor of `pack_position`, 0 for none. Raises Refused (bad_request) for others."""
     return _integer(_unpack(cursor)) if cursor else 0
 
 

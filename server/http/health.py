@@ -1,4 +1,4 @@
-"""/healthz and /readyz: yes or no. What is missing is for operators: in the log, and where the metrics are
+"""/healthz and /readyz: yes or no. The reasons are for operators: in the log, and beside the metrics
 (core/web/metrics.py)."""
 
 import asyncio
@@ -16,13 +16,13 @@ from server.http.replies import json_reply
 
 CHECK_SECONDS_MAX = 2.0
 KEPT_SECONDS = 0.2
-"""How old an answer may be: whoever asks more often costs nothing more."""
+"""Seconds for which a result is reused, so that asking more often costs nothing more."""
 
 log = logger(__name__)
 
 
 class Health:
-    """Whether this gateway can do its work. `draining` turns readiness off before a planned end."""
+    """Checks of this gateway's ability to work. `draining` turns readiness off before a planned end."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -32,7 +32,7 @@ class Health:
         self._found: list[str] | None = None
 
     async def healthz(self, _request: Request) -> Response:
-        """The process answers."""
+        """200 while the process answers."""
         return PlainTextResponse("ok\n")
 
     async def readyz(self, _request: Request) -> Response:
@@ -41,7 +41,7 @@ class Health:
         return json_reply({"ready": ready}, 200 if ready else 503)
 
     async def missing(self) -> list[str]:
-        """What stands between this gateway and an answer, in words; empty when it is ready."""
+        """The reasons why this gateway cannot answer, in words; empty when it is ready."""
         if self.draining:
             return ["the gateway is draining"]
         async with self._looking:
@@ -77,7 +77,7 @@ class Health:
 
 
 def missing_words(health: Health, loop: asyncio.AbstractEventLoop) -> str:
-    """For the thread that serves the metrics."""
+    """The same for the thread that serves the metrics."""
     try:
         asking = asyncio.run_coroutine_threadsafe(health.missing(), loop)
         return "; ".join(asking.result(2 * CHECK_SECONDS_MAX))

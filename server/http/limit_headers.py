@@ -1,6 +1,7 @@
-"""What HTTP headers say of limits: when to come again, how much is left, whose limit it is. Pure.
+"""HTTP headers about limits: when to come again, how much is left, whose limit it is. Pure.
 
-Money (402) is not waited for: `x-should-retry: false`, which the usual SDKs obey, and no `Retry-After`.
+Waiting does not help with money (402): `x-should-retry: false`, which the usual SDKs obey, and no
+`Retry-After`.
 """
 
 from core.errors import Refusal
@@ -32,7 +33,7 @@ def of_refusal(refused: Refusal, status: int, now_ms: int) -> dict[str, str]:
 
 
 def rate(counted: str, limit: int, remaining: int, reset_ms: int) -> dict[str, str]:
-    """Of one rate: `counted` is requests or tokens, `reset_ms` how long until it is whole again."""
+    """Headers of one rate: `counted` is requests or tokens, `reset_ms` the time until it is whole again."""
     return {
         f"x-ratelimit-limit-{counted}": str(limit),
         f"x-ratelimit-remaining-{counted}": str(max(0, remaining)),
@@ -41,5 +42,5 @@ def rate(counted: str, limit: int, remaining: int, reset_ms: int) -> dict[str, s
 
 
 def _seconds(milliseconds: int) -> int:
-    """Whole seconds, never too few."""
+    """Whole seconds, rounded up."""
     return -(-milliseconds // 1000)

@@ -1,4 +1,4 @@
-"""What the caller may use, and how much of it is used."""
+"""Limits of the caller, and the used part of them."""
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,8 +20,8 @@ class LimitRoutes:
         self._context = context
 
     async def limits(self, request: Request) -> Response:
-        """Every limit of the caller's tenant, project, key, user and models, with its use. Those in shadow
-        mode are the operators'; a user who sees no amounts is told of the user's own rates alone."""
+        """Every limit of the caller's tenant, project, key, user and models, with its use. Limits in shadow
+        mode are left out; a user who sees no amounts gets the user's own rates alone."""
         principal = await caller(request, self._context)
         now = now_ms()
         limits = await self._limits(principal, now)
@@ -37,7 +37,7 @@ class LimitRoutes:
         return reply
 
     async def _limits(self, principal: Principal, now: int) -> RequestLimits:
-        """Those of all models together, each once."""
+        """The limits of all models together, each once."""
         who = (principal.tenant, principal.project, principal.key, principal.user)
         models = [record.name for record in await self._context.catalogue.models()]
         found = [await self._context.limits.limits_for(*who, model, now) for model in models]
@@ -75,12 +75,12 @@ def _budget(use: LimitUse, user: str) -> dict[str, object]:
 
 
 def _of(use: LimitUse, user: str) -> str | None:
-    """Whom a limit is of: an id, or the name of the caller's user."""
+    """Holder of a limit: an id, or the name of the caller's user."""
     return (user if use.scope == Scope.USER else use.scope_id) or None
 
 
 def _headers(used: list[LimitUse], now: int) -> dict[str, str]:
-    """Of the rates, those with the least left."""
+    """Headers of the rates with the least left."""
     headers: dict[str, str] = {}
     for use in sorted(used, key=lambda use: use.remaining, reverse=True):
         counted = limit_headers.COUNTED.get(use.dimension)

@@ -54,12 +54,12 @@ def refused_reply(refused: Refusal, status: int | None = None) -> Response:
 
 
 def remember_caller(request: Request, principal: Principal) -> None:
-    """Who calls, as far as refusals that are answered from here on are concerned."""
+    """Note the caller, so that later refusals of this request leave out what the caller may not see."""
     request.state.principal = principal
 
 
 async def on_refused(request: Request, error: Exception) -> Response:
-    """Starlette's handler for Refused. Users are not told what their tenant does not show."""
+    """Starlette's handler for Refused. Users are not told amounts that their tenant does not show."""
     assert isinstance(error, Refused)
     principal = getattr(request.state, "principal", None)
     return refused_reply(refusal_seen_by(principal, error.refusal))
@@ -90,10 +90,10 @@ async def _body(request: Request) -> bytes:
 
 
 def bad_request(message: str) -> Refused:
-    """A Refused that names what is wrong with the request."""
+    """A Refused that names the fault in the request."""
     return Refused(refusal(ErrorCode.BAD_REQUEST, message))
 
 
 def unauthorized(message: str) -> Refused:
-    """A Refused for callers we do not know."""
+    """A Refused for unknown callers."""
     return Refused(refusal(ErrorCode.UNAUTHORIZED, message))

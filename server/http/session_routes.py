@@ -1,4 +1,4 @@
-"""Signing browsers in and out, and which ones are signed in."""
+"""Routes that sign browsers in and out, and list the signed-in ones."""
 
 from dataclasses import replace
 
@@ -28,7 +28,8 @@ class SessionRoutes:
         self._context = context
 
     async def login(self, request: Request) -> Response:
-        """A one-time code or an API key becomes a session. No ticket does: it is for one connection."""
+        """Exchange a one-time code or an API key for a session. Tickets are refused: each is for one
+        socket."""
         self._context.rates.signin(address_of(request.scope))
         require_own_origin(request, self._context)
         body = only_fields(await body_object(request), "code", "key")
@@ -44,7 +45,7 @@ class SessionRoutes:
         if principal is None:
             shown, problem = ("code", CODE_PROBLEM) if key is None else ("key", KEY_PROBLEM)
             raise failed(request, self._context, shown, problem)
-        if key is not None:  # a code is good once, and was made by an operator
+        if key is not None:  # a code is good once, and an operator made it
             self._context.rates.signed_in(principal)
         return await self._signed_in(request, principal)
 
@@ -60,7 +61,7 @@ class SessionRoutes:
         return reply
 
     async def me(self, request: Request) -> Response:
-        """Who is signed in; nobody is an answer too, so that a page may ask before it asks to sign in."""
+        """The signed-in caller; nulls for nobody, so that a page may ask before it shows a sign-in form."""
         shown = request.headers.get("authorization") or read_cookie(request, self._context.settings, COOKIE)
         if not shown:
             return json_reply({"tenant": None, "project": None, "user": None})
@@ -75,8 +76,8 @@ class SessionRoutes:
         return json_reply({"sessions": shown})
 
     async def end(self, request: Request) -> Response:
-        """Sign one of the caller's browsers out. An id that is none of them changes nothing, and is not told
-        apart from one that has ended."""
+        """Sign one of the caller's browsers out. An unknown id changes nothing, and gets the same reply as a
+        session that has ended."""
         principal = await caller(request, self._context)
         named = request.path_params["id"]
         if await self._context.auth.is_own_session(principal, named):
@@ -93,7 +94,7 @@ class SessionRoutes:
     async def _end(self, principal: Principal, session: str) -> None:
         try:
             await self._context.auth.sign_out(principal, session)
-        except (RedisError, OSError):  # it has ended; its connections end when they are next looked at
+        except (RedisError, OSError):  # its row has ended; its connections end at the next recheck
             log.warning("browser_session.publish_failed")
 
     async def _me(self, principal: Principal) -> dict[str, str]:

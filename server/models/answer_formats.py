@@ -1,6 +1,7 @@
-"""Whether a tenant may have an answer of a shape, and whether the model's workers can serve it beside others.
+"""Decides whether a tenant may ask for an answer of a shape, and whether the model's workers can serve it
+beside others.
 
-The last of the cheap checks and the first costly one: a shape that nobody knows yet is tried on a worker's
+The last of the cheap checks and the first costly one: a shape that was never tried is tried on a worker's
 node, for some seconds at most.
 """
 
@@ -16,7 +17,7 @@ NO_PATTERNS = (
 
 
 class AnswerFormats:
-    """One gateway's gate for `response_format`."""
+    """One gateway's check of `response_format`."""
 
     def __init__(self, trials: ShapeTrials) -> None:
         self._trials = trials
@@ -28,7 +29,7 @@ class AnswerFormats:
         if not principal.regex and uses_patterns(packed):
             raise Refused(refusal(ErrorCode.BAD_REQUEST, NO_PATTERNS))
         if format_of(packed).object:
-            return  # always the same
+            return  # true for every request
         found = await self._trials.refusal(record.pool, record.fingerprint, principal.tenant, packed)
         if found is not None:
             raise Refused(found)

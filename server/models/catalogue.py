@@ -1,4 +1,4 @@
-"""The models that can be asked for, and what a tenant pays for them. Read from SQL and kept a moment."""
+"""Models that can be asked for, and a tenant's prices of them. Read from SQL and kept a moment."""
 
 from billing.api import PinnedPrices, PriceOffer, offered_prices
 from core.clock import monotonic, now_ms
@@ -13,7 +13,7 @@ PRICES_KEPT_MAX = 10_000
 
 
 class Catalogue:
-    """Model versions by name."""
+    """Cache of model versions by name, and of prices."""
 
     def __init__(self, db: Database, settings: Settings) -> None:
         self._db = db
@@ -36,7 +36,7 @@ class Catalogue:
         return named or (models[0] if len(models) == 1 else None)
 
     async def resolve(self, name: str | None) -> ModelRecord:
-        """The model to use. Raises Refused (unknown_model), listing those there are."""
+        """The model of this name. Raises Refused (unknown_model), listing those there are."""
         models = await self.models()
         found = await self.default() if name is None else self._models.get(name)
         if found is None:
@@ -49,7 +49,7 @@ class Catalogue:
         return (await self.offer(tenant, model)).at(now_ms())
 
     async def offer(self, tenant: str, model: str) -> PriceOffer:
-        """The same with those that follow, for whoever decides when they do."""
+        """The same with following prices, for a caller that decides when they apply."""
         kept = self._offers.get((tenant, model))
         if kept is not None and monotonic() - kept[0] < KEEP_SECONDS and not kept[1].begun(now_ms()):
             return kept[1]
@@ -60,5 +60,5 @@ class Catalogue:
         return offer
 
     def prices_changed(self) -> None:
-        """What was kept of prices holds no more, nor what is being read."""
+        """Drop all cached prices, and the results of reads that have begun."""
         self._offers = {}

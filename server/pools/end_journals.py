@@ -1,4 +1,4 @@
-"""A gateway's journals of ends, one a pool: of what it cancels and reaps itself."""
+"""A gateway's journals of ends, one a pool: for requests that it cancels and reaps itself."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from engine.api import Journal, JournaledEnd, make_journal
 
 
 class EndJournals:
-    """`owner`: this gateway's name."""
+    """The journals of one gateway, by pool. `owner`: this gateway's name."""
 
     def __init__(self, settings: Settings, owner: str) -> None:
         self._settings = settings
@@ -15,13 +15,13 @@ class EndJournals:
         self._by_pool: dict[str, Journal | None] = {}
 
     def of(self, pool: str) -> Journal | None:
-        """A pool's; None where none are kept."""
+        """A pool's journal; None where journals are switched off."""
         if pool not in self._by_pool:
             self._by_pool[pool] = make_journal(self._settings, pool, self._owner)
         return self._by_pool[pool]
 
     def of_queue(self, pool: str) -> Callable[[JournaledEnd], None]:
-        """What the pool's queue is to tell of its ends."""
+        """Callback by which the pool's queue reports its ends."""
 
         def ended(end: JournaledEnd) -> None:
             if journal := self.of(pool):

@@ -1,4 +1,4 @@
-"""What one gateway has of every pool, and the orders by which it believes that a request went to another."""
+"""One gateway's client of every pool, and the check of orders by which a request moved to another."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from server.conversations.recorder import PoolRecorders
 
 @dataclass(frozen=True)
 class GatewayPools:
-    """`gateway`: this process's name in the pools. `serve` keeps those of a pool that there is."""
+    """Clients by pool. `gateway`: this process's name in the pools. `serve` adds a pool that exists."""
 
     gateway: str
     queues: ByPool[PoolQueue]
@@ -19,10 +19,10 @@ class GatewayPools:
     orders: MigrationOrders
 
     def is_ordered(self, pool: str, tenant: str, id: str, order: MigrationOrder | None) -> bool:
-        """Whether a request went from this pool by a good order: a worker may write that it did."""
+        """True where a good order moved the request from this pool; a worker might have forged it."""
         return order is not None and self.orders.good(tenant, id, pool, order, now_ms())
 
     def serve(self, pool: str) -> None:
-        """A pool of the installation."""
+        """Add a pool of the installation."""
         for each in (self.queues, self.logs, self.recorders):
             each.keep(pool)

@@ -1,6 +1,6 @@
 """Frames to messages and back, for both subprotocols. Pure.
 
-A frame that is not a message of this protocol raises Malformed, which knows as much of it as could be read.
+A frame that is not a message of this protocol raises Malformed, with as much of it as could be read.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ class Subprotocol(StrEnum):
 
 
 class Malformed(Exception):  # noqa: N818  (it becomes an answer)
-    """A frame that cannot be taken. `re` and `id` are those of the message, where they could be read."""
+    """A frame that is refused. `re` and `id` are those of the message, where they could be read."""
 
     def __init__(self, refused: Refusal, re: str | None = None, id: str | None = None) -> None:
         super().__init__(refused.message)
@@ -45,7 +45,7 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def choose_subprotocol(offered: list[str]) -> Subprotocol | None:
-    """The one to speak, None where the client offers none we know."""
+    """The subprotocol to use, None where the client offers none we know."""
     return next((known for known in Subprotocol if known in offered), None)
 
 
@@ -85,12 +85,12 @@ def body_hash(canonical: object) -> str:
 
 
 def _size(frame: str | bytes) -> int:
-    """Bytes on the wire, at least: characters of a text frame are counted exactly only where that matters."""
+    """Bytes on the wire, at least. A text frame's characters are counted exactly only where that matters."""
     return len(frame) if isinstance(frame, bytes) or frame.isascii() else len(frame.encode())
 
 
 def _diagnose(frame: str | bytes, error: Exception) -> Malformed:
-    """What is wrong with a frame that did not parse, for people who write clients."""
+    """The fault in a frame that did not parse, for people who write clients."""
     if isinstance(error, RecursionError):
         return Malformed(refusal(ErrorCode.BAD_MESSAGE, "the message is nested too deeply"))
     loose = _loosely(frame)
@@ -100,7 +100,7 @@ def _diagnose(frame: str | bytes, error: Exception) -> Malformed:
         return Malformed(refusal(ErrorCode.BAD_MESSAGE, f"the frame is {problem}{detail}"))
     re, id = _short(loose.get("t")), _short(loose.get("id"))
     try:
-        # Half a pair has to be written as an escape: nothing else is looked for through a large frame.
+        # A half pair must come as an escape: searching for that alone is quick in a large frame.
         surrogate = (not isinstance(frame, str) or "\\u" in frame) and _has_surrogate(loose)
     except RecursionError:
         return Malformed(refusal(ErrorCode.BAD_MESSAGE, "the message is nested too deeply"), re, id)
@@ -123,7 +123,7 @@ def explain(error: Exception, root: str = "") -> str:
 
 
 def _loosely(frame: str | bytes) -> Any:
-    """The frame by a parser that forgives lone surrogates and bad UTF-8, None where that fails too."""
+    """The frame by a lenient parser (lone surrogates, bad UTF-8); None where that fails too."""
     try:
         if isinstance(frame, str):
             return json.loads(frame)
@@ -133,7 +133,7 @@ def _loosely(frame: str | bytes) -> Any:
 
 
 def _short(value: Any) -> str | None:
-    """A text of the client's that may be repeated to it."""
+    """A short text of the client's that may be repeated to it."""
     if not isinstance(value, str) or len(value) > ID_CHARACTERS_MAX:
         return None
     return value if value.isprintable() else None

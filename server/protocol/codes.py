@@ -11,7 +11,7 @@ from core.errors import Refusal
 
 
 class CloseCode(IntEnum):
-    """Why the server closes a socket. The number's range is the client's retry policy."""
+    """Reasons why the server closes a socket. The number's range is the client's retry policy."""
 
     NORMAL = 1000
     DRAIN = 4000
@@ -35,7 +35,7 @@ class CloseCode(IntEnum):
 
 
 class ErrorCode(StrEnum):
-    """`error.code`."""
+    """Values of `error.code`."""
 
     UNAUTHORIZED = "unauthorized"
     FORBIDDEN = "forbidden"
@@ -67,7 +67,7 @@ HELLO_REFUSED = {
     ErrorCode.ACCOUNT_SUSPENDED: CloseCode.SUSPENDED,
     ErrorCode.RATE_LIMITED: CloseCode.RATE_LIMITED,
 }
-"""How a refused hello closes its socket; every other refusal is a fault of ours."""
+"""Close code for a refused hello; any other refusal is a fault of ours."""
 
 RETRYABLE = frozenset(
     {
@@ -102,12 +102,12 @@ def refusal(
 
 
 def suspended() -> Refusal:
-    """For those whose tenant is closed, and nobody else: they have shown what let them in before."""
+    """The refusal for callers of a closed tenant, whose proofs were good before, and for nobody else."""
     return refusal(ErrorCode.ACCOUNT_SUSPENDED, "this account is suspended: ask its administrator")
 
 
 def of_queue(refused: Refusal) -> Refusal:
-    """A refusal of the queue or the quota in the protocol's own codes."""
+    """A refusal of the queue or the quota, with the protocol's own code."""
     code, scope = QUEUE_REFUSALS.get(refused.code, (None, None))
     if code is None:
         code, scope = ErrorCode(refused.code), refused.scope
@@ -115,7 +115,7 @@ def of_queue(refused: Refusal) -> Refusal:
 
 
 class LimitFacts(TypedDict):
-    """What an `error` says of the limit that refuses; None: not known, or nothing to say."""
+    """Facts in an `error` about the limit that refuses; None: not known, or not applicable."""
 
     scope: str | None
     limit: int | None
@@ -127,7 +127,7 @@ class LimitFacts(TypedDict):
 
 
 def limit_facts(refused: Refusal) -> LimitFacts:
-    """Those of a refusal."""
+    """The limit's facts of a refusal."""
     return LimitFacts(
         scope=refused.scope,
         limit=refused.limit,

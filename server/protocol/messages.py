@@ -1,6 +1,6 @@
 """The messages of parley.v1, one struct each; JSON and MessagePack are encodings of the same structs.
 
-Values that are judged as `bad_request` rather than `bad_message` (content, options, metadata) stay unparsed
+Values whose faults are `bad_request` rather than `bad_message` (content, options, metadata) stay unparsed
 here; server/requests/parse.py checks them.
 """
 
@@ -17,7 +17,7 @@ Windows = dict[int | str, Natural]
 
 
 class Agent(Struct, frozen=True):
-    """What the client calls itself; for logs only."""
+    """The client's name for itself; for logs only."""
 
     name: Annotated[str, Meta(max_length=100)] = ""
     version: Annotated[str, Meta(max_length=100)] = ""
@@ -123,7 +123,7 @@ ClientMessage = Hello | Send | Attach | Detach | Ack | Cancel | Auth | Ping | Po
 
 
 class HeartbeatTimes(Struct, frozen=True):
-    """How often the server pings and how long it waits."""
+    """Times of the server's pings: the interval, and the wait for an answer."""
 
     interval_ms: int
     timeout_ms: int
@@ -166,14 +166,14 @@ class Welcome(Struct, frozen=True, tag_field="t", tag="welcome"):
 
 
 class QueuePosition(Struct, frozen=True):
-    """Where an accepted request stands."""
+    """Position of an accepted request in line."""
 
     position: int
     wait_ms: int
 
 
 class Left(Struct, frozen=True, omit_defaults=True):
-    """How much of a limit is left; `resets_at_ms` (Unix ms): when it is whole again, absent where never."""
+    """Remaining part of a limit; `resets_at_ms` (Unix ms): when it is whole again, absent where never."""
 
     limit: int
     remaining: int
@@ -181,7 +181,7 @@ class Left(Struct, frozen=True, omit_defaults=True):
 
 
 class QuotaLeft(Struct, frozen=True, omit_defaults=True):
-    """Of the limits that apply to a request, those with the least left; a budget in nano-USD."""
+    """The limits of a request with the least left, one of each kind; a budget in nano-USD."""
 
     requests: Left | None = None
     tokens: Left | None = None
@@ -253,7 +253,7 @@ class Retract(Struct, frozen=True, tag_field="t", tag="retract"):
 
 
 class EndUsage(Struct, frozen=True):
-    """Tokens of an ended request; `cached_input` is part of `input`, and told to whom amounts are shown."""
+    """Tokens of an ended request; `cached_input` is part of `input`, told where amounts are shown."""
 
     input: int
     cached_input: int | UnsetType

@@ -1,4 +1,4 @@
-"""Where a request's text comes from for a reader, and from which offset: its live log, or its stored answer.
+"""Sources of a request's text for a reader, and the offset to begin at: its live log, or its stored answer.
 
 The gateway holds cursors, not queues: a source is asked for the entries after an offset.
 """
@@ -44,24 +44,24 @@ class Source(Protocol):
     """One reader's view of one request."""
 
     async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
-        """The entries after an offset, within limits; one at least where there is any."""
+        """The entries after an offset, within limits; at least one where there is any."""
         ...
 
     def listen(self, listener: LogListener) -> None:
-        """Tell news, and soon those that came between opening and now."""
+        """Pass news to the listener, and soon those that came between opening and now."""
         ...
 
     def report(self, stuck: bool) -> None:
-        """How this reader stands."""
+        """Report whether this reader is stuck."""
         ...
 
     def close(self) -> None:
-        """Nobody reads here any more."""
+        """End the reading."""
         ...
 
 
 class LiveSource:
-    """A log in Redis, in whichever pool its request is. `logs` are by pool."""
+    """A log in Redis, in the pool that its request is in. `logs` are by pool."""
 
     def __init__(
         self, subscriptions: Subscriptions, logs: Mapping[str, LogReader], name: RequestName
@@ -82,7 +82,7 @@ class LiveSource:
         return self._followed.name
 
     async def read(self, after: int, entries_max: int, bytes_max: int) -> list[Entry]:
-        """See Source. Raises Refused: log_lost, where an entry is damaged."""
+        """See Source. Raises Refused (log_lost) where an entry is damaged."""
         name = self._name
         try:
             reader = self._logs[name.pool]
@@ -101,7 +101,7 @@ class LiveSource:
             loop.call_soon(listener.broken)  # replaced between opening and now
 
     def seen(self, epoch: int) -> None:
-        """The pool knows the request, in this epoch."""
+        """Note that the pool knows the request, in this epoch."""
         self._epoch = epoch
         self._followed.seen(epoch)
 
@@ -126,10 +126,10 @@ class StoredSource:
         return [entry for entry in self._entries if entry.o > after][:entries_max]
 
     def listen(self, listener: LogListener) -> None:
-        """See Source: nothing is added to a stored answer."""
+        """See Source: a stored answer never grows."""
 
     def report(self, stuck: bool) -> None:
-        """See Source: a stored answer waits for everyone."""
+        """See Source: nothing waits for readers of a stored answer."""
 
     def close(self) -> None:
         """See Source."""
@@ -137,7 +137,7 @@ class StoredSource:
 
 @dataclass(frozen=True)
 class OpenedRequest:
-    """A request that may be read, and where from. `priority` is the class it runs in."""
+    """A request that may be read, and its source. `priority` is the class it runs in."""
 
     reading: ReadableRequest
     source: Source
@@ -188,8 +188,9 @@ class RequestReaders:
     async def open_log(
         self, name: RequestName, body_hash: str, epoch: int | None, o: int, hops: int = 0
     ) -> OpenedRequest | None:
-        """A log that is still there, wherever its request has moved; None where it is gone, or another's: who
-        sent something else under its id, after its directory record was deleted, does not read it."""
+        """Open an existing log, in whichever pool its request is. None where it is gone, or of another send:
+        a client that reused the id for something else, after its directory record was deleted, does not read
+        it."""
         if hops > HOPS_MAX or not await self._subscriptions.follow(name.pool):
             return None
         source = LiveSource(self._subscriptions, self._pools.logs, name)
@@ -223,7 +224,7 @@ class RequestReaders:
 
 
 def reading_of(id: str, view: ReaderView, epoch: int | None, o: int) -> ReadableRequest:
-    """Where a reader goes on: after `o`, or from the start where it has what this log has not."""
+    """The begin of a reading: after `o`, or at the start where the client has text that this log has not."""
     known = (epoch is None or epoch == view.epoch) and o <= view.head
     state = "running" if view.status in ("moving", "moved") else view.status.value
     return ReadableRequest(id, view.epoch, o if known else 0, view.head, state, None if known else "")
@@ -258,12 +259,12 @@ def pieces_of(text: str) -> list[str]:
 
 
 def log_lost() -> Refusal:
-    """For a request whose log is gone before its answer was kept."""
+    """The refusal for a request whose log is gone before its answer was stored."""
     return refusal(ErrorCode.LOG_LOST, "the platform lost this request: send it again with a new id")
 
 
 def not_resumable() -> Refusal:
-    """For a request that nobody knows."""
+    """The refusal for an unknown request."""
     problem = "nobody knows this request: send it again with a new id"
     return refusal(ErrorCode.NOT_RESUMABLE, problem)
 

@@ -1,6 +1,6 @@
-"""What this gateway follows: hints of the pools fanned in and handed to whoever reads the request here.
+"""Requests that this gateway follows: hints of the pools, passed on to the readers of each request here.
 
-Hints are news, never the truth: a request that is quiet is looked up once a second, which also registers this
+Hints are news, never the source: a quiet request is looked up once a second, which also registers this
 gateway as its reader again, should the pool have dropped it.
 """
 
@@ -34,11 +34,11 @@ class LogListener(Protocol):
     """A reader of a request."""
 
     def news(self, entries: list[Entry], head: int) -> None:
-        """Entries, perhaps not all there are, and the log's head."""
+        """Take entries, perhaps not all there are, and the log's head."""
         ...
 
     def broken(self) -> None:
-        """The log is not the one that was read: lost, or begun again."""
+        """Note that the log is not the one that was read: lost, or begun again."""
         ...
 
 
@@ -51,7 +51,7 @@ class RequestName(NamedTuple):
 
 
 class FollowedRequest:
-    """One request that somebody reads here."""
+    """One request with readers at this gateway."""
 
     def __init__(self, name: RequestName) -> None:
         self.name = name
@@ -59,18 +59,18 @@ class FollowedRequest:
         self.epoch: int | None = None
         self.ended = False
         self.heard_at = monotonic()
-        self.successor: FollowedRequest | None = None  # where two were one request, before and after it moved
+        self.successor: FollowedRequest | None = None  # after a move of a request followed under both names
         self.listeners: dict[object, LogListener] = {}
         self.holders: set[object] = set()
         self.stuck: set[object] = set()
 
     @property
     def state(self) -> ReaderState:
-        """How this gateway's readers stand: stuck where all of them are."""
+        """State of this gateway's readers: stuck where all of them are."""
         return "stuck" if self.holders and self.stuck >= self.holders else "reading"
 
     def news(self, entries: list[Entry], head: int) -> None:
-        """Tell the listeners."""
+        """Pass news to the listeners."""
         self.heard_at = monotonic()
         self.head = max(self.head, head)
         self.ended = self.ended or any(entry.k is EntryKind.END for entry in entries)
@@ -78,13 +78,13 @@ class FollowedRequest:
             listener.news(entries, self.head)
 
     def seen(self, epoch: int) -> None:
-        """The pool knows the request, in this epoch."""
+        """Note that the pool knows the request, in this epoch."""
         before, self.epoch = self.epoch, epoch
         if before not in (None, epoch):
             self.broken()
 
     def take_over(self, other: "FollowedRequest") -> None:
-        """The same request under its former name: its readers are readers here."""
+        """Take over the readers of the same request under its former name."""
         other.successor = self
         if None not in (self.epoch, other.epoch) and self.epoch != other.epoch:
             other.broken()
@@ -93,7 +93,7 @@ class FollowedRequest:
         self.stuck |= other.stuck
 
     def broken(self) -> None:
-        """Tell the listeners that what they read is gone."""
+        """Tell the listeners that the log they read is gone."""
         self.head, self.ended = 0, False
         for listener in list(self.listeners.values()):
             listener.broken()
@@ -115,7 +115,7 @@ class Subscriptions:
         self._joined: set[str] = set()
 
     async def start(self) -> None:
-        """Listen to every pool that there is."""
+        """Listen to every existing pool."""
         models = await self._catalogue.models()
         for pool in sorted({*self._pools.queues, *(model.pool for model in models)}):
             await self.announce(pool)
@@ -123,15 +123,14 @@ class Subscriptions:
             await self.follow(pool)
 
     async def announce(self, pool: str) -> None:
-        """Say that there is a pool, one of the settings or of a model, and listen to it. Before any request
-        goes there."""
+        """Register a pool of the settings or of a model, and listen, before any request goes there."""
         if pool not in self._joined:
             await announce_pool(self._redis, self._settings, pool)
             await self._join(pool)
 
     async def follow(self, pool: str) -> bool:
-        """Listen to a pool: before any request there registers this gateway as its reader. False: there is no
-        such pool, and whoever wrote its name into a record made it up."""
+        """Listen to a pool, before any request there registers this gateway as its reader. False: there is no
+        such pool, so a worker made its name up."""
         if pool not in self._joined:
             if pool not in await known_pools(self._redis, self._settings):
                 strange.warning("reading.pool_unknown")
@@ -160,7 +159,7 @@ class Subscriptions:
         await self._hints.close()
 
     def join(self, name: RequestName, holder: object) -> FollowedRequest:
-        """Start to hold a request's news for a reader; do it before registering with the pool."""
+        """Follow a request for a reader; call it before registering with the pool."""
         followed = self._followed.get(name)
         if followed is None:
             followed = self._followed[name] = FollowedRequest(name)
@@ -171,7 +170,7 @@ class Subscriptions:
         return followed
 
     def report(self, name: RequestName, holder: object, stuck: bool) -> None:
-        """A reader is stuck, or reads again; the pool is told where that changes this gateway's state."""
+        """Note that a reader is stuck or reads again. The pool is told where that changes our state."""
         followed = self._followed.get(name)
         if followed is None or holder not in followed.holders:
             return
@@ -181,7 +180,7 @@ class Subscriptions:
             self._tell(followed)
 
     def leave(self, name: RequestName, holder: object) -> None:
-        """A reader is gone; with the last one the pool is told."""
+        """Remove a reader. The pool is told where it was the last."""
         followed = self._followed.get(name)
         if followed is None:
             return
@@ -198,7 +197,7 @@ class Subscriptions:
 
     @property
     def work(self) -> set[asyncio.Task[Any]]:
-        """What the pools are being told just now."""
+        """Pending reports to pools."""
         return self._telling.running
 
     def __len__(self) -> int:
@@ -220,14 +219,14 @@ class Subscriptions:
             return
         followed.news(hint.entries, hint.head)
         if hint.dest:
-            self._telling.start(self._tell_state(followed))  # it answers with where the request is now
+            self._telling.start(self._tell_state(followed))  # the reply tells where the request is now
 
     def _tell(self, followed: FollowedRequest) -> None:
         if not followed.ended:
             self._telling.start(self._tell_state(followed))
 
     async def _tell_state(self, followed: FollowedRequest) -> None:
-        """What is lost here is said again by the next poll."""
+        """Report the readers' state to the pool. A lost report is repeated by the next poll."""
         try:
             await self._look_at(followed)
         except (RedisError, OSError) as error:
@@ -257,7 +256,7 @@ class Subscriptions:
             await asyncio.gather(*(self._look_at(followed) for followed in due[at : at + POLLS_AT_ONCE_MAX]))
 
     async def _look_at(self, followed: FollowedRequest) -> None:
-        """A record that is none keeps nobody else waiting."""
+        """Look a request up. A record that cannot be read does not keep the others waiting."""
         try:
             await self._look(followed)
         except ERRORS as error:
@@ -278,11 +277,11 @@ class Subscriptions:
             followed.ended = followed.ended or view.ended
             followed.news([], view.head)
         elif followed.epoch is not None:
-            followed.epoch = None  # said once
+            followed.epoch = None  # told only once
             followed.broken()
 
     async def _read_on(self, followed: FollowedRequest, order: MigrationOrder, hops: int) -> None:
-        """Its request has moved: register there, and let its readers go on at their cursors."""
+        """Follow a request that has moved: register in its new pool; its readers go on at their cursors."""
         name, pool = followed.name, order.dest
         ordered = self._pools.is_ordered(*name, order)
         if not ordered or hops > HOPS_MAX or not await self.follow(pool):
@@ -302,7 +301,7 @@ class Subscriptions:
         for pool in sorted(self._joined):
             if not await self._pools.queues[pool].renew_gateway(self._pools.gateway):
                 log.warning("gateway.lease_lapsed", pool=pool)
-                await announce_pool(self._redis, self._settings, pool)  # Redis may have lost that too
+                await announce_pool(self._redis, self._settings, pool)  # Redis may have lost its name too
                 mine = [f for f in self._followed.values() if f.name.pool == pool and not f.ended]
                 for followed in mine:
                     await self._look_at(followed)

@@ -1,4 +1,4 @@
-"""Asks billing to admit a prepared send: under which limits, at which prices."""
+"""Asks billing to admit a prepared send, under all its limits and at its prices."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ log = logger(__name__)
 
 
 class SendAdmitter:
-    """Has the sends of one gateway's connections admitted."""
+    """Admits the sends of one gateway's connections."""
 
     def __init__(
         self, settings: Settings, redis: RedisClient, quota: Quota, limits: LimitCache, catalogue: Catalogue
@@ -30,7 +30,7 @@ class SendAdmitter:
         self._catalogue = catalogue
 
     async def admit(self, principal: Principal, prepared: PreparedSend) -> Admitted:
-        """Hold money and tokens for it. Raises Refused with the limit that is met."""
+        """Hold money and tokens for it. Raises Refused with the limit that is reached."""
         send, record = prepared.send, prepared.record
         who = (principal.tenant, principal.project, principal.key, prepared.user)
         limits = await self._limits.limits_for(*who, record.name, prepared.accepted_ms)
@@ -63,7 +63,7 @@ class SendAdmitter:
         return admitted
 
     async def _count_shadowed(self, tenant: str, refusals: Sequence[Refusal]) -> None:
-        """What limits in shadow mode would have answered. It holds nothing up that goes wrong."""
+        """Count refusals of limits in shadow mode. A failure here holds nothing up."""
         for refused in refusals:
             instruments.limit_refused(refused, shadow=True)
         try:

@@ -1,4 +1,4 @@
-"""Cancels a request wherever it is, for who may."""
+"""Cancels a request in whichever pool it is, where the caller may."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ class CancelHandler:
         self._conversations = conversations
 
     async def cancel(self, principal: Principal, id: str) -> str:
-        """Cancel a request; the state it was in. Raises Refused: cancel_denied where it is another's."""
+        """Cancel a request. Returns its state before. Raises Refused (cancel_denied) for another owner's."""
         if uuid7_ms(id) is None:
             raise bad_request("id: no request can have this id, which is not a UUIDv7")
         state = await self._cancel(principal, id)
@@ -35,8 +35,8 @@ class CancelHandler:
         return state
 
     async def cancel_placed(self, pool: str, tenant: str, id: str, body_hash: str) -> RequestStatus | None:
-        """Cancel it in its pool, or where it was ordered to; the state it was in, None where no pool knows
-        it, or one knows another under its id."""
+        """Cancel it in its pool, or in the one that an order moved it to. Returns the state it was in; None
+        where no pool knows it, or knows another request under its id."""
         for _ in range(HOPS_MAX):
             queue = self._pools.queues[pool]
             status = await queue.control(tenant, id, Control.CANCEL, body_hash)
@@ -64,7 +64,7 @@ class CancelHandler:
             raise Refused(refused)
         if found.state is AdmissionState.ENDED:
             return "ended"
-        for _ in range(CANCEL_TRIES):  # its gateway may be between admitting and putting it in line
+        for _ in range(CANCEL_TRIES):  # its gateway may be between admitting and enqueuing it
             status = await self.cancel_placed(found.pool, principal.tenant, id, found.body_hash)
             if status is not None:
                 return "running" if status in (RequestStatus.MOVING, RequestStatus.MOVED) else status.value
@@ -73,5 +73,5 @@ class CancelHandler:
 
 
 def _canceller(principal: Principal) -> Canceller:
-    """Whose sends a cancel that comes before them may stop (the rule of access.owns)."""
+    """The owner of sends that a cancel may stop before they arrive (the rule of access.owns)."""
     return Canceller() if CANCEL_SCOPE in principal.scopes else Canceller(*owner_of(principal))

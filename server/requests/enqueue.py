@@ -1,4 +1,4 @@
-"""Stores an admitted send's turn and puts its request in line. What fails here gives its admission back."""
+"""Stores an admitted send's turn and puts its request in line. A failure here releases its admission."""
 
 import msgspec
 from opentelemetry import trace
@@ -24,7 +24,7 @@ from server.session.events import ReadableRequest, SendAccepted
 
 
 class SendEnqueuer:
-    """Puts the sends of one gateway's connections in line. `keyring` seals requests for their workers."""
+    """Enqueues the sends of one gateway's connections. `keyring` seals requests for their workers."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class SendEnqueuer:
     async def enqueue(
         self, principal: Principal, prepared: PreparedSend, admitted: Admitted
     ) -> tuple[SendAccepted, Source] | None:
-        """In line, with a source that reads its log; None where its request has gone to another pool: read it
-        there. Raises Refused."""
+        """Enqueue it, with a source that reads its log; None where it was migrated meanwhile: read it in its
+        new pool. Raises Refused."""
         send, tenant = prepared.send, principal.tenant
         await self._subscriptions.announce(prepared.record.pool)
         if not await self._subscriptions.follow(admitted.pool):
@@ -67,7 +67,7 @@ class SendEnqueuer:
             if isinstance(placed, Refusal):
                 await self._undo(prepared, tenant)
                 raise Refused(of_queue(placed))
-            if placed.dest:  # it was moved between our look at the directory and this
+            if placed.dest:  # it moved between our look at the directory and this
                 source.close()
                 return None
             if admitted.cancelled:
@@ -84,7 +84,7 @@ class SendEnqueuer:
         return accepted, source
 
     async def _undo(self, prepared: PreparedSend, tenant: str) -> None:
-        """The pool takes no more."""
+        """Release an admission whose enqueue failed."""
         hit_failpoint(Failpoint.GATEWAY_BEFORE_RELEASE)
         await self._quota.release(tenant, prepared.send.id)
         if prepared.send.conversation is not None:
@@ -141,7 +141,7 @@ class SendEnqueuer:
 
 
 def quota_of(standing: LeastRemaining) -> QuotaLeft:
-    """What `accepted` says of the limits with the least left."""
+    """The limits with the least left, for `accepted`."""
     return QuotaLeft(_left(standing.requests), _left(standing.tokens), _left(standing.budget))
 
 

@@ -1,4 +1,4 @@
-"""What a `send` asks for: every value in it checked, or refused with a message that says what to do. Pure."""
+"""Parses a `send`: checks every value in it, or refuses it with a message that says what to do. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,9 +104,10 @@ def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
 
 
 def sampling(options: Options, prompt_tokens: int, context: int, temperature: float) -> Sampling:
-    """How to sample. `context` is the most tokens of prompt and answer, `temperature` the model's own.
+    """Sampling of a turn. `context` is the most tokens of prompt and answer, `temperature` the model's own.
 
-    Raises Refused: too_large where the answer does not fit, bad_request where min_tokens cannot be met."""
+    Raises Refused: too_large where the answer does not fit, bad_request where min_tokens cannot be met.
+    """
     room = context - prompt_tokens
     wanted = options.max_tokens or max(1, room)
     if wanted > room:
@@ -135,13 +136,13 @@ def sampling(options: Options, prompt_tokens: int, context: int, temperature: fl
 
 
 def capped_priority(asked: PriorityClass, most: str) -> PriorityClass:
-    """The class a request gets whose tenant or key may have `most` at best."""
+    """The class of a request whose tenant or key may have `most` at best."""
     ranks = list(PriorityClass)
     return max(asked, PriorityClass(most), key=ranks.index)
 
 
 def deadline_ms(options: Options, priority: PriorityClass, accepted_ms: int, settings: Settings) -> int:
-    """When the request is over at the latest, in Unix ms."""
+    """Deadline of the request, in Unix ms."""
     defaults = {
         PriorityClass.INTERACTIVE: settings.deadline_interactive_ms,
         PriorityClass.STANDARD: settings.deadline_standard_ms,
@@ -236,12 +237,12 @@ def _format(raw: Any) -> str | None:
 
 
 def no_reader_ms(options: Options) -> int | None:
-    """How long a request may be without a reader before it is cancelled, None: for ever."""
+    """Milliseconds that a request may be without a reader before it is cancelled, None: for ever."""
     return None if isinstance(options.on_no_reader, str) else options.on_no_reader.cancel_after_ms
 
 
 def labels(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """What is kept of the metadata with the usage: not the user's name, which stands in one place only."""
+    """Metadata to store with the usage: without the user's name, which is stored in one place only."""
     return {name: value for name, value in metadata.items() if name != "user"}
 
 

@@ -1,4 +1,4 @@
-"""What a session wants done. The shell does it, in order, and answers with events."""
+"""Effects of a session. The shell performs them, in order, and answers with events."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,12 +30,12 @@ class OpenSession:
 
 @dataclass(frozen=True)
 class ConfirmResumeToken:
-    """The client has the newest resume token: the one before may die soon."""
+    """Note that the client has the newest resume token: the one before may expire soon."""
 
 
 @dataclass(frozen=True)
 class EndSession:
-    """The client said bye: the resume token dies."""
+    """End the session, as the client said bye: the resume token is void."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class StartSend:
 
 @dataclass(frozen=True)
 class StartAttach:
-    """Look whether and from where a request can be read; answer AttachAllowed or AttachRefused."""
+    """Check whether and from which offset a request can be read; answer AttachAllowed or AttachRefused."""
 
     id: str
     epoch: int | None
@@ -64,14 +64,14 @@ class StartCancel:
 
 @dataclass(frozen=True)
 class Follow:
-    """Bring hints of this request from now on."""
+    """Feed hints of this request from now on."""
 
     id: str
 
 
 @dataclass(frozen=True)
 class Unfollow:
-    """No more hints. `done`: the client has applied its end. `damaged`: why its log cannot be read."""
+    """Stop hints. `done`: the client has applied its end. `damaged`: reason why its log cannot be read."""
 
     id: str
     done: bool
@@ -91,7 +91,7 @@ class ReadLog:
 
 @dataclass(frozen=True)
 class Reopen:
-    """The log that was read is lost or begun again: answer AttachAllowed, or AttachRefused (not asked)."""
+    """Open a request again after its log was lost: answer AttachAllowed, or AttachRefused (not asked)."""
 
     id: str
     epoch: int
@@ -100,14 +100,14 @@ class Reopen:
 
 @dataclass(frozen=True)
 class ReportReader:
-    """How this reader of a request stands: stuck, or reading again."""
+    """Report a reader of a request as stuck, or as reading again."""
 
     id: str
     stuck: bool
 
 
 class MeasureKind(StrEnum):
-    """What a session measures."""
+    """Measurements of a session."""
 
     STALL_SECONDS = "stall_seconds"
     ACK_LAG_EVENTS = "ack_lag_events"
@@ -117,7 +117,7 @@ class MeasureKind(StrEnum):
 
 @dataclass(frozen=True)
 class Measure:
-    """A value for the instruments."""
+    """A measurement for the instruments."""
 
     what: MeasureKind
     value: float
@@ -144,6 +144,6 @@ AskingEffect = (
     | ReportReader
     | Reauthenticate
 )
-"""Those that ask something of the gateway's stores, pools or access."""
+"""Effects that need the gateway's stores, pools or access."""
 
 Effect = Emit | Close | Measure | AskingEffect

@@ -1,4 +1,4 @@
-"""What a log's entry that is no text says to a client. A worker wrote it, so it may say anything. Pure."""
+"""Makes client messages of a log's entries that are no text. Workers wrote them: trust nothing. Pure."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ _msgpack = msgspec.msgpack.Encoder()
 
 
 def message_of(g: int, entry: Entry) -> Event | Retract | End:
-    """The message; it can be written in either subprotocol. Raises one of core.redis.unreadable.ERRORS."""
+    """The entry's message, encodable in either subprotocol. Raises one of core.redis.unreadable.ERRORS."""
     message = _message_of(g, entry)
-    _msgpack.encode(message)  # JSON has whole numbers that it does not
+    _msgpack.encode(message)  # JSON has whole numbers that MessagePack has not
     return message
 
 

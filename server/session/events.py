@@ -1,4 +1,4 @@
-"""What can happen to a session. The shell makes these; the machine decides what follows."""
+"""Events of a session. The shell makes them; the machine decides what follows."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ class FrameReceived:
 
 @dataclass(frozen=True)
 class FrameRejected:
-    """A frame came in that is no message; `re` and `id` are what could be read of it."""
+    """A frame came in that is no message; `re` and `id` are as much of it as could be read."""
 
     refusal: Refusal
     re: str | None = None
@@ -28,7 +28,7 @@ class FrameRejected:
 
 @dataclass(frozen=True)
 class ReadableRequest:
-    """A request that may be read, as its log stands: everything after `o` comes next.
+    """A request that may be read, in the state of its log: everything after `o` comes next.
 
     `snap` is not None where the client must forget what it has: its text through `o` is that.
     """
@@ -43,7 +43,7 @@ class ReadableRequest:
 
 @dataclass(frozen=True)
 class NotResumed:
-    """A request of the client's that is gone for it; `why`: not_resumable or forbidden."""
+    """A request of the client's that cannot be resumed; `why`: not_resumable or forbidden."""
 
     id: str
     why: str
@@ -159,14 +159,14 @@ class Reauthenticated:
 
 @dataclass(frozen=True)
 class AccessChanged:
-    """The client's key ends at another time than was known: in `access_ms`, None: never."""
+    """The end of the client's access has changed: in `access_ms`, None: never."""
 
     access_ms: int | None
 
 
 @dataclass(frozen=True)
 class AuthRefused:
-    """The fresh token is not taken."""
+    """The fresh token is refused."""
 
     refusal: Refusal
 

@@ -1,4 +1,4 @@
-"""When to ping a client, and when its silence has lasted too long. Pure."""
+"""Times to ping a client, and to give it up for its silence. Pure."""
 
 import random
 
@@ -16,23 +16,23 @@ class Heartbeat:
         self._answer_by: float | None = None
 
     def start(self, now: float) -> None:
-        """The session is open: plan the first ping."""
+        """Plan the first ping, as the session is open."""
         self._ping_at = now + self._interval * self._jitter.uniform(1 - PING_JITTER, 1 + PING_JITTER)
 
     def heard(self) -> None:
-        """Any frame counts as life."""
+        """Note a frame; any counts as a sign of life."""
         self._answer_by = None
 
     def due(self) -> float:
-        """When to ping, or to give the client up."""
+        """Time of the next ping, or of giving the client up."""
         return self._ping_at if self._answer_by is None else min(self._answer_by, self._ping_at)
 
     def lost(self, now: float) -> bool:
-        """Whether the client owes a sign of life since too long."""
+        """True where the client did not answer a ping in time."""
         return self._answer_by is not None and now >= self._answer_by
 
     def ping(self, now: float) -> bool:
-        """Whether to ping now."""
+        """True where it is time to ping."""
         if now < self._ping_at:
             return False
         self.start(now)

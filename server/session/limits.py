@@ -1,4 +1,4 @@
-"""What a session may hold and how long it waits. Seconds; sizes in bytes."""
+"""Limits of a session. Seconds; sizes in bytes."""
 
 from dataclasses import dataclass
 
@@ -34,7 +34,7 @@ class SessionLimits:
 
     @staticmethod
     def of(settings: Settings) -> "SessionLimits":
-        """The limits that the settings name."""
+        """The limits by the settings."""
         return SessionLimits(
             hello_seconds=settings.hello_seconds_max,
             heartbeat_interval=settings.heartbeat_interval_ms / 1000,

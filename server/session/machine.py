@@ -24,7 +24,7 @@ from server.session.violations import AckViolations, Violations
 
 
 class SessionState(StrEnum):
-    """Where a connection's session is."""
+    """State of a connection's session."""
 
     CONNECTED = "connected"
     OPENING = "opening"
@@ -62,7 +62,7 @@ class Session:
         self._unconfirmed = True
 
     def handle(self, event: ev.Event, now: float) -> list[fx.Effect]:  # noqa: C901  (one arm an event)
-        """What follows from one event."""
+        """The effects of one event."""
         if self.state is SessionState.CLOSED:
             return []
         match event:
@@ -104,7 +104,7 @@ class Session:
                 assert_never(event)
 
     def deadline(self) -> float | None:
-        """When TimerFired is due at the latest, None: never."""
+        """Time by which TimerFired is due, None: never."""
         match self.state:
             case SessionState.CONNECTED:
                 return self._hello_by
@@ -185,7 +185,7 @@ class Session:
     # Opening and closing
 
     def _auth_refused(self, refused: Refusal) -> list[fx.Effect]:
-        """A wrong token ends the session; one that was not looked at may be shown again."""
+        """Handle a refused token: a wrong one ends the session; one that was not checked may come again."""
         error = _error(refused, "auth")
         suspended = refused.code == ErrorCode.ACCOUNT_SUSPENDED
         code = CloseCode.SUSPENDED if suspended else CloseCode.AUTH_INVALID
@@ -205,7 +205,7 @@ class Session:
             elif len(self._readings) < self._limits.requests:
                 listed.append(_listed(self._readings.open(request), request))
                 readings.append(request)
-            else:  # no place for it now: the client attaches it when it has one
+            else:  # no room for it now: the client attaches it when there is
                 place = m.WelcomeRequest(request.id, request.state, epoch=request.epoch, head=request.head)
                 listed.append(place)
         out: list[fx.Effect] = [fx.Emit(self._welcome(event, listed))]

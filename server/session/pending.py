@@ -1,11 +1,11 @@
-"""What one connection asked for and has no answer to yet: sends and attaches, and later wishes. Pure."""
+"""Pending sends and attaches of one connection, and later requests about them. Pure."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class PendingSends:
-    """Sends under way with one id. `cancelled`, `detached`: do so as soon as it is accepted."""
+    """Pending sends of one id. `cancelled`, `detached`: do so as soon as one is accepted."""
 
     count: int = 0
     cancelled: bool = False
@@ -14,35 +14,35 @@ class PendingSends:
 
 @dataclass
 class PendingAttaches:
-    """Attaches under way with one id; so many of them were followed by a detach."""
+    """Pending attaches of one id; `unwanted`: the number of them that a detach followed."""
 
     count: int = 0
     unwanted: int = 0
 
 
 class PendingRequests:
-    """By request id."""
+    """Pending sends and attaches, by request id."""
 
     def __init__(self) -> None:
         self._sends: dict[str, PendingSends] = {}
         self._attaches: dict[str, PendingAttaches] = {}
 
     def sent(self, id: str) -> bool:
-        """Whether a send of it is under way."""
+        """True while a send of it is pending."""
         return id in self._sends
 
     def ids(self) -> list[str]:
-        """Those with a send under way."""
+        """Ids with a pending send."""
         return list(self._sends)
 
     def send(self, id: str) -> None:
-        """A send begins."""
+        """Note the begin of a send."""
         sends = self._sends.setdefault(id, PendingSends())
         sends.count += 1
         sends.detached = False
 
     def answered(self, id: str) -> PendingSends:
-        """A send of it is answered; what was wished meanwhile."""
+        """Note the answer to a send. Returns what the client asked for meanwhile."""
         sends = self._sends[id]
         sends.count -= 1
         if not sends.count:
@@ -50,15 +50,15 @@ class PendingRequests:
         return sends
 
     def cancel(self, id: str) -> None:
-        """Cancel what is sent as soon as it is accepted."""
+        """Cancel a pending send as soon as it is accepted."""
         self._sends[id].cancelled = True
 
     def attach(self, id: str) -> None:
-        """An attach begins."""
+        """Note the begin of an attach."""
         self._attaches.setdefault(id, PendingAttaches()).count += 1
 
     def attached(self, id: str) -> bool:
-        """An attach of it is answered; False: the client has left meanwhile."""
+        """Note the answer to an attach; False: the client detached meanwhile."""
         attaches = self._attaches.get(id)
         if attaches is None:
             return True
@@ -69,7 +69,7 @@ class PendingRequests:
         return attaches.unwanted < 0
 
     def detach(self, id: str) -> None:
-        """Do not read what is under way."""
+        """Do not read pending sends and attaches of it."""
         if id in self._sends:
             self._sends[id].detached = True
         if id in self._attaches:

@@ -1,7 +1,8 @@
 """One request as one connection reads it: a cursor, a window, and the pace of its deltas. Pure.
 
-A shut window buffers nothing (INV-18): what cannot be sent is dropped here and read from the log again later.
-Only what the pace alone holds back for a few milliseconds is kept, and that always fits the window.
+A shut window buffers nothing (INV-18): entries that cannot be sent are dropped here and read from the log
+again later. Only entries that the pace alone holds back for a few milliseconds are kept, and those always fit
+the window.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ UNPACED = 0.0
 
 @dataclass(frozen=True)
 class DeltaPace:
-    """How often a client wants deltas. `trace`: it wants each one's number and how long it waited here."""
+    """The client's pace of deltas, in seconds. `trace`: it wants each one's number and its wait here."""
 
     interval: float
     batch: bool = False
@@ -70,14 +71,14 @@ class Stream:
         self._blocked = self.moving = self.reading = False
 
     def snap(self, text: str) -> Snap:
-        """Replaces what the client has by the text through the cursor. Bypasses the window, but counts."""
+        """Replace the client's text by the text through the cursor. Bypasses the window, but counts."""
         snap = Snap(self.g, self.epoch, self.window.sent, text)
         if text:
             self.window.count(self.window.sent, _size(text))
         return snap
 
     def offer(self, entries: list[Entry], head: int, now: float) -> None:
-        """News of the log: take what continues the cursor, remember that there is more."""
+        """Take news of the log that continue the cursor, and remember whether there is more."""
         if entries:
             head = max(head, entries[-1].o)
             self._tokens = max(self._tokens, entries[-1].i)
@@ -93,11 +94,11 @@ class Stream:
                 next_o += 1
 
     def opened(self) -> None:
-        """An acknowledgement came: what was shut may be open."""
+        """Note an acknowledgement: a shut window may be open."""
         self._blocked = False
 
     def note_due(self) -> None:
-        """Something changed: note in `due` when the pace lets a delta go, or the ladder wants a look."""
+        """Set `due` to the time when the pace lets a delta go, or backpressure needs a look."""
         if self.moving:
             self.due = NEVER
             return
@@ -105,12 +106,12 @@ class Stream:
         self.due = min(climb, self._next_delta_at) if self._pending else climb
 
     def wants_log(self) -> bool:
-        """Whether the log has more that the window has room for."""
+        """True where the log has more that the window has room for."""
         idle = not (self.reading or self.moving or self._pending or self._blocked)
         return idle and self.window.sent < self.head and self.window.fits(1, 1)
 
     def deliver(self, now: float) -> list[ServerMessage]:
-        """All that may be sent now, in log order; until an entry that is none, which `damaged` says."""
+        """All messages that may be sent now, in log order, up to an unreadable entry (`damaged`)."""
         messages: list[ServerMessage] = []
         while self._pending and not self.moving and self.damaged is None:
             text = self._pending[0].k is EntryKind.TEXT
@@ -129,22 +130,22 @@ class Stream:
         return messages
 
     def ack(self, o: int, now: float) -> bool:
-        """More is applied, through `o`. True: the reader was stuck until now."""
+        """Note that everything through `o` is applied. True: the reader was stuck until now."""
         moved = o > self.window.acked
         self.window.ack(o)
         return moved and self.ladder.acked(now, self.window.acked < self.head)
 
     def climb(self, now: float) -> BackpressureChange | None:
-        """Whether the reader is paused or stuck now."""
+        """Look whether the reader is newly paused or stuck; None where neither changed."""
         return self.ladder.climb(now, self._tokens - self.window.tokens_acked)
 
     def take_stall(self) -> float | None:
-        """The seconds that the stall which just ended has lasted, once."""
+        """Seconds of the stall that just ended, once; else None."""
         stalled, self.stalled = self.stalled, None
         return stalled
 
     def done(self) -> bool:
-        """The client has applied the end."""
+        """True where the client has applied the end."""
         return self.ended_at is not None and self.window.acked >= self.ended_at
 
     def _note_progress(self, sent: bool, now: float) -> None:
@@ -211,7 +212,7 @@ class Stream:
         self._next_delta_at = now + interval
 
     def _fills(self) -> bool:
-        """Waiting longer would not make the next delta any larger."""
+        """True where waiting longer would not make the next delta any larger."""
         window = self.window
         most = min(DELTA_BYTES_MAX, window.bytes_room())
         return len(self._pending) >= window.events_room() or sum(_size(e.x) for e in self._pending) >= most

@@ -15,7 +15,7 @@ from server.session.window import ConnectionWindow
 
 @dataclass(frozen=True)
 class BadAck:
-    """An acknowledgement or a window that the protocol does not allow. `beyond`: of something never sent."""
+    """An acknowledgement or a window that the protocol does not allow. `beyond`: of an offset never sent."""
 
     refusal: Refusal
     id: str | None = None
@@ -49,7 +49,7 @@ class ConnectionStreams:
         return self._by_id[id]
 
     def ids(self) -> list[str]:
-        """The requests that are read."""
+        """The requests that are being read."""
         return list(self._by_id)
 
     def open(self, reading: ReadableRequest) -> Stream:
@@ -76,14 +76,14 @@ class ConnectionStreams:
         return out + self._deliver(stream, now)
 
     def hold(self, id: str) -> list[fx.Effect]:
-        """The client moves its cursor: send nothing of this request until it is known where to."""
+        """Send nothing of this request until its new cursor is known, as the client moves it."""
         if id in self._by_id:
             self._by_id[id].moving = True
             return [fx.Measure(fx.MeasureKind.GAPS_REPAIRED, 1)]
         return []
 
     def broken(self, id: str) -> list[fx.Effect]:
-        """Send nothing more of a log that is not what it was; look where the request goes on."""
+        """Send nothing more of a lost or replaced log; find out where the request goes on."""
         stream = self._by_id.get(id)
         if stream is None or stream.moving:
             return []
@@ -101,7 +101,7 @@ class ConnectionStreams:
         return [fx.Unfollow(id, done, damaged)]
 
     def log(self, event: LogGrew | LogRead, now: float) -> list[fx.Effect]:
-        """News of a log, or the part of it that was asked for."""
+        """Take news of a log, or the part of it that was asked for."""
         stream = self._by_id.get(event.id)
         if stream is None:
             return []
@@ -120,7 +120,7 @@ class ConnectionStreams:
         stream.offer(event.entries, 0, now)
 
     def due(self) -> float:
-        """When the pace or the ladder of a stream wants a tick."""
+        """Time at which a stream's pace or backpressure needs a tick."""
         return min([stream.due for stream in self._by_id.values()], default=NEVER)
 
     def in_flight(self) -> int:
@@ -128,7 +128,7 @@ class ConnectionStreams:
         return self._connection.unacked
 
     def tick(self, now: float) -> list[fx.Effect]:
-        """What the pace lets go now, and who has fallen behind."""
+        """Send what the pace lets go now, and find readers that have fallen behind."""
         out: list[fx.Effect] = []
         for stream in list(self._by_id.values()):
             if stream.due <= now:
@@ -146,7 +146,7 @@ class ConnectionStreams:
             if stream is None:
                 continue
             if stream.window.sent < o <= stream.window.sent_most:
-                continue  # said before the client heard that its cursor was moved back
+                continue  # sent before the client heard that its cursor was moved back
             if o > stream.window.sent:
                 problem = f"offset {o} of g {g} was not sent yet"
                 bad = BadAck(refusal(ErrorCode.BAD_MESSAGE, problem), stream.id, beyond=True)
@@ -178,7 +178,7 @@ class ConnectionStreams:
         return out
 
     def _refuse(self, stream: Stream) -> list[fx.Effect]:
-        """An entry of its log is none: this reading ends, and what else is read here goes on."""
+        """End the reading of a log with an unreadable entry; other readings of this connection go on."""
         lost = refusal(ErrorCode.LOG_LOST, "the platform lost a part of this answer")
         error = m.Error(lost.code, lost.message, lost.retry, id=stream.id)
         return [fx.Emit(error), *self.drop(stream.id, damaged=str(stream.damaged))]

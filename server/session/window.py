@@ -1,4 +1,4 @@
-"""How much a client has not yet acknowledged, and so how much more may be sent. Pure.
+"""Unacknowledged part of what a client was sent, and room for more. Pure.
 
 An acknowledgement means applied by the application (docs/protocol.md, "Window and acknowledgement"). Counts
 are in log offsets and in bytes: the UTF-8 bytes of text, 64 for any other logged message.
@@ -10,7 +10,7 @@ OTHER_BYTES = 64
 
 
 class ConnectionWindow:
-    """The unacknowledged bytes of all requests on one connection, and how many requests share it."""
+    """Unacknowledged bytes of all requests on one connection, and the number of requests that share it."""
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
@@ -41,21 +41,22 @@ class RequestWindow:
         self._in_flight: deque[tuple[int, int, int]] = deque()
 
     def restart(self, o: int) -> None:
-        """The client reads on from `o`: what was in flight before does not count any more."""
+        """Read on from `o`: what was in flight before does not count any more."""
         self.forget()
         self.sent = self.acked = o
         self.sent_most = max(self.sent_most, o)
 
     def forget(self) -> None:
-        """Give the connection its bytes back."""
+        """Give the request's bytes back to the connection."""
         self._connection.unacked -= self.unacked
         self.unacked = 0
         self._in_flight.clear()
 
     def fits(self, events: int, size: int) -> bool:
-        """Whether a message over so many offsets may be sent.
+        """True where a message over so many offsets may be sent.
 
-        With nothing of the request in flight any one entry may: no other request can hold it off for ever."""
+        With nothing of the request in flight any one entry may: no other request can hold it off for ever.
+        """
         if self.sent - self.acked + events > self.events_max:
             return False
         if events == 1 and not self._in_flight:
@@ -74,7 +75,7 @@ class RequestWindow:
         return min(max(0, own), self._connection.room())
 
     def count(self, through: int, size: int, tokens: int = 0) -> None:
-        """A message through this offset was sent. `tokens`: those of the answer it reaches, 0: as before."""
+        """Count a sent message that reaches this offset. `tokens`: of the answer up to it, 0: unchanged."""
         self.sent = through
         self.sent_most = max(self.sent_most, through)
         self.unacked += size
@@ -82,7 +83,7 @@ class RequestWindow:
         self._in_flight.append((through, size, tokens))
 
     def ack(self, o: int) -> bool:
-        """Applied through `o`. False: that was never sent. An old one changes nothing."""
+        """Note that everything through `o` is applied. False: never sent. An old offset changes nothing."""
         if o > self.sent:
             return False
         while self._in_flight and self._in_flight[0][0] <= o:
