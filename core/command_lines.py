@@ -23,7 +23,7 @@ COMMAND_LINES = {
     "approvals": "Moves of money that one person may not make alone: what waits, approving and rejecting it.",
     "budgets": "Limits on what may be spent in a day, week or month of the tenant's time zone, or ever.",
     "wallets": "Prepaid money: what tenants have, and what it went into.",
-    "limits": "How much a tenant may ask at once and a minute.",
+    "limits": "Limits on what a tenant may ask at once and a minute.",
     "tenants": "Tenants: the customers of this installation.",
     "noisy": "Noisy neighbours: who took far more of a pool than its share, and made others wait.",
     "plans": "Plans: prices, priority, place in the pools and limits under one name.",
@@ -37,7 +37,7 @@ COMMAND_LINES = {
     "cost-centers": "Cost centers of a tenant: who pays for a project.",
     "usage": "Usage and charges: by project, cost center, user, key, model, pool or day.",
     "users": "Users of a tenant, by the names that the tenant gives them.",
-    "audit": "What administrators did, and proof that it and the books are whole.",
+    "audit": "List administrators' changes, and prove that their record and the books are whole.",
     "reconcile": "Compare the books that must agree; exit code 1 where any differ.",
     "db": "The database.",
     "console": (

@@ -1,4 +1,4 @@
-"""`parley alerts`: where the alerts of budgets and wallets go, and what became of them."""
+"""`parley alerts`: targets of budget and wallet alerts, and the state of their messages."""
 
 from collections.abc import Mapping
 from typing import Any

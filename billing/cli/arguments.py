@@ -1,4 +1,4 @@
-"""How amounts, times and those whom a limit is for are written on the command line."""
+"""Parsing of amounts, times and scopes on the command line."""
 
 import re
 from datetime import UTC, datetime
@@ -26,12 +26,12 @@ AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
 
 
 class _Tokens(click.ParamType[int]):
-    """A number of tokens: digits, nothing else that Python would take for a number."""
+    """A number of tokens: plain digits, not every text that Python accepts as a number."""
 
     name = "tokens"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number."""
+        """Return the number."""
         if isinstance(value, int):
             return value
         if DIGITS.fullmatch(value) is None:
@@ -45,7 +45,7 @@ class _Duration(click.ParamType[int]):
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The milliseconds."""
+        """Return the milliseconds."""
         if isinstance(value, int):
             return value
         ms = duration_ms(value)
@@ -60,14 +60,14 @@ DURATION = _Duration()
 
 
 def duration_ms(text: str) -> int | None:
-    """The milliseconds of a text like `2s`, at most 1000 days; None where it is none. Pure."""
+    """Parse milliseconds from a text like `2s`, at most 1000 days; None where it is invalid. Pure."""
     match = SPAN.fullmatch(text)
     ms = int(match["number"]) * UNITS_MS[match["unit"]] if match else SPAN_MS_MAX + 1
     return ms if ms <= SPAN_MS_MAX else None
 
 
 def since_of(text: str, zone: ZoneInfo, now: int) -> int:
-    """The Unix ms of a time, or of a span before now like `2h`. Raises StartupError."""
+    """Parse Unix ms of a time, or of a span before now like `2h`. Raises StartupError."""
     ago = duration_ms(text)
     try:
         at = now - ago if ago is not None else instant_of(text, zone)
@@ -82,13 +82,13 @@ TAKEN_BACK = "taken back"
 
 
 def end_state(mistake: bool, dry_run: bool) -> str:
-    """What became of a commitment that somebody ends, in words. Pure."""
+    """Describe the result of ending a commitment. Pure."""
     done = TAKEN_BACK if mistake else "ended"
     return f"would be {done}" if dry_run else done
 
 
 def nano_of(text: str) -> int:
-    """The nano-USD of an amount like `250.00 USD`, exactly. Raises StartupError."""
+    """Parse nano-USD of an amount like `250.00 USD`, exactly. Raises StartupError."""
     match = AMOUNT.fullmatch(text.strip())
     if match is None:
         raise StartupError(f"{text!r} is no amount: write it with its currency, USD, like '250.00 USD'")
@@ -99,8 +99,8 @@ def nano_of(text: str) -> int:
 
 
 def instant_of(text: str, zone: ZoneInfo) -> int:
-    """The Unix ms of an ISO 8601 date or time, in the zone where it names none: a date is its day's
-    beginning. Raises StartupError, also for a time that the zone's clocks pass over or show twice."""
+    """Parse Unix ms of an ISO 8601 date or time, by default in this zone; a date is its day's beginning.
+    Raises StartupError, also for a local time that the zone's clocks skip or show twice."""
     try:
         at = datetime.fromisoformat(text)
         local = at if at.tzinfo else at.replace(tzinfo=zone)
@@ -114,7 +114,7 @@ def instant_of(text: str, zone: ZoneInfo) -> int:
 
 
 def _check_once(text: str, local: datetime) -> None:
-    """Raises StartupError where clocks are changed over this time: nobody knows which one is meant."""
+    """Raises StartupError for a local time that clocks skip or show twice there."""
     first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
     if first is not None and second is not None and first != second:
         what = "is no time" if first < second else "is two times"
@@ -125,10 +125,10 @@ def _check_once(text: str, local: datetime) -> None:
 
 
 async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, must_exist: bool = True) -> str:
-    """The id behind what a command names: a project or a user by name, a key by its prefix, a model. Raises
-    StartupError for what the tenant has not: a limit on a name that was mistyped would count nothing.
+    """The id behind a name on the command line: a project or a user by name, a key by its prefix, a model.
+    Raises StartupError for one that the tenant does not have: a limit on a mistyped name would count nothing.
 
-    `must_exist` False: of a user or model that nobody knows, for what only looks, the name."""
+    `must_exist` False: an unknown user or model is returned as named, for commands that only read."""
     if named and scope == "project":
         project = await find_project(db, tenant_id, named)
         if project is None:

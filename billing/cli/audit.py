@@ -1,4 +1,4 @@
-"""`parley audit`: what administrators did, and proof that nobody changed that or the books."""
+"""`parley audit`: administrators' changes, and proof that nobody changed that record or the books."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ Found = tuple[str, Verified, VerifiedLog, StateComparison]  # of one owner, by n
 
 @click.group("audit")
 def audit_command() -> None:
-    """What administrators did, and proof that it and the books are whole."""
+    """List administrators' changes, and prove that their record and the books are whole."""
 
 
 @audit_command.command("list")
@@ -64,7 +64,7 @@ def audit_command() -> None:
 @click.option("--limit", type=click.IntRange(1, LISTED_MAX), default=100, show_default=True)
 @json_option
 def list_command(tenant: str | None, since: str | None, limit: int, as_json: bool) -> None:
-    """Who changed what, newest first: tenants, keys, plans, limits, money, prices, corrections, terms.
+    """List changes, newest first: of tenants, keys, plans, limits, money, prices, corrections, terms.
 
     Of a change only what differs is shown, without secrets. `parley --author "Ann, ticket 7" …` names who
     makes a change, beside the system's user. A time is in the tenant's zone, without a tenant in UTC.
@@ -135,8 +135,8 @@ audit_command.add_command(head_command)
 
 
 async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequence[str]]) -> list[Found]:
-    """What verifying one owner, or everybody, finds: books, wallets and budgets beside them, the record of
-    changes, and what is administered. `before`: what is known to be wrong by what was kept elsewhere."""
+    """Verify one owner, or all: books, wallets and budgets beside them, the record of changes, and
+    administered rows. `before`: faults by owner already known from heads kept elsewhere."""
     names = await owners(db)
     found: list[Found] = []
     for id in sorted({*names, *before}) if only is None else [only]:
@@ -157,7 +157,7 @@ async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequen
 
 
 def faults_in(found: Sequence[Found]) -> list[tuple[str, str]]:
-    """Every fault, with whose it is."""
+    """Every fault, with its owner."""
     return [(books.tenant_id, fault) for _, books, log, rows in found for fault in _faults(books, log, rows)]
 
 
@@ -168,7 +168,7 @@ async def _zone(db: Database, name: str | None) -> ZoneInfo:
 
 
 async def _owner(db: Database, name: str | None) -> str | None:
-    """Whose chain is meant; None: all."""
+    """Owner of the chain to read; None: all."""
     if name is None:
         return None
     return PLATFORM if name == PLATFORM_NAME else (await tenant_named(db, name)).tenant_id
@@ -218,7 +218,7 @@ def _facts(
 
 
 def _proofs(books: Verified, as_json: bool) -> dict[str, Any]:
-    """From when on lines prove the requests and charges they are of, and what stands for those before."""
+    """Time from which lines prove their requests and charges, and the seals for earlier ones."""
     seals = books.seals
     proved_from = iso_time(seals.proved_from_ms) if seals.proved_from_ms else None
     sealed_at = iso_time(seals.sealed_ms) if seals.sealed_ms else None
@@ -237,7 +237,7 @@ def _proofs(books: Verified, as_json: bool) -> dict[str, Any]:
 
 
 async def _shown(db: Database, rows: Sequence[AuditLog]) -> list[AuditLog]:
-    """The rows with users' names, as far as there are any."""
+    """Rows with users' names, where known."""
     ids: dict[str, set[str]] = {}
     for row in rows:
         ids.setdefault(row.tenant_id, set()).update(view.users_in(row))
@@ -272,7 +272,7 @@ def _line(row: AuditLog, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """What differs, in a few words; all of it is in the JSON."""
+    """Summarise a change in a few words; the JSON has all of it."""
     words: list[str] = []
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)

@@ -1,4 +1,4 @@
-"""`parley audit head`, and what `parley audit verify` reads of heads that were kept."""
+"""`parley audit head`, and the reading of kept heads for `parley audit verify`."""
 
 import asyncio
 import sys
@@ -25,7 +25,7 @@ from core.terminal.terminal import print_line
 @click.command("head")
 @json_option
 def head_command(as_json: bool) -> None:
-    """How far each chain goes, and its hash there; kept now at the places of PARLEY_AUDIT_HEADS, too.
+    """Show the end and hash of each chain, and keep them at the places of PARLEY_AUDIT_HEADS too.
 
     What is kept where nobody can change it shows later that no chain was cut off or made anew: name it with
     `parley audit verify --heads FILE`. --json prints what such a file holds. Exit code 1 where a place did
@@ -70,8 +70,8 @@ def _line(head: ChainHead, name: str) -> dict[str, Any]:
 async def checked_heads(
     db: Database, files: Sequence[Path], only: str | None
 ) -> list[tuple[Path, CheckedHeads]]:
-    """What files of heads say: these, else those that are configured and exist. Raises StartupError where one
-    cannot be read."""
+    """Check files of heads: these, else the configured ones that exist. Raises StartupError where one cannot
+    be read."""
     settings = Settings()
     key = key_of(settings)
     paths = files or [path for path in files_of(settings) if path.exists()]
@@ -79,7 +79,7 @@ async def checked_heads(
 
 
 def faults_of(path: Path, checked: CheckedHeads) -> list[tuple[str, str]]:
-    """All that is wrong by a file, each with whose it is."""
+    """Faults found by means of a file, each with its owner."""
     faults = [(tenant, f"{fault} in {path}") for tenant, fault in checked.faults]
     if checked.unsigned:
         told = f"{checked.unsigned} heads in {path} are not signed by PARLEY_AUDIT_HEADS_KEY"
@@ -88,7 +88,7 @@ def faults_of(path: Path, checked: CheckedHeads) -> list[tuple[str, str]]:
 
 
 def tell_heads(found: Sequence[tuple[Path, CheckedHeads]]) -> None:
-    """As of which heads the chains were compared."""
+    """Print the heads with which the chains were compared."""
     for path, checked in found:
         if checked.latest:
             print_line(f"as of the head of {checked.latest} kept in {path}: {checked.heads} heads", err=True)

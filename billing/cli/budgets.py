@@ -1,4 +1,4 @@
-"""`parley budgets`: limits on money, and how much of them is spent."""
+"""`parley budgets`: limits on money, and their spending."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -66,7 +66,7 @@ class _PerCents(click.ParamType[tuple[int, ...]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[int, ...]:
-        """The numbers."""
+        """Return the numbers."""
         if isinstance(value, tuple):
             return value  # pyright: ignore[reportUnknownVariableType]  (the default)
         try:
@@ -130,7 +130,7 @@ def set_command(
 @click.option("--ended", is_flag=True, help="All that ever were, without what was spent.")
 @json_option
 def list_command(tenant: str, ended: bool, as_json: bool) -> None:
-    """What is spent, held by open requests and left of each budget now, and when it begins anew.
+    """List each budget's money spent, held by open requests and left now, and when it begins anew.
 
     Of a budget that each has for itself, whoever spent the most: `parley budgets show` tells more.
     """
@@ -191,7 +191,7 @@ def end_command(tenant: str, budget: str, as_json: bool) -> None:
 
 
 async def _newest(db: Database, tenant_id: str, budget: str) -> str:
-    """What BUDGET is called since it was last edited: each edit gives a new id, and alerts name old ones."""
+    """The present id of BUDGET: each edit gives a new id, and alerts name old ones."""
     rows = await limit_settings.list_budgets(db, tenant_id, ended=True)
     for old in rows:  # oldest first, so that one pass follows all edits
         if old.id == budget and old.ended_ms is not None:
@@ -240,7 +240,7 @@ def _print(tenant: str, budget: str | None, each_max: int, ended: bool, as_json:
 
 
 async def _held(redis: RedisClient, tenant_id: str) -> Sequence[MoneySum] | None:
-    """What Redis counts; None where it does not answer."""
+    """Redis' counts; None where it does not answer."""
     try:
         return await Quota(redis, Settings()).budget_sums(tenant_id)
     except (redis_errors.RedisError, OSError):

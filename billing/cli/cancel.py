@@ -1,4 +1,4 @@
-"""`--cancel` of the commands that shut somebody out: what they have queued and running ends too."""
+"""`--cancel` of the commands that shut somebody out: ends their queued and running requests too."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,21 +19,21 @@ cancel_option = click.option(
 
 @dataclass(frozen=True)
 class Cancelled:
-    """`left`: of those that were told to end, how many have not yet."""
+    """`left`: number of the cancelled requests that have not ended yet."""
 
     told: int
     left: int
 
 
 def facts_of(cancelled: Cancelled | None) -> dict[str, Any]:
-    """For `show`; None: nothing was to be cancelled."""
+    """Facts for `show`; None: nothing was to be cancelled."""
     if cancelled is None:
         return {}
     return {"cancelled": cancelled.told} | ({"not_ended_yet": cancelled.left} if cancelled.left else {})
 
 
 async def cancel_requests(db: Database, redis: RedisClient, whose: OwnerFilter) -> Cancelled:
-    """End all open requests of somebody, and write down that it was done."""
+    """Cancel all open requests of an owner, and record it in the audit log."""
     cancelled = Cancelled(*await action("cancel_requests")(redis, Settings(), whose))
     of = {name: value for name in ("project", "key", "user") if (value := getattr(whose, name))}
     target = next(iter(of.values()), whose.tenant)

@@ -1,4 +1,4 @@
-"""`parley usage compare`: why one month cost more or less than another."""
+"""`parley usage compare`: explains the difference between two months' costs."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -23,8 +23,8 @@ AMOUNTS = ("before_nano", "after_nano", "difference_nano", *PARTS)
 
 
 class MonthComparison(NamedTuple):
-    """A tenant's two months, as `2026-10`, and what differs by group. `over`: the later one is. `lacks`:
-    what the earlier and the later were closed without."""
+    """A tenant's two months, as `2026-10`, and their differences by group. `over`: the later month is over.
+    `lacks`: usage missing at the close of the earlier and the later."""
 
     tenant: Tenant
     before: str

@@ -1,4 +1,4 @@
-"""Booking a correction by command, line by line."""
+"""Books a correction by command, line by line."""
 
 from typing import Any
 
@@ -17,7 +17,8 @@ NOTHING: dict[str, Any] = {
 
 
 def book_correction(tenant: str, move: CorrectionAction, ask: MoneyActionOptions) -> None:
-    """Book it, or only show it. Raises StartupError where it moves more than goes without --yes."""
+    """Book the correction, or only show it. Raises StartupError where it moves more than is allowed without
+    --yes."""
     outcome = run_money_action(tenant, move, ask)
     lines = [_facts(line, outcome, ask) for line in outcome.moved.lines]
     if not lines and ask.as_json:

@@ -1,4 +1,4 @@
-"""`parley users export`, `users erase` and `tenants erase`: what is held of somebody, and taking it away."""
+"""`parley users export`, `users erase` and `tenants erase`: shows and erases data on somebody."""
 
 from collections.abc import AsyncGenerator
 from shlex import quote
@@ -109,8 +109,8 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
 async def erase_known(
     db: Database, redis: RedisClient, settings: Settings, tenant: str, user: str
 ) -> tuple[str, tuple[int, int]]:
-    """Erase a closed user: the id that stays, and what `erase_texts` took away. Redis forgets the id they had
-    first: once it stands in no table, nobody could ask for it again."""
+    """Erase a closed user; return the id that stays, and the result of `erase_texts`. Their old id is removed
+    from Redis first: afterwards no table has it, so nobody could repeat that."""
     gone = await action("erase_texts")(db, redis, settings, tenant, user)
     quota = Quota(redis, settings, db)
     await quota.forget_user(tenant, user)
@@ -121,7 +121,7 @@ async def erase_known(
 
 
 async def held_of(db: Database, user: TenantUser) -> AsyncGenerator[dict[str, Any]]:
-    """Everything that is held of a user, each thing with its kind."""
+    """Everything that is stored about a user, each thing with its kind."""
     yield {"kind": "user", **user.model_dump(exclude={"tenant_id"})}
     for kind, table, which in (
         ("key", ApiKey, col(ApiKey.user_id) == user.id),
@@ -155,7 +155,8 @@ async def _user_named(db: Database, tenant: str, user: str) -> TenantUser:
 
 
 async def _require_quiet(redis: RedisClient, settings: Settings, whose: OwnerFilter) -> None:
-    """What still runs, or is on its way into the books, would be booked with its labels after the erasing."""
+    """Raises StartupError while requests run or usage is not booked: it would be booked with labels after the
+    erasure."""
     if left := len(await open_of(redis, whose)):
         raise StartupError(f"{left} requests of theirs are not over yet: close with --cancel, then try again")
     if (await look_at_streams(redis, await announced_pools(redis, settings))).unread:

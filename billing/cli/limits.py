@@ -1,4 +1,4 @@
-"""`parley limits`: rates and concurrency of a tenant, and how much of them is used."""
+"""`parley limits`: rates and concurrency of a tenant, and their use."""
 
 from collections.abc import Mapping, Sequence
 from shlex import quote
@@ -32,7 +32,7 @@ from core.sql.database import Database
 
 @click.group("limits")
 def limits_command() -> None:
-    """How much a tenant may ask at once and a minute. Money is limited by `parley budgets`.
+    """Limits on what a tenant may ask at once and a minute. Money is limited by `parley budgets`.
 
     \b
         parley limits set --tenant acme --scope tenant --dimension tokens_per_minute --limit 200000
@@ -214,6 +214,6 @@ def _used(use: LimitUse | None) -> dict[str, Any]:
 
 
 def _would_refuse(row: QuotaPolicy, shadowed: Mapping[tuple[str, str], int]) -> dict[str, Any]:
-    """How often limits in shadow mode of its scope and dimension would have refused."""
+    """Number of refusals that limits in shadow mode of its scope and dimension would have given."""
     counted = shadowed.get((row.scope, row.dimension), 0)
     return {"would_refuse": counted if row.mode == Mode.SHADOW else None}

@@ -1,5 +1,5 @@
-"""Moving money by command: looked at first where it is much, proposed where one person may not, and told to
-what enforces."""
+"""Moves money by command: shows a large move first, proposes one that one person may not make, and updates
+enforcement."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -28,7 +28,7 @@ reason_option = click.option("--reason", required=True, help="Why; kept in the a
 
 
 class MoneyActionOptions(NamedTuple):
-    """How a move is asked for."""
+    """Options of a move."""
 
     dry_run: bool
     yes: bool
@@ -36,7 +36,7 @@ class MoneyActionOptions(NamedTuple):
 
 
 class MoneyActionOutcome(NamedTuple):
-    """What a move does, or did; `proposal`: it waits for a second person."""
+    """Effect of a move, done or planned; `proposal`: it waits for a second person."""
 
     moved: MoneyActionResult
     booked: bool
@@ -44,7 +44,7 @@ class MoneyActionOutcome(NamedTuple):
 
     @property
     def state(self) -> str:
-        """In a word or two, for who asked."""
+        """State in a word or two, for the caller."""
         if self.proposal is not None:
             return "proposed"
         return "booked" if self.booked else "not booked"
@@ -53,7 +53,7 @@ class MoneyActionOutcome(NamedTuple):
 def run_money_action(
     tenant: str, wanted: Move | Callable[[Tenant], Move], ask: MoneyActionOptions
 ) -> MoneyActionOutcome:
-    """Do it, only look, or propose it. Who calls shows the outcome, then `say_unbooked`."""
+    """Do the move, preview it, or propose it. The caller shows the outcome, then calls `say_unbooked`."""
     settings = Settings()
     bounds = AmountBounds.of(settings)
     unasked = AmountBounds(bounds.unasked_nano, min(bounds.unasked_nano, bounds.most_nano))
@@ -77,13 +77,13 @@ def run_money_action(
 
 
 def needs_two(found: MoneyActionResult, bounds: AmountBounds, lately_nano: int = 0) -> bool:
-    """Whether one person may not do it alone, where so much was moved so of late. What was done
-    before does nothing. Pure."""
+    """True where one person may not make the move alone, given their recent moves. A repeated move does
+    nothing, and needs nobody. Pure."""
     return not found.done and found.nano > 0 and found.nano + lately_nano > bounds.most_nano
 
 
 def say_unbooked(outcome: MoneyActionOutcome, ask: MoneyActionOptions) -> None:
-    """Raises StartupError where it was proposed, or only looked at and nobody asked for that."""
+    """Raises StartupError where the move was proposed, or only previewed without being asked to."""
     waiting = outcome.proposal
     if waiting is not None:
         raise StartupError(

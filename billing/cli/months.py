@@ -1,4 +1,4 @@
-"""Months as operators write them."""
+"""Parsing and formatting of months on the command line."""
 
 import re
 
@@ -11,7 +11,7 @@ HALF_MS = 14 * 86_400_000  # of the shortest month
 
 
 def month_window(text: str | None, calendar: Calendar, now: int) -> PeriodWindow:
-    """The month written as 2026-10; None: the last one that is over. Raises StartupError."""
+    """Window of the month written as 2026-10; None: the last one that is over. Raises StartupError."""
     if text is None:
         return calendar.window(calendar.month_at(now) - 1)
     try:
@@ -21,7 +21,7 @@ def month_window(text: str | None, calendar: Calendar, now: int) -> PeriodWindow
 
 
 def month_of(text: str) -> int:
-    """The number of the month written as 2026-10. Raises ValueError."""
+    """Number of the month written as 2026-10. Raises ValueError."""
     match = MONTH.fullmatch(text)
     if match is None or not 1 <= int(match[2]) <= 12:
         raise ValueError("other digits, or more")
@@ -29,7 +29,7 @@ def month_of(text: str) -> int:
 
 
 def months_from(text: str | None, count: int, calendar: Calendar, now: int) -> PeriodWindow:
-    """`count` months from the one written on, by default the one that is. Raises StartupError."""
+    """Window of `count` months from the written one on, by default the present one. Raises StartupError."""
     running = calendar.window(calendar.month_at(now))
     first = running if text is None else month_window(text, calendar, now)
     try:
@@ -40,8 +40,8 @@ def months_from(text: str | None, count: int, calendar: Calendar, now: int) -> P
 
 
 def months_in(window: PeriodWindow, calendar: Calendar) -> int:
-    """How many months a window is of. Its ends are those of months when it was made: in another zone they
-    may be some hours off."""
+    """Number of months in a window. Its ends were those of months when it was made: in another zone they may
+    be some hours off."""
     if window.end_ms <= window.start_ms:
         return 0
     return calendar.month_at(window.end_ms - HALF_MS) - calendar.month_at(window.start_ms + HALF_MS) + 1
@@ -53,5 +53,5 @@ def month_name(window: PeriodWindow, calendar: Calendar) -> str:
 
 
 def last_month_name(window: PeriodWindow, calendar: Calendar) -> str:
-    """The last of several months."""
+    """`2026-10`: the last of several months."""
     return month_text(calendar.month_at(window.end_ms - HALF_MS))

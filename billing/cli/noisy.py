@@ -1,4 +1,4 @@
-"""`parley noisy`: tenants who take more of a pool than their share while others wait."""
+"""`parley noisy`: tenants that take more of a pool than their share while others wait."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def noisy_command() -> None:
 @click.option("--all", "with_closed", is_flag=True, help="Also those that are over.")
 @json_option
 def list_command(with_closed: bool, as_json: bool) -> None:
-    """What is found now, newest first; more of one with `parley noisy show`.
+    """List present findings, newest first; more of one with `parley noisy show`.
 
     Shares are of the pool's work, waits the others' p95 until the first token, now and before.
     """

@@ -1,4 +1,4 @@
-"""`parley plans`: offers of prices, priority, place in the pools and limits, and who has which."""
+"""`parley plans`: offers of prices, priority, place in the pools and limits, and their tenants."""
 
 from typing import Any
 
@@ -76,7 +76,7 @@ def list_command(as_json: bool) -> None:
 @_plan
 @json_option
 def show_command(plan: str, as_json: bool) -> None:
-    """What PLAN (name or id) is, with its limits."""
+    """Show PLAN (name or id) with its limits."""
 
     async def read(db: Database) -> tuple[Plan, list[dict[str, Any]]]:
         found = await _plan_named(db, plan)

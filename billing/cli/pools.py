@@ -1,4 +1,5 @@
-"""`parley pools`: whose pools are, what their GPUs did, what tenants committed to, what GPUs cost us."""
+"""`parley pools`: owners of pools, use of their GPUs, tenants' commitments, and the platform's costs of
+GPUs."""
 
 from typing import Any
 
@@ -107,7 +108,7 @@ def assign_command(pool: str, tenant: str, project: str | None, as_json: bool) -
 
 
 async def _note(db: Database, owner: Tenant) -> str:
-    """What the tenant's prices would do that is hardly meant."""
+    """Warning about the tenant's prices, where they would bill what is hardly meant; else empty."""
     async with db.session() as session:
         price = await gpu_price(session, owner.tenant_id, ANY_MODEL, now_ms())
         held = await gpu_commitments_of(session, owner.tenant_id)
@@ -173,7 +174,7 @@ def _in_units(use: PoolUse, names: dict[str, str]) -> dict[str, Any]:
 
 
 def _in_words(use: PoolUse, names: dict[str, str]) -> dict[str, Any]:
-    """GPU-hours and dollars."""
+    """Format GPU-hours and dollars."""
     seconds = ("ready", "busy", "idle", "committed", "overage", "reserved")
     margin, cost = use.margin_nano_per_hour, use.cost_nano
     return {
@@ -233,7 +234,7 @@ def commit_command(
 @_tenant
 @json_option
 def commitments_command(tenant: str, as_json: bool) -> None:
-    """What GPUs a tenant committed to. What was taken back holds in no hour."""
+    """List a tenant's commitments to GPUs. What was taken back holds in no hour."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = await tenant_named(db, tenant)
@@ -294,7 +295,7 @@ def end_commitment_command(
 @click.option("--region", default="", help="Only there.")
 @json_option
 def costs_command(gpu_type: str | None, hour: str | None, region: str, as_json: bool) -> None:
-    """What GPU-hours cost us, for margins; with --gpu and --hour, what one costs from now on."""
+    """List our costs of GPU-hours, for margins; with --gpu and --hour, set one from now on."""
     if (gpu_type is None) != (hour is None):
         raise StartupError("give --gpu and --hour, or neither")
     if gpu_type is not None and hour is not None:

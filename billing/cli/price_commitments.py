@@ -1,4 +1,4 @@
-"""`parley prices commit`, `commitments`, `end-commitment`: what a tenant pays for each month."""
+"""`parley prices commit`, `commitments`, `end-commitment`: a tenant's monthly commitments."""
 
 from typing import Any
 
@@ -111,7 +111,7 @@ def _committed(
 @_tenant
 @json_option
 def commitments_command(tenant: str, as_json: bool) -> None:
-    """What a tenant committed to for each month. What was taken back holds in none."""
+    """List a tenant's monthly commitments. What was taken back holds in no month."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
         owner = await tenant_named(db, tenant)
@@ -152,7 +152,7 @@ def end_commitment_command(
 
 
 def _facts(row: PeriodCommitment, calendar: Calendar, as_json: bool) -> dict[str, Any]:
-    """`as_json`: amounts in nano."""
+    """Facts of a commitment. `as_json`: amounts in nano."""
     until, agreed = until_ms(row), PeriodWindow(row.start_ms, row.end_ms)
     nothing = None if as_json else TAKEN_BACK
     return {

@@ -1,4 +1,4 @@
-"""`parley prices close-period` and `periods`: what is settled by the month."""
+"""`parley prices close-period` and `periods`: closing and listing of months."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
 
 
 async def _pools(redis: RedisClient) -> set[str]:
-    """Those that something may have ended in; none where Redis is away, which is found out next."""
+    """Pools in which requests may have ended; none where Redis is away, which the close finds out itself."""
     settings = Settings()
     try:
         return {settings.pool, *await announced_pools(redis, settings)}

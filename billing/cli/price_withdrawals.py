@@ -1,4 +1,4 @@
-"""`parley prices withdraw`: a version of a price book that has not begun, taken back."""
+"""`parley prices withdraw`: withdraws a version of a price book that has not begun."""
 
 import click
 

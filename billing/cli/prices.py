@@ -1,4 +1,4 @@
-"""`parley prices`: what tokens cost, from when on, and what another price would have meant."""
+"""`parley prices`: token prices over time, and trials of other prices."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -167,7 +167,7 @@ def show_command(book: str | None, tenant: str | None, model: str, as_json: bool
 @click.option("--tenant", help="Only this tenant (name or id), by its own time zone; else all, by UTC.")
 @json_option
 def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: bool) -> None:
-    """What a month's usage would have cost under the prices in FILE. Changes nothing.
+    """Price a month's usage again under the prices in FILE. Changes nothing.
 
     Every request is priced again, and both are trued up by their tiers and what tenants committed to. One
     line a tenant and model, the greatest change first, then the sum.
@@ -225,7 +225,8 @@ async def _new_version(db: Database, file: PriceFile, contents: Contents) -> New
 
 
 async def _paid(db: Database, name: str, model: str, only: str | None) -> dict[str, Any]:
-    """What a tenant pays, which must be by the book `only` where that is named."""
+    """Prices that a tenant pays. Raises StartupError where `only` names another book than the one they are
+    from."""
     tenant = await tenant_named(db, name)
     async with db.session() as session:
         book = await session.get(PriceBook, only) if only is not None else None
@@ -274,7 +275,7 @@ async def _books(db: Database, only: str | None) -> list[dict[str, Any]]:
 
 
 def _states(versions: Sequence[PriceVersion], now: int) -> dict[int, str]:
-    """What became of each version of a book."""
+    """State of each version of a book, in words."""
     begun = [each for each in versions if each.withdrawn_ms is None and each.valid_from_ms <= now]
     in_force = max(begun, key=lambda each: (each.valid_from_ms, each.version), default=None)
     states = {each.version: "planned" if each.valid_from_ms > now else "over" for each in versions}
@@ -292,7 +293,7 @@ def _amounts(prices: FlatPrices) -> dict[str, str]:
 
 
 def _tiers(model: str, tiers: Mapping[TierKey, TierPrices]) -> str:
-    """Which meters have tiers: `output graduated, request package`."""
+    """List the meters with tiers: `output graduated, request package`."""
     return ", ".join(f"{key[1]} {tiers[key].mode}" for key in sorted(tiers) if key[0] == model)
 
 

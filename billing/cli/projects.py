@@ -1,4 +1,4 @@
-"""`parley projects` and `parley cost-centers`: what a tenant's usage is charged to."""
+"""`parley projects` and `parley cost-centers`: the payers of a tenant's usage."""
 
 from datetime import datetime
 from typing import Any

@@ -1,4 +1,4 @@
-"""`parley quarantine`: usage events that were held back, until somebody decides on them."""
+"""`parley quarantine`: usage events that are held back until somebody decides on them."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -63,7 +63,7 @@ def dismiss_command(event: str, reason: str, as_json: bool) -> None:
 
 
 def _decided(decide: Callable[[Database, Quota], Coroutine[Any, Any, T]]) -> T:
-    """Decide, and have the tenant's keys in Redis know."""
+    """Run a decision with the database and the tenant's keys in Redis."""
 
     async def with_quota(db: Database) -> T:
         redis = connect(settings)

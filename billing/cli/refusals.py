@@ -1,4 +1,4 @@
-"""`parley requests find --refused`, and what it has in common with finding ended ones."""
+"""`parley requests find --refused`, and the options that it shares with finding ended requests."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ OF_ENDED_ONES = ("project", "model", "pool", "reason", "over_ms", "cost_over")
 
 
 def find_refused(asked: dict[str, Any], as_json: bool) -> None:
-    """What was refused. Raises StartupError for what it is not counted by."""
+    """Print refused requests. Raises StartupError for a condition that refusals are not counted by."""
     for name in OF_ENDED_ONES:
         if asked[name] is not None:
             option = name.removesuffix("_ms").replace("_", "-")
@@ -51,7 +51,8 @@ def find_refused(asked: dict[str, Any], as_json: bool) -> None:
 async def search_of(
     db: Database, asked: dict[str, Any], scopes: Sequence[str], texts: Sequence[str]
 ) -> dict[str, Any]:
-    """Times, the tenant, and what of it is named, by ids. Raises StartupError for what the tenant has not."""
+    """Times, the tenant, and its named objects by id. Raises StartupError for those that the tenant does not
+    have."""
     owner = await tenant_named(db, asked["tenant"]) if asked["tenant"] else None
     zone, now = ZoneInfo(owner.time_zone if owner else "UTC"), now_ms()
     since = since_of(asked["since"], zone, now) if asked["since"] else now - DAY_MS
@@ -72,7 +73,7 @@ async def search_of(
 
 
 async def _id_of(db: Database, tenant: str, scope: str, named: str) -> str:
-    """A user by id too: of one who was erased there is no name."""
+    """Id of a named object. A user may be given by id too, as an erased one has no name."""
     if scope == "user":
         async with db.session() as session:
             known = await session.get(TenantUser, (tenant, named))

@@ -1,4 +1,4 @@
-"""`parley requests find`: requests that are over, out of the books."""
+"""`parley requests find`: ended requests, from the books."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ def find_command(as_json: bool, **asked: Any) -> None:
 
 
 async def _sought(db: Database, asked: dict[str, Any]) -> RequestSearch:
-    """What is asked for, by ids. Raises StartupError for what the tenant has not."""
+    """Conditions of the search, by ids. Raises StartupError for objects that the tenant does not have."""
     given = await search_of(db, asked, ("user", "project", "key"), ("model", "pool", "reason", "code"))
     return RequestSearch(
         **given,

@@ -1,4 +1,4 @@
-"""How this package's commands reach the database, and how they show what they found."""
+"""Database access and output of this package's commands."""
 
 import asyncio
 import re
@@ -33,7 +33,7 @@ class _NumberOrNone(click.ParamType[int | str]):
     name = "number|none"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
-        """The number, or NO_NUMBER."""
+        """Return the number, or NO_NUMBER."""
         return NO_NUMBER if value == NO_NUMBER else click.INT.convert(value, param, ctx)
 
 
@@ -41,7 +41,7 @@ NUMBER_OR_NONE = _NumberOrNone()
 
 
 def number_given(value: int | str) -> int | None:
-    """What NUMBER_OR_NONE made of an argument: `none` is None."""
+    """The number that NUMBER_OR_NONE parsed; None for `none`."""
     return None if value == NO_NUMBER else int(value)
 
 
@@ -51,7 +51,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, 
 def run_on_database(
     action: Callable[[Database], Coroutine[Any, Any, T]], settings: Settings | None = None
 ) -> T:
-    """Run `action` on the configured database; what it refuses becomes one line and exit code 1."""
+    """Run `action` on the configured database; a refusal becomes one line and exit code 1."""
 
     settings = settings or Settings()
 
@@ -73,7 +73,7 @@ def run_on_database(
 
 
 def run_with_redis(action: Callable[[Database, RedisClient], Coroutine[Any, Any, T]]) -> T:
-    """As `run_on_database`, for what also tells the platform at once."""
+    """Run `action` with the database and Redis, for commands that also publish their change."""
     settings = Settings()
 
     async def with_redis(db: Database) -> T:
@@ -87,7 +87,7 @@ def run_with_redis(action: Callable[[Database, RedisClient], Coroutine[Any, Any,
 
 
 async def tenant_named(db: Database, name_or_id: str) -> Tenant:
-    """Raises StartupError where there is none."""
+    """Find a tenant by name or id. Raises StartupError where there is none."""
     tenant = await tenancy.find_tenant(db, name_or_id)
     if tenant is None:
         raise StartupError(f"there is no tenant {name_or_id!r}: see `parley tenants list`")
@@ -97,7 +97,7 @@ async def tenant_named(db: Database, name_or_id: str) -> Tenant:
 async def with_user_names(
     db: Database, tenant_id: str, rows: Sequence[dict[str, Any]], *fields: str
 ) -> list[dict[str, Any]]:
-    """The rows with users' names where these fields hold their ids."""
+    """Rows with users' names in place of the ids in these fields."""
     ids = {row[field] for row in rows for field in fields if row.get(field)}
     names = await known_users(db, tenant_id, ids)
     return [
@@ -106,7 +106,7 @@ async def with_user_names(
 
 
 async def with_user_name(db: Database, tenant_id: str, facts: dict[str, Any], *fields: str) -> dict[str, Any]:
-    """The same of one thing."""
+    """One row with users' names in place of the ids in these fields."""
     (found,) = await with_user_names(db, tenant_id, [facts], *fields)
     return found
 
@@ -117,7 +117,7 @@ def iso_time(unix_ms: int | None) -> str | None:
 
 
 def show(facts: dict[str, Any], as_json: bool) -> None:
-    """One thing: a line a fact, those that are empty left out; or a JSON object."""
+    """Print one thing: a line for each fact that is not empty, or a JSON object."""
     if as_json:
         print_json(facts)
         return
@@ -127,9 +127,10 @@ def show(facts: dict[str, Any], as_json: bool) -> None:
 
 
 def show_table(rows: Sequence[dict[str, Any]], as_json: bool, empty: str) -> None:
-    """Several things with the same facts: a table, or a JSON object a line. `empty`: what is said of none.
+    """Print things with the same facts: a table, or a JSON object a line. `empty`: text for an empty list.
 
-    A fact that is empty of all of them has no column; an id is never broken over lines: it is to be copied.
+    A fact that is empty in all rows has no column; an id is never broken over lines, so that it can be
+    copied.
     """
     if as_json:
         for facts in rows:

@@ -1,4 +1,4 @@
-"""`parley tenants`: the customers of an installation, and what each may take of the pools."""
+"""`parley tenants`: the customers of an installation, and their terms in the pools."""
 
 from typing import Any
 
@@ -129,7 +129,7 @@ def set_command(
         tenant_id = (await tenant_named(db, tenant)).tenant_id
         changed = await tenancy.set_tenant(db, tenant_id, **facts)
         await tenancy.publish_news(redis, tenant_id)
-        await publish_limits_changed(redis, tenant_id)  # budgets begin anew by its time zone
+        await publish_limits_changed(redis, tenant_id)  # windows of budgets depend on its time zone
         return changed
 
     show(_tenant_facts(run_with_redis(change)), as_json)

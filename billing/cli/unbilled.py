@@ -1,4 +1,4 @@
-"""`parley usage unbilled`: what ended and is not in the books, and where it is."""
+"""`parley usage unbilled`: ended requests that are not in the books, and their whereabouts."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -62,7 +62,7 @@ def unbilled_command(pool: str | None, as_json: bool) -> None:
 
 
 async def waiting(redis: RedisClient, pool: str, now: int) -> list[UsageEvent]:
-    """Events that no biller has acknowledged for a minute, oldest first; WAITING_MAX at most."""
+    """Events that no biller has acknowledged for a minute, oldest first; at most WAITING_MAX."""
     key = ended_stream(pool)
     if not await redis.exists(key):
         return []

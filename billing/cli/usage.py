@@ -1,4 +1,4 @@
-"""`parley usage`: what tenants used and owe, and the sums that such views are read from."""
+"""`parley usage`: tenants' usage and debts, and the sums that such views are read from."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -76,7 +76,7 @@ def show_command(
     as_csv: bool,
     as_json: bool,
 ) -> None:
-    """What a tenant used and owes. A request counts in the moment when it ended."""
+    """Show a tenant's usage and what it owes. A request counts in the moment when it ended."""
     if month and (start or end):
         raise StartupError("give --month, or --from and --to")
 
@@ -252,7 +252,7 @@ def rebuild_command(tenant: str | None, as_json: bool) -> None:
 
 
 def _window(month: str | None, start: str | None, end: str | None, calendar: Calendar) -> PeriodWindow:
-    """The time asked for. Raises StartupError."""
+    """Window of the options. Raises StartupError."""
     now = now_ms()
     if start is None and end is None:
         return month_window(month or month_text(calendar.month_at(now)), calendar, now)
@@ -265,13 +265,13 @@ def _window(month: str | None, start: str | None, end: str | None, calendar: Cal
 
 
 async def _say_lacks(db: Database, owner: Tenant, window: PeriodWindow) -> None:
-    """Of a month that was closed by force: what is shown of it is not whole."""
+    """Warn where the month was closed by force, so that its view is not whole."""
     if lacks := await closing_gaps_of(db, owner.tenant_id, window):
         print_line(f"the month was closed without: {lacks}", err=True)
 
 
 def _instant(text: str, calendar: Calendar) -> int:
-    """In the zone that its month is of, where it names none. Raises StartupError."""
+    """Parse a time, by default in the zone of its month. Raises StartupError."""
     try:
         zone = calendar.zone_of(month_of(text[:7]))
     except ValueError:
@@ -280,14 +280,14 @@ def _instant(text: str, calendar: Calendar) -> int:
 
 
 def _group(by: str, usage: UsageSums, names: Mapping[str, str]) -> str:
-    """A day as its time, a user by name, of whom the id is nothing to anybody; all else by id."""
+    """Display of a group: a day as its time, a user by name, all else by id."""
     if by == GroupBy.USER:
         return names.get(usage.group, usage.group)
     return (iso_time(int(usage.group)) or "") if by == GroupBy.DAY else usage.group
 
 
 async def _names(db: Database, tenant_id: str, by: GroupBy) -> Mapping[str, str]:
-    """What people call those that usage is grouped by, where that is not what the books call them."""
+    """Display names of the groups, where they differ from the ids."""
     if by is GroupBy.PROJECT:
         return {each.id: each.name for each in await list_projects(db, tenant_id)}
     if by is GroupBy.COST_CENTER:

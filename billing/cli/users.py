@@ -1,4 +1,4 @@
-"""`parley users`: whom a tenant's keys stand for."""
+"""`parley users`: the users that a tenant's keys act for."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`parley wallets void|claw-back|pay-out`: undoing what was put into a wallet, as far as nothing used it."""
+"""`parley wallets void|claw-back|pay-out`: takes unused money out of a wallet again."""
 
 import click
 

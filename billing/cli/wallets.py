@@ -142,7 +142,7 @@ def list_command(as_json: bool) -> None:
 @click.option("--last", type=click.IntRange(1, 10_000), default=100, show_default=True)
 @json_option
 def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_json: bool) -> None:
-    """What is left of each grant and when it ends; or the history of the wallet."""
+    """Show what is left of each grant and when it ends; or the history of the wallet."""
 
     async def read(db: Database) -> tuple[list[GrantLeft], list[WalletMovement], int]:
         owner = await tenant_named(db, tenant)
@@ -175,7 +175,8 @@ def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_js
 )
 @json_option
 def owed_command(tenant: str, term: str | None, as_json: bool) -> None:
-    """What a tenant owes for requests that no grant paid, the oldest first; or change what becomes of it.
+    """List what a tenant owes for requests that no grant paid, the oldest first; or change what becomes of
+    it.
 
     A request costs more than is left where its correction adds to it, or where Redis lost what it held.
     """
@@ -202,7 +203,7 @@ def owed_command(tenant: str, term: str | None, as_json: bool) -> None:
 
 
 def say_owed(owed_nano: int) -> None:
-    """The line of what is owed, where money is shown; none where nothing is."""
+    """Print the line on owed money; nothing where none is owed."""
     if owed_nano:
         print_line(f"owed beyond the wallet: {to_display(owed_nano)} (see `parley wallets owed --help`)")
 

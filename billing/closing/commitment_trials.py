@@ -1,4 +1,4 @@
-"""What a commitment would bill that nobody made yet. Changes nothing."""
+"""Trial of a commitment before it is made. Changes nothing."""
 
 from billing.closing.period_close import true_ups_in
 from billing.closing.period_commitments import NewCommitment
@@ -8,7 +8,8 @@ from core.sql.database import Database
 
 
 async def commitment_charge_so_far(db: Database, tenant: Tenant, new: NewCommitment, now: int) -> int:
-    """What it would add to the running month as that is so far; 0 where it begins later."""
+    """Amount that a commitment would add to the running month so far, in nano-USD; 0 where it begins
+    later."""
     calendar = await calendar_of(db, tenant)
     month = calendar.window(calendar.month_at(now))
     if not new.months.start_ms <= month.start_ms < new.months.end_ms:

@@ -1,9 +1,9 @@
-"""Closes a tenant's months: books what tiers, minimums and commitments make of them, once.
+"""Closes a tenant's months: books the differences by tiers, minimums and commitments, once.
 
-Usage of a closed month that comes later is trued up when the next one is closed, as lines of that one that
-name the month they are for. Months are closed in their order; every instant belongs to one.
+Late usage of a closed month is trued up at the close of the next one, by lines of that month that name the
+month they are for. Months are closed in order; every instant belongs to one.
 
-A month is not closed while something of it is under way; one that was closed all the same says so for good.
+A month is not closed while some of its usage is under way; a month closed by force keeps a note of that.
 """
 
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ from core.sql.database import Database, insert_rows
 
 @dataclass(frozen=True)
 class PeriodTrueUp:
-    """A true-up and the period that it is for, which is not the closed one where usage came late."""
+    """A true-up, and the period that it is for: an earlier month where usage came late."""
 
     period: PeriodWindow
     true_up: TrueUp
@@ -44,8 +44,8 @@ class PeriodTrueUp:
 
 @dataclass
 class PeriodClosing:
-    """A closed month, or with `closed_ms` None what closing it would book. `lacks`: what it was closed
-    without, or lacks now; None: nothing."""
+    """A closed month or, with `closed_ms` None, a preview of its close. `lacks`: usage missing at the close,
+    or now; None: nothing."""
 
     month: str
     period: PeriodWindow
@@ -57,14 +57,14 @@ class PeriodClosing:
 
     @property
     def amount_nano(self) -> int:
-        """All that is booked with it."""
+        """Sum of all amounts booked with it."""
         return sum(each.true_up.difference_nano for each in self.results)
 
 
 @dataclass(frozen=True)
 class CloseOptions:
-    """How to close. `found`: what Redis has under way of the tenant. `dry_run`: change nothing, and show a
-    month that is not over as it is so far; `force`: close also what is not whole."""
+    """Options of a close. `found`: the tenant's usage under way in Redis. `dry_run`: change nothing, and show
+    an unfinished month as it is so far; `force`: close also a month that is not whole."""
 
     found: UnpostedUsage
     dry_run: bool = False
@@ -74,7 +74,7 @@ class CloseOptions:
 async def close_period(
     db: Database, tenant: Tenant, month: str, window: PeriodWindow, asked: CloseOptions
 ) -> PeriodClosing:
-    """Close a month, `window` in the tenant's zone. One that is closed stays as it is and is shown.
+    """Close a month, `window` in the tenant's zone. A closed one is returned unchanged.
 
     Raises Refused for a month that is not over, not the next, or not whole."""
     now = now_ms()
@@ -123,9 +123,9 @@ async def _closing(
 async def true_ups_in(
     session: AsyncSession, tenant_id: str, period: PeriodWindow, tried: Sequence[CommittedInPeriod] = ()
 ) -> tuple[dict[TrueUpKey, PeriodSums], list[TrueUp]]:
-    """What the lines of a period say, and what is to be made of it; with commitments that are only tried.
+    """Sums of a period's lines, and its true-ups; `tried` adds trial commitments.
 
-    Raises Refused for what no book can hold."""
+    Raises Refused for an amount that no book can hold."""
     versions = await version_prices(session, await versions_in(session, tenant_id, period))
     commitments = [*await commitments_in(session, tenant_id, period), *tried]
     by_model = any(each.tiers for each in versions.values()) or any(each.meter for each in commitments)
@@ -139,7 +139,8 @@ async def true_ups_in(
 async def _next_period(
     session: AsyncSession, tenant_id: str, closes: Sequence[PeriodClose], month: str, window: PeriodWindow
 ) -> PeriodWindow:
-    """From the end of the last closed month on (its zone may have been another) to the end of this one."""
+    """From the end of the last closed month (its zone may have been another) to the end of this one. Raises
+    Refused."""
     if closes:
         start = closes[-1].end_ms
         if window.end_ms <= start:
@@ -188,7 +189,8 @@ async def _book(session: AsyncSession, head: LedgerHead, closing: PeriodClosing,
 
 
 def _rows(closing: PeriodClosing, head: LedgerHead, now: int) -> tuple[list[Charge], list[LineRow]]:
-    """A charge for each period and model, with its lines. They end with the month that is closed. Pure."""
+    """A charge for each period and model, with its lines, which count at the end of the closed month.
+    Pure."""
     charges: dict[str, Charge] = {}
     numbers: dict[str, int] = {}
     lines: list[LineRow] = []
@@ -235,13 +237,13 @@ def _charge(id: str, tenant_id: str, each: PeriodTrueUp, now: int) -> Charge:
 
 
 async def closes_of(session: AsyncSession, tenant_id: str) -> Sequence[PeriodClose]:
-    """A tenant's closed months, the first one first."""
+    """A tenant's closed months, first one first."""
     statement = select(PeriodClose).where(col(PeriodClose.tenant_id) == tenant_id)
     return (await session.exec(statement.order_by(col(PeriodClose.start_ms)))).all()
 
 
 async def closing_gaps_of(db: Database, tenant_id: str, window: PeriodWindow) -> str:
-    """What a month was closed without, for whoever is shown it; empty where it lacks nothing, or is open."""
+    """Text on usage missing at a month's close; empty where nothing lacks, or the month is open."""
     async with db.session() as session:
         closes = await closes_of(session, tenant_id)
     lacks = next((each.lacks for each in closes if PeriodWindow(each.start_ms, each.end_ms) == window), None)
@@ -249,7 +251,7 @@ async def closing_gaps_of(db: Database, tenant_id: str, window: PeriodWindow) ->
 
 
 async def _as_booked(session: AsyncSession, close: PeriodClose) -> PeriodClosing:
-    """What closing it booked."""
+    """Read the amounts that a close booked."""
     named = f"true_up:{close.start_ms}:"
     statement = (
         select(UsageLine, Charge)

@@ -1,6 +1,6 @@
-"""What tenants committed to for each month: an amount to spend, or units of a meter.
+"""Tenants' monthly commitments: an amount to spend, or units of a meter.
 
-A commitment begins with the running month or later, and is ended with notice, or taken back within a day as a
+A commitment begins with the running month or later. It ends with notice, or is taken back within a day as a
 mistake."""
 
 from collections.abc import Sequence
@@ -29,14 +29,13 @@ OPEN_MAX = 100
 NOTICE_MONTHS = 1
 NOTICE_MONTHS_MAX = 24
 MISTAKE_MS_MAX = 24 * HOUR_MS
-ZONES_APART_MS = 48 * HOUR_MS  # more than any two are: by so much a month's ends differ
+ZONES_APART_MS = 48 * HOUR_MS  # more than the difference of any two zones, and so of a month's ends
 CURRENCY = "usd"
 
 
 @dataclass(frozen=True)
 class NewCommitment:
-    """A commitment to be, in all months of `months`, which begins and ends with one. `far_ahead`: it may
-    begin in years."""
+    """A commitment to make, for whole months of `months`. `far_ahead`: it may begin in years."""
 
     terms: CommittedInPeriod
     months: PeriodWindow
@@ -47,7 +46,7 @@ class NewCommitment:
 async def commitments_in(
     session: AsyncSession, tenant_id: str, period: PeriodWindow
 ) -> list[CommittedInPeriod]:
-    """Those that hold in the middle of a period, and so in all of it: they begin and end with months."""
+    """Commitments in force in the middle of a period, and so in all of it: they begin and end with months."""
     middle = (period.start_ms + period.end_ms) // 2
     statement = select(PeriodCommitment).where(
         col(PeriodCommitment.tenant_id) == tenant_id,
@@ -59,13 +58,14 @@ async def commitments_in(
 
 
 def as_committed(row: PeriodCommitment) -> CommittedInPeriod:
-    """The row as true-ups use it. Pure."""
+    """The row in the form of true-ups. Pure."""
     meter = Meter(row.meter) if row.meter else None
     return CommittedInPeriod(row.committed_nano, row.model, meter, row.units, row.overage_nano)
 
 
 def until_ms(row: PeriodCommitment) -> int:
-    """When it holds no more: as agreed, or as it was ended; its start where it never holds. Pure."""
+    """End of the time in force: as agreed, or as it was ended; its start where it was never in force.
+    Pure."""
     return row.end_ms if row.ends_ms is None else min(row.end_ms, row.ends_ms)
 
 
@@ -74,7 +74,8 @@ async def commit(
 ) -> PeriodCommitment:
     """Add a commitment. A dry run only checks it.
 
-    Raises Refused where it cannot be: amounts out of bounds, a month that is over, another for the same."""
+    Raises Refused where it is not possible: amounts out of bounds, a month that is over, another for the
+    same."""
     now = now_ms() if now is None else now
     terms = new.terms
     _check(terms)
@@ -128,7 +129,7 @@ def _check_time(calendar: Calendar, new: NewCommitment, now: int) -> None:
 
 
 async def check_currency(session: AsyncSession, tenant_id: str) -> None:
-    """Raises Refused where a tenant pays in another currency than commitments are in."""
+    """Raises Refused where the tenant's currency differs from that of commitments."""
     owner = await session.get(Tenant, tenant_id)
     book = await session.get(PriceBook, owner.price_book_id) if owner else None
     if book is not None and book.currency != CURRENCY:
@@ -136,7 +137,8 @@ async def check_currency(session: AsyncSession, tenant_id: str) -> None:
 
 
 async def _check_others(session: AsyncSession, tenant_id: str, new: NewCommitment, now: int) -> None:
-    """With what the tenant pays in, and has."""
+    """Check the commitment against the tenant's currency, closed months and other commitments. Raises
+    Refused."""
     await check_currency(session, tenant_id)
     rows = await list_commitments_of(session, tenant_id)
     if sum(until_ms(row) > now for row in rows) >= OPEN_MAX:
@@ -160,14 +162,14 @@ async def end_commitment(
     mistake: bool = False,
     dry_run: bool = False,
 ) -> tuple[PeriodCommitment, int]:
-    """End a commitment: after its notice, from the end of the running month on. `mistake`: as if it had never
-    been, within a day of making it. A dry run changes nothing. Returns it, and when it held until before.
+    """End a commitment after its notice, counted from the end of the running month. `mistake`: as if never
+    made, within a day of making it. A dry run changes nothing. Returns it, and its earlier end.
 
-    Raises Refused where there is none, or it ends by then in any case."""
+    Raises Refused where there is no such commitment, or it ends by then in any case."""
     now = now_ms()
     says = checked_name("reason", reason)
     async with db.transaction() as session:
-        await lock_heads(session, [tenant.tenant_id])  # no month is closed meanwhile
+        await lock_heads(session, [tenant.tenant_id])  # so that no month is closed meanwhile
         row = await session.get(PeriodCommitment, (tenant.tenant_id, commitment_id))
         if row is None:
             known = f"see `parley prices commitments --tenant {tenant.tenant_id}`"
@@ -200,8 +202,8 @@ async def _taken_back(session: AsyncSession, row: PeriodCommitment, now: int) ->
 
 
 async def first_owed_ms(session: AsyncSession, tenant_id: str) -> int | None:
-    """From when on a month may be owed though nothing was used in it. Releases before let commitments begin
-    in the past: those are owed from the month on in which they were made."""
+    """Start of the first month that may be owed without usage. A commitment that begins before it was made
+    (earlier releases allowed that) is owed from the month of its making."""
     tenant = await session.get(Tenant, tenant_id)
     calendar = await calendar_in(session, tenant) if tenant is not None else None
     found: list[int] = []
@@ -215,7 +217,7 @@ async def first_owed_ms(session: AsyncSession, tenant_id: str) -> int | None:
 
 
 async def list_commitments_of(session: AsyncSession, tenant_id: str) -> Sequence[PeriodCommitment]:
-    """A tenant's, the oldest first."""
+    """A tenant's commitments, oldest first."""
     statement = select(PeriodCommitment).where(col(PeriodCommitment.tenant_id) == tenant_id)
     order = (col(PeriodCommitment.start_ms), col(PeriodCommitment.id))
     return (await session.exec(statement.order_by(*order))).all()

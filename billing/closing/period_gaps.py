@@ -1,4 +1,4 @@
-"""What a month that is closed would leave out: usage that was accepted in it and is not in the books."""
+"""Usage that the close of a month would leave out: accepted in it and not in the books."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -16,12 +16,12 @@ from billing.usage import read_event
 from core.redis.unreadable import Unreadable
 
 IDS_AT_ONCE = 500
-HELD_MAX = 10_000  # that are looked at; of more it is said that there are
-HELD_AT_ONCE = 50  # a worker that was taken over may have made each of them a MiB
+HELD_MAX = 10_000  # most events to read; beyond it `more` is set
+HELD_AT_ONCE = 50  # a compromised worker may have made each of them a MiB
 
 
 class PeriodGap(msgspec.Struct, frozen=True):
-    """Requests of one pool by what became of them: still open, ended and not delivered, held back."""
+    """Numbers of one pool's missing requests: still open, ended and not delivered, held back."""
 
     pool: str
     open: int = 0
@@ -31,8 +31,8 @@ class PeriodGap(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class PeriodGaps:
-    """What a month lacks by pool. `unreachable`: Redis could not be asked; `more`: there is more than was
-    counted."""
+    """Missing requests of a month by pool. `unreachable`: Redis could not be read; `more`: there are more
+    than were counted."""
 
     pools: Sequence[PeriodGap] = ()
     unreachable: bool = False
@@ -42,13 +42,13 @@ class PeriodGaps:
         return bool(self.pools or self.unreachable or self.more)
 
     def facts(self) -> dict[str, Any]:
-        """As a row keeps them, and scripts read them."""
+        """Facts as a row stores them, and scripts read them."""
         pools = [msgspec.structs.asdict(each) for each in self.pools]
         return {"pools": pools, "redis_away": self.unreachable, "more": self.more}
 
 
 def gaps_text(facts: dict[str, Any]) -> str:
-    """Facts of PeriodGaps as people read them. Pure."""
+    """Format the facts of PeriodGaps for people. Pure."""
     said: list[str] = []
     for each in facts["pools"]:
         counts = [f"{each[name]} {what}" for name, what in WORDS.items() if each[name]]
@@ -67,7 +67,7 @@ TO_DO = {
 
 
 def how_to_close_gaps(lacks: PeriodGaps) -> str:
-    """What makes a month whole. Pure."""
+    """Advice to make a month whole. Pure."""
     said = [what for name, what in TO_DO.items() if any(getattr(each, name) for each in lacks.pools)]
     return "; ".join([*said, *(["start Redis"] if lacks.unreachable else [])]) or "try again in a while"
 
@@ -75,7 +75,7 @@ def how_to_close_gaps(lacks: PeriodGaps) -> str:
 async def period_gaps(
     session: AsyncSession, tenant_id: str, period: PeriodWindow, found: UnpostedUsage
 ) -> PeriodGaps:
-    """What the books of this moment lack of a period. `found`: as Redis had it before."""
+    """Find usage of a period missing in the present books. `found`: usage under way in Redis, read before."""
     undelivered = await _not_in_books(session, tenant_id, found.ended)
     held, more = await _held(session, tenant_id, period)
     counts = {
@@ -91,7 +91,7 @@ async def period_gaps(
 async def _not_in_books(
     session: AsyncSession, tenant_id: str, ended: Sequence[EndedRequest]
 ) -> list[EndedRequest]:
-    """Those that nobody has booked, nor held back; each once."""
+    """Ended requests that are neither booked nor held, each once."""
     by_request = {each.request: each for each in ended}
     for ids in _parts(list(by_request)):
         booked = select(UsageRow.request_id).where(
@@ -108,7 +108,7 @@ async def _not_in_books(
 
 
 async def _held(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> tuple[list[str], bool]:
-    """The pools of events of a period that nobody has decided on, and whether there are more."""
+    """Pools of a period's undecided events, and whether there are more events."""
     held = UsageQuarantine
     of_it = (
         col(held.tenant_id) == tenant_id,
@@ -128,7 +128,7 @@ async def _held(session: AsyncSession, tenant_id: str, period: PeriodWindow) -> 
 
 
 def _is_of(data: bytes, created_ms: int, period: PeriodWindow) -> bool:
-    """Whether a held event was accepted, or ended, in a period. What cannot be read is of the time when it
+    """True where a held event was accepted, or ended, in a period. An unreadable event counts at the time it
     came. Pure."""
     event = read_event(data)
     times = [created_ms] if isinstance(event, Unreadable) else [event.accepted_ms, event.ended_ms]

@@ -1,8 +1,7 @@
-"""What usage that was billed would have cost under other prices: every request priced again, line by line,
-and trued up by the tiers of both.
+"""Prices billed usage under other prices: every request again, line by line, trued up by the tiers of both.
 
-Reads only, and holds sums only. Exact: lines are rounded as they would have been. Commitments and GPUs cost
-what they did; what was corrected counts as it was billed at first.
+Reads only, and holds sums only. Exact: lines are rounded as in a real bill. Commitments and GPUs keep their
+cost; corrected requests count as they were first billed.
 """
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
@@ -28,15 +27,16 @@ from core.sql.selects import select_columns
 ROWS_AT_ONCE = 10_000
 NEW: tuple[str, int] = ("new", 1)
 OF_POOLS = (Meter.GPU_SECOND, Meter.RESERVED_GPU_SECOND)
-MINIMUM = "minimum"  # what lacks to what a tenant committed to spend, in the place of a model
+MINIMUM = "minimum"  # in the place of a model: the rest up to a spending commitment
 
 Progress = Callable[[int], None]
 
 
 @dataclass
 class WhatIfResult:
-    """One tenant's usage of one model. `would_nano` counts what has a new price; `unpriced` requests have
-    none and stay as they are. `true_up` of both: the part of them that is booked at the period's end."""
+    """One tenant's usage of one model. `would_nano` includes requests with a new price; `unpriced` ones have
+    none and keep their cost. `was_true_up_nano` and `would_true_up_nano`: the parts that are booked at the
+    period's end."""
 
     tenant_id: str
     model: str
@@ -49,14 +49,14 @@ class WhatIfResult:
 
 
 class _Tally:
-    """What the lines of one tenant's model would say under the new prices, by meter."""
+    """Sums by meter of the lines that one tenant's model would have under the new prices."""
 
     def __init__(self) -> None:
         self.quantities = dict.fromkeys(Meter, 0)
         self.amounts = dict.fromkeys(Meter, 0)
 
     def add(self, lines: Iterable[PricedQuantity]) -> None:
-        """A request's."""
+        """Add a request's lines."""
         for line in lines:
             self.quantities[line.meter] += line.quantity
             self.amounts[line.meter] += line.amount_nano
@@ -74,7 +74,8 @@ async def what_if(
     told: Progress | None = None,
     tiers: Mapping[TierKey, TierPrices] | None = None,
 ) -> list[WhatIfResult]:
-    """Usage that ended in the window, of one tenant or (for operators) of all; the greatest change first."""
+    """Compare usage that ended in the window, of one tenant or (for operators) of all; greatest change
+    first."""
     found, tallies = await _replay(db, prices, window, tenant_id, told or (lambda _: None))
     versions: Versions = {NEW: as_version(0, dict(prices), dict(tiers or {}))}
     for tenant in sorted({tenant for tenant, _ in found}):
@@ -89,7 +90,7 @@ async def _replay(
     tenant_id: str | None,
     told: Progress,
 ) -> tuple[Found, Tallies]:
-    """Every request under the flat prices."""
+    """Price every request by the new flat prices."""
     found: Found = {}
     tallies: Tallies = {}
     new = {model: _pinned(each) for model, each in prices.items()}
@@ -115,7 +116,7 @@ async def _replay(
 async def _add_true_ups(
     db: Database, tenant: str, window: PeriodWindow, found: Found, tallies: Tallies, versions: Versions
 ) -> None:
-    """What tiers and commitments make of one tenant's sums, under the prices that were and the new."""
+    """Add the true-ups of one tenant's sums, under the old prices and the new."""
     async with db.snapshot() as session:
         sums, was = await true_ups_in(session, tenant, window)
         commitments = await commitments_in(session, tenant, window)
@@ -149,7 +150,7 @@ def _sums_of(model: str, tally: _Tally) -> dict[TrueUpKey, PeriodSums]:
 async def _usage(
     db: Database, window: PeriodWindow, tenant_id: str | None
 ) -> AsyncGenerator[tuple[str, str, int, int, int, int, int]]:
-    """(tenant, model, the counts, cost) of each request, in pages by key: nothing large is held."""
+    """Yield (tenant, model, the counts, cost) of each request, read in pages to bound memory."""
     counts = (UsageRow.input_uncached, UsageRow.input_cached, UsageRow.output_text, UsageRow.output_reasoning)
     key = (col(UsageRow.tenant_id), col(UsageRow.ended_ms), col(UsageRow.request_id))
     statement = select_columns(*key, col(UsageRow.model), *counts, col(UsageRow.cost_nano)).where(

@@ -1,5 +1,5 @@
-"""Commitments to GPUs: what an hour of dedicated pools costs. A commitment's GPUs are paid for whether they
-are used or not and cover ready GPU-seconds first; what is beyond is overage. Pure.
+"""Commitments to GPUs: the cost of an hour of dedicated pools. A commitment's GPUs are paid for whether they
+are used or not and cover ready GPU-seconds first; further seconds are overage. Pure.
 
 Order never matters: commitments to one pool cover before those to a type of GPU, each in the order of its id,
 pools in the order of their names.
@@ -16,17 +16,17 @@ from billing.prices.written_tiers import HOUR_SECONDS, gpu_second_nano
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.prices import GpuPrice
 
-PriceOf = Callable[[str], GpuPrice | None]  # type of GPU -> what it costs without a commitment
+PriceOf = Callable[[str], GpuPrice | None]  # type of GPU -> its price without a commitment
 ANY_GPU = "*"
 
 
 class UnpricedError(Exception):
-    """A GPU-second has no price: nobody may bill it for nothing."""
+    """A GPU-second has no price, and must not be billed for nothing."""
 
 
 @dataclass(frozen=True)
 class HourLine:
-    """A quantity of GPU-seconds in an hour and what it costs. `price_nano` is for 1,000,000."""
+    """A quantity of GPU-seconds in an hour and its cost. `price_nano` is per 1,000,000."""
 
     meter: Meter
     quantity: int
@@ -38,8 +38,8 @@ class HourLine:
 
 @dataclass(frozen=True)
 class HourCharge:
-    """What one thing costs its owner in an hour: a pool (`source`: its name and type of GPU) or a
-    commitment (its id). `deferred`: was paid at the commitment's start."""
+    """Cost of one pool (`source`: its name and type of GPU) or one commitment (its id) for its owner in an
+    hour. `deferred`: paid at the commitment's start."""
 
     kind: str
     source: str
@@ -52,25 +52,25 @@ class HourCharge:
 
 @dataclass
 class _Cover:
-    """A commitment and what is left of its GPU-seconds in this hour."""
+    """A commitment and the rest of its GPU-seconds in this hour."""
 
     of: Commitment
     left: int
 
     def fits(self, use: GpuHour) -> bool:
-        """It is for such GPUs."""
+        """True where it covers these GPUs."""
         return self.of.pool in ("", use.pool) and self.of.gpu_type in (ANY_GPU, use.gpu_type)
 
 
 def covers_hour(commitment: Commitment, hour_ms: int) -> bool:
-    """Whether it is paid for the hour."""
+    """True where the commitment is paid for the hour."""
     return commitment.start_ms <= hour_ms < commitment.until_ms
 
 
 def charge_hour(
     uses: Iterable[GpuHour], commitments: Sequence[Commitment], hour_ms: int, price_of: PriceOf
 ) -> list[HourCharge]:
-    """What an hour costs one tenant. Raises UnpricedError where nobody said what a GPU costs."""
+    """Charges of one tenant for an hour. Raises UnpricedError where a GPU has no price."""
     held = sorted(
         (each for each in commitments if covers_hour(each, hour_ms)),
         key=lambda each: (not each.pool, each.id),
@@ -111,7 +111,7 @@ def _lines(use: GpuHour, covers: Sequence[_Cover], price_of: PriceOf) -> Iterabl
 
 
 def _overage(gpu_type: str, seconds: int, covers: Sequence[_Cover], price_of: PriceOf) -> HourLine:
-    """The first commitment's price of what is beyond; where none says one, the book's."""
+    """Price overage by the first commitment with a price for it, else by the book. Raises UnpricedError."""
     agreed = [each.of.overage_nano for each in covers if each.of.overage_nano is not None]
     if agreed:
         return _priced(seconds, gpu_second_nano(agreed[0]), "", 0)
@@ -127,11 +127,11 @@ def _priced(seconds: int, second_nano: int, book: str, version: int) -> HourLine
 
 
 def total_nano(commitment: Commitment) -> int:
-    """All that it costs from its start to its end."""
+    """Cost of a commitment from its start to its end, in nano-USD."""
     return cost_nano(commitment, commitment.start_ms, commitment.end_ms)
 
 
 def cost_nano(commitment: Commitment, start_ms: int, end_ms: int) -> int:
-    """What it costs in a time of full hours."""
+    """Cost of a commitment for full hours of a time, in nano-USD."""
     hours = max(0, end_ms - start_ms) // HOUR_MS
     return hours * commitment.gpus * commitment.rate_nano

@@ -1,4 +1,4 @@
-"""Commitments to GPUs as they are made and listed, and what GPUs cost the platform."""
+"""Making, ending and listing of commitments to GPUs, and the platform's own costs of GPUs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ NOTICE_DAYS_MAX = 366
 
 @dataclass(frozen=True)
 class GpuTerms:
-    """A commitment to be: GPUs of a type (`*`: any), in one pool or (empty) all of the tenant's, for whole
-    hours. Rates in nano-USD per GPU-hour."""
+    """A commitment to make: GPUs of a type (`*`: any), in one pool or (empty) in all of the tenant's, for
+    whole hours. Rates in nano-USD per GPU-hour."""
 
     gpu_type: str
     gpus: int
@@ -52,7 +52,7 @@ class GpuTerms:
 async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitment:
     """Add a commitment. One that is paid upfront is owed from now on, and earned hour by hour.
 
-    Raises Refused where it cannot be: out of bounds, in the past, too many, in another currency."""
+    Raises Refused where it is not possible: out of bounds, in the past, too many, in another currency."""
     now = now_ms()
     _check(terms, now)
     async with db.transaction() as session:
@@ -101,10 +101,10 @@ async def end_gpu_commitment(
     mistake: bool = False,
     dry_run: bool = False,
 ) -> tuple[Commitment, int]:
-    """Give GPUs up: after the notice, with a full hour; a `mistake` before it begins, as if it never was.
-    What was paid upfront for the rest is owed no more: so much is given back. A dry run changes nothing.
+    """End a commitment: after the notice, with a full hour; a `mistake` before it begins, as if never made.
+    The part paid upfront for the rest is no longer owed, and credited. A dry run changes nothing.
 
-    Raises Refused where there is none, or it ends by then in any case."""
+    Raises Refused where there is no such commitment, or it ends by then in any case."""
     now = now_ms()
     says = checked_name("reason", reason)
     async with db.transaction() as session:
@@ -155,7 +155,7 @@ def _check(terms: GpuTerms, now: int) -> None:
 
 
 async def gpu_commitments_of(session: AsyncSession, tenant_id: str) -> Sequence[Commitment]:
-    """A tenant's commitments to GPUs, the oldest first."""
+    """A tenant's commitments to GPUs, oldest first."""
     statement = select(Commitment).where(col(Commitment.tenant_id) == tenant_id)
     return (await session.exec(statement.order_by(col(Commitment.start_ms), col(Commitment.id)))).all()
 
@@ -163,7 +163,8 @@ async def gpu_commitments_of(session: AsyncSession, tenant_id: str) -> Sequence[
 async def set_gpu_cost(
     db: Database, gpu_type: str, region: str, hour_nano: int, valid_from_ms: int | None
 ) -> GpuCost:
-    """What a GPU-hour costs us from a time on, by default now. Raises Refused where it cannot be."""
+    """Set the platform's cost of a GPU-hour from a time on, by default now. Raises Refused where it is
+    invalid."""
     now = now_ms()
     if not gpu_type or not 0 <= hour_nano <= HOUR_NANO_MAX:
         raise bad_request("a GPU-hour costs from 0 to 32,400 USD, of a type of GPU or `*`")
@@ -182,14 +183,14 @@ async def set_gpu_cost(
 
 
 async def gpu_costs(session: AsyncSession) -> Sequence[GpuCost]:
-    """All costs, by type and region, each in the order of their times. For operators."""
+    """All costs, by type and region, each in order of time. For operators."""
     order = (col(GpuCost.gpu_type), col(GpuCost.region), col(GpuCost.valid_from_ms))
     return (await session.exec(select(GpuCost).order_by(*order))).all()
 
 
 def cost_at(costs: Sequence[GpuCost], gpu_type: str, at_ms: int, region: str = "") -> int | None:
-    """What a GPU-hour costs us at a time: of its region, else of all; of its type, else of any. None: nobody
-    said. Pure."""
+    """The platform's cost of a GPU-hour at a time: of its region, else of all; of its type, else of any.
+    None: not known. Pure."""
     for of_type in (gpu_type, "*"):
         for of_region in dict.fromkeys((region, "")):
             holds = [

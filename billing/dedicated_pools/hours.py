@@ -1,7 +1,7 @@
-"""The time in which a pool's workers were ready, as supervisors leave it in Redis: its key and its format.
+"""Ready time of a pool's workers, as supervisors store it in Redis: its key and its format.
 
-Each heartbeat extends an interval whose ends are absolute, in Redis' time, so that whoever repeats it, and
-whoever reads it twice, changes nothing (engine/queue/lua/ready.lua). An interval lies in one hour. Pure.
+Each heartbeat extends an interval with absolute ends, in Redis' time, so that a repetition changes nothing,
+and neither does reading twice (engine/queue/lua/ready.lua). An interval lies within one hour. Pure.
 """
 
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from billing.periods import HOUR_MS
 
-READY_GAP_MS_MAX = 60_000  # between two heartbeats; a longer one is no ready time
-READY_INTERVALS_MAX = 100_000  # of a pool in Redis: some years of hours that no biller took
+READY_GAP_MS_MAX = 60_000  # longest gap between two heartbeats that counts as ready time
+READY_INTERVALS_MAX = 100_000  # of a pool in Redis: years of hours that no biller took
 GPUS_MAX = 1_024
 
 
@@ -21,8 +21,8 @@ def ready_key(pool: str) -> str:
 
 @dataclass(frozen=True)
 class ReadyInterval:
-    """A worker's ready time within one hour; `busy_ms` of it with requests. `device` is what is counted once,
-    `gpus` how many GPUs it is."""
+    """A worker's ready time within one hour; `busy_ms` of it with requests. `device` is the unit that counts
+    once, `gpus` its number of GPUs."""
 
     pool: str
     worker: str
@@ -36,12 +36,12 @@ class ReadyInterval:
 
     @property
     def hour_ms(self) -> int:
-        """The hour that it lies in."""
+        """Start of its hour."""
         return self.from_ms - self.from_ms % HOUR_MS
 
 
 def parse(pool: str, field: bytes, value: bytes) -> ReadyInterval:
-    """An entry of the hash. Raises ValueError for one that no row can hold."""
+    """Parse an entry of the hash. Raises ValueError for one that no row can hold."""
     start, _, worker = field.decode().partition(" ")
     to, busy, gpus, state, device, gpu_type = value.decode().split(" ", 5)
     found = ReadyInterval(pool, worker, int(start), int(to), int(busy), int(gpus), state, device, gpu_type)
@@ -54,7 +54,7 @@ def parse(pool: str, field: bytes, value: bytes) -> ReadyInterval:
 
 @dataclass(frozen=True)
 class PoolOwnership:
-    """Whose a pool is from a time on; tenant empty: nobody's."""
+    """Owner of a pool from a time on; tenant empty: shared."""
 
     from_ms: int
     tenant_id: str
@@ -74,18 +74,18 @@ class GpuHour:
 
     @property
     def ready_seconds(self) -> int:
-        """Whole GPU-seconds, which are what is billed."""
+        """Whole GPU-seconds, the billed quantity."""
         return self.ready_ms // 1000
 
     @property
     def busy_seconds(self) -> int:
-        """Those of them in which requests ran."""
+        """Whole GPU-seconds in which requests ran."""
         return min(self.busy_ms // 1000, self.ready_seconds)
 
 
 def hours_of(intervals: Iterable[ReadyInterval], owners: dict[str, list[PoolOwnership]]) -> list[GpuHour]:
-    """What the intervals of one hour, of all pools, add up to. A device counts once at any instant, whoever
-    reports it: for the interval that began first. Ordered."""
+    """Add up one hour's intervals of all pools, in order. A device counts once at any instant, for the
+    interval that began first, however many workers report it."""
     sums: dict[tuple[str, str, str, str], list[int]] = {}
     reached: dict[str, int] = {}
     for each in sorted(intervals, key=_order):
@@ -108,7 +108,7 @@ NOBODY = PoolOwnership(0, "")
 
 
 def _owned_parts(start: int, end: int, owners: list[PoolOwnership]) -> list[tuple[int, int, PoolOwnership]]:
-    """(from, to, owner) without empty parts. `owners` in the order of their times."""
+    """Split a time into (from, to, owner), without empty parts. `owners` in order of time."""
     ordered = [NOBODY, *owners]
     ends = [owner.from_ms for owner in ordered[1:]] + [end]
     parts = [

@@ -1,4 +1,4 @@
-"""The part of the biller that meters pools: takes ready time from Redis, books hours that are over."""
+"""The biller's metering of pools: takes ready time from Redis, and books hours that are over."""
 
 import asyncio
 
@@ -27,7 +27,8 @@ class PoolMeter:
         self._settings = settings
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop`. What fails is tried again: nothing is lost, Redis and SQL hold what was not done."""
+        """Meter until `stop`. A failed step is tried again: Redis and SQL keep everything that was not
+        done."""
         rounds = 0
         while not stop.is_set():
             with logged_failures(log, "pool_meter.run_failed"):
@@ -42,6 +43,6 @@ class PoolMeter:
                 pass
 
     async def take(self) -> int:
-        """Take all pools' ready time; how many intervals."""
+        """Take all pools' ready time; return the number of intervals."""
         pools = sorted(await known_pools(self._redis, self._settings))
         return sum([await take(self._db, self._redis, pool) for pool in pools])

@@ -1,4 +1,4 @@
-"""Whose pools are: dedicated to a tenant from a time on, or shared."""
+"""Owners of pools: each is dedicated to a tenant from a time on, or shared."""
 
 from collections.abc import Sequence
 
@@ -17,8 +17,8 @@ SHARED = ""
 
 
 async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str = "") -> PoolOwner:
-    """The pool is this tenant's from now on: its ready GPU-seconds are billed, to the project where one is
-    named. Raises Refused where it is another's."""
+    """Dedicate the pool to this tenant from now on: its ready GPU-seconds are billed, to the project where
+    one is named. Raises Refused where it is another's."""
     async with db.transaction() as session:
         last = await _last(session, pool)
         if last is not None and last.tenant_id not in (SHARED, tenant_id):
@@ -27,7 +27,7 @@ async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str =
 
 
 async def share_pool(db: Database, pool: str) -> PoolOwner:
-    """The pool is shared from now on. Raises Refused where it is."""
+    """Share the pool from now on. Raises Refused where it is shared."""
     async with db.transaction() as session:
         last = await _last(session, pool)
         if last is None or last.tenant_id == SHARED:
@@ -57,13 +57,13 @@ async def _last(session: AsyncSession, pool: str) -> PoolOwner | None:
 
 
 async def owner_of(session: AsyncSession, pool: str) -> str:
-    """The tenant whose a pool is now; SHARED: nobody's."""
+    """The present owner of a pool; SHARED: none."""
     last = await _last(session, pool)
     return SHARED if last is None else last.tenant_id
 
 
 async def owners_of(session: AsyncSession) -> dict[str, list[PoolOwnership]]:
-    """The owners of all pools, each pool's in their order. For operators and for metering."""
+    """Owners of all pools, each pool's in order of time. For operators and for metering."""
     order = (col(PoolOwner.pool), col(PoolOwner.from_ms))
     rows: Sequence[PoolOwner] = (await session.exec(select(PoolOwner).order_by(*order))).all()
     found: dict[str, list[PoolOwnership]] = {}

@@ -1,9 +1,8 @@
-"""Books what hours of dedicated pools cost: for each tenant and hour f(ready time, commitments) - what was
-posted. So it may run again at any time, by any number of billers, and late heartbeats add their difference.
+"""Books the hours of dedicated pools: for each tenant and hour f(ready time, commitments) - posted. So it may
+run again at any time, by any number of billers, and late heartbeats add their difference.
 
-An hour is booked when it has been over for SETTLE_MS, at the prices in force when it began, and keeps the
-prices it was booked at. One in which a GPU has no price waits until somebody says one: nothing is ever billed
-for nothing.
+An hour is booked when it has been over for SETTLE_MS, at the prices in force when it began, and keeps these
+prices. An hour with an unpriced GPU waits until there is a price: nothing is ever billed for nothing.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +40,7 @@ log = logger(__name__)
 
 SETTLE_MS = 120_000
 DEFERRED = "deferred"
-MODEL_PREFIX = "GPU "  # before the type of GPU, in the place of a model
+MODEL_PREFIX = "GPU "  # prefix of the type of GPU, in the place of a model
 
 LineKey = tuple[str, str, int, int]  # meter, book, version, price
 Posted = Mapping[str, Mapping[LineKey, tuple[int, int]]]  # charge -> line -> quantity, amount
@@ -49,7 +48,7 @@ Posted = Mapping[str, Mapping[LineKey, tuple[int, int]]]  # charge -> line -> qu
 
 @dataclass(frozen=True)
 class _Due:
-    """An hour of one tenant as it is to be booked."""
+    """An hour of one tenant that is to be booked."""
 
     head: LedgerHead
     hour_ms: int
@@ -59,7 +58,7 @@ class _Due:
 
 
 async def post_hours(db: Database, now: int) -> int:
-    """Book all hours that are over and not in the books as they should be; how many there were."""
+    """Book all hours that are over and not fully booked; return their number."""
     hours = await hours_due(db, now)
     for hour in hours:
         await post_hour(db, hour, now)
@@ -67,7 +66,7 @@ async def post_hours(db: Database, now: int) -> int:
 
 
 async def hours_due(db: Database, now: int) -> list[int]:
-    """Hours with ready time that is not counted, or with a commitment that is not booked."""
+    """Hours with uncounted ready time, or with a commitment that is not booked."""
     before = now - SETTLE_MS - HOUR_MS
     async with db.session() as session:
         of_intervals = select(PoolInterval.hour_ms).where(
@@ -97,11 +96,9 @@ async def post_hour(db: Database, hour: int, now: int) -> None:
         commitments = [each for each in (await session.exec(agreed)).all() if covers_hour(each, hour)]
         tenants = {use.tenant_id for use in uses if use.tenant_id} | {each.tenant_id for each in commitments}
         heads = await lock_heads(session, tenants | await _charged_before(session, hour))
-        uses, intervals = await _uses(
-            session, hour
-        )  # what another biller knew when it had the locks, or more
+        uses, intervals = await _uses(session, hour)  # again, under the locks
         if any(use.tenant_id and use.tenant_id not in heads for use in uses):
-            return  # came meanwhile: the hour is due still
+            return  # came meanwhile: the hour stays due
         centers = await cost_centers_of(session, heads)
         priced = True
         for tenant in sorted(heads):
@@ -124,7 +121,7 @@ async def post_hour(db: Database, hour: int, now: int) -> None:
 
 
 async def _uses(session: AsyncSession, hour: int) -> tuple[list[GpuHour], Sequence[PoolInterval]]:
-    """What pools did in an hour by what is stored now, and the rows that say so."""
+    """GPU time of an hour by the stored intervals, and these rows."""
     statement = select(PoolInterval).where(col(PoolInterval.hour_ms) == hour)
     rows = (await session.exec(statement.execution_options(populate_existing=True))).all()
     return hours_of([interval_of(row) for row in rows], await owners_of(session)), rows
@@ -133,7 +130,7 @@ async def _uses(session: AsyncSession, hour: int) -> tuple[list[GpuHour], Sequen
 async def _price(
     session: AsyncSession, tenant_id: str, gpu_type: str, hour: int, now: int
 ) -> GpuPrice | None:
-    """What was in force when the hour began, else when it ended, else what was said since."""
+    """The price in force when the hour began, else when it ended, else now."""
     for at in (hour, hour + HOUR_MS - 1, now):
         price = await gpu_price(session, tenant_id, gpu_type, at)
         if price is not None:
@@ -147,7 +144,7 @@ async def _charged_before(session: AsyncSession, hour: int) -> set[str]:
 
 
 async def _posted(session: AsyncSession, tenant_id: str, hour: int) -> tuple[Posted, dict[str, GpuPrice]]:
-    """What the hour's lines say so far, and the book's prices that they have, by type of GPU."""
+    """Sums of the hour's lines so far, and the book prices in them, by type of GPU."""
     key = (UsageLine.meter, UsageLine.price_book_id, UsageLine.price_version, UsageLine.price_nano)
     sums = (func.sum(UsageLine.quantity), func.sum(UsageLine.amount_nano))
     same = (col(Charge.tenant_id) == col(UsageLine.tenant_id)) & (col(Charge.id) == col(UsageLine.request_id))
@@ -171,7 +168,7 @@ async def _posted(session: AsyncSession, tenant_id: str, hour: int) -> tuple[Pos
 
 
 async def _book(session: AsyncSession, due: _Due, charges: Sequence[HourCharge]) -> None:
-    """Add lines for the difference between the charges and what was posted."""
+    """Add lines for the differences between charges and posted lines."""
     rows = {_id(each, due.hour_ms): _charge(each, due) for each in charges}
     new = {key[1] for key in await insert_ignore(session, list(rows.values()))}
     for id in (due.posted.keys() | rows.keys()) - new:
@@ -202,7 +199,7 @@ async def _book(session: AsyncSession, due: _Due, charges: Sequence[HourCharge])
 
 
 def differences(wanted: Iterable[HourLine], posted: Mapping[LineKey, tuple[int, int]]) -> list[HourLine]:
-    """The lines that bring what was posted to what is wanted. Pure."""
+    """Lines that bring the posted ones to the wanted ones. Pure."""
     by_key: dict[LineKey, tuple[int, int]] = {}
     for line in wanted:
         key = (line.meter.value, line.book, line.version, line.price_nano)
@@ -260,7 +257,7 @@ def _line(due: _Due, row: Charge, line: HourLine, number: int, center: str, seq:
 
 
 async def _numbers(session: AsyncSession, tenant_id: str, ids: Iterable[str]) -> dict[str, int]:
-    """The number of each charge's last line."""
+    """Number of each charge's last line."""
     statement = (
         select(UsageLine.request_id, func.max(UsageLine.number))
         .where(col(UsageLine.tenant_id) == tenant_id, col(UsageLine.request_id).in_(list(ids)))
@@ -270,7 +267,7 @@ async def _numbers(session: AsyncSession, tenant_id: str, ids: Iterable[str]) ->
 
 
 async def _count(session: AsyncSession, intervals: Sequence[PoolInterval]) -> None:
-    """What was read is in the books; what became longer meanwhile is not."""
+    """Mark the intervals as booked, unless they grew meanwhile."""
     connection = await session.connection()
     for row in intervals:
         if not row.counted:

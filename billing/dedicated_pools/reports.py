@@ -1,7 +1,7 @@
-"""What pools' GPUs did in a time: ready, busy, idle, covered by commitments, overage, what they earned and
-cost. For operators, and of one tenant for itself. Reads only.
+"""Reports on pools' GPUs in a time: ready, busy, idle, covered by commitments, overage, earnings and costs.
+For operators, and for one tenant on its own. Reads only.
 
-Windows are of whole hours (UTC). Ready time is in the books some minutes after its hour.
+Windows are of whole hours (UTC). Ready time is booked some minutes after its hour.
 """
 
 from collections.abc import Sequence
@@ -29,10 +29,10 @@ from core.sql.selects import select_columns, untyped
 
 @dataclass(frozen=True)
 class PoolSeconds:
-    """A pool's GPU-seconds. `ready` by its heartbeats; `billed` by the books of its owners; of the time in
-    which nobody owned it `free` with requests of shared tenants, who pay tokens, and `idle` without.
+    """A pool's GPU-seconds. `ready` by its heartbeats; `billed` by the books of its owners; without an owner
+    `free` with requests of tenants who pay for tokens, and `idle` without requests.
 
-    What was metered is what was billed: ready = billed + idle + free, once the hours are booked."""
+    Once the hours are booked: ready = billed + idle + free."""
 
     ready: int
     billed: int
@@ -42,11 +42,11 @@ class PoolSeconds:
 
 @dataclass
 class PoolUse:
-    """One pool, owner (empty: shared) and type of GPU in a time; a commitment to any pool has none.
+    """One pool, owner (empty: shared) and type of GPU in a time; a commitment to any pool has no pool.
 
     GPU-seconds: `busy` with requests, `idle` without; `committed` covered, `overage` beyond, `reserved` paid
-    for whether used or not. Nano-USD: `gpu` for overage and reserved, `tokens` of the pool's requests, `cost`
-    to us (None: nobody said)."""
+    for whether used or not. Nano-USD: `gpu_nano` for overage and reserved, `tokens_nano` of the pool's
+    requests, `cost_nano` to the platform (None: not known)."""
 
     pool: str
     tenant_id: str
@@ -62,12 +62,12 @@ class PoolUse:
 
     @property
     def idle(self) -> int:
-        """Ready, and nothing to do."""
+        """Ready GPU-seconds without requests."""
         return self.ready - self.busy
 
     @property
     def margin_nano_per_hour(self) -> int | None:
-        """What a ready GPU-hour earned less what it cost; None where that is not known."""
+        """Earnings less cost of a ready GPU-hour; None where the cost is not known."""
         if self.cost_nano is None or not self.ready:
             return None
         return round_half_even((self.gpu_nano + self.tokens_nano - self.cost_nano) * HOUR_SECONDS, self.ready)
@@ -93,7 +93,7 @@ async def pool_seconds(db: Database, pool: str, window: PeriodWindow) -> PoolSec
 async def pool_usage(
     db: Database, window: PeriodWindow, tenant_id: str | None = None, region: str = ""
 ) -> list[PoolUse]:
-    """All pools, or those of one tenant, in their order."""
+    """Use of all pools, or of one tenant's, in order."""
     async with db.snapshot() as session:
         found: dict[tuple[str, str, str], PoolUse] = {}
         costs = await gpu_costs(session)
@@ -149,7 +149,7 @@ def _add_line(use: PoolUse, line: _Line) -> None:
 def _add_tokens(
     found: dict[tuple[str, str, str], PoolUse], pool: str, tenant_id: str, amount_nano: int
 ) -> None:
-    """To the pool's row of that owner, else to that of nobody."""
+    """Add token revenue to the pool's row of that owner, else to the shared one's."""
     rows = [each for each in found.values() if each.pool == pool]
     own = [each for each in rows if each.tenant_id == tenant_id] or [
         each for each in rows if not each.tenant_id
@@ -159,7 +159,7 @@ def _add_tokens(
 
 
 async def _hours(session: AsyncSession, window: PeriodWindow) -> list[tuple[int, GpuHour]]:
-    """(hour, what pools did in it). Of all pools, since a device counts once wherever it is."""
+    """(hour, GPU time in it). Reads all pools, since a device counts once wherever it is."""
     statement = select(PoolInterval).where(
         col(PoolInterval.hour_ms) >= window.start_ms, col(PoolInterval.hour_ms) < window.end_ms
     )
@@ -195,7 +195,7 @@ async def _lines(session: AsyncSession, window: PeriodWindow, tenant_id: str | N
 async def _tokens(
     session: AsyncSession, window: PeriodWindow, tenant_id: str | None
 ) -> list[tuple[str, str, int]]:
-    """(pool, tenant, what its requests there cost), of requests only."""
+    """(pool, tenant, revenue) of requests only."""
     statement = (
         select_columns(RollupHour.pool, RollupHour.tenant_id, func.sum(RollupHour.amount_nano))
         .where(col(RollupHour.hour_ms) >= window.start_ms, col(RollupHour.hour_ms) < window.end_ms)
@@ -209,5 +209,5 @@ async def _tokens(
 
 
 def whole_hours(window: PeriodWindow) -> PeriodWindow:
-    """The hours that a window touches."""
+    """Extend a window to the hours that it touches."""
     return PeriodWindow(window.start_ms - window.start_ms % HOUR_MS, -(-window.end_ms // HOUR_MS) * HOUR_MS)

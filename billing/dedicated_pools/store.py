@@ -1,5 +1,6 @@
-"""Takes pools' ready time from Redis into SQL. Each interval is stored as it is by then, so that taking it
-twice, late, or by several billers at once changes nothing; what cannot be extended any more is forgotten."""
+"""Takes pools' ready time from Redis into SQL. Each interval is stored with its present end, so that taking
+it twice, late, or by several billers at once changes nothing; intervals that cannot grow any more are deleted
+in Redis."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +22,7 @@ INTERVALS_AT_ONCE = 500
 
 
 class TakenCall(ScriptCall, kw_only=True):
-    """Forget these intervals, where they will not be extended any more. `stored`: field and value of each,
-    one by one."""
+    """Delete these intervals where they cannot grow any more. `stored`: field and value of each, in turn."""
 
     gap_ms_max: int
     stored: list[bytes]
@@ -32,7 +32,7 @@ TAKEN = Script(Path(__file__).parent / "lua" / "taken.lua", TakenCall, int)
 
 
 async def take(db: Database, redis: RedisClient, pool: str) -> int:
-    """Store a pool's intervals; how many there were."""
+    """Store a pool's intervals; return their number."""
     cursor, taken = 0, 0
     while True:
         cursor, entries = await redis.hscan(ready_key(pool), cursor, count=INTERVALS_AT_ONCE)
@@ -51,7 +51,7 @@ def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[R
     found: list[tuple[ReadyInterval, bytes, bytes]] = []
     for name, value in entries:
         interval = read("ready time", lambda field: parse(pool, *field), (name, value))
-        if isinstance(interval, Unreadable):  # it stays, and holds up no other
+        if isinstance(interval, Unreadable):  # it stays, and holds up no others
             wrong.warning("pool_meter.ready_time_unreadable", pool=pool, error=interval.why)
         else:
             found.append((interval, name, value))
@@ -59,7 +59,7 @@ def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[R
 
 
 async def store(db: Database, intervals: Sequence[ReadyInterval]) -> None:
-    """Add intervals, or extend those that are there. One that became longer is not in the books yet."""
+    """Add intervals, or extend stored ones. One that grew counts as not booked yet."""
     if not intervals:
         return
     table: Any = getattr(PoolInterval, "__table__")  # noqa: B009  (SQLModel does not type it)
@@ -93,6 +93,6 @@ def _row(each: ReadyInterval) -> dict[str, Any]:
 
 
 def interval_of(row: PoolInterval) -> ReadyInterval:
-    """The row as deciding code has it."""
+    """The row in the form of deciding code."""
     names = ("pool", "worker", "from_ms", "to_ms", "busy_ms", "gpus", "state", "device", "gpu_type")
     return ReadyInterval(**{name: getattr(row, name) for name in names})

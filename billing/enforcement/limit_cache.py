@@ -1,6 +1,6 @@
-"""The limits of tenants as a gateway knows them: rows of SQL, kept some seconds, dropped when news come.
+"""A gateway's cache of tenants' limits: rows of SQL, kept for some seconds, dropped on news.
 
-While SQL does not answer, what was read last goes on to hold; a tenant that was never read is refused.
+While SQL does not answer, the last rows stay in use; a tenant that was never read is refused.
 """
 
 import asyncio
@@ -36,13 +36,14 @@ class _CachedLimits:
     limits: dict[RequestFacts, RequestLimits] = field(default_factory=dict[RequestFacts, RequestLimits])
 
     def holds(self, now_ms: int) -> bool:
-        """Whether these rows need not be read anew yet: when a grant ends the wallet falls."""
+        """True while these rows are fresh. A grant's end lowers the wallet, so it ends them too."""
         ends = self.rows.wallet_until_ms
         return self.good and 0 <= now_ms - self.read_ms < KEPT_MS and (ends is None or now_ms < ends)
 
 
 class LimitCache:
-    """One process's knowledge of limits. `changed` drops it; at most KEPT_MS pass without a look."""
+    """The limits that one process knows. `changed` invalidates them; otherwise they are read again after
+    KEPT_MS."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -52,7 +53,8 @@ class LimitCache:
     async def limits_for(
         self, tenant: str, project: str, key: str, user: str, model: str, now_ms: int
     ) -> RequestLimits:
-        """What applies to a request accepted now. Raises Refused `overloaded` where that cannot be known."""
+        """Limits that apply to a request accepted now. Raises Refused `overloaded` where they cannot be
+        known."""
         rows = await self.rows(tenant, now_ms)
         facts = RequestFacts(tenant, project, key, user, model)
         kept = self._kept[tenant].limits
@@ -84,7 +86,7 @@ class LimitCache:
         return rows
 
     def changed(self, tenant: str) -> None:
-        """A tenant's limits are not what they were; PLATFORM: anybody's."""
+        """Invalidate a tenant's limits; PLATFORM: everybody's."""
         for name, kept in self._kept.items():
             if tenant in (PLATFORM, name):
                 kept.good = False
@@ -92,7 +94,7 @@ class LimitCache:
             del self._reading[name]  # it may have read before the change
 
     async def _read(self, tenant: str, now_ms: int) -> TenantRows:
-        """One look serves all who ask meanwhile."""
+        """Read rows; concurrent callers share one read."""
         task = self._reading.get(tenant)
         if task is None:
             task = self._reading[tenant] = asyncio.create_task(read_rows(self._db, tenant, now_ms))
@@ -103,11 +105,11 @@ class LimitCache:
         if self._reading.get(tenant) is task:
             del self._reading[tenant]
         if not task.cancelled():
-            task.exception()  # those who waited have it
+            task.exception()  # retrieved here, as its waiters raise it
 
 
 async def read_rows(db: Database, tenant_id: str, now_ms: int) -> TenantRows:
-    """What is in force for a tenant, from SQL."""
+    """Read a tenant's open rows from SQL."""
     wallet = await wallet_state(db, tenant_id, now_ms)
     async with db.session() as session:
         tenant = await session.get(Tenant, tenant_id)

@@ -1,4 +1,4 @@
-"""Edited limits of money reach the answers that run: what Redis counts gets the limits that the rows say."""
+"""Applies edited money limits to running answers: Redis' counts get the limits from the rows."""
 
 from billing.enforcement.limit_cache import read_rows
 from billing.limits import MoneyLimit, RequestFacts, TenantRows, limits_of
@@ -13,7 +13,7 @@ _LIMITS = quota_script("limits", LimitsCall, int)
 
 
 async def push_limits(db: Database, redis: RedisClient, tenant_id: str) -> None:
-    """After a budget or the wallet of a tenant was changed. Said again, it changes nothing."""
+    """Push a tenant's limits after a change of a budget or the wallet. A repetition changes nothing."""
     now = now_ms()
     counted = await MoneyCounts(redis).counted(tenant_id)
     rows = await read_rows(db, tenant_id, now)
@@ -33,7 +33,7 @@ def _pushed(limit: MoneyLimit | None, now: int) -> PushedLimit:
 
 
 def current_limit(rows: TenantRows, counted: MoneyLimit, now: int) -> MoneyLimit | None:
-    """The limit that the rows put on what is counted; None: there is none any more. Pure."""
+    """The limit that the rows now set on a count; None: none any more. Pure."""
     ids = {"project": "", "key": "", "user": "", "model": "", counted.scope.value: counted.scope_id}
     ids.pop("tenant", None)
     whose = (counted.scope, counted.scope_id, counted.period, counted.shadow)

@@ -1,6 +1,6 @@
-"""Setting, ending and listing limits. An edit ends a row and adds another; gateways are told at once.
+"""Sets, ends and lists limits. An edit ends a row and adds another; gateways are told at once.
 
-A policy of a plan has the tenant PLATFORM and the plan's id; it is said to everybody.
+A policy of a plan has the tenant PLATFORM and the plan's id; its changes are published for everybody.
 """
 
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ from core.names import checked_name
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
-LIMITS_CHANGED = "limits_changed"  # the kind of news; tenant PLATFORM: everybody's
-ROWS_MAX = 500  # open ones, of each kind, for a tenant or a plan
+LIMITS_CHANGED = "limits_changed"  # kind of news; tenant PLATFORM: for everybody
+ROWS_MAX = 500  # most open ones of each kind, for a tenant or a plan
 THRESHOLDS_MAX = 20
 DEFAULT_THRESHOLDS = (50, 80, 100)
 TEXT_MAX = 200
@@ -48,9 +48,9 @@ async def set_policy(
     plan_id: str = "",
     author: str = "",
 ) -> QuotaPolicy:
-    """Set a limit on a rate or on concurrency in place of the one that counts the same.
+    """Set a limit on a rate or on concurrency, replacing the one with the same count.
 
-    Raises Refused where a part of it cannot be."""
+    Raises Refused where a part of it is invalid."""
     _check_scope(scope, scope_id)
     _choice("dimension", dimension, Dimension)
     _choice("mode", mode, Mode)
@@ -85,7 +85,7 @@ async def set_policy(
 
 
 async def end_policy(db: Database, redis: RedisClient, tenant_id: str, policy_id: str) -> QuotaPolicy | None:
-    """End a policy; None: there is no such open one. What it counted is not forgotten."""
+    """End a policy; None: there is no such open one. Its count stays."""
     ended = await _end(db, QuotaPolicy, tenant_id, policy_id)
     if ended is not None:
         await publish_limits_changed(redis, tenant_id)
@@ -95,7 +95,7 @@ async def end_policy(db: Database, redis: RedisClient, tenant_id: str, policy_id
 async def list_policies(
     db: Database, tenant_id: str, *, plan_id: str = "", ended: bool = False
 ) -> Sequence[QuotaPolicy]:
-    """A tenant's own policies, or with PLATFORM a plan's, oldest first. `ended`: those that were, too."""
+    """A tenant's own policies, or with PLATFORM a plan's, oldest first. `ended`: ended ones too."""
     statement = select(QuotaPolicy).where(
         col(QuotaPolicy.tenant_id) == tenant_id, col(QuotaPolicy.plan_id) == plan_id
     )
@@ -119,9 +119,9 @@ async def set_budget(
     thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
     author: str = "",
 ) -> Budget:
-    """Set a budget in place of the one that counts the same; an override of that one ends with it.
+    """Set a budget, replacing the one with the same count; an override of that one ends with it.
 
-    Raises Refused where a part of it cannot be."""
+    Raises Refused where a part of it is invalid."""
     _check_scope(scope, scope_id)
     _choice("period", period, Period)
     _choice("mode", mode, Mode)
@@ -154,9 +154,10 @@ async def override_budget(
     until_ms: int = 0,
     author: str = "",
 ) -> Budget | None:
-    """Put another limit in a budget's place until a time; `limit_nano` None ends an override.
+    """Replace a budget's limit until a time; `limit_nano` None ends an override.
 
-    The new row; None: there is no such open budget. Raises Refused where the limit or the time cannot be."""
+    Returns the new row; None: there is no such open budget. Raises Refused where the limit or the time is
+    invalid."""
     now = now_ms()
     if limit_nano is not None:
         _check_money(limit_nano)
@@ -192,7 +193,7 @@ async def end_budget(db: Database, redis: RedisClient, tenant_id: str, budget_id
 
 
 async def list_budgets(db: Database, tenant_id: str, *, ended: bool = False) -> Sequence[Budget]:
-    """A tenant's budgets, oldest first. `ended`: those that were, too."""
+    """A tenant's budgets, oldest first. `ended`: ended ones too."""
     statement = select(Budget).where(col(Budget.tenant_id) == tenant_id)
     if not ended:
         statement = statement.where(col(Budget.ended_ms).is_(None))
@@ -201,14 +202,14 @@ async def list_budgets(db: Database, tenant_id: str, *, ended: bool = False) -> 
 
 
 async def publish_limits_changed(redis: RedisClient, tenant_id: str) -> None:
-    """Tell every gateway that a tenant's limits, or with PLATFORM a plan's, are not what they were."""
+    """Tell every gateway to read a tenant's limits, or with PLATFORM a plan's, again."""
     await redis.publish(
         CONTROL_CHANNEL, msgspec.json.encode(ControlNews(kind=LIMITS_CHANGED, tenant=tenant_id))
     )
 
 
 async def _money_changed(db: Database, redis: RedisClient, tenant_id: str) -> None:
-    """First the answers that run, then the gateways."""
+    """Update running answers first, then the gateways."""
     await push_limits(db, redis, tenant_id)
     await publish_limits_changed(redis, tenant_id)
 

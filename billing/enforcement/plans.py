@@ -1,7 +1,7 @@
-"""Plans: what tenants may buy. A plan is prices, priority, a place in the pools and limits under one name.
+"""Plans: offers of prices, priority, a place in the pools and limits under one name.
 
-A plan's own values never change, but for its limits: another offer is another plan, and tenants are moved.
-What a tenant has of its own goes before what its plan says.
+Only the limits of a plan change: another offer is another plan, and tenants are moved. A tenant's own values
+override its plan's.
 """
 
 from collections.abc import Sequence
@@ -27,16 +27,16 @@ PLANS_MAX = 1_000
 
 @dataclass(frozen=True)
 class PlanAssignment:
-    """What a tenant pays by, and how urgent its requests may be."""
+    """Price book of a tenant, and the highest priority of its requests."""
 
     price_book_id: str = DEFAULT_PRICE_BOOK
     priority_max: str = PRIORITIES[0]
 
 
 def assignment_under_plan(now: PlanAssignment, old: Plan | None, new: Plan | None) -> PlanAssignment:
-    """A tenant's standing under another plan. Pure.
+    """A tenant's assignment under another plan. Pure.
 
-    What differs from its old plan, or without one from everybody's, is its own and stays."""
+    Values that differ from its old plan (without one, from the defaults) are its own and stay."""
     before, after = (_standing(plan) for plan in (old, new))
     own_book = now.price_book_id != before.price_book_id
     own_priority = now.priority_max != before.priority_max
@@ -59,9 +59,9 @@ async def create_plan(
     priority_max: str = PRIORITIES[0],
     terms: PoolTerms | None = None,
 ) -> Plan:
-    """A new plan without limits. `terms`: its place in the pools, None where it says nothing of them.
+    """Create a plan without limits. `terms`: its place in the pools, None where it says nothing of them.
 
-    Raises Refused where the name is taken or none, or the book is not the platform's."""
+    Raises Refused where the name is taken or invalid, or the book is not the platform's."""
     name = checked_name("plan", name)
     check_priority(priority_max)
     if terms is not None:
@@ -92,7 +92,7 @@ async def create_plan(
 
 
 async def list_plans(db: Database) -> Sequence[tuple[Plan, int]]:
-    """All plans, oldest first, with how many open tenants each has. For operators."""
+    """All plans, oldest first, with the number of open tenants of each. For operators."""
     counts = (
         select(Tenant.plan_id, func.count(col(Tenant.tenant_id)))
         .where(col(Tenant.closed_ms).is_(None), col(Tenant.plan_id).is_not(None))
@@ -105,7 +105,7 @@ async def list_plans(db: Database) -> Sequence[tuple[Plan, int]]:
 
 
 async def find_plan(db: Database, name_or_id: str) -> Plan | None:
-    """A plan by its id or its name."""
+    """Find a plan by its id or its name."""
     id, name = col(Plan.id), col(Plan.name)
     statement = select(Plan).where((name == name_or_id) | (id == name_or_id))
     async with db.session() as session:
@@ -113,7 +113,7 @@ async def find_plan(db: Database, name_or_id: str) -> Plan | None:
 
 
 async def end_plan(db: Database, plan_id: str) -> Plan:
-    """Give the plan to nobody from now on. Tenants who have it keep it."""
+    """End a plan: it can no longer be assigned. Tenants that have it keep it."""
     async with db.transaction() as session:
         plan = await session.get(Plan, plan_id)
         if plan is None:
@@ -128,7 +128,7 @@ async def assign_plan(db: Database, redis: RedisClient, tenant_id: str, plan_id:
     """Move a tenant to a plan, or to none. Its limits and its place in the pools change within a second, its
     prices from its next request on.
 
-    Raises Refused where there is no such tenant or plan, or the plan is given to nobody any more."""
+    Raises Refused where there is no such tenant or plan, or the plan has ended."""
     async with db.transaction() as session:
         tenant = await session.get(Tenant, tenant_id, with_for_update=True)
         if tenant is None:

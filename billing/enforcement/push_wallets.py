@@ -1,5 +1,5 @@
-"""What is booked outside of the biller reaches what enforces limits, in the same operation: the counts in
-Redis, the answers that run, and the gateways. Said again, it changes nothing."""
+"""Updates enforcement after bookings outside of the biller, in the same operation: the counts in Redis,
+running answers, and the gateways. A repetition changes nothing."""
 
 from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import WALLET, MoneyLimit, Scope
@@ -11,8 +11,8 @@ from core.sql.database import Database
 
 
 async def push_money_limits(db: Database, redis: RedisClient, tenant_id: str, request_id: str) -> None:
-    """After lines of a request were booked. Only what it counts in is read anew, so that a tenant with
-    thousands of budgets is told as quickly."""
+    """Update enforcement after a request's lines were booked. Only its own counts are read again, so that a
+    tenant with thousands of budgets takes no longer."""
     async with db.session() as session:
         request = await session.get(UsageRow, (tenant_id, request_id))
     if request is not None:
@@ -25,7 +25,7 @@ async def push_money_limits(db: Database, redis: RedisClient, tenant_id: str, re
 
 
 def counts_in(limit: MoneyLimit, request: UsageRow) -> bool:
-    """Whether what a request costs is in this count. Pure."""
+    """True where a request's cost belongs to this count. Pure."""
     ids = {
         Scope.TENANT: "",
         Scope.PROJECT: request.project_id,

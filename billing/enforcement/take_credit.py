@@ -1,5 +1,5 @@
-"""Takes money out of a wallet: first from what Redis lets answers hold, then in the books. What is held by
-answers that run, or was used by some whose lines are not booked yet, is not taken."""
+"""Takes money out of a wallet: first from the allowance in Redis, then in the books. Money that running
+answers hold, or that unbooked answers used, is not taken."""
 
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.wallet_watch import publish_wallet_changed
@@ -12,14 +12,15 @@ from core.errors import bad_request
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
-# No gateway's older look at the wallet puts its limit back meanwhile. Who dies here leaves it low so long.
+# For this long no gateway's older reading restores the wallet's limit. A crash here leaves it low as long.
 BOOKED_MS_MAX = 5_000
 
 _TAKE = quota_script("take", TakeCall, bytes, "base", "money")
 
 
 async def take_credit(db: Database, redis: RedisClient, tenant_id: str, undo: Undo) -> UndoResult:
-    """Take it, and tell what enforces. Raises Refused where it cannot be, and then nothing is changed."""
+    """Take the money, and update enforcement. Raises Refused, with nothing changed, where it is not
+    available."""
     planned = await preview_undo(db, tenant_id, undo)
     if not planned.done:
         await push_limits(db, redis, tenant_id)

@@ -1,4 +1,4 @@
-"""Books the rest of grants whose time is over, and tells the gateways. Any number of processes may watch."""
+"""Books the rest of expired grants, and tells the gateways. Any number of processes may watch."""
 
 import asyncio
 
@@ -19,13 +19,13 @@ LOOK_SECONDS = 0.5
 
 
 async def publish_wallet_changed(db: Database, redis: RedisClient, tenant_id: str) -> None:
-    """After a wallet was changed: gateways read its limit anew, and answers that run get it."""
+    """Tell gateways to read a changed wallet's limit again, and apply it to running answers."""
     await push_limits(db, redis, tenant_id)
     await publish_limits_changed(redis, tenant_id)
 
 
 async def expire_all(db: Database, redis: RedisClient, at_ms: int) -> int:
-    """Book what is unused of all grants whose time is over at `at_ms`; how many grants there were."""
+    """Book the unused rest of all grants expired at `at_ms`; return the number of grants."""
     ended = 0
     for tenant_id in await tenants_with_expired(db, at_ms):
         try:
@@ -43,7 +43,7 @@ async def expire_all(db: Database, redis: RedisClient, at_ms: int) -> int:
 
 
 async def watch_wallets(db: Database, redis: RedisClient, stop: asyncio.Event) -> None:
-    """Look every LOOK_SECONDS until `stop` is set."""
+    """Check every LOOK_SECONDS until `stop` is set."""
     while not stop.is_set():
         with logged_failures(log, "wallet.watch_failed"):
             await expire_all(db, redis, now_ms())

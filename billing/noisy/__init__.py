@@ -1,1 +1,1 @@
-"""Noisy neighbours: found, throttled, and proposed to move."""
+"""Noisy neighbours: detection, throttles, and proposals to move."""

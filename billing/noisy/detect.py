@@ -1,9 +1,9 @@
-"""Who is a noisy neighbour: takes far more of a pool than its share while others wait longer than they used
-to. Pure: what a pool did comes as sums of short spans of time, and a decision goes out.
+"""Detects noisy neighbours: tenants that take far more of a pool than their share while others wait longer
+than before. Pure: takes sums of a pool's short spans of time, returns a decision.
 
-Work is counted as the queue counts it, by which tenants take turns. `Others` are only those within their own
-share: tenants over it, who wait behind their own backlog, are left out. What the others wait now is compared
-with what the same tenants waited in the spans before, so a pool that is slow for all is nobody's fault.
+Work is counted with the queue's weights, by which tenants take turns. Others are only tenants within their
+own share: tenants over it, who wait behind their own backlog, are left out. Their wait is compared with the
+wait of the same tenants in earlier spans, so a pool that is slow for all is nobody's fault.
 """
 
 import math
@@ -20,7 +20,7 @@ HEADROOM = 1.25
 
 @dataclass(frozen=True)
 class Rules:
-    """When somebody is noisy. A window is `window_spans` spans; streaks are counted in spans."""
+    """Thresholds of detection. A window is `window_spans` spans; streaks are counted in spans."""
 
     span_ms: int = 30_000
     window_spans: int = 10
@@ -39,15 +39,15 @@ class Rules:
 
     @property
     def spans_kept(self) -> int:
-        """As many as a decision may look at."""
+        """Most spans that a decision reads."""
         return (1 + self.baseline_windows) * self.window_spans + self.calm_spans * 2**self.relapses_max
 
 
 @dataclass
 class TenantLoad:
-    """What one tenant did in a pool in some time. `work`: tokens as the queue weighs them; `slot_ms`,
-    `token_ms`: how long requests, and their tokens, were in the workers' memory; `waits`: by the place of its
-    edge in WAIT_EDGES_MS, how many requests waited up to that long for their first token."""
+    """Load of one tenant in a pool in some time. `work`: tokens by the queue's weights; `slot_ms`,
+    `token_ms`: time that requests, and their tokens, were in the workers' memory; `waits`: number of requests
+    by wait for the first token, as the index of its upper edge in WAIT_EDGES_MS."""
 
     requests: int = 0
     tokens: int = 0
@@ -57,7 +57,7 @@ class TenantLoad:
     waits: Counter[int] = field(default_factory=Counter[int])
 
     def add(self, other: "TenantLoad") -> None:
-        """Count another one in."""
+        """Add another load."""
         self.requests += other.requests
         self.tokens += other.tokens
         self.work += other.work
@@ -71,8 +71,8 @@ Span = Mapping[str, TenantLoad]  # by tenant
 
 @dataclass(frozen=True)
 class Noise:
-    """What was seen of one tenant in one window. Shares are of the work of all; waits are p95, in ms, None
-    where too few requests say so. `hot`: noisy by the rules."""
+    """Observation of one tenant in one window. Shares are of the work of all; waits are p95 in ms, None with
+    too few requests. `hot`: noisy by the rules."""
 
     tenant: str
     share: float
@@ -88,7 +88,7 @@ class Noise:
 
 
 class FindingState(StrEnum):
-    """Of a finding. ACCEPTED: an operator throttles the tenant until it is calm."""
+    """State of a finding. ACCEPTED: an operator throttles the tenant until it is calm."""
 
     OPEN = "open"
     ACCEPTED = "accepted"
@@ -98,9 +98,9 @@ class FindingState(StrEnum):
 
 @dataclass(frozen=True)
 class KnownFindings:
-    """What is known of a tenant in a pool from before: its open finding, and how often it came back.
+    """Earlier knowledge of a tenant in a pool: its open finding, and its relapses.
 
-    `relapses`: findings that became calm within the last `Rules.relapse_ms`."""
+    `relapses`: number of findings that became calm within the last `Rules.relapse_ms`."""
 
     open_since_ms: int | None = None
     baseline_wait_ms: int | None = None
@@ -111,7 +111,7 @@ class KnownFindings:
 
 
 class FindingStep(StrEnum):
-    """What is to be done about a tenant in a pool."""
+    """Action on a tenant's finding in a pool."""
 
     NOTHING = "nothing"
     OPEN = "open"
@@ -127,17 +127,17 @@ def decide(
     now_ms: int,
     rules: Rules,
 ) -> tuple[FindingStep, Noise | None]:
-    """What is to be done, and what was seen last. `spans`: oldest first, the last one ended at `now_ms`.
+    """Return the action, and the last observation. `spans`: oldest first, the last one ended at `now_ms`.
 
-    Opened when it was hot at the end of each of the last `hot_spans` spans; closed when it was calm at the
-    end of the last `calm_spans`, twice as many for each relapse, so it does not open and close in turns."""
+    Opens after the tenant was hot at the end of each of the last `hot_spans` spans; closes after it was calm
+    at the end of the last `calm_spans`, twice as many for each relapse, so that it does not flap."""
     if known.open_since_ms is None:
         if known.dismissed_ms is not None and now_ms - known.dismissed_ms < rules.dismissed_ms:
             return FindingStep.NOTHING, None
         seen = [observe(tenant, spans, weights, rules, back) for back in range(rules.hot_spans)]
         return (FindingStep.OPEN if all(noise.hot for noise in seen) else FindingStep.NOTHING), seen[0]
     needed = rules.calm_spans * 2 ** min(known.relapses, rules.relapses_max)
-    since = known.throttled_since_ms or known.open_since_ms  # the later: who throttles has a finding
+    since = known.throttled_since_ms or known.open_since_ms  # the later time: a throttle belongs to a finding
     latest = observe(tenant, spans, weights, rules, 0, known.baseline_wait_ms)
     if now_ms - since < needed * rules.span_ms or len(spans) < needed:
         return FindingStep.KEEP, latest
@@ -149,8 +149,8 @@ def decide(
 
 
 def _is_calm(noise: Noise, known: KnownFindings, rules: Rules) -> bool:
-    """Under a throttle a tenant that is at its cap, and waits there, still wants more: it only cannot. Nobody
-    is held back for others who are not there."""
+    """True where the tenant is calm, or hardly any others are there to suffer. Under a throttle, a tenant at
+    its cap whose requests wait would still take more, so it is not calm."""
     if noise.others_requests < rules.requests_min:
         return True
     if known.throttled_since_ms is not None and known.slots_max is not None:
@@ -161,7 +161,7 @@ def _is_calm(noise: Noise, known: KnownFindings, rules: Rules) -> bool:
 
 
 def suspects(spans: Sequence[Span], weights: Mapping[str, float], rules: Rules) -> list[str]:
-    """Who took more than its share in the last window, whatever others waited."""
+    """Tenants well over their share in the last window, whatever others waited."""
     window = _sum(spans[-rules.window_spans :])
     shares, fair = _shares(window, weights)
     return [tenant for tenant in sorted(shares) if shares[tenant] >= _much(fair[tenant], rules)]
@@ -175,9 +175,9 @@ def observe(
     back: int = 0,
     baseline_ms: int | None = None,
 ) -> Noise:
-    """What a tenant did in the window that ended `back` spans ago, and what others waited in it.
+    """Observe a tenant, and the others' waits, in the window that ended `back` spans ago.
 
-    `baseline_ms`: what they used to wait, where it is known; else it is looked up in the windows before."""
+    `baseline_ms`: the others' usual wait, where it is known; else it is taken from the windows before."""
     until = max(0, len(spans) - back)
     first = max(0, until - rules.window_spans)
     window = _sum(spans[first:until])
@@ -208,15 +208,15 @@ def observe(
 
 
 def throttle_slots(noise: Noise, reserve_tokens: int) -> int:
-    """How many requests a noisy tenant may run at once: its share of those that ran, and so many that what it
-    reserved can be used."""
+    """Cap on a noisy tenant's running requests: its fair share of those that ran, but enough to use its
+    reserve."""
     per_request = noise.used.token_ms / noise.used.slot_ms if noise.used.slot_ms else 0.0
     at_least = max(1, math.ceil(reserve_tokens / per_request)) if per_request else 1
     return max(at_least, math.floor(noise.fair * noise.pool_slots))
 
 
 def own_pool(noise: Noise, worker_slots: int) -> dict[str, int]:
-    """What a pool of its own would need for what the tenant ran, and a quarter more."""
+    """Size of a dedicated pool for the tenant's observed load plus a quarter."""
     slots = max(1, math.ceil(noise.slots * HEADROOM))
     return {
         "slots": slots,
@@ -226,7 +226,7 @@ def own_pool(noise: Noise, worker_slots: int) -> dict[str, int]:
 
 
 def _shares(window: Span, weights: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """Of all who did something: the part of the work that each had, and the part that its weight gives it."""
+    """Shares of all active tenants: of the work, and by weight."""
     work = sum(use.work for use in window.values())
     weight = sum(weights.get(tenant, 1.0) for tenant in window)
     shares = {tenant: use.work / work if work else 0.0 for tenant, use in window.items()}
@@ -234,13 +234,15 @@ def _shares(window: Span, weights: Mapping[str, float]) -> tuple[dict[str, float
 
 
 def _much(fair: float, rules: Rules) -> float:
-    """The share from which on it is well above its fair one. Below 1 also for who has most of the weight."""
+    """The share that counts as well above the fair one. Stays below 1 even for a tenant with most of the
+    weight."""
     above = min((rules.share_multiple - 1) * fair, 0.5 * (1 - fair))
     return max(rules.share_min, fair + above) if fair < 1 else math.inf
 
 
 def _baseline(spans: Sequence[Span], tenants: set[str], rules: Rules) -> int | None:
-    """The median of these tenants' p95 waits in the windows before: noise in some does not raise it."""
+    """Median of these tenants' p95 waits in the windows before, which noise in a few of them does not
+    raise."""
     found: list[int] = []
     for window in range(1, rules.baseline_windows + 1):
         until = len(spans) - (window - 1) * rules.window_spans
@@ -270,7 +272,7 @@ def _waits(window: Span, tenants: Iterable[str]) -> Counter[int]:
 
 
 def _p95(waits: Counter[int], requests_min: int) -> int | None:
-    """The edge below which 95 of 100 are; None where there are too few."""
+    """Upper edge of the 95th percentile; None with fewer than `requests_min` waits."""
     total = sum(waits.values())
     if total < requests_min:
         return None

@@ -1,7 +1,7 @@
-"""Findings of noisy neighbours as they are kept: opened, brought up to date, closed, and decided on.
+"""Storage of findings of noisy neighbours: opening, updating, closing, and deciding on them.
 
-A throttle is part of a finding (billing/tenants/pool_terms.py counts it in); each one that begins or ends is
-in the audit log of its tenant.
+A throttle is part of a finding (billing/tenants/pool_terms.py applies it); its begin and end are in the audit
+log of its tenant.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,19 +32,19 @@ LISTED_MAX = 1_000
 
 @dataclass(frozen=True)
 class FindingHistory:
-    """What is known of a tenant in a pool; `finding` is the open one."""
+    """Knowledge of a tenant in a pool; `finding` is the open one."""
 
     known: KnownFindings = field(default_factory=KnownFindings)
     finding: NoisyFinding | None = None
 
 
 def is_throttling(finding: NoisyFinding) -> bool:
-    """Whether its throttle holds."""
+    """True while the finding's throttle holds."""
     return finding.throttled_ms is not None and finding.lifted_ms is None
 
 
 async def find_histories(db: Database, rules: Rules, now: int) -> Mapping[tuple[str, str], FindingHistory]:
-    """By tenant and pool, what still matters of the findings so far."""
+    """Histories by tenant and pool, from the findings that still matter."""
     since = now - max(rules.relapse_ms, rules.dismissed_ms)
     statement = select(NoisyFinding).where(
         col(NoisyFinding.closed_ms).is_(None) | (col(NoisyFinding.closed_ms) >= since)
@@ -57,7 +57,7 @@ async def find_histories(db: Database, rules: Rules, now: int) -> Mapping[tuple[
 
 
 def history_of(findings: Sequence[NoisyFinding], rules: Rules, now: int) -> FindingHistory:
-    """What a tenant's findings in a pool, oldest first, say together. Pure."""
+    """Sum up a tenant's findings in a pool, given oldest first. Pure."""
     still = next((finding for finding in findings if finding.closed_ms is None), None)
     dismissed = [finding.closed_ms for finding in findings if finding.state == FindingState.DISMISSED]
     calm = [
@@ -79,7 +79,7 @@ def history_of(findings: Sequence[NoisyFinding], rules: Rules, now: int) -> Find
 
 @dataclass(frozen=True)
 class ThrottleBounds:
-    """Where something was seen, and what bounds a throttle there."""
+    """Pool of an observation, and the facts that bound a throttle there."""
 
     pool: str
     reserve_tokens: int
@@ -89,8 +89,8 @@ class ThrottleBounds:
 async def open_finding(
     db: Database, place: ThrottleBounds, noise: Noise, throttle: bool, now: int
 ) -> NoisyFinding:
-    """Write what was seen, with the throttle (in force where `throttle`) and the proposal of a pool of its
-    own. Raises IntegrityError where another one is open."""
+    """Store an observation, with the throttle (in force where `throttle`) and the proposal of a dedicated
+    pool. Raises IntegrityError where another finding is open."""
     finding = NoisyFinding(
         tenant_id=noise.tenant,
         id=uuid7(now),
@@ -111,7 +111,7 @@ async def open_finding(
 async def update_finding(
     db: Database, finding: NoisyFinding, place: ThrottleBounds, noise: Noise, now: int
 ) -> None:
-    """Bring the numbers up to date: of the shares and waits the newest, of the proposal the greatest."""
+    """Update shares and waits to the newest, and the proposal to the greatest."""
     async with db.transaction() as session:
         row = await _open_row(session, finding)
         if row is None:
@@ -125,7 +125,7 @@ async def update_finding(
 
 
 async def close_finding(db: Database, finding: NoisyFinding, now: int, reason: str) -> None:
-    """The tenant is calm: its throttle is lifted."""
+    """Close the finding of a calm tenant, and lift its throttle."""
     async with db.transaction() as session:
         row = await _open_row(session, finding)
         if row is not None:
@@ -134,7 +134,7 @@ async def close_finding(db: Database, finding: NoisyFinding, now: int, reason: s
 
 
 async def lift_throttle(db: Database, finding: NoisyFinding, now: int) -> None:
-    """The finding stays open, the tenant is held back no more."""
+    """Lift the throttle; the finding stays open."""
     async with db.transaction() as session:
         row = await _open_row(session, finding)
         if row is not None:
@@ -143,7 +143,7 @@ async def lift_throttle(db: Database, finding: NoisyFinding, now: int) -> None:
 
 
 async def list_findings(db: Database, with_closed: bool = False) -> Sequence[NoisyFinding]:
-    """Those that are open, or the newest of all. For operators."""
+    """Open findings, or the newest of all. For operators."""
     statement = select(NoisyFinding).order_by(col(NoisyFinding.opened_ms).desc())
     if not with_closed:
         statement = statement.where(col(NoisyFinding.closed_ms).is_(None))
@@ -152,7 +152,7 @@ async def list_findings(db: Database, with_closed: bool = False) -> Sequence[Noi
 
 
 async def find_finding(db: Database, finding_id: str) -> NoisyFinding:
-    """By its id. For operators. Raises Refused where there is none."""
+    """Find a finding by its id. For operators. Raises Refused where there is none."""
     async with db.session() as session:
         found = (await session.exec(select(NoisyFinding).where(col(NoisyFinding.id) == finding_id))).first()
     if found is None:
@@ -161,7 +161,7 @@ async def find_finding(db: Database, finding_id: str) -> NoisyFinding:
 
 
 async def accept(db: Database, redis: RedisClient, finding_id: str, reason: str) -> NoisyFinding:
-    """Hold the tenant back until it is calm, whatever the setting says of throttles."""
+    """Throttle the tenant until it is calm, whatever the setting is."""
     now = now_ms()
     async with db.transaction() as session:
         row = await _to_decide(session, await find_finding(db, finding_id))
@@ -176,8 +176,8 @@ async def accept(db: Database, redis: RedisClient, finding_id: str, reason: str)
 
 
 async def dismiss(db: Database, redis: RedisClient, finding_id: str, reason: str) -> NoisyFinding:
-    """Decide that it is no noise: a throttle is lifted, and nothing is found of this tenant in this pool for
-    a day."""
+    """Decide that it is no noise: lift the throttle, and report nothing about this tenant in this pool for a
+    day."""
     now = now_ms()
     async with db.transaction() as session:
         row = await _to_decide(session, await find_finding(db, finding_id))
@@ -197,13 +197,13 @@ async def _to_decide(session: AsyncSession, finding: NoisyFinding) -> NoisyFindi
 
 
 async def _open_row(session: AsyncSession, finding: NoisyFinding) -> NoisyFinding | None:
-    """The row as it is now, held until the transaction ends; None where it was closed meanwhile."""
+    """Lock the present row until the transaction ends; None where it was closed meanwhile."""
     row = await session.get(NoisyFinding, (finding.tenant_id, finding.id), with_for_update=True)
     return row if row is not None and row.closed_ms is None else None
 
 
 async def _lift(session: AsyncSession, row: NoisyFinding, now: int, author: Author | None) -> None:
-    """`author`: whose doing is recorded here; None: the caller records it."""
+    """Lift the throttle. `author`: recorded here as the cause; None: the caller records it."""
     held = is_throttling(row)
     if held:
         row.lifted_ms = now
@@ -219,7 +219,7 @@ async def _record(session: AsyncSession, row: NoisyFinding, action: str, author:
 
 
 async def _alert(session: AsyncSession, row: NoisyFinding, kind: str, now: int) -> None:
-    """Tell the platform's targets of what was found; the tenant's own of what it is held back by."""
+    """Tell the platform's targets; the tenant's own too where its throttle begins or ends."""
     owners = [PLATFORM] if kind == "noisy.found" else [PLATFORM, row.tenant_id]
     targets = select(AlertTarget).where(
         col(AlertTarget.tenant_id).in_(owners), col(AlertTarget.ended_ms).is_(None)

@@ -1,7 +1,7 @@
-"""Watches pools for noisy neighbours: reads what was posted, decides by billing/noisy/detect.py, writes
-findings and throttles where it may. Every biller watches; one of them at a time decides.
+"""Watches pools for noisy neighbours: reads posted usage, decides by billing/noisy/detect.py, and stores
+findings and throttles as the setting allows. Every biller watches; one at a time decides.
 
-A request counts when its usage is posted, so what runs for minutes is seen when it ends.
+A request counts when its usage is posted, so a request that runs for minutes counts only after its end.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from core.redis import redis_errors
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
-POSTED_AFTER_MS = 10_000  # what ended longer ago is posted, or comes with the spans that are read again
+POSTED_AFTER_MS = 10_000  # earlier ends are posted, or found when spans are read again
 READ_AGAIN_SPANS = 4
 READ_AT_ONCE_SPANS = 120
 GROUPS_MAX = 200_000
@@ -58,7 +58,7 @@ Where = tuple[str, str]  # tenant and pool
 
 
 class NoisyWatch:
-    """One biller's watch over all pools."""
+    """The watch of one biller over all pools."""
 
     def __init__(
         self, db: Database, redis: RedisClient, settings: Settings, rules: Rules | None = None
@@ -72,7 +72,7 @@ class NoisyWatch:
         self._name = secrets.token_hex(8)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Look every `noisy_check_seconds` until `stop` is set."""
+        """Check every `noisy_check_seconds` until `stop` is set."""
         seconds = self._settings.noisy_check_seconds
         while not stop.is_set():
             try:
@@ -86,7 +86,7 @@ class NoisyWatch:
                 pass
 
     async def step(self, now: int) -> None:
-        """Read what ended until `now`, in Unix ms, and do what is to be done."""
+        """Read usage that ended until `now`, in Unix ms, and act on the decisions."""
         span = self._rules.span_ms
         until = (now - POSTED_AFTER_MS) // span * span
         if self._settings.noisy_neighbours != "off":
@@ -97,7 +97,7 @@ class NoisyWatch:
             await self._look(await find_histories(self._db, self._rules, now), until, now)
 
     async def _leads(self) -> bool:
-        """Whether this watch decides: the first one, for as long as it goes on."""
+        """Take or keep the lead; only the leader decides."""
         key = f"{self._settings.installation}:noisy"
         kept_ms = round(3_000 * self._settings.noisy_check_seconds)
         if await self._redis.set(key, self._name, nx=True, px=kept_ms):
@@ -108,7 +108,7 @@ class NoisyWatch:
         return True
 
     async def _read(self, until: int) -> None:
-        """Spans that are not known yet, and the last ones again: a biller may have been late."""
+        """Read new spans, and the last ones again, as a biller may have been late."""
         span, kept = self._rules.span_ms, self._rules.spans_kept
         oldest = until - kept * span
         start = max(oldest, self._read_ms - READ_AGAIN_SPANS * span)
@@ -128,7 +128,7 @@ class NoisyWatch:
                 del self._spans[pool]
 
     async def _switch(self, past: Mapping[Where, FindingHistory], now: int) -> bool:
-        """End what the setting does not allow; whether anything is to be looked for."""
+        """End what the setting does not allow; return False where it is off."""
         mode = self._settings.noisy_neighbours
         for finding in [each.finding for each in past.values() if each.finding is not None]:
             if mode == "off":
@@ -141,7 +141,7 @@ class NoisyWatch:
         return mode != "off"
 
     async def _look(self, past: Mapping[Where, FindingHistory], until: int, now: int) -> None:
-        """Decide on everybody who took much, or whose finding is open."""
+        """Decide on every suspect and every open finding."""
         span, rules = self._rules.span_ms, self._rules
         weights = {terms.tenant_id: terms.weight for terms in await list_terms(self._db)}
         for pool in sorted({*self._spans, *(pool for (_, pool), each in past.items() if each.finding)}):
@@ -163,7 +163,7 @@ class NoisyWatch:
             try:
                 await open_finding(self._db, place, noise, throttle, now)
             except IntegrityError:
-                return  # another watch was first
+                return  # another biller's watch was first
             log.warning("noisy.detected", tenant=noise.tenant, pool=pool, throttled=throttle)
         elif step is FindingStep.KEEP and past.finding is not None:
             await update_finding(self._db, past.finding, place, noise, now)
@@ -177,7 +177,8 @@ class NoisyWatch:
 
 
 async def read_spans(db: Database, start: int, end: int, settings: Settings, span: int) -> Spans:
-    """What ended in [start, end), Unix ms, by pool, span and tenant. For operators: all tenants' sums."""
+    """Load of requests that ended in [start, end), Unix ms, by pool, span and tenant. For operators: all
+    tenants' sums."""
     fresh, answered = col(UsageRow.input_uncached), col(UsageRow.output_text) + col(UsageRow.output_reasoning)
     each = (
         select(UsageRow.pool, UsageRow.tenant_id)
@@ -217,7 +218,7 @@ async def read_spans(db: Database, start: int, end: int, settings: Settings, spa
 
 
 def _use(sums: Sequence[Any], settings: Settings) -> TenantLoad:
-    """A group as numbers of Python: Postgres sums to decimals."""
+    """A group as Python numbers; Postgres's sums are decimals."""
     place, requests, tokens, fresh, answered, slot_ms, token_ms = (int(each) for each in sums)
     work = settings.fair_prompt_weight * fresh + settings.fair_output_weight * answered
     waits = Counter({place: requests}) if place >= 0 else Counter[int]()

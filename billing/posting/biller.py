@@ -1,8 +1,7 @@
-"""The biller: from `ended` streams to posted usage, each request once.
+"""The biller: posts usage from the `ended` streams, each request once.
 
-Per batch: one SQL transaction, then requests are settled under their tenants' keys, then
-the entries are acknowledged.
-Each step is idempotent: a death between any two is repaired by delivering the batch again.
+For each batch: one SQL transaction, then requests are settled under their tenants' keys, then the entries are
+acknowledged. Each step is idempotent: a crash between any two is repaired by delivering the batch again.
 """
 
 import asyncio
@@ -64,8 +63,8 @@ BESIDE_RETRY_SECONDS = 10.0
 
 
 class Biller:
-    """One consumer over the streams of all pools: `pools`, and every other of the installation. Any number of
-    billers may run."""
+    """One consumer over the streams of all pools: those in `pools`, and every other pool of the installation.
+    Any number of billers may run."""
 
     def __init__(
         self,
@@ -86,8 +85,8 @@ class Biller:
         self._claim_idle_ms = claim_idle_ms
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve every pool, those that come up meanwhile too, until `stop` is set; a batch under way is
-        finished."""
+        """Serve every pool, also pools that appear later, until `stop` is set; finishes the batch under
+        way."""
         served = set[str]()
         async with EndingTaskGroup() as group:
             while not stop.is_set():
@@ -101,10 +100,10 @@ class Biller:
         try:
             return await known_pools(self._redis, self._settings)
         except (redis_errors.RedisError, OSError):
-            return set()  # the streams say so
+            return set()  # visible in the streams
 
     async def _serve(self, stream: EndedStream, stop: asyncio.Event) -> None:
-        """A failure leaves its batch pending: it is read again once Redis and SQL answer."""
+        """Serve one pool. A failure leaves its batch pending: it is read again once Redis and SQL answer."""
         while not stop.is_set():
             with logged_failures(log, "biller.run_failed", pool=stream.pool):
                 try:
@@ -115,7 +114,7 @@ class Biller:
             await _wait(stop, RETRY_SECONDS)
 
     async def _follow(self, stream: EndedStream, stop: asyncio.Event) -> None:
-        while batch := await stream.own_pending():  # of the batch that failed before
+        while batch := await stream.own_pending():  # left by a failed batch
             await self._handle(stream, batch)
         claims, trims, forgets = _Interval(CLAIM_SECONDS), _Interval(TRIM_SECONDS), _Interval(FORGET_SECONDS)
         while not stop.is_set():
@@ -144,7 +143,8 @@ class Biller:
         hit_failpoint(Failpoint.BILLER_AFTER_ACKNOWLEDGE)
 
     async def _settle(self, batch: AssessedBatch) -> None:
-        """A slot whose keys are broken holds up nobody: reconciliation shows what it lacks."""
+        """Settle a batch. A slot with broken keys is logged and holds up nobody: reconciliation shows the
+        difference."""
         ended = [(event, batch.line_seqs.get((event.tenant, event.request))) for event in batch.settlements]
         for (event, _), outcome in zip(ended, await self._settle_each(ended), strict=True):
             if isinstance(outcome, redis_errors.ResponseError) and is_refusing_everybody(outcome):
@@ -158,7 +158,7 @@ class Biller:
                 )
 
     async def _settle_each(self, ended: Sequence[tuple[UsageEvent, int | None]]) -> Sequence[object]:
-        """In one round trip; where one of them makes that fail, one by one."""
+        """Settle in one round trip; where one request makes that fail, one by one."""
         try:
             return await self._quota.settle_all(ended)
         except store_errors():
@@ -170,8 +170,8 @@ class Biller:
 async def post_in_parts(
     db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
 ) -> list[tuple[AssessedBatch, list[Assessed]]]:
-    """Write a batch in one transaction. Where the database refuses the data itself, or nobody knew that there
-    is such data, in halves, down to the event that is not taken, which is held."""
+    """Write a batch in one transaction. Where data (not a store's failure) makes that fail, write it in
+    halves, down to the event at fault, which is held."""
     try:
         return [await post(db, pool, deliveries, admissions)]
     except Exception as error:
@@ -190,7 +190,7 @@ async def post_in_parts(
 
 
 def is_data_error(error: DBAPIError) -> bool:
-    """Whether the same rows would be refused again, however well the database is. Pure."""
+    """True where the database would refuse the same rows again. Pure."""
     cause = getattr(error.orig, "__cause__", None)
     state = str(getattr(error.orig, "sqlstate", "") or "")
     return (
@@ -203,13 +203,13 @@ def is_data_error(error: DBAPIError) -> bool:
 async def post(
     db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
 ) -> tuple[AssessedBatch, list[Assessed]]:
-    """Write a batch in one transaction; what it held, and the part that was not posted before. `admissions`
-    None: what it says was admitted is not looked at."""
+    """Write a batch in one transaction; return the assessed batch and its events that were not posted before.
+    `admissions` None: admissions are not checked."""
     now = now_ms()
     batch = assess(pool, deliveries, now, admissions)
     async with db.transaction() as session:
         await unsay(session, batch.good, batch.held)
-        # In one order, so that two billers with the same events wait for one another, never in a circle.
+        # In one order, so that two billers with the same events cannot deadlock.
         rows = sorted((each.row for each in batch.good), key=lambda row: (row.tenant_id, row.request_id))
         inserted: set[Key] = {(row[0], row[1]) for row in await insert_ignore(session, rows, UsageRow)}
         repeated = [each for each in batch.good if each.key not in inserted]
@@ -228,7 +228,7 @@ async def post(
 
 
 async def _line_seqs(session: AsyncSession, keys: Sequence[Key]) -> dict[Key, int]:
-    """The last line of what each of these requests used, without corrections."""
+    """The last usage line of each of these requests, without corrections."""
     found: dict[Key, int] = {}
     for tenant_id, request_ids in _by_tenant(keys).items():
         statement = (
@@ -250,7 +250,7 @@ def _by_tenant(keys: Sequence[Key]) -> dict[str, list[str]]:
 
 
 async def _posted_sha256(session: AsyncSession, repeated: Sequence[Assessed]) -> dict[Key, str]:
-    """The hashes of the events that these requests were posted from."""
+    """Hashes of the events from which these requests were posted."""
     found: dict[Key, str] = {}
     for tenant_id, request_ids in _by_tenant([each.key for each in repeated]).items():
         statement = select(UsageRow.request_id, UsageRow.event_sha256).where(
@@ -298,7 +298,7 @@ def _report(pool: str, batch: AssessedBatch, posted: Sequence[Assessed]) -> None
 
 
 class _Interval:
-    """Due at once, and again `seconds` after it was last found due."""
+    """Timer: due at once, and again `seconds` after it was last found due."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -321,7 +321,8 @@ async def _wait(stop: asyncio.Event, seconds: float) -> None:
 
 
 async def _beside(operation: str, run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
-    """What runs beside billing never ends it: where it fails, it says so and begins anew after a while."""
+    """Run a task beside billing. Its failure never ends the biller: it is logged, and the task starts again
+    after a while."""
     while not stop.is_set():
         try:
             return await run()
@@ -331,8 +332,8 @@ async def _beside(operation: str, run: Callable[[], Awaitable[None]], stop: asyn
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:
-    """The process `parley biller`. Raises StartupError where the database is not migrated, or a setting is of
-    no use."""
+    """Run the process `parley biller`. Raises StartupError where the database is not migrated, or a setting
+    is unusable."""
     _ = head_stores_of(settings), key_of(settings)
     async with open_stores(settings) as (db, redis):
         await require_schema(db)

@@ -1,7 +1,7 @@
-"""What comes late of somebody who was erased brings none of their words back: it is booked without them.
+"""Removes erased people's words from events that arrive late, before they are booked.
 
-A dead node's journal or an entry that lay on a stream may say labels, and a user by the name that their id
-once was. Amounts, times and ids are booked as of everybody.
+A dead node's journal or an old entry of a stream may hold labels, and a user by the name that was once their
+id. Amounts, times and ids are booked as for everybody.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -22,26 +22,26 @@ Who = tuple[str, str]  # tenant, user
 
 
 class ErasedOwners(msgspec.Struct, frozen=True):
-    """Of some tenants and users those who are erased. `nameless`: whose id is none that says
-    nothing, and whom nobody knows any more where users were erased, each by the id that was their name."""
+    """The erased ones of some tenants and users. `nameless`: users whose id was their name, and that no table
+    knows any more since users were erased."""
 
     tenants: Collection[str] = ()
     users: Collection[Who] = ()
     nameless: Collection[Who] = ()
 
     def has(self, who: Who) -> bool:
-        """Whether their words are to go."""
+        """True where this user's words must be removed."""
         return who[0] in self.tenants or who in self.users or who in self.nameless
 
     def id_of(self, who: Who) -> str:
-        """The id that they are booked under."""
+        """The id under which this user is booked."""
         named = who in self.nameless or (who[0] in self.tenants and not OPAQUE_USER.fullmatch(who[1]))
         return "" if named else who[1]
 
 
 async def unsay(session: AsyncSession, good: Sequence[Assessed], held: Sequence[UsageQuarantine]) -> None:
-    """Take the words of who is erased out of what is about to be written, in its transaction. Whoever erases
-    them meanwhile waits for it, or is waited for."""
+    """Remove erased people's words from rows about to be written, in their transaction. A concurrent erasure
+    runs before or after it, never within."""
     rows = [each.row for each in good if each.row.words_proof]
     events = [(each, event) for each in held if (event := decode_event(each.event)) and _says(event)]
     wanted = {(row.tenant_id, row.user_id) for row in rows} | {_of(event) for _, event in events}

@@ -1,4 +1,4 @@
-"""Usage events that were held back: a person lets one count or not, and the reason is kept."""
+"""Decisions on quarantined usage events: a person accepts or dismisses one, and the reason is kept."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ LISTED_MAX = 1_000
 
 
 async def held_events(db: Database, resolved: bool = False) -> Sequence[UsageQuarantine]:
-    """What waits for a decision, oldest first; or what was decided, newest first. For operators."""
+    """Events that wait for a decision, oldest first; or decided ones, newest first. For operators."""
     statement = select(UsageQuarantine)
     if resolved:
         statement = statement.where(col(UsageQuarantine.resolved_ms).is_not(None))
@@ -44,12 +44,13 @@ async def accept(
     quota: Quota | None = None,
     bounds: AmountBounds | None = None,
 ) -> str:
-    """Let a held event count, by its own prices; what was done. Again: nothing more is booked.
+    """Accept a held event, by its own prices; return a description of the effect. A repetition books nothing
+    more.
 
     A request that was not billed is billed now; for one that was, the difference is booked as a correction.
-    One that came without prices gets those of its time, else today's. Raises Refused where the event cannot
-    be read, priced or counted, or has more tokens than its model holds. `quota`: where the tenant's keys are
-    told of it; `bounds`: on the money that it moves."""
+    An event without prices gets those of its time, else today's. Raises Refused where the event cannot be
+    read, priced or counted, or has more tokens than its model allows. `quota`: updates the tenant's keys;
+    `bounds`: limits the money that it moves."""
     held = await _held(db, event_sha256)
     event = _readable(held)
     async with db.session() as session:
@@ -90,8 +91,9 @@ def _tokens(event: UsageEvent) -> int:
 
 
 async def dismiss(db: Database, event_sha256: str, reason: str, quota: Quota | None = None) -> None:
-    """Decide that a held event does not count. Raises Refused where there is no such event to decide on.
-    `quota`: where the tenant's keys in Redis are told, if the request is billed by no other event."""
+    """Decide that a held event does not count. Raises Refused where there is no such undecided event.
+    `quota`: settles the request at no cost in the tenant's keys, if the event was held for its cost or
+    price."""
     held = await _held(db, event_sha256)
     if quota is not None and held.reason in (Quarantined.COST_MISMATCH, Quarantined.UNPRICED):
         event = _readable(held)
@@ -100,7 +102,7 @@ async def dismiss(db: Database, event_sha256: str, reason: str, quota: Quota | N
 
 
 async def _priced(db: Database, event: UsageEvent) -> UsageEvent:
-    """The event with the cost that its prices give, or those of its model where it has none."""
+    """The event with the cost by its own prices, or by those of its model where it has none."""
     prices = event.prices
     if not prices.book:
         try:

@@ -1,5 +1,5 @@
-"""One pool's `ended` stream as the biller reads it: by consumer group, so that every event is handled at
-least once whoever dies, and trimmed only behind the slowest of its groups."""
+"""The biller's view of one pool's `ended` stream: a consumer group handles every event at least once in spite
+of crashes, and entries are trimmed only after the slowest group."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from core.redis.client import RedisClient
 GROUPS = (ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER)
 EVENTS_MAX = 500
 BLOCK_MS = 500
-# A batch takes milliseconds: one pending for this long belongs to a consumer that died or failed.
+# A batch takes milliseconds: entries pending for this long belong to a consumer that died or failed.
 CLAIM_IDLE_MS = 5_000
 CONSUMER_IDLE_MS_MAX = 3_600_000
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """One entry of the stream: its id, and the encoded event."""
+    """One entry of the stream: its id and its encoded event."""
 
     id: bytes
     data: bytes
@@ -38,7 +38,7 @@ class EndedStream:
         self._claim_idle_ms = claim_idle_ms
 
     async def ensure_groups(self) -> None:
-        """Make the stream and both of its groups, from its first entry on, where they are missing."""
+        """Create the stream and both of its groups, from the first entry on, where they are missing."""
         for group in GROUPS:
             try:
                 await self._redis.xgroup_create(self._key, group, id="0", mkstream=True)
@@ -47,14 +47,14 @@ class EndedStream:
                     raise
 
     async def read(self) -> list[Delivery]:
-        """New entries, at most EVENTS_MAX; waits up to BLOCK_MS for the first."""
+        """Read new entries, at most EVENTS_MAX; wait up to BLOCK_MS for the first."""
         reply = await self._redis.xreadgroup(
             ENDED_GROUP_BILLER, self._consumer, {self._key: ">"}, count=EVENTS_MAX, block=BLOCK_MS
         )
         return [delivery for entries in _streams(reply) for delivery in _deliveries(entries)]
 
     async def own_pending(self) -> list[Delivery]:
-        """What this consumer was given and has not acknowledged, at most EVENTS_MAX."""
+        """Entries that this consumer received and has not acknowledged, at most EVENTS_MAX."""
         reply = await self._redis.xreadgroup(
             ENDED_GROUP_BILLER, self._consumer, {self._key: "0"}, count=EVENTS_MAX
         )
@@ -68,12 +68,14 @@ class EndedStream:
         return _deliveries(reply[1])
 
     async def acknowledge(self, deliveries: Sequence[Delivery]) -> None:
-        """Never to be delivered again. Only after what became of them is committed."""
+        """Acknowledge entries, so that they are never delivered again. Only after their result is
+        committed."""
         if deliveries:
             await self._redis.xack(self._key, ENDED_GROUP_BILLER, *(each.id for each in deliveries))
 
     async def trim(self) -> int:
-        """Drop the entries that both groups have acknowledged; how many. None before both groups exist."""
+        """Delete the entries that both groups have acknowledged; return their number. Deletes none before
+        both groups exist."""
         reply = await self._redis.xinfo_groups(self._key)
         groups = {group["name"].decode(): group for group in reply}
         if not all(name in groups for name in GROUPS):
@@ -83,15 +85,17 @@ class EndedStream:
         return int(await self._redis.xtrim(self._key, minid=f"{least[0]}-{least[1]}", approximate=False))
 
     async def forget_dead_consumers(self) -> None:
-        """Delete consumers that hold nothing and were not seen for an hour: each process start makes one."""
+        """Delete consumers without pending entries that were not seen for an hour: each process start makes
+        one."""
         for consumer in await self._redis.xinfo_consumers(self._key, ENDED_GROUP_BILLER):
             if consumer["pending"] == 0 and consumer["idle"] > CONSUMER_IDLE_MS_MAX:
                 await self._redis.xgroup_delconsumer(self._key, ENDED_GROUP_BILLER, consumer["name"])
 
     async def _least_needed(self, group: str, last_delivered: bytes) -> tuple[int, int]:
-        """The id below which the group needs nothing: its least pending one, else the one after its last.
+        """The lowest id that the group still needs: its lowest pending one, else the one after its last
+        delivered.
 
-        The last delivered id was read first: what is delivered in between lies above it, and stays."""
+        The last delivered id was read before: entries delivered since are above it, and stay."""
         pending = await self._redis.xpending(self._key, group)
         if pending["min"] is not None:
             return _parsed(pending["min"])
@@ -109,7 +113,7 @@ def _streams(reply: Any) -> list[Any]:
 
 
 def _deliveries(entries: Any) -> list[Delivery]:
-    """Entries that were trimmed while pending come without fields."""
+    """Deliveries of entries. One that was trimmed while pending has no fields."""
     field = ENDED_FIELD.encode()
     return [Delivery(id, fields.get(field, b"")) for id, fields in entries if fields]
 

@@ -1,1 +1,1 @@
-"""What things cost: price books and their versions, rating, tiers, commitments, the close of a period."""
+"""Prices: books and their versions, rating, tiers, and true-ups."""

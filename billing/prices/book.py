@@ -1,7 +1,7 @@
-"""Price books: which prices a request is admitted under, and how a book gets a new version.
+"""Price books: the prices under which a request is admitted, and new versions of a book.
 
-A version is never changed: what was billed under it stays explained. A change of prices is a new version,
-in force from its time on. Versions are planned in any order, as long as none begins in the past.
+A version is never changed, so that earlier bills stay explained. A change of prices is a new version, in
+force from its start. Versions are planned in any order, as long as none begins in the past.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -33,9 +33,9 @@ PARENTS_MAX = 3
 
 @dataclass(frozen=True)
 class NewVersion:
-    """A version of a book to be. `valid_from_ms` None: from now on; `lead_ms`: where another is in force, no
-    earlier than in so long; `far_ahead`: it may begin in years. `gpus`: nano-USD for 1,000,000 GPU-seconds.
-    `replaces`: a version that is withdrawn for it, and why."""
+    """A version of a book to add. `valid_from_ms` None: from now on; `lead_ms`: shortest time until its start
+    where another version is in force; `far_ahead`: it may begin in years. `gpus`: nano-USD per 1,000,000
+    GPU-seconds. `replaces`: a version to withdraw for it, with the reason."""
 
     book: str
     prices: Mapping[str, FlatPrices]
@@ -53,7 +53,8 @@ class NewVersion:
 
 
 async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | None = None) -> PinnedPrices:
-    """The prices of `model` for this tenant at a time, by default now: its book's, else those of its parent.
+    """Prices of `model` for this tenant at a time, by default now: from its book, else from the book's
+    parents.
 
     Raises Refused `unknown_model` where there are none: nothing is served without a price."""
     async with db.session() as session:
@@ -64,7 +65,7 @@ async def pinned_prices(db: Database, tenant_id: str, model: str, at_ms: int | N
 
 
 async def offered_prices(db: Database, tenant_id: str, model: str, at_ms: int | None = None) -> PriceOffer:
-    """The prices of `model` at a time, by default now, and those that are in force next.
+    """Prices of `model` at a time, by default now, and the next ones.
 
     Raises Refused `unknown_model` where there are none now."""
     at = now_ms() if at_ms is None else at_ms
@@ -90,7 +91,7 @@ async def _pinned(session: AsyncSession, tenant_id: str, model: str, at_ms: int)
 
 
 async def gpu_price(session: AsyncSession, tenant_id: str, gpu_type: str, at_ms: int) -> GpuPrice | None:
-    """What a GPU of this type costs the tenant in a dedicated pool at a time; None: nobody said."""
+    """Price of a GPU of this type for the tenant in a dedicated pool at a time; None: its books have none."""
     async for book in _books_of(session, tenant_id):
         statement = (
             select(GpuPrice)
@@ -107,7 +108,7 @@ async def gpu_price(session: AsyncSession, tenant_id: str, gpu_type: str, at_ms:
 
 
 async def _books_of(session: AsyncSession, tenant_id: str) -> AsyncGenerator[PriceBook]:
-    """The tenant's book, then its parents."""
+    """Yield the tenant's book, then its parents."""
     tenant = await session.get(Tenant, tenant_id)
     book_id = tenant.price_book_id if tenant else None
     for _ in range(1 + PARENTS_MAX):
@@ -119,7 +120,7 @@ async def _books_of(session: AsyncSession, tenant_id: str) -> AsyncGenerator[Pri
 
 
 def pinned(book: PriceBook, price: Price) -> PinnedPrices:
-    """A row of a version as requests carry it."""
+    """Prices of a version's row, in the form that requests carry."""
     return PinnedPrices(
         book=price.book_id,
         version=price.version,
@@ -132,7 +133,7 @@ def pinned(book: PriceBook, price: Price) -> PinnedPrices:
 
 
 async def _price(session: AsyncSession, book: PriceBook, model: str, at_ms: int) -> Price | None:
-    """The model's row, else the one for any model, of the version in force."""
+    """The row of the model, else of any model, in the version in force."""
     statement = (
         select(Price)
         .where(col(Price.book_id) == book.id, col(Price.tenant_id) == book.tenant_id)
@@ -145,10 +146,10 @@ async def _price(session: AsyncSession, book: PriceBook, model: str, at_ms: int)
 
 
 async def add_version(db: Database, new: NewVersion) -> tuple[PriceVersion, bool]:
-    """Add a version to a book, and the book where it is new. False: it is there already.
+    """Add a version to a book, and the book where it is new. False: the version is there already.
 
-    Raises Refused where it would change the past, what begins at the same time, the book's owner, currency or
-    parents."""
+    Raises Refused where it would change the past, another version with the same start, or the book's owner,
+    currency or parents."""
     try:
         async with db.transaction() as session:
             return await _add_version(session, new)
@@ -198,8 +199,8 @@ def _in_force(versions: Sequence[PriceVersion], at_ms: int) -> PriceVersion | No
 async def _same(
     session: AsyncSession, new: NewVersion, versions: Sequence[PriceVersion], earliest: int
 ) -> PriceVersion | None:
-    """The version that says the same from the same time on; without a time, the one in force as early as may
-    be."""
+    """The version with the same contents and start; without a start, the version in force at `earliest` if it
+    has them."""
     kept = [each for each in versions if each.withdrawn_ms is None]
     if new.valid_from_ms is None:
         found = _in_force(versions, earliest)
@@ -210,7 +211,7 @@ async def _same(
 
 
 def _check_begin(new: NewVersion, versions: Sequence[PriceVersion], valid_from: int, now: int) -> None:
-    """`versions`: all others of the book. Raises Refused."""
+    """Check a version's start. `versions`: all others of the book. Raises Refused."""
     if valid_from < now:
         raise bad_request(
             "valid_from has passed: what was admitted keeps its prices, so a version begins now or later"
@@ -227,7 +228,7 @@ def _check_begin(new: NewVersion, versions: Sequence[PriceVersion], valid_from: 
 
 
 async def _add_contents(session: AsyncSession, version: PriceVersion, new: NewVersion) -> None:
-    """Its prices, tiers and prices of GPUs."""
+    """Add a version's prices, tiers and prices of GPUs."""
     of: dict[str, Any] = version.model_dump(include={"book_id", "version", "tenant_id"})
     for model, prices in new.prices.items():
         session.add(Price(**of, model=model, **msgspec.structs.asdict(prices)))
@@ -240,7 +241,7 @@ async def _add_contents(session: AsyncSession, version: PriceVersion, new: NewVe
 
 
 async def _book_for(session: AsyncSession, new: NewVersion, now: int) -> PriceBook:
-    """The book, made where there is none."""
+    """Return the book, created where there is none."""
     book = await lock_book(session, new.book)
     if book is None:
         await _check_parents(session, new)
@@ -276,7 +277,7 @@ async def _check_parents(session: AsyncSession, new: NewVersion) -> None:
 
 
 async def versions_of(session: AsyncSession, book_id: str) -> Sequence[PriceVersion]:
-    """All versions that a book ever had, in the order in which they were written."""
+    """All versions of a book, withdrawn ones too, in the order in which they were added."""
     statement = select(PriceVersion).where(col(PriceVersion.book_id) == book_id)
     return (await session.exec(statement.order_by(col(PriceVersion.version)))).all()
 

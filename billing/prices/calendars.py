@@ -1,4 +1,4 @@
-"""A tenant's months: those that are closed as they were, and the others in its time zone."""
+"""A tenant's months: closed ones as they were closed, others in its time zone."""
 
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -10,13 +10,13 @@ from core.sql.database import Database
 
 
 async def calendar_of(db: Database, tenant: Tenant) -> Calendar:
-    """The tenant's months as they stand now."""
+    """Load the tenant's months."""
     async with db.session() as session:
         return await calendar_in(session, tenant)
 
 
 async def calendar_in(session: AsyncSession, tenant: Tenant) -> Calendar:
-    """The same, in a transaction."""
+    """Load the tenant's months in the caller's session."""
     statement = select(PeriodClose).where(col(PeriodClose.tenant_id) == tenant.tenant_id)
     rows = (await session.exec(statement)).all()
     closed: dict[int, ClosedMonth] = {}

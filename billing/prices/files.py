@@ -56,8 +56,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class ModelPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model's prices as written. Where none is given, cached input costs what input costs. `tiers` by
-    meter; those of `output` count reasoning too."""
+    """A model's prices as written. Cached input without a price costs the same as input. `tiers` by meter;
+    those of `output` count reasoning too."""
 
     input: str
     output: str
@@ -68,7 +68,7 @@ class ModelPrices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class PriceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One version of a book. `tenant`: its name or id, where the book is one tenant's own; `parent`: the book
-    that has the prices which this one has not."""
+    that supplies missing prices."""
 
     book: Name
     models: Annotated[dict[Name, ModelPrices], Meta(min_length=1, max_length=MODELS_MAX)]
@@ -81,7 +81,7 @@ class PriceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FlatPrices(msgspec.Struct, frozen=True):
-    """A model's prices in nano for 1,000,000 units."""
+    """A model's prices in nano-USD per 1,000,000 units."""
 
     input_nano: int
     cached_input_nano: int
@@ -90,7 +90,7 @@ class FlatPrices(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> tuple[PriceFile, dict[str, FlatPrices]]:
-    """A file and its prices by model. Raises ValueError that says what is wrong and where."""
+    """Parse a file; return it and its prices by model. Raises ValueError with the fault and its place."""
     try:
         file = msgspec.toml.decode(text, type=PriceFile)
     except msgspec.MsgspecError as error:
@@ -99,7 +99,7 @@ def parse(text: str) -> tuple[PriceFile, dict[str, FlatPrices]]:
 
 
 def tiers_of(file: PriceFile) -> dict[TierKey, TierPrices]:
-    """The tiers in a file by model and meter. Raises ValueError that says what is wrong and where."""
+    """Tiers in a file by model and meter. Raises ValueError with the fault and its place."""
     found: dict[TierKey, TierPrices] = {}
     for model, prices in file.models.items():
         flat = _flat(model, prices)
@@ -114,7 +114,7 @@ def tiers_of(file: PriceFile) -> dict[TierKey, TierPrices]:
 
 
 def gpus_of(file: PriceFile) -> dict[str, int]:
-    """The prices of 1,000,000 GPU-seconds in a file, by type. Raises ValueError with the place."""
+    """Prices of 1,000,000 GPU-seconds in a file, by type. Raises ValueError with the place."""
     return gpu_prices(file.gpus)
 
 

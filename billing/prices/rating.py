@@ -1,4 +1,4 @@
-"""Rating: what an amount of use costs under pinned prices. Pure; worker and biller call the same code.
+"""Rating: the cost of usage under pinned prices. Pure; worker and biller call the same code.
 
 Rounding happens once, on each line; a total is the sum of its lines (docs/ledger.md, "Posting").
 """
@@ -11,8 +11,8 @@ from billing.usage import PinnedPrices, UsageEvent
 
 
 class Meter(StrEnum):
-    """What a line counts. Token classes are disjoint: a cached token is not an input token too. MINIMUM
-    counts nothing: it is what lacks to what a tenant committed to spend."""
+    """Quantity that a line counts. Token classes are disjoint: a cached token is not an input token too.
+    MINIMUM has no quantity: it is the rest up to a committed spending."""
 
     INPUT = "input"
     CACHED_INPUT = "cached_input"
@@ -26,7 +26,7 @@ class Meter(StrEnum):
 
 @dataclass(frozen=True)
 class Counts:
-    """What one request used, in disjoint classes. A request that used no token is not counted as one."""
+    """Usage of one request, in disjoint classes. Raises ValueError where one is negative."""
 
     input_uncached: int = 0
     input_cached: int = 0
@@ -40,14 +40,14 @@ class Counts:
 
     @property
     def requests(self) -> int:
-        """1 where anything was used, else 0: what never ran costs nothing."""
+        """1 where any token was used, else 0: a request that never ran costs nothing."""
         used = self.input_uncached + self.input_cached + self.output_text + self.output_reasoning
         return 1 if used else 0
 
 
 @dataclass(frozen=True)
 class PricedQuantity:
-    """One priced quantity. `price_nano` is for 1,000,000 units, `amount_nano` what this quantity costs."""
+    """One priced quantity. `price_nano` is per 1,000,000 units, `amount_nano` the cost of this quantity."""
 
     meter: Meter
     quantity: int
@@ -56,7 +56,7 @@ class PricedQuantity:
 
 
 def rate(counts: Counts, prices: PinnedPrices) -> tuple[list[PricedQuantity], int]:
-    """The lines of what was used, without empty ones, and their sum in nano-USD."""
+    """Price the usage: its lines, without empty ones, and their sum in nano-USD."""
     priced = (
         (Meter.INPUT, counts.input_uncached, prices.input_nano),
         (Meter.CACHED_INPUT, counts.input_cached, prices.cached_input_nano),
@@ -75,5 +75,5 @@ def rate(counts: Counts, prices: PinnedPrices) -> tuple[list[PricedQuantity], in
 
 
 def counts_of(event: UsageEvent) -> Counts:
-    """The billable quantities of an event. Raises ValueError where one is negative."""
+    """Billable quantities of an event. Raises ValueError where one is negative."""
     return Counts(event.input_uncached, event.input_cached, event.output_text, event.output_reasoning)

@@ -1,4 +1,4 @@
-"""What a period's whole quantity of one meter costs: graduated, volume or package prices, or flat ones with a
+"""Cost of a period's whole quantity of one meter: graduated, volume or package prices, or flat ones with a
 minimum. Pure. It is a function of the sum alone, so the order of events never matters.
 
 An amount is rounded once, half to even, for all tiers together.
@@ -17,10 +17,10 @@ TIERS_MAX = 20
 
 
 class TierMode(StrEnum):
-    """How a quantity meets its tiers.
+    """Rule by which tiers price a quantity.
 
-    FLAT: what the flat price made of it. GRADUATED: each tier prices the units inside it. VOLUME: all units
-    have the price of the tier that the last one is in. PACKAGE: by packages begun."""
+    FLAT: the flat price decides. GRADUATED: each tier prices the units inside it. VOLUME: all units have the
+    price of the last unit's tier. PACKAGE: by packages begun."""
 
     FLAT = "flat"
     GRADUATED = "graduated"
@@ -29,15 +29,15 @@ class TierMode(StrEnum):
 
 
 class Tier(msgspec.Struct, frozen=True):
-    """Units above the tier before, up to and including `up_to` (None: all above). `price_nano` is for
-    1,000,000 units; of a package, `up_to` is its size and `price_nano` what one package costs."""
+    """Units above the tier before, up to and including `up_to` (None: all above). `price_nano` is per
+    1,000,000 units; of a package, `up_to` is its size and `price_nano` the price of one package."""
 
     up_to: int | None
     price_nano: int
 
 
 class TierPrices(msgspec.Struct, frozen=True):
-    """The tiers of one meter, in order. `minimum_nano`: the least that a period costs that it was used in."""
+    """The tiers of one meter, in order. `minimum_nano`: the least cost of a period in which it was used."""
 
     mode: TierMode
     tiers: tuple[Tier, ...] = ()
@@ -45,7 +45,8 @@ class TierPrices(msgspec.Struct, frozen=True):
 
 
 def check(prices: TierPrices) -> None:
-    """Raises ValueError where the tiers are none: negative, not in order, without an end, too many."""
+    """Raises ValueError where the tiers are invalid: negative, out of order, without an open end, too
+    many."""
     if prices.minimum_nano < 0 or any(tier.price_nano < 0 for tier in prices.tiers):
         raise ValueError("a price is negative")
     if len(prices.tiers) > TIERS_MAX:
@@ -75,7 +76,7 @@ def _check_bounds(bounds: Sequence[int | None]) -> None:
 
 
 def cost_of(quantity: int, prices: TierPrices, flat_nano: int) -> int:
-    """What a period's quantity costs in nano-USD, the minimum not counted. `flat_nano`: what its lines say.
+    """Cost of a period's quantity in nano-USD, without the minimum. `flat_nano`: sum of its lines.
 
     Raises ValueError for a negative quantity or an amount that no book can hold."""
     if quantity < 0:
@@ -94,7 +95,7 @@ def cost_of(quantity: int, prices: TierPrices, flat_nano: int) -> int:
 
 
 def checked_amount(amount_nano: int) -> int:
-    """The amount. Raises ValueError for one that no book should hold."""
+    """Return the amount. Raises ValueError for one that no book should hold."""
     if abs(amount_nano) > AMOUNT_NANO_MAX:
         raise ValueError(f"an amount of {amount_nano} nano is more than the books hold")
     return amount_nano

@@ -1,12 +1,12 @@
-"""What a period costs by tiers, minimums and commitments, against what was posted in it. Pure.
+"""Cost of a period by tiers, minimums and commitments, less the posted amount. Pure.
 
 Everything is a function of the period's sums: f(sums) - posted. So the order of events, the size of batches
 and the number of earlier true-ups change no total.
 
 - A price version prices the quantity that was admitted under it, from its first tier on.
-- A commitment covers units of the oldest version first; overage, tiers or the flat price have the rest.
+- A commitment covers units of the oldest version first; overage, tiers or the flat price apply to the rest.
 - A meter's minimum is that of the newest version under which it was used, and holds for all of them together;
-  what a commitment covers has none.
+  covered units have none.
 - Reasoning is priced and counted with output.
 """
 
@@ -24,8 +24,8 @@ FLAT = TierPrices(TierMode.FLAT)
 
 
 class TrueUpKey(NamedTuple):
-    """What is summed: a model and meter under one price version. Book empty: the fee of a commitment, or with
-    MINIMUM what lacked to a spending commitment."""
+    """Key of a sum: a model and meter under one price version. Book empty: the fee of a commitment, or with
+    MINIMUM the rest up to a spending commitment."""
 
     model: str
     meter: Meter
@@ -38,7 +38,7 @@ LACKING = TrueUpKey("", Meter.MINIMUM)
 
 @dataclass(frozen=True)
 class PeriodSums:
-    """What a period's lines say under one key. `posted_nano`: in all; `flat_nano`: without true-ups."""
+    """Sums of a period's lines under one key. `posted_nano`: of all lines; `flat_nano`: without true-ups."""
 
     quantity: int = 0
     flat_nano: int = 0
@@ -54,14 +54,14 @@ class PeriodSums:
 
 @dataclass(frozen=True)
 class VersionPrices:
-    """A price version: when it began, its flat prices, its tiers."""
+    """A price version: its start, its flat prices, its tiers."""
 
     valid_from_ms: int
     flat: Mapping[TierKey, int] = field(default_factory=dict[TierKey, int])
     tiers: Mapping[TierKey, TierPrices] = field(default_factory=dict[TierKey, TierPrices])
 
     def key_for(self, model: str, meter: Meter) -> TierKey:
-        """The model's own prices; of one that the version does not name, those for any."""
+        """Key of the model's own prices, or of those for any model."""
         return (model if (model, meter) in self.flat else ANY_MODEL, meter)
 
 
@@ -70,7 +70,7 @@ Versions = Mapping[tuple[str, int], VersionPrices]
 
 @dataclass(frozen=True)
 class CommittedInPeriod:
-    """What a tenant committed to in a period. Without a meter: to spend `committed_nano` in all. Else to
+    """A tenant's commitment in a period. Without a meter: to spend `committed_nano` in all. Else to use
     `units` of the model (`*`: of any) and meter for `committed_nano`."""
 
     committed_nano: int
@@ -82,8 +82,8 @@ class CommittedInPeriod:
 
 @dataclass(frozen=True)
 class TrueUp:
-    """What one key costs in a period, what its lines say so far, and what decided it. `flat_nano`: what its
-    lines say without true-ups."""
+    """Cost of one key in a period, its posted amount, and the rule that decided (`why`). `flat_nano`: sum of
+    its lines without true-ups."""
 
     key: TrueUpKey
     quantity: int
@@ -94,16 +94,16 @@ class TrueUp:
 
     @property
     def difference_nano(self) -> int:
-        """Above zero: to be charged; below: to be given back."""
+        """Amount to charge; negative: to give back."""
         return self.cost_nano - self.posted_nano
 
 
 def true_up(
     sums: Mapping[TrueUpKey, PeriodSums], versions: Versions, commitments: Sequence[CommittedInPeriod] = ()
 ) -> list[TrueUp]:
-    """All keys that something but the flat price decides on, in order; also where nothing is to be booked.
+    """Cost of all keys that something but the flat price decides, in order; also those without a difference.
 
-    Raises ValueError for what no book can hold."""
+    Raises ValueError for an amount that no book can hold."""
     used = _with_reasoning(sums)
     covering = _Covering(commitments)
     groups: dict[tuple[str, Meter], list[TrueUpKey]] = {}
@@ -142,11 +142,11 @@ class _Covering:
             self._overage[each.model, each.meter] = each.overage_nano
 
     def holds(self, model: str, meter: Meter) -> bool:
-        """Something was committed to for it."""
+        """True where a commitment covers this model and meter."""
         return (model, meter) in self._left or (ANY_MODEL, meter) in self._left
 
     def take(self, model: str, meter: Meter, quantity: int) -> int:
-        """How much of the quantity is beyond what was committed: the model's own goes before any model's."""
+        """Cover the quantity, by the model's own commitment first, then by any model's; return the rest."""
         for key in ((model, meter), (ANY_MODEL, meter)):
             covered = min(quantity, self._left.get(key, 0))
             quantity -= covered
@@ -155,7 +155,7 @@ class _Covering:
         return quantity
 
     def overage_nano(self, model: str, meter: Meter) -> int | None:
-        """The price of what is beyond; None: what the book says."""
+        """Price of uncovered units; None: the book's."""
         own = self._overage.get((model, meter))
         return self._overage.get((ANY_MODEL, meter)) if own is None else own
 
@@ -163,7 +163,7 @@ class _Covering:
 def _of_meter(
     keys: Sequence[TrueUpKey], used: Mapping[TrueUpKey, PeriodSums], versions: Versions, covering: _Covering
 ) -> list[TrueUp]:
-    """One model and meter, version by version, the oldest first."""
+    """True up one model and meter, version by version, oldest first."""
     ordered = sorted(keys, key=lambda key: (_version(versions, key).valid_from_ms, key))
     covered = covering.holds(keys[0].model, keys[0].meter)
     found: list[TrueUp] = []
@@ -190,7 +190,7 @@ def _of_meter(
 def _cost(
     key: TrueUpKey, each: PeriodSums, prices: VersionPrices, tiers: TierPrices, covering: _Covering
 ) -> tuple[int, str]:
-    """What the units beyond commitments cost, and what decided that."""
+    """Cost of the uncovered units, and the rule that decided it."""
     rest = covering.take(key.model, key.meter, each.quantity)
     overage = covering.overage_nano(key.model, key.meter)
     if rest < each.quantity or overage is not None:
@@ -207,7 +207,8 @@ def _version(versions: Versions, key: TrueUpKey) -> VersionPrices:
 
 
 def _fees(used: Mapping[TrueUpKey, PeriodSums], fees: Mapping[TrueUpKey, int]) -> list[TrueUp]:
-    """What commitments to units cost, used or not; those that were given up are given back."""
+    """Fees of commitments to units, whether used or not; booked fees of commitments since withdrawn become
+    zero."""
     booked = {key for key, each in used.items() if not key.book and key.meter in TIERED and each.posted_nano}
     return [
         TrueUp(
@@ -220,7 +221,7 @@ def _fees(used: Mapping[TrueUpKey, PeriodSums], fees: Mapping[TrueUpKey, int]) -
 def _lacking(
     used: Mapping[TrueUpKey, PeriodSums], found: Sequence[TrueUp], committed_nano: int
 ) -> list[TrueUp]:
-    """What lacks to what the tenant committed to spend."""
+    """Rest up to the committed spending."""
     posted = used.get(LACKING, PeriodSums()).posted_nano
     spent = sum(each.posted_nano for key, each in used.items() if key != LACKING)
     spent += sum(each.difference_nano for each in found)

@@ -1,4 +1,4 @@
-"""What a price version says, as it was stored: flat prices, tiers, prices of GPUs."""
+"""Reads price versions as stored: flat prices, tiers, prices of GPUs."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -19,8 +19,8 @@ Contents = tuple[dict[str, FlatPrices], dict[TierKey, TierPrices], dict[str, int
 
 
 def number_at(book_id: str, tenant_id: str, at_ms: int, but: int | None = None) -> Any:
-    """A subquery: the number of the version that is in force at a time, the last to begin of those that are
-    not withdrawn. `but`: were it not for this one."""
+    """Subquery of the version number in force at a time: the last to begin that is not withdrawn. `but`: a
+    version to ignore."""
     return (
         select(PriceVersion.version)
         .where(col(PriceVersion.book_id) == book_id, col(PriceVersion.tenant_id) == tenant_id)
@@ -33,7 +33,7 @@ def number_at(book_id: str, tenant_id: str, at_ms: int, but: int | None = None) 
 
 
 async def contents_of(session: AsyncSession, version: PriceVersion) -> Contents:
-    """All that a version says."""
+    """All contents of a version."""
     return (
         await prices_of(session, version),
         await tiers_of(session, version),
@@ -42,7 +42,7 @@ async def contents_of(session: AsyncSession, version: PriceVersion) -> Contents:
 
 
 async def prices_of(session: AsyncSession, version: PriceVersion) -> dict[str, FlatPrices]:
-    """All prices of a version by model."""
+    """All flat prices of a version by model."""
     statement = select(Price).where(
         col(Price.book_id) == version.book_id, col(Price.version) == version.version
     )
@@ -81,7 +81,7 @@ async def tiers_of(session: AsyncSession, version: PriceVersion) -> dict[TierKey
 
 
 async def gpus_of(session: AsyncSession, version: PriceVersion) -> dict[str, int]:
-    """The prices of 1,000,000 GPU-seconds of a version by type."""
+    """Prices of 1,000,000 GPU-seconds of a version by type."""
     statement = select(GpuPrice).where(
         col(GpuPrice.book_id) == version.book_id, col(GpuPrice.version) == version.version
     )
@@ -91,7 +91,7 @@ async def gpus_of(session: AsyncSession, version: PriceVersion) -> dict[str, int
 async def version_prices(
     session: AsyncSession, versions: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], VersionPrices]:
-    """These versions (book, number) as true-ups need them; those that do not exist are left out."""
+    """These versions (book, number) in the form of true-ups, without those that do not exist."""
     found: dict[tuple[str, int], VersionPrices] = {}
     for book, number in sorted(set(versions)):
         version = await session.get(PriceVersion, (book, number))
@@ -104,7 +104,7 @@ async def version_prices(
 def as_version(
     valid_from_ms: int, flat: dict[str, FlatPrices], tiers: dict[TierKey, TierPrices]
 ) -> VersionPrices:
-    """Prices by model and meter. Pure."""
+    """Build the prices by model and meter. Pure."""
     by_meter: dict[TierKey, int] = {}
     for model, prices in flat.items():
         by_meter[model, Meter.INPUT] = prices.input_nano

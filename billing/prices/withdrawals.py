@@ -1,4 +1,4 @@
-"""Withdraws versions of price books that have not begun: one that is withdrawn never priced anything."""
+"""Withdraws versions of price books before they begin: a withdrawn version never priced anything."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ from core.errors import bad_request
 from core.names import checked_name
 from core.sql.database import Database
 
-NOTICE_MS = 60_000  # gateways keep prices for seconds, and their clocks may differ
+NOTICE_MS = 60_000  # gateways cache prices for seconds, and clocks differ
 VERSION_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
 class Withdrawn:
-    """A version, and which one is in force at its time instead; None: none."""
+    """A version, and the number of the one in force at its time instead; None: none."""
 
     version: PriceVersion
     instead: int | None
@@ -30,7 +30,8 @@ async def withdraw_version(
 ) -> Withdrawn:
     """Withdraw a version that has not begun. A dry run changes nothing.
 
-    Raises Refused where there is none, it has begun or begins within a minute, or is withdrawn already."""
+    Raises Refused where there is no such version, it has begun or begins within a minute, or is withdrawn
+    already."""
     now = now_ms()
     async with db.transaction() as session:
         if await lock_book(session, book_id) is None:
@@ -46,7 +47,7 @@ async def withdraw_version(
 
 
 async def lock_book(session: AsyncSession, book_id: str) -> PriceBook | None:
-    """The book, held until the transaction ends, so that what is read of its versions stays so."""
+    """Lock the book until the transaction ends, so that its versions do not change."""
     statement = select(PriceBook).where(col(PriceBook.id) == book_id).with_for_update()
     return (await session.exec(statement)).first()
 
@@ -54,7 +55,8 @@ async def lock_book(session: AsyncSession, book_id: str) -> PriceBook | None:
 async def withdrawable_version(
     session: AsyncSession, book_id: str, number: int, now: int, again: bool = False
 ) -> PriceVersion | None:
-    """The version. Raises Refused; but of one that is withdrawn already, `again`: None."""
+    """Return the version. Raises Refused where it cannot be withdrawn; with `again`, returns None where it is
+    withdrawn already."""
     in_bounds = 0 < number <= VERSION_MAX
     version = await session.get(PriceVersion, (book_id, number)) if in_bounds else None
     if version is None:
@@ -71,7 +73,7 @@ async def withdrawable_version(
 
 
 async def withdraw(session: AsyncSession, version: PriceVersion, reason: str, now: int) -> None:
-    """Mark it, and record why."""
+    """Mark a version as withdrawn, and record the reason."""
     version.withdrawn_ms = now
     session.add(version)
     await session.flush()

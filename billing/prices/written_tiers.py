@@ -1,5 +1,4 @@
-"""Tiers, minimums and prices of GPUs as price files write them, and amounts of money in any of their places.
-Pure."""
+"""Tiers, minimums and prices of GPUs in price files, and the parsing of their amounts. Pure."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -19,7 +18,7 @@ TierKey = tuple[str, Meter]  # model or `*`, meter
 
 
 class WrittenTier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One tier: a price, or its per cents of the flat price."""
+    """One tier: a price, or per cents of the flat price."""
 
     up_to: int | None = None
     price: str | None = None
@@ -37,13 +36,13 @@ class WrittenTiers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WrittenGpu(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an hour of one GPU of a dedicated pool costs."""
+    """Price of an hour of one GPU of a dedicated pool."""
 
     hour: str
 
 
 def price_nano(place: str, text: str, times: int) -> int:
-    """An amount times what it is for. Raises ValueError that names the place where it is none."""
+    """Parse an amount and multiply it by its units. Raises ValueError with its place where it is invalid."""
     try:
         nano = from_text(text) * times
     except ValueError as error:
@@ -57,7 +56,7 @@ def price_nano(place: str, text: str, times: int) -> int:
 def tiers_of_model(
     model: str, written: Mapping[str, WrittenTiers], flat_nano: Mapping[Meter, int]
 ) -> dict[TierKey, TierPrices]:
-    """A model's tiers by meter. `flat_nano`: its flat prices. Raises ValueError with the place."""
+    """Tiers of a model by meter. `flat_nano`: its flat prices. Raises ValueError with the place."""
     found: dict[TierKey, TierPrices] = {}
     for name, each in written.items():
         place = f"models.{model}.tiers.{name}"
@@ -98,12 +97,12 @@ def _tier(place: str, written: WrittenTier, times: int, flat_nano: int) -> Tier:
 
 
 def gpu_second_nano(hour_nano: int) -> int:
-    """The price of 1,000,000 GPU-seconds, in which meters are priced, of a price of one GPU-hour."""
+    """Price of 1,000,000 GPU-seconds, from the price of one GPU-hour."""
     return round_half_even(hour_nano * UNITS, HOUR_SECONDS)
 
 
 def gpu_prices(written: Mapping[str, WrittenGpu]) -> dict[str, int]:
-    """The prices of 1,000,000 GPU-seconds by type of GPU. Raises ValueError with the place."""
+    """Prices of 1,000,000 GPU-seconds by type of GPU. Raises ValueError with the place."""
     found: dict[str, int] = {}
     for gpu_type, each in written.items():
         hour = price_nano(f"gpus.{gpu_type}.hour", each.hour, 1)
