@@ -117,8 +117,7 @@ class PlatformStart:
 
     async def _prepare(self) -> tuple[str, Demo]:
         """Schema, model, demo tenant. Answers the model's name."""
-        for line in await migrate(self._settings.database_endpoint):
-            self._say(line)
+        await migrate(self._settings.database_endpoint)
         folder = await prepare_model(self._model, self._settings.home, self._say)
         db = Database(self._settings.database_endpoint)
         try:

@@ -2,9 +2,7 @@
 (besides billing.usage, which owns the usage event)."""
 
 from billing.audit.log import record, record_separately
-from billing.booking.admissions import Admissions, SealedAdmission, seal, sealed_admission_of
-from billing.booking.installation_admissions import admissions_of
-from billing.booking.installation_marks import unsealed_until_ms
+from billing.booking.admissions import Admissions, SealedAdmission, admissions_of, seal, sealed_admission_of
 from billing.dedicated_pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.enforcement.limit_cache import LimitCache
 from billing.enforcement.limit_push import push_limits
@@ -78,7 +76,7 @@ from billing.requests.refusal_views import (
 )
 from billing.tables.noisy import NoisyFinding
 from billing.tables.sessions import BrowserSession
-from billing.tables.tenants import DIRECTORY_SEALED_SINCE, PLATFORM, ApiKey, PoolTerms, Project, Tenant
+from billing.tables.tenants import PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.erasure import held_events_of, requests_of
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
@@ -143,7 +141,6 @@ __all__ = [
     "CONTROL_CHANNEL",
     "DEFAULT_PROJECT",
     "DEFAULT_SCOPES",
-    "DIRECTORY_SEALED_SINCE",
     "KEY_REVOKED",
     "LIMITS_CHANGED",
     "MEANING",
@@ -298,7 +295,6 @@ __all__ = [
     "to_display",
     "to_text",
     "touch_session",
-    "unsealed_until_ms",
     "usage_in",
     "usage_page",
     "usage_terms",

@@ -86,6 +86,5 @@ def migrate_command() -> None:
     The database is PARLEY_DATABASE_URL, by default SQLite under PARLEY_HOME. Safe to run at any time, also by
     several processes at once.
     """
-    for line in asyncio.run(migrate(Settings().database_endpoint)):
-        print_line(line)
+    asyncio.run(migrate(Settings().database_endpoint))
     print_line("The database schema is up to date.")

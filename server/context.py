@@ -49,13 +49,11 @@ class GatewayContext:
     refusals: RefusalNotes
 
 
-def make_context(
-    settings: Settings, gateway: str, db: Database, redis: RedisClient, unsealed_until_ms: int = 0
-) -> GatewayContext:
-    """Wire a gateway. `unsealed_until_ms`: until when admissions may have no seal."""
+def make_context(settings: Settings, gateway: str, db: Database, redis: RedisClient) -> GatewayContext:
+    """Wire a gateway."""
     rates = CallRates(settings)
     conversations, closed_users = ConversationStore(db), ClosedUsers(db)
-    bindings = Bindings(settings.keyring, settings.installation, unsealed_until_ms)
+    bindings = Bindings(settings.keyring, settings.installation)
     quota = Quota(redis, settings, db, bindings)
     journals = EndJournals(settings, gateway)
     queues = ByPool(

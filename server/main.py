@@ -15,7 +15,6 @@ from starlette.routing import WebSocketRoute
 from starlette.types import ASGIApp
 from starlette.websockets import WebSocket
 
-from billing.api import DIRECTORY_SEALED_SINCE, unsealed_until_ms
 from core.configuration.settings import Settings
 from core.network.addresses import address_of
 from core.observability.telemetry import logger
@@ -67,8 +66,7 @@ async def serve(settings: Settings, stop: asyncio.Event) -> None:
     with closing(http.listen(settings.host, settings.port, "PARLEY_PORT")) as listener:
         async with open_stores(settings) as (db, redis):
             await require_schema(db)
-            until = await unsealed_until_ms(db, settings, DIRECTORY_SEALED_SINCE)
-            context = make_context(settings, _gateway_name(settings), db, redis, until)
+            context = make_context(settings, _gateway_name(settings), db, redis)
             connections = GatewayConnections(context)
             try:
                 await _start(connections.subscriptions, settings)

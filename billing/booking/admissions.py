@@ -12,13 +12,14 @@ import msgspec
 
 from billing.usage import PinnedPrices, UsageEvent, UsageOwner
 from core.configuration.settings import ADMISSION_PURPOSE as PURPOSE
+from core.configuration.settings import Settings
 from core.signing.signed_text import Keyring, is_sealed, short_seal
 
 # Largest difference of clocks, and of a request's end after its deadline, in an installation that was down.
 CLOCKS_DIFFER_MS_MAX = 5 * 60_000
 LATE_MS_MAX = 2 * 3_600_000
 
-__all__ = ["PURPOSE", "Admissions", "SealedAdmission", "seal"]
+__all__ = ["PURPOSE", "Admissions", "SealedAdmission", "admissions_of", "seal"]
 
 
 class SealedAdmission(msgspec.Struct, frozen=True, array_like=True):
@@ -45,33 +46,29 @@ def seal(asked: SealedAdmission, keyring: Keyring) -> bytes:
 
 @dataclass(frozen=True)
 class Admissions:
-    """Checks events against the admissions that a biller accepts. Events without a seal: until
-    `unsealed_until_ms`, of requests from before an upgrade. `deadline_ms_max`: the longest that a request may
-    have, from when it was accepted."""
+    """Checks events against the admissions that a biller accepts. `deadline_ms_max`: the longest that a
+    request may have, from when it was accepted."""
 
     keys: Sequence[bytes]
-    unsealed_until_ms: int = 0
     deadline_ms_max: int = 24 * 3_600_000
 
     def problem(self, pool: str, event: UsageEvent, now_ms: int) -> str:
         """Reason not to bill an event from a pool's stream; empty where there is none."""
-        if problem := self.strange(pool, event, now_ms) or self._untimely(event, now_ms):
+        if problem := self.strange(pool, event) or self._untimely(event, now_ms):
             return problem
-        if not event.seal:
-            return ""
         if (used := event.input_uncached + event.input_cached) > event.asked_input:
             return f"{used} input tokens where {event.asked_input} were admitted"
         if (used := event.output_text + event.output_reasoning) > event.asked_output:
             return f"{used} output tokens where {event.asked_output} were asked for"
         return ""
 
-    def strange(self, pool: str, event: UsageEvent, now_ms: int) -> str:
+    def strange(self, pool: str, event: UsageEvent) -> str:
         """Reason to hold that an event from a pool's stream belongs to no admitted request; empty where it
         does belong to one. The outcome that it reports is not checked."""
         if event.pool != pool:
             return f"it came over pool {pool}"
         if not event.seal:
-            return "" if now_ms < self.unsealed_until_ms else "it has no admission"
+            return "it has no admission"
         good = is_sealed(_encoder.encode(sealed_admission_of(event)), event.seal, self.keys)
         return "" if good else "its admission is of other facts, or sealed under another secret"
 
@@ -84,6 +81,11 @@ class Admissions:
         if event.ended_ms > event.accepted_ms + self.deadline_ms_max + LATE_MS_MAX:
             return "it ended long after any deadline"
         return ""
+
+
+def admissions_of(settings: Settings) -> Admissions:
+    """The admissions of this installation's gateways, for whoever reads ended requests."""
+    return Admissions(settings.admission_keys, settings.deadline_bulk_ms)
 
 
 def sealed_admission_of(event: UsageEvent) -> SealedAdmission:

@@ -41,15 +41,18 @@ _FACTS = (
     "model",
     "output_reasoning",
     "output_text",
+    "policy_sha256",
     "pool",
     "posted_ms",
     "price_book_id",
     "price_version",
+    "priority_class",
     "project_id",
     "reason",
     "recomputed_tokens",
     "request_id",
     "tenant_id",
+    "trace_id",
 )
 EVENT_FACTS = (*_FACTS, "user_id", "request_metadata")  # in the order of a proof
 CHARGE_FACTS = (

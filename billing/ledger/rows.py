@@ -38,6 +38,9 @@ class UsageEventRow(msgspec.Struct):
     event_sha256: str
     posted_ms: int
     words_proof: str = ""
+    policy_sha256: str = ""
+    priority_class: str = ""
+    trace_id: str = ""
 
 
 class LineRow(msgspec.Struct):

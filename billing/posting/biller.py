@@ -19,9 +19,8 @@ from billing import instruments
 from billing.alerts.outbox import OutboxSender
 from billing.audit_heads.keep import store_heads_forever
 from billing.audit_heads.stores import head_stores_of, key_of
-from billing.booking.admissions import Admissions
+from billing.booking.admissions import Admissions, admissions_of
 from billing.booking.assess import Assessed, AssessedBatch, Key, assess, conflicts, unstorable
-from billing.booking.installation_admissions import admissions_of
 from billing.booking.sealing import seal_all
 from billing.booking.write import book_usage
 from billing.dedicated_pools.meter import PoolMeter
@@ -73,10 +72,9 @@ class Biller:
         settings: Settings,
         pools: Sequence[str],
         claim_idle_ms: int = CLAIM_IDLE_MS,
-        admissions: Admissions | None = None,
     ) -> None:
         self._db = db
-        self._admissions = admissions or Admissions(settings.admission_keys, 0, settings.deadline_bulk_ms)
+        self._admissions = admissions_of(settings)
         self._quota = Quota(redis, settings, db)
         self._redis = redis
         self._settings = settings
@@ -338,7 +336,7 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
     async with open_stores(settings) as (db, redis):
         await require_schema(db)
         pools = split_list(settings.pool)
-        biller = Biller(db, redis, settings, pools, admissions=await admissions_of(db, settings))
+        biller = Biller(db, redis, settings, pools)
         log.info("biller.ready", pools=pools)
         with serving_metrics(settings, BILLER_PLACE, lambda: ""):
             async with EndingTaskGroup() as group:

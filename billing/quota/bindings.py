@@ -28,21 +28,19 @@ _encoder = msgspec.msgpack.Encoder()
 
 @dataclass(frozen=True)
 class Bindings:
-    """Seals records, and tells those that are from others. Records without a seal: until
-    `unsealed_until_ms`, of requests from before an upgrade."""
+    """Seals records, and tells those that are from others."""
 
     keyring: Keyring
     installation: str
-    unsealed_until_ms: int = 0
 
     def seal(self, tenant: str, id: str, record: Record) -> bytes:
         """What only a process with the signing secret can make."""
         return short_seal(self._facts(tenant, id, record), self.keyring.key(PURPOSE))
 
-    def good(self, tenant: str, id: str, record: Record, now_ms: int) -> bool:
+    def good(self, tenant: str, id: str, record: Record) -> bool:
         """Whether a process with the signing secret wrote what is sealed of it, for this request."""
         if SEAL not in record:
-            return now_ms < self.unsealed_until_ms
+            return False
         facts = self._facts(tenant, id, record)
         return is_sealed(facts, record[SEAL], self.keyring.keys(PURPOSE))
 

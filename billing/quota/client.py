@@ -268,7 +268,7 @@ class Quota:
             return None
 
     def _is_ours(self, tenant: str, id: str, record: Record) -> bool:
-        if self._bindings is None or self._bindings.good(tenant, id, record, now_ms()):
+        if self._bindings is None or self._bindings.good(tenant, id, record):
             return True
         forged.warning("quota.directory_seal_invalid", tenant=tenant, id=id)
         return False

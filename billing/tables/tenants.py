@@ -203,7 +203,8 @@ class Price(TableBase, table=True):
 
 class UsageRow(TableBase, table=True):
     """One ended request, posted once: the primary key makes a second delivery harmless. `words_proof`: of its
-    erasable facts (billing/ledger/proofs.py)."""
+    erasable facts (billing/ledger/proofs.py). `policy_sha256`, `priority_class` and `trace_id` are proved and
+    empty: nothing fills them yet."""
 
     __tablename__ = "usage_event"  # pyright: ignore[reportAssignmentType]  (SQLModel types it as its getter)
     __table_args__ = (
@@ -247,6 +248,9 @@ class UsageRow(TableBase, table=True):
     event_sha256: str
     posted_ms: int = Field(sa_type=BigInteger)
     words_proof: str = ""
+    policy_sha256: str = ""
+    priority_class: str = ""
+    trace_id: str = ""
 
 
 class UsageQuarantine(TableBase, table=True):
@@ -265,16 +269,3 @@ class UsageQuarantine(TableBase, table=True):
     created_ms: int = Field(sa_type=BigInteger)
     resolved_ms: int | None = Field(default=None, sa_type=BigInteger)
     resolution: str = ""
-
-
-SEALED_SINCE = "sealed_since"
-DIRECTORY_SEALED_SINCE = "directory_sealed_since"
-
-
-class InstallationMark(TableBase, table=True):
-    """A moment in an installation's life. `sealed_since`: the upgrade from when on gateways seal what they
-    admit; `directory_sealed_since`: the same of where a request is and whose. 0 where nothing was ever
-    admitted without."""
-
-    name: str = Field(primary_key=True)
-    at_ms: int = Field(sa_type=BigInteger)

@@ -23,7 +23,7 @@ REFUSALS = "refusal_minute refusal_mark"
 BOOKS = (
     f"{SUMS} {RECONCILIATION} {REFUSALS} usage_quarantine ledger_txn ledger_entry cost_center "
     "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
-    "engine_hour ended_hour installation_mark"
+    "engine_hour ended_hour"
 )
 EVERYTHING = " ".join((TENANTS, KEYS, PRICES, LIMITS, MODELS, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS))
 VERSION = "alembic_version"  # all look whether the schema is theirs
@@ -40,7 +40,7 @@ class TableNames:
 # A process that is missing here has no database. Who migrates owns the tables.
 TABLES: dict[ProcessKind, TableNames] = {
     GATEWAY: TableNames(
-        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {SUMS} installation_mark",
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {SUMS}",
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
     SUPERVISOR: TableNames(reads=MODELS),

@@ -38,6 +38,7 @@ SQLITE_BUSY_MS = 10_000
 SQLITE_LOOKS_EACH = 50_000  # steps of SQLite's virtual machine, a millisecond or so
 UNDEFINED_TABLE = "42P01"
 OUT_OF_TIME = ("57014", "SQLITE_INTERRUPT")
+FORMER_REVISION = re.compile(r"\d{4}")  # those of 0.1.0 and later begin with a letter
 NO_TABLES = "the database has no tables yet: start with `parley up`, or run `parley db migrate`"
 
 
@@ -196,21 +197,21 @@ async def insert_rows(
         await connection.execute(insert(_table(of or rows[0])), [_facts(row) for row in rows])
 
 
-async def migrate(endpoint: str) -> list[str]:
-    """Bring the schema to the newest version, all or nothing; what people have to be told of it, in lines.
-    Safe when several processes run it at once.
+async def migrate(endpoint: str) -> None:
+    """Bring the schema to the newest version, all or nothing. Safe when several processes run it at once.
 
-    Raises StartupError where the database cannot be reached, opened or migrated."""
+    Raises StartupError where the database cannot be reached, opened or migrated, or is of before 0.1.0."""
     url = database_url(endpoint)
     try:
         if url.get_backend_name() == "sqlite":
-            return await _migrate_sqlite(endpoint, url)
-        return await _migrate_postgres(endpoint)
+            await _migrate_sqlite(endpoint, url)
+        else:
+            await _migrate_postgres(endpoint)
     except (OSError, DBAPIError) as error:
         raise StartupError(f"cannot migrate: {database_failure(error, _shown(url))}") from error
 
 
-async def _migrate_sqlite(endpoint: str, url: URL) -> list[str]:
+async def _migrate_sqlite(endpoint: str, url: URL) -> None:
     """Migrate under a lock file: switching to WAL and the first write of a new file do not wait for one
     another."""
     assert url.database, "an in-memory database cannot be shared"
@@ -226,46 +227,49 @@ async def _migrate_sqlite(endpoint: str, url: URL) -> list[str]:
             async with engine.connect() as connection:
                 await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
                 await connection.exec_driver_sql("BEGIN IMMEDIATE")
-                told = await connection.run_sync(_upgrade)
+                await connection.run_sync(_upgrade)
                 await connection.commit()
-                return told
         finally:
             await engine.dispose()
     finally:
         os.close(lock)
 
 
-async def _migrate_postgres(endpoint: str) -> list[str]:
+async def _migrate_postgres(endpoint: str) -> None:
     engine = _engine(endpoint)
     try:
         async with engine.begin() as connection:
-            await _advisory_lock(connection)
-            return await connection.run_sync(_upgrade)
+            # Held to the end of the transaction, so it cannot outlive a process that dies.
+            await connection.execute(text(f"SET LOCAL lock_timeout = {int(MIGRATION_SECONDS_MAX * 1000)}"))
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": MIGRATION_LOCK})
+            await connection.run_sync(_upgrade)
     finally:
         await engine.dispose()
 
 
-async def _advisory_lock(connection: AsyncConnection) -> None:
-    """Take a lock that lasts to the end of the transaction, so it cannot outlive a process that dies."""
-    await connection.execute(text(f"SET LOCAL lock_timeout = {int(MIGRATION_SECONDS_MAX * 1000)}"))
-    await connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": MIGRATION_LOCK})
-
-
-def _upgrade(connection: Connection) -> list[str]:
+def _upgrade(connection: Connection) -> None:
     from alembic import command  # a quarter of a second that a worker's start does without
     from alembic.migration import MigrationContext
 
     config = _alembic()
-    told = list[str]()
-    config.attributes.update(connection=connection, told=told)
+    config.attributes["connection"] = connection
     found = MigrationContext.configure(connection).get_current_revision()
+    _refuse_former(found, connection.engine.url)
     if found not in (None, *schema_versions()):
         raise StartupError("the database's schema is of a newer release: run that one")
     if found != schema_versions()[0] and _writes_books(config, found):
         unguard(connection)
     command.upgrade(config, "head")
     guard(connection)
-    return told
+
+
+def _refuse_former(found: str | None, url: URL) -> None:
+    """StartupError where this revision is of before 0.1.0."""
+    if found is not None and FORMER_REVISION.fullmatch(found):
+        raise StartupError(
+            f"{_shown(url)} was made before 0.1.0 (schema {found}), which starts with a fresh database: "
+            "name an empty one in PARLEY_DATABASE_URL (SQLite: or move the file elsewhere), and start again"
+        )
 
 
 def _writes_books(config: "Config", found: str | None) -> bool:
@@ -290,23 +294,33 @@ def _alembic() -> "Config":
 def schema_versions() -> list[str]:
     """All versions of the schema that this code knows, the newest first. Read from file names, so that a
     start needs no alembic, which would read each file."""
-    return sorted((each.name[1:5] for each in (MIGRATIONS / "versions").glob("v*.py")), reverse=True)
+    return sorted(("p" + each.name[1:5] for each in (MIGRATIONS / "versions").glob("v*.py")), reverse=True)
 
 
 async def require_schema(db: Database) -> None:
     """Raise StartupError where the schema is older than this code (a newer one is a deploy under way)."""
     require_folder(db.engine.url)
     try:
-        async with db.engine.connect() as connection:
-            found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
+        found = await revision_of(db)
     except (OSError, DBAPIError) as error:
-        if not _lacks_the_table(error):
-            raise database_failure(error, _shown(db.engine.url)) from error
-        found = None
+        raise database_failure(error, _shown(db.engine.url)) from error
     if found is None:
         raise StartupError(NO_TABLES)
     if found in schema_versions()[1:]:
         raise StartupError("the database schema is not up to date: run `parley db migrate`")
+
+
+async def revision_of(db: Database) -> str | None:
+    """The schema's revision; None where it was never migrated. StartupError where it is of before 0.1.0."""
+    found = None
+    try:
+        async with db.engine.connect() as connection:
+            found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
+    except (OSError, DBAPIError) as error:
+        if not _lacks_the_table(error):
+            raise
+    _refuse_former(found, db.engine.url)
+    return found
 
 
 def require_folder(url: URL) -> None:

@@ -10,7 +10,7 @@ from core.errors import StartupError
 from core.redis import redis_errors
 from core.redis.client import connect
 from core.runtime.embedded import ensure_home
-from core.sql.database import Database, migrate
+from core.sql.database import Database, migrate, require_schema
 from core.sql.store_errors import redis_failure
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
@@ -75,6 +75,7 @@ def route_command(model: str, pool: str) -> None:
 async def _route(settings: Settings, model: str, pool: str) -> str:
     db, redis = Database(settings.database_endpoint), connect(settings)
     try:
+        await require_schema(db)
         record = await resolve(db, model)
         if record is None:
             raise StartupError(f"there is no model {model}: see `parley models list`")

@@ -7,7 +7,7 @@ from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
-from core.sql.database import Database
+from core.sql.database import Database, revision_of
 from engine.models.registry import ModelRecord, resolve
 
 RECORD = "PARLEY_MODEL_RECORD"
@@ -40,6 +40,7 @@ async def registered(settings: Settings) -> ModelRecord:
     """The registered model of PARLEY_MODEL. StartupError where there is none."""
     db = Database(settings.database_endpoint)
     try:
+        await revision_of(db)  # refuses a database of before 0.1.0
         record = await resolve(db, settings.model)
     finally:
         await db.close()

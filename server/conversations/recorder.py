@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from redis.exceptions import ResponseError
 
-from billing.api import Admissions, admissions_of
+from billing.api import admissions_of
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, ended_stream, read_event
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -81,7 +81,7 @@ class Recorder:
         self._settings = settings
         self._conversations = conversations
         self._gateway = gateway
-        self._admissions: Admissions | None = None
+        self._admissions = admissions_of(settings)
 
     async def run(self) -> None:
         """Record for ever; a failure is logged and tried again, because the event stays unacknowledged."""
@@ -160,22 +160,20 @@ class Recorder:
             event = _event_of(fields)
             if isinstance(event, Unreadable) or (event.tenant, event.request) != (tenant, request):
                 continue  # logged when its turn comes
-            if await self._is_own(event):
+            if self._is_own(event):
                 return await self._record(tenant, request, view)
 
     async def _record_event(self, event: UsageEvent) -> None:
         view = await self._queue.view(event.tenant, event.request)
         if view is None:
             return
-        if event.owner.conversation and await self._is_own(event):
+        if event.owner.conversation and self._is_own(event):
             await self._record(event.tenant, event.request, view)
         await self._queue.expire_log(event.tenant, event.request, self._settings.log_keep_seconds)
 
-    async def _is_own(self, event: UsageEvent) -> bool:
+    def _is_own(self, event: UsageEvent) -> bool:
         """True for a request of this pool that a gateway admitted; no other event is recorded."""
-        if self._admissions is None:
-            self._admissions = await admissions_of(self._conversations.db, self._settings)
-        if problem := self._admissions.strange(self._queue.pool, event, now_ms()):
+        if problem := self._admissions.strange(self._queue.pool, event):
             log.error("recorder.record_failed", tenant=event.tenant, id=event.request, problem=problem)
         return not problem
 

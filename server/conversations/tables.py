@@ -46,7 +46,8 @@ class Conversation(TableBase, table=True):
 
 class Message(TableBase, table=True):
     """One message. The fields from `reason` on belong to an answer: facts of its `end`, and the state of its
-    log (`epoch`, `head`), so that it can be replayed once the log is gone."""
+    log (`epoch`, `head`), so that it can be replayed once the log is gone. `owner_key`, `user_id` and
+    `parent_id` are empty: nothing fills them yet."""
 
     __table_args__ = (
         ForeignKeyConstraint(
@@ -89,3 +90,6 @@ class Message(TableBase, table=True):
     head: int = 0
     created_ms: int = Field(sa_type=BigInteger)
     ended_ms: int | None = Field(default=None, sa_type=BigInteger)
+    owner_key: str = ""
+    user_id: str = ""
+    parent_id: str = ""

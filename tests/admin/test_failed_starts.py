@@ -7,6 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 from redis.exceptions import ResponseError
+from sqlalchemy import text
 
 from admin import console
 from admin.children import ChildProcess
@@ -17,7 +18,9 @@ from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.runtime import leash
 from core.runtime.service import why_it_ended
+from core.sql.database import Database
 from core.sql.stores import open_stores
+from engine.models.known import registered
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
 from server import main as gateway
@@ -51,6 +54,27 @@ def _settings(home: Path, redis_url: str, **facts: object) -> Settings:
 )
 async def test_without_tables(serve: Serve, home: Path, redis_url: str):
     assert "parley db migrate" in await refused(serve, _settings(home, redis_url))
+
+
+async def _a_worker(settings: Settings, stop: asyncio.Event) -> None:
+    await registered(settings)
+
+
+async def _up(settings: Settings, stop: asyncio.Event) -> None:
+    await PlatformStart(settings, 1, "model", as_json=True).run(stop)
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [gateway.serve, console.serve, biller.main, _a_worker, _up],
+    ids=["gateway", "console", "biller", "worker", "up"],
+)
+async def test_with_a_database_of_before(serve: Serve, sqlite: Database, home: Path, redis_url: str):
+    """Of before 0.1.0, which is told in one line."""
+    async with sqlite.engine.begin() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '0033'"))
+    said = await refused(serve, _settings(home, redis_url))
+    assert f"{home}/parley.db was made before 0.1.0 (schema 0033)" in said
 
 
 @pytest.mark.usefixtures("sqlite")

@@ -8,6 +8,9 @@ import billing.tables.limits
 import billing.tables.noisy
 import billing.tables.prices
 import billing.tables.reconciliation
+import billing.tables.refusals
+import billing.tables.sessions
+import billing.tables.tenants
 import billing.tables.wallets
 import engine.models.tables
 import server.conversations.tables
@@ -21,6 +24,9 @@ TABLES_OF_ALL_PACKAGES = (
     billing.tables.dedicated_pools,
     billing.tables.prices,
     billing.tables.reconciliation,
+    billing.tables.refusals,
+    billing.tables.sessions,
+    billing.tables.tenants,
     billing.tables.wallets,
     engine.models.tables,
     server.conversations.tables,

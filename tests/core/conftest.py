@@ -1,58 +1,15 @@
-"""Databases of older versions."""
+"""Databases that were never migrated, and versions of the schema that are still to come."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Mapping
+import shutil
+from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pytest
-from alembic import command
-from sqlalchemy import Connection, text
 
 from chaos.installation import postgres
-from core.sql.database import Database, _alembic  # pyright: ignore[reportPrivateUsage]
-
-Row = Mapping[str, Any]
-
-
-def upgrade(connection: Connection, revision: str) -> None:
-    """Bring an older schema to a newer one."""
-    config = _alembic()
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
-
-
-class Old:
-    """A database of an older version."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self.database = Database(url)
-
-    async def at(self, revision: str) -> None:
-        """Make it one of this revision."""
-
-        async with self.database.engine.begin() as connection:
-            await connection.run_sync(upgrade, revision)
-
-    async def add(self, table: str, *rows: Row) -> None:
-        """Insert rows as an older version did."""
-        async with self.database.engine.begin() as connection:
-            for row in rows:
-                names = ", ".join(row)
-                values = ", ".join(f":{name}" for name in row)
-                await connection.execute(text(f"INSERT INTO {table} ({names}) VALUES ({values})"), dict(row))
-
-    async def change(self, statement: str) -> None:
-        """Run a statement."""
-        async with self.database.engine.begin() as connection:
-            await connection.execute(text(statement))
-
-    async def read(self, statement: str) -> list[tuple[Any, ...]]:
-        """Rows as they are now."""
-        async with self.database.engine.connect() as connection:
-            return [tuple(row) for row in await connection.execute(text(statement))]
+from core.sql import database
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
@@ -69,9 +26,17 @@ def empty_url(request: pytest.FixtureRequest, home: Path) -> Generator[str]:
 
 
 @pytest.fixture
-async def old(empty_url: str, home: Path) -> AsyncGenerator[Old]:
-    """A database that a test brings to an older version."""
-    (home / "a folder").mkdir()
-    made = Old(empty_url)
-    yield made
-    await made.database.close()
+def later_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Call it with the text of a version p0002, which this release knows from then on."""
+
+    def add(text: str) -> None:
+        folder = tmp_path / "migrations"
+        shutil.copytree(database.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / "versions" / "v0002_later.py").write_text(
+            "import sqlalchemy as sa\nfrom alembic import op\n\n"
+            f"revision = 'p0002'\ndown_revision = 'p0001'\n{text}"
+        )
+        monkeypatch.setattr(database, "MIGRATIONS", folder)
+        monkeypatch.setattr(database, "schema_versions", database.schema_versions.__wrapped__)
+
+    return add

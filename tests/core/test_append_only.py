@@ -4,7 +4,7 @@ erasing, withdrawing and a change of zone have to."""
 import re
 import shutil
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from core.clock import now_ms
 from core.errors import StartupError
 from core.sql.append_only import APPEND_ONLY, DERIVED, EXCEPTED, FUNCTION, MARK, SAYS, STATE, drop, triggers
 from core.sql.append_only_triggers import guard
-from core.sql.database import Database, _alembic, _writes_books, migrate, schema_versions
+from core.sql.database import Database, _alembic, _writes_books, migrate
 from core.sql.store_errors import database_failure
 from tests.core.all_tables import TABLES_OF_ALL_PACKAGES
 from tests.support.patience import soon
@@ -290,17 +290,14 @@ async def test_a_migration_may_write_the_books_and_leaves_them_guarded(
     def upgrade(config: Any, revision: str) -> None:
         connection = config.attributes["connection"]
         connection.execute(text("UPDATE usage_line SET proof = ''"))
-        connection.execute(text("UPDATE alembic_version SET version_num = :at"), {"at": schema_versions()[0]})
+        connection.execute(text("UPDATE alembic_version SET version_num = 'p0002'"))
         if fails.pop(0):
             raise StartupError("it fails")
 
     monkeypatch.setattr(command, "upgrade", upgrade)
     monkeypatch.setattr("core.sql.database._writes_books", lambda *_: True)
-    await run(
-        database,
-        A_LINE,
-        f"UPDATE alembic_version SET version_num = '{schema_versions()[1]}'",
-    )
+    monkeypatch.setattr("core.sql.database.schema_versions", lambda: ["p0002", "p0001"])
+    await run(database, A_LINE)
     with pytest.raises(StartupError, match="it fails"):
         await migrate(url)
     assert await guards(database) == whole
@@ -324,12 +321,12 @@ def test_a_version_says_that_it_writes_the_books(tmp_path: Path, monkeypatch: py
 @pytest.mark.postgres
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
 async def test_who_reads_the_books_for_long_holds_up_no_migration_that_leaves_them_alone(
-    database: Database,
+    database: Database, later_version: Callable[[str], None]
 ) -> None:
     """Behind the lock for lifting a trigger, which waits for readers, posting and admitting would wait."""
     url = str(database.engine.url.render_as_string(hide_password=False))
     whole = await guards(database)
-    await run(database, f"UPDATE alembic_version SET version_num = '{schema_versions()[1]}'")
+    later_version("def upgrade() -> None:\n    pass\n")
     async with database.snapshot() as reading:
         await (await reading.connection()).execute(text("SELECT * FROM usage_line"))
         await soon(migrate(url))
@@ -339,7 +336,7 @@ async def test_who_reads_the_books_for_long_holds_up_no_migration_that_leaves_th
 async def test_an_older_release_leaves_a_newer_schema_and_its_guards_alone(database: Database) -> None:
     """And says so."""
     whole = await guards(database)
-    await run(database, "UPDATE alembic_version SET version_num = '9999'")
+    await run(database, "UPDATE alembic_version SET version_num = 'p9999'")
     with pytest.raises(StartupError, match="newer release"):
         await migrate(str(database.engine.url.render_as_string(hide_password=False)))
     assert await guards(database) == whole

@@ -4,28 +4,16 @@ import asyncio
 import shutil
 import stat
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
-from sqlmodel import SQLModel, select
+from sqlalchemy import text
+from sqlmodel import select
 
 from billing.tables.tenants import PriceBook, Tenant
 from core.errors import StartupError
-from core.sql.database import (
-    Database,
-    _alembic,
-    insert_ignore,
-    insert_rows,
-    migrate,
-    require_schema,
-    schema_versions,
-)
+from core.sql.database import Database, insert_ignore, insert_rows, migrate, require_schema
 from tests.support.processes import begun
 
 
@@ -34,16 +22,6 @@ def a_tenant(name: str) -> Tenant:
     return Tenant(
         tenant_id=f"id of {name}", name=name, price_book_id="default", priority_max="bulk", created_ms=1
     )
-
-
-async def test_the_migrated_schema_is_the_one_that_the_tables_describe(database: Database) -> None:
-    """A column added to a table without a migration, or the other way round, fails here."""
-
-    def differences(connection: Connection) -> list[object]:
-        return list(compare_metadata(MigrationContext.configure(connection), SQLModel.metadata))
-
-    async with database.engine.connect() as connection:
-        assert await connection.run_sync(differences) == []
 
 
 async def test_processes_that_migrate_at_once_all_succeed(empty_url: str) -> None:
@@ -67,24 +45,6 @@ async def test_an_unmigrated_database_is_named_with_the_command_that_helps(
     with pytest.raises(StartupError, match="parley db migrate"):
         await require_schema(database)
     await database.close()
-
-
-def test_the_versions_are_those_of_the_files() -> None:
-    """Named by number: what alembic finds by reading each of them, in its order."""
-    script = ScriptDirectory.from_config(_alembic())
-    assert schema_versions() == [each.revision for each in script.walk_revisions()]
-
-
-async def test_an_older_schema_is_named_with_the_command_that_helps(sqlite: Database) -> None:
-    """One version behind is too old; a newer one than this code knows is a deploy under way."""
-    await require_schema(sqlite)
-    for found, fits in ((schema_versions()[1], False), (schema_versions()[-1], False), ("9999", True)):
-        async with sqlite.engine.begin() as connection:
-            await connection.execute(
-                text("UPDATE alembic_version SET version_num = :found"), {"found": found}
-            )
-        with nullcontext() if fits else pytest.raises(StartupError, match="not up to date"):
-            await require_schema(sqlite)
 
 
 async def test_insert_ignore_returns_the_keys_of_new_rows_only(database: Database) -> None:

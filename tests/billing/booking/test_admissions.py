@@ -11,9 +11,7 @@ from sqlalchemy.exc import DataError
 
 from billing.booking.admissions import Admissions, seal, sealed_admission_of
 from billing.booking.assess import Quarantined, assess
-from billing.booking.installation_marks import unsealed_until_ms
 from billing.posting import biller
-from billing.tables.tenants import DIRECTORY_SEALED_SINCE, SEALED_SINCE, InstallationMark
 from billing.usage import ENDED_FIELD, PinnedPrices, UsageEvent, UsageOwner, encode, ended_stream
 from core.access.access_commands import secrets_command
 from core.configuration.settings import ADMISSION_PURPOSE, Settings
@@ -160,14 +158,6 @@ def test_a_seal_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch):
         assert compared == [16, 16]
 
 
-def test_before_the_upgrade_nothing_was_sealed():
-    """Such events are billed for a time, then no more."""
-    event = msgspec.structs.replace(an_event(), seal=b"", asked_input=0, asked_output=0)
-    until = Admissions(ADMISSIONS.keys, unsealed_until_ms=3_100)
-    assert problem(event, until, now_ms=3_099) == ""
-    assert problem(event, until, now_ms=3_100) == "it has no admission"
-
-
 def test_a_biller_does_without_the_secret(home_settings: Settings):
     """Its key, which `parley secrets admission` prints, opens what gateways seal, and is not the secret."""
     printed = CliRunner().invoke(secrets_command, ["admission"], env={"PARLEY_SECRET": TEST_SECRET})
@@ -180,19 +170,6 @@ def test_a_biller_does_without_the_secret(home_settings: Settings):
 @pytest.fixture
 def home_settings(settings: Settings) -> Settings:
     return settings
-
-
-@pytest.mark.parametrize("name", [SEALED_SINCE, DIRECTORY_SEALED_SINCE])
-async def test_a_new_installation_never_takes_what_has_no_seal(
-    sqlite: Database, settings: Settings, name: str
-):
-    """One that has tenants does until what was under way has ended."""
-    assert await unsealed_until_ms(sqlite, settings, name) == 0
-    async with sqlite.transaction() as session:
-        mark = await session.get_one(InstallationMark, name)
-        mark.at_ms = 1_000
-        session.add(mark)
-    assert 1_000 + DAY_MS < await unsealed_until_ms(sqlite, settings, name) < 1_000 + 2 * DAY_MS
 
 
 async def test_the_biller_holds_what_a_worker_made_up(database: Database, redis: Redis, settings: Settings):

@@ -54,6 +54,9 @@ EDITS = {
     "recomputed_tokens": "9",
     "request_metadata": '\'{"a": "y"}\'',
     "event_sha256": "'00'",
+    "policy_sha256": "'00'",
+    "priority_class": "'bulk'",
+    "trace_id": "'another'",
     "posted_ms": "posted_ms + 1",
 }
 
