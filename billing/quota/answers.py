@@ -1,4 +1,4 @@
-"""Arguments and replies of the scripts on a tenant's slot keys, as typed values. Pure."""
+"""Arguments and replies of the scripts on a tenant's hash slot keys, as typed values. Pure."""
 
 from collections.abc import Sequence
 from urllib.parse import unquote

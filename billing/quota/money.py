@@ -24,7 +24,7 @@ _FIELDS = ("posted", "unbooked", "held", "open")
 
 
 class MoneyCounts:
-    """Counts of money in tenants' slot keys."""
+    """Counts of money in tenants' hash slot keys."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis

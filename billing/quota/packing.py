@@ -1,4 +1,4 @@
-"""Arguments of the scripts on a tenant's slot keys. Pure."""
+"""Arguments of the scripts on a tenant's hash slot keys. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Names of a tenant's slot keys in Redis. All carry the hash tag `{t:TENANT}`, which puts them in one
+"""Names of a tenant's hash slot keys in Redis. All carry the hash tag `{t:TENANT}`, which puts them in one
 slot."""
 
 

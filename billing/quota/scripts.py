@@ -1,4 +1,4 @@
-"""The Lua scripts on a tenant's slot keys, each with its arguments, reply and prelude."""
+"""The Lua scripts on a tenant's hash slot keys, each with its arguments, reply and prelude."""
 
 from pathlib import Path
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""Questions to the scripts on a tenant's slot keys, and their answers, as typed values."""
+"""Questions to the scripts on a tenant's hash slot keys, and their answers, as typed values."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
