@@ -1,5 +1,5 @@
-"""Arguments and replies of the scripts on a tenant's hash slot keys (billing/quota/lua, one struct per script;
-core/redis/script_calls.py).
+"""Arguments and replies of the scripts on a tenant's hash slot keys (billing/quota/lua, one struct per
+script; core/redis/script_calls.py).
 
 `now_ms` 0: the server's own time. Money is in nano-USD.
 """

@@ -55,8 +55,9 @@ def unpacked(folder: Path) -> set[str]:
 
 
 async def test_what_npm_packs_runs_on_node(tmp_path: Path):
-    """The modules, their types, the README and the licence. An answer goes on over a cut, a fault of the listener's is
-    told and breaks nothing, and the program ends by itself; also where the socket's class is given."""
+    """The modules, their types, the README and the licence. An answer goes on over a cut, a fault of the
+    listener's is told and breaks nothing, and the program ends by itself; also where the socket's class is
+    given."""
     sources = {f"src/{name}.js" for name in MODULES} | {f"src/{name}.d.ts" for name in TYPES}
     assert unpacked(tmp_path) == sources | {"LICENSE", "package.json", "README.md"}
     (tmp_path / "customer.mjs").write_text(CUSTOMER)
