@@ -1,6 +1,6 @@
-"""`parley console`: what operators look at. Read-only: workers, queue, running requests, usage by tenant,
-books that do not agree, noisy tenants, what was refused, and one request explained. For tenants' services it
-serves the usage API (admin/usage).
+"""`parley console`: pages for operators. Read-only: workers, queue, running requests, usage by tenant, books
+that do not agree, noisy tenants, refusals, and one request explained. For tenants' services it serves the
+usage API (admin/usage).
 
 Signing in takes a one-time link (`parley up` prints one, `parley console --link` makes one). The page is
 static; its script asks these routes and builds the DOM, under the same policy as the chat page.
@@ -84,7 +84,7 @@ class Console:
         return LimitedCalls(guarded(self.routes()), self.rates)
 
     def routes(self) -> list[BaseRoute]:
-        """Everything that it serves."""
+        """All routes of the console."""
         return [
             Route("/", self.page, methods=["GET"]),
             Route("/api/login", self.login, methods=["POST"]),
@@ -101,11 +101,11 @@ class Console:
         ]
 
     async def page(self, _request: Request) -> Response:
-        """The page itself holds nothing secret."""
+        """The page itself, which holds nothing secret."""
         return FileResponse(WEB / "console.html", media_type="text/html; charset=utf-8")
 
     async def login(self, request: Request) -> Response:
-        """A one-time code becomes a session."""
+        """Exchange a one-time code for a session."""
         self.rates.signin(address_of(request.scope))
         if not origin_allowed(request, self._settings):
             return _error(403, "this Origin is not allowed")
@@ -119,7 +119,7 @@ class Console:
         return reply
 
     async def logout(self, request: Request) -> Response:
-        """The session ends."""
+        """End the session."""
         if not origin_allowed(request, self._settings):
             return _error(403, "this Origin is not allowed")
         reply = _json({})
@@ -127,7 +127,7 @@ class Console:
         return reply
 
     async def status(self, request: Request) -> Response:
-        """What the page shows, for scripts too."""
+        """The data that the page shows, for scripts too."""
         return await self._shown(request, lambda: read_status(self._settings, self._redis, self._db))
 
     async def noisy(self, request: Request) -> Response:
@@ -135,7 +135,7 @@ class Console:
         return await self._shown(request, lambda: read_noisy(self._db))
 
     async def refusals(self, request: Request) -> Response:
-        """What was refused in the last hour, the last minute first; of a tenant by its id with `?tenant=`."""
+        """Refusals of the last hour, the last minute first; of one tenant by its id with `?tenant=`."""
 
         async def read() -> RefusalPage:
             since_ms, tenant = now_ms() - HOUR_MS, _named("tenant", request.query_params.get("tenant"))
@@ -146,7 +146,8 @@ class Console:
         return await self._shown(request, read)
 
     async def explained(self, request: Request) -> Response:
-        """All that is known of one request, as `parley requests explain` tells it; `?tenant=` says whose."""
+        """All that is known of one request, as `parley requests explain` prints; `?tenant=` names its
+        tenant."""
 
         async def read() -> Explained:
             id = checked_name("id", request.path_params["id"])
@@ -160,7 +161,7 @@ class Console:
         return await self._shown(request, self._reconciliation)
 
     async def books(self, request: Request) -> Response:
-        """The same at a glance: each check, and what does not agree, in words."""
+        """The checks in brief, and each disagreement in words."""
         return await self._shown(request, self._books)
 
     async def _reconciliation(self) -> dict[str, Any]:
@@ -179,7 +180,7 @@ class Console:
         return compared
 
     async def _shown(self, request: Request, read: Callable[[], Awaitable[object]]) -> Response:
-        """What `read` finds, for who signed in."""
+        """The result of `read` as JSON, for a caller who is signed in."""
         if await self._sessions.who(request) is None:
             return _error(401, "sign in with a link: `parley console --link` makes one")
         try:
@@ -189,7 +190,7 @@ class Console:
             return refused_reply(refusal(ErrorCode.OVERLOADED, problem))
 
     async def healthz(self, _request: Request) -> Response:
-        """The process answers."""
+        """200 while the process answers."""
         return PlainTextResponse("ok\n")
 
 

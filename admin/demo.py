@@ -21,12 +21,12 @@ from core.sql.database import Database
 
 TENANT = "demo"
 KEY_NAME = "parley up"
-USER = "demo"  # whom the links sign in: what a browser keeps is there after signing in again
+USER = "demo"  # the user of the links: after signing in again a browser finds its conversations
 
 
 @dataclass(frozen=True)
 class UpFile:
-    """PARLEY_HOME/up.json: what scripts need to talk to this platform. Mode 0600: it holds a key."""
+    """PARLEY_HOME/up.json: address and key of this platform, for scripts. Mode 0600: it holds a key."""
 
     url: str
     console: str
@@ -47,7 +47,7 @@ class UpFile:
 
 @dataclass(frozen=True)
 class Demo:
-    """Who the demo key belongs to, its secret, and whom its sign-in links are for (an id)."""
+    """The demo key's principal, its secret, and the user (an id) of its sign-in links."""
 
     principal: Principal
     secret: str
@@ -63,7 +63,7 @@ async def demo_key(db: Database, up_file: Path) -> Demo:
     tenant = await find_tenant(db, TENANT)
     if tenant is None:
         made = await create_tenant(db, TENANT)
-        tenant = await set_tenant(db, made.tenant_id, shows_costs=True)  # it is one person's
+        tenant = await set_tenant(db, made.tenant_id, shows_costs=True)  # one person's own tenant
     project = await find_project(db, tenant.tenant_id, DEFAULT_PROJECT)
     assert project is not None, "a tenant is made with its default project"
     _, secret = await create_key(db, tenant.tenant_id, project.id, name=KEY_NAME)

@@ -1,4 +1,4 @@
-"""What an operator should look into: books that do not agree, and tenants who take more than their share."""
+"""Findings for operators: books that do not agree, and tenants who take more than their share."""
 
 from collections.abc import Mapping, Sequence
 
@@ -20,7 +20,7 @@ SHOWN_MAX = 100
 
 
 class CheckSummary(msgspec.Struct, frozen=True):
-    """How many comparisons a check made, and how many of them differ, or cannot be said yet."""
+    """Counts of a check's comparisons: all, those that differ, and those that cannot be decided yet."""
 
     check: str
     meaning: str
@@ -30,9 +30,10 @@ class CheckSummary(msgspec.Struct, frozen=True):
 
 
 class Disagreement(msgspec.Struct, frozen=True):
-    """Two books that do not say the same, in words with their unit. `name`: the tenant's; empty: of a pool.
+    """Two books that disagree, in words with their unit. `name`: the tenant's; empty: of a pool.
 
-    `state`: differs, or waiting where it cannot be said yet, with why in `detail`; `age_ms`: for how long.
+    `state`: differs, or waiting where it cannot be decided yet, for the reason in `detail`; `age_ms`: age of
+    the disagreement.
     """
 
     check: str
@@ -47,7 +48,7 @@ class Disagreement(msgspec.Struct, frozen=True):
 
 
 class ComparisonOverview(msgspec.Struct, frozen=True):
-    """All comparisons at a glance; of those that are not equal the first SHOWN_MAX, differences first."""
+    """All comparisons in brief; of those that are not equal the first SHOWN_MAX, differences first."""
 
     checks: list[CheckSummary]
     disagreements: list[Disagreement]
@@ -58,7 +59,7 @@ class NoisyTenant(msgspec.Struct, frozen=True):
     """A tenant who took more of a pool than its share while others waited, as of `updated_ms`.
 
     Shares are of the pool's work, in permille; waits the others' p95 until the first token, in ms, now and in
-    the hour before. `slots_max`: how many requests it may run at once while it is throttled; None: it is not.
+    the hour before. `slots_max`: requests it may run at once while it is throttled; None: it is not.
     """
 
     finding: str
@@ -75,20 +76,20 @@ class NoisyTenant(msgspec.Struct, frozen=True):
 
 
 async def read_noisy(db: Database) -> list[NoisyTenant]:
-    """The findings that are open, newest first."""
+    """Open findings, newest first."""
     found = (await list_findings(db))[:SHOWN_MAX]
     names = await tenant_names(db) if found else {}
     return [_noisy(each, names.get(each.tenant_id, each.tenant_id)) for each in found]
 
 
 async def read_comparisons(db: Database, compared: Sequence[Comparison]) -> ComparisonOverview:
-    """What was compared, with the names of the tenants that are concerned."""
+    """Comparisons in brief, with the names of their tenants."""
     concerned = any(each.state is not ComparisonState.EQUAL for each in compared)
     return comparison_overview(compared, await tenant_names(db) if concerned else {})
 
 
 def comparison_overview(compared: Sequence[Comparison], names: Mapping[str, str]) -> ComparisonOverview:
-    """Pure. `names`: of tenants, by id."""
+    """As `read_comparisons`, pure. `names`: of tenants, by id."""
     found = [each for each in compared if each.state is not ComparisonState.EQUAL]
     found.sort(key=lambda each: (each.state is not ComparisonState.DIFFERS, each.check, -each.age_ms))
     return ComparisonOverview(

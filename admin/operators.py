@@ -1,7 +1,7 @@
-"""How operators sign in to the console: a one-time link that `parley up` or `parley console --link` makes
+"""Sign-in of operators to the console: a one-time link that `parley up` or `parley console --link` makes
 becomes a session, which is a row that can be listed and ended.
 
-A link's code is sealed content: nobody who writes Redis can make one.
+A link's code is sealed content: nobody who can write Redis can forge one.
 """
 
 import secrets
@@ -43,7 +43,7 @@ REFUSED_ROWS_A_MINUTE = 30
 
 
 class OperatorLink(msgspec.Struct, frozen=True, array_like=True):
-    """Whom a link lets in. `opens_by_ms` is Unix ms."""
+    """Content of a link's code: the operator's name and its deadline. `opens_by_ms` is Unix ms."""
 
     id: str
     name: str
@@ -54,14 +54,15 @@ _links = SealedContent(OperatorLink, PURPOSE, lambda link: link.opens_by_ms)
 
 
 def make_operator_code(keyring: Keyring, name: str = "") -> str:
-    """A code that signs one browser in as this operator, once, within an hour. No name: the system's user."""
+    """A code that signs one browser in as this operator, once, within an hour; by default the system's
+    user."""
     opens_by_ms = now_ms() + CODE_SECONDS * 1000
     link = OperatorLink(secrets.token_urlsafe(ID_BYTES), name or process_user(), opens_by_ms)
     return _links.seal(link, keyring)
 
 
 async def operator_code_on_record(settings: Settings, name: str = "") -> str:
-    """The same, once the audit log says that it was made, for whom and by whom."""
+    """A code, once the audit log has a row for it: for whom and by whom it was made."""
     db = Database(settings.database_endpoint)
     try:
         await require_schema(db)
@@ -74,7 +75,7 @@ async def operator_code_on_record(settings: Settings, name: str = "") -> str:
 
 
 async def use_operator_code(redis: RedisClient, keyring: Keyring, code: str) -> str | None:
-    """The name that a good code was made for; it is used up by this."""
+    """The operator's name of a good code, which this uses up; None for a bad one."""
     now = now_ms()
     link = _links.unseal(code, keyring, now)
     if link is None:
@@ -94,8 +95,8 @@ class OperatorSessions:
         self._rows = TokenBuckets(Rate.a_minute(REFUSED_ROWS_A_MINUTE))
 
     async def sign_in(self, request: Request, code: str, reply: Response) -> int | None:
-        """A one-time code becomes a session and its cookie: None. Else the code is not good: 0, or who tries
-        too often waits so many milliseconds."""
+        """Exchange a one-time code for a session and its cookie: None. For a bad code 0, or the milliseconds
+        to wait after too many tries."""
         name, address = (
             await use_operator_code(self._redis, self._settings.keyring, code),
             address_of(request.scope),
@@ -108,7 +109,7 @@ class OperatorSessions:
         return None
 
     async def _refused(self, address: str) -> int:
-        """Counted and in the log; in the audit log too, but for a flood, which would fill it."""
+        """Count and log a bad code, in the audit log too unless there is a flood, which would fill it."""
         after_ms = self._failed.count(address, "operator")
         if not after_ms and not self._rows.take(""):
             author = Author(address, "api")
@@ -116,7 +117,7 @@ class OperatorSessions:
         return after_ms
 
     async def who(self, request: Request) -> BrowserSession | None:
-        """The session of whoever calls; None for nobody."""
+        """The caller's session; None for an unknown caller."""
         token = read_cookie(request, self._settings, COOKIE)
         return await operator_of_session(self._db, token) if token else None
 

@@ -1,4 +1,4 @@
-"""What the console shows: workers, queue, running requests, usage by tenant. Reads only, for operators."""
+"""Data of the console's page: workers, queue, running requests, usage by tenant. Reads only."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ TENANTS_SHOWN_MAX = 100
 
 
 class WorkerStatus(msgspec.Struct, frozen=True):
-    """A registered worker. `kv_usage` is 0 to 1; `lease_ms` what is left of its lease."""
+    """A registered worker. `kv_usage` is 0 to 1; `lease_ms` the time left of its lease."""
 
     name: str
     node: str
@@ -43,7 +43,7 @@ class RunningRequest(msgspec.Struct, frozen=True):
 
 
 class TenantUsage(msgspec.Struct, frozen=True):
-    """A tenant's last 24 hours, and what it owes now beyond its wallet. Money as text, in nano-units."""
+    """A tenant's last 24 hours, and its present debt beyond its wallet. Money as text, in nano-units."""
 
     tenant: str
     name: str
@@ -56,7 +56,7 @@ class TenantUsage(msgspec.Struct, frozen=True):
 
 
 class PoolStatus(msgspec.Struct, frozen=True):
-    """One look at one pool, at `now_ms` (Redis time)."""
+    """State of one pool, at `now_ms` (Redis time)."""
 
     now_ms: int
     pool: str
@@ -119,7 +119,7 @@ async def _unread(redis: RedisClient, pool: str) -> int:
 
 
 async def _quarantined(db: Database) -> int:
-    """How many nobody has decided about yet."""
+    """Number of quarantined events that nobody has decided on."""
     held = select(func.count()).select_from(UsageQuarantine).where(col(UsageQuarantine.resolved_ms).is_(None))
     async with db.session() as session:
         return (await session.exec(held)).one()

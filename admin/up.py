@@ -42,7 +42,7 @@ PATIENCE_SECONDS = 120.0
 DRAIN_SECONDS_MAX = 2.0
 METRICS_ABOVE = 1000
 PORT_MAX = 65535
-LOCK_SECONDS_MAX = 0.1  # others look for a moment whether it is held
+LOCK_SECONDS_MAX = 0.1  # other processes hold it for a moment to see whether it is free
 
 
 @click.command()
@@ -79,7 +79,7 @@ class PlatformStart:
         self._began = monotonic()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Start everything, say so, and stay until `stop`."""
+        """Start everything, print the addresses, and stay until `stop`."""
         await asyncio.to_thread(ensure_home, self._settings)
         self._settings.require_edge()
         with self._locked():
@@ -116,7 +116,7 @@ class PlatformStart:
         await stop.wait()
 
     async def _prepare(self) -> tuple[str, Demo]:
-        """Schema, model, demo tenant. Answers the model's name."""
+        """Prepare schema, model and demo tenant. Returns the model's name."""
         await migrate(self._settings.database_endpoint)
         folder = await prepare_model(self._model, self._settings.home, self._say)
         db = Database(self._settings.database_endpoint)
@@ -180,7 +180,7 @@ class PlatformStart:
         )
 
     async def _ready(self, url: str, metrics: str, stop: asyncio.Event) -> bool:
-        """Wait for /readyz, saying what is missing whenever that changes. False: stopped before."""
+        """Wait for /readyz, printing the missing part whenever it changes. False: stopped before."""
         said, warned = "", False
         async with httpx.AsyncClient(timeout=5.0, trust_env=False) as client:
             while not stop.is_set():
@@ -225,7 +225,7 @@ class PlatformStart:
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[None]:
-        """One `parley up` a data folder."""
+        """A lock for one `parley up` a data folder."""
         lock = file_lock.acquire(self._settings.home / UP_LOCK, LOCK_SECONDS_MAX)
         if lock is None:
             raise StartupError(
@@ -238,7 +238,7 @@ class PlatformStart:
 
     @property
     def _metrics_port(self) -> int | None:
-        """PARLEY_METRICS_PORT, else one of our own choice."""
+        """PARLEY_METRICS_PORT, else the gateway's port plus METRICS_ABOVE; None where that is too high."""
         if self._settings.metrics_port is not None:
             return self._settings.metrics_port
         port = self._settings.port + METRICS_ABOVE
@@ -265,7 +265,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
 
 
 def _program(settings: Settings) -> str:
-    """How this `parley` is called again from where it was started, for the same installation."""
+    """Shell words that call this `parley` again from the present folder, for the same installation."""
     home = (
         "" if settings.home == Path.home() / ".parley" else f"PARLEY_HOME={shlex.quote(str(settings.home))} "
     )
@@ -273,8 +273,8 @@ def _program(settings: Settings) -> str:
 
 
 async def _missing(client: httpx.AsyncClient, url: str, metrics: str) -> str | None:
-    """What the gateway misses; None: nothing. It tells strangers yes or no, and the rest where its metrics
-    are."""
+    """The gateway's missing part; None: it is ready. Its public /readyz says only yes or no, the one beside
+    its metrics gives the reason."""
     try:
         if (await client.get(f"{url}/readyz")).status_code == 200:
             return None

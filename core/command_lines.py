@@ -1,4 +1,4 @@
-"""What `parley --help` says of each registered command, in a line, so that it imports none of them.
+"""Lines of `parley --help`, one for each registered command, so that it imports none of them.
 
 The names are those of the entry points `parley.commands` in pyproject.toml. Each line is the first sentence
 of the command's own help (tests/core/test_command_lines.py compares).

@@ -1,5 +1,5 @@
-"""Where a page of usage ends, as a text that only we can have made, for who asked and that question alone.
-Pure but for chance."""
+"""Cursors of usage pages: texts that only we can have made, each for one caller and one question. Pure but
+for randomness."""
 
 import hashlib
 
@@ -17,8 +17,9 @@ AS_OF = b"parley usage cursor as of v1"
 
 
 class UsageCursor(msgspec.Struct, frozen=True, array_like=True):
-    """`question`: the digest of who asked what; `buckets`: of where its days or months begin. `as_of`: the
-    last line of the books that counts, veiled: it says how much the whole tenant does."""
+    """`question`: digest of caller and question; `buckets`: digest of where its days or months begin.
+    `as_of`: last line of the books that counts, encrypted: its number would tell how much the whole tenant
+    does."""
 
     question: bytes
     buckets: bytes
@@ -31,12 +32,12 @@ class UsageCursor(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def window(self) -> PeriodWindow:
-        """The time that the first page was of."""
+        """The time window of the first page."""
         return PeriodWindow(self.start_ms, self.end_ms)
 
     @property
     def position(self) -> PagePosition:
-        """Where the page ended."""
+        """The position at which the page ended."""
         return PagePosition(self.bucket_ms, self.group)
 
 
@@ -44,20 +45,20 @@ _cursors = SealedContent(UsageCursor, b"parley usage cursor v2", lambda cursor: 
 
 
 def digest_of(route: str, principal: Principal, project: str | None, asked: UsageQuery) -> bytes:
-    """What has to be the same on each page: who asks (the chain of a key's rotations), how far they see, and
-    what for."""
+    """Digest of what must be equal on each page: the caller (the chain of a key's rotations), its project,
+    and the question."""
     return _digest((route, principal.tenant, principal.owner_key, project, asked.same))
 
 
 def digest_of_buckets(question: UsageQuestion) -> bytes:
-    """They move where the tenant's time zone does."""
+    """Digest of bucket limits, which change with the tenant's time zone."""
     return _digest([*question.buckets])
 
 
 def shape_of(
     route: str, principal: Principal, project: str | None, asked: UsageQuery, question: UsageQuestion
 ) -> bytes:
-    """What is the same for questions that are told as one: times count by the day (UTC)."""
+    """Digest that is equal for questions which the audit log counts as one: times count by the day (UTC)."""
     days = [at // DAY_MS for at in question.window]
     where = sorted((facet.value, ids) for facet, ids in question.where.items())
     whose = (route, principal.tenant, principal.owner_key, project)
@@ -86,7 +87,7 @@ def pack_cursor(
 
 
 def read_cursor(text: str, question: bytes, groups: int, keyring: Keyring, now: int) -> UsageCursor | None:
-    """What `pack_cursor` packed; None for no cursor. Raises Refused (bad_request) for anything else."""
+    """The cursor that `pack_cursor` made; None for no text. Raises Refused (bad_request) for others."""
     if not text:
         return None
     found = _cursors.unseal(text, keyring, now)

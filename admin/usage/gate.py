@@ -1,7 +1,9 @@
-"""How much of the usage API a tenant, and all together, may take: reads a minute, and at once.
+"""Limits on the usage API: reads a minute and at once, by tenant and in all.
 
-And which reads are to be recorded: each, but the same question of the same key once an hour, and so many of a
-key, so that whoever asks all the time does not fill the audit log. What had no row the next one counts."""
+Also decides which reads get a row in the audit log: the same question of the same key once an hour, and
+ROWS_AN_HOUR of a key, so that frequent callers do not fill the log. The next row counts the reads without
+one.
+"""
 
 import time
 from collections import Counter, OrderedDict
@@ -17,11 +19,11 @@ from server.api import ErrorCode, refusal
 AFTER_MS = 1000
 RECORDED_SECONDS = 3600.0
 RECORDED_KEYS_MAX = 10_000
-ROWS_AN_HOUR = 20  # of a key
+ROWS_AN_HOUR = 20  # for each key
 
 
 class UsageGate:
-    """One process'."""
+    """The limits in one process."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -29,15 +31,15 @@ class UsageGate:
         self._running = Counter[str]()
 
     def read(self, tenant: str) -> None:
-        """Somebody of a tenant asks for a page. Raises Refused (rate_limited)."""
+        """Count a tenant's page. Raises Refused (rate_limited)."""
         after_ms = self._reads.take(tenant)
         if after_ms:
             raise _refused(ErrorCode.RATE_LIMITED, "too many pages of usage", after_ms)
 
     @contextmanager
     def turn(self, tenant: str) -> Generator[None]:
-        """A read's time in the database. Raises Refused where too many run: of this tenant (rate_limited), or
-        of all (overloaded). Half of the places are for tenants that have none."""
+        """Hold a place for a read in the database. Raises Refused where too many run: of this tenant
+        (rate_limited), or of all (overloaded). Half of the places are for tenants that have none."""
         running, most = self._running.total(), self._settings.usage_reads_max
         is_more_than_its_share = self._running[tenant] and running + 1 > most - max(1, most // 2)
         if is_more_than_its_share or self._running[tenant] >= self._settings.usage_reads_per_tenant_max:
@@ -60,7 +62,7 @@ def _refused(code: ErrorCode, problem: str, after_ms: int) -> Refused:
 
 @dataclass
 class _OfKey:
-    """The hour of a key: what has a row, and how many reads since the last row have none."""
+    """One key's hour: questions with a row, and the number of reads since the last row."""
 
     began: float
     questions: set[bytes] = field(default_factory=set[bytes])
@@ -68,14 +70,14 @@ class _OfKey:
 
 
 class RecordedReads:
-    """Reads that are in the audit log, by key. What is forgotten is recorded again."""
+    """Reads that are in the audit log, by key. A forgotten one is recorded again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._keys: OrderedDict[str, _OfKey] = OrderedDict()
 
     def has(self, key: str, question: bytes) -> bool:
-        """Whether it was recorded within the hour, or the key has all its rows; then it is counted."""
+        """True where it was recorded within the hour, or the key has all its rows; counts the read then."""
         hour = self._hour(key)
         if question not in hour.questions and len(hour.questions) < ROWS_AN_HOUR:
             return False
@@ -83,14 +85,14 @@ class RecordedReads:
         return True
 
     def beside(self, key: str) -> dict[str, int | bool]:
-        """What the key's next row says beside its question: how many were read since the last one; that no
-        more are told one by one."""
+        """Facts of the key's next row beside its question: the number of reads since the last row; whether it
+        is the last row of the hour."""
         hour = self._hour(key)
         last = len(hour.questions) + 1 >= ROWS_AN_HOUR
         return {"further": hour.further} | ({"last_of_the_hour": True} if last else {})
 
     def add(self, key: str, question: bytes) -> None:
-        """It is recorded now."""
+        """Note a recorded question."""
         hour = self._hour(key)
         hour.questions.add(question)
         hour.further = 0

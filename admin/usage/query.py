@@ -1,5 +1,5 @@
-"""What a call of the usage API asks, read from its query. Pure: what is none is refused by the name of its
-parameter, before anything is looked up."""
+"""Parses a call of the usage API from its query. Pure: a bad value is refused by the name of its parameter,
+before anything is looked up."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -30,8 +30,7 @@ TIME_PROBLEM = "write a time like 2026-10-01 or 2026-10-01T12:00:00Z (in a URL a
 
 @dataclass(frozen=True)
 class UsageQuery:
-    """A call's parameters. `where`: what is named by each fact, by its name or id. `same`: those that have to
-    be the same on each page."""
+    """A call's parameters. `where`: names or ids by fact. `same`: those that must be equal on each page."""
 
     times: Mapping[str, str]
     by: tuple[Facet, ...] = ()
@@ -44,7 +43,7 @@ class UsageQuery:
 
 
 def read_query(parameters: Iterable[tuple[str, str]], facets: tuple[Facet, ...]) -> UsageQuery:
-    """The parameters of a route that knows these facts. Raises Refused (bad_request)."""
+    """Parse the parameters of a route that knows these facts. Raises Refused (bad_request)."""
     given: dict[str, list[str]] = {}
     for name, value in parameters:
         if name not in PARAMETERS and name not in facets:
@@ -109,15 +108,15 @@ def _cursor(text: str) -> str:
 
 
 def foreign_cursor() -> Refused:
-    """Of a cursor that is none of ours, is of another question or another key's, or too old."""
+    """The refusal of a cursor that is not ours, is of another question or another key, or is too old."""
     return bad_request(
         "cursor: use the one that the page before gave, with the same question, within an hour"
     )
 
 
 def window_of(times: Mapping[str, str], calendar: Calendar, now: int) -> PeriodWindow:
-    """The time that is asked for: a month, or from one time to another; by default the month that runs, up to
-    now. Raises Refused (bad_request)."""
+    """The requested time: a month, or from one time to another; by default the present month, up to now.
+    Raises Refused (bad_request)."""
     if "month" in times:
         if len(times) > 1:
             raise bad_request("month: give that, or from and to")
@@ -141,7 +140,7 @@ def _month(text: str, calendar: Calendar) -> PeriodWindow:
 
 
 def _instant(name: str, text: str, zone: ZoneInfo) -> int:
-    """Unix ms; a time without an offset is the tenant's own, the first of two that are called so."""
+    """Unix ms of a time. Without an offset it is in the tenant's zone, the first of two with that name."""
     try:
         if TIME.fullmatch(text) is None:
             raise ValueError("another shape")

@@ -17,7 +17,7 @@ Names = Mapping[Facet, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class UsageReply:
-    """What a route tells: by which facts, and which counts beside the amount."""
+    """A route's columns: the facts by which it groups, and the counts beside the amount."""
 
     route: str
     facets: tuple[Facet, ...]
@@ -37,7 +37,7 @@ def rfc3339(at_ms: int) -> str:
 def as_objects(
     told: UsageReply, question: UsageQuestion, rows: list[UsageGroup], names: Names
 ) -> list[dict[str, Any]]:
-    """A JSON object a group. What is nobody's, or of no request, is null."""
+    """A JSON object for each group. A fact that is unknown, or has no request, is null."""
     objects: list[dict[str, Any]] = []
     for row in rows:
         whose: dict[str, Any] = {}
@@ -51,7 +51,7 @@ def as_objects(
 def as_csv(
     told: UsageReply, question: UsageQuestion, rows: list[UsageGroup], names: Names, currency: str
 ) -> str:
-    """A line a group, behind one with the columns; no cell is a formula."""
+    """A CSV line for each group, after a line with the columns; no cell is a formula."""
     columns = ["from", "to"]
     for facet in question.by:
         columns += [facet.value, f"{facet.value}_name"] if facet in NAMED else [facet.value]

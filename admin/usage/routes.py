@@ -59,7 +59,7 @@ CURSOR_HEADER = "x-parley-cursor"
 
 @dataclass(frozen=True)
 class _UsageCaller:
-    """Who asks. `project`: the only one that they see, None: all of the tenant."""
+    """The caller. `project`: the only one that it sees, None: all of the tenant."""
 
     principal: Principal
     project: str | None
@@ -67,7 +67,7 @@ class _UsageCaller:
 
 @dataclass(frozen=True)
 class _Read:
-    """A page to be read: `digest` is of who asks what, `after` and `as_of` of the page before."""
+    """A page to be read. `digest`: of caller and question; `after`, `as_of`: of the page before."""
 
     question: UsageQuestion
     terms: UsageTerms
@@ -77,7 +77,7 @@ class _Read:
 
 
 class UsageRoutes:
-    """Over one database."""
+    """Routes over one database."""
 
     def __init__(self, settings: Settings, db: Database, rates: CallRates) -> None:
         self._settings = settings
@@ -87,18 +87,18 @@ class UsageRoutes:
         self._recorded = RecordedReads()
 
     def routes(self) -> list[BaseRoute]:
-        """Both."""
+        """Both routes."""
         return [
             Route("/v1/usage", self.usage, methods=["GET"]),
             Route("/v1/costs", self.costs, methods=["GET"]),
         ]
 
     async def usage(self, request: Request) -> Response:
-        """Requests, tokens and what they cost."""
+        """Requests, tokens and their cost."""
         return await self._answer(request, USAGE)
 
     async def costs(self, request: Request) -> Response:
-        """What was billed, by meters and kinds of lines too."""
+        """Billed amounts, also by meter and kind of line."""
         return await self._answer(request, COSTS)
 
     async def _answer(self, request: Request, told: UsageReply) -> Response:
@@ -120,7 +120,7 @@ class UsageRoutes:
         return reply
 
     async def _reader(self, request: Request) -> _UsageCaller:
-        """Raises Refused: unauthorized, account_suspended, forbidden, rate_limited."""
+        """Identify the caller. Raises Refused: unauthorized, account_suspended, forbidden, rate_limited."""
         token = bearer_of(request)
         if token is None:
             raise unauthorized("send `Authorization: Bearer <key>`, of a key with the scope usage:read")
@@ -169,8 +169,8 @@ class UsageRoutes:
         return _Read(question, terms, digest, cursor.position, as_of)
 
     async def _ids(self, reader: _UsageCaller, facet: Facet, named: tuple[str, ...]) -> tuple[str, ...]:
-        """Whom the names of a parameter mean. Raises Refused (bad_request), in the same words for what nobody
-        has, another tenant has, and another project's key may not know of."""
+        """Ids of a parameter's names. Raises Refused (bad_request), in the same words for a name that nobody
+        has, that another tenant has, or that is of a project which the key may not see."""
         found: list[str] = []
         for name in named:
             id = await named_id(self._db, reader.principal.tenant, reader.project, facet, name)
@@ -226,7 +226,7 @@ class UsageRoutes:
 def _reply(
     told: UsageReply, asked: UsageQuery, read: _Read, page: UsagePage, names: Names, cursor: str | None
 ) -> Response:
-    """In a thread: a thousand rows take longer than others should wait."""
+    """Build the reply, in a thread: a thousand rows take longer than others should wait."""
     question = read.question
     if asked.as_csv:
         text = as_csv(told, question, page.rows, names, read.terms.currency)

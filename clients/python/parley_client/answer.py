@@ -1,4 +1,4 @@
-"""What a reader knows of one request, and what each frame of it does. Pure: no socket, no clock.
+"""State of one request at its reader, and the effect of each frame on it. Pure: no socket, no clock.
 
 Frames are checked for order when they arrive (`take`) and applied when the application asks for them
 (`apply`): an acknowledgement means applied, so an application that does not read slows the server down.
@@ -35,7 +35,7 @@ class ProtocolError(Exception):
 
 
 class TextTakenBack(Exception):  # noqa: N818  (it is a fact about the answer, not a fault)
-    """Text that was already handed out is no longer part of the answer; `text` is what it is now."""
+    """Raised where text handed out before is no longer part of the answer; `text` is what it is now."""
 
     def __init__(self, text: str) -> None:
         super().__init__("text of this answer was taken back; read events() to follow that")
@@ -44,9 +44,10 @@ class TextTakenBack(Exception):  # noqa: N818  (it is a fact about the answer, n
 
 @dataclass(frozen=True)
 class Trace:
-    """Where text comes from: log offsets a..b, the tokens covered by now, whether nothing follows.
+    """Origin of text: log offsets a..b, the tokens covered by now, and whether anything follows.
 
-    `batch`: which delta of this reading it was; `ms`: how long the gateway held it back to merge it."""
+    `batch`: number of the delta in this reading; `ms`: time for which the gateway held it back to merge it.
+    """
 
     id: str
     a: int
@@ -59,7 +60,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Text:
-    """More of the answer. `trace`: where a client that asked for it (`trace=True`) got it from."""
+    """More of the answer. `trace`: its origin, for a client that asked for it (`trace=True`)."""
 
     text: str
     trace: Trace | None = None
@@ -67,7 +68,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Reset:
-    """Forget the text so far; it is `text` now."""
+    """Replace the text so far by `text`."""
 
     text: str
     trace: Trace | None = None
@@ -75,7 +76,7 @@ class Reset:
 
 @dataclass(frozen=True)
 class Status:
-    """What happened to the request: queued, running, moved, parked, resumed, flagged, paused, unpaused."""
+    """A change of status: queued, running, moved, parked, resumed, flagged, paused, unpaused."""
 
     kind: str
     detail: Any = None
@@ -93,7 +94,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Ended:
-    """How the answer ended. `cost_nano` is in 10^-9 of `currency`, both None where the tenant does not show
+    """End of the answer. `cost_nano` is in 10^-9 of `currency`, both None where the tenant does not show
     amounts; `verified`: the text has its hash."""
 
     reason: str
@@ -111,11 +112,12 @@ Event = Text | Reset | Status | Ended
 
 @dataclass
 class Counters:
-    """What a client saw; `verified` and `mismatched` count the hash checks of answers that ended.
+    """Counts of one client's events; `verified` and `mismatched` count the hash checks of answers that ended.
 
     `gaps`: frames that did not come next, so that the log was read again from what was applied; `stale`:
     frames that came again and were ignored; `resent`: turns the server had not got before a reconnect;
-    `resumed`: answers that went on after a reconnect or handover."""
+    `resumed`: answers that went on after a reconnect or handover.
+    """
 
     verified: int = 0
     mismatched: int = 0
@@ -128,8 +130,8 @@ class Counters:
 
 
 class Standing(StrEnum):
-    """Where a request stands. MOVED: its worker is gone, another takes it over. PARKED: nobody was reading,
-    so its worker does something else. RESUMED: a reader is back, the worker soon too."""
+    """State of a request. MOVED: its worker is gone, another takes it over. PARKED: nobody was reading, so
+    its worker does something else. RESUMED: a reader is back, the worker soon too."""
 
     SENDING = "sending"
     QUEUED = "queued"
@@ -145,7 +147,7 @@ LOGGED_STANDINGS = frozenset({"queued", "running", "moved", "parked", "resumed"}
 
 
 class FrameOrder(StrEnum):
-    """Where an arriving frame stands in the log."""
+    """Order of an arriving frame in the log."""
 
     NEXT = "next"
     STALE = "stale"
@@ -158,7 +160,7 @@ def span(frame: Frame) -> tuple[int, int]:
 
 
 def is_logged(frame: Frame) -> bool:
-    """Whether a frame is of the log; an event without `o` is about this connection only."""
+    """True for a frame of the log; an event without `o` is about this connection only."""
     return frame["t"] != "event" or "o" in frame
 
 
@@ -167,7 +169,7 @@ class OpenAnswer:
 
     def __init__(self, id: str, message: Frame | None, traced: bool = False) -> None:
         self.id = id
-        self.message = message  # the `send` that starts it, None for somebody's request that is only read
+        self.message = message  # the `send` that starts it, None for a request that is only read
         self.accepted = False
         self.g: int | None = None
         self.epoch: int | None = None
@@ -188,14 +190,14 @@ class OpenAnswer:
 
     @property
     def waiting(self) -> bool:
-        """A frame is there to be applied."""
+        """True where a frame waits to be applied."""
         return bool(self._frames)
 
     def take(self, frame: Frame) -> FrameOrder:
-        """Keep a frame that comes next in the log."""
+        """Keep a frame that comes next in the log. Returns its order."""
         if not is_logged(frame):
             if frame["k"] in ("paused", "unpaused"):
-                self.paused = frame["k"] == "paused"  # at once: who is paused does not read
+                self.paused = frame["k"] == "paused"  # set at arrival: a paused reader does not read
             self._frames.append(frame)
             return FrameOrder.NEXT
         first, last = span(frame)
@@ -206,12 +208,12 @@ class OpenAnswer:
         return FrameOrder.NEXT
 
     def forget_arrived(self) -> None:
-        """Drop what was not applied: reading goes on at `applied`, over another connection or cursor."""
+        """Drop unapplied frames: reading goes on at `applied`, over another connection or cursor."""
         self._arrived = self.applied
         self._frames.clear()
 
     def bind(self, frame: Frame) -> None:
-        """The server numbers it `g` on this connection: `accepted`, `attached`, or listed in a welcome."""
+        """Take the number `g` of this connection, from `accepted`, `attached` or a welcome."""
         self.accepted, self.g = True, frame["g"]
         self.epoch = self.epoch or frame["epoch"]
         self.paused = False  # the server says so again where it still holds
@@ -221,7 +223,7 @@ class OpenAnswer:
         self.notify()
 
     def fail(self, error: ProtocolError) -> None:
-        """It will never end."""
+        """Fail the answer: it will never end."""
         self.error = error
         self.standing = Standing.FAILED
         self.paused = self.cancelling = False
@@ -292,7 +294,7 @@ class OpenAnswer:
         return Trace(self.id, a, b, self.tokens, final, frame.get("batch"), frame.get("ms"))
 
     def _rewound(self) -> bool:
-        """The first divergence is repaired from offset 0, a second one is reported."""
+        """Repair the first divergence by reading from offset 0; False for a second one, which is reported."""
         if self._repaired:
             return False
         self._repaired = True
@@ -302,7 +304,7 @@ class OpenAnswer:
 
 
 def _nobody() -> None:
-    """Nobody waits for changes."""
+    """Do nothing: nobody waits for changes."""
 
 
 def _usage(counts: Frame) -> Usage:

@@ -37,10 +37,10 @@ AGENT = {"name": "parley-python", "version": "1"}
 
 class Client:
     """A session. `key`: an API key, or a function that gets a fresh ticket for every connection and when the
-    one in use is about to end; it raises SignedOut where there is none to be had.
+    one in use is about to end; it raises SignedOut where it can get none.
 
     `window`: smaller windows than the server's, {"events": …, "bytes": …}. `batch`: fewer, larger pieces of
-    text after an answer's first second. `trace`: events say where in the log they are from.
+    text after an answer's first second. `trace`: events carry their origin in the log.
     """
 
     def __init__(
@@ -70,21 +70,21 @@ class Client:
 
     @property
     def counters(self) -> Counters:
-        """What happened so far."""
+        """Counts of what happened so far."""
         return self._readings.counters
 
     @property
     def connected(self) -> bool:
-        """A welcomed connection holds."""
+        """True while a welcomed connection is open."""
         return self._link.connected
 
     @property
     def stopped(self) -> ProtocolError | None:
-        """Why the client will not connect again; None: it is or will be connected."""
+        """The reason why the client will not connect again; None: it is or will be connected."""
         return self._stopped
 
     async def __aenter__(self) -> Self:
-        """Connect; an unreachable server is waited for. Raises ProtocolError where it will not have us."""
+        """Connect; waits for an unreachable server. Raises ProtocolError where it refuses us."""
         self._spawn(self._stay_connected())
         self._spawn(self._acknowledge())
         try:
@@ -145,7 +145,7 @@ class Client:
         return await self._read(id, message)
 
     async def attach(self, id: str) -> Answer:
-        """Read a request from its start, whoever sent it and wherever it stands. Raises ProtocolError."""
+        """Read a request from its start, whoever sent it and in any state. Raises ProtocolError."""
         if self._stopped is not None:
             raise self._stopped
         return await self._read(id, None)
@@ -174,7 +174,7 @@ class Client:
         return hello
 
     async def welcomed(self, welcome: Frame, hello: Frame) -> None:
-        """A connection took over: go on with every open answer where it stands."""
+        """Go on with every open answer over a connection that took over."""
         self._welcomes += 1
         self._resume_token = welcome["resume_token"]
         self._clock_offset_ms = welcome["now"] - now_ms()
@@ -190,7 +190,7 @@ class Client:
         self._opened.set()
 
     async def received(self, frame: Frame) -> None:
-        """One frame of the connection that holds."""
+        """Take one frame of the open connection."""
         match frame["t"]:
             case kind if kind in LOGGED:
                 await self._tell(self._readings.receive(frame))
@@ -208,7 +208,7 @@ class Client:
                 pass
 
     def lost(self) -> None:
-        """No connection holds."""
+        """Note that no connection is open."""
         self._readings.lost()
 
     # What answers ask
@@ -275,7 +275,7 @@ class Client:
         await self._tell(self._readings.attach_again(id))
 
     async def _authenticate(self, expires_in: float) -> None:
-        """Show a fresh token before the one in use ends. Else the server closes, and we connect anew."""
+        """Show a fresh token before the one in use ends; else the server closes, and we reconnect."""
         loop = asyncio.get_running_loop()
         welcomes, until = self._welcomes, loop.time() + expires_in
         while welcomes == self._welcomes and self.connected and loop.time() < until:

@@ -28,11 +28,11 @@ STOPPED_AS = {
     4509: "too_large",
 }
 REFUSED_AS = {401: "unauthorized", 403: "forbidden"}
-RETRYABLE_STATUS = frozenset({408, 429})  # and all from 500 on
+RETRYABLE_STATUS = frozenset({408, 429})  # and every status from 500 on
 FRAME_BYTES_MAX = 1024 * 1024
 CLOSE_SECONDS_MAX = 1.0
 WRITE_SECONDS_MAX = 10.0
-RATE_LIMITED_SECONDS = 1.0  # the least wait after a close that says so, where no error named another
+RATE_LIMITED_SECONDS = 1.0  # the least wait after a close with that code, where no error named another
 RETRY_AFTER_SECONDS_MAX = 60.0
 
 ENCODE: dict[Encoding, Callable[[Frame], str | bytes]] = {
@@ -46,7 +46,7 @@ DECODE: dict[Encoding, Callable[[str | bytes], dict[str, Any]]] = {
 
 
 class Stopped(Exception):  # noqa: N818  (a decision of the server)
-    """The server told us not to come back."""
+    """Raised where the server told the client not to come back."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -55,7 +55,7 @@ class Stopped(Exception):  # noqa: N818  (a decision of the server)
 
 
 class GatewayClosed(Exception):  # noqa: N818  (it happens)
-    """A connection is gone, or did not come to be. `wait_seconds`: the server asked to stay away so long."""
+    """Raised where a connection is gone, or was not opened. `wait_seconds`: the server's wish."""
 
     def __init__(
         self, code: int, reason: str = "", fault: Frame | None = None, wait_seconds: float = 0
@@ -69,11 +69,11 @@ class GatewayClosed(Exception):  # noqa: N818  (it happens)
 
     @property
     def retryable(self) -> bool:
-        """Whether a client may connect again. The number range is the policy."""
+        """True where a client may connect again. The code's range is the policy."""
         return self.code in RETRYABLE or (4000 <= self.code < 4500 and self.code != SUPERSEDED)
 
     def stopped(self) -> Stopped:
-        """The same as an end."""
+        """The same as a final stop."""
         reason = self.reason or f"the server closed the connection ({self.code})"
         return Stopped(STOPPED_AS.get(self.code, "closed"), reason)
 
@@ -107,14 +107,14 @@ class GatewaySocket:
         return cls(socket, encoding)
 
     async def tell(self, frame: Frame) -> None:
-        """Send one frame. A closed socket takes it in silence: `hear` says that it is closed."""
+        """Send one frame. A closed socket ignores it: `hear` raises that it is closed."""
         try:
             async with asyncio.timeout(WRITE_SECONDS_MAX):
                 await self._socket.send(self._encode(frame))
         except ConnectionClosed:
             return
         except TimeoutError:
-            self._socket.transport.abort()  # the peer takes nothing; `hear` says that it is lost
+            self._socket.transport.abort()  # the peer takes nothing; `hear` raises that it is lost
 
     async def hear(self, seconds_max: float) -> Frame:
         """The next frame. Raises GatewayClosed, also where the peer is silent for too long."""
@@ -129,7 +129,7 @@ class GatewaySocket:
             self._socket.transport.abort()  # a close handshake with a dead peer takes its whole timeout
             raise GatewayClosed(ABNORMAL, "silence") from None
         if frame.get("t") == "error" and "id" not in frame:
-            self._fault = frame  # it says why the close that follows
+            self._fault = frame  # the reason of the close that follows
         return frame
 
     async def close(self) -> None:
@@ -138,7 +138,7 @@ class GatewaySocket:
 
 
 def _refusal(refused: InvalidStatus) -> Stopped | GatewayClosed:
-    """An HTTP answer of 4xx to the upgrade will be the same next time, but for 408 and 429."""
+    """The exception for an HTTP reply to the upgrade: 4xx will be the same next time, but for 408 and 429."""
     status, body = refused.response.status_code, refused.response.body or b""
     said = body.decode(errors="replace").strip().splitlines()
     problem = f"the server refused the WebSocket with HTTP {status}" + (f": {said[0][:200]}" if said else "")
@@ -151,7 +151,7 @@ def _refusal(refused: InvalidStatus) -> Stopped | GatewayClosed:
 
 
 def same_origin(ours: str, named: object) -> str:
-    """The address that a `go_away` names where it is of the same scheme, host and port as ours, else ours."""
+    """The address that a `go_away` names where it has the same scheme, host and port as ours, else ours."""
     if not isinstance(named, str):
         return ours
     try:

@@ -1,6 +1,6 @@
-"""What a terminal says of a limit that refuses: whose it is, of what, and when it begins anew. Pure.
+"""Words for a terminal about a limit that refuses: whose it is, of what, and when it begins anew. Pure.
 
-The chat page says the same in its own limit_words.js.
+The chat page has the same in its own limit_words.js.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -37,7 +37,7 @@ def error_text(error: ProtocolError, now_ms: int, zone: tzinfo | None = None) ->
 
 
 def _limit_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
-    """Empty where the refusal is not about a limit."""
+    """A limit's refusal in words; empty where the refusal is not about a limit."""
     if error.code == "insufficient_quota":
         return f"The prepaid credit {_spent(error.remaining)}. An administrator can add to it."
     if error.code == "budget_exceeded":
@@ -68,7 +68,7 @@ def _owner(error: ProtocolError) -> str:
 
 
 def _spent(remaining: int | None) -> str:
-    """What is left of it does not do."""
+    """Words for the part that is left, which is not enough."""
     if not remaining:
         return "is used up"
     return f"has {_money(remaining)} left, too little for this request"

@@ -1,6 +1,6 @@
 """Keeps one welcomed connection for a client: dials, backs off, hands over without a gap, stops.
 
-It knows no answers; the owner says what to send and takes every frame.
+It knows no answers; the owner chooses what to send and takes every frame.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 class SignedOut(Exception):  # noqa: N818  (a decision of the application)
     """Raised by a `key` function that has no token to give: the client stops instead of trying again. `code`:
-    why, as it says then."""
+    the reason that the client then reports."""
 
     def __init__(self, message: str = "", code: str = "unauthorized") -> None:
         super().__init__(message)
@@ -41,28 +41,28 @@ class SignedOut(Exception):  # noqa: N818  (a decision of the application)
 
 
 class LinkOwner(Protocol):
-    """Who uses the connection."""
+    """The user of a connection."""
 
     def hello(self, token: str) -> dict[str, Any]:
         """The first frame of a connection."""
         ...
 
     async def welcomed(self, welcome: Frame, hello: Frame) -> None:
-        """A connection took over; `hello` is what it had asked."""
+        """Take over a new connection; `hello` is the frame that opened it."""
         ...
 
     async def received(self, frame: Frame) -> None:
-        """A later frame of the connection that holds."""
+        """Take a later frame of the open connection."""
         ...
 
     def lost(self) -> None:
-        """No connection holds; the next one will say hello from what is applied now."""
+        """Note that no connection is open; the next hello goes on from what is applied now."""
         ...
 
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """How to connect."""
+    """Address, key and options of connections."""
 
     url: str
     key: Key
@@ -71,13 +71,13 @@ class LinkSettings:
 
     @property
     def socket_url(self) -> str:
-        """The WebSocket of the gateway."""
+        """URL of the gateway's WebSocket."""
         return self.url.replace("http", "ws", 1).rstrip("/") + "/v1/ws"
 
 
 @dataclass(frozen=True)
 class _Opened:
-    """A welcomed connection, and what was said for it."""
+    """A welcomed connection, its hello and its welcome."""
 
     connection: GatewaySocket
     hello: Frame
@@ -85,7 +85,7 @@ class _Opened:
 
 
 class Link:
-    """One connection that holds, and at a handover the one that will."""
+    """One open connection, and during a handover the one that replaces it."""
 
     def __init__(self, settings: LinkSettings, counters: Counters, owner: LinkOwner) -> None:
         self._settings = settings
@@ -93,16 +93,16 @@ class Link:
         self._owner = owner
         self._connection: GatewaySocket | None = None
         self._attempt = 0
-        self._stray_until = 0.0  # until then a 4003 may be our own doing: a hello was not welcomed
+        self._stray_until = 0.0  # until then a 4003 may be our own doing: a hello of ours was not welcomed
         self._closing: set[asyncio.Task[None]] = set()
 
     @property
     def connected(self) -> bool:
-        """A welcomed connection holds."""
+        """True while a welcomed connection is open."""
         return self._connection is not None
 
     async def run(self) -> None:
-        """Stay connected until cancelled. Raises Stopped where the server will not have us."""
+        """Stay connected until cancelled. Raises Stopped where the server refuses the client."""
         opened: _Opened | None = None
         while True:
             try:
@@ -114,7 +114,7 @@ class Link:
                 await self._back_off(closed.wait_seconds)
 
     async def tell(self, frame: Frame) -> None:
-        """Send one frame, if a connection holds; what must arrive is said again at the next welcome."""
+        """Send one frame, if a connection is open; what must arrive is sent again at the next welcome."""
         if self._connection is not None:
             await self._connection.tell(frame)
 
@@ -125,7 +125,7 @@ class Link:
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def token(self) -> str:
-        """A fresh token. Raises Stopped where there is none to be had, Closed where one may come later."""
+        """A fresh token. Raises Stopped where there is none, GatewayClosed where one may come later."""
         if isinstance(self._settings.key, str):
             return self._settings.key
         try:
@@ -190,7 +190,8 @@ class Link:
             await asyncio.gather(reading, moving, return_exceptions=True)
 
     async def _read(self, opened: _Opened, asked: "asyncio.Future[Frame]") -> None:
-        """Give the owner every frame until the connection is lost (raises Closed); `asked` gets a go_away."""
+        """Give the owner every frame until the connection is lost (raises GatewayClosed), but go_away to
+        `asked`."""
         loop = asyncio.get_running_loop()
         heartbeat = opened.welcome["heartbeat"]
         silence_seconds = (heartbeat["interval_ms"] + heartbeat["timeout_ms"]) / 1000
@@ -224,7 +225,7 @@ class Link:
         return None  # never reached: the count has no end
 
     def _own_doing(self, closed: GatewayClosed) -> bool:
-        """Whether a late hello of ours superseded our connection. One such hello excuses one 4003."""
+        """True where a late hello of ours superseded our connection. One such hello excuses one 4003."""
         if closed.code != SUPERSEDED or asyncio.get_running_loop().time() >= self._stray_until:
             return False
         self._stray_until = 0.0

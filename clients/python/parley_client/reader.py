@@ -8,7 +8,7 @@ from parley_client.answer import Ended, Event, OpenAnswer, Reset, Standing, Text
 
 
 class AnswerSource(Protocol):
-    """Who keeps the connection."""
+    """The keeper of the connection."""
 
     async def apply(self, reading: OpenAnswer) -> Event:
         """Apply an answer's next frame, because its reader asked for it."""
@@ -56,17 +56,17 @@ class Answer:
 
     @property
     def standing(self) -> Standing:
-        """Where the request stands, as far as it was read."""
+        """State of the request, as far as it was read."""
         return self._reading.standing
 
     @property
     def moved_because(self) -> str | None:
-        """Why it moved to another worker, the last time: lost, drain, preempt or pool."""
+        """The reason of its last move to another worker: lost, drain, preempt or pool."""
         return self._reading.moved_because
 
     @property
     def paused(self) -> bool:
-        """The server holds text back because this reader is slow."""
+        """True while the server holds text back because this reader is slow."""
         return self._reading.paused
 
     async def events(self) -> AsyncIterator[Event]:
@@ -92,7 +92,7 @@ class Answer:
                 given = text
 
     async def end(self) -> Ended:
-        """Read to the end and say how it ended."""
+        """Read to the end, and return it."""
         async for _ in self.events():
             pass
         assert self._reading.ended is not None
@@ -107,7 +107,7 @@ class Answer:
         await self._session.detach(self._reading)
 
     async def accepted(self) -> None:
-        """Wait until the server has it. Raises ProtocolError where it does not take it."""
+        """Wait until the server has it. Raises ProtocolError where the server refuses it."""
         while not self._reading.accepted:
             if self._reading.error is not None:
                 raise self._reading.error

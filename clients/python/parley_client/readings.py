@@ -1,4 +1,4 @@
-"""The open answers of one client: who is behind a `g` of the connection that holds, and what is to be said.
+"""The open answers of one client: which is behind a `g` of the open connection, and which frames to send.
 
 Decides only: methods return the frames to send. No socket, no token, no clock.
 """
@@ -26,7 +26,7 @@ RETRIES_MAX = 5
 
 
 class OpenAnswers:
-    """Answers without an end, by id and by `g`. `traced`: events say where in the log they are from."""
+    """Answers without an end, by id and by `g`. `traced`: events carry their origin in the log."""
 
     def __init__(self, traced: bool = False) -> None:
         self._traced = traced
@@ -53,19 +53,19 @@ class OpenAnswers:
         return [{"t": "detach", "id": reading.id}]
 
     def asked(self) -> list[Frame]:
-        """What a hello asks to resume: the newest answers, those that are only in the outbox last."""
+        """Requests that a hello asks to resume: the newest answers, those only in the outbox last."""
         newest = list(reversed(self._open.values()))
         listed = [r for r in newest if r.accepted] + [r for r in newest if not r.accepted]
         return [{"id": each.id, "epoch": each.epoch, "o": each.applied} for each in listed[:LISTED_MAX]]
 
     def lost(self) -> None:
-        """No connection holds: what nobody read yet comes again from where reading stands."""
+        """Note that no connection is open: unread frames come again from where reading stands."""
         self._by_g.clear()
         for reading in self._open.values():
             reading.forget_arrived()
 
     def resume(self, listed: Iterable[Frame], asked: set[str], acks: Acks) -> list[Frame]:
-        """A connection took over: take up every open answer; what the server never got is sent again."""
+        """Take up every open answer over a new connection; what the server never got is sent again."""
         self.lost()
         self.acks = acks
         self._refusals.clear()
@@ -98,12 +98,12 @@ class OpenAnswers:
         return out
 
     def bind(self, frame: Frame) -> None:
-        """`accepted` or `attached`: from now on its `g` is that answer."""
+        """Bind an `accepted` or `attached` answer to its `g`."""
         if (reading := self._open.get(frame["id"])) is not None:
             self._bind(reading, frame)
 
     def receive(self, frame: Frame) -> list[Frame]:
-        """A message of a request's log has arrived; it is applied when its reader asks for it."""
+        """Take a message of a request's log; it is applied when its reader asks for it."""
         reading = self._by_g.get(frame["g"])
         if reading is None:
             return []  # late frames of a cursor that was moved
@@ -135,7 +135,7 @@ class OpenAnswers:
         return event, []
 
     def refused(self, error: Frame) -> float | None:
-        """An `error` that names a request. Answers the seconds after which to `attach_again`, None: never."""
+        """Take a request's `error`. Returns the seconds after which to `attach_again`, None: never."""
         reading, re = self._open.get(error.get("id", "")), error.get("re")
         if reading is None:
             return None
@@ -151,19 +151,19 @@ class OpenAnswers:
         return error.get("after_ms", RETRY_MS) / 1000
 
     def attach_again(self, id: str) -> list[Frame]:
-        """An attach that was refused for a while: once more, where nothing else settled it meanwhile."""
+        """Repeat an attach that was refused for a while, where nothing else settled it meanwhile."""
         reading = self._open.get(id)
         return self._attach(reading) if reading is not None and id in self._refusals else []
 
     def fail(self, reading: OpenAnswer, error: Frame) -> None:
-        """An answer will not end."""
+        """Fail an answer: it will not end."""
         self._open.pop(reading.id, None)
         self._refusals.pop(reading.id, None)
         self._unbind(reading)
         reading.fail(ProtocolError(error))
 
     def fail_all(self, error: Frame) -> None:
-        """The client stops: no open answer will end."""
+        """Fail every open answer, as the client stops."""
         for reading in list(self._open.values()):
             self.fail(reading, error)
 
