@@ -54,7 +54,7 @@ from engine.worker.startup_phases import StartupPhases
 from engine.worker.worker import Worker
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 ORDER_WAIT_SECONDS = 1.0
 ANNOUNCE_SECONDS = 10.0
@@ -255,7 +255,7 @@ async def announce_alone(redis: RedisClient, settings: Settings) -> None:
             log.warning("worker.announce_denied", hint="a gateway, a supervisor or a migration has to")
             return
         except (RedisError, OSError) as error:
-            away.warning("worker.announce_failed", error=kind(error))
+            repeated.warning("worker.announce_failed", error=kind(error))
         await asyncio.sleep(ANNOUNCE_SECONDS)
 
 

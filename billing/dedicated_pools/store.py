@@ -16,7 +16,7 @@ from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database, insert_of
 
 log = logger(__name__)
-wrong = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 INTERVALS_AT_ONCE = 500
 
@@ -52,7 +52,7 @@ def _readable(pool: str, entries: Sequence[tuple[bytes, bytes]]) -> list[tuple[R
     for name, value in entries:
         interval = read("ready time", lambda field: parse(pool, *field), (name, value))
         if isinstance(interval, Unreadable):  # it stays, and holds up no others
-            wrong.warning("pool_meter.ready_time_unreadable", pool=pool, error=interval.why)
+            repeated.warning("pool_meter.ready_time_unreadable", pool=pool, error=interval.why)
         else:
             found.append((interval, name, value))
     return found

@@ -20,7 +20,7 @@ from core.observability.telemetry import RepeatedWarning, logger
 from core.sql.database import Database
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 KEPT_MS = 5_000
 TENANTS_MAX = 10_000
@@ -73,7 +73,7 @@ class LimitCache:
         try:
             rows = await self._read(tenant, now_ms)
         except (DBAPIError, OSError) as error:
-            away.warning("limits.read_failed", error=type(error).__name__)
+            repeated.warning("limits.read_failed", error=type(error).__name__)
             if kept is None:
                 raise Refused(
                     Refusal("overloaded", "limits cannot be read now", retry=True, after_ms=RETRY_MS)

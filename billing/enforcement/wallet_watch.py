@@ -13,7 +13,7 @@ from core.runtime.failed_rounds import is_store_down, logged_failures
 from core.sql.database import Database
 
 log = logger(__name__)
-broken = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 LOOK_SECONDS = 0.5
 
@@ -34,7 +34,7 @@ async def expire_all(db: Database, redis: RedisClient, at_ms: int) -> int:
         except Exception as error:
             if is_store_down(error):
                 raise
-            broken.warning("wallet.expire_failed", tenant=tenant_id, **error_facts(error))
+            repeated.warning("wallet.expire_failed", tenant=tenant_id, **error_facts(error))
             continue
         for row, unused_nano in grants:
             log.info("wallet.grant_expired", tenant=tenant_id, grant=row.id, unused_nano=unused_nano)

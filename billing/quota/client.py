@@ -51,7 +51,7 @@ from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
 
 log = logger(__name__)
-away, forged = RepeatedWarning(log), RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 CANCEL_MARK_MS = 60_000
 STALE_MS = 60_000
@@ -149,7 +149,7 @@ class Quota:
             async with asyncio.timeout(SEED_SECONDS_MAX):
                 await self._money.seed(self._db, tenant, limits)
         except (DBAPIError, OSError) as error:  # OSError includes TimeoutError
-            away.warning("quota.budget_read_failed", error=type(error).__name__)
+            repeated.warning("quota.budget_read_failed", error=type(error).__name__)
             return False
         return True
 
@@ -264,13 +264,13 @@ class Quota:
         try:
             return directory_of(tenant, id, record)
         except (ValueError, KeyError, msgspec.MsgspecError) as error:
-            forged.warning("quota.directory_unreadable", tenant=tenant, id=id, error=error_summary(error))
+            repeated.warning("quota.directory_unreadable", tenant=tenant, id=id, error=error_summary(error))
             return None
 
     def _is_ours(self, tenant: str, id: str, record: Record) -> bool:
         if self._bindings is None or self._bindings.good(tenant, id, record):
             return True
-        forged.warning("quota.directory_seal_invalid", tenant=tenant, id=id)
+        repeated.warning("quota.directory_seal_invalid", tenant=tenant, id=id)
         return False
 
     async def mark_cancel(self, tenant: str, id: str, canceller: Canceller) -> DirectoryEntry | None:

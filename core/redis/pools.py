@@ -17,7 +17,7 @@ POOLS_MAX = 256
 HOPS_MAX = 8  # that are followed from one pool to the next: who follows longer goes round in a circle
 SAID_SECONDS = 3_600.0
 
-crowded = RepeatedWarning(logger(__name__), SAID_SECONDS)
+repeated = RepeatedWarning(logger(__name__), SAID_SECONDS)
 
 
 async def announce_pool(redis: RedisClient, settings: Settings, pool: str) -> None:
@@ -35,7 +35,7 @@ async def known_pools(redis: RedisClient, settings: Settings) -> set[str]:
     """Those to serve: the first `POOLS_MAX` of them in order: of more, there is a line in the log."""
     named = sorted(await announced_pools(redis, settings))
     if len(named) > POOLS_MAX:
-        crowded.warning(
+        repeated.warning(
             "pools.over_limit",
             hint="take those that there are not out of this set (SREM)",
             key=_key(settings),

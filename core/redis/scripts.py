@@ -25,7 +25,7 @@ Call = TypeVar("Call", bound=ScriptCall)
 Reply = TypeVar("Reply")
 
 log = logger(__name__)
-missing = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 _known: "dict[str, Script[Any, Any]]" = {}  # every script of this process, by sha
 
@@ -74,7 +74,7 @@ class Script(Generic[Call, Reply]):
         """Run the script once another process has loaded it, for one that may not load scripts itself: those
         that may look every second (`keep_scripts`)."""
         for _ in range(LOADED_TRIES):
-            missing.warning(
+            repeated.warning(
                 "scripts.not_loaded_yet",
                 hint="a gateway or supervisor of this release loads it",
                 name=self.name,
@@ -137,5 +137,5 @@ async def keep_scripts(client: RedisClient) -> None:
             if loaded := await load_scripts(client):
                 log.info("scripts.loaded", scripts=loaded)
         except (redis_errors.RedisError, OSError) as error:
-            missing.warning("scripts.load_failed", error=error_summary(error))
+            repeated.warning("scripts.load_failed", error=error_summary(error))
         await asyncio.sleep(KEEP_SECONDS)

@@ -12,14 +12,14 @@ from core.observability.telemetry import RepeatedWarning, logger
 SHOWN_CHARACTERS_MAX = 100
 MISDIRECTED = "this name is not served here\n"
 
-_seldom = RepeatedWarning(logger(__name__))
+repeated = RepeatedWarning(logger(__name__))
 
 
 def refused(headers: Iterable[tuple[bytes, bytes]]) -> None:
     """Tell the log which name was turned away, every few seconds."""
     said = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
     shown = ascii(said[:SHOWN_CHARACTERS_MAX])
-    _seldom.warning("http.host_refused", host=shown, setting="PARLEY_ALLOWED_HOSTS")
+    repeated.warning("http.host_refused", host=shown, setting="PARLEY_ALLOWED_HOSTS")
 
 
 class AllowedHosts:

@@ -20,7 +20,7 @@ from engine.journal.files import FOLDER, JournalFullError, JournalSegments
 from engine.queue.journaled_ends import JournaledEnd, frame
 
 log = logger(__name__)
-seldom = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 TICK_SECONDS = 1.0
 WAITING_MAX = 4_096  # ends that are tried again while the disk takes nothing
@@ -55,7 +55,9 @@ class Journal:
         if len(self._waiting) > WAITING_MAX:
             del self._waiting[0]
             instruments.journal_lost.add(1)
-            seldom.warning("journal.write_failed", consequence="these ends are in no journal", pool=self.pool)
+            repeated.warning(
+                "journal.write_failed", consequence="these ends are in no journal", pool=self.pool
+            )
         self._more.set()
 
     async def keep(self, ends: Sequence[JournaledEnd]) -> bool:
@@ -70,7 +72,7 @@ class Journal:
                     async with asyncio.timeout(TICK_SECONDS):
                         await self._more.wait()
                 self._more.clear()
-                with logged_failures(seldom, "journal.run_failed", pool=self.pool):
+                with logged_failures(repeated, "journal.run_failed", pool=self.pool):
                     await self._flush()
         finally:
             # A cancelled write may or may not have begun, so its ends may stand in the file twice.
@@ -95,7 +97,7 @@ class Journal:
         except (OSError, JournalFullError) as error:
             why = "full" if isinstance(error, JournalFullError) else "disk"
             instruments.journal_failures.add(1, {"reason": why})
-            seldom.warning(
+            repeated.warning(
                 "journal.ends_dropped",
                 consequence="lost unbilled if Redis is lost now",
                 why=why,

@@ -26,7 +26,7 @@ from engine.queue.journaled_ends import JournalContents, JournaledEnd, contents
 from engine.queue.types import ReplayCode, Watermark
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 LOOK_SECONDS = 2.0
 REPLAYED_AT_ONCE = 100
@@ -49,7 +49,7 @@ class JournalKeeper:
                 try:
                     await self.once()
                 except (RedisError, OSError) as error:
-                    away.warning("journal.keeper_failed", error=error_summary(error))
+                    repeated.warning("journal.keeper_failed", error=error_summary(error))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def once(self) -> None:
@@ -76,7 +76,7 @@ class JournalKeeper:
         except Exception as error:
             if isinstance(error, RedisError) and is_store_down(error):
                 raise
-            away.warning("journal.segment_failed", file=closed.path.name, **error_facts(error))
+            repeated.warning("journal.segment_failed", file=closed.path.name, **error_facts(error))
 
     async def _tend(self, closed: ClosedSegment, now: Watermark) -> None:
         found = await asyncio.to_thread(lambda: contents(closed.read()))  # others need this loop

@@ -22,7 +22,7 @@ UNORDERED_MAX = 1_000  # requests that are named in the log; a worker could make
 SWEPT_FOR = 0.9  # share of the time between two sweeps in which no other reaper begins one
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 
 class Reaper:
@@ -59,7 +59,7 @@ class Reaper:
                 await release_stale_admissions(self._queue, self._quota)
             )
         except (RedisError, OSError) as error:
-            away.warning("reaper.stale_admissions_failed", error=error_summary(error))
+            repeated.warning("reaper.stale_admissions_failed", error=error_summary(error))
 
     async def once(self) -> None:
         """Reap once."""
@@ -68,7 +68,7 @@ class Reaper:
             for expired in reaped.expired:
                 await self._end(expired)
         except (RedisError, OSError, ValueError) as error:
-            away.warning("reaper.run_failed", error=error_summary(error))
+            repeated.warning("reaper.run_failed", error=error_summary(error))
             return
         if self._mover is not None:
             for tenant, id in reaped.moves:

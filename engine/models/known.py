@@ -13,7 +13,7 @@ from engine.models.registry import ModelRecord, resolve
 RECORD = "PARLEY_MODEL_RECORD"
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 
 class KnownModel:
@@ -30,7 +30,7 @@ class KnownModel:
         except (SQLAlchemyError, OSError) as error:
             if self._last is None:
                 raise StartupError(f"the database says no model: {error_summary(error)}") from error
-            away.warning(
+            repeated.warning(
                 "models.read_failed", consequence="the model is as last known", error=error_summary(error)
             )
         return self._last

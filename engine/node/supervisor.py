@@ -45,7 +45,7 @@ from engine.queue.types import WorkerView
 from engine.trials.server import TrialDesk, can_try
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 REPORT_SECONDS = 1.0
 HEALTH_LOG_SECONDS = 60.0
@@ -128,7 +128,7 @@ class Supervisor:
             self._changed.clear()
             await self._look_at_devices()
             instruments.show_workers([slot.report().state.value for slot in self._slots], self._seen)
-            with logged_failures(away, "supervisor.report_failed", pool=self._settings.pool):
+            with logged_failures(repeated, "supervisor.report_failed", pool=self._settings.pool):
                 await announce_pool(self._queue.redis, self._settings, self._queue.pool)
                 views = {view.worker: view for view in await self._queue.workers()}
                 for slot in self._slots:
@@ -144,7 +144,7 @@ class Supervisor:
         """Send the heartbeats by which ready GPUs are metered."""
         heartbeats = [each for slot in self._slots if (each := slot.heartbeat()) and each.worker]
         if heartbeats and not await self._fleet.beat(heartbeats):
-            away.warning(
+            repeated.warning(
                 "supervisor.ready_time_dropped", reason="no biller takes it", pool=self._settings.pool
             )
 
@@ -189,7 +189,7 @@ class Supervisor:
     async def _obey(self) -> None:
         """Obey orders as they come, for ever."""
         while True:
-            with logged_failures(away, "supervisor.order_read_failed", pool=self._settings.pool):
+            with logged_failures(repeated, "supervisor.order_read_failed", pool=self._settings.pool):
                 await self._obey_next()
                 continue
             await asyncio.sleep(ORDER_WAIT_SECONDS)

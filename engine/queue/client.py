@@ -51,7 +51,7 @@ STEP_AGE_MS_MAX = 8_000
 Call = TypeVar("Call", bound=calls.PoolCall)
 Reply = TypeVar("Reply")
 
-unreadable = RepeatedWarning(logger(__name__))
+repeated = RepeatedWarning(logger(__name__))
 
 
 class PoolQueue:
@@ -287,7 +287,7 @@ class PoolQueue:
         for name, lease in leases:
             view = await self._worker(name, int(lease), now)
             if isinstance(view, Unreadable):
-                unreadable.warning("queue.worker_unreadable", pool=self.pool, why=view.why)
+                repeated.warning("queue.worker_unreadable", pool=self.pool, why=view.why)
             elif view is not None:
                 found.append(view)
         return found

@@ -22,7 +22,7 @@ OPEN_SECONDS_MAX = 5.0
 WAITING_HINTS_MAX = 4096
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 
 class ShardChannel:
@@ -57,7 +57,7 @@ class ShardChannel:
             try:
                 message = await self._get(timeout=POLL_SECONDS)
             except (RedisError, OSError) as error:
-                away.warning("queue.channel_failed", error=type(error).__name__)
+                repeated.warning("queue.channel_failed", error=type(error).__name__)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             if message and message["type"] == "smessage":
@@ -124,7 +124,7 @@ def _hints(pool: str, message: bytes) -> list[Hint]:
     """The hints in a message; none where it cannot be read, since readers poll."""
     found = read("hint", lambda packed: _decoded(pool, packed), message)
     if isinstance(found, Unreadable):
-        away.warning("queue.hint_unreadable", pool=pool, error=found.why)
+        repeated.warning("queue.hint_unreadable", pool=pool, error=found.why)
         return []
     return found
 
@@ -159,7 +159,7 @@ class WorkerWakes:
         async for message in self._channel.messages():
             woken = read("wake", _wake, message)
             if isinstance(woken, Unreadable):
-                away.warning("queue.wake_unreadable", error=woken.why)
+                repeated.warning("queue.wake_unreadable", error=woken.why)
             else:
                 yield woken
 

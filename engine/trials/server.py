@@ -28,7 +28,7 @@ from engine.trials.host_process import TrialRunner
 from engine.trials.turns import TrialQueue
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 AT_ONCE_MIN, AT_ONCE_MAX = 2, 4
 WAIT_SECONDS = 1.0
@@ -73,7 +73,7 @@ class TrialDesk:
                 try:
                     found = await self._redis.blpop([asked], timeout=WAIT_SECONDS)
                 except (RedisError, OSError) as error:
-                    away.warning("trials.run_failed", error=type(error).__name__)
+                    repeated.warning("trials.run_failed", error=type(error).__name__)
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 if found is not None:
@@ -85,7 +85,7 @@ class TrialDesk:
     async def _line_up(self, member: bytes) -> None:
         asked = read("trial", lambda data: redis_keys.split_member(data.decode()), member)
         if isinstance(asked, Unreadable):
-            away.warning("trials.entry_unreadable", error=asked.why)
+            repeated.warning("trials.entry_unreadable", error=asked.why)
             return
         tenant, name = asked
         if not self._lanes.add(tenant, name):
@@ -106,14 +106,14 @@ class TrialDesk:
     async def _try(self, trier: Any, tenant: str, name: str) -> None:
         pool = self._settings.pool
         try:
-            with logged_failures(away, "trials.trial_failed"):
+            with logged_failures(repeated, "trials.trial_failed"):
                 asked, verdict = redis_keys.trial(pool, tenant, name), redis_keys.verdict(pool, name)
                 packed = await self._redis.get(asked)
                 if packed is None:
                     return
                 shape = read("shape", bytes.decode, packed)
                 if isinstance(shape, Unreadable):
-                    away.warning("trials.format_unreadable", tenant=tenant, error=shape.why)
+                    repeated.warning("trials.format_unreadable", tenant=tenant, error=shape.why)
                 elif not await self._redis.exists(verdict):
                     problem = await trier.problem(shape)
                     if problem is not None:
@@ -138,7 +138,7 @@ class TrialDesk:
                 if record := await resolve(db, self._settings.model):
                     return record
             except (SQLAlchemyError, OSError) as error:
-                away.warning("trials.run_failed", error=type(error).__name__)
+                repeated.warning("trials.run_failed", error=type(error).__name__)
             finally:
                 await db.close()
             await asyncio.sleep(RETRY_SECONDS)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 AllowanceGiven = Callable[[str, int, bool], None]  # the answer's key, tokens in all, whether more was refused
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 REDIS_RETRY_SECONDS = 0.1
 ALLOWANCE_WAIT_MS_MIN = 20
@@ -113,7 +113,7 @@ class BackgroundCalls:
         try:
             await self._quota.settle(event)
         except (RedisError, OSError) as error:  # the biller settles every event again
-            away.warning("worker.settle_failed", error=type(error).__name__)
+            repeated.warning("worker.settle_failed", error=type(error).__name__)
 
     async def _unpark(self, tenant: str, id: str) -> None:
         if releasing := self._releasing.get((tenant, id)):
@@ -154,5 +154,5 @@ async def _insist(operation: str, call: Callable[[], Awaitable[T]]) -> T:
         except (RedisError, OSError) as error:
             if isinstance(error, ResponseError) and not is_refusing_everybody(error):
                 raise
-            away.warning("worker.call_failed", operation=operation, error=error_summary(error))
+            repeated.warning("worker.call_failed", operation=operation, error=error_summary(error))
             await asyncio.sleep(REDIS_RETRY_SECONDS)

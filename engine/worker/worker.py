@@ -39,7 +39,7 @@ from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.core import WorkerCalls, WorkerCore
 
 log = logger(__name__)
-away = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 KEEP_SECONDS = 0.25
 RENEW_SECONDS = 1.0
@@ -157,7 +157,7 @@ class Worker:
             try:
                 await self._flush()
             except (RedisError, OSError) as error:
-                away.warning("worker.flush_failed", error=error_summary(error))
+                repeated.warning("worker.flush_failed", error=error_summary(error))
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
                 self._changed.set()
 
@@ -223,7 +223,7 @@ class Worker:
                     patient = len(self._workload) and everything and not claims.retry_ms
                     await self._queue.wait_for_work(BUSY_WAIT_SECONDS if patient else IDLE_WAIT_SECONDS)
             except (RedisError, OSError) as error:
-                away.warning("worker.claim_failed", error=error_summary(error))
+                repeated.warning("worker.claim_failed", error=error_summary(error))
                 call -= 1  # the same number repeats the reply that was lost
                 await asyncio.sleep(REDIS_RETRY_SECONDS)
 
@@ -260,7 +260,7 @@ class Worker:
                     reconciled = now
                     await self._reconcile()
             except (RedisError, OSError) as error:
-                away.warning("worker.renew_failed", error=error_summary(error))
+                repeated.warning("worker.renew_failed", error=error_summary(error))
 
     async def _renew(self) -> None:
         stats = self._engine.stats()

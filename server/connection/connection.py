@@ -31,7 +31,7 @@ OUTBOX_MESSAGES_MAX = 512
 LAST_WORDS_SECONDS = 1.0
 
 log = logger(__name__)
-strangers = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 _EPOCH = now_ms() / 1000 - monotonic()
 _jitter = random.Random()
@@ -259,7 +259,7 @@ class Connection:
         principal, record = self.principal, self._handlers.record
         if principal is None:  # anybody may come and go as fast as addresses may
             seconds = round(clock() - self._started, 3)
-            strangers.warning("connection.never_signed_in", address=self.address, seconds=seconds)
+            repeated.warning("connection.never_signed_in", address=self.address, seconds=seconds)
             return
         log.info(
             "connection.closed",

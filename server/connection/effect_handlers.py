@@ -35,7 +35,7 @@ READ_AGAIN_SECONDS = 0.05
 READ_AGAIN_SECONDS_MAX = 1.0
 
 log = logger(__name__)
-damaged = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class EffectHandlers:
             source.close()
         if effect.damaged:
             about = {"connection": self._socket.id, "id": effect.id}
-            damaged.warning("connection.log_damaged", **about, error=effect.damaged)
+            repeated.warning("connection.log_damaged", **about, error=effect.damaged)
         if effect.done:
             self._outlive(self._forget(effect.id))
 

@@ -27,7 +27,7 @@ RENEW_SECONDS = 1.0
 POLLS_AT_ONCE_MAX = 32
 
 log = logger(__name__)
-unreadable = strange = RepeatedWarning(log)
+repeated = RepeatedWarning(log)
 
 
 class LogListener(Protocol):
@@ -133,7 +133,7 @@ class Subscriptions:
         such pool, so a worker made its name up."""
         if pool not in self._joined:
             if pool not in await known_pools(self._redis, self._settings):
-                strange.warning("reading.pool_unknown")
+                repeated.warning("reading.pool_unknown")
                 return False
             await self._join(pool)
         return True
@@ -260,9 +260,7 @@ class Subscriptions:
         try:
             await self._look(followed)
         except ERRORS as error:
-            unreadable.warning(
-                "reading.record_unreadable", pool=followed.name.pool, error=error_summary(error)
-            )
+            repeated.warning("reading.record_unreadable", pool=followed.name.pool, error=error_summary(error))
 
     async def _look(self, followed: FollowedRequest, hops: int = 0) -> None:
         name = followed.name

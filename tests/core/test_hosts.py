@@ -67,7 +67,7 @@ async def test_what_is_for_another_name_is_turned_away_before_the_application(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Over HTTP and at the upgrade; the answer names nothing, the log has the name and the setting."""
-    monkeypatch.setattr(host_check, "_seldom", RepeatedWarning(logger("test")))
+    monkeypatch.setattr(host_check, "repeated", RepeatedWarning(logger("test")))
     listener, stop = http.listen("127.0.0.1", 0, "PARLEY_PORT"), asyncio.Event()
     app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("here"))])
     serving = asyncio.create_task(http.serve(app, listener, stop, http.UpgradeGate(Settings())))

@@ -1,4 +1,4 @@
-"""What is tried again and again is said seldom; a span keeps of an error its kind alone."""
+"""What is tried again and again is said once in a while; a span keeps of an error its kind alone."""
 
 from types import SimpleNamespace
 
@@ -17,10 +17,10 @@ def test_a_warning_is_said_first_and_then_at_most_every_few_seconds(monkeypatch:
     now = [100.0]
     monkeypatch.setattr(telemetry, "time", SimpleNamespace(monotonic=lambda: now[0]))
     with capture_logs() as logs:
-        seldom = RepeatedWarning(logger("test"), 5.0)
+        repeated = RepeatedWarning(logger("test"), 5.0)
         for at, event in ((100, "a"), (101, "a"), (101, "b"), (104.9, "a"), (105, "a"), (110, "a")):
             now[0] = at
-            seldom.warning(event, at=at)
+            repeated.warning(event, at=at)
     assert [(each["event"], each["at"], each.get("times")) for each in logs] == [
         ("a", 100, None),
         ("b", 101, None),

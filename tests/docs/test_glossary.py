@@ -162,8 +162,8 @@ def test_log_events_and_spans_are_component_and_verb():
 def test_the_look_at_events_sees_what_is_logged():
     """All ways to log: a bare call, one over lines, a warning that is said seldom, a guarded round."""
     assert LOG_EVENT.findall('log.error(\n    "a b",\n    x=1)') == ["a b"]
-    assert LOG_EVENT.findall('away.warning("a.b", x=1)') == ["a.b"]
-    assert GUARDED.findall('with logged_failures(away, "a", x=1):') == ["a"]
+    assert LOG_EVENT.findall('repeated.warning("a.b", x=1)') == ["a.b"]
+    assert GUARDED.findall('with logged_failures(repeated, "a", x=1):') == ["a"]
     assert SPAN.findall('with spans.span("validate"):') == ["validate"]
     assert sum(len(LOG_EVENT.findall(text)) for _, text in _product()) > 100
 

@@ -87,7 +87,7 @@ async def test_who_comes_and_goes_fills_no_log(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Whom we know has a line for each connection; strangers one for many, with the address of the last."""
-    monkeypatch.setattr(connection, "strangers", RepeatedWarning(connection.log, 3600))
+    monkeypatch.setattr(connection, "repeated", RepeatedWarning(connection.log, 3600))
     async with running_site(settings, sqlite, redis) as site:
         for _ in range(10):
             async with site.open():
