@@ -14,7 +14,7 @@ import click
 import httpx
 from redis.exceptions import RedisError
 
-from admin.children import ChildProcess, rotate_logs
+from admin.child_processes import ChildProcess, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
 from admin.operators import operator_code_on_record
 from billing.api import make_link_code

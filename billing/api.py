@@ -25,7 +25,7 @@ from billing.prices.calendars import calendar_of
 from billing.prices.rating import Counts, Meter, PricedQuantity, counts_of, rate
 from billing.quota.bindings import Bindings
 from billing.quota.client import Quota
-from billing.quota.owned import OwnerFilter, open_of
+from billing.quota.open_requests import OwnerFilter, open_of
 from billing.quota.packing import SETTLED_KEEP_MS
 from billing.quota.shadow_counts import count_shadowed
 from billing.quota.types import (
@@ -65,7 +65,7 @@ from billing.requests.explain import (
     tenants_with,
 )
 from billing.requests.find import is_billed
-from billing.requests.held import HeldRequest, held_of, tenants_holding
+from billing.requests.held_requests import HeldRequest, held_of, tenants_holding
 from billing.requests.refusal_stream import RefusalTally
 from billing.requests.refusal_views import (
     RefusalMatch,

@@ -1,4 +1,4 @@
-"""The door of this package: what the server, the console and chaos may import from engine."""
+"""Public interface of this package: what the server, the console and chaos may import from engine."""
 
 from engine.backends.environment import restarted_with as restarted_with_engine_environment
 from engine.grammar.response_format import checked_format as checked_format

@@ -1,4 +1,4 @@
-"""The door of this package: what the console and `parley up` may import from the server."""
+"""Public interface of this package: what the console and `parley up` may import from the server."""
 
 from server.access.authentication import origin_allowed
 from server.access.rates import CallRates

@@ -11,7 +11,7 @@ from email.utils import format_datetime
 from billing.alerts.mail_connection import MailConnection
 from billing.alerts.webhooks import NotDelivered
 from core.configuration.settings import Settings
-from core.network.hangup_line import InterruptibleSocket
+from core.network.interruptible_socket import InterruptibleSocket
 from core.observability.error_facts import kind
 
 STEP_SECONDS_MAX = 10.0

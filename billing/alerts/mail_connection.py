@@ -6,7 +6,7 @@ import socket
 import ssl
 from typing import Any
 
-from core.network.hangup_line import InterruptibleSocket
+from core.network.interruptible_socket import InterruptibleSocket
 
 REPLY_LINES_MAX = 500  # of a whole connection; a long EHLO has 20
 

@@ -13,7 +13,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.approvals.codes import code_hash, is_code_of, new_code
 from billing.approvals.money_actions import MoneyActionResult, Move, about, action_kind, book, preview_action
-from billing.approvals.recent import BY_TWO
+from billing.approvals.recent_moves import BY_TWO
 from billing.approvals.second_person import (
     NotDelivered,
     ProposalSummary,

@@ -19,7 +19,7 @@ from billing.audit_heads.s3 import S3Bucket, put
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.network.comma_list import split_list
-from core.network.hangup_line import InterruptibleSocket
+from core.network.interruptible_socket import InterruptibleSocket
 from core.observability.error_facts import kind, reason
 
 SECONDS_MAX = 10.0

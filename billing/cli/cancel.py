@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from billing.audit.log import record_separately
-from billing.quota.owned import OwnerFilter
+from billing.quota.open_requests import OwnerFilter
 from core.actions import action
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient

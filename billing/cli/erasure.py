@@ -10,7 +10,7 @@ from sqlmodel import col, select
 from billing.audit.log import record_separately
 from billing.cli.run_command import json_option, run_with_redis, show, tenant_named
 from billing.quota.client import Quota
-from billing.quota.owned import OwnerFilter, open_of
+from billing.quota.open_requests import OwnerFilter, open_of
 from billing.reconciliation.tenant_keys import look_at_streams
 from billing.tables.audit import AuditLog
 from billing.tables.limits import Budget, QuotaPolicy

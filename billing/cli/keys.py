@@ -17,7 +17,7 @@ from billing.cli.run_command import (
     with_user_name,
     with_user_names,
 )
-from billing.quota.owned import OwnerFilter
+from billing.quota.open_requests import OwnerFilter
 from billing.tables.tenants import ApiKey
 from billing.tenants import keys, tenancy
 from billing.tenants.keys import KeyState, key_state, successors

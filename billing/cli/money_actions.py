@@ -8,7 +8,7 @@ import click
 
 from billing.approvals.money_actions import MoneyActionResult, Move, book, preview_action
 from billing.approvals.proposals import propose
-from billing.approvals.recent import recent_amounts
+from billing.approvals.recent_moves import recent_amounts
 from billing.approvals.second_person import shown_second
 from billing.booking.amount_bounds import AmountBounds
 from billing.cli.run_command import iso_time, run_with_redis, tenant_named

@@ -7,7 +7,7 @@ import click
 from billing.cli.arguments import TAKEN_BACK, end_state, nano_of
 from billing.cli.months import MONTHS_MAX, last_month_name, month_name, months_from, months_in
 from billing.cli.run_command import json_option, run_on_database, show, show_table, tenant_named
-from billing.closing.commitment_trials import commitment_charge_so_far
+from billing.closing.commitment_preview import commitment_charge_so_far
 from billing.closing.period_commitments import (
     NOTICE_MONTHS,
     NOTICE_MONTHS_MAX,
@@ -20,9 +20,9 @@ from billing.closing.period_commitments import (
 from billing.money import to_display
 from billing.periods import Calendar, PeriodWindow
 from billing.prices.calendars import calendar_of
+from billing.prices.price_file_tiers import TIERED
 from billing.prices.rating import Meter
 from billing.prices.true_up import CommittedInPeriod
-from billing.prices.written_tiers import TIERED
 from billing.tables.prices import PeriodCommitment
 from core.clock import now_ms
 from core.sql.database import Database

@@ -27,10 +27,10 @@ from billing.periods import UTC_ZONE, Calendar, PeriodWindow
 from billing.prices.book import NewVersion, add_version, list_price_books, pinned_prices
 from billing.prices.calendars import calendar_of
 from billing.prices.files import FlatPrices, PriceFile, gpus_of, parse, tiers_of
+from billing.prices.price_file_tiers import HOUR_SECONDS, TierKey
 from billing.prices.tiers import TierPrices
 from billing.prices.versions import Contents, contents_of
 from billing.prices.withdrawals import NOTICE_MS
-from billing.prices.written_tiers import HOUR_SECONDS, TierKey
 from billing.tables.tenants import PLATFORM, PriceBook, PriceVersion
 from billing.tenants.tenancy import PRICES_CHANGED, publish_news, tenant_names
 from core.clock import now_ms

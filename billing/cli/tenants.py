@@ -19,7 +19,7 @@ from billing.cli.run_command import (
 )
 from billing.enforcement.limit_settings import publish_limits_changed
 from billing.money import to_display
-from billing.quota.owned import OwnerFilter
+from billing.quota.open_requests import OwnerFilter
 from billing.tables.tenants import PoolTerms, Tenant
 from billing.tenants import tenancy
 from billing.tenants.pool_terms import find_terms, set_terms

@@ -15,7 +15,7 @@ from billing.cli.run_command import (
     show_table,
     tenant_named,
 )
-from billing.quota.owned import OwnerFilter
+from billing.quota.open_requests import OwnerFilter
 from billing.tables.tenants import TenantUser
 from billing.tenants import users
 from core.configuration.settings import Settings

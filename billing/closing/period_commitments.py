@@ -13,10 +13,10 @@ from billing.audit.log import record
 from billing.booking.write import lock_heads
 from billing.periods import AHEAD_MS_MAX, HOUR_MS, Calendar, PeriodWindow
 from billing.prices.calendars import calendar_in
+from billing.prices.price_file_tiers import PRICE_NANO_MAX, TIERED
 from billing.prices.rating import Meter
 from billing.prices.tiers import QUANTITY_MAX
 from billing.prices.true_up import CommittedInPeriod
-from billing.prices.written_tiers import PRICE_NANO_MAX, TIERED
 from billing.tables.prices import PeriodClose, PeriodCommitment
 from billing.tables.tenants import PriceBook, Tenant
 from core.clock import now_ms

@@ -14,11 +14,11 @@ from billing.closing.period_commitments import commitments_in
 from billing.periods import PeriodWindow
 from billing.prices.book import ANY_MODEL
 from billing.prices.files import FlatPrices
+from billing.prices.price_file_tiers import TierKey
 from billing.prices.rating import Counts, Meter, PricedQuantity, rate
 from billing.prices.tiers import TierPrices
 from billing.prices.true_up import PeriodSums, TrueUpKey, Versions, true_up
 from billing.prices.versions import as_version
-from billing.prices.written_tiers import TierKey
 from billing.tables.tenants import UsageRow
 from billing.usage import PinnedPrices
 from core.sql.database import Database

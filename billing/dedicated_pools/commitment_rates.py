@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from billing.dedicated_pools.hours import GpuHour
 from billing.money import UNITS, round_half_even
 from billing.periods import HOUR_MS
+from billing.prices.price_file_tiers import HOUR_SECONDS, gpu_second_nano
 from billing.prices.rating import Meter
-from billing.prices.written_tiers import HOUR_SECONDS, gpu_second_nano
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.prices import GpuPrice
 

@@ -15,8 +15,8 @@ from billing.dedicated_pools.owners import owner_of
 from billing.dedicated_pools.posting import DEFERRED
 from billing.ledger.transactions import RECEIVABLE, TxnKind, post
 from billing.periods import HOUR_MS
+from billing.prices.price_file_tiers import HOUR_SECONDS, PRICE_NANO_MAX
 from billing.prices.tiers import AMOUNT_NANO_MAX
-from billing.prices.written_tiers import HOUR_SECONDS, PRICE_NANO_MAX
 from billing.tables.dedicated_pools import Commitment, GpuCost
 from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import PLATFORM

@@ -18,8 +18,8 @@ from billing.dedicated_pools.owners import owners_of
 from billing.dedicated_pools.store import interval_of
 from billing.money import round_half_even
 from billing.periods import HOUR_MS, PeriodWindow
+from billing.prices.price_file_tiers import HOUR_SECONDS
 from billing.prices.rating import Meter
-from billing.prices.written_tiers import HOUR_SECONDS
 from billing.tables.dedicated_pools import GpuCost, PoolInterval
 from billing.tables.ledger import RollupHour, UsageLine
 from billing.tables.prices import Charge

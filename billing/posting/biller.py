@@ -27,7 +27,7 @@ from billing.dedicated_pools.meter import PoolMeter
 from billing.enforcement.wallet_watch import publish_wallet_changed, watch_wallets
 from billing.ledger.transactions import LineKind
 from billing.noisy.watch import NoisyWatch
-from billing.posting.erased_people import unsay
+from billing.posting.erased_users import unsay
 from billing.posting.usage_stream import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quota.client import Quota
 from billing.reconciliation import run as reconciliation

@@ -16,10 +16,10 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.periods import AHEAD_MS_MAX, LAST_MS
 from billing.prices.files import FlatPrices
+from billing.prices.price_file_tiers import TierKey
 from billing.prices.tiers import TierPrices
 from billing.prices.versions import contents_of, number_at, tier_row
 from billing.prices.withdrawals import lock_book, withdraw, withdrawable_version
-from billing.prices.written_tiers import TierKey
 from billing.tables.prices import GpuPrice
 from billing.tables.tenants import PLATFORM, Price, PriceBook, PriceVersion, Tenant
 from billing.usage import PinnedPrices, PriceOffer

@@ -36,9 +36,7 @@ import msgspec
 from msgspec import Meta
 
 from billing.money import UNITS
-from billing.prices.rating import Meter
-from billing.prices.tiers import TierPrices
-from billing.prices.written_tiers import (
+from billing.prices.price_file_tiers import (
     PRICE_NANO_MAX,
     TierKey,
     WrittenGpu,
@@ -47,6 +45,8 @@ from billing.prices.written_tiers import (
     price_nano,
     tiers_of_model,
 )
+from billing.prices.rating import Meter
+from billing.prices.tiers import TierPrices
 
 MODELS_MAX = 1_000
 GPUS_MAX = 100

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from billing.money import UNITS, round_half_even
+from billing.prices.price_file_tiers import TIERED, TierKey
 from billing.prices.rating import Meter
 from billing.prices.tiers import TierMode, TierPrices, checked_amount, cost_of
-from billing.prices.written_tiers import TIERED, TierKey
 
 ANY_MODEL = "*"
 FLAT = TierPrices(TierMode.FLAT)

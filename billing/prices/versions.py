@@ -8,10 +8,10 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.prices.files import FlatPrices
+from billing.prices.price_file_tiers import TierKey
 from billing.prices.rating import Meter
 from billing.prices.tiers import TierPrices
 from billing.prices.true_up import VersionPrices
-from billing.prices.written_tiers import TierKey
 from billing.tables.prices import GpuPrice, PriceTier
 from billing.tables.tenants import Price, PriceVersion
 

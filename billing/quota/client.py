@@ -16,15 +16,15 @@ from sqlalchemy.exc import DBAPIError
 
 from billing.limits import TOKENS_MAX, MoneyLimit, RequestLimits
 from billing.quota import script_calls as calls
-from billing.quota.answers import (
-    admitted_of,
-    refusal_of,
-    refusal_of_key,
-)
 from billing.quota.bindings import SEAL, Bindings, Record, directory_of, record_replied
 from billing.quota.money import MoneyCounts
 from billing.quota.packing import SETTLED_KEEP_MS, admit_call, settlement
 from billing.quota.redis_keys import mark_key, open_key, open_requests_key, posted_key, rq_key, tag
+from billing.quota.script_replies import (
+    admitted_of,
+    refusal_of,
+    refusal_of_key,
+)
 from billing.quota.scripts import quota_script
 from billing.quota.types import (
     Admission,

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from billing.limits import MoneyLimit, Scope
 from billing.periods import PeriodWindow
-from billing.quota.answers import split_limit_key, window_member
 from billing.quota.posted_spending import posted_of_limit
 from billing.quota.script_calls import SeedCall, SeededCount
+from billing.quota.script_replies import split_limit_key, window_member
 from billing.quota.scripts import quota_script
 from billing.quota.types import MoneySum
 from core.clock import now_ms

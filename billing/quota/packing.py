@@ -5,9 +5,9 @@ from dataclasses import replace
 from urllib.parse import quote
 
 from billing.quota import script_calls as calls
-from billing.quota.answers import packed
 from billing.quota.bindings import Bindings, Record, record_of
 from billing.quota.redis_keys import posted_key, rq_key, tag
+from billing.quota.script_replies import packed
 from billing.quota.types import Admission
 from billing.usage import UsageEvent
 

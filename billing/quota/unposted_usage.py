@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from billing.quota.owned import OwnerFilter, open_of
+from billing.quota.open_requests import OwnerFilter, open_of
 from billing.quota.redis_keys import open_requests_key
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream, read_event
 from core.redis import redis_errors

@@ -19,7 +19,7 @@ from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
 from billing.reconciliation.comparison import UNCOMPARED, Check, Comparison, ComparisonState
 from billing.reconciliation.ledger import BOOK_CHECKS, compare_audit, compare_derived, compare_ledger
-from billing.reconciliation.long_waits import alarm_waiting
+from billing.reconciliation.overdue_comparisons import alarm_waiting
 from billing.reconciliation.pools import (
     compare_engines,
     compare_pool_time,

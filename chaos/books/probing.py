@@ -56,7 +56,7 @@ class Probes:
 
     async def _wallet(self, asker: Asker) -> None:
         """What is left is brought to a nano below what the send takes at least."""
-        wallet = await self._wallet(asker.tenant)
+        wallet = await self._replayed_wallet(asker.tenant)
         ends = [each.granted.ends_ms for each in wallet.grants.values() if each.granted.ends_ms is not None]
         await asyncio.sleep(max(0.0, max(ends, default=0) / 1000 - time.time() + 1))  # promotions are over
         short = self._least(asker) - 1
@@ -104,7 +104,7 @@ class Probes:
         if not answer.refused:
             await self.moves.acts.booked({answer.id})
 
-    async def _wallet(self, tenant: str) -> ReplayedWallet:
+    async def _replayed_wallet(self, tenant: str) -> ReplayedWallet:
         read = await self._rows()
         return wallet_of(tenant, expected_by(await self._history(), read), read)
 

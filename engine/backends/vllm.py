@@ -47,8 +47,8 @@ from engine.backends.base import (
 )
 from engine.backends.vllm_grammar import CONFIG as GRAMMARS
 from engine.backends.vllm_grammar import structured_outputs
-from engine.backends.vllm_noise import TAIL
 from engine.backends.vllm_penalties import TailPenalties, penalties
+from engine.backends.vllm_seeded_sampling import TAIL
 
 logger = structlog.get_logger(__name__)
 

@@ -17,7 +17,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputOptions
 
 from core.observability.telemetry import logger
 from engine.backends.mask_budget import keep_within_budget
-from engine.backends.vllm_noise import TAIL
+from engine.backends.vllm_seeded_sampling import TAIL
 from engine.grammar.response_format import format_of
 
 # Options left out here vLLM would choose anew for each request, from whichever compiler takes it, but it

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from billing.api import Quota
-from billing.door import find_command
+from billing.shared_commands import find_command
 from core.errors import StartupError
 from core.redis.pools import HOPS_MAX
 from core.terminal.terminal import print_json, print_line

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 from sqlalchemy import text
 
 from admin import console
-from admin.children import ChildProcess
+from admin.child_processes import ChildProcess
 from admin.up import PlatformStart
 from billing.posting import biller
 from core.access.processes import BILLER

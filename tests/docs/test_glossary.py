@@ -41,7 +41,6 @@ RETIRED_UNDER = {
 }
 # Where a retired word stays, and why.
 ALLOWED = {
-    "billing/door.py: door": "an entry of its own until commands are registered without it",
     "core/configuration/settings.py: require_edge": "a setting's name, which operators type",
     "admin/console.py: books": "answers /api/books, which is on the wire",
     "billing/prices/book.py: list_price_books": "price books",
@@ -49,7 +48,7 @@ ALLOWED = {
     "server/conversations/store.py: conversation_not_found": "not_found",
     "billing/cli/keys.py: found": "inside another function",
     "billing/cli/usage.py: told": "inside another function",
-    "engine/backends/vllm_noise.py: place": "a position in a random sequence; the engine's own class",
+    "engine/backends/vllm_seeded_sampling.py: place": "a position in a random sequence",
     "engine/lifecycle/stale_admissions.py: release_stale_admissions": "the quota's release",
     "engine/instruments.py: parley_stale_admissions_released": "the quota's release",
     "clients/python/parley_client/readings.py: asked": "the client's: named anew with its next version",

@@ -8,7 +8,7 @@ import pytest
 
 from billing.api import AdmissionState, Admitted, Bindings, Canceller, Quota
 from billing.quota.bindings import FACTS, PURPOSE, record_of
-from billing.quota.owned import OwnerFilter, open_of
+from billing.quota.open_requests import OwnerFilter, open_of
 from core.access.processes import WORKER
 from core.clock import now_ms
 from core.configuration.settings import Settings

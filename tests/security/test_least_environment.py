@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from admin.children import ChildProcess
+from admin.child_processes import ChildProcess
 from core.access.processes import BILLER, GATEWAY, OTEL_HEADERS, PROCESSES, SUPERVISOR, WORKER, ProcessKind
 from core.configuration.settings import Settings
 from core.errors import StartupError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from admin.children import ChildProcess
+from admin.child_processes import ChildProcess
 from admin.up import PlatformStart
 from core.access.processes import GATEWAY
 from core.cli import main

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from billing.approvals import proposals, recent
+from billing.approvals import proposals, recent_moves
 from billing.approvals.codes import new_code
 from billing.approvals.money_actions import (
     CorrectionAction,
@@ -78,11 +78,11 @@ def test_moves_below_the_limit_count_together(
     office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of one person, or one tenant, within 24 hours; what two decided is not among it."""
-    one_day_later = recent.now_ms() + recent.LATELY_MS + 1_000
+    one_day_later = recent_moves.now_ms() + recent_moves.LATELY_MS + 1_000
     with monkeypatch.context() as patched:
-        patched.setattr(recent, "now_ms", lambda: one_day_later)  # the grant of the office is a day old
+        patched.setattr(recent_moves, "now_ms", lambda: one_day_later)  # the grant of the office is a day old
         assert office.types("wallets", *_part("a", 60)).exit_code == 0
-    monkeypatch.setattr(recent, "MOVES", ("wallet.pay_out",))
+    monkeypatch.setattr(recent_moves, "MOVES", ("wallet.pay_out",))
     id, code = office.proposed(*_part("b", 60))
     assert office.left() == 240 * 10**9
     assert office.types(*office.approve(id, code)).exit_code == 0
@@ -120,10 +120,10 @@ def _part(key: str, dollars: int) -> tuple[str, ...]:
 def test_what_a_move_was_is_read_in_the_audit_log() -> None:
     """By its kind."""
     lines = '{"lines":[{"amount_nano":-7},{"amount_nano":2}]}'
-    assert recent.amount_of_audit_row("request.refund", lines) == 5
-    assert recent.amount_of_audit_row("wallet.grant", '{"amount_nano":9}') == 9
-    assert recent.amount_of_audit_row("request.correct", '{"bytes":70000,"sha256":"x"}') == 0
-    assert recent.amount_of_audit_row("wallet.void", '{"bytes":70000,"sha256":"x"}') == 0
+    assert recent_moves.amount_of_audit_row("request.refund", lines) == 5
+    assert recent_moves.amount_of_audit_row("wallet.grant", '{"amount_nano":9}') == 9
+    assert recent_moves.amount_of_audit_row("request.correct", '{"bytes":70000,"sha256":"x"}') == 0
+    assert recent_moves.amount_of_audit_row("wallet.void", '{"bytes":70000,"sha256":"x"}') == 0
 
 
 async def test_what_was_moved_lately_is_a_persons_and_a_tenants(
@@ -143,10 +143,10 @@ async def test_what_was_moved_lately_is_a_persons_and_a_tenants(
         monkeypatch.setattr(log, "now_ms", lambda ago_ms=ago_ms: now - ago_ms)
         by = Author(name, source)
         await log.record_separately(sqlite, tenant, action, "x", {"amount_nano": -nano}, by)
-    monkeypatch.setattr(recent, "now_ms", lambda: now)
-    assert await recent.recent_amounts(sqlite, "t1", "ann") == 1_101
-    assert await recent.recent_amounts(sqlite, "t3", "bob") == 10_100
-    assert await recent.recent_amounts(sqlite, "t3", "eve") == 0
+    monkeypatch.setattr(recent_moves, "now_ms", lambda: now)
+    assert await recent_moves.recent_amounts(sqlite, "t1", "ann") == 1_101
+    assert await recent_moves.recent_amounts(sqlite, "t3", "bob") == 10_100
+    assert await recent_moves.recent_amounts(sqlite, "t3", "eve") == 0
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from billing.dedicated_pools.posting import SETTLE_MS
 from billing.money import NANO
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
-from billing.prices.written_tiers import gpu_second_nano
+from billing.prices.price_file_tiers import gpu_second_nano
 from billing.tables.dedicated_pools import PoolOwner
 from billing.tables.ledger import LedgerEntry
 from billing.tables.tenants import Tenant

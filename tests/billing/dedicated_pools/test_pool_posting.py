@@ -24,7 +24,7 @@ from billing.ledger.verify import verify_ledger
 from billing.periods import PeriodWindow
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
-from billing.prices.written_tiers import gpu_second_nano
+from billing.prices.price_file_tiers import gpu_second_nano
 from billing.reports.usage_report import GroupBy, usage_in
 from billing.tables.dedicated_pools import PoolInterval
 from billing.tables.ledger import UsageLine

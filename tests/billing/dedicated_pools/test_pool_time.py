@@ -22,8 +22,8 @@ from billing.dedicated_pools.posting import differences
 from billing.dedicated_pools.reports import whole_hours
 from billing.money import NANO
 from billing.periods import PeriodWindow
+from billing.prices.price_file_tiers import gpu_second_nano
 from billing.prices.rating import Meter
-from billing.prices.written_tiers import gpu_second_nano
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.prices import GpuPrice
 

@@ -15,11 +15,11 @@ from billing.periods import AHEAD_MS_MAX, HOUR_MS, LAST_MS, Period, PeriodWindow
 from billing.prices import book, withdrawals
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
+from billing.prices.price_file_tiers import PRICE_NANO_MAX
 from billing.prices.rating import Meter
 from billing.prices.tiers import QUANTITY_MAX
 from billing.prices.true_up import CommittedInPeriod
 from billing.prices.withdrawals import NOTICE_MS, withdraw_version
-from billing.prices.written_tiers import PRICE_NANO_MAX
 from billing.tables.tenants import PriceVersion, Tenant
 from billing.tenants.tenancy import create_tenant
 from core.errors import Refused

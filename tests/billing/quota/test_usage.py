@@ -14,8 +14,8 @@ from billing.limits import (
     wallet_limit,
 )
 from billing.periods import PeriodWindow
-from billing.quota import owned
-from billing.quota.owned import OwnerFilter
+from billing.quota import open_requests
+from billing.quota.open_requests import OwnerFilter
 from billing.quota.redis_keys import open_requests_key, rq_key
 from billing.quota.types import LimitUse
 from billing.quota.usage import use_of
@@ -163,7 +163,7 @@ async def test_all_open_requests_are_found_oldest_first(
     redis: Redis, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
     """However many are read at once; what has ended, or says nothing, is not open."""
-    monkeypatch.setattr(owned, "AT_ONCE", at_once)
+    monkeypatch.setattr(open_requests, "AT_ONCE", at_once)
     facts = {"state": "open", "pool": "b", "project": "p", "key": "old", "by": "k", "user": "u"}
     records: dict[str, dict[str, Any]] = {
         "r0": facts,
@@ -177,12 +177,12 @@ async def test_all_open_requests_are_found_oldest_first(
         await client.zadd(open_requests_key("t1"), {id: at})
         await client.hset(rq_key("t1", id), mapping=record)
     await redis.zadd(open_requests_key("t1"), {"gone": -1})
-    assert await owned.open_of(redis, OwnerFilter("t1")) == [
+    assert await open_requests.open_of(redis, OwnerFilter("t1")) == [
         ("r0", "b"),
         ("r2", "b"),
         ("r3", "b"),
         ("r4", "a"),
     ]
     mine = [("r0", "b"), ("r2", "b"), ("r4", "a")]
-    assert await owned.open_of(redis, OwnerFilter("t1", "p", "k", "u")) == mine
-    assert await owned.open_of(redis, OwnerFilter("t2")) == []
+    assert await open_requests.open_of(redis, OwnerFilter("t1", "p", "k", "u")) == mine
+    assert await open_requests.open_of(redis, OwnerFilter("t2")) == []

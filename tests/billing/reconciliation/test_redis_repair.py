@@ -9,7 +9,7 @@ from sqlmodel import select
 
 from billing.posting.usage_stream import EndedStream
 from billing.quota.redis_keys import posted_key
-from billing.reconciliation import long_waits, redis_repair, repair_pauses
+from billing.reconciliation import overdue_comparisons, redis_repair, repair_pauses
 from billing.reconciliation.comparison import Check, Comparison, ComparisonState
 from billing.reconciliation.redis_repair import SumsOrigin, has_lost_sums, rebuild_lost_sums
 from billing.reconciliation.run import Reconciliation, watch
@@ -215,10 +215,10 @@ def test_a_pause_is_of_one_server_and_ends() -> None:
 
 async def test_what_waits_too_long_is_an_alarm(database: Database) -> None:
     """By look after look, for an hour; what was compared meanwhile begins anew."""
-    waits, hour = replace(LESS, waiting="not drained"), long_waits.WAITS_MAX_MS
-    assert await long_waits.alarm_waiting(database, [waits], 1_000) == []
-    assert await long_waits.alarm_waiting(database, [waits], 1_000 + hour) == []
-    assert await long_waits.alarm_waiting(database, [waits], 1_001 + hour) == ["t1"]
-    assert await long_waits.alarm_waiting(database, [EQUAL], 1_002 + hour) == []
-    assert await long_waits.alarm_waiting(database, [waits], 1_003 + hour) == []
-    assert await long_waits.alarm_waiting(database, [waits], 1_004 + 2 * hour) == ["t1"]
+    waits, hour = replace(LESS, waiting="not drained"), overdue_comparisons.WAITS_MAX_MS
+    assert await overdue_comparisons.alarm_waiting(database, [waits], 1_000) == []
+    assert await overdue_comparisons.alarm_waiting(database, [waits], 1_000 + hour) == []
+    assert await overdue_comparisons.alarm_waiting(database, [waits], 1_001 + hour) == ["t1"]
+    assert await overdue_comparisons.alarm_waiting(database, [EQUAL], 1_002 + hour) == []
+    assert await overdue_comparisons.alarm_waiting(database, [waits], 1_003 + hour) == []
+    assert await overdue_comparisons.alarm_waiting(database, [waits], 1_004 + 2 * hour) == ["t1"]

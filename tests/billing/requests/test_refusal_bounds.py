@@ -7,7 +7,7 @@ import pytest
 
 from billing.requests import refusal_views
 from billing.requests.find import RequestCursor, cursor_of
-from billing.requests.held import CountedIn, counted_in
+from billing.requests.held_requests import CountedIn, counted_in
 from billing.requests.refusal_counter import RefusalCounter
 from billing.requests.refusal_counts import (
     EVERYBODY,

@@ -138,7 +138,7 @@ def test_noise_follows_the_position_in_the_answer():
     tokens and no two seeds share it."""
     import torch
 
-    from engine.backends.vllm_noise import TAIL, positioned
+    from engine.backends.vllm_seeded_sampling import TAIL, positioned
 
     def noise(seed: int, tail: int, sampled: int) -> int:
         generator = positioned(torch.Generator().manual_seed(seed), {TAIL: tail})
@@ -155,7 +155,7 @@ def test_noise_follows_the_position_in_the_answer():
 
 def _continued(tail: int, *ids: int) -> Any:
     """A request as vLLM has it whose last `tail` ids were said before."""
-    from engine.backends.vllm_noise import TAIL
+    from engine.backends.vllm_seeded_sampling import TAIL
 
     parameters = SimpleNamespace(extra_args={TAIL: tail})
     return SimpleNamespace(request_id="r", prompt_token_ids=list(ids), sampling_params=parameters)

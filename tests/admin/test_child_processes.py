@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from admin import children
-from admin.children import ChildProcess, rotate_logs, rotate_once
+from admin import child_processes
+from admin.child_processes import ChildProcess, rotate_logs, rotate_once
 from core.access.processes import GATEWAY
 from core.errors import StartupError
 from tests.server.virtual.loop import passed, passing, played
@@ -57,7 +57,7 @@ class ChildrenContext:
         self.said = list[str]()
         (home / "logs").mkdir()
         self.child = ChildProcess(GATEWAY, ["gateway", "--x"], home, {"MORE": "1"}, self.said.append)
-        monkeypatch.setattr(children, "spawn", self._spawn)
+        monkeypatch.setattr(child_processes, "spawn", self._spawn)
 
     async def _spawn(self, argv: Sequence[str], env: Mapping[str, str], log: Path) -> StubProcess:
         assert argv[1:] == ["-m", "core.cli", "gateway", "--x"]
