@@ -1,7 +1,7 @@
 // The messages of parley.v1. Written by scripts/client_types.py from the server's own types; what they mean
 // is in docs/protocol.md.
 
-/** What the client calls itself; for logs only. */
+/** The client's name for itself; for logs only. */
 export interface Agent {
   name?: string;
   version?: string;
@@ -113,7 +113,7 @@ export type ClientMessage =
   | Pong
   | Bye;
 
-/** How often the server pings and how long it waits. */
+/** Times of the server's pings: the interval, and the wait for an answer. */
 export interface HeartbeatTimes {
   interval_ms: number;
   timeout_ms: number;
@@ -153,20 +153,20 @@ export interface Welcome {
   now: number;
 }
 
-/** Where an accepted request stands. */
+/** Position of an accepted request in line. */
 export interface QueuePosition {
   position: number;
   wait_ms: number;
 }
 
-/** How much of a limit is left; `resets_at_ms` (Unix ms): when it is whole again, absent where never. */
+/** Remaining part of a limit; `resets_at_ms` (Unix ms): when it is whole again, absent where never. */
 export interface Left {
   limit: number;
   remaining: number;
   resets_at_ms?: number;
 }
 
-/** Of the limits that apply to a request, those with the least left; a budget in nano-USD. */
+/** The limits of a request with the least left, one of each kind; a budget in nano-USD. */
 export interface QuotaLeft {
   requests?: Left;
   tokens?: Left;
@@ -237,7 +237,7 @@ export interface Retract {
   policy: string;
 }
 
-/** Tokens of an ended request; `cached_input` is part of `input`, and told to whom amounts are shown. */
+/** Tokens of an ended request; `cached_input` is part of `input`, told where amounts are shown. */
 export interface EndUsage {
   input: number;
   cached_input?: number;
