@@ -30,7 +30,7 @@ SLOTS = 16
 FULL = SLOTS + 2  # each slot is taken again as soon as it is free
 AT_ONCE_PER_CLIENT = 16
 SETTLE_SECONDS = 1.5
-TARGET = 1.2
+GOAL = 1.2
 QUIET = Kind(characters=(20, 60), tokens=(4, 8), stops=False)
 NOISY = Kind(characters=(20, 200), tokens=(20, 60), stops=False)
 
@@ -50,7 +50,7 @@ class NoisyComparison:
                 name = f"quiet tenant's first text, {setting}, p{100 * part:.0f}"
                 rows.append(Figure(name, 1000 * percentile(seconds, part), "ms"))
         idle, full, flood = (percentile(seconds, 0.95) for seconds in self.waits.values())
-        rows.append(Figure("p95 under flood, of full", flood / full, "x", most=TARGET))
+        rows.append(Figure("p95 under flood, of full", flood / full, "x", most=GOAL))
         rows.append(Figure("p95 under flood, of idle", flood / idle, "x"))
         return rows
 
@@ -63,7 +63,7 @@ class NoisyComparison:
 def noisy_neighbour(seed: int | None, flood: int, asks: int, as_json: bool) -> None:
     """One tenant floods; what the quiet one's first text takes, beside idle and a full worker.
 
-    The aim (p95 under flood at most 1.2 times that on a worker equally full) is printed; the exit code is
+    The goal (p95 under flood at most 1.2 times that on a worker equally full) is printed; the exit code is
     about lost, doubled and wrongly billed answers only.
     """
     seed = random.SystemRandom().getrandbits(31) if seed is None else seed

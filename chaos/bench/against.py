@@ -119,7 +119,7 @@ def _numbers(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, float]
 
 
 def _meaning(printed: Mapping[str, Any], name: str) -> tuple[str, bool | None]:
-    """A figure's unit, and whether more of it is better: as its aim says, else by its unit."""
+    """A figure's unit, and whether more of it is better: as its goal says, else by its unit."""
     for row in printed.get("figures", ()):
         if row["name"] == name:
             unit = row["unit"]
@@ -130,7 +130,7 @@ def _meaning(printed: Mapping[str, Any], name: str) -> tuple[str, bool | None]:
 
 
 def _run(checkout: Path, benchmark: str, arguments: Sequence[str]) -> dict[str, Any]:
-    """What it printed as JSON. A missed aim (exit code 1) is a figure like others."""
+    """What it printed as JSON. A missed goal (exit code 1) is a figure like others."""
     done = subprocess.run(
         [sys.executable, "-m", "chaos", "bench", benchmark, "--json", *arguments],
         cwd=checkout,

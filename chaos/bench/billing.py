@@ -63,7 +63,7 @@ PAGES: tuple[tuple[tuple[Facet, ...], UsageBucket | None], ...] = (
 )
 PAGE_ROWS = 1000
 PAGE_SECONDS_MAX = 30.0
-AIMS = {"sqlite": 500.0, "postgres": 2000.0}
+GOALS = {"sqlite": 500.0, "postgres": 2000.0}
 
 
 @click.command()
@@ -75,7 +75,7 @@ def posting(events: int, as_json: bool) -> None:
     The events of 20 tenants wait on the pool's stream; the biller writes events, lines, ledger and rollups, a
     transaction a batch, and settles each with its tenant. From the first batch's commit to the last.
     """
-    figures = [asyncio.run(_posted(dialect, events)) for dialect in AIMS]
+    figures = [asyncio.run(_posted(dialect, events)) for dialect in GOALS]
     show("posting", figures, as_json)
 
 
@@ -120,7 +120,7 @@ def _rate(dialect: str, events: int, facts: tuple[int, int, int, int]) -> Figure
     """Of all but the first batch, whose begin nobody saw."""
     _, first_batch, first_ms, last_ms = facts
     value = (events - first_batch) / max(1, last_ms - first_ms) * 1000
-    return Figure(f"usage events posted, {dialect}", round(value, 1), "/s", least=AIMS[dialect])
+    return Figure(f"usage events posted, {dialect}", round(value, 1), "/s", least=GOALS[dialect])
 
 
 async def _posted_so_far(database: Database) -> tuple[int, int, int, int]:

@@ -75,7 +75,7 @@ class FairnessWorker:
 def fairness(seconds: int, workers: int, seed: int, engine: BenchEngine, as_json: bool) -> None:
     """How evenly tenants of weights 1, 2 and 4 are served.
 
-    All three have a backlog all the time. Aim: Jain's index of service by weight >= 0.99.
+    All three have a backlog all the time. Goal: Jain's index of service by weight >= 0.99.
     """
     if engine is BenchEngine.VLLM:
         service = asyncio.run(fairness_live.served(engine, WEIGHTS, seconds, LIVE_SLOTS))

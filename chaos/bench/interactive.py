@@ -95,7 +95,7 @@ class InteractiveSamples:
 def interactive(slots: int, rounds: int, probes: int, engine: BenchEngine, as_json: bool) -> None:
     """First token of interactive work on a worker full of bulk.
 
-    Aim: at most 1.15 times what raw AsyncLLM takes beside as many decoding streams (medians).
+    Goal: at most 1.15 times what raw AsyncLLM takes beside as many decoding streams (medians).
     """
     setting = CrowdSetting(2 * slots, slots, BULK_TOKENS, probes, PROBE_TOKENS, first=0)
     found = asyncio.run(_measure(engine, slots, rounds, setting))

@@ -23,7 +23,7 @@ from engine.api import checked_format
 from engine.grammar.response_format import Shape, format_of
 from engine.trials.host import CPU_SECONDS_MAX, bound
 
-AIM_SECONDS = 0.02
+GOAL_SECONDS = 0.02
 WALKS = 2
 
 
@@ -34,7 +34,7 @@ WALKS = 2
 @click.option("--patterns", type=click.Path(exists=True, path_type=Path), help="Instead: one pattern a line.")
 @json_option
 def masks(shapes: int, seed: int | None, model: Path | None, patterns: Path | None, as_json: bool) -> None:
-    """The worst token mask and token of shapes that are accepted (aim: 20 ms of CPU)."""
+    """The worst token mask and token of shapes that are accepted (goal: 20 ms of CPU)."""
     seed = random.randrange(1 << 32) if seed is None else seed
     rng = random.Random(seed)
     trial = _trial(model or _provisioned())
@@ -64,7 +64,7 @@ def figures_of(found: Sequence[dict[str, Any]]) -> list[Figure]:
         values = sorted(1000 * each[name] for each in found)
         worst, p99, median = (values[int((len(values) - 1) * part)] for part in (1, 0.99, 0.5))
         figures += [
-            Figure(f"{name} of accepted shapes, CPU: worst", worst, "ms", most=1000 * AIM_SECONDS),
+            Figure(f"{name} of accepted shapes, CPU: worst", worst, "ms", most=1000 * GOAL_SECONDS),
             Figure(f"{name}: p99 of shapes", p99, "ms"),
             Figure(f"{name}: median", median, "ms"),
         ]

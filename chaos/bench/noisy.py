@@ -72,7 +72,7 @@ def noisy(
 ) -> None:
     """First token of a quiet tenant under another one's flood.
 
-    Aim: p95 at most 1.2 times that on an equally full worker without a backlog.
+    Goal: p95 at most 1.2 times that on an equally full worker without a backlog.
     """
     setting = CrowdSetting(slots + TO_KEEP_FULL, slots, NOISY_TOKENS, probes, PROBE_TOKENS, first=0)
     found, fifo = asyncio.run(_measure(engine, setting, flood, rounds, raw_probes))

@@ -168,7 +168,7 @@ def request_of(tenant: str, now: int, priority: PriorityClass = PriorityClass.IN
 def queue(tenants: int, requests: int, calls: int, as_json: bool) -> None:
     """What claim, append and enqueue cost, short line and long.
 
-    Aims: claim p99 < 5 ms; from enqueue to the claim of an idle worker p50 < 3 ms.
+    Goals: claim p99 < 5 ms; from enqueue to the claim of an idle worker p50 < 3 ms.
     """
     figures = uvloop.run(_measure(tenants, requests, calls))
     show("queue", figures, as_json, {"tenants": tenants, "requests": requests})

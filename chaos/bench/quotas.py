@@ -97,7 +97,7 @@ def quotas(seconds: int, per_second: int, streams: int, as_json: bool) -> None:
     """What a reservation and its settlement cost, and whether a hard budget holds.
 
     Three scopes (tenant, project, user), each with limits on requests, tokens and concurrency and a budget;
-    then streams that share one hard budget until it has ended every one of them. Aims: reserve + settle
+    then streams that share one hard budget until it has ended every one of them. Goals: reserve + settle
     p99 <= 1 ms at 500 requests/s; overshoot 0 at every sample; at least 99 % of the budget used.
     """
     figures = uvloop.run(_measure(seconds, per_second, streams))

@@ -136,7 +136,7 @@ class Result:
 @click.option("--model", default="smollm2", show_default=True, help="Name, folder or hub id.")
 @json_option
 def seams(prompts: int, tokens: int, only: str | None, seed: int, model: str, as_json: bool) -> None:
-    """Whether a seam shows: answers continued 1 to 3 times against uninterrupted ones (aim: all equal).
+    """Whether a seam shows: answers continued 1 to 3 times against uninterrupted ones (goal: all equal).
 
     Runs vLLM in this process, in float32 and with the settings of a worker. Exit code 1 where one differs.
     """

@@ -84,7 +84,7 @@ class ReportTally(msgspec.Struct):
         return not any(self.wrong.values())
 
     def _pauses(self, p50_ms: float | None, p99_ms: float | None) -> list[Figure]:
-        """The aims are for faults with warm capacity."""
+        """The goals are for faults with warm capacity."""
         if not self.pauses_ms:
             return []
         pause, found, warm = "fault to next delivered token", self.pauses_ms, self.warm_pauses_ms
@@ -102,7 +102,7 @@ class ReportTally(msgspec.Struct):
         return rows
 
     def figures(self, pause_p50_ms: float | None, pause_p99_ms: float | None) -> list[Figure]:
-        """What is printed. The two are the aims of the pause, where the scenario has them."""
+        """What is printed. The two are the goals of the pause, where the scenario has them."""
         rate = self.strikes / self.seconds if self.seconds else 0.0
         rows = [
             Figure("faults", self.strikes, ""),

@@ -8,9 +8,9 @@ from chaos.bench.against import compare
 
 
 def printed(**values: float) -> dict[str, Any]:
-    """What a run prints: a rate that has an aim, a time that has none, and a count that nobody rates."""
-    aims = {"rate": {"unit": "tokens/s", "least": 1.0}, "wait": {"unit": "ms"}, "count": {"unit": ""}}
-    return {"figures": [{"name": name, "value": value, **aims[name]} for name, value in values.items()]}
+    """What a run prints: a rate that has a goal, a time that has none, and a count that nobody rates."""
+    goals = {"rate": {"unit": "tokens/s", "least": 1.0}, "wait": {"unit": "ms"}, "count": {"unit": ""}}
+    return {"figures": [{"name": name, "value": value, **goals[name]} for name, value in values.items()]}
 
 
 @pytest.mark.parametrize(("name", "worst", "worse"), [("rate", 97.1, 97), ("wait", 103, 103.1)])

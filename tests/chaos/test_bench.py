@@ -21,12 +21,12 @@ def figures(*arguments: str) -> dict[str, Any]:
     assert found["machine"]
     assert found["at"]
     for figure in found["figures"]:
-        assert figure["reached"] is as_aimed(**figure), figure
+        assert figure["reached"] is reaches_goal(**figure), figure
     return {figure["name"]: figure["value"] for figure in found["figures"]}
 
 
-def as_aimed(value: float, most: float | None, least: float | None, **_: object) -> bool | None:
-    """What the number says of its aim; None: it has none."""
+def reaches_goal(value: float, most: float | None, least: float | None, **_: object) -> bool | None:
+    """What the number says of its goal; None: it has none."""
     if most is not None:
         return value <= most
     return None if least is None else value >= least

@@ -15,7 +15,7 @@ from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.installation.measure import memory_bytes, resident_bytes, socket_memory_bytes
 from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 
-TARGET_KIB = 40
+GOAL_KIB = 40
 KIB = 1024
 AT_ONCE = 50
 WARM_UP = 100
@@ -42,7 +42,7 @@ class GatewayMemory:
     def figures(self) -> list[Figure]:
         """What is printed."""
         return [
-            Figure("memory a session (PSS)", self.pss / self.count / KIB, "KiB", most=TARGET_KIB),
+            Figure("memory a session (PSS)", self.pss / self.count / KIB, "KiB", most=GOAL_KIB),
             Figure("the same as RSS", self.rss / self.count / KIB, "KiB"),
             Figure("kernel's TCP buffers, all processes", self.kernel / self.count / KIB, "KiB"),
             Figure("sessions connected", self.count, ""),
@@ -61,7 +61,7 @@ class GatewayMemory:
 @click.option("--profile", type=click.Path(path_type=Path), help="Write where the memory is; slow.")
 @json_option
 def sessions(count: int, idle: float, subprotocol: str, profile: Path | None, as_json: bool) -> None:
-    """Memory of each of 10,000 sessions (aim: 40 KiB).
+    """Memory of each of 10,000 sessions (goal: 40 KiB).
 
     Real sockets say hello with an API key, get their welcome and answer heartbeats. The figure is the growth
     of the gateway's proportional set size, after a first hundred sessions came and went, for each session.

@@ -16,7 +16,7 @@ from chaos.figures.samples import percentile
 from chaos.installation.measure import CpuUsage
 from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 
-TARGET = 50_000
+GOAL = 50_000
 REQUESTS_PER_SOCKET = 10
 # A stream's deltas come at most this often (docs/protocol.md, "Window and acknowledgement").
 DELTA_SECONDS, BATCH_SECONDS = 0.02, 0.04
@@ -64,7 +64,7 @@ class Relayed:
         cpu = self.after.cpu_seconds - self.before.cpu_seconds
         system = self.after.system_seconds - self.before.system_seconds
         return [
-            Figure("tokens/s a gateway core", on_time * self.deltas / cpu, "tokens/CPU s", least=TARGET),
+            Figure("tokens/s a gateway core", on_time * self.deltas / cpu, "tokens/CPU s", least=GOAL),
             Figure("the same, late merges counted", self.tokens / cpu, "tokens/CPU s"),
             Figure("tokens/s relayed, wall clock", self.tokens / self.seconds, "tokens/s"),
             Figure("gateway's CPU", 100 * cpu / self.seconds, "% of a core"),
@@ -96,7 +96,7 @@ def relay(
     profile: Path | None,
     as_json: bool,
 ) -> None:
-    """Tokens/s that one gateway core relays (aim: 50,000).
+    """Tokens/s that one gateway core relays (goal: 50,000).
 
     A feeder appends real text to the logs as workers do; readers, ten requests a socket, acknowledge as the
     protocol asks and check that no offset is missing. The figure is tokens for each CPU second that the

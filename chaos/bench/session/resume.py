@@ -13,7 +13,7 @@ from chaos.figures.figures import Figure, json_option, progress, show
 from chaos.figures.samples import percentile
 from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 
-TARGET_MS = 15
+GOAL_MS = 15
 LOG_TOKENS = 2_000
 ENTRY_TOKENS = 3
 BACKGROUND_RATE = 50.0
@@ -34,7 +34,7 @@ class ResumeWaits:
         """Of one level."""
         texts, welcomes = self.texts, self.welcomes
         return [
-            Figure(f"first replayed byte {name}, p50", 1000 * percentile(texts, 0.5), "ms", most=TARGET_MS),
+            Figure(f"first replayed byte {name}, p50", 1000 * percentile(texts, 0.5), "ms", most=GOAL_MS),
             Figure(f"first replayed byte {name}, p99", 1000 * percentile(texts, 0.99), "ms"),
             Figure(f"welcome {name}, p50", 1000 * percentile(welcomes, 0.5), "ms"),
             Figure(f"reconnects {name}", len(texts), ""),
@@ -58,7 +58,7 @@ class First:
 @click.option("--others", default="0,100", show_default=True, help="Other streams that run meanwhile.")
 @json_option
 def resume(count: int, others: str, as_json: bool) -> None:
-    """Reconnect to first replayed byte (aim: p50 < 15 ms).
+    """Reconnect to first replayed byte (goal: p50 < 15 ms).
 
     A reader in the middle of an answer of 2,000 tokens is cut off and comes back with its resume token, again
     and again. The time runs from the start of the TCP connect to the first replayed delta.

@@ -23,7 +23,7 @@ from chaos.figures.samples import percentile
 from chaos.installation.testbed import RunningProcess, SessionTestbed, session_testbed
 
 # Bytes a token at most, by tokens a second and subprotocol.
-TARGETS = {(300, JSON): 16, (300, MSGPACK): 13, (67, JSON): 60, (67, MSGPACK): 36}
+GOALS = {(300, JSON): 16, (300, MSGPACK): 13, (67, JSON): 60, (67, MSGPACK): 36}
 SOCKETS = 4
 END_SECONDS_MAX = 30.0
 PAUSE_SECONDS = 0.01
@@ -59,7 +59,7 @@ class Weighed:
 
     def figures(self, case: WireCase) -> list[Figure]:
         """Of one way to read."""
-        most = TARGETS[case.rate, case.subprotocol]
+        most = GOALS[case.rate, case.subprotocol]
         return [
             Figure(case.name, self.size / self.tokens, "bytes/token", most=most),
             Figure("   tokens a delta", self.tokens / self.deltas, ""),
@@ -87,7 +87,7 @@ async def _measure(seconds: float, firsts: int) -> list[Figure]:
     async with session_testbed() as site:
         gateway = await site.gateway()
         feeder = await Feeder.start(site, max(SOCKETS, firsts))
-        for rate, subprotocol in TARGETS:
+        for rate, subprotocol in GOALS:
             for batch in (False, True):
                 case = WireCase(rate, subprotocol, batch)
                 progress(case.name)

@@ -1,6 +1,7 @@
-"""Each aim is a number: what is just within it misses nothing, what is just beyond it misses that aim alone.
+"""Each goal is a number: figures just within miss nothing, figures just beyond miss that goal alone.
 
-The numbers stand here again, so that a changed one is seen. Builders of figures that test_aims.py leaves out.
+The numbers stand here again, so that a changed one is seen. Builders of figures that test_figure_goals.py
+leaves out.
 """
 
 from collections.abc import Callable, Sequence
@@ -72,7 +73,7 @@ def _whole(values: Sequence[float]) -> list[int]:
 
 
 def admitted(rate: float, reserve_ms: float, settle_ms: float) -> list[Figure]:
-    """Reservations and settlements at an aim of five hundred a second."""
+    """Reservations and settlements at a goal of five hundred a second."""
     pairs = zip(at(0.99, reserve_ms), at(0.99, settle_ms), strict=True)
     return quotas._costs(list(pairs), rate, 500) + quotas._beside([(9.0, 9.0)], [9.0], 9.0)
 
@@ -164,7 +165,7 @@ WITHIN: dict[str, Build] = {
     "relay": lambda: relayed(50_000),
     "masks": lambda: masks.figures_of([{"mask": 0.02, "token": 0.02}]),
 }
-# By aim: what the figure that is missed is called.
+# By goal: what the figure that is missed is called.
 BEYOND: list[tuple[str, Build]] = [
     ("p95 under the flood, of full", lambda: flooded(1.201, 2)),
     ("longest queue inside the engine", lambda: flooded(1.2, 3)),
@@ -220,22 +221,22 @@ def test_an_edit_that_nobody_finds_fails_the_command(
 
 
 def missed(figures: Sequence[Figure]) -> list[str]:
-    """Which aims."""
+    """Which goals."""
     return [each.name for each in figures if each.reached is False]
 
 
 @pytest.mark.parametrize("name", WITHIN)
 def test_what_is_just_within_misses_nothing(name: str) -> None:
-    """And has an aim."""
+    """And has a goal."""
     figures = WITHIN[name]()
     assert any(each.reached for each in figures)
     assert missed(figures) == []
 
 
-@pytest.mark.parametrize(("aim", "build"), BEYOND)
-def test_what_is_just_beyond_misses_its_own_aim(aim: str, build: Build) -> None:
+@pytest.mark.parametrize(("goal", "build"), BEYOND)
+def test_what_is_just_beyond_misses_its_own_goal(goal: str, build: Build) -> None:
     """No other figure is mistaken for it."""
-    assert missed(build()) == [aim]
+    assert missed(build()) == [goal]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Whether a benchmark reached its aim is said by its figures: just within is reached, just beyond is missed.
+"""Whether a benchmark reached its goal is said by its figures: just within is reached, just beyond is missed.
 
 Each builder of figures gets made-up measurements; the short forms with real processes are in test_bench.py.
 """
@@ -21,17 +21,17 @@ from chaos.figures.figures import Figure, show
 from chaos.installation.measure import CpuUsage
 from engine.api import Sampling
 
-# These measure without an aim, and say so by printing none.
-AIMLESS = {
+# These measure without a goal, and say so by printing none.
+WITHOUT_GOALS = {
     "stream": "compares three servers beside each other",
     "prefill": "compares vLLM's settings",
     "against": "the ratios of any benchmark of two checkouts with their intervals",
 }
-AIMED = sorted(set(bench.commands) - AIMLESS.keys())
+WITH_GOALS = sorted(set(bench.commands) - WITHOUT_GOALS.keys())
 
 
 def verdicts(figures: Sequence[Figure]) -> set[bool]:
-    """Of those that have an aim."""
+    """Of those that have a goal."""
     return {each.reached for each in figures if each.reached is not None}
 
 
@@ -49,7 +49,7 @@ def verdicts(figures: Sequence[Figure]) -> set[bool]:
         (Figure("", 5.0, ""), None),
     ],
 )
-def test_an_aim_is_reached_or_missed_by_the_number(
+def test_a_goal_is_reached_or_missed_by_the_number(
     figure: Figure, reached: bool | None, capsys: pytest.CaptureFixture[str]
 ):
     """In the property, in the JSON and in the table; what was not measured reaches nothing."""
@@ -62,7 +62,7 @@ def test_an_aim_is_reached_or_missed_by_the_number(
 
 
 def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
-    """Of each builder: figures whose aims are all reached, and such of which every one is missed."""
+    """Of each builder: figures whose goals are all reached, and such of which every one is missed."""
     return {
         "sessions": (sessions(40 * 1024), sessions(40 * 1024 + 1)),
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
@@ -86,7 +86,7 @@ def relayed(cpu_seconds: float) -> list[Figure]:
     """As many tokens as are aimed at for a CPU second."""
     before, after = CpuUsage(0.0, 0.0, 0.0), CpuUsage(1.0, cpu_seconds, 0.0)
     fed = {"tokens": 1.0, "entries": 1.0, "kept_up": 1.0}
-    return relay.Relayed(relay.TARGET, relay.TARGET // 2, 1.0, before, after, [0.1], fed).figures(1, 2.0)
+    return relay.Relayed(relay.GOAL, relay.GOAL // 2, 1.0, before, after, [0.1], fed).figures(1, 2.0)
 
 
 def continued(different: list[int], apart: float) -> list[Figure]:
@@ -102,14 +102,14 @@ def walked(seconds: float) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", within_and_beyond())
 def test_just_within_is_reached_and_just_beyond_is_missed(name: str):
-    """So no figure is upside down, and none is in another unit than its aim."""
+    """So no figure is upside down, and none is in another unit than its goal."""
     within, beyond = within_and_beyond()[name]
     assert verdicts(within) == {True}
     assert verdicts(beyond) == {False}
 
 
 def test_an_even_service_is_fair_and_an_uneven_one_is_not():
-    """Jain's index about its aim."""
+    """Jain's index about its goal."""
     assert jain([1.0, 1.1, 1.2]) >= fairness.JAIN_LEAST > jain([1.0, 1.2, 1.4])
 
 
@@ -119,15 +119,15 @@ def test_shapes_of_which_none_was_accepted_reach_nothing():
 
 
 @pytest.mark.parametrize("name", bench.commands)
-def test_a_benchmark_has_aims_or_a_reason(name: str):
-    """A new one is told: it makes figures with aims, or stands in the list of those that have none."""
+def test_a_benchmark_has_goals_or_a_reason(name: str):
+    """A new one is told: it makes figures with goals, or stands in the list of those that have none."""
     module = inspect.getmodule(bench.commands[name].callback)
     assert module is not None
-    assert has_aims(module) == (name in AIMED), AIMLESS.get(name)
+    assert has_goals(module) == (name in WITH_GOALS), WITHOUT_GOALS.get(name)
 
 
-def has_aims(module: ModuleType) -> bool:
-    """Whether it makes a figure with an aim; and it leaves to the figures what is said of that."""
+def has_goals(module: ModuleType) -> bool:
+    """Whether it makes a figure with a goal; and it leaves to the figures what is said of that."""
     tree = ast.parse(inspect.getsource(module))
     calls = [each for each in ast.walk(tree) if isinstance(each, ast.Call)]
     told = [each.value for each in ast.walk(tree) if isinstance(each, ast.Constant)]
