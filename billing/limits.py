@@ -19,10 +19,10 @@ from billing.periods import FIRST_MS, LAST_MS, Period, PeriodWindow, window_at
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.tenants import PLATFORM
 
-LIMIT_NANO_MAX = 4_000_000_000_000_000  # 4,000,000 USD: what a Lua number still counts exactly, twice over
+LIMIT_NANO_MAX = 4_000_000_000_000_000  # 4,000,000 USD: Lua still counts twice as much exactly
 WALLET_MODULUS_NANO = 9_000_000_000_000_000  # below 2^53, and more than twice what a wallet can hold
 KEYS_KEPT = 50_000
-UNITS_MAX = 100_000_000_000  # sixty-thousandths of it stay below 2^53
+UNITS_MAX = 100_000_000_000  # 60,000 times it, which scripts compute, stays below 2^53
 TOKENS_MAX = 1 << 33
 WALLET = "wallet"
 WALLET_WINDOW = PeriodWindow(FIRST_MS, LAST_MS)

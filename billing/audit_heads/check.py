@@ -92,7 +92,7 @@ async def _hashes(session: AsyncSession, heads: Sequence[ChainHead]) -> dict[tup
     places: dict[tuple[Chain, str], list[int]] = {}
     for head in heads:
         places.setdefault((head.chain, head.tenant), []).append(head.sequence)
-    for (chain, tenant), sequences in places.items():  # one by one: by the primary key, in SQLite too
+    for (chain, tenant), sequences in places.items():  # one by one, so that SQLite too uses the primary key
         table, _ = TABLES[chain]
         statement = select(table.seq, table.sha256).where(col(table.tenant_id) == tenant)
         for seq, sha256 in (await session.exec(statement.where(col(table.seq).in_(sequences)))).all():

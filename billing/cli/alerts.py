@@ -56,7 +56,7 @@ async def _owner(db: Database, tenant: str | None, platform: bool) -> str:
 
 @alerts_command.group("targets")
 def targets_command() -> None:
-    """Where a tenant's alerts go, or with --platform the operators': to all targets."""
+    """Targets of a tenant's alerts, or with --platform of the operators': each alert goes to all of them."""
 
 
 @targets_command.command("add")

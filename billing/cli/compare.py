@@ -46,7 +46,7 @@ class MonthComparison(NamedTuple):
 )
 @json_option
 def compare_command(month: str | None, other: str | None, tenant: str | None, by: str, as_json: bool) -> None:
-    """Why a month cost more or less than another: parts that add up to the nano.
+    """Explain why a month cost more or less than another, in parts that add up to the nano.
 
     \b
     volume       as much of everything more or less as of all tokens (or requests, or GPU-seconds) together

@@ -69,7 +69,7 @@ def accept_command(finding: str, reason: str, as_json: bool) -> None:
 @_reason
 @json_option
 def dismiss_command(finding: str, reason: str, as_json: bool) -> None:
-    """Decide that FINDING is none: its throttle ends, and for a day nothing is found of the tenant there."""
+    """Dismiss FINDING: its throttle ends, and the tenant is not reported for that pool for a day."""
     show(_facts(run_with_redis(lambda db, redis: dismiss(db, redis, finding, reason))), as_json)
 
 

@@ -60,7 +60,7 @@ _pool = click.argument("pool")
 @pools_command.command("list")
 @json_option
 def list_command(as_json: bool) -> None:
-    """Whose pools are, and were."""
+    """List pools' owners, present and past."""
 
     async def read(db: Database) -> list[dict[str, Any]]:
         names = await tenant_names(db)

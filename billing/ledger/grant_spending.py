@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 WALLET = "wallet:"  # accounts of grants: wallet:<kind>:<grant id>
-WALLET_END = "wallet;"  # the first text behind all of them
+WALLET_END = "wallet;"  # the first text after all of them
 
 
 class GrantKind(StrEnum):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import accumulate
 
-WAIT_EDGES_MS = tuple(round(50 * 2 ** (step / 4)) for step in range(60))  # to 23 minutes
+WAIT_EDGES_MS = tuple(round(50 * 2 ** (step / 4)) for step in range(60))  # up to 23 minutes
 HEADROOM = 1.25
 
 

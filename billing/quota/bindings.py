@@ -16,7 +16,7 @@ from core.signing.signed_text import Keyring, is_sealed, short_seal
 
 PURPOSE = b"parley directory v1"
 SEAL = b"seal"
-# In this order: another one is another seal.
+# In this order: another order gives another seal.
 FACTS = (
     *(b"hash", b"owner", b"pool", b"fp", b"prices", b"project", b"key", b"by", b"user", b"model", b"input"),
     *(b"deadline", b"hop"),

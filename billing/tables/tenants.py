@@ -10,7 +10,7 @@ from sqlmodel import Field
 
 from core.sql.database import TableBase
 
-PLATFORM = ""  # the tenant_id of what belongs to the platform: the books that any tenant may be priced by
+PLATFORM = ""  # tenant_id of the platform's own rows, such as price books for all tenants
 
 
 class Tenant(TableBase, table=True):
