@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 
 class ChildProcess:
-    """One `parley` command that is to run for as long as we do."""
+    """One `parley` command, restarted for as long as `parley up` runs."""
 
     def __init__(
         self, process: ProcessKind, arguments: Sequence[str], home: Path, env: Mapping[str, str], say: Say
@@ -38,8 +38,8 @@ class ChildProcess:
         self._stopping = False
 
     async def run(self) -> None:
-        """Start it, and again whenever it ends, until `stop`. Raises StartupError where it cannot be started
-        at all."""
+        """Run it, and again whenever it ends, until `stop`. Raises StartupError where it cannot be
+        started."""
         failures = 0
         while not self._stopping:
             started = monotonic()
@@ -88,7 +88,7 @@ async def rotate_logs(folder: Path) -> None:
 
 
 def rotate_once(folder: Path, bytes_max: int) -> None:
-    """Move what is too long aside. A full disk leaves the log as it is."""
+    """Move logs that are too long aside. A full disk leaves the log as it is."""
     for log in folder.glob("*.log"):
         try:
             if log.stat().st_size > bytes_max:

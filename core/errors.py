@@ -9,9 +9,9 @@ class StartupError(Exception):
 
 @dataclass(frozen=True)
 class Refusal:
-    """A typed answer to a caller who asked for what will not be done (docs/protocol.md, "Errors").
+    """A typed answer to a caller whose request is refused (docs/protocol.md, "Errors").
 
-    `scope` names what is at its limit, `dimension` what is counted there, and the numbers are of it: units,
+    `scope` names whose limit is reached, `dimension` what is counted there, and the numbers are of it: units,
     or nano-USD where money is counted; `resets_at_ms` is Unix ms. `retry`: the same call may work later.
     """
 
@@ -37,5 +37,5 @@ class Refused(Exception):  # noqa: N818  (a refusal is an answer, not a fault)
 
 
 def bad_request(message: str) -> Refused:
-    """To raise where what was asked for cannot be done as it was asked."""
+    """A Refused for a request that is not valid as it stands."""
     return Refused(Refusal("bad_request", message))

@@ -1,4 +1,4 @@
-"""Running asyncio tasks to their end, and ending them for certain."""
+"""Runs asyncio tasks to their end, and ends them for certain."""
 
 import asyncio
 from collections.abc import Coroutine, Generator, Iterable
@@ -9,9 +9,8 @@ CANCEL_AGAIN_SECONDS = 0.2
 
 
 async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel, again where it was lost: redis-py swallows a cancellation while it connects.
-
-    Cancelled itself, it ends them all the same: else a second cancellation would leave tasks that live on."""
+    """Cancel tasks, again where that was lost: redis-py swallows a cancellation while it connects. Where the
+    caller is cancelled too it still ends them all: else a second cancellation would leave tasks alive."""
     current = asyncio.current_task()
     leaving = current is not None and current.cancelling() > 0
     interrupted = False
@@ -29,7 +28,7 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 class KeptTasks:
-    """Tasks that nobody awaits. Each is held until it is done: asyncio itself lets them be collected."""
+    """Tasks that nobody awaits. Each is held until it is done: asyncio itself would let them be collected."""
 
     __slots__ = ("_running",)  # every idle connection has one
 
@@ -37,7 +36,7 @@ class KeptTasks:
         self._running = set[asyncio.Task[Any]]()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Run this to its end. A callback that is added to the task finds it no longer counted here."""
+        """Run this to its end. A callback added to the task runs after it is dropped here."""
         task = asyncio.create_task(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -45,7 +44,7 @@ class KeptTasks:
 
     @property
     def running(self) -> set[asyncio.Task[Any]]:
-        """Those that are not done."""
+        """Tasks that are not done."""
         return set(self._running)
 
     def __len__(self) -> int:
@@ -53,7 +52,7 @@ class KeptTasks:
 
 
 class EndingTaskGroup(asyncio.TaskGroup):
-    """A TaskGroup whose end is certain: it cancels its tasks again where that was lost."""
+    """A TaskGroup that ends for certain: it cancels its tasks again where that was lost."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,8 +84,8 @@ class EndingTaskGroup(asyncio.TaskGroup):
     async def _cancel_again(self, parent: asyncio.Task[Any] | None) -> None:
         while True:
             await asyncio.sleep(CANCEL_AGAIN_SECONDS)
-            # Never by what `task.cancelling()` says: a task whose own timeout runs out counts as cancelled
-            # for a moment, and cancelled once more in it, it would end.
+            # Do not decide by `task.cancelling()`: a task whose own timeout runs out counts as cancelled for
+            # a moment, and cancelled once more in it, it would end.
             if self._failed or (parent is not None and parent.cancelling()):
                 for task in list(self._running):
                     task.cancel()

@@ -103,7 +103,7 @@ def worker_command(name: str | None, unsure: bool, record: Path | None, pool: st
 
     try:
         run(settings, "worker", main)
-    except SystemExit as ended:  # it could not start, or was ended in between: its engine ends with it
+    except SystemExit as ended:  # it could not start, or was ended: its engine ends with it
         outcome = [ended.code if isinstance(ended.code, int) else 1]
     _leave(outcome[0] if outcome else 1)
 
@@ -140,8 +140,8 @@ async def _work(
     announced: bool,
     supervised: bool,
 ) -> int:
-    """The exit code of one worker. `other`: what makes an engine in place of vLLM.
-    Connections come after the engine's start, which forks."""
+    """Run one worker. Returns its exit code. `other`: makes an engine in place of vLLM. Connections come
+    after the engine's start, which forks."""
     phases = StartupPhases()
     phases.ended("python")
     record = await model_of(settings)
@@ -158,7 +158,7 @@ async def _work(
     engine = other(tokenizer) if other else _vllm(settings, record, length)
     phases.ended("imports")
     phases.ended("load", await engine.start())
-    cpu_share.restore_cpu_share()  # what follows is measured, or serves
+    cpu_share.restore_cpu_share()  # what follows is measured, or serves requests
     await _prove(engine, settings, tokenizer, sizes, phases)
     gc.collect()
     gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path
@@ -202,8 +202,8 @@ async def _work(
 async def _prove(
     engine: Engine, settings: Settings, tokenizer: Tokenizer, sizes: StepSizes | None, phases: StartupPhases
 ) -> None:
-    """Before anything is claimed. Raises StartupError where the engine is not sound. `sizes`: what the next
-    start's step size is chosen from."""
+    """Test the engine before anything is claimed. Raises StartupError where it is not sound. `sizes`:
+    collects measurements for the next start's step size."""
     text = tokenizer.encode(self_test.TEXT, add_special_tokens=False).ids or [0]
     tokens = settings.worker_batched_tokens
     await self_test.warm_up(engine, text, tokens)
@@ -237,17 +237,17 @@ async def _obey(fleet: PoolNodes, name: str, stop: asyncio.Event) -> None:
 
 
 async def model_of(settings: Settings) -> ModelRecord:
-    """The model to run: as its supervisor, or --model-record, told, else as it stands in SQL."""
+    """The model to run: from its supervisor or --model-record, else from SQL."""
     told = os.environ.get(RECORD)
     if not told:
         require_folder(database_url(settings.database_endpoint))  # its thread would outlive the loop
     record = record_of(told) if told else await registered(settings)
-    return replace(record, pool=settings.pool)  # the row's pool is where new requests go
+    return replace(record, pool=settings.pool)  # the row's pool is for new requests
 
 
 async def announce_alone(redis: RedisClient, settings: Settings) -> None:
-    """A worker without a supervisor says itself, again and again, that there is its pool, where its Redis
-    user may, as in development: a worker's own user may not."""
+    """Announce the pool again and again, for a worker without a supervisor, where its Redis user may, as in
+    development: a worker's own user may not."""
     while True:
         try:
             await announce_pool(redis, settings, settings.pool)
@@ -260,7 +260,7 @@ async def announce_alone(redis: RedisClient, settings: Settings) -> None:
 
 
 async def _announce(settings: Settings, record: ModelRecord) -> None:
-    """Requests wait for a worker that is starting instead of ending `engine_lost`."""
+    """Announce a starting worker, so that requests wait for it instead of ending `engine_lost`."""
     redis = connect(settings)
     try:
         await PoolQueue(redis, record.pool, settings).starting(record.fingerprint)
@@ -278,9 +278,9 @@ def _vllm(settings: Settings, record: ModelRecord, length: int) -> Engine:
 
 
 def _leave(code: int) -> NoReturn:
-    """End at once, the engine's processes with us: an engine that died or hangs would not be shut down in
-    order, and one that is drained has nothing to save."""
-    logging.getLogger("vllm").setLevel(logging.CRITICAL)  # it would complain of what we do next
+    """Exit at once, the engine's processes with us: an engine that died or hangs would not shut down in
+    order, and a drained one has nothing to save."""
+    logging.getLogger("vllm").setLevel(logging.CRITICAL)  # it would complain of this exit
     sys.stdout.flush()
     sys.stderr.flush()
     with suppress(psutil.Error):

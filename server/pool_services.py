@@ -1,4 +1,4 @@
-"""The pools that a gateway serves: its own, and every other of the installation once it hears of it."""
+"""Services of pools at a gateway: of its own, and of every other once the gateway hears of it."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ log = logger(__name__)
 
 
 class PoolServices:
-    """Runs, for each pool, what every gateway does for it beside its readers."""
+    """Runs recorder, reaper and the like for each pool."""
 
     def __init__(self, context: GatewayContext) -> None:
         self._context = context
@@ -47,7 +47,8 @@ class PoolServices:
             return set()
 
     def _reaper(self, pool: str) -> Reaper:
-        """Supervisors reap too, and faster; but while none lives, what was accepted still ends in time."""
+        """A reaper, for when no supervisor lives: accepted requests still end in time, if later than by
+        theirs."""
         context = self._context
         interval_ms = context.settings.reap_interval_ms * REAP_SLOWER
         return Reaper(context.pools.queues[pool], context.quota, interval_ms, context.settings.keyring)

@@ -1,1 +1,1 @@
-"""The usage API: what a tenant's own services read of its usage and costs."""
+"""The usage API, by which a tenant's own services read its usage and costs."""

@@ -7,13 +7,13 @@ from core.access.tables import TABLES, VERSION
 
 
 def role_names() -> list[str]:
-    """One for each kind of process that has a database. Who migrates is none: it owns the tables."""
+    """Role names: one for each kind of process with a database. Migrations run as the tables' owner."""
     return [f"parley_{process.name}" for process in TABLES]
 
 
 def statements(database: str) -> list[str]:
-    """SQL that makes the roles, or brings them up to date: each has what it declares and nothing else. To be
-    run by the owner of the tables, again after each migration."""
+    """SQL that makes the roles, or brings them up to date: each gets what it declares and nothing else. Run
+    it as the owner of the tables, again after each migration."""
     found = ["REVOKE CREATE ON SCHEMA public FROM PUBLIC"]
     for process, tables in TABLES.items():
         role = f"parley_{process.name}"
@@ -38,7 +38,7 @@ def password_statements(passwords: Mapping[str, str]) -> list[str]:
 
 
 def url_for(url: str, user: str, password: str) -> str:
-    """The same place, as that user."""
+    """The URL with this user and password in place of its own."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     return parts._replace(netloc=f"{quote(user)}:{quote(password)}@{place}").geturl()

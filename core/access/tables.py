@@ -1,4 +1,4 @@
-"""Which tables each kind of process reads and writes. `parley db roles` makes Postgres' roles of it."""
+"""Tables that each kind of process reads and writes. `parley db roles` makes Postgres' roles of it."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ SESSIONS = "browser_session"
 PROPOSALS = "proposal"
 AUDIT = "audit_head audit_log audit_state"
 RECONCILIATION = "recon_item recon_mark"
-# What seeds what Redis counts of money, and what says how a tenant's work goes.
+# Tables from which Redis' counts of money are seeded, and those that rule a tenant's requests.
 SUMS = (
     "usage_event usage_line rollup_hour ledger_head wallet wallet_grant wallet_use wallet_owed budget_spent "
     "budget_watermark budget_alert noisy_finding pool_owner"
@@ -26,18 +26,18 @@ BOOKS = (
     "engine_hour ended_hour"
 )
 EVERYTHING = " ".join((TENANTS, KEYS, PRICES, LIMITS, MODELS, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS))
-VERSION = "alembic_version"  # all look whether the schema is theirs
+VERSION = "alembic_version"  # each process checks that the schema is its own
 
 
 @dataclass(frozen=True)
 class TableNames:
-    """Names, separated by blanks. What is written is read too."""
+    """Names, separated by blanks. Written tables may be read too."""
 
     reads: str = ""
     writes: str = ""
 
 
-# A process that is missing here has no database. Who migrates owns the tables.
+# A process that is missing here has no database. The migrating user owns the tables.
 TABLES: dict[ProcessKind, TableNames] = {
     GATEWAY: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {SUMS}",

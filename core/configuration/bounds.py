@@ -1,7 +1,7 @@
-"""Numbers of settings, with what they may be. Pure.
+"""Number types of settings with their bounds. Pure.
 
-The upper ends are far from what anybody wants: they refuse a slip of the hand, and what no clock or counter
-holds.
+The upper ends are far above any useful value: they refuse typing errors, and values that overflow a clock or
+counter.
 """
 
 from typing import Annotated
@@ -14,7 +14,7 @@ PORT_MAX = 65_535
 
 Port = Annotated[int, Field(ge=0, le=PORT_MAX)]
 Some = Annotated[int, Field(ge=1, le=NUMBER_MAX)]
-SomeOrNone = Annotated[int, Field(ge=0, le=NUMBER_MAX)]  # 0: none, no limit, or what is found out
+SomeOrNone = Annotated[int, Field(ge=0, le=NUMBER_MAX)]  # 0: none, no limit, or chosen by the process
 Milliseconds = Annotated[int, Field(ge=1, le=SECONDS_MAX * 1000)]
 MillisecondsOrNone = Annotated[int, Field(ge=0, le=SECONDS_MAX * 1000)]
 Seconds = Annotated[int, Field(ge=1, le=SECONDS_MAX)]

@@ -1,6 +1,6 @@
 """Files of an installation belong to one user: new ones are made so, those of older versions are tightened.
 
-Only what Parley makes is touched: PARLEY_HOME may be a folder that holds other things.
+Only Parley's own files are touched: PARLEY_HOME may be a folder that holds other things.
 """
 
 import os
@@ -26,7 +26,7 @@ MADE = (
 
 
 def keep_private(home: Path) -> None:
-    """From now on this process makes files for its user alone, and what is in `home` is for him alone too."""
+    """Make this process' new files private to its user, and tighten what is in `home`."""
     os.umask(UMASK)
     made = list(_made_in(home))
     for path in [home, *made] if made else []:
@@ -43,7 +43,7 @@ def _made_in(home: Path) -> Iterator[Path]:
 
 
 def _tighten(path: Path) -> None:
-    """A link leads to what is not ours, and so may what another user owns: they stay as they are."""
+    """Tighten one file. A link's target, and a file of another user, stay as they are."""
     with suppress(OSError):
         mode = path.lstat().st_mode
         if mode & OTHERS and not path.is_symlink():

@@ -2,5 +2,5 @@
 
 
 def split_list(text: str) -> list[str]:
-    """The values, without the space around them; what is empty between commas is none. Pure."""
+    """The values, without the space around them and without empty ones. Pure."""
     return [each.strip() for each in text.split(",") if each.strip()]

@@ -1,7 +1,8 @@
-"""Logs, traces and metrics for every process. No prompt, key, secret or other value that an error or a
-stranger brings goes into any of them (core/observability/error_facts.py, core/observability/log_lines.py).
+"""Logs, traces and metrics for every process.
 
-Instruments are declared by each package in its own `instruments.py` on `meter(package)`.
+No prompt, key, secret or other value from an error or a stranger goes into any of them
+(core/observability/error_facts.py, core/observability/log_lines.py). Instruments are declared by each package
+in its own `instruments.py` on `meter(package)`.
 """
 
 import contextlib
@@ -49,7 +50,7 @@ def configure_logs(settings: Settings, service: str) -> None:
     """Route structlog and the standard library's loggers to stderr, as JSON or as readable lines."""
 
     def named(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        """Also from a thread, which begins without its starter's context."""
+        """Add the service's name. A thread begins without its starter's context."""
         return {"service": service, **event}
 
     shared: list[Processor] = [
@@ -87,7 +88,7 @@ def configure_logs(settings: Settings, service: str) -> None:
         library = logging.getLogger(name)
         library.handlers.clear()
         library.propagate = True
-    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of what strangers send
+    logging.getLogger("uvicorn").setLevel(logging.ERROR)  # it warns of requests that strangers send
 
 
 def logger(name: str) -> FilteringBoundLogger:
@@ -96,8 +97,7 @@ def logger(name: str) -> FilteringBoundLogger:
 
 
 class RepeatedWarning:
-    """Warnings of what is tried again and again: said the first time, then at most every few seconds, with
-    how often it happened since."""
+    """Warnings of repeated failures: logged once, then at most every few seconds, with their number."""
 
     def __init__(self, log: FilteringBoundLogger, seconds: float = SELDOM_SECONDS) -> None:
         self._log = log
@@ -105,7 +105,7 @@ class RepeatedWarning:
         self._said: dict[str, tuple[float, int]] = {}
 
     def warning(self, event: str, **facts: object) -> None:
-        """One of a fixed set of events."""
+        """Log one of a fixed set of events."""
         now = time.monotonic()
         said_at, held = self._said.get(event, (-math.inf, 0))
         if now - said_at < self._seconds:
@@ -116,15 +116,15 @@ class RepeatedWarning:
 
 
 class Spans:
-    """A package's spans (no exporter unless PARLEY_OTLP_ENDPOINT is set). Of what is raised in one it keeps
-    the type: OpenTelemetry's own way is to record its words and its traceback."""
+    """A package's spans (no exporter unless PARLEY_OTLP_ENDPOINT is set). An exception leaves only its type:
+    OpenTelemetry itself would record its message and traceback."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
     @contextlib.contextmanager
     def span(self, name: str) -> Generator[Span]:
-        """Around a block."""
+        """A span around a block."""
         with self._tracer.start_as_current_span(
             name, record_exception=False, set_status_on_exception=False
         ) as span:

@@ -1,7 +1,7 @@
-"""Which pools an installation has: those of models, those with a supervisor, those requests were moved to.
+"""The pools of an installation: those of models, those with a supervisor, those requests were moved to.
 
-Gateways, supervisors and operators' commands say so, never a worker. Whoever serves all of them (gateways,
-billers) looks here. Nothing is ever taken out but by hand: an empty pool costs nothing.
+Gateways, supervisors and operators' commands announce them, never a worker. Processes that serve all pools
+(gateways, billers) look here. Only people remove a pool, by hand: an empty one costs nothing.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,25 +14,25 @@ from core.redis.client import RedisClient
 
 T = TypeVar("T")
 POOLS_MAX = 256
-HOPS_MAX = 8  # that are followed from one pool to the next: who follows longer goes round in a circle
+HOPS_MAX = 8  # hops that are followed from one pool to the next: more would be a circle
 SAID_SECONDS = 3_600.0
 
 repeated = RepeatedWarning(logger(__name__), SAID_SECONDS)
 
 
 async def announce_pool(redis: RedisClient, settings: Settings, pool: str) -> None:
-    """The pool exists from now on. Before anything is written to it."""
+    """Register a pool. Call it before anything is written there."""
     await redis.sadd(_key(settings), pool)
 
 
 async def announced_pools(redis: RedisClient, settings: Settings) -> set[str]:
-    """All that were ever announced, for who comes once and must leave none out."""
+    """All pools ever announced, for callers that come once and must leave none out."""
     found = {_named(name) for name in await redis.smembers(_key(settings))}
     return {name for name in found if name is not None}
 
 
 async def known_pools(redis: RedisClient, settings: Settings) -> set[str]:
-    """Those to serve: the first `POOLS_MAX` of them in order: of more, there is a line in the log."""
+    """Pools to serve: the first `POOLS_MAX` in order; a longer list is logged."""
     named = sorted(await announced_pools(redis, settings))
     if len(named) > POOLS_MAX:
         repeated.warning(
@@ -46,7 +46,7 @@ async def known_pools(redis: RedisClient, settings: Settings) -> set[str]:
 
 
 def _named(raw: bytes) -> str | None:
-    """The name of a pool; None for what is none."""
+    """The name of a pool; None where it is not a valid one."""
     try:
         name = raw.decode()
     except UnicodeDecodeError:
@@ -59,8 +59,8 @@ def _key(settings: Settings) -> str:
 
 
 class ByPool(Mapping[str, T]):
-    """One thing for each pool. Those that are to be served are kept, and iterating sees them; for any other
-    name, which may be one that a worker made up, one is made each time."""
+    """One thing for each pool. Those of served pools are kept and iterated; for any other name, which may be
+    one that a worker made up, a new one is made each time."""
 
     def __init__(self, make: Callable[[str], T], *pools: str) -> None:
         self._make = make
@@ -71,7 +71,7 @@ class ByPool(Mapping[str, T]):
         return self._make(pool) if made is None else made
 
     def keep(self, pool: str) -> None:
-        """It is served from now on."""
+        """Keep the thing of a pool that is served from now on."""
         if pool not in self._made:
             self._made[pool] = self._make(pool)
 

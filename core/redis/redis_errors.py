@@ -30,13 +30,13 @@ __all__ = (
     "WatchError",
 )
 
-# What the whole server answers while it cannot write, is busy or has no master (the error's first word).
+# First words of errors of a server that cannot write, is busy or has no master.
 UNWELL = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN"})
 
 
 def is_refusing_everybody(error: "ResponseError") -> bool:
-    """The server refuses everybody for now, a full disk for example: the same call may work later. Else
-    something is wrong with this call or its keys."""
+    """True where the server refuses everybody for now, with a full disk for example: the same call may work
+    later. Otherwise something is wrong with this call or its keys."""
     from redis.exceptions import ClusterError, OutOfMemoryError, ReadOnlyError
 
     known = isinstance(error, ClusterError | OutOfMemoryError | ReadOnlyError)

@@ -25,10 +25,9 @@ CLOSED = "the connection was closed"
 
 
 class MultiplexedConnection:
-    """Opened by the first call, and again by the first one after it broke: that fails all calls that wait.
-
-    A caller that is cancelled takes nobody with it. A connection on which nothing was answered for
-    `reply_seconds`, at most twice as long, is given up. Closed once, it is never opened again."""
+    """One shared connection, opened by the first call, and again by the first one after it broke, which fails
+    all calls that wait. A cancelled caller affects no other. It is given up where nothing is answered for
+    `reply_seconds`, at most twice as long. After `aclose` it is never opened again."""
 
     def __init__(self, pool: ConnectionPool, reply_seconds: float = REPLY_SECONDS_MAX) -> None:
         self._pool = pool
@@ -44,7 +43,7 @@ class MultiplexedConnection:
         return await (await self._opened()).send(packed)
 
     async def calls(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """The replies to several commands, written together; an error reply stands in its place."""
+        """The replies to several commands, written together; an error stands in the place of its reply."""
         packed = [pack(command) for command in commands]  # all of them can be sent, or none is
         opened = await self._opened()
         replies = await asyncio.gather(*map(opened.send, packed), return_exceptions=True)
@@ -54,7 +53,7 @@ class MultiplexedConnection:
         return replies
 
     async def aclose(self) -> None:
-        """Close for good; who still waits, also for the connection, is told that it was lost."""
+        """Close for good; pending calls, also those that wait for the connection, fail."""
         self._closed = True
         try:
             if self._opening is not None:
@@ -69,7 +68,7 @@ class MultiplexedConnection:
         if self._open is not None and not self._open.broken:
             return self._open
         if self._opening is None or self._opening.done():
-            # A task of its own: whoever of those that wait for it is cancelled, the others have it.
+            # A task of its own: a cancelled caller does not cancel it for the others.
             self._opening = asyncio.create_task(self._connect())
             self._opening.add_done_callback(_seen)
         opening = self._opening
@@ -97,7 +96,7 @@ class _OpenConnection:
     def __init__(self, connection: AbstractConnection, reply_seconds: float) -> None:
         self.broken = False
         self._connection: Any = connection
-        # A write is not to be awaited by a task of its own: who does not take it does not answer either.
+        # A write needs no timeout of its own: a peer that reads nothing answers nothing either.
         self._connection.socket_timeout = None
         self._reply_seconds = reply_seconds
         self._loop = asyncio.get_running_loop()
@@ -109,7 +108,7 @@ class _OpenConnection:
         self._tasks = [self._loop.create_task(self._write()), self._loop.create_task(self._read())]
 
     def send(self, packed: bytes) -> asyncio.Future[Any]:
-        """Where the reply will be. Raises ConnectionError where the connection broke before."""
+        """Future of the reply. Raises ConnectionError where the connection broke before."""
         if self.broken:
             raise ConnectionLost(CLOSED)
         waiting: asyncio.Future[Any] = self._loop.create_future()
@@ -121,7 +120,7 @@ class _OpenConnection:
         return waiting
 
     async def aclose(self) -> None:
-        """Close what is still open of it; at once, but for its tasks, which end first."""
+        """Fail pending calls, end the tasks, then close the socket without waiting for it."""
         self._break(ConnectionLost(CLOSED))
         try:
             await cancel_tasks(self._tasks)
@@ -137,7 +136,7 @@ class _OpenConnection:
                 await self._connection.send_packed_command(unsent, check_health=False)
         except (RedisError, OSError) as error:
             self._break(error)
-        finally:  # whatever ended it: who waits is told at once
+        finally:  # whatever ended it: pending calls fail at once
             self._break(ConnectionLost(CLOSED))
 
     async def _read(self) -> None:
@@ -153,7 +152,7 @@ class _OpenConnection:
                 _answer(self._waiting.popleft(), reply)
         except (RedisError, OSError) as error:
             self._break(error)
-        finally:  # whatever ended it: who waits is told at once
+        finally:  # whatever ended it: pending calls fail at once
             self._break(ConnectionLost(CLOSED))
 
     def _look(self, answered: int) -> None:
@@ -165,7 +164,7 @@ class _OpenConnection:
             self._watch = self._loop.call_later(self._reply_seconds, self._look, self._answered)
 
     def _break(self, error: Exception) -> None:
-        """Tell all that wait, once. What they sent may have been executed."""
+        """Fail all pending calls, once. Their commands may have been executed."""
         if self.broken:
             return
         self.broken = True
@@ -182,13 +181,13 @@ class _OpenConnection:
 
 
 def _seen(opening: asyncio.Task["_OpenConnection"]) -> None:
-    """Why it failed is known, also where all who waited for it were cancelled."""
+    """Mark a failed opening's error as seen, also where all callers that waited for it were cancelled."""
     if not opening.cancelled():
         opening.exception()
 
 
 def _answer(waiting: asyncio.Future[Any], reply: Any) -> None:
-    if waiting.done():  # nobody waits any more
+    if waiting.done():  # its caller no longer waits
         return
     if isinstance(reply, Exception):
         waiting.set_exception(reply)
@@ -197,7 +196,7 @@ def _answer(waiting: asyncio.Future[Any], reply: Any) -> None:
 
 
 def pack(command: Sequence[Argument]) -> bytes:
-    """A command as it goes over the wire."""
+    """A command in wire format."""
     in_c: Callable[[tuple[Argument, ...]], bytes] = cast(Any, hiredis).pack_command  # its stub says one part
     try:
         return in_c(tuple(command))

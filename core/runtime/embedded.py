@@ -144,7 +144,7 @@ class EmbeddedValkey:
             await client.aclose()
 
     async def stop(self) -> None:
-        """Ask it to end, which flushes the append-only file, and wait for it."""
+        """Ask the server to end, which flushes the append-only file, and wait for it."""
         self._stopping = True
         if self.process is not None:
             await self._end(self.process)
@@ -166,7 +166,7 @@ class EmbeddedValkey:
 
 
 async def _server_pid(client: RedisClient) -> int | None:
-    """Of the server behind the socket, None where none answers: it may be an older one that still ends."""
+    """Process id of the server behind the socket, perhaps an older one that still ends; None for none."""
     try:
         info = await client.info("server")
         await client.ping()  # refused while the append-only file loads

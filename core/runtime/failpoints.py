@@ -9,7 +9,8 @@ from core.runtime import hooks
 
 
 class Failpoint(StrEnum):
-    """Where a process may die: between two steps of which the second repairs, or repeats, the first."""
+    """Points where a process may die: between two steps of which the second repairs, or repeats, the
+    first."""
 
     BILLER_AFTER_READ = "biller.after_read"
     BILLER_BEFORE_COMMIT = "biller.before_commit"
@@ -26,6 +27,6 @@ class Failpoint(StrEnum):
 
 
 def hit_failpoint(point: Failpoint) -> None:
-    """Tell the hook, if there is one, that this process is there."""
+    """Call the hook, where one is set, with this point."""
     if hooks.at_failpoint is not None:
         hooks.at_failpoint(point)

@@ -1,7 +1,5 @@
-"""Where chaos and tests put something of theirs into a process of the platform (chaos/injected/).
-
-Empty in the product: nothing in the wheel sets one, and no variable or setting does.
-"""
+"""Hooks by which chaos and tests put something into a process of the platform (chaos/injected/). Empty in the
+product: nothing in the wheel sets one, and no variable or setting does."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,5 +13,5 @@ injected: tuple[str, ...] = ()
 # Called with PARLEY_HOME as a process begins, and with the name of a failpoint as it passes one.
 at_start: Callable[[Path], None] | None = None
 at_failpoint: Callable[[str], None] | None = None
-# Asked as a worker begins: what makes an engine in place of vLLM, if anything.
+# Called as a worker begins: returns a maker of an engine in place of vLLM, or None.
 other_engine: "Callable[[], Callable[[Tokenizer], Any] | None] | None" = None

@@ -36,7 +36,7 @@ def main(starter: int, report: int, command: Sequence[str]) -> int:
 
 
 def _noted(_number: int, _frame: object) -> None:
-    """The number is read from the wake-up pipe; a handler must exist for it to get there."""
+    """Do nothing: the signal's number is read from the wake-up pipe, which needs a handler to exist."""
 
 
 def _start(report: int, command: Sequence[str]) -> None:
@@ -70,7 +70,8 @@ def _hold(child: int, starter: int, wake: int) -> int:
 
 
 def _exit_code(child: int) -> int | None:
-    """None while the child lives. Its group is killed before it is reaped: until then the id is its own."""
+    """Exit code of the child, None while it lives. Kills its group before reaping it: until then the id is
+    its."""
     if os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         return None
     _kill_group(child)

@@ -1,6 +1,6 @@
-"""Numbers that their bearer carries and cannot read. Pure but for chance.
+"""Numbers that their bearer carries and cannot read. Pure but for randomness.
 
-Eight bytes are hidden under what an HMAC makes of a random nonce; a tag tells whose key it was.
+Eight bytes are encrypted with the HMAC of a random nonce; a tag proves whose key it was.
 """
 
 import hmac

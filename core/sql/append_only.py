@@ -1,7 +1,7 @@
-"""Which tables only grow, and the triggers by which the database itself says so. Pure.
+"""Tables that only grow, and the triggers by which the database itself enforces it. Pure.
 
-Made by core/sql/append_only_triggers.py after every migration and not by the schema's versions: rebuilding a
-table on SQLite loses its triggers. INV-25, INV-27, INV-28.
+Triggers are made by core/sql/append_only_triggers.py after every migration and not by the schema's versions:
+rebuilding a table on SQLite loses its triggers. INV-25, INV-27, INV-28.
 """
 
 import hashlib
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 SAYS = "the books only grow: a line is corrected by a new one"
-SQLSTATE = "PB001"  # of what Postgres raises; SQLite's is SQLITE_CONSTRAINT_TRIGGER
+SQLSTATE = "PB001"  # of Postgres' error; SQLite's is SQLITE_CONSTRAINT_TRIGGER
 MARK = "_only_grows_"
 FUNCTION = "parley_only_grows"
 
-# Made again from what only grows: a rebuild may empty them.
+# Derived from tables that only grow: a rebuild may empty them.
 DERIVED = "rollup_hour budget_spent budget_watermark wallet_owed"
-# What is the case now, what waits, what was seen: changed in place. Ends of chains too: made again from their
-# rows they would hide that some were cut off.
+# Present state, queues and marks: changed in place. Ends of chains too: derived again from their rows they
+# would hide that some were cut off.
 STATE = (
     "ledger_head audit_head tenant plan pool_terms project tenant_user api_key price_book cost_center "
     "project_cost_center quota_policy budget budget_alert wallet wallet_grant period_commitment commitment "
@@ -28,15 +28,15 @@ STATE = (
 
 @dataclass(frozen=True)
 class AllowedUpdate:
-    """The one kind of UPDATE that a table takes: columns, and what holds of them on SQLite and on Postgres.
-    All others stay as they are."""
+    """The one kind of UPDATE that a table allows: columns that may change, and a condition on SQLite and on
+    Postgres. All other columns stay as they are."""
 
     columns: tuple[str, ...]
     sqlite: tuple[str, ...]
     postgresql: tuple[str, ...]
 
     def holds(self, dialect: str, columns: Sequence[str]) -> str:
-        """Of a row of these columns, as SQL: nothing else is changed, and that as it may be."""
+        """SQL condition on a row of these columns: nothing else is changed, and the change is allowed."""
         others = [name for name in columns if name not in self.columns]
         if dialect == "sqlite":
             return " AND ".join([*(f"NEW.{name} IS OLD.{name}" for name in others), *self.sqlite])
@@ -46,12 +46,12 @@ class AllowedUpdate:
 
 NOTHING = AllowedUpdate((), ("0",), ("false",))
 _DIGITS = "[0-9a-f]" * 32
-# Erasing gives who was known by their name an id that says nothing.
+# Erasing replaces a user id that reveals a name by one that reveals nothing.
 _RENAMED = (
     f"(NEW.user_id = OLD.user_id OR (OLD.user_id NOT GLOB 'u_{_DIGITS}' AND NEW.user_id GLOB 'u_{_DIGITS}'))",
     "(NEW.user_id = OLD.user_id OR (OLD.user_id !~ '^u_[0-9a-f]{32}$' AND NEW.user_id ~ '^u_[0-9a-f]{32}$'))",
 )
-# … and takes labels away, with the key of their proof, which a seal gives to what is older than proofs.
+# … and removes labels, with the key of their proof, which a seal adds to rows older than proofs.
 _LABELS = (
     "(NEW.words_proof = OLD.words_proof OR OLD.words_proof = '' "
     "OR NEW.words_proof = substr(OLD.words_proof, 1, 65))"
@@ -61,7 +61,7 @@ _ERASED = (
     "(NEW.request_metadata::text = OLD.request_metadata::text OR NEW.request_metadata::text = '{}') "
     f"AND {_LABELS}",
 )
-# A version that has not begun may be withdrawn, once.
+# A price version that has not begun may be withdrawn, once.
 _WITHDRAWN = "OLD.withdrawn_ms IS NULL AND NEW.withdrawn_ms IS NOT NULL AND OLD.valid_from_ms > "
 _NOW_MS = ("(julianday('now') - 2440587.5) * 86400000", "extract(epoch FROM clock_timestamp()) * 1000")
 # An upgrade wrote closed months without a zone; the first change of the tenant's says which it was.
@@ -91,7 +91,7 @@ EXCEPTED = tuple(table for table, changes in APPEND_ONLY.items() if changes is n
 
 @dataclass(frozen=True)
 class Trigger:
-    """One, by a name that says what it does: another rule is another name."""
+    """One trigger. Its name contains its rule, so that another rule has another name."""
 
     table: str
     name: str
@@ -99,7 +99,7 @@ class Trigger:
 
 
 def triggers(dialect: str, columns: Mapping[str, Sequence[str]]) -> list[Trigger]:
-    """All of them. `columns`: of the tables in EXCEPTED, as the database has them."""
+    """All triggers. `columns`: those of the tables in EXCEPTED, as the database has them."""
     made = _of_sqlite if dialect == "sqlite" else _of_postgres
     return [
         each
@@ -109,14 +109,14 @@ def triggers(dialect: str, columns: Mapping[str, Sequence[str]]) -> list[Trigger
 
 
 def drop(dialect: str, table: str, name: str) -> str:
-    """SQL that takes a trigger away."""
+    """SQL that drops a trigger."""
     return f"DROP TRIGGER {name}" if dialect == "sqlite" else f"DROP TRIGGER {name} ON {table}"
 
 
-# What triggers call on Postgres. The reason is no text of the row's, which may be anybody's words.
+# Called by triggers on Postgres. The message holds no text of the row, which may be anybody's.
 BODY = f" BEGIN RAISE EXCEPTION USING ERRCODE = '{SQLSTATE}', MESSAGE = TG_TABLE_NAME || ': {SAYS}'; END "
 MADE_FIRST = f"CREATE OR REPLACE FUNCTION {FUNCTION}() RETURNS trigger LANGUAGE plpgsql AS $${BODY}$$"
-# Its owner could make another one of it; that of another schema is another installation's.
+# Its owner could replace it; one in another schema is another installation's.
 DROPPED_FIRST = (
     f"DO $$ BEGIN EXECUTE format('DROP FUNCTION IF EXISTS %I.{FUNCTION}()', current_schema()); END $$"
 )

@@ -1,5 +1,4 @@
-"""The triggers of tables that only grow (core/sql/append_only.py): made and taken away in the caller's
-transaction."""
+"""Makes and drops the triggers of core/sql/append_only.py, in the caller's transaction."""
 
 from collections.abc import Iterable
 
@@ -19,8 +18,8 @@ _FOUND = {
 
 
 def guard(connection: Connection) -> None:
-    """Have all tables that only grow guarded as this code says. Where they are, nothing is written: whoever
-    does not own the tables may look."""
+    """Bring all triggers in line with this code. Writes nothing where they are, so that a user who does not
+    own the tables can check."""
     wanted = {(each.table, each.name): each for each in _wanted(connection)}
     found = _found(connection)
     kept = {key for key, wakes in found.items() if key in wanted and wakes}
@@ -31,7 +30,7 @@ def guard(connection: Connection) -> None:
 
 
 def unguard(connection: Connection) -> None:
-    """Take all of them away, for what may change the books: a migration, until `guard`."""
+    """Drop all triggers, for a migration that may change the books, until `guard`."""
     _drop(connection, _found(connection))
 
 
@@ -42,8 +41,7 @@ def _wanted(connection: Connection) -> list[Trigger]:
 
 
 def _found(connection: Connection) -> dict[tuple[str, str], bool]:
-    """By table and name; false: somebody has put it to sleep, or it calls what is not of the table's owner or
-    does something else."""
+    """Triggers by table and name; False: disabled, or its function differs or has another owner."""
     dialect = connection.dialect.name
     rows = connection.execute(text(_FOUND[dialect]), {} if dialect == "sqlite" else {"body": BODY})
     return {(table, name): bool(wakes) for table, name, wakes in rows if MARK in name}

@@ -1,4 +1,4 @@
-"""SELECTs that SQLModel's types cannot follow: of more than four columns, or of columns not known before."""
+"""SELECTs that SQLModel cannot type: of more than four columns, or of columns chosen at run time."""
 
 from typing import Any, cast
 
@@ -12,5 +12,5 @@ def select_columns(*columns: Any) -> Any:
 
 
 def untyped(session: AsyncSession) -> Any:
-    """A session that takes such a statement: what it finds is typed by whoever knows."""
+    """A session that takes such a statement; the caller types its rows."""
     return session

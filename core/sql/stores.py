@@ -10,7 +10,7 @@ from core.sql.database import Database
 
 @asynccontextmanager
 async def open_stores(settings: Settings) -> AsyncGenerator[tuple[Database, RedisClient]]:
-    """Both; each is closed also where the other cannot be opened or closed."""
+    """Open both; each is closed also where the other cannot be opened or closed."""
     async with AsyncExitStack() as stack:
         db = Database(settings.database_endpoint)
         stack.push_async_callback(db.close)

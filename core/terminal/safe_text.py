@@ -7,13 +7,13 @@ around (bidirectional overrides), or what a spreadsheet runs (OWASP, CSV injecti
 import re
 
 _CONTROLS = r"\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufff9-\ufffb\U000e0000-\U000e007f"
-# Seen by nobody, or turning what stands beside it: in a line of our own nobody misses them. (Joiners,
-# U+200C and U+200D, are part of how some languages and emoji are written.)
+# Invisible, or turning the text beside it: in a line of our own nobody misses them. (Joiners, U+200C and
+# U+200D, are part of how some languages and emoji are written.)
 _UNSEEN = r"\xad\u061c\u180e\u200b\u200e\u200f\u2060-\u2064\u206a-\u206f\ufeff"
 _IN_A_LINE = re.compile(f"[{_CONTROLS}{_UNSEEN}]")
 _IN_PROSE = re.compile(rf"(?![\n\t])[{_CONTROLS}]")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
-# Where a cell begins: also behind a semicolon, at which spreadsheets of many countries divide a line.
+# Begins of cells: also behind a semicolon, at which spreadsheets of many countries divide a line.
 _FORMULA = re.compile(r"(^|;)(?=[\s\u200c\u200d]*[=+\-@＝＋－＠])")
 
 

@@ -1,7 +1,5 @@
-"""Tables and what changes in place, for people: the part of core/terminal/terminal.py that draws.
-
-As there, every text goes through `printable_line`, and none is read as markup.
-"""
+"""Draws tables and live screens for people, for core/terminal/terminal.py. As there, every text goes through
+`printable_line`, and none is read as markup."""
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -38,7 +36,7 @@ class Table:
     def columns(
         self, *names: str, right: bool = False, whole: bool = False, min_width: int | None = None
     ) -> None:
-        """Columns of one kind, after those there are. `whole`: never broken over lines, to be copied."""
+        """Add columns of one kind. `whole`: never broken over lines, so that it can be copied."""
         for name in names:
             self._names.append(name)
             self._table.add_column(
@@ -50,13 +48,13 @@ class Table:
             )
 
     def row(self, *cells: str | Styled) -> None:
-        """One more row; the cells that it lacks at its end are empty."""
+        """Add a row; cells missing at its end are empty."""
         cells += ("",) * (len(self._names) - len(cells))
         self._rows.append(cells)
         self._table.add_row(*map(_text, cells))
 
     def rendered(self, columns: int | None = None) -> RenderableType:
-        """For this module. Where words would be broken to fit `columns`: row by row, a line a fact."""
+        """Rich's form of the table. Where words would be broken to fit `columns`: a line for each cell."""
         if columns is None or not self._table.show_header:
             return self._table
         cells = [[_text(row[at]).plain for row in self._rows] for at in range(len(self._names))]
@@ -74,7 +72,7 @@ class Table:
         return self._table
 
     def _narrow(self, widths: list[int]) -> None:
-        """Give the columns these widths. Heads fold, at their `_` first."""
+        """Set these widths. Heads fold, at their `_` first."""
         for column, name, width in zip(self._table.columns, self._names, widths, strict=True):
             column.width = width
             if cell_len(printable_line(name)) > width:
@@ -95,8 +93,8 @@ def _longest_word(texts: Iterable[str]) -> int:
 
 
 def fitted(words: list[int], wanted: list[int], room: int) -> list[int]:
-    """The widths of columns that have to share so much room: what a column's longest word takes, then as far
-    as it goes what it wants, those that want the least more first. Pure."""
+    """Widths of columns that share `room`: each gets its longest word, then what it wants as far as there is
+    room, the least wanted first. Pure."""
     widths, left = list(words), room - sum(words)
     order = sorted(range(len(words)), key=lambda at: wanted[at] - words[at])
     for done, at in enumerate(order):
@@ -110,21 +108,21 @@ Block = Table | str | Styled
 
 
 def print_blocks(*blocks: Block) -> None:
-    """Tables and lines on stdout, wide where it is no terminal, so that nothing is cut there."""
+    """Print tables and lines on stdout, wide where it is no terminal, so that nothing is cut there."""
     console = Console(width=None if is_terminal() else PIPED_COLUMNS, highlight=False)
     console.print(_group(blocks, console.width))
 
 
 @contextmanager
 def live(*, screen: bool) -> Generator[Callable[..., None]]:
-    """Gives a function that shows blocks in place of those before, `screen`: on all of the terminal."""
+    """Gives a function that shows blocks in place of those before. `screen`: on all of the terminal."""
     with Live(console=Console(highlight=False), screen=screen, auto_refresh=False) as shown:
         yield lambda *blocks: shown.update(_group(blocks), refresh=True)
 
 
 @contextmanager
 def working(text: str) -> Generator[None]:
-    """Says on a terminal's stderr that something is under way, as long as it is."""
+    """Show a note on a terminal's stderr while the block runs."""
     with Console(stderr=True, highlight=False).status(Text(printable_line(text))):
         yield
 

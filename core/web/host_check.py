@@ -16,14 +16,14 @@ repeated = RepeatedWarning(logger(__name__))
 
 
 def refused(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Tell the log which name was turned away, every few seconds."""
+    """Log a refused name, every few seconds at most."""
     said = next((value.decode("latin-1") for name, value in headers if name == b"host"), "")
     shown = ascii(said[:SHOWN_CHARACTERS_MAX])
     repeated.warning("http.host_refused", host=shown, setting="PARLEY_ALLOWED_HOSTS")
 
 
 class AllowedHosts:
-    """Answers 421 to what is for another name, an upgrade too, before the application sees it."""
+    """ASGI middleware that answers 421 to calls for another name, upgrades too, before the application."""
 
     def __init__(self, app: ASGIApp, hosts: Hosts) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Where people on this machine reach what runs: as the `parley up` of PARLEY_HOME says, else by settings."""
+"""URLs of the platform on this machine: those that `parley up` wrote into PARLEY_HOME, else by settings."""
 
 import json
 from pathlib import Path
@@ -11,23 +11,23 @@ UP_LOCK = "up.lock"
 
 
 def gateway_url(settings: Settings) -> str:
-    """The gateway's."""
+    """The gateway's URL."""
     return _of_up(settings.home, "url") or url_at(settings.host, settings.port)
 
 
 def console_url(settings: Settings) -> str:
-    """The console's."""
+    """The console's URL."""
     return _of_up(settings.home, "console") or url_at(settings.console_host, settings.console_endpoint_port)
 
 
 def url_at(bind: str, port: int) -> str:
-    """Where this machine reaches a process that listens there."""
+    """URL by which this machine reaches a process that listens there."""
     host = "127.0.0.1" if bind in ("0.0.0.0", "::") else bind
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _of_up(home: Path, name: str) -> str:
-    """Empty where none runs: its file stays behind."""
+    """URL in up.json; empty where no `parley up` runs, since its file stays behind."""
     try:
         found = json.loads((home / UP_FILE).read_text())[name] if file_lock.is_held(home / UP_LOCK) else ""
     except (OSError, ValueError, KeyError, TypeError):

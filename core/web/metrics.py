@@ -1,7 +1,7 @@
-"""/metrics, /healthz and /readyz with what is missing, for operators: in every process, on a bind of its own.
+"""/metrics, /healthz and /readyz with reasons, for operators: in every process, on a bind of its own.
 
 It has a thread of its own, one request at a time, so it answers while the event loop is busy. Off unless
-PARLEY_METRICS_PORT is set. Where it cannot listen it says so, and the process goes on without it.
+PARLEY_METRICS_PORT is set. A failure to listen is logged, and the process goes on without it.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ log = logger(__name__)
 
 @contextlib.contextmanager
 def serving_metrics(settings: Settings, place: int, missing: Callable[[], str]) -> Generator[None]:
-    """Serve while the block runs, `place` ports above PARLEY_METRICS_PORT. `missing` says what the process
+    """Serve while the block runs, `place` ports above PARLEY_METRICS_PORT. `missing` returns what the process
     lacks for its work, empty where it is ready; another thread calls it."""
     if settings.metrics_port is None:
         yield
@@ -66,7 +66,7 @@ async def serving_metrics_async(
 
 class _MetricsServer(HTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
-        """One line, where Python's own prints a traceback."""
+        """Log one line, where Python's own prints a traceback."""
         del request, client_address
         log.exception("metrics.answer_failed")
 
@@ -94,7 +94,7 @@ def _handler(missing: Callable[[], str], hosts: Hosts) -> type[BaseHTTPRequestHa
                     self._reply(404, b"there are /metrics, /healthz and /readyz\n")
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: it is asked every few seconds."""
+            """Log nothing: balancers ask every few seconds."""
 
         def _reply(self, status: int, body: bytes, kind: str = "text/plain; charset=utf-8") -> None:
             self.send_response(status)

@@ -1,6 +1,5 @@
-"""Sign-ins that fail, counted by address. Who shows what is good is never held up by who shares his address:
-what failing too often changes is the answer to the next failure, which says when to come again.
-"""
+"""Failed sign-ins, counted by address. A good sign-in is never delayed by others from its address: too many
+failures change only the reply to the next failure, which tells when to come again."""
 
 from core.network.addresses import rate_limit_address
 from core.network.buckets import Rate, TokenBuckets
@@ -13,15 +12,15 @@ _FAILED = meter("core").create_counter(
 
 
 class FailedSignins:
-    """One process's. `most` are answered as such a minute and address."""
+    """Counts of one process. `most`: failures a minute and address that get the usual reply."""
 
     def __init__(self, most: float) -> None:
         self._by_address = TokenBuckets(Rate.a_minute(most))
         self._floods = RepeatedWarning(log, 60.0)
 
     def count(self, address: str, shown: str) -> int:
-        """One more, which showed a `hello`, a `bearer`, a `key`…: 0, or milliseconds to wait. The log has the
-        address of each that is not refused; of a flood, one line a minute."""
+        """Count a failed sign-in with a `hello`, a `bearer`, a `key`… Returns 0, or milliseconds to wait.
+        Logs the address of each that gets the usual reply; of a flood, one line a minute."""
         _FAILED.add(1, {"shown": shown})
         after_ms = self._by_address.take(rate_limit_address(address))
         if after_ms:

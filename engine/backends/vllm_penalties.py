@@ -29,14 +29,14 @@ def penalties(generation: Generation) -> dict[str, Any]:
 
 
 class TailPenalties(AdapterLogitsProcessor):
-    """Serves the generations that ask for it, and no others."""
+    """Logits processor for generations that ask for it, and for no others."""
 
     def is_argmax_invariant(self) -> bool:
-        """Penalties change what is most likely."""
+        """False: penalties change the most likely token."""
         return False
 
     def new_req_logits_processor(self, params: SamplingParams) -> Any:
-        """None for a generation that does not continue a penalised answer."""
+        """The penalties of a continued answer; None for a generation that needs none of ours."""
         asked = (params.extra_args or {}).get(NAME)
         return _penalise(**asked) if asked else None
 
@@ -44,7 +44,7 @@ class TailPenalties(AdapterLogitsProcessor):
 def _penalise(
     tail_tokens: int, presence_penalty: float, frequency_penalty: float, repetition_penalty: float
 ) -> Callable[[list[int], list[int], torch.Tensor], torch.Tensor]:
-    """`output_ids` is vLLM's own list and grows; -1 at its end is an id that is not known yet."""
+    """Apply them. `output_ids` is vLLM's own list and grows; -1 at its end is an id not known yet."""
 
     def penalise(prompt_ids: list[int], output_ids: list[int], logits: torch.Tensor) -> torch.Tensor:
         def row(values: list[Any]) -> torch.Tensor:

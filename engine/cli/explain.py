@@ -143,7 +143,7 @@ def _lines(booked: BookedRequest) -> Table:
 
 
 def price_text(line: BookedLine, currency: str) -> str:
-    """As price files say it: of one request, else for a million."""
+    """A price as price files have it: for one request, else for a million."""
     if line.meter == Meter.REQUEST:
         return f"{to_display(line.price_nano // UNITS, currency)} each"
     return f"{to_display(line.price_nano, currency)} a million"

@@ -37,7 +37,7 @@ def top(once: bool, interval: float, as_json: bool, pool: str | None) -> None:
 
 
 def _interrupted() -> bool:
-    """Ctrl-C cancels the task that runs this, once; redis-py can swallow that in the middle of a call."""
+    """True after Ctrl-C, which cancels the task that runs this, once; redis-py can swallow that in a call."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -62,7 +62,7 @@ async def _live(pool: PoolConnection, interval: float, once: bool) -> None:
 
 
 def page(seen: PoolSnapshot) -> list[Block]:
-    """One screen."""
+    """Blocks of one screen."""
     waiting = sum(each.waiting for each in seen.classes)
     running = sum(each.running for each in seen.classes)
     title = f"pool {seen.pool}   {waiting} waiting, {running} running, {seen.parked} parked"

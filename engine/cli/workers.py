@@ -102,7 +102,7 @@ async def _find(pool: PoolConnection, worker: str) -> WorkerRow:
 
 
 async def _gone(pool: PoolConnection, worker: str, seconds: float) -> bool:
-    """Its process has ended, as far as the pool and its supervisor know."""
+    """True where the worker's process has ended, as far as the pool and its supervisor know."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         rows = await pool.inspection.workers()

@@ -1,1 +1,1 @@
-"""A journal of ends beside Redis: what was ended and may not be billed yet, kept on this machine's disk."""
+"""A journal of ends beside Redis: requests that ended and may not be billed yet, on this machine's disk."""

@@ -1,4 +1,4 @@
-"""Admissions that never reached their pool, because a gateway died in between, are given back.
+"""Releases admissions that never reached their pool, because a gateway died in between.
 
 First the pool is told, so that a gateway that was only slow cannot enqueue what is no longer admitted.
 """
@@ -21,14 +21,14 @@ log = logger(__name__)
 
 
 async def release_stale_admissions(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -> int:
-    """Give back what one pool should have had for so long and has not; how many that were."""
+    """Release admissions that one pool should have had long ago and has not. Returns their number."""
     swept = 0
     for tenant in sorted(await quota.open_tenants()):
         try:
             stale = [id for id, pool in await quota.stale(tenant, older_than_ms) if pool == queue.pool]
             for at in range(0, len(stale), IDS_MAX):
                 swept += await _sweep(queue, quota, tenant, stale[at : at + IDS_MAX])
-        except Exception as error:  # its keys are not what they should be: the others must not suffer
+        except Exception as error:  # its keys are damaged: the others must not suffer
             if isinstance(error, store_errors()) and not isinstance(error, ResponseError):
                 raise
             log.error("admission.release_failed", tenant=tenant, error=error_summary(error))

@@ -15,16 +15,16 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
-# What the model's authors recommend. The GGUF does not carry it, and at 1.0 so small a model rambles.
+# Recommended by the model's authors. The GGUF does not carry it, and at 1.0 so small a model rambles.
 SAMPLING = {"do_sample": True, "temperature": 0.2, "top_p": 0.9}
 
 
 class _PlainHeaderReader(gguf.GGUFReader):
-    """Reads its header's 100,000 words from a plain array: each look into a numpy.memmap makes another."""
+    """Reads the header's 100,000 words from a plain array: each look into a numpy.memmap makes another."""
 
     @property
     def data(self) -> Any:
-        """The whole file."""
+        """The whole file as an array."""
         return self._data
 
     @data.setter
@@ -33,7 +33,7 @@ class _PlainHeaderReader(gguf.GGUFReader):
 
 
 def _read_once() -> None:
-    """transformers reads the file three times, and lays out the names of all tensors anew for each module."""
+    """Make transformers read the file once: its own way is three times, with all names for each module."""
     library: Any = gguf
     library.GGUFReader = cache(_PlainHeaderReader)
     library.get_tensor_name_map = cache(gguf.get_tensor_name_map)

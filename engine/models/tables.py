@@ -1,4 +1,4 @@
-"""Tables of the engine: which model versions this installation can run."""
+"""Tables of the engine: model versions that this installation can run."""
 
 from typing import Any
 

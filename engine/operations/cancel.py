@@ -1,4 +1,4 @@
-"""Ends what a key, a user, a project or a tenant has queued and running, for commands that shut them out."""
+"""Ends the queued and running requests of a key, user, project or tenant, for commands that shut them out."""
 
 import asyncio
 import time
@@ -16,7 +16,7 @@ from engine.queue.client import PoolQueue
 from engine.queue.types import MigratedTo
 from engine.request import Control, EndReason, RequestStatus
 
-# Gateways know within a second who may come in no more: until then there may be new ones.
+# Gateways learn within a second who is shut out: until then there may be new requests.
 NEWCOMERS_SECONDS = 1.0
 CANCEL_SECONDS_MAX = 10.0
 AT_ONCE_MAX = 16
@@ -24,8 +24,8 @@ POLL_SECONDS = 0.1
 
 
 async def cancel_requests(redis: RedisClient, settings: Settings, whose: OwnerFilter) -> tuple[int, int]:
-    """Cancel all that is open and what comes in meanwhile; how many were told to end, and how many of them
-    have not yet: their workers do not obey, and the reaper ends them. Repeating it changes nothing."""
+    """Cancel all open requests, and new ones meanwhile. Returns the number cancelled, and of those the number
+    not yet ended: their workers do not obey, and the reaper ends them. Repeating it changes nothing."""
     began, told = time.monotonic(), set[str]()
     while True:
         found = await open_of(redis, whose)
@@ -48,7 +48,7 @@ async def _cancel_all(
             try:
                 await _cancel(PoolQueue(redis, pool, settings), quota, tenant, id)
             except (ResponseError, *ERRORS) as error:
-                # Its keys are not what they should be: it counts as not ended, and the others end.
+                # Its keys are damaged: it counts as not ended, and the others end.
                 if isinstance(error, ResponseError) and (
                     is_refusing_everybody(error) or isinstance(error, NoPermissionError)
                 ):
@@ -68,8 +68,8 @@ async def _cancel(queue: PoolQueue, quota: Quota, tenant: str, id: str) -> None:
 async def cancel_where_it_is(
     queue: PoolQueue, tenant: str, id: str
 ) -> tuple[PoolQueue, RequestStatus | None]:
-    """Set the flag in the pool to which a request has moved; that pool, and the status there. None: nobody
-    knows it, or a worker leads from one pool to the next without an end."""
+    """Set the flag in the pool to which a request has moved. Returns that pool, and the status there; None
+    where no pool knows it, or a worker's forged records lead from pool to pool without end."""
     for _ in range(HOPS_MAX):
         status = await queue.control(tenant, id, Control.CANCEL)
         if not isinstance(status, MigratedTo):

@@ -1,5 +1,5 @@
-"""Everything that is known of one request but what was said: what the books have, what Redis has, and where
-it is in a pool. One function for `parley requests explain` and the console."""
+"""Everything known of one request but its texts: facts from the books, from Redis, and from its pool. One
+function for `parley requests explain` and the console."""
 
 from collections.abc import Sequence
 
@@ -33,8 +33,8 @@ from engine.request import RequestStatus
 
 
 class Explained(msgspec.Struct, frozen=True):
-    """One request. `state`: booked, held_back, refused, or how it stands in its pool; `refused`: the minutes
-    in which it was; `unread`: what could not be looked at."""
+    """One request. `state`: booked, held_back, refused, or its status in its pool; `refused`: the minutes in
+    which it was; `unread`: sources that could not be read."""
 
     id: str
     tenant: str
@@ -51,7 +51,7 @@ class Explained(msgspec.Struct, frozen=True):
 async def explain(
     db: Database, redis: RedisClient, settings: Settings, id: str, tenant: str | None
 ) -> Explained:
-    """`tenant`: its name or id. Raises Refused where there is no such request, or several without it."""
+    """Explain a request. `tenant`: name or id. Raises Refused where none has it, or, without one, several."""
     inspections = _Inspections(redis, settings)
     owner = await _owner(db, redis, id, tenant)
     found = await find_tenant(db, owner)
@@ -82,14 +82,14 @@ async def explain(
 
 
 class _Inspections:
-    """The pools of an installation, for looking at one request."""
+    """Inspections of an installation's pools, for looking up one request."""
 
     def __init__(self, redis: RedisClient, settings: Settings) -> None:
         self._redis = redis
         self._settings = settings
 
     async def detail(self, tenant: str, id: str) -> RequestDetail | None:
-        """Where it is now: a pool that it has left only says so."""
+        """The request in its present pool; pools that it has left are skipped."""
         for pool in await self._all():
             detail = await pool.request(tenant, id)
             if detail is not None and detail.row.status != RequestStatus.MOVED:

@@ -1,5 +1,5 @@
-"""The pool's Lua scripts, each with what it takes and replies, and the prelude that it needs. Every key they
-touch has the pool's hash tag."""
+"""The pool's Lua scripts, each with its argument and reply structs and its prelude. Every key they touch has
+the pool's hash tag."""
 
 from pathlib import Path
 from typing import TypeVar
@@ -17,7 +17,7 @@ Reply = TypeVar("Reply")
 
 
 def pool_script(name: str, call: type[Call], reply: type[Reply], *prelude: str) -> Script[Call, Reply]:
-    """One of engine/queue/lua, behind the prelude of all pool scripts."""
+    """A script of engine/queue/lua, after the prelude of all pool scripts."""
     files = [FOLDER / "prelude" / f"{part}.lua" for part in ("base", *prelude)]
     return Script(FOLDER / f"{name}.lua", call, reply, files)
 

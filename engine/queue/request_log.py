@@ -1,4 +1,4 @@
-"""Reading a request's log: what readers may see, by offset. Never writes."""
+"""Reads a request's log, as far as readers may see it, by offset. Never writes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -10,11 +10,11 @@ from engine.request import Entry, EntryKind
 
 TEXT_PAGE_ENTRIES = 500
 END_ENTRY_BYTES = 64
-COUNT_END = 1 << 53  # from here on JSON's readers do not tell whole numbers apart
+COUNT_END = 1 << 53  # from here on JSON parsers confuse whole numbers
 
 
 class DamagedLogError(Exception):
-    """An entry of a log is none. The message names its offset, nothing of what it holds."""
+    """Raised for an entry of a log that cannot be read. The message has its offset, and no content."""
 
 
 class LogReader:
@@ -91,14 +91,14 @@ def _entry(offset: int, fields: Mapping[bytes, bytes]) -> Entry:
 
 
 def _count(written: bytes | int) -> int:
-    """A number that every client can take. Raises ValueError."""
+    """A number that every client can represent. Raises ValueError."""
     if not 0 <= (number := int(written)) < COUNT_END:
         raise ValueError("out of range")
     return number
 
 
 def pack_entry(entry: Entry) -> PackedEntry:
-    """The form in which scripts take an entry; its offset follows from its place."""
+    """The entry in the scripts' form; its offset follows from its place."""
     return entry.k.value, entry.x, entry.p, entry.r, entry.i, entry.v.decode()
 
 

@@ -22,7 +22,7 @@ class StopMatcher:
 
     @property
     def holding(self) -> bool:
-        """Some text could still become a stop string."""
+        """True while some text could still become a stop string."""
         return bool(self._held)
 
     def feed(self, piece: str, armed: bool = True) -> str:
@@ -40,12 +40,12 @@ class StopMatcher:
         return text[: len(text) - keep]
 
     def finish(self) -> str:
-        """The answer ends without a match: what was held back belongs to it."""
+        """The text held back, which belongs to an answer that ends without a match."""
         held, self._held = self._held, ""
         return held
 
     def _find(self, text: str, known: int) -> int | None:
-        """Where the match begins that ends first, of those that end behind the first `known` code points."""
+        """Begin of the match that ends first, among those that end after the first `known` code points."""
         ends: list[tuple[int, int]] = []
         for stop in self._stops:
             at = text.find(stop, max(0, known + 1 - len(stop)))
@@ -54,7 +54,7 @@ class StopMatcher:
         return min(ends)[1] if ends else None
 
     def _open_tail(self, text: str) -> int:
-        """The length of the longest end of `text` that is the beginning of a stop string."""
+        """Length of the longest end of `text` that begins a stop string."""
         longest = max(len(stop) for stop in self._stops) - 1
         for length in range(min(longest, len(text)), 0, -1):
             tail = text[-length:]

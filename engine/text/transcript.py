@@ -27,7 +27,7 @@ class Transcript:
 
     @property
     def stopped(self) -> bool:
-        """A stop string was found: the answer is complete and further ids are not part of it."""
+        """True where a stop string was found: the answer is complete, and further ids are not part of it."""
         return self._stops.stopped
 
     @property

@@ -1,5 +1,5 @@
-"""A gateway's side of trials: what is wrong with a shape, asked of the pool's nodes (engine/trials/server.py)
-and remembered."""
+"""A gateway's side of trials: asks the pool's nodes for verdicts on shapes (engine/trials/server.py), and
+remembers them."""
 
 import asyncio
 import hashlib
@@ -11,7 +11,7 @@ from core.redis.client import RedisClient
 from core.redis.unreadable import Unreadable, read
 from engine.queue import redis_keys
 
-RULES = "1"  # another number where what passes changes: nothing that was found before holds then
+RULES = "1"  # raise it where other shapes pass: it makes all earlier verdicts void
 KEPT_MAX = 10_000
 ASKING_PER_TENANT_MAX = 8
 ASKING_MAX = 64
@@ -22,7 +22,7 @@ RETRY_MS = 1_000
 
 
 class ShapeTrials:
-    """One gateway's knowledge of shapes, by model."""
+    """One gateway's cache of verdicts, by model."""
 
     def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
@@ -30,7 +30,7 @@ class ShapeTrials:
         self._asking: Counter[str] = Counter()
 
     async def refusal(self, pool: str, fingerprint: str, tenant: str, packed: str) -> Refusal | None:
-        """Why a packed shape is not served by this model, None where it is."""
+        """The reason why this model does not serve a packed shape, None where it does."""
         name = hashlib.sha256(f"{RULES}\n{fingerprint}\n{packed}".encode()).hexdigest()
         problem = self._kept.get(name)
         if problem is None:
@@ -56,7 +56,7 @@ class ShapeTrials:
             if await self._redis.set(redis_keys.trial(pool, tenant, name), packed.encode(), nx=True, ex=kept):
                 length = await self._redis.rpush(listed, redis_keys.member(tenant, name))
                 await self._redis.expire(listed, kept)
-                if length > LISTED_MAX:  # nobody takes any
+                if length > LISTED_MAX:  # no node takes trials
                     await self._redis.ltrim(listed, -LISTED_MAX, -1)
             return await self._told(pool, name)
         finally:

@@ -22,7 +22,7 @@ class _UnconfirmedEnd:
 
 
 class EndedAnswers:
-    """The latest `KEPT_MAX` of them, by the name that each had in the engine."""
+    """The latest `KEPT_MAX` ended answers, by their names in the engine."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, _UnconfirmedEnd] = OrderedDict()
@@ -32,21 +32,21 @@ class EndedAnswers:
 
     @property
     def names(self) -> set[tuple[str, str]]:
-        """Tenant and id of each."""
+        """Tenant and id of each answer."""
         return {(kept.answer.claim.tenant, kept.answer.claim.id) for kept in self._kept.values()}
 
     def keep(self, answer: ClaimedRequest, now_ms: int) -> None:
-        """Its end is in the log, as far as Redis says."""
+        """Keep an answer whose end Redis has acknowledged."""
         self._kept[answer.key] = _UnconfirmedEnd(answer, now_ms)
         while len(self._kept) > KEPT_MAX:
             self._kept.popitem(last=False)
 
     def due(self, now_ms: int) -> list[ClaimedRequest]:
-        """Those whose end is to be asked for, again where nobody answered."""
+        """Answers whose end is to be asked for now, again where no reply came."""
         return [kept.answer for kept in self._kept.values() if now_ms >= self._ask_ms(kept)]
 
     def confirmed(self, answer: ClaimedRequest) -> None:
-        """Its end is still there; after the last time it is believed."""
+        """Note that its end is still in the log; after the last time it is trusted."""
         kept = self._kept[answer.key]
         kept.asked += 1
         if kept.asked == len(ASK_AFTER_MS):

@@ -1,6 +1,7 @@
-"""Tickets: what lets one browser open one WebSocket as one user, for a while. Pure.
+"""Tickets, by which one browser opens one WebSocket as one user, for a while. Pure.
 
-A ticket is sealed content: nobody who writes Redis can make one, and Redis only ever says that one is spent.
+A ticket is sealed content: nobody who can write Redis can forge one, and Redis only records that one is
+spent.
 """
 
 import msgspec
@@ -14,9 +15,9 @@ LASTS_SECONDS_MAX = 3600
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):
-    """`user` and `scopes` are all that its bearer may be and do with the key. `session`: the browser's that
-    asked for it, which it ends with. It opens a connection until `opens_by_ms`, once; that connection ends at
-    `ends_ms`. Both are Unix ms."""
+    """Content of a ticket. `user` and `scopes` are the most that its bearer gets of the key. `session`: the
+    browser session that asked for it, with which it ends. It opens a connection until `opens_by_ms`, once;
+    that connection ends at `ends_ms`. Both are Unix ms."""
 
     id: str
     tenant: str

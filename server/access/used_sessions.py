@@ -1,6 +1,5 @@
-"""Which sessions something was sent in: whom a sign-in made for one browser, and who then did nothing, goes
-with the session. Noted once a session and gateway.
-"""
+"""Sessions in which something was sent. A user that a sign-in made for one browser, and who sent nothing, is
+deleted with the session. Noted once for each session and gateway."""
 
 from collections import OrderedDict
 
@@ -13,14 +12,14 @@ SESSIONS_MAX = 10_000
 
 
 class UsedSessions:
-    """One gateway's knowledge of them."""
+    """One gateway's notes of used sessions."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
         self._noted = OrderedDict[tuple[str, str], None]()
 
     async def note(self, principal: Principal) -> None:
-        """The caller is about to send something. Raises Refused where its session has ended meanwhile."""
+        """Note a send in the caller's session. Raises Refused where the session has ended meanwhile."""
         name = (principal.tenant, principal.session)
         if not principal.session or name in self._noted:
             return

@@ -1,7 +1,7 @@
 """One socket and one session machine: takes frames, hands effects on, writes. No task of its own.
 
-Decides nothing about the protocol. What a client can make us hold is bounded: its socket is not read while
-answers pile up unread or its session opens, and logged messages are bounded by the windows.
+Decides nothing about the protocol. A client's use of memory is bounded: its socket is not read while answers
+pile up unread or its session opens, and logged messages are bounded by the windows.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ _jitter = random.Random()
 
 
 def clock() -> float:
-    """Monotonic seconds that start at Unix time, so that timestamps on the wire mean something."""
+    """Monotonic seconds that start at Unix time, so that timestamps on the wire are meaningful."""
     return _EPOCH + monotonic()
 
 
@@ -77,7 +77,7 @@ class Connection:
         self._peer_code: int | None = None
 
     def start(self) -> None:
-        """Wait for hello."""
+        """Start to wait for hello."""
         entered = self._registry.enter(self)
         self._arm()
         if not entered:
@@ -86,7 +86,8 @@ class Connection:
             self.feed(ev.DrainStarted(0))
 
     def feed(self, event: ev.Event) -> None:
-        """Give the machine an event and do what follows. A fault of ours ends this connection, resumably."""
+        """Feed the machine an event, and perform its effects. A fault of ours ends this connection,
+        resumably."""
         try:
             for effect in self._session.handle(event, clock()):
                 self._do(effect)
@@ -101,13 +102,13 @@ class Connection:
         self.feed(ev.CloseOrdered(code, refusal(reason, message) if reason else None))
 
     def put_out(self) -> None:
-        """Its place before hello is another's."""
+        """Close it to make room, as it said no hello."""
         problem = "too many connections are open that have not said hello: say it at once"
         self.order_close(CloseCode.RATE_LIMITED, ErrorCode.RATE_LIMITED, problem)
         self._writer.abort(CloseCode.RATE_LIMITED)
 
     def bytes_in_flight(self) -> int:
-        """Sent and not acknowledged."""
+        """Bytes sent and not acknowledged."""
         return self._session.in_flight()
 
     # Frames in
@@ -115,7 +116,7 @@ class Connection:
     def received(self, frame: str | bytes) -> None:
         """See SocketListener."""
         if self._inbox or self._held():
-            # At most what one read of the socket brought: it is not read on.
+            # At most the rest of one read of the socket: it is not read on.
             self._inbox = self._inbox or deque()
             self._inbox.append(frame)
             self._writer.hold()
@@ -123,7 +124,7 @@ class Connection:
             self._take(frame)
 
     def _held(self) -> bool:
-        """Take no more frames while the session opens, or while what earlier ones caused is not done."""
+        """True while the session opens, or work that frames caused is not done: take no more frames."""
         return self._handlers.full or len(self._outbox or ()) >= OUTBOX_MESSAGES_MAX
 
     def take_more(self) -> None:
@@ -178,7 +179,7 @@ class Connection:
         self.take_more()
 
     def _watch_block(self) -> None:
-        """A peer that takes nothing of what waits for it is cut off; one that closes has less time."""
+        """Cut off a peer that takes nothing of what waits for it; a closing one has less time."""
         if self._blocked is None:
             closing = self._session.close_code is not None
             seconds = LAST_WORDS_SECONDS if closing else self._settings.write_blocked_seconds_max
@@ -209,7 +210,7 @@ class Connection:
 
     def opened(self) -> None:
         """See SessionSocket."""
-        if self._session.resumed is None:  # it was closed meanwhile
+        if self._session.resumed is None:  # closed meanwhile
             return
         instruments.RESUMES.add(1, {"outcome": self._session.resumed})
         if self._registry.draining:
@@ -218,7 +219,7 @@ class Connection:
     # Time and end
 
     def _arm(self) -> None:
-        """See that the machine's deadline is met; an earlier timer stays and looks again."""
+        """Set a timer for the machine's deadline; an earlier timer stays and looks again."""
         due = self._session.deadline()
         if due is None or due >= self._timer_at:
             return
@@ -239,7 +240,7 @@ class Connection:
         self._leave()
 
     def _leave(self) -> None:
-        """Nothing goes out any more, and nothing that comes in counts."""
+        """Stop both directions: nothing goes out any more, and nothing that comes in counts."""
         if self._left:
             return
         self._left = True
@@ -257,7 +258,7 @@ class Connection:
         code = self._session.close_code
         instruments.CLOSES.add(1, {"code": code.name.lower() if code is not None else "peer"})
         principal, record = self.principal, self._handlers.record
-        if principal is None:  # anybody may come and go as fast as addresses may
+        if principal is None:  # logged at most every few seconds: strangers may come at any rate
             seconds = round(clock() - self._started, 3)
             repeated.warning("connection.never_signed_in", address=self.address, seconds=seconds)
             return

@@ -1,4 +1,4 @@
-"""Draining a gateway that stops: its clients go on elsewhere one after the other, not all at once."""
+"""Drains a gateway that stops: its clients go on elsewhere one after the other, not all at once."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Puts together what serves one gateway's connections, and keeps their sessions, leases and rights true."""
+"""Assembles what serves one gateway's connections, and keeps their sessions, leases and access up to date."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,7 +38,8 @@ log = logger(__name__)
 
 
 class GatewayConnections:
-    """One gateway's. Only this class of the room sees the whole context: each part is given what it names."""
+    """The connections of one gateway. Only this class of the room sees the whole context: each part gets what
+    it names."""
 
     def __init__(self, context: GatewayContext) -> None:
         settings, redis, auth = context.settings, context.redis, context.auth
@@ -67,7 +68,7 @@ class GatewayConnections:
         self._news = ControlNewsListener(redis, self.registry, known, self._check_access)
 
     def accept(self, writer: SocketWriter, subprotocol: Subprotocol, caller: Caller) -> Connection:
-        """A socket that was just opened. It waits for hello once it is started."""
+        """A connection on a socket that was just opened. It waits for hello once it is started."""
         parts = (self.settings, self._limits, self.registry, self._use_cases)
         return Connection(*parts, writer, subprotocol, caller, uuid7(now_ms()))
 
@@ -91,7 +92,7 @@ class GatewayConnections:
                 await step()
 
     async def _keep_sessions(self) -> None:
-        """The news that a session went on elsewhere can be lost, too."""
+        """Keep session records, and close sockets of lost sessions, as news of that can be lost."""
         for socket, record in self.registry.sessions():
             if not await self._sessions.keep(record) and self.registry.find(socket.id) is not None:
                 socket.order_close(CloseCode.SUPERSEDED)

@@ -1,4 +1,4 @@
-"""Session records in Redis, under the tenant: who resumes what, and which requests are still unread.
+"""Session records in Redis, under the tenant: resume tokens' numbers, and requests that are still unread.
 
 A record outlives its connection by 15 minutes. The newest connection of a session wins.
 """
@@ -38,7 +38,7 @@ class ResumeCall(ScriptCall, kw_only=True):
 
 
 class ResumeReply(ScriptReply, kw_only=True):
-    """The token's new number, and who had the session before."""
+    """The token's new number, and the connection that had the session before."""
 
     number: int
     connection: str
@@ -46,7 +46,7 @@ class ResumeReply(ScriptReply, kw_only=True):
 
 
 class ConfirmCall(ScriptCall, kw_only=True):
-    """The client has this connection's token: the one before is good for a while only."""
+    """Confirm that the client has this connection's token: the one before is good for a while only."""
 
     now_ms: int = 0
     connection: str
@@ -59,7 +59,7 @@ CONFIRM = Script(_FOLDER / "session_confirm.lua", ConfirmCall, bool)
 
 @dataclass(frozen=True)
 class SessionRecord:
-    """A session as this connection holds it. `token_expires_ms`: where the connection is lost at once;
+    """A session as this connection holds it. `token_expires_ms`: if the connection were lost now;
     `superseded`: (connection, gateway) that held it before."""
 
     session: str
@@ -104,12 +104,12 @@ class SessionStore:
         return self._record(principal, session, connection, 1, resumed=False)
 
     async def confirm(self, record: SessionRecord) -> None:
-        """The client used the newest token's connection: the token before dies soon."""
+        """Note that the client has the newest token: the one before expires soon."""
         keys = [_key(record.tenant, record.session)]
         await CONFIRM(self._redis, keys, ConfirmCall(connection=record.connection, grace_ms=BEFORE_GRACE_MS))
 
     async def keep(self, record: SessionRecord) -> bool:
-        """The connection lives: so does the record. False: another connection has the session now."""
+        """Keep the record of a live connection. False: another connection has the session now."""
         key = _key(record.tenant, record.session)
         pipe = self._redis.pipeline(transaction=False)
         pipe.hget(key, "connection").pexpire(key, self._keep_ms).pexpire(_ids(key), self._keep_ms)
@@ -117,18 +117,18 @@ class SessionStore:
         return holder is None or holder.decode() == record.connection
 
     async def note(self, record: SessionRecord, id: str) -> None:
-        """The session has a request whose end its client has not applied."""
+        """Add a request whose end the client has not applied."""
         key = _ids(_key(record.tenant, record.session))
         if await self._redis.scard(key) < OPEN_IDS_MAX:
             await self._redis.sadd(key, id)
             await self._redis.pexpire(key, self._keep_ms)
 
     async def forget(self, record: SessionRecord, id: str) -> None:
-        """The client has applied the request's end."""
+        """Remove a request whose end the client has applied."""
         await self._redis.srem(_ids(_key(record.tenant, record.session)), id)
 
     async def end(self, record: SessionRecord) -> None:
-        """The client said bye: the token dies."""
+        """Void the token, as the client said bye."""
         key = _key(record.tenant, record.session)
         await self._redis.delete(key, _ids(key))
 

@@ -1,8 +1,8 @@
-"""Takes deleted conversations away for good: their rows, and what Redis still holds of their answers. And
-what is left of browsers' sessions whose time is over.
+"""Deletes hidden conversations for good: their rows, and what Redis still holds of their answers; and
+browsers' sessions whose time is over.
 
-Every gateway does it, in small batches; two of them at once only share the work. A conversation that is
-hidden can be read by nobody; from then on it lasts `deleted_keep_seconds` at most, and a round of this.
+Every gateway does it, in small batches; two of them at once only share the work. A hidden conversation can be
+read by nobody; from then on it lasts `deleted_keep_seconds` at most, and a round of this.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ Id = tuple[str, str]  # tenant, conversation
 
 
 class Purge:
-    """One gateway's part of it."""
+    """One gateway's purge."""
 
     def __init__(self, db: Database, recorders: PoolRecorders, settings: Settings) -> None:
         self._db = db
@@ -49,11 +49,11 @@ class Purge:
             await asyncio.sleep(ROUND_SECONDS)
 
     async def clear_sessions(self, now: int) -> int:
-        """Take some sessions away that have ended by themselves, with the users that were made for them."""
+        """Delete some sessions that have ended by themselves, with the users that were made for them."""
         return await clear_sessions(self._db, now)
 
     async def step(self, now: int) -> int:
-        """Take some away that were deleted long enough ago, the oldest first; how many."""
+        """Delete some conversations that were hidden long enough, the oldest first. Returns their number."""
         before_ms = now - self._settings.deleted_keep_seconds * 1000
         async with self._db.session() as session:
             statement = (
@@ -67,8 +67,8 @@ class Purge:
         return await _delete(self._db, forgotten) + len(found) - len(forgotten)
 
     async def _forget(self, tenant: str, conversation: str) -> bool:
-        """False: its keys in Redis are not what they should be. It stays until a gateway starts anew, and the
-        others go; where there are very many such, its rows go all the same."""
+        """False where its keys in Redis are damaged. It stays until a gateway starts anew, and the others go;
+        above a number of such conversations its rows are deleted all the same."""
         try:
             await _forget(self._db, self._recorders, tenant, conversation)
         except Exception as error:
@@ -81,8 +81,8 @@ class Purge:
 
 
 async def purge(db: Database, recorders: PoolRecorders, conversations: Sequence[Id]) -> tuple[int, set[str]]:
-    """Take these deleted conversations away, first from Redis: how many were still there, and the requests
-    that stay in Redis because their keys are not what they should be."""
+    """Delete these hidden conversations, first from Redis. Returns the number of them that were still there,
+    and the requests that stay in Redis because their keys are damaged."""
     broken = set[str]()
     for tenant, conversation in conversations:
         for request in await _answers(db, recorders, tenant, conversation):
@@ -92,7 +92,7 @@ async def purge(db: Database, recorders: PoolRecorders, conversations: Sequence[
 
 
 async def forget_answer(recorders: PoolRecorders, tenant: str, request: str) -> bool:
-    """Have the pools forget a request's answer. False: its keys are not what they should be; that is said."""
+    """Have the pools forget a request's answer. False: its keys are damaged, which is logged."""
     try:
         await recorders.forget(tenant, request)
     except Exception as error:

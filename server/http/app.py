@@ -74,8 +74,7 @@ async def page(_request: Request) -> Response:
 
 
 class SecurityHeaders:
-    """Puts HEADERS on every HTTP response, and under TLS that it is to stay so; the page's files are checked
-    for changes on each load."""
+    """Puts HEADERS on every HTTP response, HSTS under TLS; browsers check the page's files on each load."""
 
     def __init__(self, app: ASGIApp, tls: str = "auto") -> None:
         self._app = app

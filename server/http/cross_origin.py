@@ -1,5 +1,5 @@
-"""Routes that pages of other sites may read, where PARLEY_PUBLIC_ORIGINS lists those: with a token that the
-page shows, and never with a cookie."""
+"""Routes that pages of the sites in PARLEY_PUBLIC_ORIGINS may read: with a token that the page shows, and
+never with a cookie."""
 
 from collections.abc import Awaitable, Callable
 

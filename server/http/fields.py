@@ -1,4 +1,4 @@
-"""The fields of a body: those that a route knows, and no others."""
+"""Checks the fields of a body: those that a route knows, and no others."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ SHOWN_CHARACTERS_MAX = 64
 
 
 def only_fields(body: dict[str, Any], *known: str) -> dict[str, Any]:
-    """The body, where it has no other fields. Raises Refused (bad_request): a field that is ignored in
-    silence is one that somebody believes in."""
+    """The body, where it has no other fields. Raises Refused (bad_request): a client would believe that an
+    ignored field has an effect."""
     unknown = next((name for name in body if name not in known), None)
     if unknown is None:
         return body

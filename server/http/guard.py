@@ -1,4 +1,4 @@
-"""The one place where what is unexpected in a route or an upgrade becomes a typed answer and one log line."""
+"""The one place that turns an unexpected exception of a route or upgrade into a reply and a log line."""
 
 from redis.exceptions import RedisError
 from sqlalchemy.exc import DBAPIError
@@ -25,13 +25,13 @@ log = logger(__name__)
 
 
 def guarded(routes: list[BaseRoute]) -> ASGIApp:
-    """An application of these routes. Refusals are answered as such, everything else by Guard."""
+    """An application of these routes. Guard answers all exceptions but refusals."""
     handlers = {Refused: on_refused, HTTPException: on_unrouted}
     return Guard(ExceptionMiddleware(Router(routes=routes, redirect_slashes=False), handlers=handlers))
 
 
 async def on_unrouted(request: Request, error: Exception) -> Response:
-    """A path that nobody serves, or not by this method: in the API an error as all others of it are."""
+    """Reply to an unknown path or method: in the API an error like all others of it."""
     assert isinstance(error, HTTPException)
     if not request.scope["path"].startswith(API):
         return PlainTextResponse(error.detail, error.status_code, error.headers)
@@ -46,13 +46,13 @@ async def on_unrouted(request: Request, error: Exception) -> Response:
 
 
 class Guard:
-    """Answers `internal` for what an application raises, and tells the log its type and place."""
+    """Answers `internal` where an application raises, and logs the exception's type and place."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI. An answer that has begun is cut short."""
+        """ASGI. A reply that has begun is cut short."""
         begun = False
 
         async def noticing(message: Message) -> None:
@@ -74,7 +74,7 @@ class Guard:
 
 
 def failed(scope: Scope, error: Exception) -> None:
-    """The one line. The endpoint's name is from our code; the path is the stranger's."""
+    """Log the one line. The endpoint's name is from our code; the path is the stranger's."""
     endpoint = getattr(scope.get("endpoint"), "__qualname__", None)
     log.error(
         "http.call_failed", transport=scope["type"], endpoint=endpoint, **error_facts.error_facts(error)
@@ -82,5 +82,5 @@ def failed(scope: Scope, error: Exception) -> None:
 
 
 def _answer(error: Exception) -> Response:
-    away = isinstance(error, RedisError | DBAPIError | PoolTimeout | OSError)  # what we ask does not answer
+    away = isinstance(error, RedisError | DBAPIError | PoolTimeout | OSError)  # a store does not answer
     return refused_reply(refusal(ErrorCode.INTERNAL, PROBLEM), 503 if away else 500)

@@ -38,7 +38,7 @@ class TicketRoutes:
         return json_reply(made)
 
     async def _user(self, principal: Principal, named: Any, is_named: bool) -> str:
-        """The id of whom the ticket is for."""
+        """Id of the user that the ticket is for."""
         users, tenant = self._context.users, principal.tenant
         own = await users.name_of(tenant, principal.user)
         name = own if not is_named or named == own else checked_user(named)
@@ -64,7 +64,7 @@ def _history(wanted: Any, user: str) -> bool:
 
 
 def _scopes(principal: Principal, named: Any) -> frozenset[str]:
-    """Of the key's scopes those that the body names; `chat` where it names none."""
+    """Those of the key's scopes that the body names; `chat` where it names none."""
     if named is None:
         wanted = frozenset({CHAT_SCOPE})
     elif isinstance(named, list) and named and all(isinstance(each, str) for each in named):  # pyright: ignore[reportUnknownVariableType]

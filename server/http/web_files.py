@@ -13,7 +13,7 @@ CLIENT_SOURCES = WEB.parent.parent / "clients" / "js" / "src"
 
 
 def client_folder(places: Sequence[Path] = (CLIENT_INSTALLED, CLIENT_SOURCES)) -> Path:
-    """Where the browser's client is."""
+    """Folder of the browser's client."""
     return next(place for place in places if place.is_dir())
 
 

@@ -53,7 +53,7 @@ class PromptRenderer:
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
         )
         environment.filters["tojson"] = _to_json
-        # What chat templates expect to be able to call.
+        # Functions that chat templates expect to call.
         callables: dict[str, Any] = {"raise_exception": _raise, "strftime_now": _strftime_now}
         environment.globals.update(callables)
         self._template = environment.from_string(template)
@@ -133,8 +133,8 @@ class PromptRenderer:
 class PromptRenderers:
     """Renderers by model folder, loaded once each.
 
-    What is long is counted first, and rendered off the event loop: one prompt of a tenant at a time, so that
-    the others find a thread.
+    Characters are counted first. A long prompt is rendered off the event loop, one of a tenant at a time, so
+    that other tenants find a thread.
     """
 
     def __init__(self, settings: Settings, rates: CallRates) -> None:
@@ -145,7 +145,7 @@ class PromptRenderers:
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
     async def render(self, principal: Principal, folder: Path, messages: Sequence[ChatMessage]) -> list[int]:
-        """Token ids of the prompt (see PromptRenderer.render). Raises Refused also where it is too much."""
+        """Token ids of the prompt, by PromptRenderer.render. Raises Refused also for too many characters."""
         characters = sum(len(message["content"]) for message in messages)
         if characters > self._characters_max:
             problem = f"the messages together may have {self._characters_max} characters: send fewer"
@@ -163,13 +163,13 @@ class PromptRenderers:
 
 
 def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """Without special tokens. Unlike `encode` this lets other threads run meanwhile."""
+    """Token ids without special tokens. Unlike `encode` this lets other threads run meanwhile."""
     found = tokenizer.encode_batch_fast(texts, add_special_tokens=False)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     return [encoding.ids for encoding in found]  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
 
 def _token_text(value: object) -> str:
-    """tokenizer_config.json writes special tokens as text or as {"content": text}."""
+    """The text of a special token: tokenizer_config.json has it as text or as {"content": text}."""
     if isinstance(value, dict):
         return str(value.get("content", ""))  # pyright: ignore[reportUnknownMemberType]
     return value if isinstance(value, str) else ""

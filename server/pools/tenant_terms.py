@@ -1,5 +1,5 @@
-"""Keeps the pools in line with what tenants may take of them. Every gateway does it: each write is the whole
-truth, so several writers agree, and a Redis that lost its data has it back within seconds."""
+"""Keeps the pools in line with tenants' terms. Every gateway does it: each write is complete, so several
+writers agree, and a Redis that lost its data has it back within seconds."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ log = logger(__name__)
 
 
 class TenantTermsSync:
-    """One gateway's keeper."""
+    """One gateway's writer of terms."""
 
     def __init__(
         self, db: Database, redis: RedisClient, queues: Mapping[str, PoolQueue], settings: Settings
@@ -35,16 +35,16 @@ class TenantTermsSync:
         self._all_due = 0.0
 
     def changed(self) -> None:
-        """There is news that somebody's terms are other ones."""
+        """Look soon, as there is news of changed terms."""
         self._changed.set()
 
     def pool_added(self) -> None:
-        """Another pool is served from now on: it is to have everybody's terms."""
+        """Write all terms soon, as another pool is served from now on."""
         self._run_id = ""
         self._changed.set()
 
     async def run(self) -> None:
-        """Look at the start, at news, and every `terms_seconds`."""
+        """Write at the start, at news, and every `terms_seconds`."""
         while True:
             self._changed.clear()
             with logged_failures(log, "tenant_terms.sync_failed"):
@@ -56,7 +56,7 @@ class TenantTermsSync:
                 pass
 
     async def apply(self) -> None:
-        """Write what is new; everything to a Redis that was started anew, and once a minute."""
+        """Write changed terms; all of them to a Redis that was started anew, and once a minute."""
         run_id = (await self._redis.info("server"))["run_id"]
         if run_id != self._run_id or monotonic() >= self._all_due:
             self._written.clear()
@@ -73,7 +73,7 @@ class TenantTermsSync:
             await queue.set_reserve(PriorityClass.STANDARD, self._settings.reserve_standard_tokens)
 
     async def _write(self, tenant: str, terms: TenantTerms) -> bool:
-        """False: a pool's keys are not what they should be; the other tenants and pools have theirs."""
+        """False where a pool's keys are damaged; the other tenants and pools get their terms."""
         whole = True
         for pool, queue in self._queues.items():
             try:
@@ -95,7 +95,7 @@ class TenantTermsSync:
 
 
 def terms_of(row: PoolTerms) -> TenantTerms:
-    """As the queue takes them. Classes are clamped at the edge, before a request is enqueued."""
+    """The terms in the queue's form. Classes are clamped at the edge, before a request is enqueued."""
     return TenantTerms(
         weight=row.weight,
         slots_max=row.slots_max,

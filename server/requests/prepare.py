@@ -31,7 +31,7 @@ spans = tracer("server")
 
 @dataclass(frozen=True)
 class PreparedSend:
-    """A send that may be admitted."""
+    """A send that is ready to be admitted."""
 
     send: ParsedSend
     record: ModelRecord
@@ -69,8 +69,8 @@ class SendPreparer:
         self._pools = pools
 
     async def prepare(self, principal: Principal, send: ParsedSend, facts: dict[str, object]) -> PreparedSend:
-        """Raises Refused where it asks for what there is not. `facts` learns whom it is for, early: a refusal
-        is counted to them."""
+        """Prepare a send. Raises Refused for an unknown model, project, user or conversation. Puts the user
+        into `facts` early: a refusal is counted to that user."""
         record = await self._catalogue.resolve(send.model)
         user = await self._users.of_turn(principal, send.metadata, await self._project(principal, send))
         facts["user"] = user
@@ -83,7 +83,7 @@ class SendPreparer:
         context = min(record.max_model_len, self._settings.worker_max_model_len or record.max_model_len)
         sampling = parse.sampling(send.options, len(prompt), context, default_temperature(record.folder))
         priority = parse.capped_priority(send.options.priority, principal.priority_max)
-        accepted_ms = await self._pools.queues[record.pool].now_ms()  # what its deadline is held against
+        accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
         deadline_ms = parse.deadline_ms(send.options, priority, accepted_ms, self._settings)
         return PreparedSend(send, record, prompt, sampling, priority, user, accepted_ms, deadline_ms)
 

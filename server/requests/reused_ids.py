@@ -1,4 +1,4 @@
-"""Sends under an id that came before: each is answered and billed once, however late it comes again."""
+"""Finds sends under an id that came before: each is answered and billed once, however late it comes again."""
 
 from billing.api import SETTLED_KEEP_MS, AdmissionState, Principal, Quota, is_billed
 from core.clock import now_ms
@@ -16,8 +16,8 @@ CLOCKS_DIFFER_MS = 60_000
 
 
 class ReusedIds:
-    """Finds what a send has become that is sent again. `ahead_seconds_max`: how far ahead of its time an id
-    may be made."""
+    """Finds a repeated send's earlier request. `ahead_seconds_max`: the most that an id's time may be
+    ahead."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ReusedIds:
         self._readers = readers
 
     async def find(self, principal: Principal, send: ParsedSend) -> OpenedRequest | None:
-        """A send that came before; None for a new one, or where its gateway died before the queue knew."""
+        """The earlier request of a send; None for a new one, or one whose gateway died before the enqueue."""
         known = await self._quota.directory(principal.tenant, send.id)
         if known is None:
             return await self._stored(principal, send.id)
@@ -51,9 +51,8 @@ class ReusedIds:
         return opening
 
     async def _stored(self, principal: Principal, id: str) -> OpenedRequest | None:
-        """The stored answer of a send that the directory does not know; None where it never ran.
-
-        Raises Refused where it ran and its answer is gone: another event of a billed request is held back."""
+        """The stored answer of a send that the directory does not know; None where it never ran. Raises
+        Refused where it ran and its answer is gone: a second event of a billed request would be held back."""
         made_ms = uuid7_ms(id)
         assert made_ms is not None, "a checked send has a UUIDv7"
         if now_ms() < _known_until(made_ms, self._ahead_seconds_max):
@@ -67,5 +66,5 @@ class ReusedIds:
 
 
 def _known_until(made_ms: int, ahead_seconds: int) -> int:
-    """Until when the directory knows whatever was sent under an id, which may have been so far ahead."""
+    """Unix ms until which the directory knows any send under an id of `made_ms`, made that far ahead."""
     return made_ms - ahead_seconds * 1000 + SETTLED_KEEP_MS - CLOCKS_DIFFER_MS

@@ -1,8 +1,5 @@
-"""Takes a send in: checked, rendered, admitted, stored, in line.
-
-The order makes every step repeatable: a gateway that dies between two of them leaves what the same send, sent
-again, completes.
-"""
+"""Takes a send in: checks, renders, admits, stores, and puts it in line. Every step can be repeated: after a
+gateway's death between two of them, the same send, sent again, completes the rest."""
 
 from billing.api import AdmissionState, Principal
 from core.clock import monotonic, now_ms
@@ -58,7 +55,7 @@ class SendHandler:
         """Take a send; the source reads its log from the start. Raises Refused, and then nothing remains."""
         try:
             self._rates.send(principal)
-        except Refused as refused:  # counted, and not a line in the log: a flood would fill it
+        except Refused as refused:  # counted, and not logged: a flood would fill the log
             self._refusals.note(principal, send.id, principal.user, refused.refusal)
             raise
         began = monotonic()
@@ -107,7 +104,7 @@ class SendHandler:
         await self._used_sessions.note(principal)
         with spans.span("send.admit"):
             admitted = await self._admitter.admit(principal, prepared)
-        if admitted.state is AdmissionState.ENDED:  # another gateway took the same send, and it is over
+        if admitted.state is AdmissionState.ENDED:  # another gateway took the same send, and it has ended
             return _repeated(await self._readers.open(principal, send.id, None, 0))
         with spans.span("send.enqueue"):
             in_line = await self._enqueuer.enqueue(principal, prepared, admitted)

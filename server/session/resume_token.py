@@ -9,7 +9,7 @@ PURPOSE = b"parley resume v1"
 
 
 class ResumeToken(msgspec.Struct, frozen=True, array_like=True):
-    """`number` rises with every welcome; `expires_ms` is Unix ms."""
+    """Content of a token. `number` rises with every welcome; `expires_ms` is Unix ms."""
 
     session: str
     tenant: str

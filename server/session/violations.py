@@ -1,4 +1,4 @@
-"""Counts of what a client must not send: bad messages, acknowledgements of what was never sent. Pure."""
+"""Counts a client's violations: bad messages, and acknowledgements of what was never sent. Pure."""
 
 from collections import deque
 
@@ -6,7 +6,7 @@ from server.session.limits import ACKS_BEYOND_SENT_MAX, BAD_MESSAGE_SECONDS, Ses
 
 
 class Violations:
-    """Counts bad messages: so many within a minute end the connection, by 0 or 1 the first."""
+    """Counts bad messages: `most` within a minute end the connection; with 0 or 1 the first does."""
 
     def __init__(self, limits: SessionLimits) -> None:
         self._times: deque[float] = deque(maxlen=max(1, limits.bad_messages))

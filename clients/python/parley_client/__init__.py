@@ -1,6 +1,6 @@
 """Async Python client of Parley's session protocol parley.v1.
 
-What is named here is the client's interface; its modules are its own business.
+The names here are the client's interface; its modules are internal.
 """
 
 from parley_client.answer import (

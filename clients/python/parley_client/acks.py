@@ -1,10 +1,10 @@
-"""When a client acknowledges what was applied (docs/protocol.md, "Window and acknowledgement"). Pure."""
+"""Decides when a client acknowledges (docs/protocol.md, "Window and acknowledgement"). Pure."""
 
 from dataclasses import dataclass
 
 from parley_client.answer import Frame, span
 
-OTHER_BYTES = 64  # what a logged message without text counts
+OTHER_BYTES = 64  # counted for a logged message without text
 
 
 @dataclass
@@ -15,10 +15,8 @@ class _OpenAck:
 
 
 class Acks:
-    """Offsets that one connection brought and that are applied, not acknowledged yet.
-
-    What another connection brought is none of its business: an acknowledgement never goes beyond what its own
-    connection was sent. `urgent`: half a window, or a `snap` or `end`."""
+    """Applied offsets that came over one connection and are not acknowledged yet. An acknowledgement never
+    goes beyond what its own connection was sent. `urgent`: half a window, or a `snap` or `end`."""
 
     def __init__(self, events: int, bytes: int, connection_bytes: int) -> None:
         self.urgent = False
@@ -29,7 +27,7 @@ class Acks:
 
     @property
     def pending(self) -> bool:
-        """Something waits to be acknowledged."""
+        """True where something waits to be acknowledged."""
         return bool(self._open)
 
     def note(self, frame: Frame) -> None:

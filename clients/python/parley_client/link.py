@@ -133,7 +133,7 @@ class Link:
                 return await self._settings.key()
         except SignedOut as signed_out:
             raise Stopped(signed_out.code, str(signed_out) or "signed out") from signed_out
-        except Exception as error:  # the application's own: the network that it asks may come back
+        except Exception as error:  # the application's fault: its network may come back
             _log.warning("no token for the gateway, trying again: %r", error)
             raise GatewayClosed(1006, f"no token: {error}") from error
 

@@ -1,4 +1,4 @@
-"""What is served: models, conversations, pools, and what is counted and compared of them."""
+"""Tables of the service: models, conversations, pools, and counts with their comparisons."""
 
 import sqlalchemy as sa
 from alembic import op

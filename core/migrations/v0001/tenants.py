@@ -7,7 +7,7 @@ from core.migrations.v0001.columns import maybe_numbers, maybe_texts, number_key
 
 
 def make() -> None:
-    """Make the tables of who there is, what they may, and who said so."""
+    """Make the tables of tenants, of their limits and of administrators' changes."""
     _tenants()
     _projects()
     _people()
