@@ -262,8 +262,6 @@ def test_an_address_has_254_characters(last: int, fits: bool) -> None:
 @pytest.mark.parametrize(("now", "limit_nano"), [(99, 5), (100, 9)])
 def test_an_override_holds_to_its_time(now: int, limit_nano: int) -> None:
     """Then the limit is what it was."""
-    assert (
-        limit_at(Budget.model_construct(limit_nano=9, override_nano=5, override_until_ms=100), now)
-        == limit_nano
-    )
-    assert limit_at(Budget.model_construct(limit_nano=9, override_nano=None, override_until_ms=100), 0) == 9
+    facts: dict[str, Any] = {"limit_nano": 9, "override_nano": 5, "override_until_ms": 100}
+    assert limit_at(Budget(**facts), now) == limit_nano
+    assert limit_at(Budget(**facts | {"override_nano": None}), 0) == 9
