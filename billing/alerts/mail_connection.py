@@ -1,57 +1,74 @@
-"""A connection to the mail server: smtplib's, which reads what it is sent for as long as that comes. This one
-is hung up on from outside, and an answer of many lines is none."""
+"""A connection to the mail server: aiosmtplib's, bounded as a whole and closed without a wait for anybody."""
 
-import smtplib
+import asyncio
 import socket
-import ssl
-from typing import Any
+from contextlib import suppress
+from email.message import EmailMessage
+from typing import cast
 
-from core.network.interruptible_socket import InterruptibleSocket
+import aiosmtplib
 
-REPLY_LINES_MAX = 500  # of a whole connection; a long EHLO has 20
+from billing.alerts.webhooks import NotDelivered
+from core.configuration.settings import Settings
+from core.observability.error_facts import kind
+
+CONNECT_SECONDS_MAX = 20.0  # until it has let us in
+SECONDS_MAX = 60.0  # in all
 
 
-class _Replies:
-    """The lines of a connection's answers, as far as they are bounded."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self._left = REPLY_LINES_MAX
-
-    def readline(self, size: int) -> bytes:
-        """The next one."""
-        self._left -= 1
-        if self._left < 0:
-            raise smtplib.SMTPServerDisconnected
-        return self._file.readline(size)
+class MailConnection(aiosmtplib.SMTP):
+    """One that sends nothing more once it is closed, and does not wait for the server's own end."""
 
     def close(self) -> None:
-        """No more of them."""
-        self._file.close()
+        """Hang up: what the server has not read yet, the next attempt sends again."""
+        if self.transport is not None:
+            cast(asyncio.Transport, self.transport).abort()
+        super().close()
 
 
-class MailConnection(smtplib.SMTP):
-    """`tls`: encrypted from its start."""
+async def deliver(settings: Settings, message: EmailMessage) -> None:
+    """Hand a message to the mail server. Raises NotDelivered where it does not take it."""
+    password = settings.smtp_password
+    server = MailConnection(
+        hostname=settings.smtp_host,
+        port=settings.smtp_port,
+        username=settings.smtp_user or None,
+        password=password.get_secret_value() if password else "",
+        timeout=None,  # Python 3.11's wait_for, by which it counts, may swallow a cancel
+        use_tls=settings.smtp_security == "tls",
+        start_tls=settings.smtp_security == "starttls",
+    )
+    begun = asyncio.get_running_loop().time()
+    deadline = begun + SECONDS_MAX
+    try:
+        async with asyncio.timeout_at(min(begun + CONNECT_SECONDS_MAX, deadline)):
+            await server.connect(local_hostname=await asyncio.to_thread(_own_name))
+        async with asyncio.timeout_at(deadline):
+            await server.send_message(message)
+        with suppress(aiosmtplib.SMTPException, OSError):
+            async with asyncio.timeout_at(deadline):
+                await server.quit()  # it has the message: how it says goodbye does not matter
+    except (aiosmtplib.SMTPException, OSError, ValueError) as error:
+        raise NotDelivered(_told(error)) from error
+    finally:
+        server.close()
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        timeout: float,
-        line: InterruptibleSocket,
-        tls: ssl.SSLContext | None = None,
-    ) -> None:
-        self._line, self._tls = line, tls
-        super().__init__(host, port, timeout=timeout)
 
-    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        """What smtplib connects with; its own SMTP_SSL does the same."""
-        connected = socket.create_connection((host, port), timeout)
-        self._line.opened(connected)
-        return connected if self._tls is None else self._tls.wrap_socket(connected, server_hostname=host)
+def _own_name() -> str:
+    """The name of this machine that a mail server is greeted with (RFC 5321, 4.1.4)."""
+    name = socket.getfqdn()
+    return name if "." in name else "[127.0.0.1]"
 
-    def getreply(self) -> tuple[int, bytes]:
-        """An answer's code and words."""
-        if self.file is None and self.sock is not None:
-            self.file = _Replies(self.sock.makefile("rb"))
-        return super().getreply()
+
+def _told(error: Exception) -> str:
+    """Why it was not taken, without the server's own words."""
+    if isinstance(error, aiosmtplib.SMTPNotSupported):
+        return "the mail server takes no addresses beyond ASCII (SMTPUTF8)"
+    if type(error) is aiosmtplib.SMTPException:
+        return "the mail server offers no STARTTLS, or no sign-in (PARLEY_SMTP_SECURITY)"
+    if type(error) is TimeoutError:
+        return "the mail server did not take it in time"
+    if not isinstance(error, aiosmtplib.SMTPException | OSError):
+        return "the sender is no mail address (PARLEY_SMTP_FROM)"
+    cause = error.__cause__ if isinstance(error, aiosmtplib.SMTPConnectError) else None
+    return f"mail server: {kind(cause or error)}"

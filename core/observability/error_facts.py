@@ -80,9 +80,9 @@ def _codes(error: BaseException) -> Iterator[str]:
     elif _is(error, "sqlalchemy.exc", "DBAPIError"):
         of_driver: Any = error
         yield from _sql_codes(of_driver.orig)
-    elif _is(error, "smtplib", "SMTPResponseException"):
+    elif _is(error, "aiosmtplib", "SMTPResponseException"):
         of_server: Any = error
-        yield str(int(of_server.smtp_code))
+        yield str(int(of_server.code))
     elif isinstance(error, OSError) and error.errno is not None and error.errno in errno.errorcode:
         yield errno.errorcode[error.errno]
 

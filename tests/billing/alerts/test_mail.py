@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from billing.alerts import mail
+from billing.alerts import mail_connection
 from billing.alerts.mail import send_mail
 from billing.alerts.outbox import FIRST_RETRY_MS, OutboxSender
 from billing.alerts.targets import add_target, send_test
@@ -139,13 +139,20 @@ async def test_an_address_beyond_ascii_is_for_servers_that_know_such(home: Path)
         assert office.taken == []
 
 
+async def test_a_sender_who_has_no_address_is_told_of_its_setting(home: Path):
+    """Nothing is sent."""
+    async with post_office(SmtpStub()) as office:
+        assert "PARLEY_SMTP_FROM" in await refused(settings_for(office, home, smtp_from="<>"))
+        assert office.taken == []
+
+
 @pytest.mark.parametrize("security", ["none", "starttls", "tls"])
 async def test_a_message_that_took_too_long_is_not_sent_after_all(
     home: Path, monkeypatch: pytest.MonkeyPatch, security: str
 ):
     """A server that holds out is hung up on: it gets no message that the next try sends again, and keeps no
     thread of ours."""
-    monkeypatch.setattr(mail, "STEP_SECONDS_MAX", 60.0)
+    monkeypatch.setattr(mail_connection, "CONNECT_SECONDS_MAX", 60.0)
     of_tls = security == "tls"
     async with holding_out(b"" if of_tls else b"220-wait\r\n", heard=1 if of_tls else 0) as server:
         settings = settings_for(SmtpStub(port=server.port), home, smtp_security=security)
@@ -159,9 +166,9 @@ async def test_a_message_that_took_too_long_is_not_sent_after_all(
 
 async def test_a_message_has_only_so_long(home: Path, monkeypatch: pytest.MonkeyPatch):
     """In all, however soon each step is answered."""
-    monkeypatch.setattr(mail, "SECONDS_MAX", 0.0)
+    monkeypatch.setattr(mail_connection, "SECONDS_MAX", 0.0)
     async with post_office(SmtpStub()) as office:
-        assert await refused(settings_for(office, home)) == "the mail server did not take it in 0 s"
+        assert await refused(settings_for(office, home)) == "the mail server did not take it in time"
         await soon(asyncio.get_running_loop().shutdown_default_executor())
 
 
@@ -179,5 +186,5 @@ async def test_an_answer_without_an_end_is_none(home: Path):
 
     async with await asyncio.start_server(goes_on, "127.0.0.1", 0) as server:
         office = SmtpStub(port=server.sockets[0].getsockname()[1])
-        assert await soon(refused(settings_for(office, home))) == "mail server: SMTPServerDisconnected"
+        assert await soon(refused(settings_for(office, home))) == "mail server: SMTPResponseException -1"
         await soon(left.wait())
