@@ -63,8 +63,8 @@ class Admissions:
         return ""
 
     def strange(self, pool: str, event: UsageEvent) -> str:
-        """Reason to hold that an event from a pool's stream belongs to no admitted request; empty where it
-        does belong to one. The outcome that it reports is not checked."""
+        """Reason to treat an event from a pool's stream as one of no admitted request; empty where its
+        admission is valid. The outcome that it reports is not checked."""
         if event.pool != pool:
             return f"it came over pool {pool}"
         if not event.seal:

@@ -44,7 +44,7 @@ def list_command(with_closed: bool, as_json: bool) -> None:
 @_finding
 @json_option
 def show_command(finding: str, as_json: bool) -> None:
-    """FINDING with all its numbers, and what a pool of its own would need for the tenant."""
+    """Show FINDING with all its numbers, and the pool of its own that the tenant would need."""
     found = run_on_database(lambda db: find_finding(db, finding))
     show(_facts(found), as_json)
     if not as_json and found.closed_ms is None:

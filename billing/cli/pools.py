@@ -137,7 +137,7 @@ def share_command(pool: str, as_json: bool) -> None:
 @click.option("--region", default="", help="By whose GPU costs.")
 @json_option
 def usage_command(tenant: str | None, month: str | None, region: str, as_json: bool) -> None:
-    """Ready, busy and idle GPU-hours, what of them was committed and what overage, earnings and costs.
+    """Show ready, busy and idle GPU-hours, the committed and overage part of them, earnings and costs.
 
     Whole hours; the one that runs is not over and not billed. --json: GPU-seconds and nano-USD.
     """

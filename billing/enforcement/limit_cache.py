@@ -91,7 +91,7 @@ class LimitCache:
             if tenant in (PLATFORM, name):
                 kept.good = False
         for name in [name for name in self._reading if tenant in (PLATFORM, name)]:
-            del self._reading[name]  # it may have read before the change
+            del self._reading[name]  # that read may have begun before the change
 
     async def _read(self, tenant: str, now_ms: int) -> TenantRows:
         """Read rows; concurrent callers share one read."""

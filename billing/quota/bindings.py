@@ -1,8 +1,8 @@
-"""The directory's record of a request: what it is bound to and whose it is, sealed. Pure.
+"""The sealed part of the directory's record of a request: its binding and its owner. Pure.
 
-Settling takes every worker's hand in these records, so whoever decides by one, a gateway, goes by a seal:
-made at the admission, and anew by whoever moves the request. What counts while it runs (state, granted, hold)
-is in no seal: it is everybody's word.
+Workers can write these records when they settle, so a process that decides by one (a gateway) trusts only a
+sealed record. The seal is made at the admission, and again by whoever moves the request. Facts that change
+while it runs (state, granted, hold) are not sealed, so every worker can change them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,17 +28,18 @@ _encoder = msgspec.msgpack.Encoder()
 
 @dataclass(frozen=True)
 class Bindings:
-    """Seals records, and tells those that are from others."""
+    """Seals records, and recognises records that others wrote."""
 
     keyring: Keyring
     installation: str
 
     def seal(self, tenant: str, id: str, record: Record) -> bytes:
-        """What only a process with the signing secret can make."""
+        """Seal a record. Needs the signing secret."""
         return short_seal(self._facts(tenant, id, record), self.keyring.key(PURPOSE))
 
     def good(self, tenant: str, id: str, record: Record) -> bool:
-        """Whether a process with the signing secret wrote what is sealed of it, for this request."""
+        """True where a holder of the signing secret sealed this record for this request. False without a
+        seal."""
         if SEAL not in record:
             return False
         facts = self._facts(tenant, id, record)
@@ -49,7 +50,7 @@ class Bindings:
 
 
 def record_of(a: Admission) -> dict[bytes, bytes]:
-    """What is sealed of a record, as admit.lua writes it."""
+    """The sealed facts of an admission, as admit.lua stores them in the record."""
     texts = {
         b"hash": a.body_hash,
         b"pool": a.pool,
@@ -68,17 +69,17 @@ def record_of(a: Admission) -> dict[bytes, bytes]:
 
 
 def record_replied(values: Sequence[bytes | None]) -> dict[bytes, bytes]:
-    """The values of FACTS and of the seal, as a script replies them."""
+    """Name the values of FACTS and of the seal in a script's reply."""
     return {name: value for name, value in zip((*FACTS, SEAL), values, strict=True) if value is not None}
 
 
 def prices_of(packed: bytes) -> PinnedPrices:
-    """As a record has them."""
+    """Decode the prices of a record."""
     return msgspec.msgpack.decode(packed, type=PinnedPrices)
 
 
 def directory_of(tenant: str, id: str, record: Record) -> DirectoryEntry:
-    """What a record says. Raises ValueError or KeyError where none of ours wrote it."""
+    """Decode a record. Raises ValueError or KeyError where it is not in our form."""
     cost = record.get(b"cost")
     return DirectoryEntry(
         tenant=tenant,
