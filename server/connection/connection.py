@@ -93,7 +93,7 @@ class Connection:
                 self._do(effect)
             self._arm()
         except Exception:
-            log.exception("connection.session_broke", connection=self.id, cause=type(event).__name__)
+            log.exception("connection.session_crashed", connection=self.id, cause=type(event).__name__)
             self._writer.close(CloseCode.INTERNAL)
             self._leave()
 

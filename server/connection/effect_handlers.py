@@ -159,7 +159,7 @@ class EffectHandlers:
             log.error("connection.operation_failed", connection=self._socket.id, error=type(error).__name__)
             event = refuse(_internal())
         except Exception:
-            log.exception("connection.operation_broke", connection=self._socket.id)
+            log.exception("connection.operation_crashed", connection=self._socket.id)
             event = refuse(_internal())
         self._opening = self._opening and not isinstance(event, ev.Opened | ev.HelloRefused)
         if event is not None:

@@ -97,7 +97,7 @@ class Handshake:
             if record is not None:
                 await self._sessions.keep(record)
         except (RedisError, OSError) as error:
-            log.warning("session.keep_failed", error=type(error).__name__)
+            log.warning("session.store_failed", error=type(error).__name__)
 
     async def _identify(self, socket: OpenSocket, token: str) -> Principal | HelloRefused:
         """The principal of a token. From then on news of its end find the socket."""

@@ -68,7 +68,7 @@ class Backpressure:
         wait = NEVER if self._waits_since is None or self.stuck else self._waits_since
         return min(pause + self._limits.paused_seconds, wait + self._limits.stuck_seconds)
 
-    def climb(self, now: float, tokens_behind: int) -> BackpressureChange | None:
+    def escalate(self, now: float, tokens_behind: int) -> BackpressureChange | None:
         """Look whether the reader is newly paused or stuck; None where neither changed."""
         limits = self._limits
         paused = stuck = False

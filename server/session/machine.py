@@ -180,7 +180,7 @@ class Session:
         self, now: float, refused: Refusal, re: str | None = None, id: str | None = None
     ) -> list[fx.Effect]:
         error = _error(refused, re, id)
-        return self._close(CloseCode.BAD_MESSAGE, error) if self._violations.ends(now) else [error]
+        return self._close(CloseCode.BAD_MESSAGE, error) if self._violations.add(now) else [error]
 
     # Opening and closing
 
@@ -348,7 +348,7 @@ class Session:
         out, bad = self._readings.ack(acks, windows, now)
         if bad is None:
             return out
-        if bad.beyond and self._acks.beyond():
+        if bad.beyond and self._acks.add():
             return out + self._close(CloseCode.BAD_MESSAGE, _error(bad.refusal, re, bad.id))
         return out + self._bad(now, bad.refusal, re, bad.id)
 

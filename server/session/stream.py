@@ -37,13 +37,13 @@ class Stream:
     """The reading of one request. `window.sent` is the cursor."""
 
     def __init__(
-        self, g: int, id: str, epoch: int, window: RequestWindow, pace: DeltaPace, ladder: Backpressure
+        self, g: int, id: str, epoch: int, window: RequestWindow, pace: DeltaPace, backpressure: Backpressure
     ) -> None:
         self.g = g
         self.id = id
         self.epoch = epoch
         self.window = window
-        self.ladder = ladder
+        self.backpressure = backpressure
         self.head = 0
         self.reading = False
         self.moving = False
@@ -63,7 +63,7 @@ class Stream:
     def restart(self, o: int, head: int, epoch: int) -> None:
         """Read on from `o`, whatever was sent before."""
         self.window.restart(o)
-        self.ladder.restart()
+        self.backpressure.restart()
         self.head, self.epoch = head, epoch
         self.ended_at = None
         self._pending.clear()
@@ -102,8 +102,8 @@ class Stream:
         if self.moving:
             self.due = NEVER
             return
-        climb = self.ladder.due()
-        self.due = min(climb, self._next_delta_at) if self._pending else climb
+        look_due = self.backpressure.due()
+        self.due = min(look_due, self._next_delta_at) if self._pending else look_due
 
     def wants_log(self) -> bool:
         """True where the log has more that the window has room for."""
@@ -115,7 +115,7 @@ class Stream:
         messages: list[ServerMessage] = []
         while self._pending and not self.moving and self.damaged is None:
             text = self._pending[0].k is EntryKind.TEXT
-            if text and now < self._next_delta_at and not (self.ladder.catching_up and self._fills()):
+            if text and now < self._next_delta_at and not (self.backpressure.catching_up and self._fills()):
                 self._keep_what_fits()
                 break
             message = self._delta(now) if text else self._other()
@@ -124,7 +124,7 @@ class Stream:
                 self._blocked = True
                 break
             messages.append(message)
-        if messages and self.ladder.paused:
+        if messages and self.backpressure.paused:
             messages.insert(0, Event(self.g, "unpaused"))
         self._note_progress(bool(messages), now)
         return messages
@@ -133,11 +133,11 @@ class Stream:
         """Note that everything through `o` is applied. True: the reader was stuck until now."""
         moved = o > self.window.acked
         self.window.ack(o)
-        return moved and self.ladder.acked(now, self.window.acked < self.head)
+        return moved and self.backpressure.acked(now, self.window.acked < self.head)
 
-    def climb(self, now: float) -> BackpressureChange | None:
+    def escalate(self, now: float) -> BackpressureChange | None:
         """Look whether the reader is newly paused or stuck; None where neither changed."""
-        return self.ladder.climb(now, self._tokens - self.window.tokens_acked)
+        return self.backpressure.escalate(now, self._tokens - self.window.tokens_acked)
 
     def take_stall(self) -> float | None:
         """Seconds of the stall that just ended, once; else None."""
@@ -149,15 +149,15 @@ class Stream:
         return self.ended_at is not None and self.window.acked >= self.ended_at
 
     def _note_progress(self, sent: bool, now: float) -> None:
-        window, ladder = self.window, self.ladder
+        window, backpressure = self.window, self.backpressure
         if window.acked < self.head:
-            ladder.waits(now)
+            backpressure.waits(now)
         if sent:
-            self.stalled = ladder.opened(now)
+            self.stalled = backpressure.opened(now)
         if window.sent >= self.head:
-            ladder.caught_up()
+            backpressure.caught_up()
         elif not self.moving and (self._blocked or not window.fits(1, 1)):
-            ladder.shut(now)
+            backpressure.shut(now)
 
     def _delta(self, now: float) -> Delta | None:
         """Merge as much text as window and message size allow into one delta."""
@@ -205,7 +205,7 @@ class Stream:
         if self._first_delta_at is None:
             self._first_delta_at = now
         interval = self._pace.interval
-        if self.ladder.catching_up or self.ladder.paused:
+        if self.backpressure.catching_up or self.backpressure.paused:
             interval = CATCH_UP_SECONDS
         elif self._pace.batch and now - self._first_delta_at >= BATCH_AFTER_SECONDS:
             interval = DELTA_BATCH_SECONDS

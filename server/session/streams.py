@@ -189,10 +189,10 @@ class ConnectionStreams:
             return out + self._refuse(stream)
         if (stalled := stream.take_stall()) is not None:
             out.append(fx.Measure(fx.MeasureKind.STALL_SECONDS, stalled))
-        if (climbed := stream.climb(now)) is not None:
-            if climbed.paused:
+        if (escalated := stream.escalate(now)) is not None:
+            if escalated.paused:
                 out.append(fx.Emit(m.Event(stream.g, "paused")))
-            if climbed.stuck:
+            if escalated.stuck:
                 out.append(fx.ReportReader(stream.id, stuck=True))
         stream.note_due()
         if stream.wants_log():

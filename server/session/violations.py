@@ -11,7 +11,7 @@ class Violations:
     def __init__(self, limits: SessionLimits) -> None:
         self._times: deque[float] = deque(maxlen=max(1, limits.bad_messages))
 
-    def ends(self, now: float) -> bool:
+    def add(self, now: float) -> bool:
         """Note one more; True where it is one too many."""
         self._times.append(now)
         return len(self._times) == self._times.maxlen and now - self._times[0] <= BAD_MESSAGE_SECONDS
@@ -23,7 +23,7 @@ class AckViolations:
     def __init__(self) -> None:
         self._beyond = 0
 
-    def beyond(self) -> bool:
+    def add(self) -> bool:
         """Note one more; True where it ends the connection."""
         self._beyond += 1
         return self._beyond >= ACKS_BEYOND_SENT_MAX

@@ -88,8 +88,8 @@ def test_the_last_byte_of_a_window_is_room():
     for reading in (almost, full):
         reading.offer([], 2, 0.0)
         assert reading.deliver(0.0) == []
-    assert (almost.wants_log(), almost.ladder.due()) == (True, 30.0)
-    assert (full.wants_log(), full.ladder.due()) == (False, 2.0)
+    assert (almost.wants_log(), almost.backpressure.due()) == (True, 30.0)
+    assert (full.wants_log(), full.backpressure.due()) == (False, 2.0)
 
 
 def test_the_last_event_of_a_window_is_room():
@@ -98,7 +98,7 @@ def test_the_last_event_of_a_window_is_room():
     sent(almost, [text(1)])
     almost.offer([], 2, 0.0)
     assert almost.deliver(0.0) == []
-    assert (almost.wants_log(), almost.ladder.due()) == (True, 30.0)
+    assert (almost.wants_log(), almost.backpressure.due()) == (True, 30.0)
 
 
 def test_an_entry_larger_than_what_is_left_is_not_asked_for_again_and_again():
@@ -148,7 +148,7 @@ def test_who_catches_up_waits_until_a_delta_is_as_large_as_it_can_be(size: int, 
     """As large as the window, or 16 KiB."""
     reading = stream(size=size)
     sent(reading, [text(1, "")])
-    reading.ladder.catching_up = True
+    reading.backpressure.catching_up = True
     assert bool(sent(reading, texts(2, 3, "x" * each), 0.01)) is at_once
 
 
@@ -156,7 +156,7 @@ def test_who_has_caught_up_reads_at_the_usual_pace_again():
     """250 ms apart only until the head of the log."""
     reading = stream(events=2)
     sent(reading, texts(1, 3), 1.0)
-    assert reading.climb(3.0) == BackpressureChange(paused=True, stuck=False)
+    assert reading.escalate(3.0) == BackpressureChange(paused=True, stuck=False)
     reading.ack(2, 4.0)
     reading.opened()
     assert [type(each).__name__ for each in sent(reading, [text(3)], 4.0)] == ["Event", "Delta"]
@@ -177,16 +177,16 @@ def test_a_reader_is_as_far_behind_as_the_tokens_it_has_not_acknowledged():
     sent(reading, texts(1, 6))
     reading.ack(6, 0.0)
     sent(reading, texts(7, 13), 1.0)
-    assert reading.climb(3.0) == BackpressureChange(paused=True, stuck=False)
+    assert reading.escalate(3.0) == BackpressureChange(paused=True, stuck=False)
     reading.offer([text(14)], 0, 3.0)
-    assert reading.climb(3.0) == BackpressureChange(paused=False, stuck=True)
+    assert reading.escalate(3.0) == BackpressureChange(paused=False, stuck=True)
 
 
 def test_an_answer_of_no_tokens_leaves_nobody_behind():
     """Not even where none at all may be missing."""
     reading = stream(events=0, limits=replace(LIMITS, stuck_tokens=0))
     assert sent(reading, [end(1)]) == []
-    assert reading.climb(2.0) == BackpressureChange(paused=True, stuck=False)
+    assert reading.escalate(2.0) == BackpressureChange(paused=True, stuck=False)
 
 
 def test_reading_from_another_place_begins_anew():
@@ -197,9 +197,9 @@ def test_reading_from_another_place_begins_anew():
     assert len(reading.deliver(0.02)) == 1
     assert len(sent(reading, [end(3), text(4)], 1.0)) == 2
     assert sent(reading, [text(5)], 1.001) == []
-    reading.climb(30.0)
-    assert reading.ladder.stuck
+    reading.escalate(30.0)
+    assert reading.backpressure.stuck
     reading.restart(0, 5, 2)
-    assert (held(reading), reading.ladder.stuck, reading.done()) == ([], False, False)
+    assert (held(reading), reading.backpressure.stuck, reading.done()) == ([], False, False)
     assert sent(reading, [text(1)], 31.0) == [Delta(1, 1, 1, 0, "a", 1)]
-    assert reading.ladder.due() == 61.0
+    assert reading.backpressure.due() == 61.0

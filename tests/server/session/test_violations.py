@@ -13,11 +13,11 @@ from tests.server.playbook import LIMITS
 def test_so_many_within_a_minute_end_it(most: int, ends: list[bool]):
     """None allowed and one allowed are the same: the first one ends it."""
     violations = Violations(replace(LIMITS, bad_messages=most))
-    assert [violations.ends(float(at)) for at in range(len(ends))] == ends
+    assert [violations.add(float(at)) for at in range(len(ends))] == ends
 
 
 def test_what_is_a_minute_old_does_not_count():
     """To the second."""
     violations = Violations(replace(LIMITS, bad_messages=2))
-    assert [violations.ends(at) for at in (0.0, BAD_MESSAGE_SECONDS + 0.1)] == [False, False]
-    assert violations.ends(2 * BAD_MESSAGE_SECONDS + 0.1)
+    assert [violations.add(at) for at in (0.0, BAD_MESSAGE_SECONDS + 0.1)] == [False, False]
+    assert violations.add(2 * BAD_MESSAGE_SECONDS + 0.1)
