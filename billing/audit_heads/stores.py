@@ -47,7 +47,7 @@ class HeadStore(Protocol):
         """Its name for people."""
         ...
 
-    async def keep(self, lines: Sequence[str]) -> None:
+    async def append(self, lines: Sequence[str]) -> None:
         """Add lines. Raises HeadNotStored."""
         ...
 
@@ -64,7 +64,7 @@ class FileHeadStore:
         """Its path."""
         return str(self.path)
 
-    async def keep(self, lines: Sequence[str]) -> None:
+    async def append(self, lines: Sequence[str]) -> None:
         """Append in one write. Ends a torn earlier line first."""
         try:
             await asyncio.to_thread(self._write, "".join(f"{line}\n" for line in lines).encode())
@@ -107,7 +107,7 @@ class S3HeadStore:
         """Bucket and prefix."""
         return f"s3://{self.bucket}/{self.prefix}"
 
-    async def keep(self, lines: Sequence[str]) -> None:
+    async def append(self, lines: Sequence[str]) -> None:
         """Write one object, named by the time."""
         import httpx  # not needed to list the stores
 
@@ -139,7 +139,7 @@ class SyslogHeadStore:
         """Its text in the setting."""
         return f"{self.scheme}://{self.host}:{self.port}"
 
-    async def keep(self, lines: Sequence[str]) -> None:
+    async def append(self, lines: Sequence[str]) -> None:
         """Send a message for each line. The server answers nothing: success means only that it was sent."""
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         before = f"<{PRIORITY}>1 {stamp} {_host_name()} parley {os.getpid()} audit-head - "

@@ -12,7 +12,7 @@ import msgspec
 from billing.audit.verify import owners
 from billing.audit_heads.check import CheckedHeads, check_heads
 from billing.audit_heads.heads import LINE_CHARACTERS_MAX, ChainHead
-from billing.audit_heads.keep import HeadStoreProgress, current_heads
+from billing.audit_heads.store_heads import HeadStoreProgress, current_heads
 from billing.audit_heads.stores import HeadNotStored, HeadStore, files_of, head_stores_of, key_of
 from billing.cli.run_command import json_option, run_on_database, show_table
 from core.configuration.settings import Settings
@@ -43,24 +43,24 @@ def head_command(as_json: bool) -> None:
                 rows.append(facts if as_json else _line(head, names.get(head.tenant, head.tenant)))
         return rows
 
-    async def keep(db: Database) -> list[tuple[HeadStore, str]]:
-        return await asyncio.gather(*(_kept(HeadStoreProgress(db, settings, place)) for place in places))
+    async def store(db: Database) -> list[tuple[HeadStore, str]]:
+        return await asyncio.gather(*(_stored(HeadStoreProgress(db, settings, place)) for place in places))
 
     show_table(run_on_database(read, settings), as_json, "there are no chains")
     failed = False
-    for place, why in run_on_database(keep, settings) if places else []:
+    for place, why in run_on_database(store, settings) if places else []:
         failed = failed or bool(why)
         print_line(f"{place.shown}: not kept: {why}" if why else f"kept in {place.shown}", err=True)
     if failed:
         sys.exit(1)
 
 
-async def _kept(keeping: HeadStoreProgress) -> tuple[HeadStore, str]:
+async def _stored(progress: HeadStoreProgress) -> tuple[HeadStore, str]:
     try:
-        await keeping.keep()
+        await progress.store_moved()
     except HeadNotStored as error:
-        return keeping.place, str(error)
-    return keeping.place, ""
+        return progress.store, str(error)
+    return progress.store, ""
 
 
 def _line(head: ChainHead, name: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing import instruments
 from billing.alerts.outbox import OutboxSender
-from billing.audit_heads.keep import store_heads_forever
+from billing.audit_heads.store_heads import store_heads_forever
 from billing.audit_heads.stores import head_stores_of, key_of
 from billing.booking.admissions import Admissions, admissions_of
 from billing.booking.assess import Assessed, AssessedBatch, Key, assess, conflicts, unstorable

@@ -23,8 +23,8 @@ from billing.audit.log import record
 from billing.audit_heads import stores
 from billing.audit_heads.check import check_heads, wrong
 from billing.audit_heads.heads import Chain, ChainHead, is_signed, line_of, read_line, signed
-from billing.audit_heads.keep import HeadStoreProgress, store_heads_forever
 from billing.audit_heads.s3 import S3Bucket, headers_of
+from billing.audit_heads.store_heads import HeadStoreProgress, store_heads_forever
 from billing.audit_heads.stores import FileHeadStore, HeadNotStored, S3HeadStore, SyslogHeadStore
 from billing.cli.audit import audit_command
 from billing.instruments import heads_ages, show_heads_age
@@ -180,10 +180,10 @@ async def test_books_have_heads_too_on_both_databases(database: Database, home: 
     async with database.transaction() as session:
         await record(session, "", "thing.change", "x", None, {})
     place = FileHeadStore(home / "heads")
-    keeping = HeadStoreProgress(database, settings_in(home), place)
-    assert (await keeping.keep(), await keeping.keep()) == (2, 1)
+    progress = HeadStoreProgress(database, settings_in(home), place)
+    assert (await progress.store_moved(), await progress.store_moved()) == (2, 1)
     await changes(database, 1)
-    assert await keeping.keep() == 2
+    assert await progress.store_moved() == 2
     checked = await check_heads(database, place.path.read_text().splitlines(), "parley", None)
     assert (checked.heads, checked.unread, checked.faults) == (5, 0, [])
     books = ChainHead("2026", "parley", Chain.BOOKS, "t1", 9, "x")
@@ -193,16 +193,16 @@ async def test_books_have_heads_too_on_both_databases(database: Database, home: 
 async def test_a_file_is_only_added_to(tmp_path: Path) -> None:
     """A torn line is ended first; what is no file, or a link, is refused."""
     place = FileHeadStore(tmp_path / "heads")
-    await place.keep(["one"])
+    await place.append(["one"])
     with place.path.open("a") as file:
         file.write("to")
-    await place.keep(["two", "three"])
+    await place.append(["two", "three"])
     assert place.path.read_text() == "one\nto\ntwo\nthree\n"
     (tmp_path / "link").symlink_to(place.path)
     os.mkfifo(tmp_path / "pipe")
     for name in ("link", "pipe", "no/such"):
         with pytest.raises(HeadNotStored):
-            await FileHeadStore(tmp_path / name).keep(["x"])
+            await FileHeadStore(tmp_path / name).append(["x"])
     assert place.path.read_text().count("\n") == 4
 
 
@@ -238,10 +238,10 @@ async def test_a_store_gets_an_object_that_it_can_check() -> None:
     async with http_receiver(Receiver(lambda number: 403 if number > 2 else 200)) as receiver:
         store = S3Bucket(f"http://127.0.0.1:{receiver.port}", "eu-west-1", "me", SECRET)
         place = S3HeadStore(store, "bucket", "a b/c")
-        await place.keep(["one", "two"])
-        await place.keep(["three"])
+        await place.append(["one", "two"])
+        await place.append(["three"])
         with pytest.raises(HeadNotStored, match="answered 403"):
-            await place.keep(["four"])
+            await place.append(["four"])
     first, second, _ = receiver.requests
     assert first.body == b"one\ntwo\n"
     assert first.path.startswith("/bucket/a%20b/c/20")
@@ -251,7 +251,7 @@ async def test_a_store_gets_an_object_that_it_can_check() -> None:
     first.body = b"one\n"
     assert not is_right(first, SECRET)
     with pytest.raises(HeadNotStored, match="ConnectError"):
-        await place.keep(["nobody listens"])
+        await place.append(["nobody listens"])
     assert SECRET not in repr(HeadNotStored(place.shown))
 
 
@@ -265,7 +265,7 @@ async def test_log_servers_get_a_message_each() -> None:
 
     async with await asyncio.start_server(take, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        await SyslogHeadStore("syslog", "127.0.0.1", port).keep([line_of(HEAD), "two"])
+        await SyslogHeadStore("syslog", "127.0.0.1", port).append([line_of(HEAD), "two"])
         data: bytes = await taken
     length, _, rest = data.partition(b" ")
     first, second = rest[: int(length)].decode(), rest[int(length) :].decode()
@@ -274,10 +274,10 @@ async def test_log_servers_get_a_message_each() -> None:
     assert read_line(first) == HEAD
     assert second.endswith(" two")
     with pytest.raises(HeadNotStored, match="ECONNREFUSED"):
-        await SyslogHeadStore("syslog", "127.0.0.1", port).keep(["x"])
+        await SyslogHeadStore("syslog", "127.0.0.1", port).append(["x"])
     with socket.socket(type=socket.SOCK_DGRAM) as listening:
         listening.bind(("127.0.0.1", 0))
-        await SyslogHeadStore("syslog+udp", "127.0.0.1", listening.getsockname()[1]).keep([line_of(HEAD)])
+        await SyslogHeadStore("syslog+udp", "127.0.0.1", listening.getsockname()[1]).append([line_of(HEAD)])
         assert read_line(listening.recv(9_000).decode()) == HEAD
 
 
@@ -296,10 +296,10 @@ async def test_a_log_server_is_spoken_to_by_tls(tmp_path: Path, monkeypatch: pyt
     async with await asyncio.start_server(take, "127.0.0.1", 0, ssl=context) as server:
         place = SyslogHeadStore("syslog+tls", "127.0.0.1", server.sockets[0].getsockname()[1])
         with pytest.raises(HeadNotStored, match="SSLCertVerificationError"):
-            await place.keep(["x"])
+            await place.append(["x"])
         assert taken == []
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
-        await place.keep([line_of(HEAD)])
+        await place.append([line_of(HEAD)])
         await done.wait()
     assert read_line(taken[0].decode()) == HEAD
 
@@ -308,7 +308,7 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
     sqlite: Database, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other place has its heads; this one gets them as soon as it can."""
-    monkeypatch.setattr("billing.audit_heads.keep.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("billing.audit_heads.store_heads.RETRY_SECONDS", 0.01)
     await changes(sqlite, 1)
     good, late = home / "good", home / "folder" / "late"
     settings = settings_in(home, audit_heads=f"file://{good},file://{late}", audit_heads_seconds=3600)
@@ -317,8 +317,10 @@ async def test_a_place_that_takes_nothing_is_told_and_holds_up_nobody(
     counted: list[tuple[str, int, str]] = []
     for name in ("heads_stored", "heads_store_failures"):
         add = SimpleNamespace(add=lambda n, of, name=name: counted.append((name, n, of["place"])))
-        monkeypatch.setattr(f"billing.audit_heads.keep.instruments.{name}", add)
-    monkeypatch.setattr("billing.audit_heads.keep.log.error", lambda event, **facts: told.append(event))
+        monkeypatch.setattr(f"billing.audit_heads.store_heads.instruments.{name}", add)
+    monkeypatch.setattr(
+        "billing.audit_heads.store_heads.log.error", lambda event, **facts: told.append(event)
+    )
     async with asyncio.TaskGroup() as group:
         group.create_task(store_heads_forever(sqlite, settings, stop))
         await wait_until(lambda: good.exists() and told)
@@ -337,12 +339,12 @@ async def test_heads_that_were_not_taken_are_kept_the_next_time(sqlite: Database
     """All of them, though none moved meanwhile; those that were taken are not said again."""
     await changes(sqlite, 2)
     place = FileHeadStore(home / "folder" / "heads")
-    keeping = HeadStoreProgress(sqlite, settings_in(home), place)
+    progress = HeadStoreProgress(sqlite, settings_in(home), place)
     with pytest.raises(HeadNotStored):
-        await keeping.keep()
+        await progress.store_moved()
     place.path.parent.mkdir()
     for _ in range(2):
-        await keeping.keep()
+        await progress.store_moved()
         heads = [read_line(line) for line in place.path.read_text().splitlines()]
         assert [head.sequence for head in heads if head and head.tenant == "t1"] == [2]
 

@@ -15,12 +15,12 @@ async def test_a_log_server_that_holds_out_is_hung_up_on(monkeypatch: pytest.Mon
     with monkeypatch.context() as at_once:
         at_once.setattr(stores, "SYSLOG_SECONDS_MAX", 0.0)
         with pytest.raises(HeadNotStored, match="not sent in 0 s"):
-            await SyslogHeadStore("syslog", "127.0.0.1", 9).keep(["x"])
+            await SyslogHeadStore("syslog", "127.0.0.1", 9).append(["x"])
     monkeypatch.setattr(stores, "SECONDS_MAX", 60.0)
     async with holding_out() as server:
-        keeping = asyncio.create_task(SyslogHeadStore("syslog+tls", "127.0.0.1", server.port).keep(["x"]))
+        progress = asyncio.create_task(SyslogHeadStore("syslog+tls", "127.0.0.1", server.port).append(["x"]))
         await soon(server.came.wait())
-        keeping.cancel()
+        progress.cancel()
         await soon(server.left.wait())
-        await asyncio.gather(keeping, return_exceptions=True)
+        await asyncio.gather(progress, return_exceptions=True)
         await soon(asyncio.get_running_loop().shutdown_default_executor())

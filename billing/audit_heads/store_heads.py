@@ -60,26 +60,26 @@ async def _pages(db: Database, table: Any, seq: Any) -> AsyncGenerator[Sequence[
 
 
 class HeadStoreProgress:
-    """One place, and the head of each chain that this process last kept there."""
+    """One store, and the head of each chain that this process last stored there."""
 
-    def __init__(self, db: Database, settings: Settings, place: HeadStore) -> None:
+    def __init__(self, db: Database, settings: Settings, store: HeadStore) -> None:
         self._db = db
         self._settings = settings
-        self._kept: dict[tuple[str, str], int] = {}
-        self.place = place
+        self._stored: dict[tuple[str, str], int] = {}
+        self.store = store
 
-    async def keep(self) -> int:
-        """Keep the heads that moved, and the platform's in any case; how many. Raises HeadNotStored."""
+    async def store_moved(self) -> int:
+        """Store the heads that moved, and the platform's in any case; how many. Raises HeadNotStored."""
         number = 0
         async for heads in current_heads(self._db, self._settings):
             moved = [
                 head
                 for head in heads
-                if head.tenant == PLATFORM or self._kept.get((head.chain, head.tenant)) != head.sequence
+                if head.tenant == PLATFORM or self._stored.get((head.chain, head.tenant)) != head.sequence
             ]
             if moved:
-                await self.place.keep([line_of(head) for head in moved])
-            self._kept |= {(head.chain, head.tenant): head.sequence for head in moved}
+                await self.store.append([line_of(head) for head in moved])
+            self._stored |= {(head.chain, head.tenant): head.sequence for head in moved}
             number += len(moved)
         return number
 
@@ -87,26 +87,26 @@ class HeadStoreProgress:
 async def store_heads_forever(db: Database, settings: Settings, stop: asyncio.Event) -> None:
     """Keep heads at all places every PARLEY_AUDIT_HEADS_SECONDS; each place on its own."""
     async with EndingTaskGroup() as group:
-        for place in head_stores_of(settings):
+        for store in head_stores_of(settings):
             group.create_task(
-                _keep_at(HeadStoreProgress(db, settings, place), settings.audit_heads_seconds, stop)
+                _store_at(HeadStoreProgress(db, settings, store), settings.audit_heads_seconds, stop)
             )
 
 
-async def _keep_at(keeping: HeadStoreProgress, seconds: float, stop: asyncio.Event) -> None:
-    kind = keeping.place.kind
+async def _store_at(progress: HeadStoreProgress, seconds: float, stop: asyncio.Event) -> None:
+    kind = progress.store.kind
     last = time.monotonic()
-    instruments.show_heads_age(keeping, kind, lambda: time.monotonic() - last)
+    instruments.show_heads_age(progress, kind, lambda: time.monotonic() - last)
     while not stop.is_set():
         wait = seconds
         try:
-            instruments.heads_stored.add(await keeping.keep(), {"place": kind})
+            instruments.heads_stored.add(await progress.store_moved(), {"place": kind})
             last = time.monotonic()
         except (HeadNotStored, *store_errors()) as error:
             wait = min(seconds, RETRY_SECONDS)
             instruments.heads_store_failures.add(1, {"place": kind})
             why = str(error) if isinstance(error, HeadNotStored) else error_summary(error)
-            log.error("audit_heads.store_failed", place=keeping.place.shown, why=why, again_seconds=wait)
+            log.error("audit_heads.store_failed", place=progress.store.shown, why=why, again_seconds=wait)
         try:
             async with asyncio.timeout(wait):
                 await stop.wait()
