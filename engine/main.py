@@ -45,7 +45,7 @@ from engine.queue.client import PoolQueue
 from engine.queue.types import Claim
 from engine.scheduling.capacity import capacity_of
 from engine.scheduling.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
-from engine.trials.server import TrialDesk, can_try
+from engine.trials.server import TrialServer, can_try
 from engine.worker import self_test
 from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.continuation import ModelLimits
@@ -183,7 +183,7 @@ async def _work(
     if not supervised:
         beside.append(asyncio.create_task(announce_alone(redis, settings)))
         if can_try():
-            beside.append(asyncio.create_task(TrialDesk(settings, redis, record).run()))
+            beside.append(asyncio.create_task(TrialServer(settings, redis, record).run()))
     try:
         with serving_metrics(settings, 0, worker.missing):
             await worker.run(stop)

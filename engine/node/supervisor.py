@@ -42,7 +42,7 @@ from engine.node.sockets import clear_sockets
 from engine.node.supervised_worker import SupervisedWorker
 from engine.queue.client import PoolQueue
 from engine.queue.types import WorkerView
-from engine.trials.server import TrialDesk, can_try
+from engine.trials.server import TrialServer, can_try
 
 log = logger(__name__)
 repeated = RepeatedWarning(log)
@@ -101,7 +101,7 @@ class Supervisor:
         if self._journal is not None:
             loops += [self._journal.run(), JournalKeeper(self._queue, self._journal).run()]
         if can_try():
-            loops.append(TrialDesk(self._settings, self._queue.redis).run())
+            loops.append(TrialServer(self._settings, self._queue.redis).run())
         return loops
 
     def _open_devices(self) -> None:

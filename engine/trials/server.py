@@ -25,7 +25,7 @@ from core.tasks import cancel_tasks
 from engine.models.registry import ModelRecord, resolve
 from engine.queue import redis_keys
 from engine.trials.host_process import TrialRunner
-from engine.trials.turns import TrialQueue
+from engine.trials.trial_queue import TrialQueue
 
 log = logger(__name__)
 repeated = RepeatedWarning(log)
@@ -42,7 +42,7 @@ def can_try() -> bool:
     return find_spec("xgrammar") is not None
 
 
-class TrialDesk:
+class TrialServer:
     """Tries shapes for one pool and model until its task is cancelled."""
 
     def __init__(self, settings: Settings, redis: RedisClient, record: ModelRecord | None = None) -> None:

@@ -16,7 +16,7 @@ from core.sql.database import Database
 from engine.api import PoolQueue
 from engine.node.reports import NodeReport, PoolNodes
 from engine.queue import redis_keys
-from engine.trials.server import TrialDesk
+from engine.trials.server import TrialServer
 from server.connection.gateway_connections import GatewayConnections
 from server.context import make_context
 from server.conversations.erasure import erase_texts
@@ -165,7 +165,7 @@ async def test_a_shape_that_is_none_is_tried_by_nobody(redis: Redis, settings: S
         return await client.get(redis_keys.verdict(settings.pool, "n3")) is not None
 
     with capture_logs() as lines:
-        await all_live([TrialDesk(settings, redis).serve(FailingTrier(), "f")], good)
+        await all_live([TrialServer(settings, redis).serve(FailingTrier(), "f")], good)
     assert "good" in tried
     assert not await client.exists(redis_keys.trial(settings.pool, "t", "n1"))
     assert {"trials.format_unreadable", "trials.trial_failed"} <= {line["event"] for line in lines}

@@ -19,8 +19,8 @@ from engine.trials import client as asking
 from engine.trials import host_process as trier_module
 from engine.trials import server as desk_module
 from engine.trials.client import ASKING_PER_TENANT_MAX, ShapeTrials
-from engine.trials.server import TrialDesk
-from engine.trials.turns import WAITING_MAX, WAITING_PER_TENANT_MAX, TrialQueue
+from engine.trials.server import TrialServer
+from engine.trials.trial_queue import WAITING_MAX, WAITING_PER_TENANT_MAX, TrialQueue
 from tests.engine.builders import FINGERPRINT, TENANT
 from tests.support.patience import patience, wait_until
 from tests.support.redis import Redis
@@ -72,7 +72,7 @@ def test_shapes_are_tried_on_half_of_the_processors(
     """Two at least, so that one that is slow holds up nobody, and four at most."""
     monkeypatch.setattr(desk_module.os, "cpu_count", lambda: processors)
     nobody: Any = None
-    assert TrialDesk(settings, nobody).__dict__["_at_once"] == at_once
+    assert TrialServer(settings, nobody).__dict__["_at_once"] == at_once
 
 
 HOST = """
@@ -133,7 +133,7 @@ class StubTrier:
 @asynccontextmanager
 async def desk(settings: Settings, client: Any, trier: Any) -> AsyncGenerator[None]:
     """A node that tries what is asked."""
-    task = asyncio.create_task(TrialDesk(settings, client).serve(trier, FINGERPRINT))
+    task = asyncio.create_task(TrialServer(settings, client).serve(trier, FINGERPRINT))
     try:
         yield
     finally:
@@ -220,7 +220,7 @@ async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
     monkeypatch.setattr(desk_module, "MODEL_SECONDS", 0.02)
     current = ModelRecord("tiny", "1", "old", Path("/old"), POOL, 10)
 
-    async def model(_: TrialDesk) -> ModelRecord:
+    async def model(_: TrialServer) -> ModelRecord:
         return current
 
     triers: list[Path] = []
@@ -233,9 +233,9 @@ async def test_another_version_of_the_model_is_tried_with_its_own_vocabulary(
         async def close(self) -> None:
             """Nothing to end."""
 
-    monkeypatch.setattr(TrialDesk, "_model", model)
+    monkeypatch.setattr(TrialServer, "_model", model)
     monkeypatch.setattr(desk_module, "TrialRunner", Counted)
-    task = asyncio.create_task(TrialDesk(settings, redis).run())
+    task = asyncio.create_task(TrialServer(settings, redis).run())
     assert await ShapeTrials(redis).refusal(POOL, "old", TENANT, "good") is None
     current = ModelRecord("tiny", "2", "new", Path("/new"), POOL, 10)
     assert await ShapeTrials(redis).refusal(POOL, "new", TENANT, "good") is None

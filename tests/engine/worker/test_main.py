@@ -100,7 +100,7 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> WorkerContext:
     journal = beside(found, "journal")
     replaced: dict[str, Any] = {
         **{name: noted(found, name) for name in ("_announce", "_prove", "_obey", "announce_alone")},
-        **{name: beside(found, name) for name in ("JournalKeeper", "TrialDesk")},
+        **{name: beside(found, name) for name in ("JournalKeeper", "TrialServer")},
         "make_journal": lambda settings, *_: journal() if settings.journal_mib_max else None,
         "model_of": _model,
         "load_tokenizer": lambda _: byte_tokenizer(),
@@ -127,7 +127,7 @@ async def test_what_runs_beside_a_worker(
     code = await main._work(settings, asyncio.Event(), "w1", scene.engine, announced, supervised)
     assert code == 0
     beside = {"_obey", "journal"} | (
-        set() if supervised else {"JournalKeeper", "TrialDesk", "announce_alone"}
+        set() if supervised else {"JournalKeeper", "TrialServer", "announce_alone"}
     )
     begun = ["_announce"] * announced + ["takes part", "_prove"]
     assert scene.happened[: len(begun)] == begun
@@ -150,7 +150,7 @@ async def test_what_a_worker_works_with(
         assert (given, engine.kv_tokens, record, name, journal) == (proved, 1_000, MODEL, "w1", None)
         assert workload.capacity.step_tokens == 300
         assert workload.__dict__["_limits"] == ModelLimits((EOS,), length)
-    assert not {"journal", "TrialDesk"} & set(scene.happened)
+    assert not {"journal", "TrialServer"} & set(scene.happened)
     assert "JournalKeeper" not in scene.happened
 
 

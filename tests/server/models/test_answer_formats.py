@@ -9,7 +9,7 @@ import pytest
 
 from billing.tenants import tenancy
 from core.tasks import cancel_tasks
-from engine.trials.server import TrialDesk
+from engine.trials.server import TrialServer
 from tests.engine.builders import FINGERPRINT
 from tests.server.site import RawPeer, Site
 from tests.support.patience import wait_until
@@ -33,7 +33,7 @@ class Trier:
 @pytest.fixture(autouse=True)
 async def _trying(gateway: Site) -> AsyncGenerator[None]:  # pyright: ignore[reportUnusedFunction]
     """A node that tries what the gateway asks."""
-    desk = TrialDesk(gateway.settings, gateway.redis)
+    desk = TrialServer(gateway.settings, gateway.redis)
     task = asyncio.create_task(desk.serve(Trier(), FINGERPRINT))
     yield
     await cancel_tasks([task])
