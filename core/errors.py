@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 class StartupError(Exception):
-    """A process cannot start; its message is the one line that tells the operator what to do."""
+    """Raised where a process cannot start; its message is one line that tells the operator what to do."""
 
 
 @dataclass(frozen=True)

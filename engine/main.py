@@ -224,7 +224,7 @@ def _step_sizes(settings: Settings, record: ModelRecord) -> StepSizes:
 
 
 async def _obey(fleet: PoolNodes, name: str, stop: asyncio.Event) -> None:
-    """Drain where an operator says so (`parley workers drain`)."""
+    """Drain at an operator's order (`parley workers drain`)."""
     while not stop.is_set():
         try:
             order = await fleet.next_order(name, ORDER_WAIT_SECONDS)

@@ -7,14 +7,14 @@ tenant's. A kind that ends in `:` is followed by a name.
 
 from dataclasses import dataclass
 
-# What scripts run on one node, by what they do to a key; a script has its caller's rights.
+# Commands of scripts on one node, by their effect on a key; a script has its caller's rights.
 SCRIPT_COMMANDS = (
     "append del exists expire get getrange hdel hexists hget hgetall hincrby hkeys hlen hmget hset "
     "hsetnx hvals info lpos lpush ltrim mget persist pexpire pexpireat rename rpush sadd scard set "
     "sismember smembers smismember spublish srem time xadd xlen xrange xrevrange zadd zcard zcount "
     "zrange zrangebyscore zrem zremrangebyscore zscore evalsha"
 )
-# What a client says before, on a cluster too.
+# Commands with which a client begins a connection, on a cluster too.
 CONNECT_COMMANDS = (
     "hello auth ping select quit reset client|setinfo client|setname client|id readonly asking cluster|slots "
     "cluster|shards cluster|nodes cluster|info command"
@@ -46,7 +46,7 @@ READERS = ("P:gws", "P:reads:")
 NODES = ("P:supervisors", "P:supervisor:", "P:orders:", "P:sweeper")
 READY = ("P:ready", "P:ready_open")
 REST = ("P:reserves", "P:moving", "P:grave:", "P:ended", "P:replayed", "P:engine_hours", "P:ended_hours")
-# What tells a keeper of journals how far the biller is.
+# The biller's position, which keepers of journals read.
 ACKNOWLEDGED_COMMANDS = "xinfo|groups xpending"
 TRIALS = ("P:trials:", "P:trial:", "P:verdict:")
 POOL = (*REQUESTS, *LINES, *WORKERS, *READERS, *NODES, *READY, *REST, *TRIALS)
@@ -56,7 +56,7 @@ COUNTS = ("T:rate:", "T:rate~:", "T:conc:", "T:conc~:", "T:money:", "T:money~:")
 SETTLING = ("T:rq:", "T:conc", "T:live", "T:posted", "T:windows", *COUNTS)
 QUOTAS = (*SETTLING, "T:moneys", "T:cancel:", "T:shadowed")
 SESSIONS = ("T:sess:", "T:ticket:", "T:conns:")
-# An installation's: `I:` stands for its name.
+# An installation's keys: `I:` stands for its name.
 POOLS = "I:pools"
 REFUSED = "I:refused"
 OPEN_TENANTS = "parley:tenants:open"

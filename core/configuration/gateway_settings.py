@@ -100,8 +100,7 @@ class GatewaySettings(SettingsPart):
     """Seconds after which a deleted conversation's texts are erased; 0: at the next look, half a minute later
     at most. Nobody reads it from the moment of its deletion."""
     backups_kept_days: SomeOrNone | None = None
-    """Days that your backups last, which commands that erase repeat; 0: there are none, unset: nobody
-    said."""
+    """Days that your backups last, which commands that erase print; 0: there are none, unset: unknown."""
     refusals_kept_days: Some = 30
     """Days that counts of refusals are kept."""
 
@@ -109,8 +108,8 @@ class GatewaySettings(SettingsPart):
     silent_sockets_per_address_max: SomeOrNone = 200
     """Sockets of one address that have not shown who they are; 0 is no limit."""
     silent_sockets_max: SomeOrNone = 4096
-    """Sockets in all that have not shown who they are; never above a quarter of the files that may be open,
-    which 0 stands for."""
+    """Sockets in all that have not shown who they are, at most a quarter of the files that may be open; 0:
+    that quarter."""
     calls_per_address_per_second: Rate = 100.0
     """HTTP calls a second of one address, before it is known who calls; 0 is no limit."""
     sockets_per_address_per_second: Rate = 100.0

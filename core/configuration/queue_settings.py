@@ -66,8 +66,8 @@ class QueueSettings(SettingsPart):
     fair_output_weight: Weight = 2.0
     """Cost of an output token in a tenant's share of a pool; 0: nothing."""
     fair_delta_tokens: SomeOrNone = 0
-    """Tokens of weight 1 that a tenant may be ahead of the one that had least and still be picked by who came
-    first; 0: only the one that had least is picked."""
+    """Tokens of weight 1 by which a tenant may be ahead of the one that had least and still be picked in
+    order of arrival; 0: only the one that had least is picked."""
     age_standard_ms: MillisecondsOrNone = 30_000
     """Milliseconds that standard work waits until one pick of eight may be of it; 0: always."""
     age_bulk_ms: MillisecondsOrNone = 120_000

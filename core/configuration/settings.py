@@ -43,7 +43,7 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
 
     @cached_property
     def redis_endpoint(self) -> str:
-        """Where Redis is: PARLEY_REDIS_URL, else the embedded Valkey's socket under PARLEY_HOME."""
+        """Address of Redis: PARLEY_REDIS_URL, else the embedded Valkey's socket under PARLEY_HOME."""
         if self.redis_url:
             return self.redis_url.get_secret_value()
         return f"unix://{self.home / 'redis' / 'redis.sock'}"
@@ -55,7 +55,7 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
 
     @property
     def redis_shown(self) -> str:
-        """Where Redis is, without a password: for people and logs."""
+        """Address of Redis without a password, for people and logs."""
         scheme, _, rest = self.redis_endpoint.rpartition("://")
         return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 else:
 
     class SettingsPart:
-        """Some settings under one concept."""
+        """Base of a part's settings."""

@@ -23,7 +23,8 @@ SCRIPT_LINE = re.compile(r"user_script:(\d{1,5})")
 
 
 def kind(error: BaseException) -> str:
-    """Its type, and the code that a server or the system gave it: `ResponseError OOM`, `OSError ENOSPC`."""
+    """Type of an error, and the code that a server or the system gave it: `ResponseError OOM`, `OSError
+    ENOSPC`."""
     return " ".join([type(error).__name__, *_codes(error)])
 
 

@@ -60,7 +60,8 @@ class RedisClient(Protocol):
         ...
 
     async def all_at_once(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
-        """Several such, where possible in one round trip; an error stands in the place of its reply."""
+        """Several such commands, where possible in one round trip; an error stands in the place of its
+        reply."""
         ...
 
     def pipeline(self, transaction: bool = True) -> "RedisPipeline": ...

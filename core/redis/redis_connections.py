@@ -86,7 +86,7 @@ class Cluster(RedisCluster):
         return self
 
     async def at_once(self, *command: Argument) -> Any:
-        """As any other command, over a connection of the node's pool."""
+        """See RedisClient: over a connection of the node's pool, like any other command."""
         call: Any = self  # redis-py types replies as unions of its blocking and its awaited forms
         return await call.execute_command(*command)
 
@@ -119,7 +119,7 @@ class MultiplexedRedis(Redis):
         return await self.multiplexed.calls(commands)
 
     async def aclose(self, close_connection_pool: bool | None = None) -> None:
-        """As redis-py has it, but that scripts do not run again."""
+        """Close, as redis-py's, and run no script again."""
         try:
             await self.multiplexed.aclose()
         finally:

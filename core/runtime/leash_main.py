@@ -40,7 +40,7 @@ def _noted(_number: int, _frame: object) -> None:
 
 
 def _start(report: int, command: Sequence[str]) -> None:
-    """In the child: own session, pid told before anything of the command runs, then the command."""
+    """Run the command in the child: own session, pid reported before anything of the command runs."""
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGCHLD, *FORWARDED):

@@ -46,7 +46,8 @@ class TableBase(SQLModel):
     """The base of every table: its name is the class's in snake case.
 
     Rows are not validated (SQLModel's way with tables), so that pydantic's validators, a third of a table's
-    start, are made only for who asks for one."""
+    start, are made only where one is asked for.
+    """
 
     model_config = {"defer_build": True}
 

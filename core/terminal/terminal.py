@@ -69,8 +69,8 @@ def is_terminal() -> bool:
 
 @contextmanager
 def sheet(file: Path | None) -> Generator[Callable[[Iterable[object]], None]]:
-    """Gives a function that writes one row of a CSV file, or of stdout. Raises StartupError where there can
-    be no such file."""
+    """Gives a function that writes one row of a CSV file, or of stdout. Raises StartupError where the file
+    cannot be made."""
     try:
         opened = file.open("w", newline="", encoding="utf-8") if file else nullcontext(sys.stdout)
     except OSError as error:
@@ -103,5 +103,5 @@ def never_fail_to_print() -> None:
 
 
 def print_crash(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
-    """For sys.excepthook: a traceback whose texts are prose."""
+    """Print a crash, for sys.excepthook: a traceback whose texts are prose."""
     click.echo(printable_text("".join(traceback.format_exception(kind, error, where))), err=True, nl=False)

@@ -60,9 +60,7 @@ def restarted_with(settings: Settings) -> None:
     where the environment holds a secret or a misspelt name that may be one: the engine's child processes
     would inherit it, and need none."""
     cpu = find_spec("vllm") is not None and not has_gpu()
-    told = {
-        name: os.environ[name] for name in (RECORD,) if name in os.environ
-    }  # its model, by who started it
+    told = {name: os.environ[name] for name in (RECORD,) if name in os.environ}  # its model, by its starter
     wanted = engine_environment(settings, child_environment(os.environ) | told, cpu)
     if any(os.environ.get(key) != value for key, value in wanted.items()) or _secrets_in(os.environ):
         name, value = pass_secrets_on(settings.secrets())

@@ -315,8 +315,8 @@ def _logprobs(completion: Any) -> list[float]:
 
 
 def refuse_other_runner(config: VllmConfig) -> None:
-    """Only vLLM's V1 model runner samples on exactly at a seam (vllm_penalties, vllm_noise).
-    `engine_environment` asks for it."""
+    """Raise where vLLM would use another model runner than V1: only that samples on exactly at a seam
+    (vllm_penalties, vllm_noise). `engine_environment` asks for it."""
     if config.use_v2_model_runner:
         raise StartupError(
             "vLLM would use its V2 model runner, which forgets penalties where an answer is continued: set "

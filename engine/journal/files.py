@@ -1,7 +1,7 @@
 """A journal's files: `POOL~OWNER~NUMBER.ends` in the folder `ends` of PARLEY_HOME.
 
-Each is written by one process, which holds its lock, and then closed. A closed file belongs to whoever takes
-the lock, also a file of a dead process. Blocks: call it in a thread.
+Each is written by one process, which holds its lock, and then closed. Any process that takes the lock of a
+closed file may handle it, also a dead process' file. Blocks: call it in a thread.
 """
 
 import errno

@@ -29,7 +29,7 @@ class SortedEnds:
 
 
 def id_of(text: str) -> Id:
-    """A stream's id; a text that is none counts as above all that is acknowledged."""
+    """A stream's id; an invalid one counts as above all that is acknowledged."""
     milliseconds, _, sequence = text.partition("-")
     if milliseconds.isdecimal() and sequence.isdecimal():
         return int(milliseconds), int(sequence)

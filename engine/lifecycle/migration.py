@@ -105,7 +105,7 @@ class Migrator:
             )
             raise _refused(reason, f"it is in pool {where} or on its way there")
         try:
-            await self._finish(pool, tenant, id)  # by this order, whoever began it
+            await self._finish(pool, tenant, id)  # by this order, whichever process began it
         except (ValueError, KeyError) as error:
             raise _refused(MigrationRefusalReason.UNKNOWN, "its record is damaged") from error
         return MigratedTo(dest)
@@ -129,7 +129,7 @@ class Migrator:
             return False
         adopted = await self._arrive(pool, found, tenant, id)
         await self._quota.rebind(tenant, id, found.dest, found.hop)
-        # Who adopted it before may have done so before its cancel came.
+        # A process that adopted it earlier may have done so before the cancel came.
         known = found.control if adopted else Control(0)
         while (flags := await self._leave(pool, found, known, tenant, id)) >= 0:
             known = Control(flags)

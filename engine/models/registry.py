@@ -18,7 +18,7 @@ from billing.api import PLATFORM, record
 from core.sql.database import Database
 from engine.models.tables import ModelVersion
 
-# The engine that a fingerprint stands for; pyproject.toml pins the same version for CPU and GPU.
+# The engine in the fingerprint; pyproject.toml pins the same version for CPU and GPU.
 ENGINE = "vllm-0.32.0"
 # Files that decide which tokens a folder's model produces and which text they are. All others are ignored.
 COVERED = (

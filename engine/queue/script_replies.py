@@ -125,7 +125,7 @@ class EndsReply(ScriptReply, kw_only=True):
 
 
 class ReplayReply(ScriptReply, kw_only=True):
-    """Of each end its outcome, and the id of its event now."""
+    """The outcome of each end, and the id of its event now."""
 
     memory: str
     outcomes: list[tuple[ReplayCode, str]]
@@ -258,7 +258,7 @@ def watermark(reply: EndsReply) -> Watermark:
 
 
 def replayed(reply: ReplayReply) -> list[tuple[ReplayCode, EndedAt]]:
-    """Of each end its outcome, and its place now."""
+    """The outcome of each end, and its place now."""
     return [(code, EndedAt(reply.memory, at)) for code, at in reply.outcomes]
 
 

@@ -114,7 +114,7 @@ class StepCost:
 
 
 class OutputLengths:
-    """Expected lengths of answers: the q80 of a tenant's last ones with prompts of a like length."""
+    """Expected lengths of answers: the q80 of a tenant's last ones with prompts of a similar length."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[tuple[str, int], deque[int]] = OrderedDict()

@@ -87,7 +87,7 @@ class Authenticator:
 
     @staticmethod
     def problem_of(token: str) -> str:
-        """The message at hello for a token that was refused, judged by its looks alone."""
+        """The message at hello for a refused token, chosen by its prefix alone."""
         if not token:
             return "show an API key or a ticket: `token` in hello, or `Authorization: Bearer` before"
         return TICKET_PROBLEM if token.startswith(tickets.PREFIX) else KEY_PROBLEM

@@ -56,7 +56,7 @@ def failed(request: Request, context: GatewayContext, shown: str, problem: str) 
 
 
 def not_a_key(token: str) -> str:
-    """The message for a Bearer that is no key, judged by its looks: it does not tell whether it is good."""
+    """The message for a Bearer that is no key, chosen by its prefix: it does not tell whether it is good."""
     if token.startswith(tickets.PREFIX):
         return "this is a ticket, for `hello` or `auth` over the WebSocket: no route takes one"
     if token.startswith(history_passes.PREFIX):

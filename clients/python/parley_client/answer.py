@@ -216,7 +216,7 @@ class OpenAnswer:
         """Take the number `g` of this connection, from `accepted`, `attached` or a welcome."""
         self.accepted, self.g = True, frame["g"]
         self.epoch = self.epoch or frame["epoch"]
-        self.paused = False  # the server says so again where it still holds
+        self.paused = False  # the server repeats it where it still holds
         if self.standing is Standing.SENDING:
             state = frame.get("state")
             self.standing = Standing(state) if state in ("running", "parked") else Standing.QUEUED

@@ -160,7 +160,7 @@ class Client:
         """A new request or conversation id, made from the server's clock."""
         return uuid7(now_ms() + self._clock_offset_ms)
 
-    # What the link asks and tells
+    # Called by the link
 
     def hello(self, token: str) -> dict[str, Any]:
         """The first frame of a connection."""
@@ -211,7 +211,7 @@ class Client:
         """Note that no connection is open."""
         self._readings.lost()
 
-    # What answers ask
+    # Called by answers
 
     async def detach(self, reading: OpenAnswer) -> None:
         """Stop reading an answer."""
