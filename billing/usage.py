@@ -73,7 +73,7 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One ended request. Token classes are disjoint; times are Unix milliseconds, 0 where never reached.
 
     `seal`: the gateway's, over what was asked for (billing/booking/admissions.py), `asked_input` and
-    `asked_output` tokens among it; empty for requests from before there were seals."""
+    `asked_output` tokens among it."""
 
     tenant: str
     request: str

@@ -22,7 +22,6 @@ from core.sql.database import Database
 ROWS_AT_ONCE = 500
 FAULTS_MAX = 100
 LAST_SEQ, LAST_NUMBER = (1 << 63) - 1, (1 << 31) - 1
-SEAL = "audit.seal"
 PAST_THE_COMMANDS = "past the commands"
 
 Facts = Mapping[str, Any]
@@ -30,10 +29,9 @@ Facts = Mapping[str, Any]
 
 @dataclass
 class StateComparison:
-    """Result for one owner: number of rows, time from which each has a state, and differences."""
+    """Result for one owner: number of rows, and differences."""
 
     rows: int = 0
-    sealed_ms: int | None = None
     faults: list[str] = field(default_factory=list[str])
 
     def add(self, faults: Sequence[str]) -> None:
@@ -48,7 +46,6 @@ async def compare_states(
     `tell` is called with the progress."""
     found = StateComparison()
     async with db.snapshot() as session:
-        found.sealed_ms = await _sealed(session, tenant_id)
         found.add(await _covered(session, tenant_id))
         last: dict[str, Facts | None] = {}
         states = 0
@@ -124,12 +121,6 @@ def _default(watched: AuditedTable | None, column: str, value: Any) -> Any:
 def _word(value: Any) -> str:
     hidden = isinstance(value, str) and value.startswith("sha256:")
     return "(hidden)" if hidden else msgspec.json.encode(value).decode()
-
-
-async def _sealed(session: AsyncSession, tenant_id: str) -> int | None:
-    statement = select(AuditLog.at_ms).where(col(AuditLog.tenant_id) == tenant_id)
-    statement = statement.where(col(AuditLog.action) == SEAL, col(AuditLog.source) == "upgrade")
-    return (await session.exec(statement.order_by(col(AuditLog.seq)).limit(1))).first()
 
 
 async def _covered(session: AsyncSession, tenant_id: str) -> list[str]:

@@ -100,10 +100,8 @@ def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...
     One line a tenant. Exit code 1 where anything is wrong: what was found is printed, of a request also which
     fact of it. A row that was changed, removed, inserted or moved is found, and so is an end that was cut
     off. Rows of what is administered (prices, tiers, terms, keys, limits, budgets, grants, commitments, …)
-    are compared with what the last change of each left: `sealed` says when those were taken down that are
-    older than that, at an upgrade. `usage proved` says the same of requests: those that were booked before
-    lines had proofs of them are proved by a seal, from its time on. A request is named that another price
-    version billed than one that was in force when it was admitted.
+    are compared with what the last change of each left. A request is named that another price version billed
+    than one that was in force when it was admitted.
     Who can write all of the database can make a chain anew, or cut it off with its head: heads that were kept
     elsewhere (`parley audit head`) show that, and what is said last is as of which head.
     """
@@ -206,34 +204,13 @@ def _facts(
         "transactions": books.txns,
         "lines": books.lines,
         **money,
-        **_proofs(books, as_json),
         "sha256": books.sha256,
         "changes": log.rows,
         "changes_sha256": log.sha256,
         "rows": rows.rows,
-        "sealed": iso_time(rows.sealed_ms) if rows.sealed_ms else "",
         "state": "wrong" if faults else "whole",
     }
     return {**facts, "faults": faults} if as_json else facts
-
-
-def _proofs(books: Verified, as_json: bool) -> dict[str, Any]:
-    """Time from which lines prove their requests and charges, and the seals for earlier ones."""
-    seals = books.seals
-    proved_from = iso_time(seals.proved_from_ms) if seals.proved_from_ms else None
-    sealed_at = iso_time(seals.sealed_ms) if seals.sealed_ms else None
-    if as_json:
-        return {
-            "usage_proved_from": proved_from,
-            "usage_proved_from_transaction": seals.proved_from_txn,
-            "usage_sealed": seals.sealed,
-            "usage_sealed_at": sealed_at,
-            "usage_unsealed": seals.unsealed,
-        }
-    words = [f"from {proved_from}"] if proved_from and (seals.sealed or seals.unsealed) else []
-    words += [f"{seals.sealed:,} by the seal of {sealed_at}"] if seals.sealed else []
-    words += [f"{seals.unsealed:,} not (a biller seals them)"] if seals.unsealed else []
-    return {"usage proved": ", ".join(words) or ("all" if proved_from else "")}
 
 
 async def _shown(db: Database, rows: Sequence[AuditLog]) -> list[AuditLog]:

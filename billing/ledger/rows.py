@@ -5,6 +5,8 @@ from typing import Any
 
 import msgspec
 
+from billing.tables.ledger import HASH_VERSION
+
 
 class UsageEventRow(msgspec.Struct):
     """A row of usage_event."""
@@ -88,7 +90,7 @@ class TxnRow(msgspec.Struct):
     last_line_seq: int
     previous_sha256: str
     sha256: str
-    hash_version: int = 2
+    hash_version: int = HASH_VERSION
 
 
 class UseRow(msgspec.Struct):

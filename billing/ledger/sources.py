@@ -7,15 +7,8 @@ from typing import Any
 from sqlmodel import and_, col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.ledger.proofs import (
-    changed_in_charge,
-    changed_in_event,
-    charge_proof,
-    erased,
-    event_proof,
-)
-from billing.ledger.seals import LedgerSeals
-from billing.ledger.transactions import MEASURES, AnyTxn, LineKind
+from billing.ledger.proofs import changed_in_charge, changed_in_event, erased
+from billing.ledger.transactions import MEASURES, LineKind
 from billing.tables.audit import AuditLog
 from billing.tables.ledger import UsageLine
 from billing.tables.prices import Charge, PeriodClose
@@ -73,9 +66,8 @@ async def _erasures(session: AsyncSession, tenant_id: str) -> frozenset[str]:
     return frozenset((await session.exec(done)).all())
 
 
-def source_faults(txn: AnyTxn, lines: Sequence[UsageLine], sources: Sources, seals: LedgerSeals) -> list[str]:
-    """What a transaction's lines are of that is not what was booked. What it has no proofs of goes to
-    `seals`."""
+def source_faults(lines: Sequence[UsageLine], sources: Sources) -> list[str]:
+    """Faults of the requests and charges of a transaction's lines, which must be what was booked."""
     faults: list[str] = []
     used: dict[str, list[UsageLine]] = {}
     for line in lines:
@@ -83,22 +75,17 @@ def source_faults(txn: AnyTxn, lines: Sequence[UsageLine], sources: Sources, sea
             used.setdefault(line.request_id, []).append(line)
     for line in lines:
         if line.kind == LineKind.USAGE.value and line.number == 0:
-            faults += _event_faults(txn, line, used[line.request_id], sources, seals)
+            faults += _event_faults(line, used[line.request_id], sources)
         elif line.kind == LineKind.TRUE_UP.value:
-            faults += _charge_faults(txn, line, sources, seals)
+            faults += _charge_faults(line, sources)
     return faults
 
 
-def _event_faults(
-    txn: AnyTxn, line: UsageLine, used: Sequence[UsageLine], sources: Sources, seals: LedgerSeals
-) -> list[str]:
+def _event_faults(line: UsageLine, used: Sequence[UsageLine], sources: Sources) -> list[str]:
     of, event = f"request {line.request_id}", sources.events.get(line.request_id)
-    proved = txn.hash_version > 1
-    if not proved:
-        seals.add(line.seq, "" if event is None else event_proof(event))
     if event is None:
         return [f"{of}: its event was deleted, or is another's"]
-    changed = changed_in_event(event, line.proof) if proved else []
+    changed = changed_in_event(event, line.proof)
     against = _against_lines(event, used, sources.month_ends)
     faults = [f"{of}: {told}" for told in against]
     if unsaid := [name for name in changed if not any(told.startswith(f"{name} ") for told in against)]:
@@ -128,11 +115,9 @@ def _against_lines(event: Any, used: Sequence[UsageLine], month_ends: Collection
     ]
 
 
-def _charge_faults(txn: AnyTxn, line: UsageLine, sources: Sources, seals: LedgerSeals) -> list[str]:
+def _charge_faults(line: UsageLine, sources: Sources) -> list[str]:
     charge = sources.charges.get(line.request_id)
-    if txn.hash_version == 1:
-        seals.add(line.seq, "" if charge is None else charge_proof(charge))
     if charge is None:
         return [f"charge {line.request_id}: it was deleted"]
-    changed = changed_in_charge(charge, line.proof) if txn.hash_version > 1 else []
+    changed = changed_in_charge(charge, line.proof)
     return [f"charge {line.request_id}: {', '.join(changed)}: not what was booked"] if changed else []

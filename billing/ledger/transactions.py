@@ -49,7 +49,6 @@ class TxnKind(StrEnum):
     COMMITMENT = "commitment"
     REVIVE = "revive"
     SETTLE = "settle"
-    SEAL = "seal"
     VOID = "void"
     CLAW_BACK = "claw_back"
     PAY_OUT = "pay_out"
@@ -228,19 +227,16 @@ AnyLine = LineRow | UsageLine
 def chain_hash(txn: AnyTxn, entries: Iterable[AnyEntry], lines: Iterable[AnyLine]) -> str:
     """SHA-256 over the transaction but for its own hash, its entries and lines, and so the hash before it.
 
-    The columns of a row are taken in the order of their names; version 1 knows no proofs."""
-    first = txn.hash_version == 1
-    of_txn, of_line = (_TXN_1, _LINE_1) if first else (_TXN, _LINE)
-    rows = [of_txn(txn), *map(_ENTRY, entries), *map(of_line, lines)]
+    The columns of a row are taken in the order of their names. Another way of hashing is another
+    HASH_VERSION."""
+    rows = [_TXN(txn), *map(_ENTRY, entries), *map(_LINE, lines)]
     return hashlib.sha256(b"".join(map(_packed, rows))).hexdigest()
 
 
 _packed = msgspec.msgpack.Encoder().encode
 _TXN = attrgetter(*sorted(set(TxnRow.__struct_fields__) - {"sha256"}))
-_TXN_1 = attrgetter(*sorted(set(TxnRow.__struct_fields__) - {"sha256", "hash_version"}))
 _ENTRY = attrgetter(*sorted(EntryRow.__struct_fields__))
 _LINE = attrgetter(*sorted(LineRow.__struct_fields__))
-_LINE_1 = attrgetter(*sorted(set(LineRow.__struct_fields__) - {"proof"}))
 
 
 def rollups(requests: Iterable[AnyRequest], lines: Iterable[AnyLine]) -> list[RollupRow]:

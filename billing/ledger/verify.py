@@ -11,10 +11,9 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.ledger.derived import forged_events, rollup_faults, rows_beyond_head
-from billing.ledger.seals import LedgerSeals
 from billing.ledger.sources import Sources, source_faults, sources_of
 from billing.ledger.transactions import REVENUE, TxnKind, chain_hash
-from billing.tables.ledger import LedgerEntry, LedgerHead, LedgerTxn, UsageLine
+from billing.tables.ledger import HASH_VERSION, LedgerEntry, LedgerHead, LedgerTxn, UsageLine
 from core.observability.error_facts import error_summary
 from core.runtime.failed_rounds import is_store_down
 from core.sql.database import Database
@@ -26,8 +25,7 @@ OF_LINES = frozenset(kind.value for kind in (TxnKind.USAGE, TxnKind.ADJUST, TxnK
 
 @dataclass
 class Verified:
-    """What was read of a tenant's books and what is wrong with them, at most FAULTS_MAX findings. `seals`:
-    what stands for requests from before lines had proofs."""
+    """What was read of a tenant's books and what is wrong with them, at most FAULTS_MAX findings."""
 
     tenant_id: str
     txns: int = 0
@@ -35,7 +33,6 @@ class Verified:
     amount_nano: int = 0
     sha256: str = ""
     faults: list[str] = field(default_factory=list[str])
-    seals: LedgerSeals = field(default_factory=LedgerSeals)
 
     def fault(self, text: str) -> None:
         """Note a finding."""
@@ -98,14 +95,13 @@ async def follow_chain(
     )
     if (last.seq, last.sha256) != (after, sha256):
         found.fault(f"transaction {after} is not the one that was read before")
-    found.seals = LedgerSeals(not after)
     async for txns, entries, lines, sources in _in_pages(session, head, last.seq):
         for txn in txns:
             own_entries = [entry for entry in entries if entry.txn_seq == txn.seq]
             own_lines = lines[_place(lines, txn.first_line_seq) : _place(lines, txn.last_line_seq + 1)]
             faults = faults_of(last, txn, own_entries, own_lines)
-            faults += source_faults(txn, own_lines, sources, found.seals)
-            for fault in [*faults, *found.seals.after(txn)]:
+            faults += source_faults(own_lines, sources)
+            for fault in faults:
                 found.fault(f"transaction {txn.seq}: {fault}")
             found.txns += 1
             found.lines += len(own_lines)
@@ -133,6 +129,8 @@ def faults_of(
         faults.append("does not continue the hash chain")
     if txn.sha256 != chain_hash(txn, entries, lines):
         faults.append("its hash is not that of its rows: something was changed, added or deleted")
+    if txn.hash_version != HASH_VERSION:
+        faults.append(f"its hash is of version {txn.hash_version}, which this release does not make")
     if sum(entry.amount_nano for entry in entries):
         faults.append("its entries do not sum to zero")
     if txn.first_line_seq != previous.last_line_seq + 1:

@@ -21,7 +21,6 @@ from billing.audit_heads.store_heads import store_heads_forever
 from billing.audit_heads.stores import head_stores_of, key_of
 from billing.booking.admissions import Admissions, admissions_of
 from billing.booking.assess import Assessed, AssessedBatch, Key, assess, conflicts, unstorable
-from billing.booking.sealing import seal_all
 from billing.booking.write import book_usage
 from billing.dedicated_pools.meter import PoolMeter
 from billing.enforcement.wallet_watch import publish_wallet_changed, watch_wallets
@@ -346,7 +345,6 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     "outbox": lambda: OutboxSender(db, settings).run(stop),
                     "wallets": lambda: watch_wallets(db, redis, stop),
                     "pool_meter": lambda: PoolMeter(db, redis, settings).run(stop),
-                    "sealing": lambda: seal_all(db),
                     "audit_heads": lambda: store_heads_forever(db, settings, stop),
                     "refusals": lambda: RefusalCounter(db, redis, settings).run(stop),
                 }.items():

@@ -21,7 +21,7 @@ async def calendar_in(session: AsyncSession, tenant: Tenant) -> Calendar:
     rows = (await session.exec(statement)).all()
     closed: dict[int, ClosedMonth] = {}
     for row in rows:
-        zone = zone_named(row.time_zone or tenant.time_zone)
+        zone = zone_named(row.time_zone)
         number = Calendar(zone).month_at((row.start_ms + row.end_ms) // 2)
         closed[number] = ClosedMonth(PeriodWindow(row.start_ms, row.end_ms), zone)
     return Calendar(zone_named(tenant.time_zone), closed)

@@ -6,6 +6,8 @@ from sqlmodel import Field
 
 from core.sql.database import TableBase
 
+HASH_VERSION = 2  # 1 was before 0.1.0
+
 
 class CostCenter(TableBase, table=True):
     """A payer inside a tenant. `code` is the tenant's own name for it."""
@@ -116,8 +118,8 @@ class LedgerHead(TableBase, table=True):
 class LedgerTxn(TableBase, table=True):
     """One balanced transaction. `sha256` covers it, its entries, its lines and the transaction before it.
 
-    `idempotency_key` is what made it: the same cause never books twice. `hash_version` 1: of a version of
-    Parley whose lines have no proof of what they are of."""
+    `idempotency_key` is what made it: the same cause never books twice. `hash_version`: how `sha256` is made,
+    HASH_VERSION."""
 
     __table_args__ = (UniqueConstraint("tenant_id", "idempotency_key", name="uq_ledger_txn_key"),)
 
@@ -130,7 +132,7 @@ class LedgerTxn(TableBase, table=True):
     last_line_seq: int = Field(sa_type=BigInteger)
     previous_sha256: str
     sha256: str
-    hash_version: int = 1
+    hash_version: int = HASH_VERSION
 
 
 class LedgerEntry(TableBase, table=True):

@@ -98,7 +98,7 @@ class PeriodClose(TableBase, table=True):
     amount_nano: int = Field(sa_type=BigInteger)
     closed_ms: int = Field(sa_type=BigInteger)
     lacks: dict[str, Any] | None = Field(default=None, sa_type=JSON)
-    time_zone: str = ""
+    time_zone: str
 
 
 class Charge(TableBase, table=True):

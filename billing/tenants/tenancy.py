@@ -13,7 +13,6 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.periods import zone_named
-from billing.tables.prices import PeriodClose
 from billing.tables.tenants import PLATFORM, PriceBook, Project, Tenant, TenantUser
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -111,19 +110,10 @@ async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
         tenant = await session.get(Tenant, tenant_id)
         assert tenant is not None
         before = tenant.model_dump()
-        if "time_zone" in facts:
-            await _keep_zone(session, tenant)
         for name, value in facts.items():
             setattr(tenant, name, value)
         await record(session, tenant_id, "tenant.set", tenant_id, before, tenant)
     return tenant
-
-
-async def _keep_zone(session: AsyncSession, tenant: Tenant) -> None:
-    """Store the old time zone with closed months that were stored without one."""
-    own = col(PeriodClose.tenant_id) == tenant.tenant_id, col(PeriodClose.time_zone) == ""
-    for close in (await session.exec(select(PeriodClose).where(*own))).all():
-        close.time_zone = tenant.time_zone
 
 
 async def _check_book(session: AsyncSession, tenant_id: str, book_id: str) -> None:

@@ -51,11 +51,8 @@ _RENAMED = (
     f"(NEW.user_id = OLD.user_id OR (OLD.user_id NOT GLOB 'u_{_DIGITS}' AND NEW.user_id GLOB 'u_{_DIGITS}'))",
     "(NEW.user_id = OLD.user_id OR (OLD.user_id !~ '^u_[0-9a-f]{32}$' AND NEW.user_id ~ '^u_[0-9a-f]{32}$'))",
 )
-# … and removes labels, with the key of their proof, which a seal adds to rows older than proofs.
-_LABELS = (
-    "(NEW.words_proof = OLD.words_proof OR OLD.words_proof = '' "
-    "OR NEW.words_proof = substr(OLD.words_proof, 1, 65))"
-)
+# … and removes labels, with the key of their proof.
+_LABELS = "(NEW.words_proof = OLD.words_proof OR NEW.words_proof = substr(OLD.words_proof, 1, 65))"
 _ERASED = (
     f"(NEW.request_metadata = OLD.request_metadata OR NEW.request_metadata = '{{}}') AND {_LABELS}",
     "(NEW.request_metadata::text = OLD.request_metadata::text OR NEW.request_metadata::text = '{}') "
@@ -64,8 +61,6 @@ _ERASED = (
 # A price version that has not begun may be withdrawn, once.
 _WITHDRAWN = "OLD.withdrawn_ms IS NULL AND NEW.withdrawn_ms IS NOT NULL AND OLD.valid_from_ms > "
 _NOW_MS = ("(julianday('now') - 2440587.5) * 86400000", "extract(epoch FROM clock_timestamp()) * 1000")
-# An upgrade wrote closed months without a zone; the first change of the tenant's says which it was.
-_ZONE = "(NEW.time_zone = OLD.time_zone OR OLD.time_zone = '')"
 
 APPEND_ONLY: Mapping[str, AllowedUpdate] = {
     "usage_event": AllowedUpdate(
@@ -78,7 +73,7 @@ APPEND_ONLY: Mapping[str, AllowedUpdate] = {
     "ledger_entry": NOTHING,
     "charge": AllowedUpdate(("user_id",), (_RENAMED[0],), (_RENAMED[1],)),
     "wallet_use": NOTHING,
-    "period_close": AllowedUpdate(("time_zone",), (_ZONE,), (_ZONE,)),
+    "period_close": NOTHING,
     "audit_log": NOTHING,
     "audit_state": NOTHING,
     "price_version": AllowedUpdate(("withdrawn_ms",), (_WITHDRAWN + _NOW_MS[0],), (_WITHDRAWN + _NOW_MS[1],)),

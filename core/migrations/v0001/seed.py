@@ -69,7 +69,7 @@ def _record(states: Mapping[str, Row]) -> None:
         "before": "null",
         "previous_sha256": "",
         "seq": 1,
-        "source": "upgrade",
+        "source": "migration",
         "target": PLATFORM,
         "tenant_id": PLATFORM,
     }

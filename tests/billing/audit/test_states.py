@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import text
 
-from billing.audit.compare import SEAL, compare_states, differences, state_breaks
+from billing.audit.compare import compare_states, differences, state_breaks
 from billing.audit.log import record
 from billing.audit.states import take_states
 from billing.audit.verify import verify_log
@@ -20,7 +20,6 @@ from billing.tenants.pool_terms import set_terms
 from billing.tenants.tenancy import create_tenant
 from billing.wallets.wallets import GrantKind, NewGrant, grant
 from chaos.tampering.unguarded import tamper
-from core.actor import Author
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
@@ -192,15 +191,6 @@ async def test_the_platforms_rows_are_not_a_tenants(sqlite: Database, redis: Red
     assert "removed" in "".join((await compare_states(sqlite, tenant)).faults)
     assert "added" in "".join((await compare_states(sqlite, other)).faults)
     assert (await compare_states(sqlite, PLATFORM)).faults == []
-
-
-async def test_only_an_upgrade_says_since_when_there_are_states(sqlite: Database) -> None:
-    """A row of that name which somebody else wrote does not."""
-    await create_tenant(sqlite, "acme")
-    for source, sealed in (("command", False), ("upgrade", True)):
-        async with sqlite.transaction() as session:
-            await record(session, "t1", SEAL, "t1", None, {}, Author("somebody", source))
-        assert ((await compare_states(sqlite, "t1")).sealed_ms is not None) is sealed
 
 
 async def test_a_state_beside_a_change_that_had_none_is_named(sqlite: Database) -> None:

@@ -192,6 +192,7 @@ def test_what_was_billed_is_no_mistake_any_more(parley: Command, home: Path) -> 
                 "end_ms": start + 1,
                 "closed_ms": start + 1,
                 "line_seq": 0,
+                "time_zone": "UTC",
             }
             session.add(PeriodClose(tenant_id=row.tenant_id, month=month(0), amount_nano=0, **of))
 

@@ -8,7 +8,6 @@ import pytest
 from billing.audit.compare import StateComparison
 from billing.audit.verify import VerifiedLog
 from billing.cli import arguments, audit, noisy, refusals, requests
-from billing.ledger.seals import LedgerSeals, ProofRun
 from billing.ledger.verify import Verified
 from billing.periods import LAST_MS
 from billing.requests.find import RequestMatch
@@ -70,58 +69,25 @@ def test_what_differs_in_a_few_words(before: dict[str, Any], after: dict[str, An
 
 
 def test_books_that_were_verified() -> None:
-    """Whole or wrong; of proofs since when, and what stands for those before."""
+    """Whole or wrong."""
     books, log, rows = (
         Verified("t", 1, 2, 10**9, "abc"),
         VerifiedLog("t", 3, "def"),
-        StateComparison(4, DAY_MS),
+        StateComparison(4),
     )
     words = {
         "transactions": 1,
         "lines": 2,
         "amount": "$1.00",
-        "usage proved": "",
         "sha256": "abc",
         "changes": 3,
     }
-    words |= {"changes_sha256": "def", "rows": 4, "sealed": BEGAN, "state": "whole"}
+    words |= {"changes_sha256": "def", "rows": 4, "state": "whole"}
     assert audit._facts("acme", books, log, rows, False) == {"tenant": "acme", **words}
     assert audit._facts(audit.DELETED, books, log, rows, False)["tenant"] == "t"
     found = audit._facts("acme", books, log, StateComparison(faults=["x"]), True)
-    assert (found["tenant"], found["amount_nano"], found["sealed"]) == ("t", 10**9, "")
+    assert (found["tenant"], found["amount_nano"]) == ("t", 10**9)
     assert (found["state"], found["faults"]) == ("wrong", ["x"])
-
-
-@pytest.mark.parametrize(
-    ("facts", "unsealed", "said"),
-    [
-        ({}, 0, ""),
-        ({"proved_from_ms": DAY_MS}, 0, "all"),
-        ({"proved_from_ms": DAY_MS}, 1, f"from {BEGAN}, 1 not (a biller seals them)"),
-        ({"sealed": 1_000, "sealed_ms": DAY_MS}, 0, f"1,000 by the seal of {BEGAN}"),
-        (
-            {"proved_from_ms": DAY_MS, "sealed": 2, "sealed_ms": DAY_MS},
-            3,
-            f"from {BEGAN}, 2 by the seal of {BEGAN}, 3 not (a biller seals them)",
-        ),
-    ],
-)
-def test_what_proves_the_requests_of_books(facts: dict[str, int], unsealed: int, said: str) -> None:
-    """In words, and for scripts."""
-    given: dict[str, Any] = dict(facts)
-    seals = LedgerSeals(**given)
-    seals._piles.extend([ProofRun(unsealed)] if unsealed else [])
-    books = Verified("t", seals=seals)
-    assert audit._proofs(books, False) == {"usage proved": said}
-    at = {name: BEGAN if facts.get(f"{name}_ms") else None for name in ("proved_from", "sealed")}
-    assert audit._proofs(books, True) == {
-        **{"usage_proved_from": at["proved_from"], "usage_proved_from_transaction": 0},
-        **{
-            "usage_sealed": facts.get("sealed", 0),
-            "usage_sealed_at": at["sealed"],
-            "usage_unsealed": unsealed,
-        },
-    }
 
 
 def test_a_request_that_was_found() -> None:

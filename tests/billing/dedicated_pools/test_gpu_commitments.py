@@ -168,7 +168,7 @@ async def test_a_closed_month_gets_no_commitment_and_loses_none(sqlite: Database
     tenant = await create_tenant(sqlite, "acme")
     month = window_at(Period.MONTH, ZoneInfo("UTC"), now_ms())
     made = await commit(sqlite, tenant, NewCommitment(CommittedInPeriod(NANO), month))
-    facts: dict[str, Any] = {"line_seq": 0, "amount_nano": 0, "closed_ms": 1}
+    facts: dict[str, Any] = {"line_seq": 0, "amount_nano": 0, "closed_ms": 1, "time_zone": "UTC"}
     async with sqlite.transaction() as session:
         session.add(
             PeriodClose(

@@ -19,7 +19,6 @@ from billing.ledger.proofs import (
     charge_proof,
     event_proof,
 )
-from billing.ledger.seals import LedgerSeals
 from billing.ledger.sources import Sources, source_faults
 from billing.ledger.transactions import chain_hash
 from billing.ledger.verify import Verified, follow_chain, verify_ledger
@@ -31,7 +30,7 @@ from billing.usage import UsageOwner, encode
 from chaos.tampering.unguarded import tamper
 from core.sql.database import Database
 from tests.billing.events import an_event
-from tests.billing.ledger.old_books import OPAQUE, booked, found, old_books
+from tests.billing.ledger.ledger_reading import OPAQUE, booked, found
 
 DAY_MS = 24 * HOUR_MS
 
@@ -91,7 +90,6 @@ def test_each_line_of_a_charge_proves_it() -> None:
     facts: dict[str, Any] = {"tenant_id": "t1", "id": "c1", "kind": "true_up", "model": "small"}
     charge = Charge(**facts, start_ms=1, end_ms=2, created_ms=3)
     later = Charge(**facts, start_ms=1, end_ms=9, created_ms=3)
-    txn: Any = SimpleNamespace(hash_version=2)
     for number in range(3):
         line: Any = SimpleNamespace(
             kind="true_up", number=number, request_id="c1", proof=charge_proof(charge)
@@ -101,7 +99,7 @@ def test_each_line_of_a_charge_proves_it() -> None:
             ({"c1": later}, ["charge c1: end_ms: not what was booked"]),
             ({}, ["charge c1: it was deleted"]),
         ):
-            assert source_faults(txn, [line], Sources({}, charges), LedgerSeals(True)) == faults
+            assert source_faults([line], Sources({}, charges)) == faults
 
 
 async def test_that_others_were_erased_excuses_nothing(sqlite: Database) -> None:
@@ -114,11 +112,9 @@ async def test_that_others_were_erased_excuses_nothing(sqlite: Database) -> None
     assert "request r1: its labels are gone, and nobody erased them" in await found(sqlite)
 
 
-async def test_a_time_before_its_lines_is_right_only_where_a_month_ends(
-    sqlite: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What has no proof yet is held against its lines: an end that is earlier than theirs is not its own."""
-    await old_books(sqlite, monkeypatch, "r1")
+async def test_a_time_before_its_lines_is_right_only_where_a_month_ends(sqlite: Database) -> None:
+    """A request is held against its lines too: an end that is earlier than theirs is not its own."""
+    await booked(sqlite, "r1")
     assert await found(sqlite) == ""
     await tamper(sqlite, "UPDATE usage_event SET ended_ms = ended_ms - 1")
     assert "request r1: ended_ms is 1999, its lines say 2000" in await found(sqlite)

@@ -3,22 +3,17 @@
 from typing import Any
 
 import pytest
-from sqlmodel import col, select
 
 from billing.audit.log import list_rows, record
-from billing.booking import sealing
 from billing.booking.assess import assess
-from billing.booking.sealing import seal, seal_all
 from billing.cli.audit import faults_in, verify_all
-from billing.ledger import seals
 from billing.ledger.derived import rollup_differences
 from billing.ledger.proofs import KEPT_OF_WORDS, WHOLE, event_proof, words_proof
 from billing.ledger.rows import EntryRow, LineRow, TxnRow
 from billing.ledger.transactions import chain_hash
-from billing.ledger.verify import Verified, verify_ledger
+from billing.ledger.verify import verify_ledger
 from billing.posting.biller import post
 from billing.reconciliation.rebuild_rollups import rebuild_wrong_rollups
-from billing.tables.ledger import LedgerTxn
 from billing.tables.tenants import UsageRow
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
@@ -26,7 +21,7 @@ from chaos.tampering.unguarded import tamper
 from core.errors import Refused
 from core.sql.database import Database
 from tests.billing.events import an_event
-from tests.billing.ledger.old_books import OPAQUE, as_an_older_version, booked, found, old_books
+from tests.billing.ledger.ledger_reading import OPAQUE, booked, found
 
 EDITS = {
     "user_id": f"'u_{'0b' * 16}'",
@@ -108,6 +103,7 @@ async def test_a_changed_fact_is_found_on_postgres_too(database: Database) -> No
         ),
         (["UPDATE usage_line SET proof = '' WHERE seq = 1"], "transaction 1: its hash is not"),
         (["UPDATE ledger_txn SET hash_version = 1 WHERE seq = 2"], "transaction 2: its hash is not"),
+        (["UPDATE ledger_txn SET hash_version = 3 WHERE seq = 2"], "transaction 2: its hash is of version 3"),
         (
             ["UPDATE usage_event SET request_metadata = '{}', words_proof = '' WHERE request_id = 'r1'"],
             "request r1: request_metadata: not what was booked",
@@ -161,38 +157,9 @@ def test_what_is_left_of_erased_words_proves_the_rest_and_says_nothing() -> None
     assert words_proof(OPAQUE, {}) == words_proof("", {}) == ""
 
 
-async def test_what_an_older_version_booked_is_sealed_once_and_proved_from_then_on(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In parts, behind what is booked meanwhile; also what an older biller books after a seal."""
-    monkeypatch.setattr(seals, "SEALED_AT_ONCE", 2)
-    monkeypatch.setattr(sealing, "SEALED_AT_ONCE", 2)
-    monkeypatch.setattr(sealing, "PAUSE_SECONDS", 0)
-    await old_books(database, monkeypatch, "r1", "r2", "r3")
-    await booked(database, "r4")
-    books = await verify_ledger(database, "t1")
-    assert (books.faults, books.seals.unsealed, books.seals.proved_from_txn) == ([], 3, 4)
-    assert (await seal(database, "t1"), await seal(database, "t1")) == (3, 0)
-    await old_books(database, monkeypatch, "r5")
-    await booked(database, "r6")
-    books = await verify_ledger(database, "t1")
-    assert (books.faults, books.seals.sealed, books.seals.unsealed) == ([], 3, 1)
-    assert await seal(database, "t1") == 1
-    books = await verify_ledger(database, "t1")
-    assert (books.faults, books.seals.sealed, books.seals.unsealed, books.txns) == ([], 4, 0, 9)
-    await tamper(database, "UPDATE usage_event SET user_id = 'u9' WHERE request_id = 'r3'")
-    assert f"transaction 6: {seals.NOT_SEALED}" in await found(database)
-    await tamper(database, f"UPDATE usage_event SET user_id = '{OPAQUE}' WHERE request_id = 'r3'")
-    await tamper(database, "UPDATE usage_event SET cost_nano = 1 WHERE request_id = 'r1'")
-    assert "transaction 1: request r1: cost_nano is 1, its lines say 3700" in await found(database)
-
-
-async def test_erasing_breaks_no_seal(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whom an older version knew by a name, with labels: both are gone, and the seal holds."""
-    with monkeypatch.context() as patch:
-        as_an_older_version(patch)
-        await post(sqlite, "default", [encode(an_event("r1"))])
-    await seal(sqlite, "t1")
+async def test_erasing_breaks_no_proof(sqlite: Database) -> None:
+    """A user who was known by a name, with labels: both are gone, and the proof holds."""
+    await post(sqlite, "default", [encode(an_event("r1"))])
     await tamper(
         sqlite,
         f"UPDATE usage_event SET user_id = '{OPAQUE}', request_metadata = '{{}}', "
@@ -201,12 +168,11 @@ async def test_erasing_breaks_no_seal(sqlite: Database, monkeypatch: pytest.Monk
     )
     async with sqlite.transaction() as session:
         await record(session, "t1", "user.erase", OPAQUE, None, {"erased_ms": 1})
-    books = await verify_ledger(sqlite, "t1")
-    assert (books.faults, books.seals.sealed) == ([], 1)
+    assert await found(sqlite) == ""
 
 
-def test_the_hash_of_older_books_is_what_it_was() -> None:
-    """As the version before proofs made it."""
+def test_the_hash_of_books_is_what_it_was() -> None:
+    """As 0.1.0 makes it: what stands in books, and was kept of them elsewhere, goes on being right."""
     txn = TxnRow(
         tenant_id="t1",
         seq=1,
@@ -217,7 +183,6 @@ def test_the_hash_of_older_books_is_what_it_was() -> None:
         last_line_seq=1,
         previous_sha256="",
         sha256="",
-        hash_version=1,
     )
     entry = EntryRow(
         tenant_id="t1",
@@ -244,26 +209,11 @@ def test_the_hash_of_older_books_is_what_it_was() -> None:
         adjusts_seq=None,
         ended_ms=4,
         posted_ms=5,
+        proof="00",
     )
     assert (
-        chain_hash(txn, [entry], [line]) == "fbba949caeff25a03073fcd794f110e6ba9bb9ac90ce0eb4cde56c180d34e6aa"
+        chain_hash(txn, [entry], [line]) == "ac35da27a82c1593178a65fec3a8418b4f2fc78054f8da092692ce55b20da742"
     )
-
-
-async def test_a_seal_is_no_money_and_books_go_on_behind_it(
-    sqlite: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A transaction without lines and entries, dated."""
-    await old_books(sqlite, monkeypatch, "r1")
-    await seal_all(sqlite)
-    async with sqlite.session() as session:
-        statement = select(LedgerTxn).where(col(LedgerTxn.kind) == "seal")
-        (txn,) = (await session.exec(statement)).all()
-    assert txn.first_line_seq == txn.last_line_seq + 1
-    assert txn.posted_ms > 0
-    await booked(sqlite, "r2")
-    books: Verified = await verify_ledger(sqlite, "t1")
-    assert (books.faults, books.seals.sealed_ms) == ([], txn.posted_ms)
 
 
 HOUR = (0, "p1", "", "u1", "k1", "small", "default")

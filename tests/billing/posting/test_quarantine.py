@@ -170,7 +170,7 @@ async def test_a_decision_is_in_the_record_of_what_administrators_did(database: 
     event = await one_held(database, msgspec.structs.replace(an_event(), cost_nano=1))
     await dismiss(database, event, "a test of the worker")
     async with database.session() as session:
-        (row,) = (await session.exec(select(AuditLog).where(col(AuditLog.source) != "upgrade"))).all()
+        (row,) = (await session.exec(select(AuditLog).where(col(AuditLog.source) != "migration"))).all()
     assert (row.tenant_id, row.action, row.target) == ("t1", "quarantine.dismiss", event)
     assert "a test of the worker" in row.after
 

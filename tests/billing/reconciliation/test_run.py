@@ -298,7 +298,7 @@ async def test_a_redis_that_lost_data_is_brought_in_line_with_the_books(
     assert {each.state for each in await looking.repair("t1")} == {ComparisonState.EQUAL}
     assert not differing(await found(database, redis, settings))
     async with database.session() as session:
-        (row,) = (await session.exec(select(AuditLog).where(col(AuditLog.source) != "upgrade"))).all()
+        (row,) = (await session.exec(select(AuditLog).where(col(AuditLog.source) != "migration"))).all()
     assert row.action == "reconciliation.repair"
 
 

@@ -39,7 +39,7 @@ class OrdersDesk:
     async def rows(self, tenant: str = PLATFORM) -> Sequence[tuple[str, str]]:
         """Action and target of a chain's rows, oldest first; all by Ann, and whole."""
         told = await list_rows(self.db, tenant)
-        found = [row for row in told if row.source != "upgrade"][::-1]
+        found = [row for row in told if row.source != "migration"][::-1]
         assert all(row.author.startswith("Ann") and row.source == "command" for row in found)
         assert (await verify_log(self.db, tenant)).faults == []
         return [(row.action, row.target) for row in found]

@@ -160,7 +160,7 @@ async def test_a_line_is_of_the_month_that_was_closed_over_it(sqlite: Database) 
     times = {"first": 10_000, "last": 19_999, "next": 20_000}
     events = [an_event(id, tenant, accepted_ms=9_000, ended_ms=at) for id, at in times.items()]
     await post(sqlite, "default", [encode(each) for each in events])
-    facts: dict[str, Any] = {"line_seq": 0, "amount_nano": 0, "closed_ms": 99}
+    facts: dict[str, Any] = {"line_seq": 0, "amount_nano": 0, "closed_ms": 99, "time_zone": "UTC"}
     async with sqlite.transaction() as session:
         session.add(PeriodClose(tenant_id=tenant, start_ms=10_000, end_ms=20_000, month="2020-02", **facts))
     found = {id: await booked_of(sqlite, tenant, id) for id in times}
