@@ -1,4 +1,5 @@
-"""A connection to the mail server: aiosmtplib's, bounded as a whole and closed without a wait for anybody."""
+"""SMTP connection of aiosmtplib that is bounded in time as a whole, and closes without waiting for the
+server."""
 
 import asyncio
 import socket
@@ -12,15 +13,15 @@ from billing.alerts.webhooks import NotDelivered
 from core.configuration.settings import Settings
 from core.observability.error_facts import kind
 
-CONNECT_SECONDS_MAX = 20.0  # until it has let us in
-SECONDS_MAX = 60.0  # in all
+CONNECT_SECONDS_MAX = 20.0  # until the server accepts our login
+SECONDS_MAX = 60.0  # for the whole delivery
 
 
 class MailConnection(aiosmtplib.SMTP):
-    """One that sends nothing more once it is closed, and does not wait for the server's own end."""
+    """A connection that sends nothing after it is closed, and does not wait for the server's goodbye."""
 
     def close(self) -> None:
-        """Hang up: what the server has not read yet, the next attempt sends again."""
+        """Close at once. The next attempt repeats whatever the server has not read yet."""
         if self.transport is not None:
             cast(asyncio.Transport, self.transport).abort()
         super().close()
@@ -47,7 +48,7 @@ async def deliver(settings: Settings, message: EmailMessage) -> None:
             await server.send_message(message)
         with suppress(aiosmtplib.SMTPException, OSError):
             async with asyncio.timeout_at(deadline):
-                await server.quit()  # it has the message: how it says goodbye does not matter
+                await server.quit()  # it has the message, so a failed goodbye is ignored
     except (aiosmtplib.SMTPException, OSError, ValueError) as error:
         raise NotDelivered(_told(error)) from error
     finally:
@@ -61,7 +62,7 @@ def _own_name() -> str:
 
 
 def _told(error: Exception) -> str:
-    """Why it was not taken, without the server's own words."""
+    """Reason that the server refused the message, without the server's own words."""
     if isinstance(error, aiosmtplib.SMTPNotSupported):
         return "the mail server takes no addresses beyond ASCII (SMTPUTF8)"
     if type(error) is aiosmtplib.SMTPException:

@@ -48,7 +48,7 @@ async def send_webhook(
     client: "httpx.AsyncClient", webhook: Webhook, message_id: str, body: bytes, at: int
 ) -> None:
     """Deliver a message; `at` is Unix seconds. Raises NotDelivered, after SECONDS_MAX at the latest."""
-    import httpx  # here, as in the others: commands that check an address send nothing
+    import httpx  # imported here, as commands that only check an address do not need it
 
     try:
         async with asyncio.timeout(SECONDS_MAX):

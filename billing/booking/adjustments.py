@@ -36,7 +36,7 @@ TOKEN_METERS = (Meter.INPUT, Meter.CACHED_INPUT, Meter.OUTPUT, Meter.REASONING)
 @dataclass(frozen=True)
 class Correction:
     """The true quantities of a request, by meter; meters that are not named stay. `quantities` None refunds
-    the request whole, its price per request included. `cause` is the caller's own name for this correction:
+    the whole request, including its price per request. `cause` is the caller's own name for this correction:
     the same cause is booked once."""
 
     request: str

@@ -25,7 +25,7 @@ OF_LINES = frozenset(kind.value for kind in (TxnKind.USAGE, TxnKind.ADJUST, TxnK
 
 @dataclass
 class Verified:
-    """What was read of a tenant's books and what is wrong with them, at most FAULTS_MAX findings."""
+    """Result of reading a tenant's books: counts, the last hash, and at most FAULTS_MAX faults."""
 
     tenant_id: str
     txns: int = 0
@@ -35,7 +35,7 @@ class Verified:
     faults: list[str] = field(default_factory=list[str])
 
     def fault(self, text: str) -> None:
-        """Note a finding."""
+        """Add a fault."""
         if len(self.faults) < FAULTS_MAX:
             self.faults.append(text)
 

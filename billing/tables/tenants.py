@@ -99,8 +99,8 @@ class Project(TableBase, table=True):
 
 
 class TenantUser(TableBase, table=True):
-    """A user of a tenant, and the only place of their name: every other table knows them by `id` (the former
-    name of a user older than this table). `name` None: erased."""
+    """A user of a tenant, and the only place of their name: every other table knows them by `id`. `name`
+    None: erased."""
 
     __table_args__ = (
         UniqueConstraint("tenant_id", "name", name="uq_tenant_user_name"),
