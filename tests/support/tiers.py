@@ -22,7 +22,7 @@ TWINS_ARE_LONG = {
     "tests/billing/wallets/test_owed.py",
     "tests/billing/prices/test_pinned_prices.py",
     "tests/billing/prices/test_book.py",
-    "tests/billing/prices/test_price_turns.py",
+    "tests/billing/prices/test_version_starts.py",
     "tests/billing/prices/test_versions.py",
     "tests/billing/posting/test_quarantine.py",
     "tests/billing/ledger/test_usage_proofs.py",
