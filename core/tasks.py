@@ -27,7 +27,7 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
         raise asyncio.CancelledError
 
 
-class KeptTasks:
+class TaskSet:
     """Tasks that nobody awaits. Each is held until it is done: asyncio itself would let them be collected."""
 
     __slots__ = ("_running",)  # every idle connection has one

@@ -3,7 +3,7 @@
 from typing import Any
 
 from billing.approvals.money_actions import CorrectionAction
-from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_money_action, say_unbooked
+from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, print_unbooked, run_money_action
 from billing.cli.run_command import show_table
 from billing.ledger.rows import LineRow
 from billing.money import to_display, to_text
@@ -26,7 +26,7 @@ def book_correction(tenant: str, move: CorrectionAction, ask: MoneyActionOptions
     show_table(lines, ask.as_json, ALREADY)
     if lines and not ask.as_json:
         print_line(f"in all: {to_display(sum(line.amount_nano for line in outcome.moved.lines))}")
-    say_unbooked(outcome, ask)
+    print_unbooked(outcome, ask)
 
 
 def _facts(line: LineRow, outcome: MoneyActionOutcome, ask: MoneyActionOptions) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class MoneyActionOutcome(NamedTuple):
 def run_money_action(
     tenant: str, wanted: Move | Callable[[Tenant], Move], ask: MoneyActionOptions
 ) -> MoneyActionOutcome:
-    """Do the move, preview it, or propose it. The caller shows the outcome, then calls `say_unbooked`."""
+    """Do the move, preview it, or propose it. The caller shows the outcome, then calls `print_unbooked`."""
     settings = Settings()
     bounds = AmountBounds.of(settings)
     unasked = AmountBounds(bounds.unasked_nano, min(bounds.unasked_nano, bounds.most_nano))
@@ -82,7 +82,7 @@ def needs_two(found: MoneyActionResult, bounds: AmountBounds, lately_nano: int =
     return not found.done and found.nano > 0 and found.nano + lately_nano > bounds.most_nano
 
 
-def say_unbooked(outcome: MoneyActionOutcome, ask: MoneyActionOptions) -> None:
+def print_unbooked(outcome: MoneyActionOutcome, ask: MoneyActionOptions) -> None:
     """Raises StartupError where the move was proposed, or only previewed without being asked to."""
     waiting = outcome.proposal
     if waiting is not None:

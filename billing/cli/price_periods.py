@@ -13,7 +13,7 @@ from billing.cli.run_command import (
     show_table,
     tenant_named,
 )
-from billing.cli.wallets import say_owed
+from billing.cli.wallets import print_owed
 from billing.closing.period_close import CloseOptions, PeriodClosing, PeriodTrueUp, close_period, closes_of
 from billing.closing.period_gaps import gaps_text
 from billing.money import to_display
@@ -70,7 +70,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
         print_line(
             f"{closing.month}: trued up by {to_display(closing.amount_nano)} in all, {state}", err=True
         )
-        say_owed(owed_nano)
+        print_owed(owed_nano)
 
 
 async def _pools(redis: RedisClient) -> set[str]:

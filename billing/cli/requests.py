@@ -66,7 +66,7 @@ def find_command(as_json: bool, **asked: Any) -> None:
             print_json(_facts(each))
     else:
         show_table([_row(each) for each in page.found], False, "no request fits")
-    _say_more(page, asked["limit"], as_json)
+    _print_more(page, asked["limit"], as_json)
 
 
 async def _sought(db: Database, asked: dict[str, Any]) -> RequestSearch:
@@ -81,7 +81,7 @@ async def _sought(db: Database, asked: dict[str, Any]) -> RequestSearch:
     )
 
 
-def _say_more(page: RequestPage, limit: int, as_json: bool) -> None:
+def _print_more(page: RequestPage, limit: int, as_json: bool) -> None:
     if page.next is None:
         return
     if as_json:

@@ -24,7 +24,7 @@ from billing.cli.run_command import (
     tenant_named,
 )
 from billing.cli.unbilled import unbilled_command
-from billing.cli.wallets import say_owed
+from billing.cli.wallets import print_owed
 from billing.closing.period_close import closing_gaps_of
 from billing.money import to_display, to_text
 from billing.periods import LAST_MS, Calendar, PeriodWindow, month_text
@@ -86,7 +86,7 @@ def show_command(
         names = await _names(db, owner.tenant_id, GroupBy(by))
         calendar = await calendar_of(db, owner)
         window = _window(month, start, end, calendar)
-        await _say_lacks(db, owner, window)
+        await _print_gaps(db, owner, window)
         if by == GroupBy.DAY and window.end_ms - window.start_ms > DAYS_MAX * 86_400_000:
             raise StartupError(f"at most {DAYS_MAX} days at once")
         if as_of is None:
@@ -112,7 +112,7 @@ def show_command(
     rows = [_row(by, usage, as_json, names) for usage in found]
     show_table(rows, as_json, "nothing was used in this time")
     if not as_json:
-        say_owed(owed_nano)
+        print_owed(owed_nano)
 
 
 @usage_command.command("export")
@@ -132,7 +132,7 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
         owner = await tenant_named(db, tenant)
         calendar = await calendar_of(db, owner)
         period = month_window(month, calendar, now_ms())
-        await _say_lacks(db, owner, period)
+        await _print_gaps(db, owner, period)
         account = await account_of(db, owner, issuer)
         facts = {"month": month_name(period, calendar), "issuer": issuer}
         await record_separately(db, owner.tenant_id, "usage.export", owner.tenant_id, facts)
@@ -264,7 +264,7 @@ def _window(month: str | None, start: str | None, end: str | None, calendar: Cal
     return window
 
 
-async def _say_lacks(db: Database, owner: Tenant, window: PeriodWindow) -> None:
+async def _print_gaps(db: Database, owner: Tenant, window: PeriodWindow) -> None:
     """Warn where the month was closed by force, so that its view is not whole."""
     if lacks := await closing_gaps_of(db, owner.tenant_id, window):
         print_line(f"the month was closed without: {lacks}", err=True)

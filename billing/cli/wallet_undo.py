@@ -9,9 +9,9 @@ from billing.cli.money_actions import (
     MoneyActionOutcome,
     dry_run_option,
     key_option,
+    print_unbooked,
     reason_option,
     run_money_action,
-    say_unbooked,
     yes_option,
 )
 from billing.cli.run_command import json_option, show_table
@@ -84,7 +84,7 @@ def pay_out_command(
 def _undo(tenant: str, move: UndoAction, ask: MoneyActionOptions) -> None:
     outcome = run_money_action(tenant, move, ask)
     show_table(_facts(outcome, ask.as_json), ask.as_json, "nothing is taken")
-    say_unbooked(outcome, ask)
+    print_unbooked(outcome, ask)
 
 
 def _facts(outcome: MoneyActionOutcome, as_json: bool) -> list[dict[str, int | str]]:

@@ -7,7 +7,7 @@ import click
 
 from billing.approvals.money_actions import GrantAction
 from billing.cli.arguments import instant_of, nano_of
-from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_money_action, say_unbooked
+from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, print_unbooked, run_money_action
 from billing.cli.run_command import (
     iso_time,
     json_option,
@@ -96,7 +96,7 @@ def grant_command(
         show({**_facts(GrantLeft(row, row.left_nano, False), as_json), **paid, "done": said}, as_json)
     elif plan is not None:
         show(_planned(plan, amount_nano, outcome, as_json), as_json)
-    say_unbooked(outcome, ask)
+    print_unbooked(outcome, ask)
 
 
 def _planned(
@@ -162,7 +162,7 @@ def show_command(tenant: str, as_of: str | None, history: bool, last: int, as_js
         left = sum(each.left_nano for each in grants if not each.expired)
         print_line(f"left in all: {to_display(left)}")
     if not as_json:
-        say_owed(owed_nano)
+        print_owed(owed_nano)
 
 
 @wallets_command.command("owed")
@@ -199,10 +199,10 @@ def owed_command(tenant: str, term: str | None, as_json: bool) -> None:
     ]
     show_table(rows, as_json, "nothing is owed")
     if not as_json:
-        say_owed(sum(each.owed_nano for each in owed))
+        print_owed(sum(each.owed_nano for each in owed))
 
 
-def say_owed(owed_nano: int) -> None:
+def print_owed(owed_nano: int) -> None:
     """Print the line on owed money; nothing where none is owed."""
     if owed_nano:
         print_line(f"owed beyond the wallet: {to_display(owed_nano)} (see `parley wallets owed --help`)")

@@ -26,7 +26,7 @@ from billing.dedicated_pools.meter import PoolMeter
 from billing.enforcement.wallet_watch import publish_wallet_changed, watch_wallets
 from billing.ledger.transactions import LineKind
 from billing.noisy.watch import NoisyWatch
-from billing.posting.erased_users import unsay
+from billing.posting.erased_users import redact
 from billing.posting.usage_stream import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quota.client import Quota
 from billing.reconciliation import run as reconciliation
@@ -178,7 +178,7 @@ async def post_in_parts(
             now = now_ms()
             batch = AssessedBatch(held=[unstorable(pool, deliveries[0], error_summary(error), now)])
             async with db.transaction() as session:
-                await unsay(session, (), batch.held)
+                await redact(session, (), batch.held)
                 await insert_ignore(session, batch.held)
             return [(batch, [])]
     half = len(deliveries) // 2
@@ -205,13 +205,13 @@ async def post(
     now = now_ms()
     batch = assess(pool, deliveries, now, admissions)
     async with db.transaction() as session:
-        await unsay(session, batch.good, batch.held)
+        await redact(session, batch.good, batch.held)
         # In one order, so that two billers with the same events cannot deadlock.
         rows = sorted((each.row for each in batch.good), key=lambda row: (row.tenant_id, row.request_id))
         inserted: set[Key] = {(row[0], row[1]) for row in await insert_ignore(session, rows, UsageRow)}
         repeated = [each for each in batch.good if each.key not in inserted]
         late = conflicts(pool, repeated, await _posted_sha256(session, repeated), now)
-        await unsay(session, (), late)
+        await redact(session, (), late)
         batch.held += late
         await insert_ignore(session, sorted(batch.held, key=attrgetter("event_sha256")))
         posted = [each for each in batch.good if each.key in inserted]

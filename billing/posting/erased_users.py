@@ -39,7 +39,7 @@ class ErasedOwners(msgspec.Struct, frozen=True):
         return "" if named else who[1]
 
 
-async def unsay(session: AsyncSession, good: Sequence[Assessed], held: Sequence[UsageQuarantine]) -> None:
+async def redact(session: AsyncSession, good: Sequence[Assessed], held: Sequence[UsageQuarantine]) -> None:
     """Remove erased people's words from rows about to be written, in their transaction. A concurrent erasure
     runs before or after it, never within."""
     rows = [each.row for each in good if each.row.words_proof]
@@ -49,14 +49,14 @@ async def unsay(session: AsyncSession, good: Sequence[Assessed], held: Sequence[
         return
     gone = await _gone(session, wanted)
     for row in rows:
-        _unsay_row(row, gone)
+        _redact_row(row, gone)
     for each, event in events:
         if gone.has(_of(event)):
             owner = msgspec.structs.replace(event.owner, user=gone.id_of(_of(event)), metadata=NOTHING_SAID)
             each.event = encode(msgspec.structs.replace(event, owner=owner))
 
 
-def _unsay_row(row: UsageEventRow, gone: ErasedOwners) -> None:
+def _redact_row(row: UsageEventRow, gone: ErasedOwners) -> None:
     who = (row.tenant_id, row.user_id)
     if gone.has(who):
         row.user_id, row.request_metadata = gone.id_of(who), {}

@@ -91,7 +91,7 @@ class Quota:
         self._db = db
         self._bindings = bindings
         self._money = MoneyCounts(redis)
-        self._said_open: dict[str, float] = {}
+        self._noted_open: dict[str, float] = {}
 
     async def admit(self, a: Admission) -> Admitted | Refusal:
         """Bind the request to pool, fingerprint and prices, or return its first binding. Where money is
@@ -101,7 +101,7 @@ class Quota:
         the spending of a hard limit is not known (`overloaded`)."""
         if not (0 <= a.input_tokens < TOKENS_MAX and 0 <= a.chunk_tokens < TOKENS_MAX):
             return Refusal("bad_request", f"a request has fewer than {TOKENS_MAX} tokens")
-        await self._say_open(a.tenant)
+        await self._note_open(a.tenant)
         attempt = secrets.token_hex(8)
         for _ in range(SEED_TRIES):
             answer = await self._try(a, attempt)
@@ -153,13 +153,13 @@ class Quota:
             return False
         return True
 
-    async def _say_open(self, tenant: str) -> None:
+    async def _note_open(self, tenant: str) -> None:
         """Record now and then that the tenant has open requests, so that the sweep finds it after Redis lost
         data."""
         now = time.monotonic()
-        if now - self._said_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
+        if now - self._noted_open.get(tenant, -OPEN_TENANTS_SECONDS) >= OPEN_TENANTS_SECONDS:
             await self.redis.zadd(OPEN_TENANTS, {tenant: now_ms()})
-            self._said_open[tenant] = now
+            self._noted_open[tenant] = now
 
     async def extend(self, tenant: str, id: str, to_tokens: int, now_ms: int = 0) -> AllowanceExtension:
         """Ask for an allowance of `to_tokens` output tokens in all. Repeating the call changes nothing.

@@ -317,7 +317,7 @@ _BY_ID = grants(_NAMED_USER).where(
 
 async def _grant(db: Database, statement: Any, facts: dict[str, str]) -> Any | None:
     """Read one row with the key's columns and the tenant's, project's and user's facts."""
-    async with db.looking() as connection:
+    async with db.reading() as connection:
         return (await connection.execute(statement, facts)).first()
 
 

@@ -162,13 +162,13 @@ _BY_ID = _SESSIONS.where(
 
 
 async def _is_suspended(db: Database, statement: Any, facts: dict[str, str]) -> bool:
-    async with db.looking() as connection:
+    async with db.reading() as connection:
         found = (await connection.execute(statement, facts)).first()
     return found is not None and found.session_ends_ms > now_ms() and is_suspended_grant(found)
 
 
 async def _principal(db: Database, statement: Any, facts: dict[str, str]) -> Principal | None:
-    async with db.looking() as connection:
+    async with db.reading() as connection:
         found = (await connection.execute(statement, facts)).first()
     if found is None or found.session_ends_ms <= now_ms():
         return None

@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 import httpx
 
-from core.tasks import KeptTasks
+from core.tasks import TaskSet
 
 CHECK_SECONDS = 0.1
 CHECK_SECONDS_MAX = 2.0
@@ -86,7 +86,7 @@ class Balancer:
         self._client = client
         self._turn = 0
         self._accepted = 0
-        self._opening = KeptTasks()
+        self._opening = TaskSet()
         self._sides: WeakSet[Side] = WeakSet()
 
     @property

@@ -63,12 +63,12 @@ class Database:
         self.engine = _engine(endpoint)
         self.dialect = self.engine.dialect.name
         autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
-        self._looking = self.engine if self.dialect == "sqlite" else autocommit
+        self._read_engine = self.engine if self.dialect == "sqlite" else autocommit
 
-    def looking(self) -> AsyncConnection:
+    def reading(self) -> AsyncConnection:
         """A connection for one statement that only reads, in `async with`. It opens no transaction, whose
         begin and end would be two more trips to Postgres. (SQLite opens none for reads.)"""
-        return self._looking.connect()
+        return self._read_engine.connect()
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncSession]:

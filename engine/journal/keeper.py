@@ -94,7 +94,7 @@ class JournalKeeper:
                     return
             case SegmentVerdict.DONE:
                 pass
-        self._say_damage(closed, found)
+        self._log_damage(closed, found)
         await asyncio.to_thread(closed.drop)
 
     async def _bring_back(self, ends: Sequence[JournaledEnd], now: Watermark) -> bool:
@@ -119,7 +119,7 @@ class JournalKeeper:
             log.warning("journal.ends_replayed", pool=self._queue.pool, **became)
         return True
 
-    def _say_damage(self, closed: ClosedSegment, found: JournalContents) -> None:
+    def _log_damage(self, closed: ClosedSegment, found: JournalContents) -> None:
         """Log damage. A torn end is what a crash leaves; any other is the disk's, or somebody's edit."""
         if found.damaged:
             instruments.journal_damaged.add(1)

@@ -115,9 +115,9 @@ class Reaper:
             instruments.reaper_ends.add(1, {"reason": "deadline"})
             log.info("request.ended", by="reaper", tenant=tenant, id=id, reason="deadline", code="")
         else:
-            self._say_unordered(tenant, id)
+            self._log_unordered(tenant, id)
 
-    def _say_unordered(self, tenant: str, id: str) -> None:
+    def _log_unordered(self, tenant: str, id: str) -> None:
         """Log it, once a request."""
         if (tenant, id) not in self._unordered and len(self._unordered) < UNORDERED_MAX:
             self._unordered.add((tenant, id))

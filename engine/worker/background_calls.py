@@ -12,7 +12,7 @@ from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.redis_errors import is_refusing_everybody
 from core.runtime.failpoints import Failpoint, hit_failpoint
-from core.tasks import KeptTasks, cancel_tasks
+from core.tasks import TaskSet, cancel_tasks
 from engine import instruments
 from engine.lifecycle.finish import end_claimed
 from engine.queue.client import PoolQueue
@@ -46,8 +46,8 @@ class BackgroundCalls:
         self._worker = worker
         self._granted = granted
         self._wanted = wanted
-        self._tasks = KeptTasks()
-        self._asking = KeptTasks()
+        self._tasks = TaskSet()
+        self._asking = TaskSet()
         self._releasing: dict[tuple[str, str], asyncio.Task[None]] = {}
 
     def begin(self, work: WorkerCalls) -> None:

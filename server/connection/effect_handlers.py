@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.api import Principal
 from core.errors import Refusal, Refused
 from core.observability.telemetry import RepeatedWarning, logger
-from core.tasks import KeptTasks, cancel_tasks
+from core.tasks import TaskSet, cancel_tasks
 from engine.api import Entry
 from server import instruments
 from server.access.rates import CallRates
@@ -56,7 +56,7 @@ class UseCases:
     readers: RequestReaders
     sessions: SessionStore
     rates: CallRates
-    work: KeptTasks
+    work: TaskSet
 
 
 class SessionSocket(OpenSocket, Protocol):
@@ -82,7 +82,7 @@ class EffectHandlers:
         self._socket = socket
         self._bearer = bearer
         self._opening = False
-        self._tasks = KeptTasks()
+        self._tasks = TaskSet()
         self._sources: dict[str, Source] = {}
         self._staged: dict[str, Source] = {}
 

@@ -6,7 +6,7 @@ from billing.api import Principal
 from core.clock import monotonic
 from core.network.addresses import rate_limit_address
 from core.network.unidentified_sockets import UnidentifiedSockets
-from core.tasks import KeptTasks
+from core.tasks import TaskSet
 from server import instruments
 from server.connection.session_store import SessionRecord
 from server.protocol.codes import CloseCode, ErrorCode
@@ -43,7 +43,7 @@ class ConnectionRegistry:
 
     def __init__(self, unidentified: UnidentifiedSockets) -> None:
         self.unidentified = unidentified
-        self.work = KeptTasks()
+        self.work = TaskSet()
         self._sockets: dict[str, OpenSocket] = {}
         self._sessions: dict[str, tuple[OpenSocket, SessionRecord]] = {}
         self._leave_by: float | None = None

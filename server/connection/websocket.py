@@ -241,7 +241,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
             return
         self.conn.data_to_send()  # drop the close frame that websockets made
         self.queue.put_nowait({"type": "websocket.disconnect", "code": CloseCode.TOO_BIG, "reason": ""})
-        self._say_too_big(self.config.ws_max_size)
+        self._send_too_big(self.config.ws_max_size)
         self.transport.write(bytes((0x88, 2)) + CloseCode.TOO_BIG.to_bytes(2, "big"))
         self.close_sent = True
         # The rest of the frame is still coming in: closing now would reset the connection before the peer
@@ -300,7 +300,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
             self.conn.send_close(code)
             self.transport.write(b"".join(self.conn.data_to_send()))
 
-    def _say_too_big(self, most: int) -> None:
+    def _send_too_big(self, most: int) -> None:
         problem = refusal(
             ErrorCode.BAD_MESSAGE, f"a frame may have {most} bytes: send less at once", limit=most
         )

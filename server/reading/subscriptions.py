@@ -18,7 +18,7 @@ from core.redis.client import RedisClient
 from core.redis.pools import HOPS_MAX, announce_pool, known_pools
 from core.redis.unreadable import ERRORS
 from core.runtime.failed_rounds import logged_failures
-from core.tasks import EndingTaskGroup, KeptTasks
+from core.tasks import EndingTaskGroup, TaskSet
 from engine.api import Entry, EntryKind, Hint, HintChannel, MigrationOrder, ReaderState, RequestStatus
 from server.models.catalogue import Catalogue
 from server.pools.gateway_pools import GatewayPools
@@ -111,7 +111,7 @@ class Subscriptions:
         self._catalogue = catalogue
         self._hints = HintChannel(redis, pools.gateway)
         self._followed: dict[RequestName, FollowedRequest] = {}
-        self._telling = KeptTasks()
+        self._telling = TaskSet()
         self._joined: set[str] = set()
 
     async def start(self) -> None:

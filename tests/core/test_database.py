@@ -81,7 +81,7 @@ async def test_a_look_opens_no_transaction(database: Database) -> None:
     if database.dialect == "sqlite":
         assert not await _in_transaction_of_sqlite(database)
         return
-    async with database.looking() as connection:
+    async with database.reading() as connection:
         first = (await connection.execute(text("SELECT now()"))).scalar_one()
         assert (await connection.execute(text("SELECT now()"))).scalar_one() > first
     async with database.engine.connect() as connection:  # the next who has the connection finds it as it was
@@ -90,7 +90,7 @@ async def test_a_look_opens_no_transaction(database: Database) -> None:
 
 
 async def _in_transaction_of_sqlite(database: Database) -> bool:
-    async with database.looking() as connection:
+    async with database.reading() as connection:
         await connection.execute(text("SELECT 1"))
         raw = await connection.get_raw_connection()
         driver: Any = raw.driver_connection

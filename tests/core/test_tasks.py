@@ -6,7 +6,7 @@ import contextlib
 import pytest
 
 from core import tasks
-from core.tasks import CANCEL_AGAIN_SECONDS, EndingTaskGroup, KeptTasks, cancel_tasks
+from core.tasks import CANCEL_AGAIN_SECONDS, EndingTaskGroup, TaskSet, cancel_tasks
 from tests.support.patience import BEAT_SECONDS, forever, patience, pause
 
 
@@ -119,7 +119,7 @@ async def test_a_group_leaves_its_tasks_timeouts_alone(monkeypatch: pytest.Monke
 
 async def test_a_task_is_kept_until_it_is_done():
     """However it ends; who asked to be told of that finds it gone."""
-    kept, left, may_end = KeptTasks(), list[int](), asyncio.Event()
+    kept, left, may_end = TaskSet(), list[int](), asyncio.Event()
 
     async def fails() -> None:
         await may_end.wait()

@@ -150,7 +150,7 @@ async def read(db, statement, keep_alive=False):
             raise
 
 async def look(db, statement):
-    async with db.looking() as connection:
+    async with db.reading() as connection:
         return (await connection.execute(statement)).all()
 """
 

@@ -9,7 +9,7 @@ import pytest
 
 from billing.api import Principal
 from core.errors import Refused
-from core.tasks import KeptTasks
+from core.tasks import TaskSet
 from server.connection.effect_handlers import TASKS_MAX, EffectHandlers, UseCases
 from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import Hello, Send
@@ -72,7 +72,7 @@ class UseCasesInOrder:
         self.full = full
         self.sources = list[StubSource]()
         self.problem: Exception | None = None
-        self.work = KeptTasks()
+        self.work = TaskSet()
         stub: Any = self
         cancels: Any = SimpleNamespace(cancel=self.cancel)
         sessions: Any = SimpleNamespace(
