@@ -1,6 +1,5 @@
 """What a grant pays after its end, what a prepaid tenant owes, and how the next grant pays that."""
 
-import importlib
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ from billing.tables.wallets import WalletGrant, WalletOwed
 from billing.usage import encode
 from billing.wallets.owed import Owed, OwedTerm, allot_payment, owed_by, set_owed_term
 from billing.wallets.wallets import expire, grant, list_grants
-from core import migrations
 from core.clock import now_ms
 from core.errors import Refusal
 from core.sql.database import Database
@@ -214,24 +212,6 @@ async def test_what_is_kept_of_what_is_owed_is_compared(database: Database) -> N
         await connection.execute(text("UPDATE wallet_owed SET owed_nano = owed_nano - 1"))
     compared = await compare_derived(database, tenant)
     assert {each.subject for each in compared if each.difference} == {"wallet", "owed beyond the wallet"}
-
-
-async def test_what_was_owed_before_the_upgrade_is_found(database: Database) -> None:
-    """In the lines and uses: of requests from after the wallet was opened, corrections included."""
-    tenant = await a_tenant(database)
-    await use(database, tenant, "before")
-    await grant(database, tenant, paid(5_000, "p"))
-    await use(database, tenant, "a", "b", "c")
-    await correct(database, tenant, Correction("c", {Meter.OUTPUT: 0}, "x"))
-    known = [(row.request_id, row.owed_nano) for row in await read(database, WalletOwed, tenant)]
-    (path,) = (Path(migrations.__file__).parent / "versions").glob("v*_owed.py")
-    upgrade = importlib.import_module(f"core.migrations.versions.{path.stem}")
-    async with database.engine.begin() as connection:
-        await connection.execute(text("DELETE FROM wallet_owed"))
-        await connection.execute(upgrade.UNPAID, {"tenant": tenant, "opened": 4})
-    assert [(row.request_id, row.owed_nano) for row in await read(database, WalletOwed, tenant)] == known
-    assert [request for request, _ in known] == ["b", "c"]
-    await agree(database, tenant)
 
 
 @given(st.lists(st.integers(1, 50), max_size=5), st.integers(0, 200))
