@@ -38,7 +38,7 @@ from engine.api import prepare_model, register_model
 T = TypeVar("T")
 
 READY_POLL_SECONDS = 0.2
-PATIENCE_SECONDS = 120.0
+SLOW_START_SECONDS = 120.0
 DRAIN_SECONDS_MAX = 2.0
 METRICS_ABOVE = 1000
 PORT_MAX = 65535
@@ -190,7 +190,7 @@ class PlatformStart:
                 if missing != said:
                     self._say(f"waiting: {missing}")
                     said = missing
-                if not warned and monotonic() - self._began > PATIENCE_SECONDS:
+                if not warned and monotonic() - self._began > SLOW_START_SECONDS:
                     self._say(f"this takes long; {self._settings.home / 'logs'} may say why")
                     warned = True
                 with contextlib.suppress(TimeoutError):

@@ -18,11 +18,11 @@ NAME_CHARACTERS_MAX = 200
 RAW_CHARACTERS_MAX = 4 * NAME_CHARACTERS_MAX  # decomposed, a character may take several
 NAME_RULE = f"1 to {NAME_CHARACTERS_MAX} printable characters, no space at the ends"
 STORED_BYTES_MAX = 4 * NAME_CHARACTERS_MAX  # in UTF-8; an index of six of them is within Postgres' bounds
-MENDED = "\ufdd0"  # a noncharacter, which Unicode leaves to programs: before a text with escapes
+ESCAPED_MARK = "\ufdd0"  # a noncharacter, which Unicode leaves to programs: before a text with escapes
 DIGESTED = "\ufdd1"  # and before the beginning and the digest of a text that is too long
 DIGESTED_CHARACTERS = 16
 UNSTORABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff\ufdd0\ufdd1]")
-UNASKABLE = re.compile("[\\x00\\ud800-\\udfff]")
+NOT_QUERYABLE = re.compile("[\\x00\\ud800-\\udfff]")
 ESCAPED = re.compile(rf"{UNSTORABLE.pattern}|\\")
 
 
@@ -51,7 +51,7 @@ def checked_user(text: object, what: str = "user") -> str:
 def forms_of(text: str) -> list[str]:
     """Forms under which a text may be stored as a name: unchanged or escaped, where it is older than the
     rule, and normalised as it is now."""
-    found = [] if UNASKABLE.search(text) or len(text.encode()) > STORED_BYTES_MAX else [text]
+    found = [] if NOT_QUERYABLE.search(text) or len(text.encode()) > STORED_BYTES_MAX else [text]
     name = name_of(text)
     return found if name is None or name == text else [*found, name]
 
@@ -63,7 +63,7 @@ def same_name(one: str, other: str) -> bool:
 
 def storable_name(text: str, bytes_max: int = STORED_BYTES_MAX) -> str:
     """The text where a database can hold it, else an escaped form that stands for no other text."""
-    stored = MENDED + _escaped(text) if UNSTORABLE.search(text) else text
+    stored = ESCAPED_MARK + _escaped(text) if UNSTORABLE.search(text) else text
     if len(stored.encode()) <= bytes_max:
         return stored
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -11,7 +11,7 @@ from core.signing.hidden_numbers import hide_number, reveal_number
 from core.signing.sealed import SealedContent
 from core.signing.signed_text import Keyring
 
-LASTS_MS = 3_600_000
+CURSOR_LIFETIME_MS = 3_600_000
 DAY_MS = 86_400_000
 AS_OF = b"parley usage cursor as of v1"
 
@@ -81,7 +81,7 @@ def pack_cursor(
         as_of=hide_number(as_of, AS_OF, keyring),
         bucket_ms=end.bucket_ms,
         group=end.group,
-        ends_ms=now + LASTS_MS,
+        ends_ms=now + CURSOR_LIFETIME_MS,
     )
     return _cursors.seal(cursor, keyring)
 

@@ -17,7 +17,7 @@ USER = "user"
 # Names of a tenant, its projects, cost centers, keys, grants and alert targets.
 OF_TENANT = frozenset({"name", "code", "address", "note"})
 TAG = re.compile(r"\(erased( [0-9a-f]{8})?\)", re.ASCII)  # display of an erased user
-NOBODYS = re.compile(r"u_[0-9a-f]{32}$", re.ASCII)  # an opaque id
+OPAQUE_USER_ID = re.compile(r"u_[0-9a-f]{32}$", re.ASCII)  # an opaque id
 
 Show = Callable[[str], str]
 
@@ -37,7 +37,7 @@ def users_in(row: AuditLog) -> set[str]:
 def row_shown(row: AuditLog, names: Mapping[str, str], erased: bool = False) -> AuditLog:
     """The row with these names (by id) in place of ids, and ERASED in place of unknown users. `erased`: its
     tenant is erased, and none of its own names is shown."""
-    facts = _each(row, lambda id: names.get(id, id if NOBODYS.match(id) else ERASED) if id else "")
+    facts = _each(row, lambda id: names.get(id, id if OPAQUE_USER_ID.match(id) else ERASED) if id else "")
     if erased:
         facts |= {side: _text(_unnamed(_facts(facts[side]))) for side in ("before", "after")}
     return row.model_copy(update=facts)

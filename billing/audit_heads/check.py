@@ -17,7 +17,7 @@ from core.terminal.terminal import progress
 
 LINES_AT_ONCE = 500
 FAULTS_MAX = 100
-TOLD_EVERY_LINES = 50_000
+PROGRESS_LINES = 50_000
 TABLES: Mapping[Chain, tuple[Any, str]] = {
     Chain.BOOKS: (LedgerTxn, "transaction"),
     Chain.CHANGES: (AuditLog, "change"),
@@ -43,7 +43,7 @@ async def check_heads(
     """Compare heads of this installation, or of one owner, with the chains as they are."""
     found = CheckedHeads()
     source = iter(lines)
-    told = TOLD_EVERY_LINES
+    told = PROGRESS_LINES
     async with db.session() as session:
         while page := list(islice(source, LINES_AT_ONCE)):
             heads = [head for line in page if line.strip() and (head := _head(line, found)) is not None]
@@ -55,7 +55,7 @@ async def check_heads(
             found.faults += faults[: FAULTS_MAX - len(found.faults)]
             if found.heads > told:
                 progress(f"{found.heads:,} heads read")
-                told += TOLD_EVERY_LINES
+                told += PROGRESS_LINES
     return found
 
 

@@ -24,7 +24,7 @@ from core.observability.error_facts import kind, reason
 
 SECONDS_MAX = 10.0
 SYSLOG_SECONDS_MAX = 30.0  # of all its steps
-GOODBYE_SECONDS = 1.0
+CLOSE_SECONDS = 1.0
 NAME = "PARLEY_AUDIT_HEADS"
 FORMS = "file:///path, s3://bucket/prefix, syslog://host:port, syslog+tls://host or syslog+udp://host"
 PORTS = {"syslog": 601, "syslog+tls": 6514, "syslog+udp": 514}
@@ -169,7 +169,7 @@ class SyslogHeadStore:
                 return
             with ssl.create_default_context().wrap_socket(plain, server_hostname=self.host) as stream:
                 stream.sendall(data)
-                stream.settimeout(GOODBYE_SECONDS)
+                stream.settimeout(CLOSE_SECONDS)
                 with suppress(OSError):  # all is sent; the other side may skip the TLS goodbye
                     stream.unwrap()
 

@@ -48,7 +48,7 @@ from core.terminal.terminal import print_line, progress
 KEPT_BYTES_MAX = 64 << 20
 CHANGE_CHARACTERS_MAX = 120
 DELETED = "(deleted)"
-UNTOLD = frozenset({"id", "tenant_id", "created_ms", "secret_sha256"})
+NOT_SHOWN = frozenset({"id", "tenant_id", "created_ms", "secret_sha256"})
 
 Found = tuple[str, Verified, VerifiedLog, StateComparison]  # of one owner, by name
 
@@ -253,7 +253,7 @@ def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     words: list[str] = []
     for name in {**before, **after}:
         old, new = before.get(name), after.get(name)
-        if name in UNTOLD or old == new or (old is None and new == ""):
+        if name in NOT_SHOWN or old == new or (old is None and new == ""):
             continue
         was, now = _value(name, old), _value(name, new)
         words.append(f"{name} {now}" if old is None else f"{name} {was} → {now}")

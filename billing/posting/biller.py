@@ -57,7 +57,7 @@ CLAIM_SECONDS = 2.0
 TRIM_SECONDS = 1.0
 FORGET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
-BESIDE_RETRY_SECONDS = 10.0
+BACKGROUND_RETRY_SECONDS = 10.0
 
 
 class Biller:
@@ -325,7 +325,7 @@ async def _beside(operation: str, run: Callable[[], Awaitable[None]], stop: asyn
             return await run()
         except Exception as error:  # noqa: BLE001
             log.error("biller.task_failed", operation=operation, **error_facts(error))
-            await _wait(stop, BESIDE_RETRY_SECONDS)
+            await _wait(stop, BACKGROUND_RETRY_SECONDS)
 
 
 async def main(settings: Settings, stop: asyncio.Event) -> None:

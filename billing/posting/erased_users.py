@@ -15,7 +15,7 @@ from billing.ledger.proofs import OPAQUE_USER, words_proof
 from billing.ledger.rows import UsageEventRow
 from billing.tables.tenants import Tenant, TenantUser, UsageQuarantine
 from billing.tenants.erasure import lock_out_erasure
-from billing.tenants.tenancy import NOBODYS
+from billing.tenants.tenancy import RESERVED_SUFFIX
 from billing.usage import NOTHING_SAID, UsageEvent, encode
 
 Who = tuple[str, str]  # tenant, user
@@ -80,7 +80,7 @@ async def _gone(session: AsyncSession, wanted: Collection[Who]) -> ErasedOwners:
         await session.exec(select(TenantUser.tenant_id, TenantUser.id, TenantUser.name).where(*own))
     ).all()
     erased = select(Tenant.tenant_id).where(
-        col(Tenant.tenant_id).in_(tenants), col(Tenant.name).endswith(NOBODYS, autoescape=True)
+        col(Tenant.tenant_id).in_(tenants), col(Tenant.name).endswith(RESERVED_SUFFIX, autoescape=True)
     )
     return ErasedOwners(
         frozenset((await session.exec(erased)).all()),

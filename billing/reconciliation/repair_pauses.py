@@ -12,7 +12,7 @@ from sqlmodel import col, select
 from billing.tables.reconciliation import ReconMark
 from core.sql.database import Database, upsert
 
-HEALED = "healed"  # chain of the ReconMark that holds the count (`seq`), time and server of rebuilds
+REBUILT = "healed"  # chain of the ReconMark that holds the count (`seq`), time and server of rebuilds
 FIRST_MS = 120_000
 LONGEST_MS = 24 * 3_600_000
 FORGOTTEN_MS = 2 * LONGEST_MS
@@ -37,12 +37,12 @@ def paused_until_ms(mark: ReconMark | None, server: str, now: int) -> int:
 async def rebuild_marks(db: Database) -> Mapping[str, ReconMark]:
     """The record of each tenant's rebuilds."""
     async with db.session() as session:
-        marks = await session.exec(select(ReconMark).where(col(ReconMark.chain) == HEALED))
+        marks = await session.exec(select(ReconMark).where(col(ReconMark.chain) == REBUILT))
         return {mark.tenant_id: mark for mark in marks}
 
 
 async def store_rebuild(db: Database, tenant_id: str, server: str, times: int, now: int) -> None:
     """Record a tenant's `times`th rebuild."""
-    row = {"tenant_id": tenant_id, "chain": HEALED, "seq": times, "line_seq": 0, "sha256": server}
+    row = {"tenant_id": tenant_id, "chain": REBUILT, "seq": times, "line_seq": 0, "sha256": server}
     async with db.transaction() as session:
         await upsert(session, [{**row, "sums": {}, "verified_ms": now}], ReconMark)

@@ -24,7 +24,7 @@ from billing.tables.refusals import RefusalMinute
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
 from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
-from billing.tenants.tenancy import NOBODYS
+from billing.tenants.tenancy import RESERVED_SUFFIX
 from billing.tenants.users import opaque_id
 from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
 from core.clock import now_ms
@@ -141,7 +141,7 @@ def _has_locks(session: AsyncSession) -> bool:
 async def erased_tenants(db: Database, ids: Iterable[str]) -> set[str]:
     """The erased ones among these tenants."""
     found = select(Tenant.tenant_id).where(
-        col(Tenant.tenant_id).in_(list(ids)), col(Tenant.name).endswith(NOBODYS, autoescape=True)
+        col(Tenant.tenant_id).in_(list(ids)), col(Tenant.name).endswith(RESERVED_SUFFIX, autoescape=True)
     )
     async with db.session() as session:
         return set((await session.exec(found)).all())
@@ -244,13 +244,13 @@ async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     await _set(session, AlertTarget, id, None, address="", secret="")
     await _set(session, AlertTarget, id, col(AlertTarget.ended_ms).is_(None), ended_ms=now_ms())
     await _set(session, WalletGrant, id, None, note="")
-    await _set(session, Project, id, None, name=col(Project.id) + NOBODYS)
-    await _set(session, CostCenter, id, None, name="", code=col(CostCenter.id) + NOBODYS)
+    await _set(session, Project, id, None, name=col(Project.id) + RESERVED_SUFFIX)
+    await _set(session, CostCenter, id, None, name="", code=col(CostCenter.id) + RESERVED_SUFFIX)
     await session.exec(delete(Outbox).where(col(Outbox.tenant_id) == id))
     await session.exec(delete(Proposal).where(col(Proposal.tenant_id) == id))
     await session.exec(delete(BrowserSession).where(col(BrowserSession.tenant_id) == id))
     await _erase_events(session, id, None, "")
-    tenant.name = f"erased {id[-12:]}{NOBODYS}"
+    tenant.name = f"erased {id[-12:]}{RESERVED_SUFFIX}"
 
 
 async def _set(

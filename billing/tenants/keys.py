@@ -37,7 +37,7 @@ DEFAULT_SCOPES = ("chat",)
 RIGHTS = {"tenant_id", "project_id", "name", "user_id", "shared", "scopes", "priority_max", "expires_ms"}
 KEYS_MAX: int = Settings.model_fields["keys_per_tenant_max"].default
 KEY_REVOKED = "key_revoked"
-NOBODYS = "0" * 64  # the digest that an unknown prefix is compared with
+NO_DIGEST = "0" * 64  # the digest that an unknown prefix is compared with
 SECRET = re.compile(r"pk_([0-9a-f]{12})_([0-9a-f]{48})", re.ASCII)
 
 
@@ -251,7 +251,7 @@ async def _grant_of_secret(db: Database, match: re.Match[str]) -> Any | None:
     # The one query that cannot filter by tenant: it finds the tenant.
     found = await _grant(db, _BY_PREFIX, {"prefix": match[1]})
     # The same work for a known and an unknown prefix, so that timing tells nothing.
-    right = hmac.compare_digest(found.secret_sha256 if found is not None else NOBODYS, _digest(match[2]))
+    right = hmac.compare_digest(found.secret_sha256 if found is not None else NO_DIGEST, _digest(match[2]))
     return found if right else None
 
 

@@ -12,7 +12,7 @@ from core.signing.sealed import SealedContent
 from core.signing.signed_text import Keyring
 
 PURPOSE = b"parley sign-in v2"
-LASTS_SECONDS = 3600
+LIFETIME_SECONDS = 3600
 ID_BYTES = 12
 
 
@@ -31,7 +31,7 @@ _links = SealedContent(SignInLink, PURPOSE, lambda link: link.opens_by_ms)
 
 def make_link_code(keyring: Keyring, tenant: str, key: str, user: str, now_ms: int) -> str:
     """Make a code that signs one browser in, once, within an hour."""
-    link = SignInLink(secrets.token_urlsafe(ID_BYTES), tenant, key, user, now_ms + LASTS_SECONDS * 1000)
+    link = SignInLink(secrets.token_urlsafe(ID_BYTES), tenant, key, user, now_ms + LIFETIME_SECONDS * 1000)
     return _links.seal(link, keyring)
 
 

@@ -28,7 +28,9 @@ PRICES_CHANGED = "prices_changed"
 PRIORITIES = ("interactive", "standard", "bulk")  # highest first
 DEFAULT_PROJECT = "default"
 DEFAULT_PRICE_BOOK = "default"
-NOBODYS = " "  # suffix that no name may have (core/names.py), so that nobody can take the name in advance
+RESERVED_SUFFIX = (
+    " "  # suffix that no name may have (core/names.py), so that nobody can take the name in advance
+)
 PROJECTS_MAX: int = Settings.model_fields["projects_per_tenant_max"].default
 
 
@@ -88,7 +90,7 @@ async def find_tenant(db: Database, name_or_id: str) -> Tenant | None:
 
     Among equal names, an erased tenant comes last (its stored name has a hidden suffix)."""
     id, name, names = col(Tenant.tenant_id), col(Tenant.name), forms_of(name_or_id)
-    names += [each + NOBODYS for each in names]
+    names += [each + RESERVED_SUFFIX for each in names]
     statement = select(Tenant).where(name.in_(names) | id.in_(names))
     async with db.session() as session:
         return (await session.exec(statement.order_by(*id_first(id, name, names)))).first()

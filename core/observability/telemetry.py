@@ -21,7 +21,7 @@ from structlog.typing import EventDict, FilteringBoundLogger, Processor, Wrapped
 from core.configuration.settings import Settings
 from core.observability import error_facts, log_lines
 
-SELDOM_SECONDS = 5.0
+REPEAT_SECONDS = 5.0
 
 
 def configure(settings: Settings, service: str) -> None:
@@ -99,7 +99,7 @@ def logger(name: str) -> FilteringBoundLogger:
 class RepeatedWarning:
     """Warnings of repeated failures: logged once, then at most every few seconds, with their number."""
 
-    def __init__(self, log: FilteringBoundLogger, seconds: float = SELDOM_SECONDS) -> None:
+    def __init__(self, log: FilteringBoundLogger, seconds: float = REPEAT_SECONDS) -> None:
         self._log = log
         self._seconds = seconds
         self._said: dict[str, tuple[float, int]] = {}

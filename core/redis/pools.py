@@ -15,9 +15,9 @@ from core.redis.client import RedisClient
 T = TypeVar("T")
 POOLS_MAX = 256
 HOPS_MAX = 8  # hops that are followed from one pool to the next: more would be a circle
-SAID_SECONDS = 3_600.0
+REPEAT_SECONDS = 3_600.0
 
-repeated = RepeatedWarning(logger(__name__), SAID_SECONDS)
+repeated = RepeatedWarning(logger(__name__), REPEAT_SECONDS)
 
 
 async def announce_pool(redis: RedisClient, settings: Settings, pool: str) -> None:

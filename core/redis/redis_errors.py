@@ -31,7 +31,9 @@ __all__ = (
 )
 
 # First words of errors of a server that cannot write, is busy or has no master.
-UNWELL = frozenset({"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN"})
+UNAVAILABLE_CODES = frozenset(
+    {"BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "TRYAGAIN"}
+)
 
 
 def is_refusing_everybody(error: "ResponseError") -> bool:
@@ -40,7 +42,7 @@ def is_refusing_everybody(error: "ResponseError") -> bool:
     from redis.exceptions import ClusterError, OutOfMemoryError, ReadOnlyError
 
     known = isinstance(error, ClusterError | OutOfMemoryError | ReadOnlyError)
-    return known or str(error).partition(" ")[0] in UNWELL
+    return known or str(error).partition(" ")[0] in UNAVAILABLE_CODES
 
 
 def __getattr__(name: str) -> Any:

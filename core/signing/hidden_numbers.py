@@ -9,7 +9,7 @@ import os
 from core.signing.signed_text import Keyring, mac
 
 NONCE_BYTES, NUMBER_BYTES, TAG_BYTES = 16, 8, 8
-VEILED_BYTES = NONCE_BYTES + NUMBER_BYTES + TAG_BYTES
+HIDDEN_BYTES = NONCE_BYTES + NUMBER_BYTES + TAG_BYTES
 
 
 def hide_number(number: int, purpose: bytes, keyring: Keyring) -> bytes:
@@ -20,7 +20,7 @@ def hide_number(number: int, purpose: bytes, keyring: Keyring) -> bytes:
 
 def reveal_number(data: bytes, purpose: bytes, keyring: Keyring) -> int | None:
     """The number; None where we did not hide it for this purpose."""
-    if len(data) != VEILED_BYTES:
+    if len(data) != HIDDEN_BYTES:
         return None
     nonce, rest = data[:NONCE_BYTES], data[NONCE_BYTES:]
     for key in keyring.keys(purpose):

@@ -104,22 +104,22 @@ async def _announce(pool: PoolConnection, dest: str) -> None:
 async def _some(
     pool: PoolConnection, ids: Iterable[str], dest: str, tenant: str | None
 ) -> list[MigrationOutcome]:
-    mover, outcomes = _mover(pool), list[MigrationOutcome]()
+    migrator, outcomes = _migrator(pool), list[MigrationOutcome]()
     await _announce(pool, dest)
     for id in ids:
         found, detail = await find_request(pool, id, tenant)
         await on_record(found, detail.row.tenant, "request.migrate", id, to=dest)
-        outcomes.append(await _move(mover, found.name, detail.row.tenant, id, dest))
+        outcomes.append(await _move(migrator, found.name, detail.row.tenant, id, dest))
     return outcomes
 
 
-def _mover(pool: PoolConnection) -> Migrator:
+def _migrator(pool: PoolConnection) -> Migrator:
     return Migrator(pool.queue.redis, pool.settings, pool.settings.shared_keyring)
 
 
-async def _move(mover: Migrator, source: str, tenant: str, id: str, dest: str) -> MigrationOutcome:
+async def _move(migrator: Migrator, source: str, tenant: str, id: str, dest: str) -> MigrationOutcome:
     try:
-        await mover.migrate(source, tenant, id, dest)
+        await migrator.migrate(source, tenant, id, dest)
     except MigrationRefused as refused:
         return MigrationOutcome(id, tenant, source, dest, False, refused.reason.value, str(refused))
     return MigrationOutcome(id, tenant, source, dest, True)
@@ -128,7 +128,7 @@ async def _move(mover: Migrator, source: str, tenant: str, id: str, dest: str) -
 async def _empty(pool: PoolConnection, dest: str, tenant: str | None, as_json: bool) -> None:
     """Move requests until a look at the pool finds nothing more to move."""
     await on_record(pool, tenant or PLATFORM, "request.migrate_all", pool.name, to=dest)
-    mover, tally = _mover(pool), MigrationTally(as_json)
+    migrator, tally = _migrator(pool), MigrationTally(as_json)
     await _announce(pool, dest)
     began, give_up_at = await pool.queue.now_ms(), time.monotonic() + NEWCOMERS_SECONDS_MAX
     while rows := await _rest(pool, tenant, tally):
@@ -137,7 +137,7 @@ async def _empty(pool: PoolConnection, dest: str, tenant: str | None, as_json: b
                 f"{tally.moved} are moved, but new ones still come to pool {pool.name}: route its models to "
                 f"{dest} first (`parley models route MODEL --to {dest}`)"
             )
-        await _move_all(mover, pool.name, rows, dest, tally)
+        await _move_all(migrator, pool.name, rows, dest, tally)
         await asyncio.sleep(PAUSE_SECONDS)
     if tally.stayed:
         first = next(iter(tally.stayed.values()))
@@ -154,14 +154,14 @@ async def _rest(pool: PoolConnection, tenant: str | None, tally: MigrationTally)
 
 
 async def _move_all(
-    mover: Migrator, source: str, rows: list[InspectedRequest], dest: str, tally: MigrationTally
+    migrator: Migrator, source: str, rows: list[InspectedRequest], dest: str, tally: MigrationTally
 ) -> None:
     tally.left = len(rows)
     slots = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def one(row: InspectedRequest) -> None:
         async with slots:
-            tally.count(await _move(mover, source, row.tenant, row.id, dest))
+            tally.count(await _move(migrator, source, row.tenant, row.id, dest))
 
     async with asyncio.TaskGroup() as group:
         for row in rows:

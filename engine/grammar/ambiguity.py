@@ -214,7 +214,9 @@ class _Automaton:
     def __init__(self, built: _Builder) -> None:
         self._built = built
         self._masks = _masks(built.sets)
-        self._knots = _knots({state: sorted(built.edges.get(state, ())) for state in range(len(built.sets))})
+        self._components = _components(
+            {state: sorted(built.edges.get(state, ())) for state in range(len(built.sets))}
+        )
 
     def diverging(self) -> int | None:
         """The end of the innermost loop in which two paths over one text part and meet again."""
@@ -227,19 +229,19 @@ class _Automaton:
                 open_ += pairs[pair]
         met: dict[int, tuple[int, int]] = {}
         diagonal = set[int]()
-        for pair, knot in _knots(pairs).items():
+        for pair, component in _components(pairs).items():
             if pair[0] == pair[1]:
-                diagonal.add(knot)
+                diagonal.add(component)
             else:
-                met.setdefault(knot, pair)
-        found = [pair for knot, pair in met.items() if knot in diagonal]
+                met.setdefault(component, pair)
+        found = [pair for component, pair in met.items() if component in diagonal]
         return self._innermost(*min(found)) if found else None
 
     def _steps(self, one: int, two: int) -> list[tuple[int, int]]:
         """Pairs of states that both reach by one character without leaving their components."""
-        edges, knots, masks = self._built.edges, self._knots, self._masks
-        ones = [state for state in edges.get(one, ()) if knots[state] == knots[one]]
-        twos = [state for state in edges.get(two, ()) if knots[state] == knots[two]]
+        edges, components, masks = self._built.edges, self._components, self._masks
+        ones = [state for state in edges.get(one, ()) if components[state] == components[one]]
+        twos = [state for state in edges.get(two, ()) if components[state] == components[two]]
         return [(min(a, b), max(a, b)) for a in ones for b in twos if masks[a] & masks[b]]
 
     def _innermost(self, one: int, two: int) -> int:
@@ -273,11 +275,11 @@ def _without(ranges: Ranges) -> Ranges:
     return tuple(rest)
 
 
-def _knots(graph: dict[_Node, list[_Node]]) -> dict[_Node, int]:
+def _components(graph: dict[_Node, list[_Node]]) -> dict[_Node, int]:
     """The strongly connected component of each node, by Tarjan's algorithm without recursion."""
     order: dict[_Node, int] = {}
     lowest: dict[_Node, int] = {}
-    knots: dict[_Node, int] = {}
+    components: dict[_Node, int] = {}
     open_: list[_Node] = []
     for root in graph:
         path = [] if root in order else [(root, iter(graph[root]))]
@@ -292,17 +294,17 @@ def _knots(graph: dict[_Node, list[_Node]]) -> dict[_Node, int]:
                 if path:
                     lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
                 if lowest[node] == order[node]:
-                    _close(node, open_, knots, order[node])
+                    _close(node, open_, components, order[node])
             elif following not in order:
                 path.append((following, iter(graph[following])))
-            elif following not in knots:
+            elif following not in components:
                 lowest[node] = min(lowest[node], order[following])
-    return knots
+    return components
 
 
-def _close(node: _Node, open_: list[_Node], knots: dict[_Node, int], number: int) -> None:
+def _close(node: _Node, open_: list[_Node], components: dict[_Node, int], number: int) -> None:
     while True:
         each = open_.pop()
-        knots[each] = number
+        components[each] = number
         if each == node:
             return

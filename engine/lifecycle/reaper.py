@@ -19,7 +19,7 @@ from engine.queue.client import PoolQueue
 from engine.queue.types import ExpiredRequest
 
 UNORDERED_MAX = 1_000  # requests that are named in the log; a worker could make up any number
-SWEPT_FOR = 0.9  # share of the time between two sweeps in which no other reaper begins one
+SWEEP_SHARE = 0.9  # share of the time between two sweeps in which no other reaper begins one
 
 log = logger(__name__)
 repeated = RepeatedWarning(log)
@@ -53,7 +53,7 @@ class Reaper:
     async def sweep(self) -> None:
         """Release admissions whose requests never came. Of all reapers one does at a time."""
         try:
-            if not await self._queue.may_sweep(SWEEP_SECONDS * SWEPT_FOR):
+            if not await self._queue.may_sweep(SWEEP_SECONDS * SWEEP_SHARE):
                 return
             instruments.stale_admissions_released.add(
                 await release_stale_admissions(self._queue, self._quota)

@@ -43,7 +43,7 @@ RELEASE_TRIES = 20
 RELEASE_RETRY_SECONDS = 0.1
 LAPSED_SECONDS_MAX = 30.0
 MEMORY_SECONDS = 10.0
-BLIND_SECONDS = 5.0
+OWN_PAUSE_SECONDS = 5.0
 LOAD_RETRIES = 3
 ENGINE_DEAD = 70
 MIB = 1 << 20
@@ -122,11 +122,11 @@ class SupervisedWorker:
         """Take the pool's view of this worker, about once a second, and end a worker whose lease lapsed for
         long or that does not get ready."""
         now = time.monotonic()
-        blind, self._looked_at = now - self._looked_at > BLIND_SECONDS, now
+        paused, self._looked_at = now - self._looked_at > OWN_PAUSE_SECONDS, now
         if view is not None and view.worker == self.worker and not self._loaded:
             self._loaded, self._why = True, ""
             self._to(WorkerProcessState.READY)
-        if blind or (view is not None and view.alive):
+        if paused or (view is not None and view.alive):
             self._alive_at = now
         if self._process is None or self._state is WorkerProcessState.DRAINING:
             return

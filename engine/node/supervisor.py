@@ -61,7 +61,7 @@ class Supervisor:
         self._journal = make_journal(settings, settings.pool, self._name)
         ended = self._journal.add if self._journal else None
         self._queue = PoolQueue(redis, settings.pool, settings, ended=ended)
-        self._fleet = PoolNodes(self._queue)
+        self._pool_nodes = PoolNodes(self._queue)
         self._reaper = Reaper(self._queue, Quota(redis, settings), settings.reap_interval_ms)
         self._changed = asyncio.Event()
         model = KnownModel(settings).read
@@ -92,7 +92,7 @@ class Supervisor:
                 for each in self._reserved:
                     os.close(each.lock)
                 with contextlib.suppress(RedisError, OSError):
-                    await self._fleet.leave(self._name)
+                    await self._pool_nodes.leave(self._name)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """The supervisor's tasks beside its workers, each for ever."""
@@ -133,7 +133,7 @@ class Supervisor:
                 views = {view.worker: view for view in await self._queue.workers()}
                 for slot in self._slots:
                     slot.look(views.get(slot.worker))
-                await self._fleet.report(self._report())
+                await self._pool_nodes.report(self._report())
                 await self._beat()
                 self._log_health(views)
             with contextlib.suppress(TimeoutError):
@@ -143,7 +143,7 @@ class Supervisor:
     async def _beat(self) -> None:
         """Send the heartbeats by which ready GPUs are metered."""
         heartbeats = [each for slot in self._slots if (each := slot.heartbeat()) and each.worker]
-        if heartbeats and not await self._fleet.beat(heartbeats):
+        if heartbeats and not await self._pool_nodes.beat(heartbeats):
             repeated.warning(
                 "supervisor.ready_time_dropped", reason="no biller takes it", pool=self._settings.pool
             )
@@ -195,7 +195,7 @@ class Supervisor:
             await asyncio.sleep(ORDER_WAIT_SECONDS)
 
     async def _obey_next(self) -> None:
-        order = await self._fleet.next_order(self._name, ORDER_WAIT_SECONDS)
+        order = await self._pool_nodes.next_order(self._name, ORDER_WAIT_SECONDS)
         if order is not None and order.kind is WorkerOrderKind.KILL:
             for slot in self._slots:
                 if slot.worker == order.worker:

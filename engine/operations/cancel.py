@@ -17,7 +17,7 @@ from engine.queue.types import MigratedTo
 from engine.request import Control, EndReason, RequestStatus
 
 # Gateways learn within a second who is shut out: until then there may be new requests.
-NEWCOMERS_SECONDS = 1.0
+LATE_REQUESTS_SECONDS = 1.0
 CANCEL_SECONDS_MAX = 10.0
 AT_ONCE_MAX = 16
 POLL_SECONDS = 0.1
@@ -32,7 +32,7 @@ async def cancel_requests(redis: RedisClient, settings: Settings, whose: OwnerFi
         told |= {id for id, _ in found}
         await _cancel_all(redis, settings, whose.tenant, found)
         passed = time.monotonic() - began
-        if passed > (CANCEL_SECONDS_MAX if found else NEWCOMERS_SECONDS):
+        if passed > (CANCEL_SECONDS_MAX if found else LATE_REQUESTS_SECONDS):
             left = await open_of(redis, whose) if found else []  # this round may have ended them
             return len(told), len(left)
         await asyncio.sleep(POLL_SECONDS)

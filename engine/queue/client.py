@@ -44,7 +44,7 @@ from engine.queue.types import (
 from engine.request import Control, Entry, PriorityClass, RequestStatus
 
 REAP_BUDGET = 100
-BURIED_KEEP_SECONDS = 15 * 60
+REFUSED_IDS_KEEP_SECONDS = 15 * 60
 STEP_AGE_MS_MIN = 3_000
 STEP_AGE_MS_MAX = 8_000
 
@@ -258,7 +258,9 @@ class PoolQueue:
     async def refuse_late_enqueue(self, tenant: str, ids: Sequence[str]) -> list[str]:
         """Of these ids, those that the pool does not know. A late enqueue of one that was accepted until now
         is refused; a new send is not."""
-        call = calls.RefuseLateEnqueueCall(keep_seconds=BURIED_KEEP_SECONDS, tenant=tenant, ids=list(ids))
+        call = calls.RefuseLateEnqueueCall(
+            keep_seconds=REFUSED_IDS_KEEP_SECONDS, tenant=tenant, ids=list(ids)
+        )
         return (await self._run(lua_scripts.REFUSE_LATE_ENQUEUE, call)).ids
 
     async def expire_log(self, tenant: str, id: str, seconds: int) -> bool:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from engine.worker.claimed_request import ClaimedRequest
 
 EXTEND_AHEAD_TOKENS = 64
-SHORT_GRANT_MS = 100
-AWAY_MAX = 4_096
+SHORT_ALLOWANCE_MS = 100
+PARKED_MAX = 4_096
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Allowances:
         self._chunk_tokens = chunk_tokens
         self._asked: dict[str, int] = {}
         self._short: set[str] = set()
-        self._away: dict[str, tuple[str, str]] = {}
+        self._parked: dict[str, tuple[str, str]] = {}
 
     def ask(self, answer: ClaimedRequest) -> AllowanceRequest | None:
         """The question of an answer near the end of its allowance; None where there is none to send now."""
@@ -42,14 +42,14 @@ class Allowances:
             return None
         target = min(most, answer.granted + self._chunk_tokens)
         self._asked[answer.key] = target
-        after_ms = SHORT_GRANT_MS if answer.key in self._short else 0
+        after_ms = SHORT_ALLOWANCE_MS if answer.key in self._short else 0
         return AllowanceRequest(answer.key, answer.claim.tenant, answer.claim.id, target, after_ms)
 
     def answered(self, key: str, tokens: int) -> tuple[str, str] | None:
         """Take the reply: tokens granted in all. Returns tenant and id of an answer parked meanwhile."""
         short = tokens < self._asked.pop(key, 0)
         (self._short.add if short else self._short.discard)(key)
-        return self._away.pop(key, None)
+        return self._parked.pop(key, None)
 
     def wanted(self, key: str) -> bool:
         """True where the reply to this name's question still matters."""
@@ -63,19 +63,19 @@ class Allowances:
 
     def parked(self, answer: ClaimedRequest) -> None:
         """Keep the question of an answer that is parked, so that the reply can unpark it."""
-        if answer.key in self._asked and len(self._away) < AWAY_MAX:
-            self._away[answer.key] = (answer.claim.tenant, answer.claim.id)
+        if answer.key in self._asked and len(self._parked) < PARKED_MAX:
+            self._parked[answer.key] = (answer.claim.tenant, answer.claim.id)
 
     def leave(self) -> list[tuple[str, str]]:
         """Return the parked answers, as this worker ends and others must ask for them."""
-        away = list(self._away.values())
-        self._away.clear()
-        return away
+        parked = list(self._parked.values())
+        self._parked.clear()
+        return parked
 
     def forget(self, key: str) -> None:
         """Forget an answer that this worker no longer has."""
         self._short.discard(key)
-        if key not in self._away:
+        if key not in self._parked:
             self._asked.pop(key, None)
 
     def forget_all(self, keys: Collection[str]) -> None:

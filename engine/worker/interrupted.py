@@ -48,7 +48,7 @@ class InterruptedAnswer(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class _InterruptedCourse:
+class _InterruptedRun:
     """One pending answer: its log, and its present claim. Its name in the engine is `number:claim`."""
 
     ask: InterruptedPrompt
@@ -127,7 +127,7 @@ class InterruptedEngine:
         self._limits = limits
         self._settings = settings
         self._numbers = count()
-        self._courses: dict[str, _InterruptedCourse] = {}
+        self._runs: dict[str, _InterruptedRun] = {}
         self._pump = asyncio.create_task(self._follow())
 
     @classmethod
@@ -150,46 +150,46 @@ class InterruptedEngine:
     async def answers(self, asks: Sequence[InterruptedPrompt]) -> list[InterruptedAnswer]:
         """Answer all prompts at once, beside those of other callers, each interrupted where it says. Raises
         the error that ended the engine."""
-        courses = [_InterruptedCourse(ask, next(self._numbers)) for ask in asks]
-        for course in courses:
-            await self._claim(course)
-        ended = asyncio.gather(*(course.ended.wait() for course in courses))
+        runs = [_InterruptedRun(ask, next(self._numbers)) for ask in asks]
+        for run in runs:
+            await self._claim(run)
+        ended = asyncio.gather(*(run.ended.wait() for run in runs))
         await asyncio.wait((ended, self._pump), return_when=asyncio.FIRST_COMPLETED)
         if self._pump.done():
             ended.cancel()
             self._pump.result()
-        return [course.given() for course in courses]
+        return [run.given() for run in runs]
 
     async def _follow(self) -> None:
         async for batch in self._engine.steps():
             for output in batch:
-                course = self._courses.get(output.id)
-                if course is not None and course.answer is not None:
-                    await self._stepped(course, course.answer, output)
+                run = self._runs.get(output.id)
+                if run is not None and run.answer is not None:
+                    await self._stepped(run, run.answer, output)
 
-    async def _claim(self, course: _InterruptedCourse) -> None:
+    async def _claim(self, run: _InterruptedRun) -> None:
         """Continue from the log, as a worker that has just claimed it."""
-        answer = ClaimedRequest(course.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
-        course.answer = answer
-        self._courses[answer.key] = course
+        answer = ClaimedRequest(run.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
+        run.answer = answer
+        self._runs[answer.key] = run
         if reason := answer.completed():
             answer.end(reason)
-            course.log()
+            run.log()
             return
         asked = generation(answer.key, TENANT, answer.request, answer.prompt, answer.ids, self._limits)
-        await self._engine.submit(msgspec.structs.replace(asked, checked=course.ask.checked))
+        await self._engine.submit(msgspec.structs.replace(asked, checked=run.ask.checked))
 
-    async def _stepped(self, course: _InterruptedCourse, answer: ClaimedRequest, output: StepOutput) -> None:
+    async def _stepped(self, run: _InterruptedRun, answer: ClaimedRequest, output: StepOutput) -> None:
         """Take a step's ids, up to where the engine is lost."""
-        room = len(output.tokens) if course.cut is None else course.cut - len(answer.ids)
+        room = len(output.tokens) if run.cut is None else run.cut - len(answer.ids)
         before = len(answer.ids)
         answer.take(output.tokens[:room], output.cached, 1)
-        course.logprobs += output.logprobs[: len(answer.ids) - before]
-        if course.cut is not None and len(answer.ids) >= course.cut:
-            del self._courses[answer.key]
+        run.logprobs += output.logprobs[: len(answer.ids) - before]
+        if run.cut is not None and len(answer.ids) >= run.cut:
+            del self._runs[answer.key]
             await self._engine.abort([answer.key])
-            course.log()
-            await self._claim(course)
+            run.log()
+            await self._claim(run)
             return
         if reason := answer.completed():
             answer.end(reason)
@@ -197,4 +197,4 @@ class InterruptedEngine:
         elif output.finish is not None:
             proper = output.finish in (Finish.STOP, Finish.LENGTH)
             answer.end(EndReason(output.finish.value) if proper else EndReason.ERROR, output.finish.value)
-        course.log()
+        run.log()

@@ -175,7 +175,7 @@ class Authenticator:
         """A single-use ticket that lets its bearer be `user` with these scopes, and the Unix ms by which it
         must be shown. Its access ends at a fixed time, never after that of the access it was made with."""
         now = now_ms()
-        lasts_seconds = min(self._settings.access_seconds, tickets.LASTS_SECONDS_MAX)
+        lasts_seconds = min(self._settings.access_seconds, tickets.LIFETIME_SECONDS_MAX)
         ends_ms = _sooner(now + lasts_seconds * 1000, principal.access_ends_ms)
         opens_seconds = min(self._settings.ticket_seconds, tickets.OPENS_SECONDS_MAX)
         opens_by_ms = min(now + opens_seconds * 1000, ends_ms)
@@ -193,7 +193,7 @@ class Authenticator:
 
     def history_pass(self, principal: Principal, user: str) -> tuple[str, int]:
         """A pass that reads this user's conversations, and the Unix ms of its end."""
-        ends_ms = _sooner(now_ms() + history_passes.LASTS_SECONDS * 1000, principal.access_ends_ms)
+        ends_ms = _sooner(now_ms() + history_passes.LIFETIME_SECONDS * 1000, principal.access_ends_ms)
         found = HistoryPass(principal.tenant, principal.key, principal.session, user, ends_ms)
         return history_passes.seal(found, self._settings.keyring), ends_ms
 

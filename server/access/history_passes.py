@@ -9,7 +9,7 @@ from core.signing.sealed import SealedContent
 
 PURPOSE = b"parley history v1"
 PREFIX = "ph_"
-LASTS_SECONDS = 600
+LIFETIME_SECONDS = 600
 
 
 class HistoryPass(msgspec.Struct, frozen=True, array_like=True):

@@ -11,7 +11,7 @@ from core.signing.sealed import SealedContent
 PURPOSE = b"parley ticket v3"
 PREFIX = "pt_"
 OPENS_SECONDS_MAX = 60
-LASTS_SECONDS_MAX = 3600
+LIFETIME_SECONDS_MAX = 3600
 
 
 class Ticket(msgspec.Struct, frozen=True, array_like=True):

@@ -28,7 +28,7 @@ from server.session.limits import SessionLimits
 from server.session.machine import Session
 
 OUTBOX_MESSAGES_MAX = 512
-LAST_WORDS_SECONDS = 1.0
+CLOSING_WRITE_SECONDS = 1.0
 
 log = logger(__name__)
 repeated = RepeatedWarning(log)
@@ -182,7 +182,7 @@ class Connection:
         """Cut off a peer that takes nothing of what waits for it; a closing one has less time."""
         if self._blocked is None:
             closing = self._session.close_code is not None
-            seconds = LAST_WORDS_SECONDS if closing else self._settings.write_blocked_seconds_max
+            seconds = CLOSING_WRITE_SECONDS if closing else self._settings.write_blocked_seconds_max
             loop = asyncio.get_running_loop()
             self._blocked = loop.call_later(seconds, self._check_block, self._writer.unsent)
 

@@ -23,7 +23,7 @@ from server.conversations.tables import Conversation, Message
 
 ROUND_SECONDS = 30.0
 CONVERSATIONS_AT_ONCE = 20
-ASIDE_MAX = 1_000
+SKIPPED_MAX = 1_000
 
 log = logger(__name__)
 
@@ -37,7 +37,7 @@ class Purge:
         self._db = db
         self._recorders = recorders
         self._settings = settings
-        self._aside = set[str]()
+        self._skipped = set[str]()
 
     async def run(self) -> None:
         """Purge for ever; a failure is logged and tried again in the next round."""
@@ -58,7 +58,7 @@ class Purge:
         async with self._db.session() as session:
             statement = (
                 select(Conversation.tenant_id, Conversation.id)
-                .where(col(Conversation.deleted_ms) <= before_ms, col(Conversation.id).not_in(self._aside))
+                .where(col(Conversation.deleted_ms) <= before_ms, col(Conversation.id).not_in(self._skipped))
                 .order_by(col(Conversation.deleted_ms))
                 .limit(CONVERSATIONS_AT_ONCE)
             )
@@ -75,8 +75,8 @@ class Purge:
             if is_store_down(error):
                 raise
             log.error("purge.delete_failed", tenant=tenant, conversation=conversation, **error_facts(error))
-            self._aside.add(conversation)
-            return len(self._aside) > ASIDE_MAX
+            self._skipped.add(conversation)
+            return len(self._skipped) > SKIPPED_MAX
         return True
 
 

@@ -16,7 +16,7 @@ from core.observability.telemetry import logger
 from server.http.replies import on_refused, refused_reply
 from server.protocol.codes import CloseCode, ErrorCode, refusal
 
-BEGINNINGS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
+RESPONSE_STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
 API = ("/v1/", "/api/")
 NO_PATH = "there is nothing at this path"
 PROBLEM = "something went wrong here that is not your fault: try again"
@@ -57,7 +57,7 @@ class Guard:
 
         async def noticing(message: Message) -> None:
             nonlocal begun
-            begun = begun or message["type"] in BEGINNINGS
+            begun = begun or message["type"] in RESPONSE_STARTS
             await send(message)
 
         scope["app"] = self  # so that routes raise what they do not serve, for on_unrouted

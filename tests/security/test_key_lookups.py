@@ -56,7 +56,7 @@ async def test_an_unknown_prefix_does_the_work_of_a_wrong_secret(
 
 async def test_nobodys_digest_lets_nobody_in(site: HttpSite, monkeypatch: pytest.MonkeyPatch):
     """A secret that had the digest that unknown prefixes are compared with is still nobody's."""
-    monkeypatch.setattr(keys, "_digest", lambda _secret: keys.NOBODYS)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(keys, "_digest", lambda _secret: keys.NO_DIGEST)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     assert await authenticate_key(site.edge.db, f"pk_{'0' * 12}_{'0' * 48}") is None
 
 

@@ -8,7 +8,7 @@ import pytest
 from admin.usage.gate import UsageGate
 from core.configuration.settings import Settings
 from core.errors import Refused
-from core.signing.hidden_numbers import VEILED_BYTES, hide_number, reveal_number
+from core.signing.hidden_numbers import HIDDEN_BYTES, hide_number, reveal_number
 from core.signing.signed_text import Keyring
 from tests.support.usage_office import OCTOBER, Office, office
 
@@ -28,7 +28,7 @@ async def test_a_projects_key_is_not_told_how_busy_the_others_are(office: Office
     again = (await office.get(office.secrets["acme-web"], **OCTOBER, by="user,model", limit=1)).json()
     other = msgspec.msgpack.decode(base64.urlsafe_b64decode(again["cursor"].partition(".")[0] + "=="))
     assert carried[4] != other[4]
-    assert len(carried[4]) == len(other[4]) == VEILED_BYTES
+    assert len(carried[4]) == len(other[4]) == HIDDEN_BYTES
 
 
 def test_what_is_veiled_is_opened_by_our_key_alone() -> None:

@@ -19,7 +19,7 @@ async def test_heads_are_read_some_at_a_time(sqlite: Database, monkeypatch: pyte
     """So many faults are kept; the newest head may stand anywhere. One owner's alone, where that is asked
     for; a blank line is none that cannot be read."""
     told: list[str] = []
-    for name, value in (("LINES_AT_ONCE", 2), ("FAULTS_MAX", 4), ("TOLD_EVERY_LINES", 3)):
+    for name, value in (("LINES_AT_ONCE", 2), ("FAULTS_MAX", 4), ("PROGRESS_LINES", 3)):
         monkeypatch.setattr(check, name, value)
     monkeypatch.setattr(check, "progress", told.append)
     days = (3, 7, 5, 1, 6, 2, 4)

@@ -9,7 +9,7 @@ from billing.posting import biller
 
 async def test_a_task_that_fails_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says so, and neither ends the biller nor stays away."""
-    monkeypatch.setattr(biller, "BESIDE_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(biller, "BACKGROUND_RETRY_SECONDS", 0.0)
     stop = asyncio.Event()
     runs: list[int] = []
 

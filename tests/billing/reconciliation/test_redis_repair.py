@@ -202,7 +202,9 @@ async def test_sums_that_are_deleted_again_and_again_are_not_healed_for_ever(
 
 def test_a_pause_is_of_one_server_and_ends() -> None:
     """It doubles up to a day; another server, and two days without a loss, begin anew."""
-    mark = ReconMark(tenant_id="t", chain=repair_pauses.HEALED, seq=1, sha256="a", sums={}, verified_ms=1_000)
+    mark = ReconMark(
+        tenant_id="t", chain=repair_pauses.REBUILT, seq=1, sha256="a", sums={}, verified_ms=1_000
+    )
     assert repair_pauses.paused_until_ms(None, "a", 1_000) == 0
     assert repair_pauses.paused_until_ms(mark, "a", 2_000) == 1_000 + repair_pauses.FIRST_MS
     assert repair_pauses.paused_until_ms(mark, "b", 2_000) == 0

@@ -255,9 +255,17 @@ async def test_a_sick_gpu_is_taken_out_until_it_is_well(crew: PoolWorkers):
 MEASURED = {
     f"parley_worker_{name}"
     for name in (
-        *("running", "waiting", "held", "kv_usage", "margin", "step_age_seconds", "step_seconds_bucket"),
+        *(
+            "running",
+            "waiting",
+            "requests",
+            "kv_usage",
+            "claim_margin",
+            "step_age_seconds",
+            "step_seconds_bucket",
+        ),
         *("prefill_tokens_total", "cached_tokens_total", "sampled_tokens_total", "flush_seconds_bucket"),
-        *("claims_total", "ended_total", "appends_total"),
+        *("claims_total", "requests_ended_total", "appends_total"),
     )
 }
 

@@ -93,14 +93,14 @@ class Rounds:
     def __init__(self, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now, self.said, self.announced = 100.0, list[tuple[str, dict[str, Any]]](), 0
         monkeypatch.setattr(supervisors, "time", SimpleNamespace(monotonic=lambda: self.now))
-        for logger in ("log", "away"):
+        for logger in ("log", "repeated"):
             says = SimpleNamespace(info=self._say, warning=self._say, error=self._say)
             monkeypatch.setattr(supervisors, logger, says)
         monkeypatch.setattr(supervisors, "announce_pool", self._announce)
         self.of: Any = Supervisor(settings, SimpleNamespace(), 0)  # type: ignore[arg-type]
-        self.slots, self.fleet = [Slot("w1"), Slot("w2")], StubPoolNodes()
+        self.slots, self.nodes = [Slot("w1"), Slot("w2")], StubPoolNodes()
         self.views = [WorkerView("w1", "f", True, 0, 0, {"running": 2, "steps": 9, "pid": 1})]
-        self.of._slots, self.of._fleet = self.slots, self.fleet
+        self.of._slots, self.of._pool_nodes = self.slots, self.nodes
         self.of._queue = SimpleNamespace(redis=None, pool="default", workers=self._workers)
 
     def _say(self, event: str, **facts: Any) -> None:
@@ -138,29 +138,29 @@ async def test_a_round_looks_at_each_worker_and_says_how_all_are(
     shown: list[Any] = []
     monkeypatch.setattr(supervisors.instruments, "show_workers", lambda *seen: shown.append(seen))
     rounds.of._devices_missing = "no driver"
-    rounds.fleet.heard = rounds.of._changed.set
-    await rounds.runs(rounds.of._watch(), lambda: len(rounds.fleet.beats) == 2)
+    rounds.nodes.heard = rounds.of._changed.set
+    await rounds.runs(rounds.of._watch(), lambda: len(rounds.nodes.beats) == 2)
     assert rounds.slots[0].looked[0] is rounds.views[0]
     assert rounds.slots[1].looked[0] is None
     assert shown[0] == (["ready", "ready"], [])
     places = [slot.report() for slot in rounds.slots]
-    assert rounds.fleet.reports[0] == NodeReport(rounds.of._name, "n", os.getpid(), places, [], "no driver")
+    assert rounds.nodes.reports[0] == NodeReport(rounds.of._name, "n", os.getpid(), places, [], "no driver")
     assert rounds.announced == 2
 
 
 async def test_ready_time_is_of_workers_that_have_a_name(rounds: Rounds):
     """A place that never had one is not metered, nor one without a meter; lost time is said."""
     await rounds.of._beat()
-    assert [each.worker for each in rounds.fleet.beats[0]] == ["w1", "w2"]
-    rounds.fleet.taken = False
+    assert [each.worker for each in rounds.nodes.beats[0]] == ["w1", "w2"]
+    rounds.nodes.taken = False
     rounds.slots[:] = [Slot("", True), Slot("w3"), Slot("w4", heart=False)]
     await rounds.of._beat()
-    assert [each.worker for each in rounds.fleet.beats[1]] == ["w3"]
+    assert [each.worker for each in rounds.nodes.beats[1]] == ["w3"]
     said = [("supervisor.ready_time_dropped", {"reason": "no biller takes it", "pool": "p/1"})]
     assert rounds.said == said
     rounds.slots[:] = [Slot("")]
     await rounds.of._beat()
-    assert (len(rounds.fleet.beats), rounds.said) == (2, said)
+    assert (len(rounds.nodes.beats), rounds.said) == (2, said)
 
 
 def test_each_worker_has_a_line_a_minute(rounds: Rounds):
@@ -209,8 +209,8 @@ async def test_a_kill_is_obeyed_by_the_place_of_its_worker(rounds: Rounds, monke
     orders = [
         SimpleNamespace(kind=kind, worker=name) for kind, name in zip(kinds, ("w1", "w2", "w9"), strict=True)
     ]
-    rounds.fleet.orders = [orders[0], None, RedisError("away"), *orders[1:]]
-    await rounds.runs(rounds.of._obey(), lambda: not rounds.fleet.orders)
+    rounds.nodes.orders = [orders[0], None, RedisError("away"), *orders[1:]]
+    await rounds.runs(rounds.of._obey(), lambda: not rounds.nodes.orders)
     assert [slot.killed for slot in rounds.slots] == [0, 1]
     assert rounds.said[0][0] == "supervisor.order_read_failed"
 

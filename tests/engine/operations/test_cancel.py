@@ -106,7 +106,7 @@ async def office(
     """Ready, with commands that wait for nobody."""
     monkeypatch.setenv("PARLEY_HOME", str(home))
     monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
-    monkeypatch.setattr(engine.operations.cancel, "NEWCOMERS_SECONDS", 0.0)
+    monkeypatch.setattr(engine.operations.cancel, "LATE_REQUESTS_SECONDS", 0.0)
     monkeypatch.setattr(engine.operations.cancel, "CANCEL_SECONDS_MAX", 0.2)
     monkeypatch.setattr(engine.operations.cancel, "POLL_SECONDS", 0.02)
     made = CancelOffice(Pool(redis, settings, clock=None), sqlite)  # pyright: ignore[reportArgumentType]
@@ -193,7 +193,7 @@ async def test_one_that_comes_in_before_gateways_know_is_ended_too(
     office: CancelOffice, monkeypatch: pytest.MonkeyPatch
 ):
     """For as long as a gateway may let somebody in who is shut out."""
-    monkeypatch.setattr(engine.operations.cancel, "NEWCOMERS_SECONDS", 600)
+    monkeypatch.setattr(engine.operations.cancel, "LATE_REQUESTS_SECONDS", 600)
     monkeypatch.setattr(engine.operations.cancel, "CANCEL_SECONDS_MAX", 600)
     key = office.keys["default"]["key"]
     closing = asyncio.create_task(office.run("keys", "revoke", "--tenant", "acme", key, "--cancel"))
@@ -208,7 +208,7 @@ async def test_one_that_comes_in_before_gateways_know_is_ended_too(
         return await office.ends_of(late) == (True, True)
 
     await wait_until(over)
-    monkeypatch.setattr(engine.operations.cancel, "NEWCOMERS_SECONDS", 0)
+    monkeypatch.setattr(engine.operations.cancel, "LATE_REQUESTS_SECONDS", 0)
     assert (await closing)["cancelled"] == 1
     assert await office.ended([late]) == [True]
 

@@ -187,7 +187,7 @@ async def test_a_thousand_broken_ones_are_set_aside(sqlite: Database, pools: Pur
     await deleted(sqlite, 1, 2, made_ms=watch.ms)
     pools.errors = {"r1": ResponseError("WRONGTYPE x"), "r2": ResponseError("WRONGTYPE x")}
     purge = of_pools(sqlite, pools)
-    purge._aside |= {str(number) for number in range(999)}
+    purge._skipped |= {str(number) for number in range(999)}
     assert await purge.step(600_001) == 1
     assert await left(sqlite) == ["c1", "c2"]
     assert await purge.step(700_000) == 1
