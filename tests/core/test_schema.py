@@ -36,7 +36,8 @@ Shape = dict[str, dict[str, Any]]
 
 async def test_the_migrated_schema_is_the_one_that_the_tables_describe(database: Database) -> None:
     """A column added to a table without a migration, or the other way round, fails here: each column with its
-    type, place and default, each key, check and index."""
+    type, place and default, each key, check and index. A later column is a table's last, and says by
+    `sa_column_kwargs` the `server_default` that its version gives to rows there are."""
     assert len(TABLES_OF_ALL_PACKAGES) > 5  # they are imported
 
     async with database.engine.connect() as connection:
