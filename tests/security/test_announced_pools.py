@@ -166,7 +166,7 @@ async def test_only_so_many_pools_are_served(redis: Redis, settings: Settings):
 async def test_as_many_pools_as_are_served_are_no_crowd(
     redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("core.redis.pools.crowded", logger(__name__))  # which says it however often
+    monkeypatch.setattr("core.redis.pools.repeated", logger(__name__))  # which says it however often
     for number in range(POOLS_MAX):
         await announce_pool(redis, settings, f"p{number:04}")
     with capture_logs() as lines:
