@@ -223,11 +223,11 @@ def _step_sizes(settings: Settings, record: ModelRecord) -> StepSizes:
     return StepSizes(settings.home, record.fingerprint, FIRST_ON_GPU if has_gpu() else FIRST_ON_CPU)
 
 
-async def _obey(fleet: PoolNodes, name: str, stop: asyncio.Event) -> None:
+async def _obey(nodes: PoolNodes, name: str, stop: asyncio.Event) -> None:
     """Drain at an operator's order (`parley workers drain`)."""
     while not stop.is_set():
         try:
-            order = await fleet.next_order(name, ORDER_WAIT_SECONDS)
+            order = await nodes.next_order(name, ORDER_WAIT_SECONDS)
         except (RedisError, OSError):
             await asyncio.sleep(ORDER_WAIT_SECONDS)
             continue

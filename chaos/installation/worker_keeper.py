@@ -41,14 +41,14 @@ async def forked(
     """This many workers, and a reaper in this process."""
     queue = PoolQueue(redis, site.settings.pool, site.settings)
     reaper = Reaper(queue, Quota(redis, site.settings), site.settings.reap_interval_ms)
-    nest = _WorkerKeeper(queue, site, settings)
+    keeper = _WorkerKeeper(queue, site, settings)
     reaping = asyncio.create_task(reaper.run())
     try:
         for _ in range(workers):
-            nest.add()
+            keeper.add()
         yield
     finally:
-        await nest.end()
+        await keeper.end()
         await cancel_tasks([reaping])
 
 

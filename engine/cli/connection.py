@@ -33,7 +33,7 @@ class PoolConnection:
         self.queue = queue
         self.name = queue.pool
         self.inspection = Inspection(queue)
-        self.fleet = self.inspection.fleet
+        self.nodes = self.inspection.nodes
 
     def another(self, name: str) -> "PoolConnection":
         """Another pool of the same installation."""

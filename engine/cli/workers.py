@@ -72,7 +72,7 @@ async def _drain(pool: PoolConnection, worker: str) -> int:
     if row.state not in ("ready", "draining", "lapsed"):
         raise StartupError(f"{worker} is {row.state}: it has nothing to drain")
     await on_record(pool, PLATFORM, "worker.drain", worker)
-    await pool.fleet.order(worker, WorkerOrderKind.DRAIN, worker)
+    await pool.nodes.order(worker, WorkerOrderKind.DRAIN, worker)
     if not await _gone(pool, worker, DRAIN_SECONDS_MAX):
         raise StartupError(
             f"{worker} is still here after {DRAIN_SECONDS_MAX:.0f} s: `parley workers kill {worker}` ends it"
@@ -82,10 +82,10 @@ async def _drain(pool: PoolConnection, worker: str) -> int:
 
 async def _kill(pool: PoolConnection, worker: str) -> int:
     row = await _find(pool, worker)
-    for report in await pool.fleet.reports():
+    for report in await pool.nodes.reports():
         if any(slot.worker == worker and slot.pid for slot in report.slots):
             await on_record(pool, PLATFORM, "worker.kill", worker)
-            await pool.fleet.order(report.supervisor, WorkerOrderKind.KILL, worker)
+            await pool.nodes.order(report.supervisor, WorkerOrderKind.KILL, worker)
             break
     else:
         raise StartupError(f"no supervisor runs {worker}: end process {row.pid} on node {row.node} there")

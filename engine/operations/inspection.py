@@ -140,20 +140,20 @@ class Inspection:
         self._queue = queue
         self._redis = queue.redis
         self._pool = queue.pool
-        self.fleet = PoolNodes(queue)
+        self.nodes = PoolNodes(queue)
 
     async def workers(self) -> list[WorkerRow]:
         """Registered workers, and supervisors' reports of workers that are not registered."""
         now, views, reports = (
             await self._queue.now_ms(),
             await self._queue.workers(),
-            await self.fleet.reports(),
+            await self.nodes.reports(),
         )
         places = {slot.worker: (report, slot) for report in reports for slot in report.slots}
         rows: list[WorkerRow] = []
         for view in views:
             report, slot = places.pop(view.worker, (None, None))
-            draining = await self.fleet.is_draining(view.worker)
+            draining = await self.nodes.is_draining(view.worker)
             rows.append(_with_gpu(_registered(view, slot, draining, now), report, slot))
         rows += [_with_gpu(_unregistered(*place), *place) for place in places.values()]
         return sorted(rows, key=lambda row: (row.node, row.worker))

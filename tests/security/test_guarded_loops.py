@@ -138,11 +138,11 @@ async def test_a_wallet_that_nobody_foresaw_holds_up_no_other(
 
 async def test_a_supervisors_name_that_is_none_hides_no_other(redis: Redis, settings: Settings):
     """The others' reports are read."""
-    fleet = PoolNodes(PoolQueue(redis, POOL, settings))
-    await fleet.report(NodeReport("node", "node", 1, []))
+    nodes = PoolNodes(PoolQueue(redis, POOL, settings))
+    await nodes.report(NodeReport("node", "node", 1, []))
     client: Any = redis
     await client.zadd(f"{{p:{POOL}}}supervisors", {b"\xff": 1})
-    assert [report.supervisor for report in await fleet.reports()] == ["node"]
+    assert [report.supervisor for report in await nodes.reports()] == ["node"]
 
 
 async def test_a_shape_that_is_none_is_tried_by_nobody(redis: Redis, settings: Settings):

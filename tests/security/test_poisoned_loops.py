@@ -159,8 +159,8 @@ async def test_a_conversation_whose_keys_are_broken_holds_up_no_purge(
 
 async def test_an_order_that_is_none_is_passed_over(redis: Redis, settings: Settings):
     """The next one is obeyed."""
-    fleet = PoolNodes(PoolQueue(redis, POOL, settings))
+    nodes = PoolNodes(PoolQueue(redis, POOL, settings))
     await redis.rpush(f"{{p:{POOL}}}orders:node", b"\xff", b"dance w1")  # pyright: ignore
-    await fleet.order("node", WorkerOrderKind.KILL, "w1")
-    found = [await fleet.next_order("node", 1) for _ in range(3)]
+    await nodes.order("node", WorkerOrderKind.KILL, "w1")
+    found = [await nodes.next_order("node", 1) for _ in range(3)]
     assert [order.kind if order else None for order in found] == [None, None, WorkerOrderKind.KILL]

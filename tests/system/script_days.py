@@ -72,19 +72,19 @@ async def a_tenants_day(redis: Any, settings: Settings, tenant: str) -> None:
 async def a_supervisors_day(p: Pool, sqlite: Database) -> None:
     """Its reports, its orders, and its workers' ready time, which the biller takes."""
     await p.worker("w8")
-    fleet, ready = PoolNodes(p.queue), ReadyTime("w8", WorkerProcessState.READY, 1, "0", "h200")
-    await fleet.report(NodeReport("s1", "node", 1, []))
-    assert await fleet.beat([ready])
+    nodes, ready = PoolNodes(p.queue), ReadyTime("w8", WorkerProcessState.READY, 1, "0", "h200")
+    await nodes.report(NodeReport("s1", "node", 1, []))
+    assert await nodes.beat([ready])
     assert await take(sqlite, p.redis, p.name) == 1
-    assert await fleet.beat([replace_state(ready, WorkerProcessState.STARTING)])
+    assert await nodes.beat([replace_state(ready, WorkerProcessState.STARTING)])
     assert await take(sqlite, p.redis, p.name) == 1
     assert await take(sqlite, p.redis, p.name) == 0
-    await fleet.order("w8", WorkerOrderKind.DRAIN, "w8")
-    await fleet.order("w8", WorkerOrderKind.KILL, "w8")
-    orders = [await fleet.next_order("w8", 1) for _ in range(2)]
+    await nodes.order("w8", WorkerOrderKind.DRAIN, "w8")
+    await nodes.order("w8", WorkerOrderKind.KILL, "w8")
+    orders = [await nodes.next_order("w8", 1) for _ in range(2)]
     assert [order and order.kind for order in orders] == [WorkerOrderKind.DRAIN, WorkerOrderKind.KILL]
     assert await p.client.llen(f"{{p:{p.name}}}orders:w8") == 0
-    await fleet.leave("s1")
+    await nodes.leave("s1")
 
 
 def replace_state(beat: ReadyTime, state: WorkerProcessState) -> ReadyTime:

@@ -184,7 +184,7 @@ class FedWorker:
 
 
 class FedWorkers:
-    """All pens of the process."""
+    """All workers of the process, fed by a plan."""
 
     def __init__(self, redis: RedisClient, settings: Settings, fingerprint: str, slots: int) -> None:
         flush = settings.worker_flush_ms / 2000
@@ -195,61 +195,61 @@ class FedWorkers:
             fingerprint,
             flush,
         )
-        self._pens: list[FedWorker] = []
+        self._workers: list[FedWorker] = []
         self._calls = 0
         self._keepers: list[asyncio.Task[None]] = []
 
-    async def open(self, pens: int) -> None:
+    async def open(self, workers: int) -> None:
         """Register."""
-        self._pens = [self._make(number) for number in range(pens)]
-        for pen in self._pens:
-            await pen.register()
-            self._keepers.append(asyncio.create_task(pen.keep()))
+        self._workers = [self._make(number) for number in range(workers)]
+        for worker in self._workers:
+            await worker.register()
+            self._keepers.append(asyncio.create_task(worker.keep()))
 
     async def claim(self, count: int) -> dict[str, Any]:
         """Claim until `count` streams are held."""
         while (held := self._held()) < count:
             self._calls += 1
-            got = [await pen.claim(self._calls, count - self._held()) for pen in self._pens]
+            got = [await worker.claim(self._calls, count - self._held()) for worker in self._workers]
             if not any(got):
                 await asyncio.sleep(CLAIM_WAIT_SECONDS)
         return {"held": held}
 
     async def write(self, **plan: Any) -> dict[str, Any]:
-        """Write a plan with every pen."""
+        """Write a plan with every worker."""
         made = FeedPlan(**plan)
         began = time.process_time()
         async with asyncio.TaskGroup() as group:
-            for pen in self._pens:
-                group.create_task(pen.write(made))
+            for worker in self._workers:
+                group.create_task(worker.write(made))
         return {
-            "tokens": sum(pen.appended for pen in self._pens),
-            "entries": sum(pen.entries for pen in self._pens),
+            "tokens": sum(worker.appended for worker in self._workers),
+            "entries": sum(worker.entries for worker in self._workers),
             "seconds": time.monotonic() - made.at,
             "cpu_seconds": time.process_time() - began,
         }
 
     async def trickle(self, pause: float) -> dict[str, Any]:
         """First texts of all streams."""
-        return {"firsts": [first for pen in self._pens for first in await pen.trickle(pause)]}
+        return {"firsts": [first for worker in self._workers for first in await worker.trickle(pause)]}
 
     async def end(self) -> dict[str, Any]:
         """End all streams."""
-        for pen in self._pens:
-            await pen.end()
+        for worker in self._workers:
+            await worker.end()
         return {}
 
     def _held(self) -> int:
-        return sum(len(pen.streams) for pen in self._pens)
+        return sum(len(worker.streams) for worker in self._workers)
 
 
-async def serve(fingerprint: str, pens: int, slots: int) -> None:
+async def serve(fingerprint: str, workers: int, slots: int) -> None:
     """Obey one command a line, {name: arguments}, each answered with one line."""
     settings = Settings()
     redis = connect(settings)
-    desk = FedWorkers(redis, settings, fingerprint, slots)
-    await desk.open(pens)
-    commands = {"claim": desk.claim, "write": desk.write, "trickle": desk.trickle, "end": desk.end}
+    fed = FedWorkers(redis, settings, fingerprint, slots)
+    await fed.open(workers)
+    commands = {"claim": fed.claim, "write": fed.write, "trickle": fed.trickle, "end": fed.end}
     while line := await asyncio.to_thread(sys.stdin.readline):
         ((name, arguments),) = json.loads(line).items()
         print(json.dumps(await commands[name](**arguments)), flush=True)

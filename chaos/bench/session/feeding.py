@@ -24,9 +24,16 @@ class Feeder:
     @classmethod
     async def start(cls, testbed: SessionTestbed, streams: int) -> "Feeder":
         """Start it for so many streams at a time; it ends with the testbed."""
-        pens = -(-streams // SLOTS)
+        workers = -(-streams // SLOTS)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "chaos.bench.session.feeder", testbed.fingerprint, str(pens), str(SLOTS)),
+            *(
+                sys.executable,
+                "-m",
+                "chaos.bench.session.feeder",
+                testbed.fingerprint,
+                str(workers),
+                str(SLOTS),
+            ),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=None if os.environ.get("PARLEY_BENCH_LOGS") else asyncio.subprocess.DEVNULL,

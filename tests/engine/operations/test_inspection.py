@@ -133,7 +133,7 @@ async def test_a_snapshot_shows_how_tenants_share_the_pool(pool: Pool):
 
 async def test_workers_are_what_the_pool_and_their_supervisors_say(pool: Pool):
     """Registered, draining, lapsed; and those that are not registered yet, or no more."""
-    fleet, seen = PoolNodes(pool.queue), Inspection(pool.queue)
+    nodes, seen = PoolNodes(pool.queue), Inspection(pool.queue)
     for name in ("w1", "w2", "w3"):
         await pool.worker(name)
     slots = [
@@ -141,8 +141,8 @@ async def test_workers_are_what_the_pool_and_their_supervisors_say(pool: Pool):
         WorkerReport(1, "w4", 14, WorkerProcessState.STARTING, starts=1),
         WorkerReport(2, "w5", 0, WorkerProcessState.RESTARTING, why="ended with code 1"),
     ]
-    await fleet.report(NodeReport("s1", "n1", 1, slots))
-    await fleet.order("w2", WorkerOrderKind.DRAIN, "w2")
+    await nodes.report(NodeReport("s1", "n1", 1, slots))
+    await nodes.order("w2", WorkerOrderKind.DRAIN, "w2")
     states = {row.worker: row.state for row in await seen.workers()}
     assert states == {
         "w1": "ready",
@@ -156,16 +156,16 @@ async def test_workers_are_what_the_pool_and_their_supervisors_say(pool: Pool):
     assert rows["w5"].why == "ended with code 1"
     pool.clock.advance(3_001)
     assert {row.state for row in await seen.workers() if row.worker == "w3"} == {"lapsed"}
-    await fleet.leave("s1")
+    await nodes.leave("s1")
     assert {row.worker for row in await seen.workers()} == {"w1", "w2", "w3"}
 
 
 async def test_an_order_reaches_its_addressee_once(pool: Pool):
     """In the order in which they were given; without one the wait ends."""
-    fleet = PoolNodes(pool.queue)
-    await fleet.order("s1", WorkerOrderKind.KILL, "w1")
-    await fleet.order("s1", WorkerOrderKind.KILL, "w2")
-    taken = [await fleet.next_order("s1", 0.05) for _ in range(3)]
+    nodes = PoolNodes(pool.queue)
+    await nodes.order("s1", WorkerOrderKind.KILL, "w1")
+    await nodes.order("s1", WorkerOrderKind.KILL, "w2")
+    taken = [await nodes.next_order("s1", 0.05) for _ in range(3)]
     assert [order.worker if order else None for order in taken] == ["w1", "w2", None]
     assert await pool.client.exists(pool.key("worker:w1")) == 0
 
