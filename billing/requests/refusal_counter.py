@@ -41,7 +41,7 @@ class RefusalCounter:
     async def run(self, stop: asyncio.Event) -> None:
         """Count, and delete old minutes, until `stop` is set."""
         while not stop.is_set():
-            with logged_failures(log, "refusals.count_failed"):
+            with logged_failures(log, "refusal_counts.count_failed"):
                 while await self.step(now_ms()):
                     pass
                 await self.clear(now_ms())

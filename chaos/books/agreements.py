@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from chaos.books.acts import DEAR, WITHDRAWN_AHEAD_MS, Act
 from chaos.books.customers import MODEL, OWN, SHARED, USD, flat
 from chaos.books.months import month_of, name_of
+from chaos.books.operator_actions import DEAR, WITHDRAWN_AHEAD_MS, Act
 from chaos.books.terms import ANY_MODEL, INPUT, OUTPUT, CostCenterChanged, MonthlyCommitment, Version
 from chaos.books.testbed import BooksTestbed
 

@@ -15,17 +15,17 @@ from rich.console import Console
 from rich.table import Table
 
 from chaos.books import rows
-from chaos.books.acts import Act, Acts
 from chaos.books.agreements import Agreements
 from chaos.books.asking import Askers, questions
 from chaos.books.checks import SumCheck
+from chaos.books.command_output import TWO_DAYS_MS, check_command_output
 from chaos.books.customers import MODEL
 from chaos.books.expected import booked_of
 from chaos.books.judge import judge, judge_refused
 from chaos.books.mailbox import Mailbox, mail_server
 from chaos.books.months import month_of, name_of
+from chaos.books.operator_actions import Act, OperatorActions
 from chaos.books.probing import Probes
-from chaos.books.shown import TWO_DAYS_MS, shown
 from chaos.books.terms import Fact, MonthClosed
 from chaos.books.testbed import BooksTestbed
 from chaos.books.withdrawals import CENTS_MAX, Moves
@@ -115,17 +115,17 @@ async def run(size: Size, seed: int, database_url: str | None) -> BooksResult:
             f"{len(testbed.askers)} keys of {len(testbed.ids)} customers, {time.monotonic() - began:.0f} s"
         )
         crowd = Askers(cluster.balancer.url, MODEL, questions(seed))
-        acts = Acts(testbed, crowd, events, random.Random(f"acts {seed}"))
-        moves = Moves(acts, mailbox, random.Random(f"moves {seed}"))
+        actions = OperatorActions(testbed, crowd, events, random.Random(f"acts {seed}"))
+        moves = Moves(actions, mailbox, random.Random(f"moves {seed}"))
         agreements = Agreements(testbed, random.Random(f"agreements {seed}"))
         await agreements.make()
-        await _traffic(size, acts, [*moves.kinds, *agreements.kinds])
+        await _traffic(size, actions, [*moves.kinds, *agreements.kinds])
         refused = judge_refused(testbed.history, crowd.refused)
         probes = Probes(moves, SumCheck("sends: refused a nano below, let in with it"))
         await probes.all()
-        facts = await _close_twice(acts)
+        facts = await _close_twice(actions)
         testbed.history.facts = facts
-        done = acts.done + moves.done + agreements.done
+        done = actions.done + moves.done + agreements.done
         found = BooksResult(cluster.database.dialect, seed, len(crowd.told), done=dict(done))
         found.done["forgotten by Redis"] = len(crowd.forgotten)
         found.checks = [refused, probes.check, moves.answered]
@@ -138,34 +138,34 @@ async def run(size: Size, seed: int, database_url: str | None) -> BooksResult:
         return found
 
 
-async def _traffic(size: Size, acts: Acts, more: list[Act]) -> None:
+async def _traffic(size: Size, actions: OperatorActions, more: list[Act]) -> None:
     """All answers but the late ones, and all that happens meanwhile."""
-    cluster, crowd = acts.testbed.cluster, acts.crowd
+    cluster, crowd = actions.testbed.cluster, actions.crowd
     stop = asyncio.Event()
     crowd.gate.set()
     async with asyncio.TaskGroup() as group:
         scene = FaultContext(cluster, AnyCrowd(crowd.url, "", ""), group)
         background = [
-            group.create_task(acts.orders(more, stop, size.orders_per_second)),
-            group.create_task(acts.kills(scene, stop, size.kills_per_second)),
-            group.create_task(_flushes(size, acts, stop)),
+            group.create_task(actions.orders(more, stop, size.orders_per_second)),
+            group.create_task(actions.kills(scene, stop, size.kills_per_second)),
+            group.create_task(_flushes(size, actions, stop)),
             group.create_task(_tell(size, crowd, stop)),
         ]
-        await crowd.run(acts.testbed.askers, size.answers, size.per_second, AT_ONCE)
+        await crowd.run(actions.testbed.askers, size.answers, size.per_second, AT_ONCE)
         stop.set()
         await asyncio.gather(*background)
-    await acts.booked({each.id for each in crowd.told})
-    await acts.dismiss_second_ends()
+    await actions.booked({each.id for each in crowd.told})
+    await actions.dismiss_second_ends()
 
 
-async def _flushes(size: Size, acts: Acts, stop: asyncio.Event) -> None:
+async def _flushes(size: Size, actions: OperatorActions, stop: asyncio.Event) -> None:
     for number in range(size.flushes):
         wanted = size.answers * (number + 1) // (size.flushes + 1)
-        while len(acts.crowd.told) < wanted and not stop.is_set():  # noqa: ASYNC110  (nothing says when)
+        while len(actions.crowd.told) < wanted and not stop.is_set():  # noqa: ASYNC110  (nothing says when)
             await asyncio.sleep(0.1)
         if not stop.is_set():
             progress("Redis loses everything")
-            await acts.flush(quiet=not size.flush_unread)
+            await actions.flush(quiet=not size.flush_unread)
 
 
 async def _tell(size: Size, crowd: Askers, stop: asyncio.Event) -> None:
@@ -174,19 +174,19 @@ async def _tell(size: Size, crowd: Askers, stop: asyncio.Event) -> None:
         progress(f"{len(crowd.told)} of {size.answers} answers")
 
 
-async def _close_twice(acts: Acts) -> list[Fact]:
+async def _close_twice(actions: OperatorActions) -> list[Fact]:
     """The month, then what came late, then the next month. All that is known, in its order."""
-    testbed, crowd = acts.testbed, acts.crowd
+    testbed, crowd = actions.testbed, actions.crowd
     booked = booked_of(crowd.forgotten, await rows.read(testbed.cluster.database.engine, "usage_event"))
     facts: list[Fact] = [*crowd.told, *booked, *testbed.history.facts]
     testbed.history.facts = []
     facts += await _close(testbed, 0)
     before = len(crowd.told)
     await crowd.run(testbed.askers, LATE_ANSWERS, LATE_ANSWERS / 2, AT_ONCE)
-    await acts.booked({each.id for each in crowd.told})
+    await actions.booked({each.id for each in crowd.told})
     for _ in range(3):
-        await acts.correct()
-        await acts.refund()
+        await actions.correct()
+        await actions.refund()
     facts += [*crowd.told[before:], *testbed.history.facts]
     facts += await _close(testbed, 1)
     return facts
@@ -214,7 +214,7 @@ async def _judge(found: BooksResult, testbed: BooksTestbed, crowd: Askers) -> No
     for answer in crowd.lost:
         lost.add([(0, f"{answer.id}: {answer.problem or answer.code}")])
     found.checks += [lost, *judge(testbed.history, read, lambda tokens: tokens * CACHED_PERCENT // 100)]
-    found.checks += await shown(testbed.history, testbed.commands, read)
+    found.checks += await check_command_output(testbed.history, testbed.commands, read)
     found.checks += await _own_checks(testbed.commands)
     found.billed_nano = -sum(
         int(each["amount_nano"]) for each in read["ledger_entry"] if each["account"].startswith("revenue:")

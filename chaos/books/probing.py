@@ -95,14 +95,14 @@ class Probes:
         customer = self.testbed.history.customers[asker.tenant]
         found = version_at(self.testbed.history.versions, customer, MODEL, time.time_ns() // 1_000_000)
         assert found is not None, "it was billed by it"
-        return least(self.moves.acts.crowd.next_input, found[1])
+        return least(self.moves.actions.crowd.next_input, found[1])
 
     async def _ask(self, asker: Asker, code: str) -> None:
-        answer = await self.moves.acts.crowd.once(asker, TOKENS_MAX)
+        answer = await self.moves.actions.crowd.once(asker, TOKENS_MAX)
         said = answer.code if answer.refused else ""
         self.check.add([] if said == code else [(0, f"{asker.customer}: {said!r}, expected {code!r}")])
         if not answer.refused:
-            await self.moves.acts.booked({answer.id})
+            await self.moves.actions.booked({answer.id})
 
     async def _replayed_wallet(self, tenant: str) -> ReplayedWallet:
         read = await self._rows()
@@ -113,7 +113,7 @@ class Probes:
 
     async def _history(self) -> History:
         """All so far: what clients were told, then what was ordered."""
-        crowd, known = self.moves.acts.crowd, self.testbed.history
+        crowd, known = self.moves.actions.crowd, self.testbed.history
         read = await self._rows()
         facts = [*crowd.told, *booked_of(crowd.forgotten, read), *known.facts]
         return History(known.customers, known.versions, facts, known.moved)

@@ -6,10 +6,10 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from chaos.books.acts import Act, Acts
 from chaos.books.checks import SumCheck
 from chaos.books.customers import CUSTOMERS, USD
 from chaos.books.mailbox import Mailbox
+from chaos.books.operator_actions import Act, OperatorActions
 from chaos.books.price_files import usd
 from chaos.books.terms import CLAW_BACK, METERS, PAID, PAY_OUT, PROMO, VOID, Corrected, CreditTaken, Granted
 from chaos.books.testbed import BooksTestbed
@@ -27,7 +27,7 @@ APPROVE = re.compile(r"approvals approve (\S+?)`")
 class Moves:
     """`answered`: whether orders were carried out or refused where only one of both was right."""
 
-    acts: Acts
+    actions: OperatorActions
     mailbox: Mailbox
     chosen: random.Random
     done: Counter[str] = field(default_factory=Counter[str])
@@ -38,7 +38,7 @@ class Moves:
     @property
     def testbed(self) -> BooksTestbed:
         """Whose wallets they are."""
-        return self.acts.testbed
+        return self.actions.testbed
 
     @property
     def kinds(self) -> list[Act]:
@@ -130,7 +130,7 @@ class Moves:
             self.testbed.history.facts.append(CreditTaken(self.testbed.ids[name], PAY_OUT, key, nano))
 
     async def _refund_of_two(self) -> bool:
-        told = await self.acts.billed(again=False)
+        told = await self.actions.billed(again=False)
         if told is None or not told.cost:
             return False
         cause = f"refund by two {len(self.testbed.history.facts)}"

@@ -34,7 +34,17 @@ from tests.chaos.books_cases import COST, CUSTOMER, FIRST, PRICES, SECOND, TOLD,
 
 DAY_MS = 86_400_000
 PRODUCT = {"billing", "core", "engine", "server", "admin"}
-SHELLS = {"acts", "agreements", "asking", "command", "mailbox", "probing", "shown", "testbed", "withdrawals"}
+SHELLS = {
+    "agreements",
+    "asking",
+    "command",
+    "command_output",
+    "mailbox",
+    "operator_actions",
+    "probing",
+    "testbed",
+    "withdrawals",
+}
 
 
 def test_a_line_is_rounded_once_and_a_tie_goes_to_the_even_one() -> None:

@@ -48,7 +48,7 @@ AOF_FOLDER = "appendonlydir"
 
 
 @dataclass
-class Acts:
+class OperatorActions:
     """`done` counts what was done by its name; `events`: as the pool published them."""
 
     testbed: BooksTestbed

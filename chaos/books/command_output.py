@@ -21,7 +21,7 @@ Month = tuple[int, int]
 TWO_DAYS_MS = 2 * 86_400_000
 
 
-async def shown(history: History, commands: CommandRunner, read: Rows) -> list[SumCheck]:
+async def check_command_output(history: History, commands: CommandRunner, read: Rows) -> list[SumCheck]:
     """Each report of each customer's two months, its wallet, and the difference of the months."""
     expected = expected_by(history, read)
     users = {each["id"]: each["name"] for each in read["tenant_user"]}
