@@ -1,0 +1,132 @@
+"""The manifest of a backup: the list of its files, and the state that the database was copied in.
+
+Encodes, decodes and compares; the only I/O is the hash of a file.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from core.errors import StartupError
+
+FORMAT = 1
+FILE = "manifest.json"
+SQLITE_FILE = "database.sqlite"
+POSTGRES_FILE = "database.dump"
+SECRET_FILE = "secret"
+ENDS_FOLDER = "ends"
+CHUNK_BYTES = 1 << 20
+MANIFEST_BYTES_MAX = 64 << 20
+
+
+class CopiedFile(msgspec.Struct, frozen=True):
+    """A file of the backup. `name`: its path below the backup's folder; `sha256`: hex."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+class CopiedDatabase(msgspec.Struct, frozen=True):
+    """The database of a backup. `schema`: its revision; `server`, `tool`: versions of Postgres and of the
+    pg_dump that copied it, empty for SQLite; `rows`: numbers of rows by table."""
+
+    kind: Literal["sqlite", "postgresql"]
+    file: str
+    schema: str
+    rows: dict[str, int]
+    server: str = ""
+    tool: str = ""
+
+
+class CopiedHead(msgspec.Struct, frozen=True):
+    """The end of one hash chain in the copy. `chain`: `books` or `changes`; `tenant` empty: the platform."""
+
+    chain: Literal["books", "changes"]
+    tenant: str
+    sequence: int
+    sha256: str
+
+
+class NamedModel(msgspec.Struct, frozen=True):
+    """A model version that the database names. Its weights are not in the backup."""
+
+    name: str
+    version: str
+    fingerprint: str
+
+
+class UnbookedEnds(msgspec.Struct, frozen=True):
+    """Ended requests of a pool that no biller has acknowledged: events in Redis, and ends in journals, of
+    which some are the same. `redis` None: Redis was away."""
+
+    pool: str
+    redis: int | None
+    journals: int
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """All of a backup but its files. `made_ms`: time of the database's copy, Unix ms; `release`: the Parley
+    that made it."""
+
+    format: int
+    release: str
+    installation: str
+    made_ms: int
+    database: CopiedDatabase
+    heads: list[CopiedHead]
+    models: list[NamedModel]
+    unbooked: list[UnbookedEnds]
+    files: list[CopiedFile]
+
+
+_decoder = msgspec.json.Decoder(Manifest)
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """Indented JSON, for people too."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest of a backup's folder. Raises StartupError where the folder is no backup, or one of a
+    newer release."""
+    path = folder / FILE
+    try:
+        if path.stat().st_size > MANIFEST_BYTES_MAX:
+            raise StartupError(f"{path} is too large for a manifest")
+        data = path.read_bytes()
+        found = msgspec.json.decode(data)
+        if isinstance(found, dict) and found.get("format") != FORMAT:  # pyright: ignore[reportUnknownMemberType]
+            raise StartupError(f"{folder} was made by another release: its format is not {FORMAT}")
+        return _decoder.decode(data)
+    except OSError as error:
+        raise StartupError(f"{folder} is no backup: cannot read {FILE}: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise StartupError(f"{folder} is no backup: {FILE} is not one of ours") from error
+
+
+def copied_file(folder: Path, name: str) -> CopiedFile:
+    """The size and hash of a file below a folder. Raises OSError."""
+    digest, size = hashlib.sha256(), 0
+    with (folder / name).open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+            size += len(chunk)
+    return CopiedFile(name, size, digest.hexdigest())
+
+
+def damaged_files(folder: Path, manifest: Manifest) -> list[str]:
+    """Names of the manifest's files that are missing or not what they were."""
+    found: list[str] = []
+    for each in manifest.files:
+        inside = Path(each.name)
+        try:
+            safe = not inside.is_absolute() and ".." not in inside.parts
+            if not safe or copied_file(folder, each.name) != each:
+                found.append(each.name)
+        except OSError:
+            found.append(each.name)
+    return found
