@@ -316,7 +316,7 @@ def _logprobs(completion: Any) -> list[float]:
 
 def refuse_other_runner(config: VllmConfig) -> None:
     """Raise where vLLM would use another model runner than V1: only that samples on exactly at a seam
-    (vllm_penalties, vllm_noise). `engine_environment` asks for it."""
+    (vllm_penalties, vllm_seeded_sampling). `engine_environment` asks for it."""
     if config.use_v2_model_runner:
         raise StartupError(
             "vLLM would use its V2 model runner, which forgets penalties where an answer is continued: set "

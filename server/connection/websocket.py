@@ -93,7 +93,7 @@ class _ListenerQueue:
 
 
 class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
-    """One socket. After `accept` the application finds it, a Wire, in `scope["extensions"][WIRE]`."""
+    """One socket. After `accept` the application finds it, a SocketWriter, in `scope["extensions"][WIRE]`."""
 
     listener: SocketListener | None = None
     full = False
@@ -289,7 +289,7 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
         self.close_timer = self.loop.call_later(self.close_timeout, self.transport.close)
 
     def abort(self, code: int) -> None:
-        """See Wire: best effort now, by force after a moment."""
+        """See SocketWriter: best effort now, by force after a moment."""
         if not self.close_sent and not self.transport.is_closing():
             self._send_close(code)
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)

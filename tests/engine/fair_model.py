@@ -175,7 +175,7 @@ class FairModel:
             del line[item.tenant]
             self.blocked[item.class_].discard(item.tenant)
 
-    def let_go(self, item: Item) -> None:
+    def drop_hold(self, item: Item) -> None:
         """A running one is no longer running."""
         tenant = self.tenant(item.tenant)
         self.running.remove(item)

@@ -44,12 +44,12 @@ class Tracked:
         """The token ids are their own positions."""
         return range(self.item.n)
 
-    def doom(self) -> None:
+    def expire_now(self) -> None:
         """No worker may have it any more, where that is so."""
         over = self.item.deaths >= DEATHS_MAX and self.item.crowd <= 1
         self.item.doomed = self.cancelled or over
 
-    def doubt(self, incarnation: int) -> None:
+    def renew_epoch(self, incarnation: int) -> None:
         """Nobody confirmed it since Redis started anew."""
         self.epoch += self.incarnation != incarnation
         self.incarnation = incarnation
@@ -62,7 +62,7 @@ class Tracked:
         if crowd:
             self.item.deaths += 1
             self.item.crowd = crowd
-        self.doom()
+        self.expire_now()
 
     def next_append(self, count: int, x: str, end: bool = False, cached: int | None = None) -> Append:
         """What its owner appends next: so many tokens, which show `x`."""

@@ -185,7 +185,7 @@ local function account(found, counter)
 end
 
 -- How many may be fresh beside a suspect, itself counted.
-local function company_of(deaths, crowd)
+local function fresh_beside(deaths, crowd)
   return is_alone(deaths, crowd) and 0 or share_of(deaths, crowd)
 end
 
@@ -197,7 +197,7 @@ local function take(found)
     restart_order = number_of(call('HGET', KEYS[1], 'restart_order'))
   end
   if found.order <= restart_order then
-    doubt(t, id)
+    renew_epoch(t, id)
   end
   leave_line(t, id, found.class)
   -- stylua: ignore
@@ -212,7 +212,7 @@ local function take(found)
     call('HINCRBY', req, 'recomputed', found.prompt + found.n)
   end
   try_out(t, id, name, found.deaths)
-  fresh, held, trial = fresh + 1, held + 1, math.min(trial, company_of(found.deaths, found.crowd))
+  fresh, held, trial = fresh + 1, held + 1, math.min(trial, fresh_beside(found.deaths, found.crowd))
   if found.large then
     call('SADD', P .. 'bigs:' .. name, member_of(t, id))
     large_left = large_left - 1
@@ -235,7 +235,7 @@ local function read_trial()
   held = call('SCARD', P .. 'claims:' .. name)
   for _, member in ipairs(call('SMEMBERS', P .. 'suspects:' .. name)) do
     local deaths, crowd = unpack(call('HMGET', key('req', split(member)), 'deaths', 'crowd'))
-    trial = math.min(trial, company_of(number_of(deaths), number_of(crowd)))
+    trial = math.min(trial, fresh_beside(number_of(deaths), number_of(crowd)))
   end
 end
 

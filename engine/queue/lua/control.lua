@@ -13,6 +13,6 @@ elseif status == 'moving' and bit.band(flag, CANCEL) == 0 then
 end
 if bit.band(set_control(t, id, flag), CANCEL) ~= 0 and status ~= 'running' and status ~= 'moving' then
   -- The caller ends it next; if that caller dies, the reaper does.
-  doom(member_of(t, id))
+  expire_now(member_of(t, id))
 end
 return status_reply(t, id, status)

@@ -121,13 +121,13 @@ end
 
 -- Its admission was given back, because it did not come (refuse_late_enqueue.lua). What is sent again was accepted
 -- later.
-local function buried()
+local function refused_late()
   local since = call('GET', key('grave', t, id))
   return since and args.accepted_ms <= tonumber(since) and { refusal = 'rejected_buried', number = 1000 }
 end
 
 class = clamped(class)
-local answer = known() or buried() or too_large() or refusal()
+local answer = known() or refused_late() or too_large() or refusal()
 if answer then
   return cmsgpack.pack(answer)
 end
@@ -156,7 +156,7 @@ end
 call('SET', key('in', t, id), args.input)
 call('ZADD', P .. 'deadlines', deadline, member_of(t, id))
 if args.control ~= 0 then
-  doom(member_of(t, id))
+  expire_now(member_of(t, id))
 end
 local ahead = ahead_of(order)
 enter_line(t, id, class, order)

@@ -31,7 +31,7 @@ end
 call('PERSIST', log)
 call('ZADD', P .. 'deadlines', due, member)
 if kept ~= 0 then
-  doom(member)
+  expire_now(member)
 end
 left_alone(t, id)
 if place == 'parked' then

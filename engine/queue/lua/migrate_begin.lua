@@ -15,7 +15,7 @@ elseif number_of(hop) + 1 ~= args.hop or (status ~= 'queued' and status ~= 'runn
 end
 notice_restart()
 if number_of(order) <= number_of(call('HGET', KEYS[1], 'restart_order')) then
-  doubt(t, id)
+  renew_epoch(t, id)
 end
 if status == 'running' then
   set_control(t, id, MIGRATE)

@@ -3,12 +3,12 @@
 --: reply: ids:[str]
 -- Of these ids, those that this pool does not know. A late enqueue of one that was accepted until now is refused from
 -- here on; one that its sender sends again is not.
-local buried = {}
+local refused = {}
 for _, id in ipairs(args.ids) do
   local t = args.tenant
   if call('EXISTS', key('req', t, id)) == 0 then
     call('SET', key('grave', t, id), int(NOW), 'EX', args.keep_seconds)
-    buried[#buried + 1] = id
+    refused[#refused + 1] = id
   end
 end
-return cmsgpack.pack({ ids = buried })
+return cmsgpack.pack({ ids = refused })

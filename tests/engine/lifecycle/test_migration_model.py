@@ -113,10 +113,10 @@ class MigrationMachine(QueueMachine):
     def leave(self, m: Tracked, arrived: bool) -> None:
         """It is nowhere in the first pool any more."""
         place = RequestStatus.PARKED if m.status is RequestStatus.PARKED else RequestStatus.QUEUED
-        m.doubt(self.incarnation)
+        m.renew_epoch(self.incarnation)
         if m.status is RequestStatus.RUNNING:
             m.lose_owner()
-            self.fair.let_go(m.item)
+            self.fair.drop_hold(m.item)
         elif m.status is RequestStatus.QUEUED:
             self.fair.leave(m.item)
         m.o += 1
@@ -139,7 +139,7 @@ class MigrationMachine(QueueMachine):
             else:
                 assert reply is RequestStatus.MOVING or not each.arrived
             each.m.cancelled = True
-            each.m.doom()
+            each.m.expire_now()
 
     @rule(count=st.integers(0, 3), x=st.text("aé", max_size=3), then=st.sampled_from(("stay", "give", "end")))
     def work_there(self, count: int, x: str, then: str) -> None:
@@ -191,7 +191,7 @@ class MigrationMachine(QueueMachine):
         m.incarnation = self.incarnation
         m.item.large = m.item.need > SIZE / 4
         m.item.control &= Control.CANCEL
-        m.doom()
+        m.expire_now()
         self.requests.append(m)
         self.requests.sort(key=lambda other: other.item.order)
         if m.status is RequestStatus.QUEUED:

@@ -180,7 +180,7 @@ class QueueMachine(RuleBasedStateMachine):
             m = next(m for m in self.requests if m.item is item)
             m.o += item.claims == 1
             m.status, m.worker, m.claim = RequestStatus.RUNNING, worker, claim
-            m.doubt(self.incarnation)
+            m.renew_epoch(self.incarnation)
             assert (claim.cn, claim.epoch, claim.n, claim.o) == (item.claims, m.epoch, item.n, m.o)
             assert (claim.tokens, claim.visible, claim.deaths) == (tokens(*m.ids), len(m.text), m.item.deaths)
 
@@ -243,7 +243,7 @@ class QueueMachine(RuleBasedStateMachine):
     def over(self, m: Tracked) -> None:
         if m.claim:
             m.dead.append(m.claim)
-            self.fair.let_go(m.item)
+            self.fair.drop_hold(m.item)
         elif m.status is RequestStatus.QUEUED:
             self.fair.leave(m.item)
         m.status, m.worker, m.claim = RequestStatus.ENDED, "", None
@@ -283,9 +283,9 @@ class QueueMachine(RuleBasedStateMachine):
             most = 300 if m.item.class_ is PriorityClass.INTERACTIVE else 2_000
             m.item.warm_until = self.pool.clock.ms + min(saved, most)
         m.item.warm = m.worker if warm else ""
-        m.doubt(self.incarnation)
+        m.renew_epoch(self.incarnation)
         m.lose_owner(crowd)
-        self.fair.let_go(m.item)
+        self.fair.drop_hold(m.item)
         m.status = RequestStatus.PARKED if parks else RequestStatus.QUEUED
         m.o += 1
         if not parks:
@@ -315,7 +315,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert self.run(self.queue.control(m.tenant, m.id, Control.CANCEL)) is m.status
             m.cancelled = m.cancelled or m.status is not RequestStatus.ENDED
             m.item.control |= Control.CANCEL
-            m.doom()
+            m.expire_now()
         elif how == "finish" and m.status is not RequestStatus.ENDED:
             self.finish(m)
 

@@ -23,8 +23,8 @@ local function number_of(value)
   return tonumber(value or 0)
 end
 
--- A doomed request is found by the reaper at once, whatever its deadline was.
-local function doom(member)
+-- A cancelled or overdue request is found by the reaper at once, whatever its deadline was.
+local function expire_now(member)
   call('ZADD', P .. 'deadlines', 'LT', int(NOW), member)
 end
 

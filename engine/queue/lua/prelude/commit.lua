@@ -86,7 +86,7 @@ local function store(item, tokens, record)
       put('deaths', '0')
     end
     if record[15] == '1' then
-      prove(t, id, record[13])
+      clear_suspect(t, id, record[13])
     end
     if record[12] == 'large' then
       call('SREM', P .. 'bigs:' .. record[13], member_of(t, id))

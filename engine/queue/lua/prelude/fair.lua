@@ -75,7 +75,7 @@ local function block_at_cap(t)
 end
 
 -- Where a tenant stands that has a request waiting in this class.
-local function stand(t, class)
+local function enter_class(t, class)
   if call('ZSCORE', P .. 'act:' .. class, t) then
     wake_workers()
   elseif call('SISMEMBER', P .. 'blocked:' .. class, t) == 0 then
@@ -106,7 +106,7 @@ local function hold(t, id, class, need)
   block_at_cap(t)
 end
 
-local function let_go(t, id)
+local function drop_hold(t, id)
   local class, held = unpack(call('HMGET', key('req', t, id), 'class', 'held'))
   if number_of(held) > 0 then
     call('HSET', key('req', t, id), 'held', 0)

@@ -37,7 +37,7 @@ local function memory_of_ends()
 end
 
 -- Nobody has confirmed it since the server started anew.
-local function doubt(t, id)
+local function renew_epoch(t, id)
   local req, now = key('req', t, id), incarnation()
   if (call('HGET', req, 'inc') or '0') ~= now then
     call('HINCRBY', req, 'epoch', 1)

@@ -7,7 +7,7 @@ local function enter_line(t, id, class, order)
   local lane = call('HGET', key('req', t, id), 'lane') == 'large' and 'big:' or 'ids:'
   call('ZADD', P .. lane .. class .. ':' .. t, order, id)
   call('ZADD', P .. 'age:' .. class, order, member_of(t, id))
-  stand(t, class)
+  enter_class(t, class)
 end
 
 local function leave_line(t, id, class)
@@ -55,7 +55,7 @@ local function try_out(t, id, worker, deaths)
   end
 end
 
-local function blame(t, id, shaped, deaths_max)
+local function count_hang(t, id, shaped, deaths_max)
   local req = key('req', t, id)
   local hangs = call('HINCRBY', req, 'hangs', 1)
   local guilty = hangs >= HANGS_MAX or shaped == 1 and hangs > 1
@@ -63,7 +63,7 @@ local function blame(t, id, shaped, deaths_max)
   call('ZADD', P .. 'deadlines', 'LT', int(NOW + (guilty and 0 or ALONE_WAIT_MS)), member_of(t, id))
 end
 
-local function prove(t, id, worker)
+local function clear_suspect(t, id, worker)
   call('HSET', key('req', t, id), 'fresh', '0')
   call('SREM', P .. 'fresh:' .. worker, member_of(t, id))
   call('SREM', P .. 'suspects:' .. worker, member_of(t, id))
@@ -73,8 +73,8 @@ local function leave_worker(t, id, worker)
   call('SREM', P .. 'run:' .. t, id)
   call('SREM', P .. 'claims:' .. worker, member_of(t, id))
   call('SREM', P .. 'bigs:' .. worker, member_of(t, id))
-  prove(t, id, worker)
-  let_go(t, id)
+  clear_suspect(t, id, worker)
+  drop_hold(t, id)
 end
 
 -- The worker that had it has its tokens in its cache: the others leave it alone for a moment, never longer than what
@@ -94,7 +94,7 @@ end
 -- Takes a request from its worker: the claim token dies, its position in line stays. `rck` lets a retried release
 -- see that it was done.
 local function take_back(t, id, status, why)
-  doubt(t, id)
+  renew_epoch(t, id)
   local req = key('req', t, id)
   local ck, worker, control = unpack(call('HMGET', req, 'ck', 'worker', 'control'))
   leave_worker(t, id, worker)
@@ -104,7 +104,7 @@ local function take_back(t, id, status, why)
     keep_warm(t, id, worker)
   end
   if kept ~= 0 then
-    doom(member_of(t, id))
+    expire_now(member_of(t, id))
   end
 end
 
@@ -116,7 +116,7 @@ local function requeue(t, id, why, crowd, deaths_max)
   if crowd then
     call('HSET', req, 'crowd', int(crowd))
     if is_poison(call('HINCRBY', req, 'deaths', 1), crowd, deaths_max) then
-      doom(member_of(t, id))
+      expire_now(member_of(t, id))
     end
   end
   local class, order = unpack(call('HMGET', req, 'class', 'order'))

@@ -31,7 +31,7 @@ local function dismiss(name, why, budget, deaths_max)
     if call('HGET', key('req', t, id), 'worker') == name then
       requeue(t, id, why, crowd, deaths_max)
       if shaped > 0 and call('HEXISTS', key('req', t, id), 'shaped') == 1 then
-        blame(t, id, shaped, deaths_max)
+        count_hang(t, id, shaped, deaths_max)
       end
       requeued = requeued + 1
     end
