@@ -20,6 +20,8 @@ MARK = b"\xf5\xe9"  # before each frame, to find the next whole one behind damag
 HEAD = struct.Struct("<2sII")  # MARK, length, checksum of length and payload
 STREAM_ID = re.compile(r"([0-9]{1,19}-[0-9]{1,19})?", re.ASCII)
 PAYLOAD_BYTES_MAX = (1 << 20) + 4_096  # the biller takes no event above 1 MiB
+# Bytes that may be hashed in vain: twice a file's, and those of a few frames. No disk damages so many heads.
+FALSE_PER_BYTE, FALSE_FRAMES_MAX = 2, 4
 
 
 class JournaledEnd(msgspec.Struct, frozen=True, array_like=True):
@@ -53,8 +55,20 @@ def frame(end: JournaledEnd) -> bytes:
     return HEAD.pack(MARK, len(payload), _checksum(len(payload), payload)) + payload
 
 
+class _FalseFramesError(Exception):
+    """The file has more false frames than damage makes."""
+
+
 def contents(data: bytes) -> JournalContents | Unreadable:
-    """Content of a file, in order; Unreadable without a journal's beginning and without a whole frame."""
+    """Content of a file, in order; Unreadable without a journal's beginning and without a whole frame, or
+    with more false frames than damage makes."""
+    try:
+        return _contents(data)
+    except _FalseFramesError:
+        return Unreadable("journal", "too many false frames")
+
+
+def _contents(data: bytes) -> JournalContents | Unreadable:
     ends: list[JournaledEnd] = []
     known = data.startswith(MAGIC)
     damaged, at = 0, len(MAGIC) if known else 0
@@ -78,14 +92,20 @@ def contents(data: bytes) -> JournalContents | Unreadable:
 
 
 def _frames(data: bytes, at: int) -> Iterator[tuple[int, int, bytes]]:
-    """Every whole frame from `at` on: its begin, its end and its payload."""
+    """Every whole frame from `at` on: its begin, its end and its payload. Raises _FalseFramesError."""
+    budget = FALSE_PER_BYTE * len(data) + FALSE_FRAMES_MAX * PAYLOAD_BYTES_MAX
     while (at := data.find(MARK, at)) >= 0 and at + HEAD.size <= len(data):
         _, length, checksum = HEAD.unpack_from(data, at)
         after = at + HEAD.size + length
-        payload = data[at + HEAD.size : after] if length <= PAYLOAD_BYTES_MAX else b""
-        if len(payload) == length and checksum == _checksum(length, payload):
+        if length > PAYLOAD_BYTES_MAX or after > len(data):
+            at += 1
+            continue
+        payload = data[at + HEAD.size : after]
+        if checksum == _checksum(length, payload):
             yield at, after, payload
             at = after
+        elif (budget := budget - length) < 0:
+            raise _FalseFramesError
         else:
             at += 1
 

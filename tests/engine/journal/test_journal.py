@@ -30,7 +30,7 @@ from engine.journal.journal import Journal
 from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.finish import end_unclaimed
 from engine.queue.client import PoolQueue
-from engine.queue.journaled_ends import JournaledEnd, frame
+from engine.queue.journaled_ends import HEAD, MAGIC, MARK, JournaledEnd, frame
 from tests.billing.events import an_event as sealed_event
 from tests.billing.posting.billers import a_biller, held, rows, until_acknowledged, until_posted
 from tests.engine.builders import FINGERPRINT, TENANT
@@ -267,7 +267,8 @@ async def test_nobody_cuts_what_is_still_written(redis: Redis, settings: Setting
 async def test_a_file_that_a_worker_made_up_keeps_nobody_from_the_others(
     redis: Redis, settings: Settings
 ) -> None:
-    """Neither a place that no stream has, nor one that cannot be set aside, nor another pool's."""
+    """Neither a place that no stream has, nor one that cannot be set aside, nor false heads, nor another
+    pool's."""
     folder = settings.home / FOLDER
     places = ("x", "9" * 20 + "-0", "\u0663-\u0663", "1-0-0")
     made_up = JournalSegments(folder, POOL, "a", 1 << 20)
@@ -275,6 +276,8 @@ async def test_a_file_that_a_worker_made_up_keeps_nobody_from_the_others(
     made_up.close()
     (folder / f"{POOL}~b~1.ends").write_bytes(b"no journal" * 9)
     (folder / f"{POOL}~b~1.unreadable").mkdir()
+    false_heads = HEAD.pack(MARK, 500_000, 1) * (3 * 2**20 // HEAD.size)
+    (folder / f"{POOL}~b~2.ends").write_bytes(MAGIC + false_heads)
     good = JournalSegments(folder, POOL, "c", 1 << 20)
     good.write([frame(JournaledEnd("t", "r1", "gone", "1-0", b"good"))])
     good.close()
@@ -285,6 +288,7 @@ async def test_a_file_that_a_worker_made_up_keeps_nobody_from_the_others(
         os.utime(folder / f"{POOL}~{name}~1.ends", (number, number))
     await JournalKeeper(PoolQueue(redis, POOL, settings), a_journal(settings, "k")).once()
     assert [event for _, event in await streamed(redis)] == [b"good"]
+    assert (folder / f"{POOL}~b~2.unreadable").exists()
 
 
 async def test_what_a_worker_made_up_is_held(database: Database, redis: Redis, settings: Settings) -> None:

@@ -1,10 +1,14 @@
 """A journal's bytes: whatever happens to a file, what is whole comes back, and nothing else."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.redis.unreadable import Unreadable
+from engine.queue import journaled_ends
 from engine.queue.journaled_ends import (
+    FALSE_FRAMES_MAX,
+    FALSE_PER_BYTE,
     HEAD,
     MAGIC,
     MARK,
@@ -99,3 +103,30 @@ def test_a_length_beyond_all_events_is_damage():
     found = read(a_file([good]) + huge + frame(good))
     assert (list(found.ends), found.damaged, found.torn) == ([good, good], HEAD.size, 0)
     assert read(a_file([]) + huge).damaged == HEAD.size
+
+
+@pytest.mark.parametrize("length", [0, 100, 500_000, PAYLOAD_BYTES_MAX])
+def test_false_heads_cost_no_more_than_a_few_times_the_file(length: int, monkeypatch: pytest.MonkeyPatch):
+    """However many heads there are and however long they say their frames are: then it is no journal."""
+    hashed = 0
+    checksum = journaled_ends._checksum  # pyright: ignore[reportPrivateUsage]
+
+    def counted(length: int, payload: bytes) -> int:
+        nonlocal hashed
+        hashed += len(payload)
+        return checksum(length, payload)
+
+    monkeypatch.setattr(journaled_ends, "_checksum", counted)
+    made_up = MAGIC + HEAD.pack(MARK, length, 1) * (3 * 2**20 // HEAD.size)
+    found = contents(made_up)
+    assert hashed <= FALSE_PER_BYTE * len(made_up) + (FALSE_FRAMES_MAX + 1) * PAYLOAD_BYTES_MAX
+    assert isinstance(found, Unreadable) == (length > 0)
+
+
+def test_a_file_of_which_many_heads_are_damaged_is_read():
+    """Each costs its own end alone."""
+    good = JournaledEnd("t", "r", "m", "1-0", b"event" * 100)
+    damaged = bytearray(frame(good))
+    damaged[-1] ^= 1
+    found = read(a_file([good]) + bytes(damaged) * 1_000 + frame(good))
+    assert (list(found.ends), found.damaged) == ([good, good], 1_000 * len(damaged))
