@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from operator import attrgetter
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
@@ -32,7 +33,7 @@ from billing.quota.client import Quota
 from billing.reconciliation import run as reconciliation
 from billing.requests.refusal_counter import RefusalCounter
 from billing.tables.ledger import UsageLine
-from billing.tables.tenants import UsageRow
+from billing.tables.tenants import UsageQuarantine, UsageRow
 from billing.usage import UsageEvent
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -58,6 +59,24 @@ TRIM_SECONDS = 1.0
 FORGET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
 BACKGROUND_RETRY_SECONDS = 10.0
+
+PostedBatch = tuple[AssessedBatch, list[Assessed]]
+
+
+@dataclass
+class DrainedStreams:
+    """What became of the events of streams: numbers of those that are in the books since, and that were
+    there before; and those that are held."""
+
+    posted: int = 0
+    repeated: int = 0
+    held: list[UsageQuarantine] = field(default_factory=list[UsageQuarantine])
+
+    def add(self, batch: AssessedBatch, posted: Sequence[Assessed]) -> None:
+        """Count a batch."""
+        self.posted += len(posted)
+        self.repeated += len(batch.good) - len(posted)
+        self.held += batch.held
 
 
 class Biller:
@@ -93,6 +112,18 @@ class Biller:
                     group.create_task(self._serve(stream, stop))
                 await _wait(stop, LOOK_SECONDS)
 
+    async def drain(self) -> DrainedStreams:
+        """Post all that the streams hold now, also what other consumers have received, while no other biller
+        runs. Raises what keeps it from that."""
+        drained = DrainedStreams()
+        for pool in sorted(self._pools | await known_pools(self._redis, self._settings)):
+            stream = EndedStream(self._redis, pool, self._consumer, claim_idle_ms=0)
+            await stream.ensure_groups()
+            while batch := await stream.claim() or await stream.read():
+                for assessed, posted in await self._handle(stream, batch):
+                    drained.add(assessed, posted)
+        return drained
+
     async def _known(self) -> set[str]:
         try:
             return await known_pools(self._redis, self._settings)
@@ -124,12 +155,13 @@ class Biller:
             if forgets.due():
                 await stream.forget_dead_consumers()
 
-    async def _handle(self, stream: EndedStream, deliveries: Sequence[Delivery]) -> None:
+    async def _handle(self, stream: EndedStream, deliveries: Sequence[Delivery]) -> list[PostedBatch]:
         if not deliveries:
-            return
+            return []
         hit_failpoint(Failpoint.BILLER_AFTER_READ)
         events = [each.data for each in deliveries]
-        for batch, posted in await post_in_parts(self._db, stream.pool, events, self._admissions):
+        batches = await post_in_parts(self._db, stream.pool, events, self._admissions)
+        for batch, posted in batches:
             hit_failpoint(Failpoint.BILLER_AFTER_COMMIT)
             await self._settle(batch)
             for tenant in sorted(batch.revived):
@@ -138,6 +170,7 @@ class Biller:
         hit_failpoint(Failpoint.BILLER_AFTER_SETTLE)
         await stream.acknowledge(deliveries)
         hit_failpoint(Failpoint.BILLER_AFTER_ACKNOWLEDGE)
+        return batches
 
     async def _settle(self, batch: AssessedBatch) -> None:
         """Settle a batch. A slot with broken keys is logged and holds up nobody: reconciliation shows the
@@ -166,7 +199,7 @@ class Biller:
 
 async def post_in_parts(
     db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
-) -> list[tuple[AssessedBatch, list[Assessed]]]:
+) -> list[PostedBatch]:
     """Write a batch in one transaction. Where data (not a store's failure) makes that fail, write it in
     halves, down to the event at fault, which is held."""
     try:
@@ -199,7 +232,7 @@ def is_data_error(error: DBAPIError) -> bool:
 
 async def post(
     db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
-) -> tuple[AssessedBatch, list[Assessed]]:
+) -> PostedBatch:
     """Write a batch in one transaction; return the assessed batch and its events that were not posted before.
     `admissions` None: admissions are not checked."""
     now = now_ms()

@@ -46,6 +46,13 @@ class EndedStream:
                 if not str(error).startswith("BUSYGROUP"):
                     raise
 
+    async def rewind(self) -> None:
+        """Have both groups read every entry that there is again, as the database that has their results is
+        gone."""
+        await self.ensure_groups()
+        for group in GROUPS:
+            await self._redis.xgroup_setid(self._key, group, "0")
+
     async def read(self) -> list[Delivery]:
         """Read new entries, at most EVENTS_MAX; wait up to BLOCK_MS for the first."""
         reply = await self._redis.xreadgroup(

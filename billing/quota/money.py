@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from billing.limits import MoneyLimit, Scope
 from billing.periods import PeriodWindow
 from billing.quota.posted_spending import posted_of_limit
-from billing.quota.script_calls import SeedCall, SeededCount
+from billing.quota.redis_keys import posted_key
+from billing.quota.script_calls import ForgetCall, SeedCall, SeededCount
 from billing.quota.script_replies import split_limit_key, window_member
 from billing.quota.scripts import quota_script
 from billing.quota.types import MoneySum
@@ -18,8 +19,10 @@ from core.sql.database import Database
 SEED_TRIES = 10
 COUNTS_MAX = 10_000
 AT_ONCE = 100
+MONEY = (b"money:", b"money~:")
 
 _SEED = quota_script("seed", SeedCall, bool, "base", "money")
+_FORGET = quota_script("forget", ForgetCall, int)
 _FIELDS = ("posted", "unbooked", "held", "open")
 
 
@@ -61,6 +64,16 @@ class MoneyCounts:
             if split_limit_key(name.decode())[1:3] == [Scope.USER, user]:
                 await self._redis.delete(f"{{t:{tenant}}}{name.decode()}")
                 await self._redis.zrem(f"{{t:{tenant}}}moneys", name)
+
+    async def forget(self, tenant: str, line_seq: int) -> None:
+        """Forget all that was counted of a tenant's books, which are others now and end at this line. What
+        open requests hold stays; the next admission seeds its counts."""
+        key = f"{{t:{tenant}}}moneys"
+        last = max(1, await self._redis.zcard(key))
+        for first in range(0, last, AT_ONCE):
+            names = await self._redis.zrange(key, first, first + AT_ONCE - 1)
+            money = [f"{{t:{tenant}}}".encode() + name for name in names if name.startswith(MONEY)]
+            await _FORGET(self._redis, [posted_key(tenant), *money], ForgetCall(line_seq=line_seq))
 
     async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:
         """Read the books and write the counts; repeat while lines are booked in between."""

@@ -148,6 +148,12 @@ class SeedCall(ScriptCall, kw_only=True):
     counts: list[SeededCount]
 
 
+class ForgetCall(ScriptCall, kw_only=True):
+    """Forget sums and counts. `line_seq`: the last line of the books that there are now."""
+
+    line_seq: int
+
+
 class PushedLimit(msgspec.Struct):
     """A money limit's new value."""
 

@@ -138,10 +138,14 @@ class PoolQueue:
         """The memory that the `ended` stream is in, and the biller's position in it."""
         return script_replies.watermark(await self._run(lua_scripts.ENDS, calls.PoolCall()))
 
-    async def replay(self, ends: Sequence[JournaledEnd]) -> list[tuple[ReplayCode, EndedAt]]:
-        """Bring back ends that another memory had: the outcome of each, and the id of its event now."""
+    async def replay(
+        self, ends: Sequence[JournaledEnd], again: bool = False
+    ) -> list[tuple[ReplayCode, EndedAt]]:
+        """Bring back ends that another memory had: the outcome of each, and the id of its event now. `again`:
+        also those that a biller acknowledged, for books that lack them."""
         call = calls.ReplayCall(
             ends=[calls.ReplayedEnd(end.tenant, end.request, end.memory, end.id) for end in ends],
+            again=again,
             events=[end.event for end in ends],
         )
         return script_replies.replayed(await self._run(lua_scripts.REPLAY, call))

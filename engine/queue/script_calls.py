@@ -133,9 +133,11 @@ class ReplayedEnd(msgspec.Struct):
 
 
 class ReplayCall(PoolCall, kw_only=True):
-    """Ends of a journal that another memory had, and the event of each."""
+    """Ends of a journal that another memory had, and the event of each. `again`: also those that were
+    acknowledged, as the books that had them are gone."""
 
     ends: list[ReplayedEnd]
+    again: bool
     events: list[bytes]
 
 

@@ -67,6 +67,8 @@ async def a_tenants_day(redis: Any, settings: Settings, tenant: str) -> None:
     await _LIMITS(redis, [f"{{t:{tenant}}}{LIMITS.money[0].key}"], pushed)
     assert await _memory(redis, tenant) is not None
     await _take_in_redis(redis, tenant, 9)
+    await quota.forget_books(tenant, 2)
+    assert {(each.seed_seq, each.posted_nano) for each in await quota.budget_sums(tenant)} == {(None, 0)}
 
 
 async def a_supervisors_day(p: Pool, sqlite: Database) -> None:

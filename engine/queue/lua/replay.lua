@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
---: args: now_ms:int, ends:[ReplayedEnd], events:[bytes]
+--: args: now_ms:int, ends:[ReplayedEnd], again:bool, events:[bytes]
 --: reply: memory:str, outcomes:[(str,str)]
 --: ReplayedEnd: tenant:str, id:str, memory:str, at:str
 -- Ends of a journal that another memory had. Replies the memory, and of each {code, at}: `open`, where the request is
 -- known and has not ended: its own end comes; `known`, where the event is, or was until it was acknowledged; `put`
--- back, and where.
+-- back, and where. With `again` an event is known only where the stream has it: the books that had it are gone.
 local KEEP_SECONDS = 86400
 local stream, replayed = P .. 'ended', P .. 'replayed'
 local memory = memory_of_ends()
@@ -20,11 +20,11 @@ for position, item in ipairs(args.ends) do
   local field = item.memory .. ' ' .. at .. ' ' .. member_of(t, id)
   local status, ended_at = unpack(call('HMGET', key('req', t, id), 'status', 'end_at'))
   local before = call('HGET', replayed, field)
-  if before then
+  if before and (not args.again or holds(before, event)) then
     outcomes[#outcomes + 1] = { 'known', before }
   elseif status and status ~= 'ended' then
     outcomes[#outcomes + 1] = { 'open', at }
-  elseif (status and ended_at == at) or holds(at, event) then
+  elseif (status and ended_at == at and not args.again) or holds(at, event) then
     outcomes[#outcomes + 1] = { 'known', at }
   else
     local now_at = call('XADD', stream, '*', 'e', event)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from billing.booking.assess import Quarantined
-from billing.posting.biller import post
+from billing.posting.biller import Biller, DrainedStreams, post
 from billing.posting.usage_stream import EndedStream
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
@@ -205,3 +205,26 @@ async def test_a_redis_that_was_emptied_is_followed_again(
         await redis.flushall()
         await end(redis, [an_event("r2")], settings)
         await until_posted(database, 2)
+
+
+async def test_streams_are_drained_again_for_books_that_are_gone(
+    database: Database, redis: Redis, settings: Settings
+) -> None:
+    """What a lost database had posted and acknowledged is read once more, what a dead biller had received
+    too; nothing is posted twice, and what cannot be is told."""
+    biller = Biller(database, redis, settings, ["default"])
+    events = [an_event(f"r{number}") for number in range(5)]
+    await end(redis, events[:3], settings)
+    await redis.xadd(STREAM, {ENDED_FIELD: b"no event"})
+    first = await biller.drain()
+    assert (first.posted, first.repeated, [each.reason for each in first.held]) == (3, 0, ["undecodable"])
+    assert await biller.drain() == DrainedStreams()
+    await end(redis, events[3:4], settings)
+    await EndedStream(redis, "default", "dead").read()
+    await end(redis, events[4:], settings)
+    await EndedStream(redis, "default", "restore").rewind()
+    again = await biller.drain()
+    assert (again.posted, len(again.held)) == (2, 1)
+    assert again.repeated >= 3
+    assert await row_count(database) == 5
+    assert await biller.drain() == DrainedStreams()

@@ -10,13 +10,15 @@ from billing.booking.adjustments import Correction, correct
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.limit_settings import end_budget, override_budget
 from billing.ledger.grant_spending import GrantKind
-from billing.limits import WALLET_MODULUS_NANO, MoneyLimit, Scope
+from billing.limits import WALLET_MODULUS_NANO, MoneyLimit, Scope, wallet_limit
 from billing.periods import PeriodWindow
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.quota import money
 from billing.quota.client import Quota
+from billing.quota.money import MoneyCounts
 from billing.quota.posted_spending import posted_of_limit
+from billing.quota.redis_keys import posted_key
 from billing.quota.types import Admitted, AllowanceExtension
 from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.run import EVERYTHING, Reconciliation
@@ -246,3 +248,45 @@ async def test_a_wallet_that_has_spent_millions_is_granted_and_spends_again(
     compared = await Reconciliation(books.db, books.redis, settings).run(EVERYTHING, books.tenant, True)
     assert [each for each in compared if each.difference] == []
     assert await wallet_faults(books.db, books.tenant) == []
+
+
+@pytest.mark.parametrize("wallet", [False, True])
+async def test_counts_of_books_that_are_gone_lock_nobody_out(books: QuotaLedger, wallet: bool) -> None:
+    """Redis survived the database: its last line is beyond what a restored one has, so no count could be
+    seeded. Forgotten, the next admission begins with what the books say; what is held stays held."""
+    await books.budget(10_000)
+    if wallet:
+        await grant(books.db, books.tenant, NewGrant(GrantKind.PAID, 10_000, "g"))
+        books.book.changed(books.tenant)
+    await books.booked("old")
+    assert isinstance(await books.ask("running"), Admitted)
+    await books.redis.hset(posted_key(books.tenant), mapping={"line_seq": 900, "requests": 70})
+    for each in await MoneyCounts(books.redis).counted(books.tenant):
+        await books.redis.hset(f"{{t:{books.tenant}}}{each.key}", mapping={"posted": 9_990, "seed": 900})
+    refused = await books.ask("refused")
+    assert isinstance(refused, Refusal), "as the lost books say it"
+    for _ in range(2):
+        await books.quota.forget_books(books.tenant, 2)
+    assert isinstance(await books.ask("new"), Admitted)
+    assert await books.posted() == [(COST, 0, 2 * HELD)] * (2 if wallet else 1)
+    assert await books.quota.posted(books.tenant) is None
+
+
+async def test_a_count_of_a_wallet_that_the_books_lack_is_seeded(books: QuotaLedger) -> None:
+    """It was opened after the backup: its count begins at nothing, and keeps no other from being read."""
+    await books.booked("old")
+    assert await MoneyCounts(books.redis).put(books.tenant, [(wallet_limit(9, 1), 7, 900)], anew=False)
+    await books.quota.forget_books(books.tenant, 2)
+    await books.quota.reseed(books.tenant)
+    assert await books.posted() == [(0, 0, 0)]
+
+
+async def test_a_key_that_is_no_count_is_deleted(books: QuotaLedger) -> None:
+    """Whoever may write in the slot keeps nobody from forgetting; names of other kinds are left alone."""
+    tag = f"{{t:{books.tenant}}}"
+    await books.redis.set(f"{tag}money:tenant::month:1", "text")
+    await books.redis.set(f"{tag}sess:1", "text")
+    await books.redis.zadd(f"{tag}moneys", {"money:tenant::month:1": 1, "sess:1": 2, b"\xff": 3})
+    await books.quota.forget_books(books.tenant, 5)
+    assert await books.redis.get(f"{tag}sess:1") == b"text"
+    assert not await books.redis.exists(f"{tag}money:tenant::month:1")

@@ -90,6 +90,27 @@ async def test_an_end_that_its_record_knows_is_not_brought_back(redis: Redis, se
     assert await client.xlen(ended_stream(POOL)) == 0
 
 
+async def test_an_end_that_restored_books_may_lack_is_brought_back_where_the_stream_has_it_not(
+    redis: Redis, settings: Settings
+) -> None:
+    """The books that had it are gone, so what was acknowledged counts nothing: only an event that is in the
+    stream is known, and a repeated call puts no second one there."""
+    client: Any = redis
+    kept: list[JournaledEnd] = []
+    crew = PoolWorkers(redis, settings)
+    queue = PoolQueue(redis, POOL, settings, ended=kept.append)
+    asked = admitted(crew)
+    await queue.enqueue(asked)
+    assert await end_unclaimed(queue, Quota(redis, settings), TENANT, asked.id, EndReason.CANCELLED)
+    assert [code for code, _ in await queue.replay(kept, again=True)] == [ReplayCode.KNOWN]
+    await client.xtrim(ended_stream(POOL), maxlen=0)
+    for codes in ([ReplayCode.PUT, ReplayCode.PUT], [ReplayCode.KNOWN, ReplayCode.KNOWN]):
+        assert [code for code, _ in await queue.replay([*kept, lost()], again=True)] == codes
+    await client.xtrim(ended_stream(POOL), maxlen=0)
+    assert [code for code, _ in await queue.replay([lost()], again=True)] == [ReplayCode.PUT]
+    assert await client.xlen(ended_stream(POOL)) == 1
+
+
 def a_file(settings: Settings, *ends: JournaledEnd) -> Path:
     """Of a process that is gone."""
     segments = JournalSegments(settings.home / FOLDER, POOL, "gone", 1 << 20)
