@@ -11,7 +11,7 @@ import msgspec
 
 from billing.booking.adjustments import Correction, correct
 from billing.booking.adjustments import preview_correction as planned_correction
-from billing.booking.amount_bounds import AmountBounds
+from billing.booking.amount_bounds import MoveCheck
 from billing.enforcement.push_wallets import push_money_limits
 from billing.enforcement.take_credit import take_credit
 from billing.enforcement.wallet_watch import publish_wallet_changed
@@ -130,21 +130,20 @@ async def preview_action(db: Database, tenant_id: str, move: Move) -> MoneyActio
 
 
 async def book(
-    db: Database, redis: RedisClient, tenant_id: str, move: Move, bounds: AmountBounds | None
+    db: Database, redis: RedisClient, tenant_id: str, move: Move, check: MoveCheck | None
 ) -> MoneyActionResult:
-    """Do the move. `bounds` limits its amount; None: two people decided."""
+    """Do the move. `check` looks at its amount under the lock that books it; where it refuses, nothing is
+    booked."""
     match move:
         case GrantAction():
-            row, new = await grant(db, tenant_id, move.new())
+            row, new = await grant(db, tenant_id, move.new(), check)
             await publish_wallet_changed(db, redis, tenant_id)
             return MoneyActionResult(move.amount_nano, not new, granted=row)
         case UndoAction():
-            if bounds is not None and not (found := await preview_action(db, tenant_id, move)).done:
-                bounds.check(found.nano)
-            taken = await take_credit(db, redis, tenant_id, move.undo())
+            taken = await take_credit(db, redis, tenant_id, move.undo(), check)
             return MoneyActionResult(taken.amount_nano, taken.done, taken=taken)
         case CorrectionAction():
-            lines = await correct(db, tenant_id, move.correction(), bounds)
+            lines = await correct(db, tenant_id, move.correction(), check)
             await push_money_limits(db, redis, tenant_id, move.request)
             return _moved(lines)
 

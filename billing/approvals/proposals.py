@@ -5,7 +5,7 @@ booked only where its amount is still the proposed one, to the nano, and once.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import msgspec
 from sqlmodel import and_, col, func, or_, select
@@ -22,7 +22,6 @@ from billing.approvals.second_person import (
     shown_second,
 )
 from billing.audit.log import record
-from billing.booking.amount_bounds import AmountBounds
 from billing.money import to_display
 from billing.tables.approvals import Proposal
 from billing.tables.tenants import Tenant
@@ -36,11 +35,13 @@ from core.redis.client import RedisClient
 from core.runtime.failed_rounds import store_errors
 from core.signing.signed_text import Keyring
 from core.sql.database import Database
+from core.sql.locks import one_at_a_time
 
 KEPT_MS = 30 * 60_000
 TRIES_MAX = 5
 WAITING_MAX = 100
 LISTED_MAX = 1_000
+APPROVALS = "approvals"  # name of the lock: approvals with one code run one after another
 WAITING, APPROVED, BOOKED, REJECTED, FAILED = "waiting", "approved", "booked", "rejected", "failed"
 UNKNOWN = "a store went away, maybe after it was booked: propose it again, nothing is booked twice"
 NO_CODE = "the code is not the one that was sent for this proposal"
@@ -105,7 +106,15 @@ async def approve(
     longer do what was proposed; the code is used up then all the same.
 
     The same code books again where a booking was cut off after approval: money booked under the move's key is
-    not booked twice."""
+    not booked twice. Approvals run one after another, so that none takes another that is at work for one
+    that was cut off."""
+    async with one_at_a_time(db, APPROVALS):
+        return await _approve(db, redis, keyring, id, code)
+
+
+async def _approve(
+    db: Database, redis: RedisClient, keyring: Keyring, id: str, code: str
+) -> tuple[Proposal, MoneyActionResult]:
     row, again = await _use_code(db, keyring, id, code)
     move = msgspec.json.decode(row.move.encode(), type=Move)
     try:
@@ -117,12 +126,7 @@ async def approve(
                 return row, replace(found, nano=row.amount_nano)
             if found.done:
                 raise bad_request("what was proposed was done before")
-            if found.nano != row.amount_nano:
-                raise bad_request(
-                    f"it would move {to_display(found.nano)} now, and {to_display(row.amount_nano)} was "
-                    "proposed: propose it again"
-                )
-            moved = await book(db, redis, row.tenant_id, move, AmountBounds(row.amount_nano, row.amount_nano))
+            moved = await book(db, redis, row.tenant_id, move, ProposedAmount(row.amount_nano).check)
     except Refused as refused:
         await _end(db, row, FAILED, refused.refusal.message)
         raise
@@ -131,6 +135,21 @@ async def approve(
         raise
     await _end(db, row, BOOKED, "")
     return row, moved
+
+
+@dataclass(frozen=True)
+class ProposedAmount:
+    """The amount that two people agreed on, in nano."""
+
+    nano: int
+
+    async def check(self, _: AsyncSession, nano: int) -> None:
+        """Raises Refused where the move is of another amount by now."""
+        if abs(nano) != self.nano:
+            raise bad_request(
+                f"it would move {to_display(abs(nano))} now, and {to_display(self.nano)} was proposed: "
+                "propose it again"
+            )
 
 
 async def _use_code(db: Database, keyring: Keyring, id: str, code: str) -> tuple[Proposal, bool]:
@@ -204,6 +223,8 @@ async def _end(db: Database, row: Proposal, state: str, why: str) -> None:
     """Store the outcome; failures go to the audit log too."""
     async with db.transaction() as session:
         kept = await _locked(session, row.id)
+        if kept.state == BOOKED:  # never failed over money that moved
+            return
         kept.state, kept.why, kept.ended_ms = state, why[:500], now_ms()
         if state == FAILED:
             await record(session, row.tenant_id, "proposal.fail", row.id, None, {"why": kept.why})

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 from sqlmodel import col, or_, select
+from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.tables.audit import AuditLog
 from core.clock import now_ms
-from core.sql.database import Database
 
 BY_TWO = "approved"  # source of moves that a second person approved
 LATELY_MS = 24 * 3_600_000
@@ -18,7 +18,7 @@ CORRECTIONS = ("request.correct", "request.refund")
 MOVES = (*CORRECTIONS, "wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
 
 
-async def recent_amounts(db: Database, tenant_id: str, author: str) -> int:
+async def recent_amounts(session: AsyncSession, tenant_id: str, author: str) -> int:
     """Sum of the last 24 hours, in nano: this author's moves for all tenants, and anybody's for this tenant,
     as an author's name proves no identity."""
     statement = select(AuditLog.action, AuditLog.after).where(
@@ -27,10 +27,7 @@ async def recent_amounts(db: Database, tenant_id: str, author: str) -> int:
         col(AuditLog.action).in_(MOVES),
         col(AuditLog.source) != BY_TWO,
     )
-    async with db.session() as session:
-        return sum(
-            amount_of_audit_row(action, after) for action, after in (await session.exec(statement)).all()
-        )
+    return sum(amount_of_audit_row(action, after) for action, after in (await session.exec(statement)).all())
 
 
 def amount_of_audit_row(action: str, after: str) -> int:

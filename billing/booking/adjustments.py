@@ -13,7 +13,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.booking.amount_bounds import AmountBounds, check_tokens
+from billing.booking.amount_bounds import MoveCheck, check_tokens
 from billing.booking.write import lock_heads, write
 from billing.ledger.grant_rows import load_whole_wallet, uses_of
 from billing.ledger.grant_spending import SpendableWallet
@@ -53,16 +53,16 @@ async def preview_correction(db: Database, tenant_id: str, correction: Correctio
 
 
 async def correct(
-    db: Database, tenant_id: str, correction: Correction, bounds: AmountBounds | None = None
+    db: Database, tenant_id: str, correction: Correction, check: MoveCheck | None = None
 ) -> list[LineRow]:
-    """Book the difference and return the new lines; none where the books already say so. `bounds` limits the
-    money that it moves.
+    """Book the difference and return the new lines; none where the books already say so. `check`
+    looks at the money that it moves.
 
-    Raises Refused where the request was never billed, a quantity is impossible, or the amount exceeds
-    `bounds`."""
+    Raises Refused where the request was never billed, a quantity is impossible, or `check`
+    refuses."""
     _check(correction)
     try:
-        return await _correct(db, tenant_id, correction, bounds)
+        return await _correct(db, tenant_id, correction, check)
     except IntegrityError as error:
         raise bad_request(f"the cause {correction.cause!r} was another correction of this request") from error
 
@@ -94,7 +94,7 @@ async def _plan(session: AsyncSession, head: LedgerHead, correction: Correction,
 
 
 async def _correct(
-    db: Database, tenant_id: str, correction: Correction, bounds: AmountBounds | None
+    db: Database, tenant_id: str, correction: Correction, check: MoveCheck | None
 ) -> list[LineRow]:
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
@@ -102,8 +102,8 @@ async def _correct(
         plan = await _plan(session, head, correction, now)
         request, lines, new = plan.request, plan.lines, plan.new
         if new:
-            if bounds is not None:
-                bounds.check(sum(line.amount_nano for line in new))
+            if check is not None:
+                await check(session, sum(line.amount_nano for line in new))
             wallet = await load_whole_wallet(session, tenant_id, now)
             used = await uses_of(session, tenant_id, request.request_id)
             prepaid = wallet if wallet is not None and lines[0].seq > wallet.opened_line_seq else None

@@ -1,6 +1,7 @@
 """Limits of a correction: no more tokens than a request of its model can have, no more money than one person
 may move alone."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -12,6 +13,10 @@ from core.errors import bad_request
 
 UNRECORDED_TOKENS_MAX = 1 << 20  # of a model that nobody recorded here
 CENT_NANO = NANO // 100
+
+MoveCheck = Callable[[AsyncSession, int], Awaitable[None]]
+"""Look at the amount of a move, in nano of either sign, in the transaction and under the lock that book it.
+Raises Refused where it may not be booked."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,10 @@ class AmountBounds:
         return cls(
             settings.correction_unasked_cents_max * CENT_NANO, settings.correction_cents_max * CENT_NANO
         )
+
+    async def check_move(self, _: AsyncSession, nano: int) -> None:
+        """Check a move by its own amount alone: a MoveCheck."""
+        self.check(nano)
 
     def check(self, nano: int) -> None:
         """Raises Refused where the amount, of either sign, is above `most_nano`."""

@@ -7,15 +7,14 @@ from typing import NamedTuple
 import click
 
 from billing.approvals.money_actions import MoneyActionResult, Move, book, preview_action
+from billing.approvals.one_person import NeedsTwo, OnePerson
 from billing.approvals.proposals import propose
-from billing.approvals.recent_moves import recent_amounts
 from billing.approvals.second_person import shown_second
 from billing.booking.amount_bounds import AmountBounds
 from billing.cli.run_command import iso_time, run_with_redis, tenant_named
 from billing.money import to_display
 from billing.tables.approvals import Proposal
 from billing.tables.tenants import Tenant
-from core.actor import current_author
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.client import RedisClient
@@ -56,7 +55,6 @@ def run_money_action(
     """Do the move, preview it, or propose it. The caller shows the outcome, then calls `print_unbooked`."""
     settings = Settings()
     bounds = AmountBounds.of(settings)
-    unasked = AmountBounds(bounds.unasked_nano, min(bounds.unasked_nano, bounds.most_nano))
 
     async def run(db: Database, redis: RedisClient) -> MoneyActionOutcome:
         owner = await tenant_named(db, tenant)
@@ -64,22 +62,13 @@ def run_money_action(
         found = await preview_action(db, owner.tenant_id, move)
         if ask.dry_run or (found.nano > bounds.unasked_nano and not ask.yes and not found.done):
             return MoneyActionOutcome(found, False)
-        who = current_author().name
-        if settings.second_person and needs_two(
-            found, bounds, await recent_amounts(db, owner.tenant_id, who)
-        ):
+        alone = OnePerson(owner.tenant_id, move, bounds, ask.yes, bool(settings.second_person))
+        try:
+            return MoneyActionOutcome(await book(db, redis, owner.tenant_id, move, alone.check), True)
+        except NeedsTwo:
             return MoneyActionOutcome(found, False, await propose(db, settings, owner, move, found.nano))
-        return MoneyActionOutcome(
-            await book(db, redis, owner.tenant_id, move, bounds if ask.yes else unasked), True
-        )
 
     return run_with_redis(run)
-
-
-def needs_two(found: MoneyActionResult, bounds: AmountBounds, lately_nano: int = 0) -> bool:
-    """True where one person may not make the move alone, given their recent moves. A repeated move does
-    nothing, and needs nobody. Pure."""
-    return not found.done and found.nano > 0 and found.nano + lately_nano > bounds.most_nano
 
 
 def print_unbooked(outcome: MoneyActionOutcome, ask: MoneyActionOptions) -> None:

@@ -1,6 +1,7 @@
 """Takes money out of a wallet: first from the allowance in Redis, then in the books. Money that running
 answers hold, or that unbooked answers used, is not taken."""
 
+from billing.booking.amount_bounds import MoveCheck
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import wallet_limit
@@ -18,16 +19,21 @@ BOOKED_MS_MAX = 5_000
 _TAKE = quota_script("take", TakeCall, bytes, "base", "money")
 
 
-async def take_credit(db: Database, redis: RedisClient, tenant_id: str, undo: Undo) -> UndoResult:
+async def take_credit(
+    db: Database, redis: RedisClient, tenant_id: str, undo: Undo, check: MoveCheck | None = None
+) -> UndoResult:
     """Take the money, and update enforcement. Raises Refused, with nothing changed, where it is not
-    available."""
+    available, or `check` refuses its amount."""
     planned = await preview_undo(db, tenant_id, undo)
     if not planned.done:
+        if check is not None:  # here too, so that what is refused mostly takes nothing in Redis
+            async with db.session() as session:
+                await check(session, planned.amount_nano)
         await push_limits(db, redis, tenant_id)
     try:
         if not planned.done:
             await _take_in_redis(redis, tenant_id, planned.amount_nano)
-        return await book_undo(db, tenant_id, undo)
+        return await book_undo(db, tenant_id, undo, check)
     finally:
         await publish_wallet_changed(db, redis, tenant_id)
 

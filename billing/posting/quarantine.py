@@ -78,7 +78,8 @@ async def accept(
             Meter.REASONING: event.output_reasoning,
         }
         cause = f"event {event_sha256[:16]}"
-        lines = await correct(db, event.tenant, Correction(event.request, quantities, cause), bounds)
+        check = None if bounds is None else bounds.check_move
+        lines = await correct(db, event.tenant, Correction(event.request, quantities, cause), check)
         if quota is not None:
             await push_money_limits(db, quota.redis, event.tenant, event.request)
         done = f"corrected by {len(lines)} lines" if lines else "the books said so already"

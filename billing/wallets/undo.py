@@ -12,6 +12,7 @@ from sqlmodel import col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
+from billing.booking.amount_bounds import MoveCheck
 from billing.booking.write import lock_heads, write
 from billing.budgets.thresholds import store_alerts, wallet_reached
 from billing.ledger.grant_rows import load_wallets
@@ -78,11 +79,11 @@ async def preview_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
         return await _plan(session, tenant_id, undo, now_ms())
 
 
-async def book_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
+async def book_undo(db: Database, tenant_id: str, undo: Undo, check: MoveCheck | None = None) -> UndoResult:
     """Book an undo. The caller has made sure that nothing in Redis holds the money
     (billing/enforcement/take_credit.py).
 
-    Raises Refused where it is not possible."""
+    Raises Refused where it is not possible, or `check` refuses its amount."""
     _check(undo)
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
@@ -90,6 +91,8 @@ async def book_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
         taken = await _plan(session, tenant_id, undo, now)
         if taken.done:
             return taken
+        if check is not None:
+            await check(session, taken.amount_nano)
         to = {grant.id: _goes_to(undo, grant) for grant, _ in taken.parts}
         entries = [
             entry

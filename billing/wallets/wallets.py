@@ -12,6 +12,7 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
+from billing.booking.amount_bounds import MoveCheck
 from billing.booking.write import lock_heads, write
 from billing.budgets.thresholds import store_alerts, wallet_reached
 from billing.ledger.grant_rows import load_wallets
@@ -109,10 +110,13 @@ async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]
     return True
 
 
-async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGrant, bool]:
+async def grant(
+    db: Database, tenant_id: str, new: NewGrant, check: MoveCheck | None = None
+) -> tuple[WalletGrant, bool]:
     """Put money into a tenant's wallet, which the first grant opens; False: this grant was made before.
 
-    Raises Refused where it is not possible, or where its key was that of another grant."""
+    Raises Refused where it is not possible, or where its key was that of another grant; `check` may
+    refuse its amount."""
     now = now_ms()
     _check(new)
     async with db.transaction() as session:
@@ -123,6 +127,8 @@ async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGran
         if known is not None:
             return known, False
         await _check_room(session, tenant_id, new, now)
+        if check is not None:
+            await check(session, new.amount_nano)
         row = await _add(session, head, new, now)
         await record(session, tenant_id, "wallet.grant", row.id, None, row)
     return row, True

@@ -16,9 +16,9 @@ from billing.approvals.money_actions import (
     action_kind,
     action_text,
 )
+from billing.approvals.one_person import needs_two
 from billing.audit import log
 from billing.booking.amount_bounds import AmountBounds
-from billing.cli.money_actions import needs_two
 from billing.enforcement import take_credit
 from billing.ledger.grant_spending import GrantKind
 from billing.wallets.undo import Undo, UndoKind
@@ -144,9 +144,10 @@ async def test_what_was_moved_lately_is_a_persons_and_a_tenants(
         by = Author(name, source)
         await log.record_separately(sqlite, tenant, action, "x", {"amount_nano": -nano}, by)
     monkeypatch.setattr(recent_moves, "now_ms", lambda: now)
-    assert await recent_moves.recent_amounts(sqlite, "t1", "ann") == 1_101
-    assert await recent_moves.recent_amounts(sqlite, "t3", "bob") == 10_100
-    assert await recent_moves.recent_amounts(sqlite, "t3", "eve") == 0
+    async with sqlite.session() as session:
+        assert await recent_moves.recent_amounts(session, "t1", "ann") == 1_101
+        assert await recent_moves.recent_amounts(session, "t3", "bob") == 10_100
+        assert await recent_moves.recent_amounts(session, "t3", "eve") == 0
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ async def test_what_is_being_taken_is_spent_by_nobody_and_gateways_hear_of_it(
     await books.quota.release(tenant, "a")
     meanwhile: list[Any] = []
 
-    async def slow(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
+    async def slow(db: Database, tenant_id: str, undo: Undo, _check: object) -> UndoResult:
         meanwhile.append(await QuotaLedger(sqlite, redis, settings, tenant).ask("b"))
         return await book_undo(db, tenant_id, undo)
 

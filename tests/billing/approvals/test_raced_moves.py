@@ -1,0 +1,173 @@
+"""People's moves at once: what one may not move alone is not moved in parts that run side by side, and a
+proposal is booked once."""
+
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Barrier
+from typing import Any, TypeVar
+
+import pytest
+
+from billing.approvals import second_person
+from billing.approvals.money_actions import CorrectionAction, GrantAction, Move, UndoAction
+from billing.approvals.proposals import approve, list_proposals
+from billing.approvals.recent_moves import BY_TWO
+from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_money_action
+from billing.cli.run_command import run_on_database, run_with_redis
+from billing.ledger.grant_spending import GrantKind
+from billing.posting.biller import post
+from billing.tables.audit import AuditLog
+from billing.tables.wallets import WalletGrant
+from billing.tenants.tenancy import create_tenant
+from billing.usage import PinnedPrices, encode
+from billing.wallets.undo import UndoKind
+from billing.wallets.wallets import NewGrant, grant
+from core.actor import Author, acting_as
+from core.configuration.settings import Settings
+from core.errors import StartupError
+from core.sql.database import Database
+from tests.billing.approvals.approvals_office import CODE, SECOND
+from tests.billing.events import an_event
+from tests.billing.ledger.ledger_reading import read
+from tests.billing.wallets.wallet_tenant import sound
+
+T = TypeVar("T")
+USD = 10**9
+SIX = range(6)
+DEAR = PinnedPrices(  # 9 USD a token
+    book="default", version=1, input_nano=0, cached_input_nano=0, output_nano=9 * USD * 10**6
+)
+
+
+@dataclass
+class RacedOffice:
+    """Tenants, a second person's letter box, and commands that run side by side, each in a thread."""
+
+    tenants: list[str]
+    mails: list[str] = field(default_factory=list[str])
+
+    def at_once(self, *moves: tuple[str, Move]) -> list[MoneyActionOutcome | StartupError]:
+        """The outcomes of moves, each (tenant, move), that begin together."""
+        ask = MoneyActionOptions(dry_run=False, yes=True, as_json=True)
+        return together([lambda of=of: run_money_action(of[0], of[1], ask) for of in moves])
+
+    def does(self, action: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
+        """Something with the database."""
+        return run_on_database(action)
+
+    def grants(self, tenant: str) -> list[WalletGrant]:
+        """What is in a wallet."""
+        return self.does(lambda db: read(db, WalletGrant, tenant))
+
+    def audited(self, tenant: str, action: str) -> int:
+        """How often the audit log says so."""
+        found = self.does(lambda db: read(db, AuditLog, tenant))
+        return sum(row.action == action for row in found)
+
+
+def together(calls: list[Callable[[], T]]) -> list[T | StartupError]:
+    """What each answers, all begun at one moment."""
+    ready = Barrier(len(calls))
+
+    def run(call: Callable[[], T]) -> T | StartupError:
+        ready.wait()
+        try:
+            return call()
+        except StartupError as refused:
+            return refused
+
+    with ThreadPoolExecutor(len(calls)) as threads:
+        return list(threads.map(run, calls))
+
+
+@pytest.fixture
+def office(home: Path, redis_url: str, database_url: str, monkeypatch: pytest.MonkeyPatch) -> RacedOffice:
+    """Six tenants on SQLite or Postgres; one person moves 100 USD a day."""
+    given = {"home": str(home), "redis_url": redis_url, "database_url": database_url}
+    more = {"second_person": SECOND, "smtp_host": "mail.example.com", "correction_cents_max": "10000"}
+    for name, value in (given | more).items():
+        monkeypatch.setenv(f"PARLEY_{name.upper()}", value)
+    made: list[str] = []
+
+    async def prepare(db: Database) -> None:
+        made.extend([(await create_tenant(db, f"t{number}")).tenant_id for number in SIX])
+
+    run_on_database(prepare)
+    office = RacedOffice(made)
+
+    async def send(_: object, _address: str, _subject: str, body: str, _id: str) -> None:
+        office.mails.append(body)
+
+    monkeypatch.setattr(second_person, "send_mail", send)
+    return office
+
+
+@pytest.mark.parametrize("tenants", [1, 6])
+def test_grants_at_once_are_one_persons_up_to_the_limit(office: RacedOffice, tenants: int) -> None:
+    """Six of 90 USD, for one tenant or each for another: one is booked, five wait for a second person."""
+    of = [office.tenants[number % tenants] for number in SIX]
+    moves = [(tenant, GrantAction(GrantKind.PAID, 90 * USD, f"g{n}")) for n, tenant in enumerate(of)]
+    done = office.at_once(*moves)
+    assert sorted(each.state for each in done if not isinstance(each, StartupError)) == [
+        "booked",
+        *["proposed"] * 5,
+    ]
+    assert sum(len(office.grants(tenant)) for tenant in set(of)) == 1
+    assert len(office.mails) == 5
+
+
+@pytest.mark.parametrize("kind", ["void", "claw_back", "pay_out", "correct", "refund"])
+def test_what_is_taken_or_corrected_at_once_is_too(office: RacedOffice, kind: str) -> None:
+    """Every kind of move, 90 USD each: one is booked, the others wait, and the books hold."""
+    tenant = office.tenants[0]
+
+    def made(n: int) -> Move:
+        if kind in ("correct", "refund"):
+            return CorrectionAction(f"r{n}", {"output": 0} if kind == "correct" else None, f"c{n}")
+        left = 0 if kind == "void" else 90 * USD
+        return UndoAction(UndoKind(kind), "r", "" if kind == "pay_out" else f"g{n}", left, f"k{n}")
+
+    office.does(lambda db: _with_money(db, tenant, used=kind in ("correct", "refund")))
+    done = office.at_once(*((tenant, made(n)) for n in SIX))
+    states = [getattr(each, "state", str(each)) for each in done]
+    assert sorted(states) == ["booked", *["proposed"] * 5]
+    office.does(lambda db: sound(db, tenant))
+
+
+@pytest.mark.parametrize("kind", ["grant", "void", "pay_out"])
+def test_a_proposal_approved_at_once_is_booked_once(office: RacedOffice, kind: str) -> None:
+    """By six with the same code: one books it, and nobody says that it failed."""
+    tenant = office.tenants[0]
+    office.does(lambda db: _with_money(db, tenant))
+    move: Move = {
+        "grant": GrantAction(GrantKind.PAID, 300 * USD, "much"),
+        "void": UndoAction(UndoKind.VOID, "r", "big"),
+        "pay_out": UndoAction(UndoKind.PAY_OUT, "r", "", 400 * USD, "p"),
+    }[kind]
+    (proposed,) = office.at_once((tenant, move))
+    assert isinstance(proposed, MoneyActionOutcome)
+    assert proposed.proposal is not None
+    id, code = proposed.proposal.id, CODE.findall(office.mails[0])[0]
+    keyring = Settings().keyring
+    done = together([lambda: run_with_redis(lambda db, redis: approve(db, redis, keyring, id, code))] * 6)
+    said = [str(each) for each in done if isinstance(each, StartupError)]
+    assert len(said) == 5
+    assert {each.rpartition(": ")[2] for each in said} == {"it is booked"}
+    (row,) = office.does(lambda db: list_proposals(db, ended=True))
+    assert (row.state, row.why) == ("booked", "")
+    assert office.audited(tenant, "proposal.fail") == 0
+    office.does(lambda db: sound(db, tenant))
+
+
+async def _with_money(db: Database, tenant: str, used: bool = False) -> None:
+    """Six grants of 90 USD and one of 400, by two people, which count for nobody; `used`: six requests of 90
+    USD too."""
+    with acting_as(Author("ann", BY_TWO)):
+        for key, dollars in {**{f"g{n}": 90 for n in SIX}, "big": 400}.items():
+            await grant(db, tenant, NewGrant(GrantKind.PAID, dollars * USD, key))
+    if used:
+        tokens = {"input_uncached": 0, "input_cached": 0, "output_text": 10}
+        events = [an_event(f"r{n}", tenant, prices=DEAR, **tokens) for n in SIX]
+        assert (await post(db, "default", [encode(each) for each in events]))[1]
