@@ -33,6 +33,9 @@ class InstallationSettings(SettingsPart):
     """Memory in MiB that the embedded Valkey may take; another server has its own `maxmemory`."""
     database_url: SecretStr | None = None
     """Postgres, as `postgresql://…`; unset: SQLite in `PARLEY_HOME`/parley.db."""
+    pg_tools: Path | None = None
+    """Folder of Postgres' `pg_dump` and `pg_restore`, as new as the server or newer, for `parley backup` and
+    `parley restore`; unset: the server's own folder, then `PATH` and `/usr/lib/postgresql/*/bin`."""
 
     # Binds, names and proxies
     host: str = "127.0.0.1"
