@@ -2,6 +2,9 @@
 (besides billing.usage, which owns the usage event)."""
 
 from billing.audit.log import record, record_separately
+from billing.audit_heads.head_files import read_heads
+from billing.audit_heads.restore_log import record_restore
+from billing.audit_heads.restores import RestoreRecord, Rollback, rollbacks_of
 from billing.booking.admissions import Admissions, SealedAdmission, admissions_of, seal, sealed_admission_of
 from billing.dedicated_pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.enforcement.limit_cache import LimitCache
@@ -209,6 +212,8 @@ __all__ = [
     "RefusalTally",
     "Remaining",
     "RequestLimits",
+    "RestoreRecord",
+    "Rollback",
     "Scope",
     "SealedAdmission",
     "Settled",
@@ -275,12 +280,15 @@ __all__ = [
     "publish_session_end",
     "push_limits",
     "rate",
+    "read_heads",
     "read_link_code",
     "record",
+    "record_restore",
     "record_separately",
     "refusals_of",
     "requests_of",
     "revoke_key",
+    "rollbacks_of",
     "rotate_key",
     "seal",
     "sealed_admission_of",

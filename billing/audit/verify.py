@@ -1,19 +1,18 @@
 """Verifies an audit chain: no row of it was changed, removed, inserted, moved or cut off. Reads only.
 
 The database alone cannot show that a chain was made again from some row on, head and all, or deleted as a
-whole. Keeping earlier readings (`VerifiedHeads`) elsewhere shows that too.
+whole. Heads that were kept elsewhere (billing/audit_heads) show that too.
 """
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
-import msgspec
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import row_hash
 from billing.tables.audit import AuditHead, AuditLog
-from billing.tables.ledger import LedgerHead, LedgerTxn
+from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import PLATFORM, Tenant
 from core.sql.database import Database
 
@@ -23,25 +22,16 @@ PLATFORM_NAME = "(platform)"
 MISSING = "it is not the one that was read before"
 
 
-class VerifiedHeads(msgspec.Struct, frozen=True):
-    """Ends of a tenant's two chains when they were read, and the hashes there: a line of `parley audit verify
-    --json`."""
-
-    tenant: str
-    transactions: int = 0
-    sha256: str = ""
-    changes: int = 0
-    changes_sha256: str = ""
-
-
 @dataclass
 class VerifiedLog:
-    """Result of reading a chain, with at most FAULTS_MAX faults."""
+    """Result of reading a chain, with at most FAULTS_MAX faults. `rolled_back`: kept heads of its owner that
+    restores took back."""
 
     tenant_id: str
     rows: int = 0
     sha256: str = ""
     faults: list[str] = field(default_factory=list[str])
+    rolled_back: list[str] = field(default_factory=list[str])
 
 
 async def verify_log(db: Database, tenant_id: str, after: int = 0, sha256: str = "") -> VerifiedLog:
@@ -117,23 +107,6 @@ async def _beyond(session: AsyncSession, head: AuditHead) -> list[str]:
     )
     found = (await session.exec(statement)).first()
     return [] if found is None else [f"change {found}: no writer put it behind the end of the chain"]
-
-
-async def verify_against_earlier(db: Database, kept: Iterable[VerifiedHeads]) -> dict[str, list[str]]:
-    """Faults by tenant, at the ends of the chains in earlier readings."""
-    faults: dict[str, list[str]] = {}
-    async with db.session() as session:
-        for each in kept:
-            own = faults.setdefault(each.tenant, [])
-            if each.transactions:
-                txn = await session.get(LedgerTxn, (each.tenant, each.transactions))
-                if txn is None or txn.sha256 != each.sha256:
-                    own.append(f"transaction {each.transactions}: {MISSING}")
-            if each.changes:
-                row = await session.get(AuditLog, (each.tenant, each.changes))
-                if row is None or row.sha256 != each.changes_sha256:
-                    own.append(f"change {each.changes}: {MISSING}")
-    return faults
 
 
 async def owners(db: Database) -> Mapping[str, str]:

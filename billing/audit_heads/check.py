@@ -10,6 +10,8 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit_heads.heads import Chain, ChainHead, is_signed, read_line
+from billing.audit_heads.restore_log import restores_in
+from billing.audit_heads.restores import Restores, RolledBackHeads
 from billing.tables.audit import AuditLog
 from billing.tables.ledger import LedgerTxn
 from core.sql.database import Database
@@ -27,21 +29,26 @@ Hashes = Mapping[tuple[Chain, str, int], str]
 
 @dataclass
 class CheckedHeads:
-    """Result: number of heads, of lines without one, of heads without a MAC, the newest head's time, and
-    faults."""
+    """Result: number of heads, of lines without one, of heads without a MAC, the newest head's time, faults,
+    what restores took back, and recorded restores that excuse nothing."""
 
     heads: int = 0
     unread: int = 0
     unsigned: int = 0
     latest: str = ""
     faults: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    rolled_back: RolledBackHeads = field(default_factory=RolledBackHeads)
+    refused: list[str] = field(default_factory=list[str])
 
 
 async def check_heads(
     db: Database, lines: Iterable[str], installation: str, key: bytes | None, only: str | None = None
 ) -> CheckedHeads:
-    """Compare heads of this installation, or of one owner, with the chains as they are."""
+    """Compare heads of this installation, or of one owner, with the chains as they are. What a recorded
+    restore took back is no fault."""
     found = CheckedHeads()
+    restores = await restores_in(db, installation, key)
+    found.refused = restores.refused
     source = iter(lines)
     told = PROGRESS_LINES
     async with db.session() as session:
@@ -51,25 +58,32 @@ async def check_heads(
             mine = [head for head in mine if only in (None, head.tenant)]
             _note(found, mine, key)
             trusted = [head for head in mine if key is None or is_signed(head, key)]
-            faults = wrong(trusted, await _hashes(session, trusted))
-            found.faults += faults[: FAULTS_MAX - len(found.faults)]
+            _add(found, wrong(trusted, await _hashes(session, trusted)), restores)
             if found.heads > told:
                 progress(f"{found.heads:,} heads read")
                 told += PROGRESS_LINES
     return found
 
 
-def wrong(heads: Sequence[ChainHead], hashes: Hashes) -> list[tuple[str, str]]:
-    """(owner, fault) of heads that differ from the present hashes. Pure."""
-    faults: list[tuple[str, str]] = []
+def wrong(heads: Sequence[ChainHead], hashes: Hashes) -> list[tuple[ChainHead, str]]:
+    """Heads that differ from the present hashes, each with its fault. Pure."""
+    faults: list[tuple[ChainHead, str]] = []
     for head in heads:
         now = hashes.get((head.chain, head.tenant, head.sequence))
         at = f"{TABLES[head.chain][1]} {head.sequence}, kept {head.time}"
         if now is None:
-            faults.append((head.tenant, f"{at}: it is gone: the chain was cut off, or made anew"))
+            faults.append((head, f"{at}: it is gone: the chain was cut off, or made anew"))
         elif now != head.sha256:
-            faults.append((head.tenant, f"{at}: it is not the one that was there then"))
+            faults.append((head, f"{at}: it is not the one that was there then"))
     return faults
+
+
+def _add(found: CheckedHeads, faults: Sequence[tuple[ChainHead, str]], restores: Restores) -> None:
+    for head, fault in faults:
+        if (time := restores.covering(head)) is not None:
+            found.rolled_back.add(head, time)
+        elif len(found.faults) < FAULTS_MAX:
+            found.faults.append((head.tenant, fault))
 
 
 def _head(line: str, found: CheckedHeads) -> ChainHead | None:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -13,14 +14,16 @@ from billing.audit import view
 from billing.audit.compare import StateComparison, compare_states
 from billing.audit.log import LISTED_MAX, list_rows
 from billing.audit.verify import (
+    FAULTS_MAX,
     PLATFORM_NAME,
-    VerifiedHeads,
     VerifiedLog,
     owners,
-    verify_against_earlier,
     verify_log,
 )
 from billing.audit_heads.check import CheckedHeads
+from billing.audit_heads.earlier import VerifiedHeads, verify_against_earlier
+from billing.audit_heads.heads import iso
+from billing.audit_heads.stores import key_of
 from billing.cli.arguments import since_of
 from billing.cli.audit_heads import checked_heads, faults_of, head_command, tell_heads
 from billing.cli.run_command import (
@@ -40,6 +43,7 @@ from billing.tenants.users import known_users
 from billing.wallets.budgets import budget_faults
 from billing.wallets.ledger_check import wallet_faults
 from core.clock import now_ms
+from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.observability.error_facts import reason
 from core.sql.database import Database
@@ -103,25 +107,33 @@ def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...
     are compared with what the last change of each left. A request is named that another price version billed
     than one that was in force when it was admitted.
     Who can write all of the database can make a chain anew, or cut it off with its head: heads that were kept
-    elsewhere (`parley audit head`) show that, and what is said last is as of which head.
+    elsewhere (`parley audit head`) show that, and what is said last is as of which head. What a restore took
+    back (`parley restore` records it) is named too, and is no fault.
     """
 
     checked: list[tuple[Path, CheckedHeads]] = []
+    settings = Settings()
 
     async def verify(db: Database) -> list[Found]:
         only = await _owner(db, tenant)
-        before = await verify_against_earlier(
-            db, [each for each in _read_kept(kept) if only in (None, each.tenant)]
-        )
+        readings = [each for each in _read_kept(kept) if only in (None, each.tenant)]
+        earlier = await verify_against_earlier(db, readings, settings.installation, key_of(settings))
+        before = earlier.faults
+        rolled_back = earlier.rolled_back
         checked.extend(await checked_heads(db, heads, only))
         for path, each in checked:
             for id, fault in faults_of(path, each):
                 before.setdefault(id if only is None else only, []).append(fault)
-        return await verify_all(db, only, before)
+            for id, words in each.rolled_back.shown():
+                rolled_back.setdefault(id, []).append(f"{words}, kept in {path}")
+        return await verify_all(db, only, before, rolled_back)
 
-    found = run_on_database(verify)
+    found = run_on_database(verify, settings)
     show_table([_facts(*each, as_json) for each in found], as_json, "there are no tenants")
     tell_heads(checked)
+    for _, _, log, _ in found:
+        for words in log.rolled_back[:FAULTS_MAX]:
+            print_line(f"{log.tenant_id or PLATFORM_NAME}: {words}", err=True)
     wrong = faults_in(found)
     for id, fault in wrong:
         print_line(f"{id or PLATFORM_NAME}: {fault}", err=True)
@@ -132,12 +144,18 @@ def verify_command(tenant: str | None, kept: Path | None, heads: tuple[Path, ...
 audit_command.add_command(head_command)
 
 
-async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequence[str]]) -> list[Found]:
+async def verify_all(
+    db: Database,
+    only: str | None,
+    before: Mapping[str, Sequence[str]],
+    rolled_back: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> list[Found]:
     """Verify one owner, or all: books, wallets and budgets beside them, the record of changes, and
-    administered rows. `before`: faults by owner already known from heads kept elsewhere."""
+    administered rows. `before` and `rolled_back`: faults, and what restores took back, by owner, known from
+    heads kept elsewhere."""
     names = await owners(db)
     found: list[Found] = []
-    for id in sorted({*names, *before}) if only is None else [only]:
+    for id in sorted({*names, *before, *rolled_back}) if only is None else [only]:
         name = names.get(id, id)
         progress(f"{name}: reading")
         books, log, rows = await verify_ledger(db, id), VerifiedLog(id), StateComparison()
@@ -147,6 +165,7 @@ async def verify_all(db: Database, only: str | None, before: Mapping[str, Sequen
         with record_failure(log.faults):
             log = await verify_log(db, id)
         log.faults += before.get(id, ())
+        log.rolled_back += rolled_back.get(id, ())
         with record_failure(rows.faults):
             rows = await compare_states(db, id, lambda words, name=name: progress(f"{name}: {words}"))
         found.append((names.get(id, DELETED), books, log, rows))
@@ -210,7 +229,9 @@ def _facts(
         "rows": rows.rows,
         "state": "wrong" if faults else "whole",
     }
-    return {**facts, "faults": faults} if as_json else facts
+    if not as_json:
+        return facts
+    return {**facts, "faults": faults, "rolled_back": log.rolled_back, "time": iso(now_ms())}
 
 
 async def _shown(db: Database, rows: Sequence[AuditLog]) -> list[AuditLog]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,12 @@ import msgspec
 
 from billing.audit.verify import owners
 from billing.audit_heads.check import CheckedHeads, check_heads
-from billing.audit_heads.heads import LINE_CHARACTERS_MAX, ChainHead
+from billing.audit_heads.head_files import chosen_files, lines_of
+from billing.audit_heads.heads import ChainHead
 from billing.audit_heads.store_heads import HeadStoreProgress, current_heads
-from billing.audit_heads.stores import HeadNotStored, HeadStore, files_of, head_stores_of, key_of
+from billing.audit_heads.stores import HeadNotStored, HeadStore, head_stores_of, key_of
 from billing.cli.run_command import json_option, run_on_database, show_table
 from core.configuration.settings import Settings
-from core.errors import StartupError
-from core.observability.error_facts import reason
 from core.sql.database import Database
 from core.terminal.terminal import print_line
 
@@ -74,13 +73,17 @@ async def checked_heads(
     be read."""
     settings = Settings()
     key = key_of(settings)
-    paths = files or [path for path in files_of(settings) if path.exists()]
-    return [(path, await check_heads(db, _lines(path), settings.installation, key, only)) for path in paths]
+    return [
+        (path, await check_heads(db, lines_of(path), settings.installation, key, only))
+        for path in chosen_files(settings, files)
+    ]
 
 
 def faults_of(path: Path, checked: CheckedHeads) -> list[tuple[str, str]]:
     """Faults found by means of a file, each with its owner."""
     faults = [(tenant, f"{fault} in {path}") for tenant, fault in checked.faults]
+    if faults:
+        faults += [("", refused) for refused in checked.refused]
     if checked.unsigned:
         told = f"{checked.unsigned} heads in {path} are not signed by PARLEY_AUDIT_HEADS_KEY"
         faults.append(("", f"{told}: somebody else wrote them, or another key was in use"))
@@ -94,17 +97,11 @@ def tell_heads(found: Sequence[tuple[Path, CheckedHeads]]) -> None:
             print_line(f"as of the head of {checked.latest} kept in {path}: {checked.heads} heads", err=True)
         else:
             print_line(f"there are no heads of this installation in {path}", err=True)
+        if not checked.faults:  # else they are among the faults
+            for refused in checked.refused:
+                print_line(refused, err=True)
         if checked.unread:
             print_line(f"{checked.unread} lines of {path} hold no head, and were left out", err=True)
     if not found:
         told = "no heads were kept elsewhere (PARLEY_AUDIT_HEADS, --heads)"
         print_line(f"{told}: a chain that was cut off with its head is not seen", err=True)
-
-
-def _lines(path: Path) -> Generator[str]:
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            while line := file.readline(LINE_CHARACTERS_MAX + 2):
-                yield line
-    except OSError as error:
-        raise StartupError(f"cannot read {path}: {reason(error)}") from error

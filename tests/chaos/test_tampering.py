@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from billing.audit.verify import VerifiedHeads, verify_against_earlier
+from billing.audit_heads.earlier import VerifiedHeads, verify_against_earlier
 from billing.cli.audit import Found, faults_in, verify_all
 from billing.posting.biller import post
 from chaos.tampering.edits import EDITS, Edit
@@ -52,7 +52,7 @@ def test_edits_past_the_commands_are_found(home: Path, redis_url: str, sqlite_te
         runner.run(closing_after(post(database, "default", events)))
 
     async def verified() -> list[Found]:
-        return await verify_all(database, None, await verify_against_earlier(database, kept))
+        return await verify_all(database, None, (await verify_against_earlier(database, kept)).faults)
 
     def verify() -> str:
         found = runner.run(closing_after(verified()))

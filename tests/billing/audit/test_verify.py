@@ -3,7 +3,8 @@
 import pytest
 
 from billing.audit.log import record
-from billing.audit.verify import VerifiedHeads, VerifiedLog, owners, verify_against_earlier, verify_log
+from billing.audit.verify import VerifiedLog, owners, verify_log
+from billing.audit_heads.earlier import VerifiedHeads, verify_against_earlier
 from billing.enforcement.plans import create_plan
 from billing.tenants.tenancy import create_tenant
 from chaos.tampering.unguarded import tamper
@@ -89,15 +90,15 @@ async def test_an_end_that_was_cut_off_with_its_head_is_found_by_what_was_kept(s
     """The database alone says nothing of it: what was printed before, and kept elsewhere, does."""
     before = await five_changes(sqlite)
     kept = [VerifiedHeads(TENANT, changes=5, changes_sha256=before.sha256)]
-    assert await verify_against_earlier(sqlite, kept) == {TENANT: []}
+    assert (await verify_against_earlier(sqlite, kept)).faults == {TENANT: []}
     assert await found_after(sqlite, CUT_OFF, HEAD_TOO) == []
-    assert await verify_against_earlier(sqlite, kept) == {
+    assert (await verify_against_earlier(sqlite, kept)).faults == {
         TENANT: ["change 5: it is not the one that was read before"]
     }
     assert await found_after(sqlite, "DELETE FROM audit_log", "DELETE FROM audit_head") == []
-    assert await verify_against_earlier(sqlite, kept) != {TENANT: []}
+    assert (await verify_against_earlier(sqlite, kept)).faults != {TENANT: []}
     missing = await verify_against_earlier(sqlite, [VerifiedHeads("t2", transactions=3, sha256="x")])
-    assert missing == {"t2": ["transaction 3: it is not the one that was read before"]}
+    assert missing.faults == {"t2": ["transaction 3: it is not the one that was read before"]}
 
 
 async def test_a_chain_can_be_read_from_where_it_was_read_before(sqlite: Database) -> None:

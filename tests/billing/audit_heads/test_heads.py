@@ -113,8 +113,8 @@ async def test_a_line_that_somebody_made_up_ends_no_proof(database: Database) ->
 def test_heads_and_hashes_give_what_is_wrong() -> None:
     """A head that is there still says nothing."""
     assert wrong([HEAD], {(Chain.CHANGES, "t1", 3): "ab"}) == []
-    ((tenant, gone),) = wrong([HEAD], {(Chain.BOOKS, "t1", 3): "ab"})
-    assert (tenant, "change 3, kept 2026-11-22T13:00:00Z: it is gone" in gone) == ("t1", True)
+    ((head, gone),) = wrong([HEAD], {(Chain.BOOKS, "t1", 3): "ab"})
+    assert (head.tenant, "change 3, kept 2026-11-22T13:00:00Z: it is gone" in gone) == ("t1", True)
     assert "not the one" in wrong([HEAD], {(Chain.CHANGES, "t1", 3): "cd"})[0][1]
 
 
