@@ -46,6 +46,7 @@ from core.errors import Refusal
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient
+from core.redis.members import names, readable, reading
 from core.redis.script_calls import UnreadableReplyError
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
@@ -255,7 +256,8 @@ class Quota:
         return self._believed(tenant, id, record) if record.get(b"state") != b"released" else None
 
     async def _record(self, tenant: str, id: str) -> Record:
-        return await self.redis.hgetall(rq_key(tenant, id))
+        key = rq_key(tenant, id)
+        return await reading(key, self.redis.hgetall(key), dict[bytes, bytes]())
 
     def _believed(self, tenant: str, id: str, record: Record) -> DirectoryEntry | None:
         """Decode a record; None where it has no valid seal or is malformed, as for an unknown request."""
@@ -323,14 +325,14 @@ class Quota:
         """The tenant's open requests, or those admitted before a time; oldest first, at most some
         thousands."""
         most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
-        ids = await self.redis.zrange(
-            open_requests_key(tenant), "-inf", most, byscore=True, offset=0, num=STALE_MAX
-        )
+        key = open_requests_key(tenant)
+        found = self.redis.zrange(key, "-inf", most, byscore=True, offset=0, num=STALE_MAX)
+        ids = names(key, await reading(key, found, []))
         pipeline = self.redis.pipeline(transaction=False)
         for id in ids:
-            pipeline.hmget(rq_key(tenant, id.decode()), "state", "pool", "admitted", "deadline", "hold")
-        found = await pipeline.execute() if ids else []
-        rows = [row for row in zip(ids, found, strict=True) if row[1][0] == b"open"]
+            pipeline.hmget(rq_key(tenant, id), "state", "pool", "admitted", "deadline", "hold")
+        replies = await pipeline.execute(raise_on_error=False) if ids else []
+        rows = [row for row in readable(key, ids, replies) if row[1][0] == b"open"]
         holds = [read("hold", _hold, row) for row in rows]
         return [hold for hold in holds if not isinstance(hold, Unreadable)]
 
@@ -344,9 +346,9 @@ class Quota:
         return int(await self.redis.zcard(open_key(tenant)))
 
 
-def _hold(row: tuple[bytes, Sequence[bytes]]) -> Hold:
+def _hold(row: tuple[str, Sequence[bytes]]) -> Hold:
     id, (_, pool, admitted, deadline, hold) = row
-    return Hold(id.decode(), pool.decode(), int(admitted), int(deadline), int(hold))
+    return Hold(id, pool.decode(), int(admitted), int(deadline), int(hold))
 
 
 def _conflict() -> Refusal:

@@ -14,6 +14,7 @@ from billing.quota.scripts import quota_script
 from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.redis.client import RedisClient
+from core.redis.members import readable, whole
 from core.sql.database import Database
 
 SEED_TRIES = 10
@@ -100,8 +101,10 @@ class MoneyCounts:
         pipeline = self._redis.pipeline(transaction=False)
         for limit in limits:
             pipeline.hmget(f"{{t:{tenant}}}{limit.key}", "seed", *_FIELDS)
-        found = await pipeline.execute() if limits else []
-        return [_sum_of(limit, values) for limit, values in zip(limits, found, strict=True)]
+        replies = await pipeline.execute(raise_on_error=False) if limits else []
+        return [
+            _sum_of(limit, values) for limit, values in readable(f"{{t:{tenant}}}money:", limits, replies)
+        ]
 
     async def counted(self, tenant: str) -> list[MoneyLimit]:
         """The money limits that Redis counts for a tenant, with `limit_nano` 0."""
@@ -125,6 +128,6 @@ def _sum_of(limit: MoneyLimit, values: Sequence[bytes | None]) -> MoneySum:
         limit.window.start_ms,
         limit.window.end_ms,
         limit.shadow,
-        None if seed is None else int(seed),
-        *(int(value or 0) for value in amounts),
+        None if seed is None else whole(seed),
+        *map(whole, amounts),
     )

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from billing.quota.redis_keys import open_requests_key, rq_key
 from core.redis.client import RedisClient
+from core.redis.members import names, readable, reading
 
 AT_ONCE = 1_000
 
@@ -26,14 +27,16 @@ class OwnerFilter:
 
 async def open_of(redis: RedisClient, whose: OwnerFilter) -> list[tuple[str, str]]:
     """(id, pool) of each selected request that is admitted and not settled, oldest first."""
-    ids = [id.decode() for id in await redis.zrange(open_requests_key(whose.tenant), 0, -1)]
+    key = open_requests_key(whose.tenant)
+    ids = names(key, await reading(key, redis.zrange(key, 0, -1), []))
     found: list[tuple[str, str]] = []
     for first in range(0, len(ids), AT_ONCE):
         part = ids[first : first + AT_ONCE]
         pipeline = redis.pipeline(transaction=False)
         for id in part:
             pipeline.hmget(rq_key(whose.tenant, id), "state", "pool", "project", "by", "user")
-        for id, (state, pool, project, by, user) in zip(part, await pipeline.execute(), strict=True):
+        replies = await pipeline.execute(raise_on_error=False)
+        for id, (state, pool, project, by, user) in readable(key, part, replies):
             if state == b"open" and whose.owns(*map(_text, (project, by, user))):
                 found.append((id, _text(pool)))
     return found

@@ -15,6 +15,7 @@ from billing.quota.redis_keys import open_requests_key
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream, read_event
 from core.redis import redis_errors
 from core.redis.client import RedisClient
+from core.redis.members import names, reading
 from core.redis.unreadable import Unreadable
 
 ENTRIES_AT_ONCE = 500
@@ -67,8 +68,9 @@ async def unposted_usage(
 
 async def _open(redis: RedisClient, tenant_id: str, before_ms: int) -> list[str]:
     """Pools of the requests that were admitted before a time and are not settled."""
-    early = await redis.zrangebyscore(open_requests_key(tenant_id), "-inf", f"({before_ms}")
-    ids = {id.decode() for id in early}
+    key = open_requests_key(tenant_id)
+    early = await reading(key, redis.zrangebyscore(key, "-inf", f"({before_ms}"), [])
+    ids = set(names(key, early))
     return [pool for id, pool in await open_of(redis, OwnerFilter(tenant_id)) if id in ids]
 
 

@@ -6,6 +6,7 @@ from typing import Any
 from billing.limits import WALLET, Dimension, MoneyLimit, RequestLimits, UnitLimit
 from billing.quota.types import LimitUse
 from core.redis.client import RedisClient
+from core.redis.members import readable, whole
 
 UNIT = 60_000
 MONEY_FIELDS = ("seed", "posted", "unbooked", "held")
@@ -21,7 +22,10 @@ async def use_of(redis: RedisClient, tag: str, limits: RequestLimits, now_ms: in
             pipeline.get(tag + unit.key)
     for money in limits.money:
         pipeline.hmget(tag + money.key, *MONEY_FIELDS)
-    found: list[Any] = await pipeline.execute() if limits.units or limits.money else []
+    asked = range(len(limits.units) + len(limits.money))
+    replies = await pipeline.execute(raise_on_error=False) if asked else []
+    known = dict(readable(tag, asked, replies))
+    found = [known.get(at) for at in asked]
     units = [_of_unit(*each, now_ms) for each in zip(limits.units, found, strict=False)]
     moneys = zip(limits.money, found[len(limits.units) :], strict=True)
     return units + [_of_money(*each, now_ms) for each in moneys]
@@ -30,10 +34,10 @@ async def use_of(redis: RedisClient, tag: str, limits: RequestLimits, now_ms: in
 def _of_unit(limit: UnitLimit, value: Any, now_ms: int) -> LimitUse:
     most, spent, resets = limit.limit, 0, None
     if limit.dimension is Dimension.CONCURRENCY:
-        spent = int(value)
+        spent = int(value or 0)
     elif value is not None:
         most = limit.burst
-        used, at, rate = (int(part) for part in value.split(b":"))
+        used, at, rate = (whole(part) for part in (value.split(b":") + [b""] * 3)[:3])
         used = max(0, used - max(0, now_ms - at) * rate)
         spent, resets = -(-used // UNIT), now_ms + -(-used // max(1, rate))
     else:
@@ -54,9 +58,9 @@ def _of_unit(limit: UnitLimit, value: Any, now_ms: int) -> LimitUse:
     )
 
 
-def _of_money(limit: MoneyLimit, values: Sequence[bytes | None], now_ms: int) -> LimitUse:
-    seed, *amounts = values
-    posted, unbooked, held = (int(value or 0) for value in amounts)
+def _of_money(limit: MoneyLimit, values: Sequence[bytes | None] | None, now_ms: int) -> LimitUse:
+    seed, *amounts = values or [None] * len(MONEY_FIELDS)
+    posted, unbooked, held = map(whole, amounts)
     most = limit.limit_at(now_ms)
     return LimitUse(
         scope=limit.scope.value,

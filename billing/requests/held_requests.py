@@ -9,6 +9,7 @@ import msgspec
 from billing.quota.bindings import prices_of
 from billing.quota.redis_keys import rq_key
 from core.redis.client import RedisClient
+from core.redis.members import readable, reading
 from core.redis.unreadable import Unreadable, read
 
 MONEY = "money"
@@ -56,13 +57,15 @@ async def tenants_holding(redis: RedisClient, tenants: Sequence[str], request_id
         pipeline = redis.pipeline(transaction=False)
         for tenant in some:
             pipeline.hexists(rq_key(tenant, request_id), "state")
-        found += [tenant for tenant, known in zip(some, await pipeline.execute(), strict=True) if known]
+        replies = await pipeline.execute(raise_on_error=False)
+        found += [tenant for tenant, known in readable(f"rq:{request_id}", some, replies) if known]
     return found
 
 
 async def held_of(redis: RedisClient, tenant_id: str, request_id: str) -> HeldRequest | Unreadable | None:
     """Read a request's record; None where there is none: it was never admitted, or ended some time ago."""
-    record: dict[bytes, bytes] = await redis.hgetall(rq_key(tenant_id, request_id))
+    key = rq_key(tenant_id, request_id)
+    record: dict[bytes, bytes] = await reading(key, redis.hgetall(key), {})
     return read("a directory record", _held, record) if record else None
 
 

@@ -45,6 +45,11 @@ def is_refusing_everybody(error: "ResponseError") -> bool:
     return known or str(error).partition(" ")[0] in UNAVAILABLE_CODES
 
 
+def is_of_wrong_type(error: "ResponseError") -> bool:
+    """True where the command is for another type than the key's."""
+    return str(error).startswith("WRONGTYPE")
+
+
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from core.terminal.terminal_tables import Table
-from engine.operations.inspection import WorkerRow
+from engine.operations.worker_rows import WorkerRow
 
 NOTHING = "-"
 

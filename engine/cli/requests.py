@@ -28,7 +28,8 @@ from engine.cli.formatting import NOTHING, duration, time_of_day, worker_table
 from engine.cli.migrate import migrate
 from engine.lifecycle.finish import end_unclaimed
 from engine.operations.cancel import cancel_where_it_is
-from engine.operations.inspection import InspectedRequest, RequestDetail, WorkerRow
+from engine.operations.inspection import InspectedRequest, RequestDetail
+from engine.operations.worker_rows import WorkerRow
 from engine.request import Control, EndReason, RequestStatus
 
 CANCEL_SECONDS_MAX = 5.0

@@ -12,7 +12,7 @@ from core.terminal.terminal_tables import print_blocks
 from engine.cli.connection import PoolConnection, in_pool, json_option, on_record, pool_option
 from engine.cli.formatting import worker_table
 from engine.node.reports import WorkerOrderKind
-from engine.operations.inspection import WorkerRow
+from engine.operations.worker_rows import WorkerRow
 
 DRAIN_SECONDS_MAX = 20.0
 KILL_SECONDS_MAX = 10.0

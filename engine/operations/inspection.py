@@ -3,18 +3,19 @@
 Every read is bounded: by the page, by `limit`, or by what a pool's workers can hold.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from billing import usage
-from core.redis.unreadable import Unreadable
-from engine.gpus import DeviceHealth
-from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
+from core.redis.members import names, readable, reading
+from core.redis.unreadable import Unreadable, read
+from engine.node.reports import PoolNodes
+from engine.operations.worker_rows import WorkerRow, registered, unregistered, with_gpu
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
-from engine.queue.types import WorkerView
 from engine.request import PriorityClass, RequestStatus
 
 PAGE = 500
@@ -27,31 +28,6 @@ FIELDS = (
     *("visible", "granted", "cached", "covered", "recomputed", "deaths", "preempts", "control"),
     *("order", "accepted", "claimed", "first", "deadline", "dest"),
 )
-
-
-class WorkerRow(msgspec.Struct, frozen=True):
-    """One worker, or a worker index of a supervisor where none is registered. `lease_ms`: what is left of it.
-
-    `state`: a WorkerProcessState, or lapsed (its lease ended). None, in any field: nobody reported it;
-    `gpu_missing` says why there is no `gpu`.
-    """
-
-    worker: str
-    node: str
-    model: str
-    state: str
-    claims: int
-    running: int | None
-    waiting: int | None
-    kv_usage: float | None
-    step_age_ms: int | None
-    memory_mib: int | None
-    lease_ms: int
-    pid: int | None
-    starts: int | None
-    why: str
-    gpu: DeviceHealth | None = None
-    gpu_missing: str = ""
 
 
 class InspectedRequest(msgspec.Struct, frozen=True):
@@ -154,8 +130,8 @@ class Inspection:
         for view in views:
             report, slot = places.pop(view.worker, (None, None))
             draining = await self.nodes.is_draining(view.worker)
-            rows.append(_with_gpu(_registered(view, slot, draining, now), report, slot))
-        rows += [_with_gpu(_unregistered(*place), *place) for place in places.values()]
+            rows.append(with_gpu(registered(view, slot, draining, now), report, slot))
+        rows += [with_gpu(unregistered(*place), *place) for place in places.values()]
         return sorted(rows, key=lambda row: (row.node, row.worker))
 
     async def requests(
@@ -168,13 +144,14 @@ class Inspection:
         rows: list[InspectedRequest] = []
         for line in ("moving", "deadlines"):
             for start in range(0, SCANNED_MAX, PAGE):
-                names = await self._redis.zrange(self._key(line), start, start + PAGE - 1)
-                members = [redis_keys.split_member(name.decode()) for name in names]
+                key = self._key(line)
+                found = await reading(key, self._redis.zrange(key, start, start + PAGE - 1), [])
+                members = [redis_keys.split_member(name) for name in names(key, found)]
                 wanted = [member for member in members if tenant in (None, member[0])]
                 for (t, id), fields in zip(wanted, await self._records(wanted), strict=True):
                     if fields["status"] and status in (None, fields["status"]):
                         rows.append(_row(self._pool, t, id, fields))
-                if len(rows) >= limit or len(names) < PAGE:
+                if len(rows) >= limit or len(found) < PAGE:
                     break
         return rows[:limit]
 
@@ -188,7 +165,7 @@ class Inspection:
             return None
         pattern = f"{{p:{_literal(self._pool)}}}req:*:{id}"
         async for name in self._redis.scan_iter(match=pattern, count=1000):
-            return redis_keys.split_member(name.decode().partition("req:")[2])
+            return redis_keys.split_member(name.decode(errors="replace").partition("req:")[2])
         return None
 
     async def request(self, tenant: str, id: str) -> RequestDetail | None:
@@ -201,8 +178,9 @@ class Inspection:
             older = await self._redis.zrank(
                 self._key(f"age:{fields['class']}"), redis_keys.member(tenant, id)
             )
-        first = await self._redis.xrange(redis_keys.log(self._pool, tenant, id), count=1)
-        readers = await self._redis.hgetall(self._key(f"rd:{redis_keys.member(tenant, id)}"))
+        log, rd = redis_keys.log(self._pool, tenant, id), self._key(f"rd:{redis_keys.member(tenant, id)}")
+        first = await reading(log, self._redis.xrange(log, count=1), [])
+        readers = await reading(rd, self._redis.hgetall(rd), dict[bytes, bytes]())
         return RequestDetail(
             row=_row(self._pool, tenant, id, fields),
             warm=fields["warm"],
@@ -219,7 +197,7 @@ class Inspection:
             moved_to=fields["dest"],
             older=older,
             log_first=int(first[0][0].partition(b"-")[0]) if first else None,
-            readers={gateway.decode(): state.decode() for gateway, state in readers.items()},
+            readers={_text(gateway): _text(state) for gateway, state in readers.items()},
             now_ms=await self._queue.now_ms(),
         )
 
@@ -239,29 +217,33 @@ class Inspection:
 
     async def _class(self, priority: PriorityClass, running: int, now: int) -> ClassRow:
         line = self._key(f"age:{priority}")
-        oldest = await self._redis.zrange(line, 0, 0, withscores=True)
-        waited = max(0, now - int(oldest[0][1]) // 1000) if oldest else 0
-        return ClassRow(priority.value, await self._redis.zcard(line), running, waited)
+        oldest = await reading(line, self._redis.zrange(line, 0, 0, withscores=True), [])
+        waited = max(0, now - _whole(oldest[0][1]) // 1000) if oldest else 0
+        return ClassRow(priority.value, await reading(line, self._redis.zcard(line), 0), running, waited)
 
     async def _tenants(self, running: Mapping[str, int]) -> list[TenantRow]:
         waiting, blocked = Counter[str](), set[str]()
         for priority in PriorityClass:
-            eligible = await self._redis.zrange(self._key(f"act:{priority}"), 0, TENANTS_PER_CLASS - 1)
-            capped = await self._redis.sscan(self._key(f"blocked:{priority}"), count=TENANTS_PER_CLASS)
-            stopped = {name.decode() for name in capped[1]}
+            act, at_cap = self._key(f"act:{priority}"), self._key(f"blocked:{priority}")
+            eligible = await reading(act, self._redis.zrange(act, 0, TENANTS_PER_CLASS - 1), [])
+            capped = await reading(at_cap, self._redis.sscan(at_cap, count=TENANTS_PER_CLASS), (0, []))
+            stopped = set(names(at_cap, capped[1]))
             blocked |= stopped
-            for tenant in {name.decode() for name in eligible} | stopped:
-                waiting[tenant] += await self._redis.zcard(self._key(f"ids:{priority}:{tenant}"))
-        names = sorted({*waiting, *running}, key=lambda name: (-waiting[name] - running.get(name, 0), name))
+            for tenant in {*names(act, eligible)} | stopped:
+                line = self._key(f"ids:{priority}:{tenant}")
+                waiting[tenant] += await reading(line, self._redis.zcard(line), 0)
+        known = sorted({*waiting, *running}, key=lambda name: (-waiting[name] - running.get(name, 0), name))
         return [
-            await self._tenant(name, waiting[name], running.get(name, 0), name in blocked) for name in names
+            await self._tenant(name, waiting[name], running.get(name, 0), name in blocked) for name in known
         ]
 
     async def _tenant(self, name: str, waiting: int, running: int, blocked: bool) -> TenantRow:
-        terms = await self._redis.hmget(self._key(f"ten:{name}"), "weight", "tokens", "counter")
-        weight, tokens, counter = (float(each or 0) for each in terms)
-        served = int(counter) // COUNTER_UNIT
-        return TenantRow(name, waiting, running, blocked, weight or 1.0, int(tokens), served)
+        key = self._key(f"ten:{name}")
+        terms = await reading(key, self._redis.hmget(key, "weight", "tokens", "counter"), [None] * 3)
+        weight, tokens, counter = (read("number", float, each or b"0") for each in terms)
+        served = _whole(counter) // COUNTER_UNIT
+        share = 1.0 if isinstance(weight, Unreadable) else weight or 1.0
+        return TenantRow(name, waiting, running, blocked, share, _whole(tokens), served)
 
     async def _ended(self, tenant: str | None, limit: int) -> list[InspectedRequest]:
         """Ended requests from their stream, as far back as it reaches."""
@@ -278,66 +260,16 @@ class Inspection:
         pipeline = self._redis.pipeline(transaction=False)
         for tenant, id in members:
             pipeline.hmget(redis_keys.record(self._pool, tenant, id), FIELDS)
-        records = await pipeline.execute()
+        records = await pipeline.execute(raise_on_error=False)
+        found = dict(readable(self._key("req:"), range(len(members)), records))
+        nothing = [None] * len(FIELDS)
         return [
-            {name: (value or b"").decode() for name, value in zip(FIELDS, values, strict=True)}
-            for values in records
+            {name: _text(value) for name, value in zip(FIELDS, found.get(at, nothing), strict=True)}
+            for at in range(len(members))
         ]
 
     def _key(self, name: str) -> str:
         return f"{{p:{self._pool}}}{name}"
-
-
-def _registered(view: WorkerView, slot: WorkerReport | None, draining: bool, now: int) -> WorkerRow:
-    if not view.alive:
-        state = "lapsed"
-    elif draining or (slot is not None and slot.state is WorkerProcessState.DRAINING):
-        state = WorkerProcessState.DRAINING.value
-    else:
-        state = WorkerProcessState.READY.value
-    info = view.info
-    return WorkerRow(
-        worker=view.worker,
-        node=str(info.get("node", "")),
-        model=str(info.get("model", "")),
-        state=state,
-        claims=view.claims,
-        running=info.get("running"),
-        waiting=info.get("waiting"),
-        kv_usage=info.get("kv_usage"),
-        step_age_ms=info.get("step_age_ms"),
-        memory_mib=slot.memory_mib if slot else None,
-        lease_ms=max(0, view.lease_ms - now),
-        pid=info.get("pid"),
-        starts=slot.starts if slot else None,
-        why=slot.why if slot else "",
-    )
-
-
-def _unregistered(report: NodeReport, slot: WorkerReport) -> WorkerRow:
-    return WorkerRow(
-        worker=slot.worker,
-        node=report.node,
-        model="",
-        state=slot.state.value,
-        claims=0,
-        running=None,
-        waiting=None,
-        kv_usage=None,
-        step_age_ms=None,
-        memory_mib=slot.memory_mib,
-        lease_ms=0,
-        pid=slot.pid or None,
-        starts=slot.starts,
-        why=slot.why,
-    )
-
-
-def _with_gpu(row: WorkerRow, report: NodeReport | None, slot: WorkerReport | None) -> WorkerRow:
-    if report is None or slot is None:
-        return row
-    gpu = next((device for device in report.devices if device.index == slot.gpu), None)
-    return msgspec.structs.replace(row, gpu=gpu, gpu_missing=report.devices_missing)
 
 
 def _row(pool: str, tenant: str, id: str, fields: Mapping[str, str]) -> InspectedRequest:
@@ -384,7 +316,16 @@ def _event(fields: Mapping[bytes, bytes]) -> usage.UsageEvent | None:
 
 
 def _number(value: str) -> int:
-    return int(float(value)) if value else 0
+    return _whole(read("number", float, value or "0"))
+
+
+def _whole(value: float | Unreadable) -> int:
+    """The number without its fraction; 0 where it is none, or infinite."""
+    return 0 if isinstance(value, Unreadable) or not math.isfinite(value) else int(value)
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode(errors="replace")
 
 
 def _literal(name: str) -> str:

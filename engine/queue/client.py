@@ -14,6 +14,7 @@ from core.configuration.settings import Settings
 from core.errors import Refusal
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient
+from core.redis.members import names, reading
 from core.redis.scripts import Script
 from core.redis.unreadable import Unreadable, read
 from engine.queue import lua_scripts, redis_keys, script_replies
@@ -278,35 +279,39 @@ class PoolQueue:
 
     async def claimed(self, worker: str) -> set[tuple[str, str]]:
         """(tenant, id) of each request that the pool counts as this worker's."""
-        names = await self._redis.smembers(redis_keys.claims(self.pool, worker))
-        return {redis_keys.split_member(name.decode()) for name in names}
+        key = redis_keys.claims(self.pool, worker)
+        found = await reading(key, self._redis.smembers(key), set[bytes]())
+        return {redis_keys.split_member(name) for name in names(key, found)}
 
     async def tokens(self, tenant: str, id: str) -> bytes:
         """Every sampled token id of a request that has not ended."""
-        return await self._redis.get(redis_keys.tokens(self.pool, tenant, id)) or b""
+        key = redis_keys.tokens(self.pool, tenant, id)
+        return await reading(key, self._redis.get(key), None) or b""
 
     async def workers(self) -> list[WorkerView]:
         """All registered workers, those with a lapsed lease too."""
         now = await self.now_ms()
-        leases = await self._redis.zrange(redis_keys.workers(self.pool), 0, -1, withscores=True)
+        key = redis_keys.workers(self.pool)
+        leases = await reading(key, self._redis.zrange(key, 0, -1, withscores=True), [])
         found: list[WorkerView] = []
         for name, lease in leases:
-            view = await self._worker(name, int(lease), now)
+            view = await self._worker(name, lease, now)
             if isinstance(view, Unreadable):
                 repeated.warning("queue.worker_unreadable", pool=self.pool, why=view.why)
             elif view is not None:
                 found.append(view)
         return found
 
-    async def _worker(self, raw: bytes, lease: int, now: int) -> WorkerView | Unreadable | None:
+    async def _worker(self, raw: bytes, lease: float, now: int) -> WorkerView | Unreadable | None:
         name = read("name", bytes.decode, raw)
         if isinstance(name, Unreadable):
             return name
-        fields = await self._redis.hgetall(redis_keys.worker(self.pool, name))
+        key, claims = redis_keys.worker(self.pool, name), redis_keys.claims(self.pool, name)
+        fields = await reading(key, self._redis.hgetall(key), dict[bytes, bytes]())
         if not fields:
             return None
-        held = await self._redis.scard(redis_keys.claims(self.pool, name))
-        return read("worker", lambda of: script_replies.worker(name, lease, now, held, of), fields)
+        held = await reading(claims, self._redis.scard(claims), 0)
+        return read("worker", lambda of: script_replies.worker(name, int(lease), now, held, of), fields)
 
     async def unowned(self, tenant: str, id: str) -> UnownedRequest | None:
         """Everything needed to end a queued or parked request; None where it is neither."""
@@ -316,10 +321,11 @@ class PoolQueue:
     async def recorded(self, tenant: str, id: str) -> UnownedRequest | None:
         """The same of a request in any state, None where the pool does not know it. Its input may be gone:
         then it is empty."""
-        fields = await self._redis.hgetall(redis_keys.record(self.pool, tenant, id))
+        key, sent = redis_keys.record(self.pool, tenant, id), redis_keys.request_input(self.pool, tenant, id)
+        fields = await reading(key, self._redis.hgetall(key), dict[bytes, bytes]())
         if not fields:
             return None
-        packed = await self._redis.get(redis_keys.request_input(self.pool, tenant, id))
+        packed = await reading(sent, self._redis.get(sent), None)
         return script_replies.unowned(fields, packed or b"")
 
     async def now_ms(self) -> int:

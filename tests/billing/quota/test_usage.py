@@ -38,7 +38,7 @@ class Replies:
     def __getattr__(self, command: str) -> Any:
         return lambda *arguments: self.asked.append((command, *arguments))
 
-    async def execute(self) -> list[Any]:
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
         return self._replies
 
 

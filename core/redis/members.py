@@ -1,0 +1,76 @@
+"""Reading what a key holds that others may have written: an entry that cannot be read is set aside alone.
+
+It is skipped, counted, and logged by its key, never by its content. A key of another type than ours holds
+nothing.
+"""
+
+import re
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from core.observability.telemetry import RepeatedWarning, logger, meter
+from core.redis import redis_errors
+from core.redis.unreadable import Unreadable, read
+
+Value = TypeVar("Value")
+Reply = TypeVar("Reply")
+
+NAME_BYTES_MAX = 1_000  # of ours, with tenant and id
+WHOLE = re.compile(rb"-?[0-9]{1,18}")
+
+log = logger(__name__)
+repeated = RepeatedWarning(log)
+_set_aside = meter("core").create_counter(
+    "parley_redis_entries_set_aside", description="entries of Redis that could not be read"
+)
+
+
+def names(key: str, members: Iterable[bytes]) -> list[str]:
+    """The members of a key that are names."""
+    found = [read("name", _name, member) for member in members]
+    good = [name for name in found if not isinstance(name, Unreadable)]
+    set_aside(key, len(found) - len(good))
+    return good
+
+
+async def reading(key: str, reply: Awaitable[Reply], nothing: Reply) -> Reply:
+    """The reply of a command that reads one key; `nothing` where that key is of another type."""
+    try:
+        return await reply
+    except redis_errors.ResponseError as error:
+        if not redis_errors.is_of_wrong_type(error):
+            raise
+    set_aside(key, 1)
+    return nothing
+
+
+def readable(key: str, asked: Sequence[Value], replies: Iterable[Any]) -> Iterator[tuple[Value, Any]]:
+    """What was asked of a pipeline with `raise_on_error=False`, with each reply. Passes over keys of another
+    type; raises every other error."""
+    odd = 0
+    for value, reply in zip(asked, replies, strict=True):
+        if isinstance(reply, redis_errors.ResponseError) and redis_errors.is_of_wrong_type(reply):
+            odd += 1
+        elif isinstance(reply, Exception):
+            raise reply
+        else:
+            yield value, reply
+    set_aside(key, odd)
+
+
+def whole(value: bytes | None) -> int:
+    """A stored whole number; 0 where there is none, or something else."""
+    return int(value) if value is not None and WHOLE.fullmatch(value) else 0
+
+
+def set_aside(key: str, count: int) -> None:
+    """Count and log so many entries of a key that are none."""
+    if count:
+        _set_aside.add(count)
+        repeated.warning("redis.entries_set_aside", key=key, count=count)
+
+
+def _name(member: bytes) -> str:
+    if len(member) > NAME_BYTES_MAX:
+        raise ValueError("too long")
+    return member.decode()
