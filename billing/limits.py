@@ -60,7 +60,8 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True)
 class RequestFacts:
-    """Owner and model of a request. `user` may be empty: then no user limit applies."""
+    """Owner and model of a request. `user` may be empty: then no user limit applies. `key`: the owner key of
+    its chain of rotations."""
 
     tenant: str
     project: str

@@ -7,7 +7,7 @@ from the lines at any time, whoever posts, in whatever order events come.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import delete
@@ -15,25 +15,32 @@ from sqlalchemy import select as select_columns
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.budgets.key_chains import KEY, chain_owners, named_keys, put_on_chains
 from billing.ledger.transactions import BilledRequest, Posting
 from billing.periods import FIRST_MS, LAST_MS, Period, PeriodWindow, window_at, zone_named
 from billing.tables.ledger import UsageLine
 from billing.tables.limits import Budget
-from billing.tables.tenants import Tenant, UsageRow
+from billing.tables.tenants import ApiKey, Tenant, UsageRow
 from billing.tables.wallets import BudgetSpent, BudgetWatermark
 from core.sql.database import upsert
 
 TENANT = "tenant"
 SCOPES: Mapping[str, Any] = {
-    "project": UsageRow.project_id,
-    "key": UsageRow.key_id,
-    "user": UsageRow.user_id,
-    "model": UsageRow.model,
+    "project": col(UsageRow.project_id),
+    "key": func.coalesce(ApiKey.owner_key, UsageRow.key_id),
+    "user": col(UsageRow.user_id),
+    "model": col(UsageRow.model),
 }
 
 
+# The scope in rows of BudgetSpent, where it is another: those of "key" are of 0.1.0, by single keys.
+KEPT_SCOPES = {KEY: "key_chain"}
+NOT_KEPT = KEY
+
+
 class SpendingScope(NamedTuple):
-    """Owner of the spending: the tenant (`scope_id` empty), or one project, key, user or model."""
+    """Owner of the spending: the tenant (`scope_id` empty), or one project, chain of keys (by its owner
+    key), user or model."""
 
     scope: str
     scope_id: str
@@ -49,11 +56,13 @@ class BudgetSum(NamedTuple):
 
 @dataclass(frozen=True)
 class TenantBudgets:
-    """A tenant's open budgets, and the zone in which their windows begin."""
+    """A tenant's open budgets, and the zone in which their windows begin. `owners`: the owner keys of keys
+    that were used or are named."""
 
     tenant_id: str
     time_zone: str
     budgets: Sequence[Budget]
+    owners: Mapping[str, str] = field(default_factory=dict[str, str])
     windows: dict[str, list[PeriodWindow]] = field(default_factory=dict[str, list[PeriodWindow]])
 
     def window_of(self, period: str, at_ms: int) -> PeriodWindow:
@@ -73,6 +82,8 @@ class TenantBudgets:
         found: dict[BudgetSum, None] = {}
         for budget in self.budgets:
             own = scope_id_of(request, budget.scope)
+            if own is not None and budget.scope == KEY:
+                own = self.owners.get(own, own)
             if own is None or budget.scope_id not in ("", own):
                 continue
             window = self.window_of(budget.period, request.accepted_ms)
@@ -106,8 +117,11 @@ def scope_id_of(request: BilledRequest, scope: str) -> str | None:
             return None
 
 
-async def open_budgets(session: AsyncSession, tenants: Iterable[str]) -> list[TenantBudgets]:
-    """Open budgets by tenant, of those of these tenants that have any."""
+async def open_budgets(
+    session: AsyncSession, tenants: Iterable[str], requests: Sequence[BilledRequest] = ()
+) -> list[TenantBudgets]:
+    """Open budgets by tenant, of those of these tenants that have any. `requests`: what they may be asked
+    for."""
     statement = (
         select(Budget, col(Tenant.time_zone))
         .join(Tenant, col(Tenant.tenant_id) == col(Budget.tenant_id))
@@ -118,7 +132,20 @@ async def open_budgets(session: AsyncSession, tenants: Iterable[str]) -> list[Te
     for budget, time_zone in (await session.exec(statement)).all():
         session.expunge(budget)
         found.setdefault(budget.tenant_id, (time_zone, []))[1].append(budget)
-    return [TenantBudgets(tenant, *each) for tenant, each in found.items()]
+    opened = [TenantBudgets(tenant, *each) for tenant, each in found.items()]
+    return [await _on_chains(session, of, requests) for of in opened]
+
+
+async def _on_chains(
+    session: AsyncSession, of: TenantBudgets, requests: Sequence[BilledRequest]
+) -> TenantBudgets:
+    """The budgets with the chains of keys that they need; only where one is of a key."""
+    if all(budget.scope != KEY for budget in of.budgets):
+        return of
+    used = {request.key_id for request in requests if request.tenant_id == of.tenant_id and request.key_id}
+    owners = await chain_owners(session, of.tenant_id, {*used, *named_keys(of.budgets)})
+    put_on_chains(of.budgets, owners)
+    return replace(of, owners=owners)
 
 
 Sums = dict[str, dict[BudgetSum, int]]  # by tenant
@@ -200,7 +227,7 @@ async def sums_from_lines(
     for (scope, _, window), ids in groups.items():
         statement = spent_by_owner(tenant_id, scope, window)
         if scope in SCOPES:
-            statement = statement.where(col(SCOPES[scope]).in_(sorted(ids)))
+            statement = statement.where(SCOPES[scope].in_(sorted(ids)))
         rows: Sequence[Any] = (await connection.execute(statement)).all()
         found = {name: int(nano) for name, nano in rows}
         for scope_id, key in ids.items():
@@ -210,8 +237,8 @@ async def sums_from_lines(
 
 def spent_by_owner(tenant_id: str, scope: str, window: PeriodWindow) -> Any:
     """Select (id, nano-USD) spent by each owner of a scope in a window; the tenant under its own id."""
-    owner: Any = col(SCOPES.get(scope, UsageRow.tenant_id))
-    return (
+    owner: Any = SCOPES.get(scope, col(UsageRow.tenant_id))
+    found: Any = (
         select(owner, func.sum(col(UsageLine.amount_nano)))
         .join(
             UsageRow,
@@ -226,13 +253,17 @@ def spent_by_owner(tenant_id: str, scope: str, window: PeriodWindow) -> Any:
         )
         .group_by(owner)
     )
+    if scope == KEY:
+        used = (col(ApiKey.tenant_id) == tenant_id) & (col(ApiKey.id) == col(UsageRow.key_id))
+        found = found.outerjoin(ApiKey, used)
+    return found
 
 
 def row_key(tenant_id: str, key: BudgetSum) -> dict[str, Any]:
     """The primary key of a sum's row."""
     return {
         "tenant_id": tenant_id,
-        "scope": key.counted.scope,
+        "scope": KEPT_SCOPES.get(key.counted.scope, key.counted.scope),
         "scope_id": key.counted.scope_id,
         "period": key.period,
         "window_start_ms": key.window.start_ms,

@@ -50,9 +50,9 @@ async def alert_on(
     reached."""
     now_ms = postings[0].txns[0].posted_ms
     reached: list[ReachedThreshold] = []
-    budgets = await open_budgets(session, {posting.head.tenant_id for posting in postings})
+    billed = [request for request in requests if not isinstance(request, Charge)]
+    budgets = await open_budgets(session, {posting.head.tenant_id for posting in postings}, billed)
     if budgets:
-        billed = [request for request in requests if not isinstance(request, Charge)]
         sums = await add_to_sums(session, budgets, postings, billed)
         for of in budgets:
             reached += budgets_reached(of, sums[of.tenant_id], now_ms)

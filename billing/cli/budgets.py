@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from billing.cli.arguments import instant_of, nano_of, scope_id_of
+from billing.cli.arguments import instant_of, nano_of
+from billing.cli.limited import counted_id_of, with_whom
 from billing.cli.run_command import (
     iso_time,
     json_option,
@@ -16,7 +17,6 @@ from billing.cli.run_command import (
     show,
     show_table,
     tenant_named,
-    with_user_name,
     with_user_names,
 )
 from billing.enforcement import limit_settings
@@ -49,7 +49,8 @@ def budgets_command() -> None:
         parley budgets override --tenant acme BUDGET --limit "400 USD" --until 2026-12-01
 
     Without --id, each project, key, user or model has the budget for itself; one that is named has its own
-    in its place. A hard budget ends answers at the limit; a soft one only alerts (`parley alerts`). A request
+    in its place. A key and what it is rotated into have one.
+    A hard budget ends answers at the limit; a soft one only alerts (`parley alerts`). A request
     counts in the window in which it was accepted. An edit gives a budget a new id; old ones still name it.
     """
 
@@ -111,7 +112,7 @@ def set_command(
             redis,
             owner,
             scope=scope,
-            scope_id=await scope_id_of(db, owner, scope, named),
+            scope_id=await counted_id_of(db, owner, scope, named),
             period=period,
             limit_nano=limit_nano,
             hard=not soft,
@@ -120,7 +121,7 @@ def set_command(
             author=current_author().name,
         )
         await check_budgets(db, owner)
-        return await with_user_name(db, owner, _facts(row, as_json), "of")
+        return await with_whom(db, owner, _facts(row, as_json), row.scope_id, "of")
 
     show(run_with_redis(change), as_json)
 
@@ -170,7 +171,8 @@ def override_command(
             db, redis, owner.tenant_id, budget_id, limit_nano, until_ms, author
         )
         await check_budgets(db, owner.tenant_id)
-        return await with_user_name(db, owner.tenant_id, _facts(_found(row, budget, tenant), as_json), "of")
+        found = _found(row, budget, tenant)
+        return await with_whom(db, owner.tenant_id, _facts(found, as_json), found.scope_id, "of")
 
     show(run_with_redis(change), as_json)
 
@@ -185,7 +187,8 @@ def end_command(tenant: str, budget: str, as_json: bool) -> None:
     async def end(db: Database, redis: RedisClient) -> dict[str, Any]:
         owner = (await tenant_named(db, tenant)).tenant_id
         row = await limit_settings.end_budget(db, redis, owner, await _newest(db, owner, budget))
-        return await with_user_name(db, owner, _facts(_found(row, budget, tenant), as_json), "of")
+        found = _found(row, budget, tenant)
+        return await with_whom(db, owner, _facts(found, as_json), found.scope_id, "of")
 
     show({**run_with_redis(end), "done": "ended"}, as_json)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from billing.cli.arguments import scope_id_of
+from billing.cli.limited import counted_id_of, with_whom
 from billing.cli.run_command import (
     iso_time,
     json_option,
@@ -14,7 +14,6 @@ from billing.cli.run_command import (
     show,
     show_table,
     tenant_named,
-    with_user_name,
     with_user_names,
 )
 from billing.enforcement import limit_settings
@@ -40,7 +39,8 @@ def limits_command() -> None:
         parley limits set --tenant acme --scope project --id web --dimension requests_per_minute --limit 60
         parley limits set --tenant acme --scope key --dimension requests_per_minute --limit 30 --shadow
 
-    Without --id, each project, key, user or model has the limit for itself. An edit counts within a second
+    Without --id, each project, key, user or model has the limit for itself; a key with those that it is
+    rotated into has one. An edit counts within a second
     and forgets nothing of what was used. A limit in shadow mode refuses nobody: `list` says how often it
     would have.
     """
@@ -86,14 +86,14 @@ def set_limit_command(
             redis,
             owner,
             scope=scope,
-            scope_id=await scope_id_of(db, owner, scope, named),
+            scope_id=await counted_id_of(db, owner, scope, named),
             dimension=dimension,
             limit=limit,
             burst=burst,
             model_glob=models,
             mode=Mode.SHADOW if shadow else Mode.ENFORCE,
         )
-        return await with_user_name(db, owner, _facts(row), "id")
+        return await with_whom(db, owner, _facts(row), row.scope_id, "id")
 
     show(run_with_redis(set_limit), as_json)
 
@@ -136,11 +136,11 @@ def show_limit_command(tenant: str, limit: str, named: str, as_json: bool) -> No
         shadowed = await shadow_refusals(redis, owner)
         facts = _facts(row) | _would_refuse(row, shadowed)
         if named:
-            row.scope_id = await scope_id_of(db, owner, row.scope, named, must_exist=False)
+            row.scope_id = await counted_id_of(db, owner, row.scope, named, must_exist=False)
         if row.ended_ms is None and _is_of_one(row):
             (used,) = await _use(redis, owner, [row])
             facts |= {"of": row.scope_id} | _used(used)
-        return await with_user_name(db, owner, facts, "id", "of")
+        return await with_whom(db, owner, facts, row.scope_id, "id", "of")
 
     show(run_with_redis(read), as_json)
 
@@ -157,7 +157,7 @@ def end_limit_command(tenant: str, limit: str, as_json: bool) -> None:
         ended = await limit_settings.end_policy(db, redis, owner, limit)
         if ended is None:
             raise StartupError(f"there is no limit {limit!r}: see `parley limits list --tenant {owner}`")
-        return await with_user_name(db, owner, _facts(ended), "id")
+        return await with_whom(db, owner, _facts(ended), ended.scope_id, "id")
 
     show(run_with_redis(end), as_json)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import DBAPIError
 from sqlmodel import col, or_, select
 
+from billing.budgets.key_chains import chain_owners, named_keys, put_on_chains
 from billing.limits import RequestFacts, RequestLimits, TenantRows, limits_of
 from billing.periods import zone_named
 from billing.tables.limits import Budget, QuotaPolicy
@@ -53,8 +54,8 @@ class LimitCache:
     async def limits_for(
         self, tenant: str, project: str, key: str, user: str, model: str, now_ms: int
     ) -> RequestLimits:
-        """Limits that apply to a request accepted now. Raises Refused `overloaded` where they cannot be
-        known."""
+        """Limits that apply to a request accepted now. `key`: the owner key of the used key's chain. Raises
+        Refused `overloaded` where they cannot be known."""
         rows = await self.rows(tenant, now_ms)
         facts = RequestFacts(tenant, project, key, user, model)
         kept = self._kept[tenant].limits
@@ -123,11 +124,14 @@ async def read_rows(db: Database, tenant_id: str, now_ms: int) -> TenantRows:
             ),
         )
         budgets = select(Budget).where(col(Budget.tenant_id) == tenant_id, col(Budget.ended_ms).is_(None))
+        limits = [*(await session.exec(policies)).all()], [*(await session.exec(budgets)).all()]
+        session.expunge_all()
+        rows = [*limits[0], *limits[1]]
+        put_on_chains(rows, await chain_owners(session, tenant_id, named_keys(rows)))
         return TenantRows(
             tenant_id,
             zone,
-            (await session.exec(policies)).all(),
-            (await session.exec(budgets)).all(),
+            *limits,
             wallet.limit_nano if wallet is not None else None,
             now_ms,
             wallet.next_expiry_ms if wallet is not None else None,

@@ -9,8 +9,10 @@ from typing import Any, TypeVar
 import msgspec
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
+from sqlmodel.sql.expression import SelectOfScalar
 
 from billing.audit.log import record
+from billing.budgets.key_chains import chain_keys, chain_owners, named_keys, owner_key_of, put_on_chains
 from billing.enforcement.limit_push import push_limits
 from billing.limits import LIMIT_NANO_MAX, UNITS_MAX, Dimension, Mode, Scope
 from billing.periods import Period
@@ -48,7 +50,8 @@ async def set_policy(
     plan_id: str = "",
     author: str = "",
 ) -> QuotaPolicy:
-    """Set a limit on a rate or on concurrency, replacing the one with the same count.
+    """Set a limit on a rate or on concurrency, replacing the one with the same count. On a key it is of the
+    key's whole chain of rotations, and stored under the first key.
 
     Raises Refused where a part of it is invalid."""
     _check_scope(scope, scope_id)
@@ -69,7 +72,7 @@ async def set_policy(
         id=uuid7(now),
         plan_id=plan_id,
         scope=scope,
-        scope_id=scope_id,
+        scope_id=await owner_key_of(db, tenant_id, scope, scope_id),
         model_glob=model_glob,
         dimension=dimension,
         limit_units=limit,
@@ -101,8 +104,7 @@ async def list_policies(
     )
     if not ended:
         statement = statement.where(col(QuotaPolicy.ended_ms).is_(None))
-    async with db.session() as session:
-        return (await session.exec(statement.order_by(col(QuotaPolicy.id)))).all()
+    return await _listed(db, tenant_id, statement.order_by(col(QuotaPolicy.id)))
 
 
 async def set_budget(
@@ -119,7 +121,8 @@ async def set_budget(
     thresholds: Sequence[int] = DEFAULT_THRESHOLDS,
     author: str = "",
 ) -> Budget:
-    """Set a budget, replacing the one with the same count; an override of that one ends with it.
+    """Set a budget, replacing the one with the same count; an override of that one ends with it. On a key it
+    is of the key's whole chain of rotations, and stored under the first key.
 
     Raises Refused where a part of it is invalid."""
     _check_scope(scope, scope_id)
@@ -131,7 +134,7 @@ async def set_budget(
         tenant_id=tenant_id,
         id=uuid7(now),
         scope=scope,
-        scope_id=scope_id,
+        scope_id=await owner_key_of(db, tenant_id, scope, scope_id),
         period=period,
         limit_nano=limit_nano,
         hard=hard,
@@ -197,8 +200,15 @@ async def list_budgets(db: Database, tenant_id: str, *, ended: bool = False) -> 
     statement = select(Budget).where(col(Budget.tenant_id) == tenant_id)
     if not ended:
         statement = statement.where(col(Budget.ended_ms).is_(None))
+    return await _listed(db, tenant_id, statement.order_by(col(Budget.id)))
+
+
+async def _listed(db: Database, tenant_id: str, statement: SelectOfScalar[Row]) -> Sequence[Row]:
     async with db.session() as session:
-        return (await session.exec(statement.order_by(col(Budget.id)))).all()
+        rows = (await session.exec(statement)).all()
+        session.expunge_all()
+        put_on_chains(rows, await chain_owners(session, tenant_id, named_keys(rows)))
+    return rows
 
 
 async def publish_limits_changed(redis: RedisClient, tenant_id: str) -> None:
@@ -238,8 +248,12 @@ def _noun(row: QuotaPolicy | Budget) -> str:
 async def _alike(session: AsyncSession, row: Row, same: set[str]) -> Sequence[Row]:
     of: Any = type(row)
     statement = select(of).where(of.tenant_id == row.tenant_id, of.ended_ms.is_(None))
-    for name in sorted(same):
+    for name in sorted(same - {"scope_id"}):
         statement = statement.where(getattr(of, name) == getattr(row, name))
+    whose = [row.scope_id]
+    if row.scope == Scope.KEY and row.scope_id:  # 0.1.0 stored limits under any key of a chain
+        whose += await chain_keys(session, row.tenant_id, row.scope_id)
+    statement = statement.where(of.scope_id.in_(whose))
     return (await session.exec(statement.with_for_update())).all()
 
 

@@ -1,6 +1,7 @@
 """Updates enforcement after bookings outside of the biller, in the same operation: the counts in Redis,
 running answers, and the gateways. A repetition changes nothing."""
 
+from billing.budgets.key_chains import owner_key_of
 from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import WALLET, MoneyLimit, Scope
 from billing.quota.money import MoneyCounts
@@ -16,20 +17,20 @@ async def push_money_limits(db: Database, redis: RedisClient, tenant_id: str, re
     async with db.session() as session:
         request = await session.get(UsageRow, (tenant_id, request_id))
     if request is not None:
-        billed = request
+        billed, owner = request, await owner_key_of(db, tenant_id, Scope.KEY, request.key_id)
         try:
-            await MoneyCounts(redis).reseed(db, tenant_id, lambda limit: counts_in(limit, billed))
+            await MoneyCounts(redis).reseed(db, tenant_id, lambda limit: counts_in(limit, billed, owner))
         except TimeoutError as error:
             raise bad_request(f"it is booked, but Redis was not told ({error}): say it again") from error
     await publish_wallet_changed(db, redis, tenant_id)
 
 
-def counts_in(limit: MoneyLimit, request: UsageRow) -> bool:
-    """True where a request's cost belongs to this count. Pure."""
+def counts_in(limit: MoneyLimit, request: UsageRow, owner_key: str) -> bool:
+    """True where a request's cost belongs to this count. `owner_key`: of its key's chain. Pure."""
     ids = {
         Scope.TENANT: "",
         Scope.PROJECT: request.project_id,
-        Scope.KEY: request.key_id,
+        Scope.KEY: owner_key,
         Scope.USER: request.user_id,
         Scope.MODEL: request.model,
     }

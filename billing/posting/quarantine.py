@@ -20,8 +20,10 @@ from core.clock import now_ms
 from core.errors import Refused, bad_request
 from core.redis.unreadable import Unreadable
 from core.sql.database import Database
+from core.sql.locks import one_at_a_time
 
 LISTED_MAX = 1_000
+DECISIONS = "decisions"  # name of the lock: nobody dismisses what another is just billing
 
 
 async def held_events(db: Database, resolved: bool = False) -> Sequence[UsageQuarantine]:
@@ -51,6 +53,13 @@ async def accept(
     An event without prices gets those of its time, else today's. Raises Refused where the event cannot be
     read, priced or counted, or has more tokens than its model allows. `quota`: updates the tenant's keys;
     `bounds`: limits the money that it moves."""
+    async with one_at_a_time(db, DECISIONS):
+        return await _accept(db, event_sha256, reason, quota, bounds)
+
+
+async def _accept(
+    db: Database, event_sha256: str, reason: str, quota: Quota | None, bounds: AmountBounds | None
+) -> str:
     held = await _held(db, event_sha256)
     event = _readable(held)
     async with db.session() as session:
@@ -95,11 +104,12 @@ async def dismiss(db: Database, event_sha256: str, reason: str, quota: Quota | N
     """Decide that a held event does not count. Raises Refused where there is no such undecided event.
     `quota`: settles the request at no cost in the tenant's keys, if the event was held for its cost or
     price."""
-    held = await _held(db, event_sha256)
-    if quota is not None and held.reason in (Quarantined.COST_MISMATCH, Quarantined.UNPRICED):
-        event = _readable(held)
-        await quota.settle(msgspec.structs.replace(event, cost_nano=0), line_seq=0)
-    await _resolve(db, held, "quarantine.dismiss", f"dismissed: {reason}")
+    async with one_at_a_time(db, DECISIONS):
+        held = await _held(db, event_sha256)
+        if quota is not None and held.reason in (Quarantined.COST_MISMATCH, Quarantined.UNPRICED):
+            event = _readable(held)
+            await quota.settle(msgspec.structs.replace(event, cost_nano=0), line_seq=0)
+        await _resolve(db, held, "quarantine.dismiss", f"dismissed: {reason}")
 
 
 async def _priced(db: Database, event: UsageEvent) -> UsageEvent:

@@ -7,13 +7,14 @@ the data it reads, all of them with the tenant's tag (docs/limits.md, "Quotas").
 import asyncio
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
 import msgspec
 from sqlalchemy.exc import DBAPIError
 
+from billing.budgets.key_chains import KnownChains
 from billing.limits import TOKENS_MAX, MoneyLimit, RequestLimits
 from billing.quota import script_calls as calls
 from billing.quota.bindings import SEAL, Bindings, Record, directory_of, record_replied
@@ -91,6 +92,7 @@ class Quota:
         self._settings = settings
         self._db = db
         self._bindings = bindings
+        self._chains = KnownChains(db) if db is not None else None
         self._money = MoneyCounts(redis)
         self._noted_open: dict[str, float] = {}
 
@@ -199,13 +201,23 @@ class Quota:
         self, ended: Sequence[tuple[UsageEvent, int | None]], now_ms: int = 0
     ) -> list[Settled | Exception]:
         """Settle many requests in one round trip; an exception stands in the place of its answer."""
-        settlements = [settlement(event, line_seq, now_ms) for event, line_seq in ended]
+        owners = await self._owner_keys([event for event, line_seq in ended if line_seq])
+        settlements = [
+            settlement(event, line_seq, now_ms, owners.get((event.tenant, event.owner.key)))
+            for event, line_seq in ended
+        ]
         good = [each for each in settlements if not isinstance(each, ValueError)]
         replies = iter(await _SETTLE.many(self.redis, good))
         return [
             each if isinstance(each, ValueError) else await self._settled(event.tenant, next(replies))
             for (event, _), each in zip(ended, settlements, strict=True)
         ]
+
+    async def _owner_keys(self, booked: Sequence[UsageEvent]) -> Mapping[tuple[str, str], str]:
+        """Owner keys of the keys that booked requests came with. What is not booked counts by its record."""
+        if self._chains is None:
+            return {}
+        return await self._chains.owners({(event.tenant, event.owner.key) for event in booked})
 
     async def _settled(self, tenant: str, reply: bytes | Exception) -> Settled | Exception:
         if isinstance(reply, Exception):

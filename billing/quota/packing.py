@@ -55,9 +55,10 @@ def _seal(a: Admission, record: Record, bindings: Bindings | None) -> bytes:
 
 
 def settlement(
-    event: UsageEvent, line_seq: int | None, now_ms: int
+    event: UsageEvent, line_seq: int | None, now_ms: int, owner_key: str | None = None
 ) -> tuple[Sequence[str], calls.SettleCall] | ValueError:
-    """Keys and call of a settlement, or a ValueError where an amount is out of range."""
+    """Keys and call of a settlement, or a ValueError where an amount is out of range. `owner_key`: of the
+    chain of the key that was used; None: that is the first of it."""
     tokens_in = event.input_uncached + event.input_cached
     tokens_out = event.output_text + event.output_reasoning
     if not all(0 <= amount < AMOUNT_MAX for amount in (event.cost_nano, tokens_in, tokens_out)):
@@ -74,7 +75,7 @@ def settlement(
         line_seq=line_seq,
         accepted_ms=event.accepted_ms,
         project=quote(owner.project, safe=""),
-        key=quote(owner.key, safe=""),
+        key=quote(owner.key if owner_key is None else owner_key, safe=""),
         user=quote(owner.user, safe=""),
         model=quote(event.model, safe=""),
     )

@@ -89,7 +89,7 @@ class ExtendReply(ScriptReply, kw_only=True):
 
 class SettleCall(ScriptCall, kw_only=True):
     """Close a request with its cost. `line_seq`: its last line in the books, None: not in them yet, 0: it
-    never will be. Project, key, user and model are quoted as in keys."""
+    never will be. Project, key (the first of its chain), user and model are quoted as in keys."""
 
     now_ms: int
     id: str

@@ -98,7 +98,8 @@ class WalletOwed(TableBase, table=True):
 
 class BudgetSpent(TableBase, table=True):
     """Money spent by one project, key, user or model, or the whole tenant (`scope_id` empty), in one window
-    by time of acceptance. Follows from the lines; kept so that posting need not sum them."""
+    by time of acceptance. `scope` key_chain: a key with all that it was rotated into, under the first one.
+    Follows from the lines; kept so that posting need not sum them."""
 
     tenant_id: str = Field(primary_key=True)
     scope: str = Field(primary_key=True)

@@ -11,6 +11,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.booking.write import lock_heads
 from billing.budgets.spent import (
+    KEPT_SCOPES,
+    NOT_KEPT,
     BudgetSum,
     SpendingScope,
     TenantBudgets,
@@ -171,15 +173,18 @@ async def budget_faults(db: Database, tenant_id: str, whole: bool = True) -> lis
         mark = await session.get(BudgetWatermark, tenant_id)
         if head is None or mark is None or mark.line_seq != head.line_seq:
             return []  # the next posting makes the sums anew
-        of_rows = select_rows(BudgetSpent).where(col(BudgetSpent.tenant_id) == tenant_id)
+        of_rows = select_rows(BudgetSpent).where(
+            col(BudgetSpent.tenant_id) == tenant_id, col(BudgetSpent.scope) != NOT_KEPT
+        )
         if not whole:
             today = col(BudgetSpent.period) == Period.DAY.value, col(BudgetSpent.window_end_ms) > now_ms()
             of_rows = of_rows.where(*today)
         newest_first = of_rows.order_by(col(BudgetSpent.window_start_ms).desc()).limit(PROVEN_MAX)
         rows = (await session.exec(newest_first)).all()
+        scopes = {kept: scope for scope, kept in KEPT_SCOPES.items()}
         kept = {
             BudgetSum(
-                SpendingScope(row.scope, row.scope_id),
+                SpendingScope(scopes.get(row.scope, row.scope), row.scope_id),
                 row.period,
                 PeriodWindow(row.window_start_ms, row.window_end_ms),
             ): row.spent_nano

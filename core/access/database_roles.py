@@ -26,6 +26,8 @@ def statements(database: str) -> list[str]:
             f"GRANT USAGE ON SCHEMA public TO {role}",
             f"GRANT SELECT ON {', '.join(reads)} TO {role}",
         ]
+        for table, columns in tables.columns.items():
+            found.append(f"GRANT SELECT ({', '.join(columns.split())}) ON {table} TO {role}")
         if writes:
             found.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(writes)} TO {role}")
     return found

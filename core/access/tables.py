@@ -1,11 +1,13 @@
 """Tables that each kind of process reads and writes. `parley db roles` makes Postgres' roles of it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, OPERATOR, SUPERVISOR, ProcessKind
 
 TENANTS = "tenant plan pool_terms project tenant_user"
 KEYS = "api_key"
+KEY_CHAINS = {KEYS: "tenant_id id owner_key"}  # who counts by key needs no prefix, name or digest
 PRICES = "price_book price_version price price_tier gpu_price period_commitment"
 LIMITS = "quota_policy budget"
 MODELS = "model_version"
@@ -31,10 +33,12 @@ VERSION = "alembic_version"  # each process checks that the schema is its own
 
 @dataclass(frozen=True)
 class TableNames:
-    """Names, separated by blanks. Written tables may be read too."""
+    """Names, separated by blanks. Written tables may be read too; of those in `columns` these columns
+    alone."""
 
     reads: str = ""
     writes: str = ""
+    columns: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 # A process that is missing here has no database. The migrating user owns the tables.
@@ -44,7 +48,9 @@ TABLES: dict[ProcessKind, TableNames] = {
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
     SUPERVISOR: TableNames(reads=MODELS),
-    BILLER: TableNames(reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}"),
+    BILLER: TableNames(
+        reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
+    ),
     CONSOLE: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
         writes=f"{SESSIONS} {AUDIT} {RECONCILIATION}",

@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,12 +17,14 @@ from sqlmodel import SQLModel, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from admin.console import Console
-from billing.api import create_key, create_project, create_tenant
+from billing.api import create_key, create_project, create_tenant, rotate_key
 from billing.audit.log import list_rows
 from billing.main import db_command
 from billing.posting.biller import main as biller_main
 from billing.posting.biller import post
+from billing.tables.limits import Budget
 from billing.tables.tenants import UsageRow
+from billing.tables.wallets import BudgetAlert
 from billing.tenants.users import list_users
 from billing.usage import UsageOwner, encode
 from chaos.installation import postgres
@@ -35,6 +38,7 @@ from core.sql.database import Database, migrate
 from engine.models.known import KnownModel
 from server.conversations.tables import Message
 from tests.billing.events import an_event
+from tests.billing.tenants.a_key import a_key
 from tests.security.redis_users import billed, limited
 from tests.server.site import running_site
 from tests.support.emptied import EmptiedPostgres
@@ -46,7 +50,9 @@ FORBIDDEN = (
     (SUPERVISOR, "UPDATE model_version SET enabled = false"),
     (BILLER, "SELECT 1 FROM message"),
     (BILLER, "SELECT 1 FROM browser_session"),
-    (BILLER, "SELECT 1 FROM api_key"),
+    (BILLER, "SELECT secret_sha256 FROM api_key"),
+    (BILLER, "SELECT prefix FROM api_key"),
+    (BILLER, "UPDATE api_key SET owner_key = id"),
     (CONSOLE, "SELECT 1 FROM message"),
     (CONSOLE, "UPDATE usage_line SET seq = 0"),
     (GATEWAY, "UPDATE usage_event SET cost_nano = 0"),
@@ -123,6 +129,25 @@ async def test_a_biller_books_labels(roles: str):
 
 
 @pytest.mark.postgres
+async def test_a_biller_counts_what_rotated_keys_spend(roles: str):
+    """It reads which chain a key is in."""
+    owner = Database(roles)
+    first, _ = await a_key(owner)
+    second, _ = await rotate_key(owner, first.tenant_id, first.id, 3_600)
+    of: dict[str, Any] = {"scope": "key", "period": "lifetime", "limit_nano": 1, "thresholds": [100]}
+    async with owner.transaction() as session:
+        session.add(Budget(tenant_id=first.tenant_id, id="b", created_ms=0, **of))
+    biller = Database(as_role(roles, BILLER))
+    used = UsageOwner(first.project_id, second.id)
+    await post(biller, "default", [encode(an_event("r1", first.tenant_id, owner=used))])
+    async with owner.session() as session:
+        (alert,) = (await session.exec(select(BudgetAlert))).all()
+    assert alert.scope_id == first.id
+    await biller.close()
+    await owner.close()
+
+
+@pytest.mark.postgres
 async def test_a_console_answers_the_usage_api(roles: str, redis: Redis, settings: Settings):
     """It reads keys and books, and records that it did."""
     owner = Database(roles)
@@ -183,6 +208,7 @@ def test_roles_that_are_made_again_keep_nothing_of_before():
             "GRANT CONNECT",
             "GRANT USAGE",
             "GRANT SELECT",
+            "GRANT SELECT (tenant_id, id, owner_key)",
             "GRANT SELECT, INSERT, UPDATE, DELETE",
         }
     assert all('DATABASE "a""b" TO' in each for each in sql if "CONNECT" in each)

@@ -146,3 +146,25 @@ def test_a_project_and_a_key_are_named_as_elsewhere(parley: Command):
         assert f"there is no {scope} 'nobody'" in str(refused.exception)
     assert "no limit 'x'" in str(parley("limits", "end", "--tenant", "acme", "x").exception)
     assert "there is no limit 'x'" in str(parley("limits", "show", "--tenant", "acme", "x").exception)
+
+
+def test_a_limit_on_a_rotated_key_is_its_chain_s(
+    parley: Command, home: Path, redis_url: str, settings: Settings
+):
+    """Any key of a chain names it; what is printed says that it holds for all of them, and `show --id` tells
+    the same use for each."""
+    (first,) = rows(parley("keys", "create", "--tenant", "acme", "--json"))
+    (second,) = rows(parley("keys", "rotate", "--tenant", "acme", first["prefix"], "--json"))
+    both = [first["prefix"], second["prefix"]]
+    rate = ("--scope", "key", "--dimension", "requests_per_minute", "--limit", "5")
+    for key in both:
+        (limit,) = rows(parley("limits", "set", "--tenant", "acme", *rate, "--id", key, "--json"))
+        assert (limit["id"], limit["holds_for"]) == (first["key"], both)
+        assert "whole chain" in limit["note"]
+    (listed,) = rows(parley("limits", "list", "--tenant", "acme", "--json"))
+    assert (listed["id"], listed["used"]) == (first["key"], 0)
+    (each,) = rows(parley("limits", "set", "--tenant", "acme", *rate, "--json"))
+    for key in both:
+        shown = parley("limits", "show", "--tenant", "acme", each["limit_id"], "--id", key, "--json")
+        (facts,) = rows(shown)
+        assert (facts["of"], facts["holds_for"]) == (first["key"], both)

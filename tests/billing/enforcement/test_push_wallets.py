@@ -145,8 +145,8 @@ def counted(scope: Scope, of: str, accepted_ms: int = 1_000, period: str = "mont
     """Whether a request counts for somebody, in the window from 1,000 ms on or in a wallet."""
     window = WALLET_WINDOW if period == WALLET else PeriodWindow(1_000, 2_000)
     facts: dict[str, Any] = {"accepted_ms": accepted_ms, "ended_ms": 1_500, "model": "m"}
-    request = UsageRow(project_id="p", key_id="k", user_id="u", **facts)
-    return counts_in(MoneyLimit(scope, of, period, window, 1), request)
+    request = UsageRow(project_id="p", key_id="rotated", user_id="u", **facts)
+    return counts_in(MoneyLimit(scope, of, period, window, 1), request, "k")
 
 
 def test_a_request_counts_for_its_own_in_the_window_that_it_was_accepted_in() -> None:
