@@ -38,7 +38,7 @@ class LimitRoutes:
 
     async def _limits(self, principal: Principal, now: int) -> RequestLimits:
         """The limits of all models together, each once."""
-        who = (principal.tenant, principal.project, principal.key, principal.user)
+        who = (principal.tenant, principal.project, principal.owner_key, principal.user)
         models = [record.name for record in await self._context.catalogue.models()]
         found = [await self._context.limits.limits_for(*who, model, now) for model in models]
         units = {limit.key: limit for each in found for limit in each.units}

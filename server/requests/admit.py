@@ -32,7 +32,7 @@ class SendAdmitter:
     async def admit(self, principal: Principal, prepared: PreparedSend) -> Admitted:
         """Hold money and tokens for it. Raises Refused with the limit that is reached."""
         send, record = prepared.send, prepared.record
-        who = (principal.tenant, principal.project, principal.key, prepared.user)
+        who = (principal.tenant, principal.project, principal.owner_key, prepared.user)
         limits = await self._limits.limits_for(*who, record.name, prepared.accepted_ms)
         offer = await self._catalogue.offer(principal.tenant, record.name)
         admission = Admission(
