@@ -184,7 +184,7 @@ async def _run(
     tools: PostgresTools,
     argv: Sequence[str],
     file: Path,
-    grown: Callable[[int], None] = lambda _: None,
+    grown: Callable[[int], None] | None = None,
 ) -> None:
     """Run one of the programs to its end. Its words are in a file beside `file` meanwhile."""
     log = file.with_name(f".{file.name}.log")
@@ -195,7 +195,8 @@ async def _run(
         try:
             ended = asyncio.ensure_future(process.wait())
             while not (await asyncio.wait((ended,), timeout=LOOK_SECONDS))[0]:
-                grown(os.stat(file).st_size)
+                if grown is not None:
+                    grown(os.stat(file).st_size)
         finally:
             process.kill()
             code = await process.wait()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
+from admin.backup import postgres_tools
 from admin.backup.postgres_tools import (
     PostgresTools,
     check_dump,
@@ -116,8 +117,13 @@ async def tools(postgres_folder: Path, emptied: EmptiedPostgres, settings: Setti
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-async def test_a_dump_is_put_back(database_url: str, empty: str, tools: PostgresTools, tmp_path: Path):
-    """It holds what its snapshot saw, and goes into an empty database once; no word of it stays on disk."""
+async def test_a_dump_is_put_back(
+    database_url: str, empty: str, tools: PostgresTools, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It holds what its snapshot saw, and goes into an empty database once; no word of it stays on disk. It
+    may take long, with the programs' words in another folder."""
+    monkeypatch.setattr(postgres_tools, "LOOK_SECONDS", 0.001)
+    (scratch := tmp_path / "scratch").mkdir()
     db, file = Database(database_url), tmp_path / "database.dump"
     try:
         async with db.snapshot() as session:
@@ -132,8 +138,8 @@ async def test_a_dump_is_put_back(database_url: str, empty: str, tools: Postgres
     finally:
         await db.close()
     await check_dump(tools, file)
-    await put_back(empty, tools, file)
-    assert os.listdir(tmp_path) == ["database.dump"]
+    await put_back(empty, tools, file, scratch)
+    assert (sorted(os.listdir(tmp_path)), os.listdir(scratch)) == (["database.dump", "scratch"], [])
     assert file.stat().st_mode & 0o777 == 0o600
     restored = Database(empty)
     try:
