@@ -27,7 +27,7 @@ from tests.support.patience import BEAT_SECONDS, BEAT_SECONDS_MAX
 
 GONE_SECONDS = 3.0  # lived: what was told to end has ended
 NAMED_MAX = 20
-REMEDY = "end or remove it there or in the fixture that makes it (docs/development.md, Nothing stays)"
+REMEDY = 'end or remove it there or in the fixture that makes it (docs/development.md, "Nothing stays")'
 OF_A_LOOP = "asyncio_"  # its threads end with it, and a loop that nobody closes is a warning
 CLOSING = "_terminate_graceful_close"
 ALL = {"process", "open", "file", "thread", "task", "key"}
