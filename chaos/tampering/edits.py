@@ -165,21 +165,31 @@ ADMINISTERED = (
     _set("a closed month", "period_close", "amount_nano = 0"),
     _set("whose a pool is", "pool_owner", "tenant_id = '{beta}'", "1"),
 )
+LAST_CHANGE_CUT_OFF = (
+    f"DELETE FROM audit_state WHERE tenant_id = '{{acme}}' AND seq = {LAST_CHANGE}",
+    f"DELETE FROM audit_log WHERE tenant_id = '{{acme}}' AND seq = {LAST_CHANGE}",
+    "UPDATE audit_head SET (seq, sha256) = (SELECT seq, sha256 FROM audit_log WHERE tenant_id = "
+    "'{acme}' ORDER BY seq DESC LIMIT 1) WHERE tenant_id = '{acme}'",
+)
+ROLLBACK_MADE_UP = """
+{{"installation": "parley", "restored_ms": 4102444800000, "made_ms": 1, "backup_sha256": "x", "part": 1,
+"parts": 1, "mac": "", "rollbacks": [{{"chain": "changes", "tenant": "{acme}", "restored": 0, "newest": 999}}]}}
+"""
+RESTORE_MADE_UP = (
+    "INSERT INTO audit_log (tenant_id, seq, at_ms, author, source, action, target, before, after, "
+    "previous_sha256, states_sha256, sha256) SELECT '', seq + 1, 4102444800000, 'x', 'command', "
+    f"'installation.restore', 'parley', 'null', '{ROLLBACK_MADE_UP}', sha256, '', 'x' FROM audit_head "
+    "WHERE tenant_id = ''",
+    "UPDATE audit_head SET seq = seq + 1, sha256 = 'x' WHERE tenant_id = ''",
+)
 CHANGES = (
     _set("who made a change", "audit_log", "author = 'somebody else'"),
     _set("when a change was made", "audit_log", "at_ms = at_ms + 1"),
     _set("what a change said", "audit_log", "after = '{{}}'", "after <> '{{}}'"),
     _drop("a change that was deleted", "audit_log"),
     _copy("a change that was made up", "audit_log", "seq = 999"),
-    Edit(
-        "the last change, deleted with its head",
-        (
-            f"DELETE FROM audit_state WHERE tenant_id = '{{acme}}' AND seq = {LAST_CHANGE}",
-            f"DELETE FROM audit_log WHERE tenant_id = '{{acme}}' AND seq = {LAST_CHANGE}",
-            "UPDATE audit_head SET (seq, sha256) = (SELECT seq, sha256 FROM audit_log WHERE tenant_id = "
-            "'{acme}' ORDER BY seq DESC LIMIT 1) WHERE tenant_id = '{acme}'",
-        ),
-    ),
+    Edit("the last change, deleted with its head", LAST_CHANGE_CUT_OFF),
+    Edit("the last change, deleted by a restore that was made up", (*LAST_CHANGE_CUT_OFF, *RESTORE_MADE_UP)),
     _set("what a change left", "audit_state", "state = '{{}}'", "state <> '{{}}'"),
     _drop("a state that was deleted", "audit_state"),
 )

@@ -32,6 +32,7 @@ SHORT = (
     "a tier's minimum",
     "who made a change",
     "the last change, deleted with its head",
+    "the last change, deleted by a restore that was made up",
 )
 
 
