@@ -10,8 +10,8 @@ from sqlmodel import col, func, select
 from billing.alerts.addresses import checked_address, checked_url
 from billing.audit.log import record
 from billing.budgets.thresholds import EMAIL, WEBHOOK, message
-from billing.tables.tenants import PLATFORM, Tenant
 from billing.tables.wallets import AlertTarget, BudgetAlert, Outbox
+from billing.tenants.edits import lock_settings
 from core.clock import now_ms
 from core.errors import bad_request
 from core.ids import uuid7
@@ -40,8 +40,7 @@ async def add_target(
         created_ms=now,
     )
     async with db.transaction() as session:
-        if tenant_id != PLATFORM and await session.get(Tenant, tenant_id, with_for_update=True) is None:
-            raise bad_request("there is no such tenant")
+        await lock_settings(session, tenant_id)
         number = select(func.count()).where(
             col(AlertTarget.tenant_id) == tenant_id, col(AlertTarget.ended_ms).is_(None)
         )
@@ -55,7 +54,8 @@ async def add_target(
 async def remove_target(db: Database, tenant_id: str, target_id: str) -> AlertTarget | None:
     """End a target; unsent messages to it are dropped. None: there is no such target."""
     async with db.transaction() as session:
-        row = await session.get(AlertTarget, (tenant_id, target_id), with_for_update=True)
+        await lock_settings(session, tenant_id)
+        row = await session.get(AlertTarget, (tenant_id, target_id))
         if row is None or row.ended_ms is not None:
             return None
         before = _shown(row)

@@ -22,7 +22,7 @@ from billing.money import to_display
 from billing.quota.open_requests import OwnerFilter
 from billing.tables.tenants import PoolTerms, Tenant
 from billing.tenants import tenancy
-from billing.tenants.pool_terms import find_terms, set_terms
+from billing.tenants.pool_terms import change_terms, find_terms
 from billing.wallets.owed import owed_by
 from billing.wallets.wallets import wallet_state
 from core.clock import now_ms
@@ -184,12 +184,9 @@ def terms_command(tenant: str, as_json: bool, **changes: float | str | None) -> 
     wanted = {name: value for name, value in changes.items() if value is not None}
 
     async def change(db: Database, redis: RedisClient) -> PoolTerms:
-        terms = await find_terms(db, (await tenant_named(db, tenant)).tenant_id)
-        for name, value in wanted.items():
-            setattr(terms, name, None if value == NO_NUMBER else value)
-        if wanted:
-            await set_terms(db, redis, terms)
-        return terms
+        tenant_id = (await tenant_named(db, tenant)).tenant_id
+        given = {name: None if value == NO_NUMBER else value for name, value in wanted.items()}
+        return await (change_terms(db, redis, tenant_id, given) if given else find_terms(db, tenant_id))
 
     show(_terms_facts(run_with_redis(change)), as_json)
 

@@ -80,6 +80,7 @@ async def commit(
     terms = new.terms
     _check(terms)
     async with db.transaction() as session:
+        await lock_heads(session, [tenant.tenant_id])  # others are made, and months closed, before or after
         _check_time(await calendar_in(session, tenant), new, now)
         await _check_others(session, tenant.tenant_id, new, now)
         row = PeriodCommitment(

@@ -20,6 +20,7 @@ from billing.prices.tiers import AMOUNT_NANO_MAX
 from billing.tables.dedicated_pools import Commitment, GpuCost
 from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import PLATFORM
+from billing.tenants.edits import lock_settings
 from core.clock import now_ms
 from core.errors import bad_request
 from core.ids import uuid7
@@ -169,6 +170,7 @@ async def set_gpu_cost(
     if not gpu_type or not 0 <= hour_nano <= HOUR_NANO_MAX:
         raise bad_request("a GPU-hour costs from 0 to 32,400 USD, of a type of GPU or `*`")
     async with db.transaction() as session:
+        await lock_settings(session, PLATFORM)
         key = (gpu_type, region, now if valid_from_ms is None else valid_from_ms)
         before = await session.get(GpuCost, key)
         if before is not None:

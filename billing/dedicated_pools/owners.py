@@ -9,6 +9,7 @@ from billing.audit.log import record
 from billing.dedicated_pools.hours import PoolOwnership
 from billing.tables.dedicated_pools import PoolOwner
 from billing.tables.tenants import PLATFORM
+from billing.tenants.edits import lock_settings
 from core.clock import now_ms
 from core.errors import bad_request
 from core.sql.database import Database
@@ -20,6 +21,7 @@ async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str =
     """Dedicate the pool to this tenant from now on: its ready GPU-seconds are billed, to the project where
     one is named. Raises Refused where it is another's."""
     async with db.transaction() as session:
+        await lock_settings(session, PLATFORM)
         last = await _last(session, pool)
         if last is not None and last.tenant_id not in (SHARED, tenant_id):
             raise bad_request(f"the pool {pool!r} is another tenant's: release it first")
@@ -29,6 +31,7 @@ async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str =
 async def share_pool(db: Database, pool: str) -> PoolOwner:
     """Share the pool from now on. Raises Refused where it is shared."""
     async with db.transaction() as session:
+        await lock_settings(session, PLATFORM)
         last = await _last(session, pool)
         if last is None or last.tenant_id == SHARED:
             raise bad_request(f"the pool {pool!r} is nobody's")

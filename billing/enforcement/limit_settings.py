@@ -17,7 +17,8 @@ from billing.enforcement.limit_push import push_limits
 from billing.limits import LIMIT_NANO_MAX, UNITS_MAX, Dimension, Mode, Scope
 from billing.periods import Period
 from billing.tables.limits import Budget, QuotaPolicy
-from billing.tables.tenants import PLATFORM, Tenant
+from billing.tables.tenants import PLATFORM
+from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews
 from core.clock import now_ms
 from core.errors import bad_request
@@ -167,6 +168,7 @@ async def override_budget(
         if until_ms <= now:
             raise bad_request("an override ends in the future")
     async with db.transaction() as session:
+        await lock_settings(session, tenant_id)
         old = await session.get(Budget, (tenant_id, budget_id))
         if old is None or old.ended_ms is not None:
             return None
@@ -179,8 +181,9 @@ async def override_budget(
         }
         before = old.model_dump()
         old.ended_ms = now
+        await session.flush()  # ended first: one is open at a time
         new = Budget(**facts)
-        session.add_all([old, new])
+        session.add(new)
         await session.flush()
         await record(session, tenant_id, "budget.override", new.id, before, new)
     await _money_changed(db, redis, tenant_id)
@@ -226,13 +229,11 @@ async def _money_changed(db: Database, redis: RedisClient, tenant_id: str) -> No
 
 async def _replace(db: Database, row: Row, same: set[str], now: int) -> None:
     async with db.transaction() as session:
-        if row.tenant_id != PLATFORM and await session.get(Tenant, row.tenant_id) is None:
-            raise bad_request("there is no such tenant")
+        await lock_settings(session, row.tenant_id)
         before: dict[str, Any] | None = None
         for old in await _alike(session, row, same):
             before = old.model_dump()
             old.ended_ms = now
-            session.add(old)
         await session.flush()
         if await _open_rows(session, row) >= ROWS_MAX:
             raise bad_request(f"there are {ROWS_MAX} already: end one first")
@@ -254,7 +255,7 @@ async def _alike(session: AsyncSession, row: Row, same: set[str]) -> Sequence[Ro
     if row.scope == Scope.KEY and row.scope_id:  # 0.1.0 stored limits under any key of a chain
         whose += await chain_keys(session, row.tenant_id, row.scope_id)
     statement = statement.where(of.scope_id.in_(whose))
-    return (await session.exec(statement.with_for_update())).all()
+    return (await session.exec(statement)).all()
 
 
 async def _open_rows(session: AsyncSession, row: Row) -> int:
@@ -267,6 +268,7 @@ async def _open_rows(session: AsyncSession, row: Row) -> int:
 
 async def _end(db: Database, of: type[Row], tenant_id: str, row_id: str) -> Row | None:
     async with db.transaction() as session:
+        await lock_settings(session, tenant_id)
         row = await session.get(of, (tenant_id, row_id))
         if row is None or row.ended_ms is not None:
             return None

@@ -13,6 +13,7 @@ from sqlmodel import col, func, select
 from billing.audit.log import record
 from billing.enforcement.limit_settings import publish_limits_changed
 from billing.tables.tenants import PLATFORM, Plan, PoolTerms, PriceBook, Tenant
+from billing.tenants.edits import lock_settings
 from billing.tenants.pool_terms import TERMS_CHANGED, check_terms
 from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_priority, publish_news
 from core.clock import now_ms
@@ -79,6 +80,7 @@ async def create_plan(
     )
     try:
         async with db.transaction() as session:
+            await lock_settings(session, PLATFORM)
             book = await session.get(PriceBook, price_book)
             if book is None or book.tenant_id != PLATFORM:
                 raise bad_request(f"the platform has no price book {price_book!r}: see `parley prices show`")
@@ -115,6 +117,7 @@ async def find_plan(db: Database, name_or_id: str) -> Plan | None:
 async def end_plan(db: Database, plan_id: str) -> Plan:
     """End a plan: it can no longer be assigned. Tenants that have it keep it."""
     async with db.transaction() as session:
+        await lock_settings(session, PLATFORM)
         plan = await session.get(Plan, plan_id)
         if plan is None:
             raise bad_request(f"there is no plan {plan_id!r}")
@@ -130,9 +133,8 @@ async def assign_plan(db: Database, redis: RedisClient, tenant_id: str, plan_id:
 
     Raises Refused where there is no such tenant or plan, or the plan has ended."""
     async with db.transaction() as session:
-        tenant = await session.get(Tenant, tenant_id, with_for_update=True)
-        if tenant is None:
-            raise bad_request(f"there is no tenant {tenant_id!r}")
+        tenant = await lock_settings(session, tenant_id)
+        assert tenant is not None, "plans are assigned to tenants"
         before = tenant.model_dump()
         new = await session.get(Plan, plan_id) if plan_id else None
         if plan_id and new is None:

@@ -1,10 +1,12 @@
 """Tables of tenants' limits: rates, concurrency and budgets. An edit ends one row and adds another, so that
-the limits of any earlier time stay known."""
+the limits of any earlier time stay known. Of one count one row is open."""
 
-from sqlalchemy import JSON, BigInteger, CheckConstraint, Index
+from sqlalchemy import JSON, BigInteger, CheckConstraint, Index, text
 from sqlmodel import Field
 
 from core.sql.database import TableBase
+
+_OPEN = text("ended_ms IS NULL")
 
 
 class QuotaPolicy(TableBase, table=True):
@@ -19,6 +21,13 @@ class QuotaPolicy(TableBase, table=True):
         CheckConstraint("limit_units >= 0", name="ck_quota_policy_limit"),
         CheckConstraint("burst_units IS NULL OR burst_units >= 1", name="ck_quota_policy_burst"),
         Index("ix_quota_policy_open", "tenant_id", "ended_ms"),
+        Index(
+            "uq_quota_policy_open",
+            *("tenant_id", "plan_id", "scope", "scope_id", "model_glob", "dimension", "mode"),
+            unique=True,
+            sqlite_where=_OPEN,
+            postgresql_where=_OPEN,
+        ),
     )
 
     tenant_id: str = Field(primary_key=True)
@@ -47,6 +56,13 @@ class Budget(TableBase, table=True):
         CheckConstraint("limit_nano >= 0", name="ck_budget_limit"),
         CheckConstraint("override_nano IS NULL OR override_nano >= 0", name="ck_budget_override"),
         Index("ix_budget_open", "tenant_id", "ended_ms"),
+        Index(
+            "uq_budget_open",
+            *("tenant_id", "scope", "scope_id", "period", "mode"),
+            unique=True,
+            sqlite_where=_OPEN,
+            postgresql_where=_OPEN,
+        ),
     )
 
     tenant_id: str = Field(primary_key=True)

@@ -122,6 +122,7 @@ class ApiKey(TableBase, table=True):
 
     __table_args__ = (
         UniqueConstraint("prefix", name="uq_api_key_prefix"),
+        UniqueConstraint("tenant_id", "rotated_from", name="uq_api_key_successor"),
         ForeignKeyConstraint(
             ["tenant_id", "project_id"], ["project.tenant_id", "project.id"], name="fk_api_key_project"
         ),

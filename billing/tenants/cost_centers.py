@@ -8,6 +8,7 @@ from sqlmodel import col, select
 
 from billing.audit.log import record
 from billing.tables.ledger import CostCenter, ProjectCostCenter
+from billing.tenants.edits import lock_settings
 from core.clock import now_ms
 from core.errors import bad_request
 from core.ids import uuid7
@@ -71,6 +72,7 @@ async def charge_project_to(
     )
     try:
         async with db.transaction() as session:
+            await lock_settings(session, tenant_id)
             if (await session.exec(later)).first() is not None:
                 raise bad_request("another move of this project is set for this time or later")
             session.add(row)

@@ -24,6 +24,7 @@ from billing.tables.refusals import RefusalMinute
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
 from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
+from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import RESERVED_SUFFIX
 from billing.tenants.users import opaque_id
 from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
@@ -80,6 +81,7 @@ async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
     Raises Refused where they are not closed."""
     async with db.erasing() as session:
         await _alone(session, tenant_id)
+        await lock_settings(session, tenant_id)
         user = await session.get(TenantUser, (tenant_id, user_id), with_for_update=True)
         assert user is not None, "the caller found the user"
         if user.closed_ms is None:

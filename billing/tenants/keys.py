@@ -19,6 +19,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser
+from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, publish_news
 from billing.tenants.users import USERS_MAX, name_user
 from core.clock import now_ms
@@ -195,6 +196,7 @@ async def revoke_key(db: Database, redis: RedisClient, tenant_id: str, key_id: s
     """End a key at once: first the row, then news that closes open connections. None: there is no such
     key."""
     async with db.transaction() as session:
+        await lock_settings(session, tenant_id)
         key = await _key(session, tenant_id, key_id)
         if key is None:
             return None

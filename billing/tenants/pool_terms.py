@@ -5,7 +5,8 @@ A tenant's own terms override its plan's, and while it is throttled (billing/noi
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -13,6 +14,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.tables.noisy import NoisyFinding
 from billing.tables.tenants import Plan, PoolTerms, Tenant
+from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import publish_news
 from core.clock import now_ms
 from core.errors import bad_request
@@ -92,16 +94,36 @@ def throttled_terms(terms: PoolTerms, findings: Sequence[NoisyFinding]) -> PoolT
 
 
 async def set_terms(db: Database, redis: RedisClient, terms: PoolTerms) -> None:
-    """Store a tenant's own terms and tell the gateways. Raises Refused where a value is invalid."""
+    """Store a tenant's own terms, all of them, and tell the gateways. Raises Refused where a value is
+    invalid."""
+    async with db.transaction() as session:
+        await lock_settings(session, terms.tenant_id)
+        await _store(session, terms)
+    await publish_news(redis, terms.tenant_id, TERMS_CHANGED)
+
+
+async def change_terms(
+    db: Database, redis: RedisClient, tenant_id: str, changes: Mapping[str, Any]
+) -> PoolTerms:
+    """Change some of a tenant's terms in force and tell the gateways: from now on all are its own. Raises
+    Refused where a value is invalid."""
+    async with db.transaction() as session:
+        await lock_settings(session, tenant_id)
+        found = await _base_terms(session, tenant_id)
+        terms = PoolTerms(**found.model_dump() | dict(changes))
+        await _store(session, terms)
+    await publish_news(redis, tenant_id, TERMS_CHANGED)
+    return terms
+
+
+async def _store(session: AsyncSession, terms: PoolTerms) -> None:
     check_terms(terms)
     terms.updated_ms = now_ms()
-    async with db.transaction() as session:
-        old = await session.get(PoolTerms, terms.tenant_id)
-        before = old.model_dump(exclude={"updated_ms"}) if old else None
-        await session.merge(terms)
-        after = terms.model_dump(exclude={"updated_ms"})
-        await record(session, terms.tenant_id, "terms.set", terms.tenant_id, before, after)
-    await publish_news(redis, terms.tenant_id, TERMS_CHANGED)
+    old = await session.get(PoolTerms, terms.tenant_id)
+    before = old.model_dump(exclude={"updated_ms"}) if old else None
+    await session.merge(terms)
+    after = terms.model_dump(exclude={"updated_ms"})
+    await record(session, terms.tenant_id, "terms.set", terms.tenant_id, before, after)
 
 
 async def _base_terms(session: AsyncSession, tenant_id: str) -> PoolTerms:

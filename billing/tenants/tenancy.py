@@ -14,6 +14,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.periods import zone_named
 from billing.tables.tenants import PLATFORM, PriceBook, Project, Tenant, TenantUser
+from billing.tenants.edits import lock_settings
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import bad_request
@@ -107,10 +108,10 @@ async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
         except ValueError as error:
             raise bad_request(str(error)) from error
     async with db.transaction() as session:
+        tenant = await lock_settings(session, tenant_id)
+        assert tenant is not None, "these are a tenant's"
         if "price_book_id" in facts:
             await _check_book(session, tenant_id, facts["price_book_id"])
-        tenant = await session.get(Tenant, tenant_id)
-        assert tenant is not None
         before = tenant.model_dump()
         for name, value in facts.items():
             setattr(tenant, name, value)
@@ -128,9 +129,8 @@ async def _check_book(session: AsyncSession, tenant_id: str, book_id: str) -> No
 async def close_tenant(db: Database, redis: RedisClient, tenant_id: str, closed: bool = True) -> Tenant:
     """Refuse a tenant's keys from now on and end its connections; or, with `closed` False, admit it again."""
     async with db.transaction() as session:
-        tenant = await session.get(Tenant, tenant_id, with_for_update=True)
-        if tenant is None:
-            raise bad_request(f"there is no tenant {tenant_id!r}")
+        tenant = await lock_settings(session, tenant_id)
+        assert tenant is not None, "the platform is never closed"
         await close_row(session, tenant_id, tenant_id, tenant, closed)
     await publish_news(redis, tenant_id)
     return tenant
@@ -181,7 +181,8 @@ async def close_project(
 ) -> Project:
     """Refuse a project's keys from now on and end their connections; or admit them again."""
     async with db.transaction() as session:
-        project = await session.get(Project, (tenant_id, project_id), with_for_update=True)
+        await lock_settings(session, tenant_id)
+        project = await session.get(Project, (tenant_id, project_id))
         if project is None:
             raise bad_request(f"there is no project {project_id!r}")
         await close_row(session, tenant_id, project_id, project, closed)
@@ -192,9 +193,8 @@ async def close_project(
 async def lock_tenant(session: AsyncSession, tenant_id: str) -> Tenant:
     """Lock the tenant's row until the transaction ends, so that counts made under it stay true. Raises
     Refused where the tenant is missing or closed."""
-    tenant = await session.get(Tenant, tenant_id, with_for_update=True)
-    if tenant is None:
-        raise bad_request(f"there is no tenant {tenant_id!r}")
+    tenant = await lock_settings(session, tenant_id)
+    assert tenant is not None, "the platform has no keys, users or projects"
     if tenant.closed_ms is not None:
         raise bad_request(f"the tenant {tenant.name!r} is closed: see `parley tenants reopen`")
     return tenant

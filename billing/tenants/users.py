@@ -12,6 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.tables.tenants import TenantUser
+from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import close_row, lock_tenant, publish_news
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -28,6 +29,7 @@ NAMES_AT_ONCE = 500
 async def create_user(db: Database, tenant_id: str, user: str, users_max: int = USERS_MAX) -> TenantUser:
     """Create a user, as a key bound to one does. Raises Refused where the name is invalid or taken."""
     async with db.transaction() as session:
+        await lock_settings(session, tenant_id)
         if await find_user(session, tenant_id, checked_user(user)) is not None:
             raise bad_request(f"there is a user {user!r} already")
         return await name_user(session, tenant_id, user, now_ms(), users_max)
@@ -149,6 +151,7 @@ async def close_user(
 
     Service keys may name users who have no row yet: closing such a user creates it."""
     async with db.transaction() as session:
+        await lock_settings(session, tenant_id)
         row = await find_user(session, tenant_id, user, lock=True)
         if row is None:
             name = checked_user(user)

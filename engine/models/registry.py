@@ -16,6 +16,7 @@ from sqlmodel import col, select
 
 from billing.api import PLATFORM, record
 from core.sql.database import Database
+from core.sql.locks import lock_until_commit
 from engine.models.tables import ModelVersion
 
 # The engine in the fingerprint; pyproject.toml pins the same version for CPU and GPU.
@@ -29,6 +30,7 @@ COVERED = (
     "chat_template.jinja",
 )
 CHUNK_BYTES = 1 << 20
+MODELS = "models"  # name of the lock: an edit sees the one before
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,7 @@ async def resolve(db: Database, name: str) -> ModelRecord | None:
 async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], now_ms: int) -> None:
     """Make `model` a model version that requests can name, or bring the row of that version up to date."""
     async with db.transaction() as session:
+        await lock_until_commit(session, MODELS)
         row = await session.get(ModelVersion, (model.name, model.version))
         fresh = ModelVersion(
             name=model.name,
@@ -97,6 +100,7 @@ async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], no
 async def route(db: Database, name: str, pool: str) -> None:
     """Send new requests of this model to `pool` from now on."""
     async with db.transaction() as session:
+        await lock_until_commit(session, MODELS)
         rows = (await session.exec(select(ModelVersion).where(col(ModelVersion.name) == name))).all()
         before = {row.version: row.pool for row in rows}
         for row in rows:

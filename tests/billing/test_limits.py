@@ -187,9 +187,10 @@ async def test_an_edit_ends_a_row_and_adds_another(
     ]
     assert await end_policy(database, redis, tenant, second.id) is not None
     assert await end_policy(database, redis, tenant, second.id) is None
-    assert await end_policy(database, redis, "stranger", other.id) is None
+    stranger = (await create_tenant(database, "stranger")).tenant_id
+    assert await end_policy(database, redis, stranger, other.id) is None
     assert [row.id for row in await list_policies(database, tenant)] == [other.id]
-    assert await list_policies(database, "stranger") == []
+    assert await list_policies(database, stranger) == []
     await wait_until(lambda: len(news) >= 4)
     assert news == [ControlNews(kind="limits_changed", tenant=tenant)] * 4
 
@@ -300,7 +301,7 @@ async def test_a_tenant_has_so_many_limits_and_no_more(
     with pytest.raises(Refused, match="end one first"):
         await set_policy(sqlite, redis, tenant, scope="user", scope_id="d", dimension="concurrency", limit=1)
     await set_policy(sqlite, redis, tenant, scope="user", scope_id="a", dimension="concurrency", limit=2)
-    with pytest.raises(Refused, match="no such tenant"):
+    with pytest.raises(Refused, match="there is no tenant 'nobody'"):
         await set_policy(sqlite, redis, "nobody", scope="tenant", dimension="concurrency", limit=1)
 
 

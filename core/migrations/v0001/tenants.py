@@ -3,7 +3,15 @@
 import sqlalchemy as sa
 from alembic import op
 
-from core.migrations.v0001.columns import maybe_numbers, maybe_texts, number_keys, numbers, text_keys, texts
+from core.migrations.v0001.columns import (
+    maybe_numbers,
+    maybe_texts,
+    number_keys,
+    numbers,
+    partial_index,
+    text_keys,
+    texts,
+)
 
 
 def make() -> None:
@@ -115,6 +123,7 @@ def _people() -> None:
         *maybe_numbers("expires_ms", "revoked_ms"),
         *maybe_texts("rotated_from"),
         sa.UniqueConstraint("prefix", name="uq_api_key_prefix"),
+        sa.UniqueConstraint("tenant_id", "rotated_from", name="uq_api_key_successor"),
         sa.ForeignKeyConstraint(
             ["tenant_id", "project_id"], ["project.tenant_id", "project.id"], name="fk_api_key_project"
         ),
@@ -149,6 +158,8 @@ def _limits() -> None:
         sa.CheckConstraint("limit_units >= 0", name="ck_quota_policy_limit"),
     )
     op.create_index("ix_quota_policy_open", "quota_policy", ["tenant_id", "ended_ms"])
+    counted = ["tenant_id", "plan_id", "scope", "scope_id", "model_glob", "dimension", "mode"]
+    partial_index("uq_quota_policy_open", "quota_policy", counted, "ended_ms IS NULL", unique=True)
     op.create_table(
         "budget",
         *text_keys("tenant_id", "id"),
@@ -165,6 +176,8 @@ def _limits() -> None:
         sa.CheckConstraint("override_nano IS NULL OR override_nano >= 0", name="ck_budget_override"),
     )
     op.create_index("ix_budget_open", "budget", ["tenant_id", "ended_ms"])
+    counted = ["tenant_id", "scope", "scope_id", "period", "mode"]
+    partial_index("uq_budget_open", "budget", counted, "ended_ms IS NULL", unique=True)
 
 
 def _administration() -> None:

@@ -1,5 +1,6 @@
 """Events that were held back: decided on once, and what is accepted is in the books exactly once."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -47,6 +48,17 @@ async def test_an_event_with_a_wrong_cost_is_billed_by_its_prices(database: Data
     (resolved,) = await held_events(database, resolved=True)
     assert resolved.resolution == "accepted (billed): the worker was wrong"
     assert await held_events(database) == []
+
+
+async def test_of_decisions_at_once_one_is_taken(database: Database) -> None:
+    """Billed or dismissed, and the event says which."""
+    event = await one_held(database, msgspec.structs.replace(an_event(), cost_nano=1))
+    decisions = [decide(database, event, "r") for decide in (accept, dismiss) * 4]
+    done = await asyncio.gather(*decisions, return_exceptions=True)
+    assert [type(each) for each in done].count(Refused) == 7
+    (resolved,) = await held_events(database, resolved=True)
+    billed = (await proven(database)).lines > 0
+    assert (resolved.resolution or "").startswith("accepted" if billed else "dismissed")
 
 
 async def test_a_later_event_becomes_the_difference(database: Database) -> None:

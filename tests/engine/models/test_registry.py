@@ -1,5 +1,6 @@
 """The registry: fingerprints move with what decides an answer; the newest enabled version wins."""
 
+import asyncio
 import hashlib
 from dataclasses import replace
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 from sqlalchemy import inspect
 from sqlmodel import select
 
+from billing.audit.log import list_rows
+from billing.tables.tenants import PLATFORM
 from core.sql.database import Database, migrate
 from engine.models.registry import ModelRecord, digests, fingerprint, list_models, resolve, route, save
 from engine.models.tables import ModelVersion
@@ -87,6 +90,17 @@ async def test_models_have_their_names_and_versions_for_themselves(tmp_path: Pat
         assert [each.pool for each in await list_models(db)] == ["default", "far"]
     finally:
         await db.close()
+
+
+async def test_models_added_and_routed_at_once_are_as_somebody_said(database: Database, tmp_path: Path):
+    """The same version from eight sides, and a route between them: one row, and nobody fails."""
+    model = _record("1", tmp_path)
+    await asyncio.gather(*(save(database, model, {}, now_ms=1) for _ in range(8)))
+    await asyncio.gather(*(route(database, "tiny", pool) for pool in ("far", "near") * 4))
+    (found,) = await list_models(database)
+    said = [row for row in reversed(await list_rows(database, PLATFORM)) if row.action == "model.route"]
+    assert f'"{found.pool}"' in said[-1].after
+    assert [row.before for row in said[1:]] == [row.after for row in said[:-1]]
 
 
 async def test_a_file_is_hashed_whole(tmp_path: Path):
