@@ -172,8 +172,9 @@ LAST_CHANGE_CUT_OFF = (
     "'{acme}' ORDER BY seq DESC LIMIT 1) WHERE tenant_id = '{acme}'",
 )
 ROLLBACK_MADE_UP = """
-{{"installation": "parley", "restored_ms": 4102444800000, "made_ms": 1, "backup_sha256": "x", "part": 1,
-"parts": 1, "mac": "", "rollbacks": [{{"chain": "changes", "tenant": "{acme}", "restored": 0, "newest": 999}}]}}
+{{"installation": "parley", "restored_ms": 4102444800000, "made_ms": 1, "backup_sha256": "x",
+"part": 1, "parts": 1, "mac": "",
+"rollbacks": [{{"chain": "changes", "tenant": "{acme}", "restored": 0, "newest": 999}}]}}
 """
 RESTORE_MADE_UP = (
     "INSERT INTO audit_log (tenant_id, seq, at_ms, author, source, action, target, before, after, "
