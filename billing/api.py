@@ -28,7 +28,7 @@ from billing.prices.calendars import calendar_of
 from billing.prices.rating import Counts, Meter, PricedQuantity, counts_of, rate
 from billing.quota.bindings import Bindings
 from billing.quota.client import Quota
-from billing.quota.open_requests import OwnerFilter, open_of
+from billing.quota.open_requests import OwnerFilter, keys_of_requests, open_of
 from billing.quota.packing import SETTLED_KEEP_MS
 from billing.quota.shadow_counts import count_shadowed
 from billing.quota.types import (
@@ -80,7 +80,7 @@ from billing.requests.refusal_views import (
 from billing.tables.noisy import NoisyFinding
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import PLATFORM, ApiKey, PoolTerms, Project, Tenant
-from billing.tenants.erasure import held_events_of, requests_of
+from billing.tenants.erasure import held_events_of, is_erased, is_open, requests_of, wait_for_writers
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -248,6 +248,8 @@ __all__ = [
     "held_events_of",
     "held_of",
     "is_billed",
+    "is_erased",
+    "is_open",
     "is_own_session",
     "is_suspended_key",
     "is_suspended_secret",
@@ -255,6 +257,7 @@ __all__ = [
     "is_suspended_token",
     "is_throttling",
     "key_for_link",
+    "keys_of_requests",
     "list_budgets",
     "list_findings",
     "list_keys",
@@ -310,6 +313,7 @@ __all__ = [
     "user_is_closed",
     "user_named",
     "user_names",
+    "wait_for_writers",
     "window_at",
     "zone_named",
 ]

@@ -1,6 +1,7 @@
 """`--cancel` of the commands that shut somebody out: ends their queued and running requests too."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
@@ -34,7 +35,9 @@ def facts_of(cancelled: Cancelled | None) -> dict[str, Any]:
 
 async def cancel_requests(db: Database, redis: RedisClient, whose: OwnerFilter) -> Cancelled:
     """Cancel all open requests of an owner, and record it in the audit log."""
-    cancelled = Cancelled(*await action("cancel_requests")(redis, Settings(), whose))
+    settings = Settings()
+    stored = partial(action("running_requests"), db, redis, settings, whose)
+    cancelled = Cancelled(*await action("cancel_requests")(redis, settings, whose, stored))
     of = {name: value for name in ("project", "key", "user") if (value := getattr(whose, name))}
     target = next(iter(of.values()), whose.tenant)
     await record_separately(db, whose.tenant, "request.cancel", target, {**of, **facts_of(cancelled)})

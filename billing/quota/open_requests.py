@@ -1,5 +1,6 @@
 """Selection of open requests: a tenant's, or in it a project's, a key's or a user's."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from billing.quota.redis_keys import open_requests_key, rq_key
@@ -40,6 +41,14 @@ async def open_of(redis: RedisClient, whose: OwnerFilter) -> list[tuple[str, str
             if state == b"open" and whose.owns(*map(_text, (project, by, user))):
                 found.append((id, _text(pool)))
     return found
+
+
+async def keys_of_requests(redis: RedisClient, tenant: str, ids: Sequence[str]) -> dict[str, str]:
+    """Id of the key with which each request was sent, as the directory has it; empty where it has none."""
+    pipeline = redis.pipeline(transaction=False)
+    for id in ids:
+        pipeline.hget(rq_key(tenant, id), "by")
+    return dict(zip(ids, map(_text, await pipeline.execute()), strict=True))
 
 
 def _text(field: bytes | None) -> str:

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, delete, func, text, update
+from sqlalchemy import ColumnElement, delete, exists, func, text, update
 from sqlmodel import SQLModel, col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -128,6 +128,24 @@ async def lock_out_erasure(session: AsyncSession, tenants: Iterable[str]) -> Non
         await connection.execute(locks, {"erasing": ERASING, "tenants": sorted(tenants)})
 
 
+async def is_open(session: AsyncSession, tenant_id: str, user_id: str = "") -> bool:
+    """True where neither the tenant nor this user of it is closed. What the caller's transaction then writes
+    is there for an erasure that begins later: that waits for it (`wait_for_writers`)."""
+    await lock_out_erasure(session, [tenant_id])
+    closed = exists().where(col(Tenant.tenant_id) == tenant_id, col(Tenant.closed_ms).is_not(None))
+    user = (col(TenantUser.tenant_id) == tenant_id, col(TenantUser.id) == user_id)
+    opened = exists().where(*user, col(TenantUser.closed_ms).is_(None))
+    tenant_closed, user_open = (await session.exec(select(closed, opened))).one()
+    return not tenant_closed and (user_open or not user_id)
+
+
+async def wait_for_writers(db: Database, tenant_id: str) -> None:
+    """Wait until all transactions that found somebody of the tenant open (`is_open`) have ended. Later ones
+    find closed whoever is closed now."""
+    async with db.transaction() as session:
+        await _alone(session, tenant_id)
+
+
 async def _alone(session: AsyncSession, tenant: str) -> None:
     """Hold off the posting of a tenant's words until this transaction ends."""
     if _has_locks(session):
@@ -140,13 +158,27 @@ def _has_locks(session: AsyncSession) -> bool:
     return session.get_bind().dialect.name == "postgresql"
 
 
-async def erased_tenants(db: Database, ids: Iterable[str]) -> set[str]:
-    """The erased ones among these tenants."""
-    found = select(Tenant.tenant_id).where(
-        col(Tenant.tenant_id).in_(list(ids)), col(Tenant.name).endswith(RESERVED_SUFFIX, autoescape=True)
+async def is_erased(db: Database, tenant_id: str, user_id: str = "") -> bool:
+    """True where the tenant, or this user (an id; empty: none) of it, is erased."""
+    tenant = exists().where(col(Tenant.tenant_id) == tenant_id, _is_erased_tenant())
+    user = exists().where(
+        col(TenantUser.tenant_id) == tenant_id,
+        col(TenantUser.id) == user_id,
+        col(TenantUser.erased_ms).is_not(None),
     )
     async with db.session() as session:
+        return any((await session.exec(select(tenant, user))).one())
+
+
+async def erased_tenants(db: Database, ids: Iterable[str]) -> set[str]:
+    """The erased ones among these tenants."""
+    found = select(Tenant.tenant_id).where(col(Tenant.tenant_id).in_(list(ids)), _is_erased_tenant())
+    async with db.session() as session:
         return set((await session.exec(found)).all())
+
+
+def _is_erased_tenant() -> ColumnElement[bool]:
+    return col(Tenant.name).endswith(RESERVED_SUFFIX, autoescape=True)
 
 
 async def _erase_users(session: AsyncSession, tenant: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Sequence
 
 from redis.exceptions import NoPermissionError, ResponseError
 
@@ -23,24 +24,38 @@ AT_ONCE_MAX = 16
 POLL_SECONDS = 0.1
 
 
-async def cancel_requests(redis: RedisClient, settings: Settings, whose: OwnerFilter) -> tuple[int, int]:
+Found = Sequence[tuple[str, str]]  # (id, pool) of requests
+
+
+async def cancel_requests(
+    redis: RedisClient,
+    settings: Settings,
+    whose: OwnerFilter,
+    stored: Callable[[], Awaitable[Found]] | None = None,
+) -> tuple[int, int]:
     """Cancel all open requests, and new ones meanwhile. Returns the number cancelled, and of those the number
-    not yet ended: their workers do not obey, and the reaper ends them. Repeating it changes nothing."""
+    not yet ended: their workers do not obey, and the reaper ends them. Repeating it changes nothing.
+
+    `stored` finds open requests by what SQL has of them: a worker can take them out of the tenant's list."""
     began, told = time.monotonic(), set[str]()
+
+    async def look() -> Found:
+        listed = await open_of(redis, whose)
+        ids = {id for id, _ in listed}
+        return listed + [each for each in (await stored() if stored else ()) if each[0] not in ids]
+
     while True:
-        found = await open_of(redis, whose)
+        found = await look()
         told |= {id for id, _ in found}
         await _cancel_all(redis, settings, whose.tenant, found)
         passed = time.monotonic() - began
         if passed > (CANCEL_SECONDS_MAX if found else LATE_REQUESTS_SECONDS):
-            left = await open_of(redis, whose) if found else []  # this round may have ended them
+            left = await look() if found else []  # this round may have ended them
             return len(told), len(left)
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _cancel_all(
-    redis: RedisClient, settings: Settings, tenant: str, found: list[tuple[str, str]]
-) -> None:
+async def _cancel_all(redis: RedisClient, settings: Settings, tenant: str, found: Found) -> None:
     slots, quota = asyncio.Semaphore(AT_ONCE_MAX), Quota(redis, settings)
 
     async def one(id: str, pool: str) -> None:

@@ -4,50 +4,51 @@ Called by commands of billing (core/actions.py), which do not know this package.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any
 
-from sqlalchemy import ColumnElement, delete, update
+from sqlalchemy import ColumnElement, delete, func, update
 from sqlmodel import col, select
 
-from billing.api import held_events_of, requests_of
+from billing.api import held_events_of, requests_of, wait_for_writers
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import bad_request
 from core.redis.client import RedisClient
-from core.redis.pools import announced_pools
 from core.sql.database import Database
 from server.conversations.purge import CONVERSATIONS_AT_ONCE, forget_answer, purge
 from server.conversations.recorder import PoolRecorders
-from server.conversations.store import ConversationStore
+from server.conversations.running import count_running, recorders_of_all
 from server.conversations.tables import Conversation, Message
 
 AGAIN_SECONDS = 0.1
 TRIES_MAX = 100
 NAMED_MAX = 20
+REQUESTS_AT_ONCE = 500
 
 
 async def erase_texts(
     db: Database, redis: RedisClient, settings: Settings, tenant: str, user: str | None
 ) -> tuple[int, int]:
     """Delete the prompts and answers of a user (an id), or all of a tenant (None), in SQL and in Redis.
-    Returns the number of conversations, and of messages in other owners' conversations. Pending requests are
-    not reached.
+    Returns the number of conversations, and of messages in other owners' conversations. Of one who is closed,
+    nothing is written afterwards.
 
-    Raises Refused where some stay. Deleted ones are gone, and a repeated call deletes the rest.
+    Raises Refused, and deletes nothing, where an answer still runs. Raises it where some texts stay: deleted
+    ones are gone, and a repeated call deletes the rest.
     """
-    recorders = PoolRecorders(redis, settings, ConversationStore(db), "")
-    for pool in await announced_pools(redis, settings):
-        recorders.keep(pool)
+    recorders = await recorders_of_all(db, redis, settings)
+    await wait_for_writers(db, tenant)
+    if running := await count_running(db, recorders, tenant, user):
+        raise bad_request(
+            f"{running} requests of theirs are not over yet: close with --cancel, then try again"
+        )
     conversations, broken = await _erase_conversations(db, recorders, tenant, user)
     messages = 0
-    oldest_ms = now_ms() - recorders.known_ms
-    async for page in _asked(db, tenant, user):
-        for request in page:
-            if request.accepted_ms > oldest_ms and not await forget_answer(recorders, tenant, request.id):
-                broken.add(request.id)
-        if user is not None:
-            messages += await _erase_messages(db, tenant, [each.id for each in page])
+    if user is not None:
+        messages, stay = await _erase_messages_of(db, recorders, tenant, user)
+        broken |= stay
+    broken |= await _forget_asked(db, recorders, tenant, user)
     if broken:
         raise bad_request(_stays(tenant, sorted(broken)))
     return conversations, messages
@@ -68,27 +69,44 @@ async def texts_of(db: Database, tenant: str, user: str) -> AsyncGenerator[dict[
             "deleted": row.deleted_ms is not None,
         }
         yield facts | {"messages": await _messages(db, tenant, of_it)}
-    theirs = {row.id for row in found}
-    async for page in _asked(db, tenant, user):
-        requests = [each.id for each in page if each.conversation not in theirs]
-        messages = await _messages(db, tenant, col(Message.request_id).in_(requests)) if requests else []
-        if messages:
-            yield {"kind": "messages", "messages": messages}
+    after = ""
+    while others := await _others(db, tenant, user, after):
+        which = (col(Message.user_id) == user) & col(Message.conversation_id).in_(others)
+        yield {"kind": "messages", "messages": await _messages(db, tenant, which)}
+        after = others[-1]
 
 
-class _AnyRequest(NamedTuple):
-    """A request of a user or tenant, billed or not."""
+async def _others(db: Database, tenant: str, user: str, after: str) -> Sequence[str]:
+    """The next conversations, by id, that others own and in which this user has messages."""
+    own = select(Conversation.id).where(*_owned(tenant, user))
+    found = select(Message.conversation_id).where(
+        col(Message.tenant_id) == tenant,
+        col(Message.user_id) == user,
+        col(Message.conversation_id) > after,
+        col(Message.conversation_id).not_in(own),
+    )
+    found = found.distinct().order_by(col(Message.conversation_id)).limit(CONVERSATIONS_AT_ONCE)
+    async with db.session() as session:
+        return (await session.exec(found)).all()
 
-    id: str
-    conversation: str
-    accepted_ms: int
 
-
-async def _asked(db: Database, tenant: str, user: str | None) -> AsyncGenerator[list[_AnyRequest]]:
+async def _forget_asked(db: Database, recorders: PoolRecorders, tenant: str, user: str | None) -> set[str]:
+    """Have the pools forget what the books have of them: a request in no conversation has no row. Returns
+    those that stay in Redis."""
+    broken = set[str]()
+    oldest_ms = now_ms() - recorders.known_ms
     async for page in requests_of(db, tenant, user):
-        yield [_AnyRequest(each.request_id, each.conversation_id, each.accepted_ms) for each in page]
+        recent = [each.request_id for each in page if each.accepted_ms > oldest_ms]
+        broken |= await _forget(recorders, tenant, recent)
     async for event in held_events_of(db, tenant, user):
-        yield [_AnyRequest(event.request, event.owner.conversation, event.accepted_ms)]
+        if event.accepted_ms > oldest_ms:
+            broken |= await _forget(recorders, tenant, [event.request])
+    return broken
+
+
+async def _forget(recorders: PoolRecorders, tenant: str, requests: Iterable[str]) -> set[str]:
+    """Have the pools forget these requests; return those that stay."""
+    return {each for each in requests if not await forget_answer(recorders, tenant, each)}
 
 
 async def _messages(db: Database, tenant: str, which: ColumnElement[bool]) -> list[dict[str, Any]]:
@@ -132,8 +150,7 @@ async def _erase_conversations(
 
 
 async def _hidden(db: Database, tenant: str, user: str | None) -> list[tuple[str, str]]:
-    """Some conversations that are left, hidden from now on: a gateway that has not yet heard that their owner
-    is closed may have made another one."""
+    """Some conversations that are left, hidden from now on."""
     owned = _owned(tenant, user)
     async with db.transaction() as session:
         hidden = update(Conversation).where(*owned, col(Conversation.deleted_ms).is_(None))
@@ -142,15 +159,39 @@ async def _hidden(db: Database, tenant: str, user: str | None) -> list[tuple[str
         return [(owner, id) for owner, id in (await session.exec(some)).all()]
 
 
+async def _erase_messages_of(
+    db: Database, recorders: PoolRecorders, tenant: str, user: str
+) -> tuple[int, set[str]]:
+    """Erase a user's messages in others' conversations, first from Redis. Returns their number, and the
+    requests that stay in Redis."""
+    gone, broken = 0, set[str]()
+    oldest_ms = now_ms() - recorders.known_ms
+    while page := await _sent_by(db, tenant, user):
+        broken |= await _forget(recorders, tenant, [id for id, made_ms in page if made_ms > oldest_ms])
+        gone += await _erase_messages(db, tenant, [id for id, _ in page])
+    return gone, broken
+
+
+async def _sent_by(db: Database, tenant: str, user: str) -> list[tuple[str, int]]:
+    """Some requests whose messages are a user's, with the time of each in Unix ms."""
+    of_user = (col(Message.tenant_id) == tenant, col(Message.user_id) == user)
+    some = select(Message.request_id, func.max(Message.created_ms)).where(*of_user)
+    some = some.group_by(col(Message.request_id)).limit(REQUESTS_AT_ONCE)
+    async with db.session() as session:
+        return [(id, made_ms) for id, made_ms in (await session.exec(some)).all()]
+
+
 async def _erase_messages(db: Database, tenant: str, requests: Sequence[str]) -> int:
     """Erase messages of conversations that a service key keeps for several people, with titles: a title is
     somebody's first words."""
     theirs = (col(Message.tenant_id) == tenant, col(Message.request_id).in_(requests))
     async with db.erasing() as session:
         touched = (await session.exec(select(Message.conversation_id).where(*theirs).distinct())).all()
+        which = (col(Conversation.tenant_id) == tenant, col(Conversation.id).in_(touched))
+        locked = select(Conversation.id).where(*which).order_by(col(Conversation.id)).with_for_update()
+        await session.exec(locked)  # whoever adds a turn there locks its row too
         done = await session.exec(delete(Message).where(*theirs))
         if touched:
-            which = (col(Conversation.tenant_id) == tenant, col(Conversation.id).in_(touched))
             await session.exec(update(Conversation).where(*which).values(title=""))
             left = select(Message.conversation_id).where(
                 col(Message.tenant_id) == tenant, col(Message.conversation_id).in_(touched)

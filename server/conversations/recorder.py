@@ -5,13 +5,14 @@ expire.
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import msgspec
 from redis.exceptions import ResponseError
 
-from billing.api import admissions_of
+from billing.api import admissions_of, is_erased
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, ended_stream, read_event
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -44,6 +45,14 @@ class EndedEntry:
 
     stream_id: bytes
     event: UsageEvent | None
+
+
+@dataclass(frozen=True)
+class FoundRequest:
+    """Where a request was found, and whether it has ended there."""
+
+    pool: str
+    ended: bool
 
 
 class _Cost(msgspec.Struct):
@@ -102,9 +111,18 @@ class Recorder:
         """The request as this pool knows it."""
         return await self._queue.view(tenant, request)
 
+    @property
+    def pool(self) -> str:
+        """Name of its pool."""
+        return self._queue.pool
+
     async def forget(self, tenant: str, request: str) -> None:
         """Delete this pool's log and record of a request that has ended."""
         await self._queue.expire_log(tenant, request, 0)
+
+    async def refuse_late_enqueue(self, tenant: str, requests: Sequence[str]) -> set[str]:
+        """Of these requests, those that this pool does not know: from now on it does not take them."""
+        return set(await self._queue.refuse_late_enqueue(tenant, requests))
 
     async def _make_group(self) -> None:
         try:
@@ -161,15 +179,26 @@ class Recorder:
             if isinstance(event, Unreadable) or (event.tenant, event.request) != (tenant, request):
                 continue  # logged when its turn comes
             if self._is_own(event):
-                return await self._record(tenant, request, view)
+                await self._record(tenant, request, view)
+                return
 
     async def _record_event(self, event: UsageEvent) -> None:
         view = await self._queue.view(event.tenant, event.request)
         if view is None:
             return
+        recorded = False
         if event.owner.conversation and self._is_own(event):
-            await self._record(event.tenant, event.request, view)
-        await self._queue.expire_log(event.tenant, event.request, self._settings.log_keep_seconds)
+            recorded = await self._record(event.tenant, event.request, view)
+        is_kept = recorded or await self._may_be_read(event)
+        keep_seconds = self._settings.log_keep_seconds if is_kept else 0
+        await self._queue.expire_log(event.tenant, event.request, keep_seconds)
+
+    async def _may_be_read(self, event: UsageEvent) -> bool:
+        """False where its messages were deleted while it ran, or whoever asked, outside of conversations, was
+        erased."""
+        if event.owner.conversation:
+            return await self._conversations.has_rows(event.tenant, event.request)
+        return not await is_erased(self._conversations.db, event.tenant, event.owner.user)
 
     def _is_own(self, event: UsageEvent) -> bool:
         """True for a request of this pool that a gateway admitted; no other event is recorded."""
@@ -177,16 +206,16 @@ class Recorder:
             log.error("recorder.record_failed", tenant=event.tenant, id=event.request, problem=problem)
         return not problem
 
-    async def _record(self, tenant: str, request: str, view: ReaderView) -> None:
-        """Write the answer of a request that has ended into its conversation, once."""
+    async def _record(self, tenant: str, request: str, view: ReaderView) -> bool:
+        """Write the answer of a request that has ended into its conversation, once. False: nothing was
+        written."""
         try:
             answer = await self._answer(tenant, request, view.epoch, view.head)
         except (DamagedLogError, ValueError) as error:
             log.error("recorder.log_unreadable", tenant=tenant, id=request, error=type(error).__name__)
             found = await self._conversations.answer_row(tenant, request)
             answer = _lost(found[0]) if found else None
-        if answer is not None:
-            await self._conversations.record(tenant, request, answer)
+        return answer is not None and await self._conversations.record(tenant, request, answer)
 
     async def _answer(self, tenant: str, request: str, epoch: int, head: int) -> RecordedAnswer | None:
         """The answer in a log, None where the log does not end at `head`."""
@@ -244,6 +273,24 @@ class PoolRecorders(ByPool[Recorder]):
     def known_ms(self) -> int:
         """The longest time in ms for which a pool may know a request, from its beginning."""
         return self._settings.deadline_bulk_ms + self._settings.unrecorded_log_keep_seconds * 1000
+
+    @property
+    def runs_ms(self) -> int:
+        """The longest time in ms for which a request may run, from its beginning."""
+        return self._settings.deadline_bulk_ms + LOST_AFTER_MS
+
+    async def find(self, tenant: str, request: str) -> FoundRequest | None:
+        """Where a request is; None where no pool knows it."""
+        found = await self._find(tenant, request)
+        return None if found is None else FoundRequest(found[0].pool, found[1].ended)
+
+    async def refuse_late_enqueue(self, tenant: str, requests: Sequence[str]) -> set[str]:
+        """Of these requests, those that no pool knows: from now on none takes them."""
+        refused = set(requests)
+        for recorder in self.values():
+            if refused:
+                refused &= await recorder.refuse_late_enqueue(tenant, sorted(refused))
+        return refused
 
     async def forget(self, tenant: str, request: str) -> None:
         """Have every pool delete what it holds of a request that has ended. A pool that fails does not keep

@@ -10,8 +10,10 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, delete, func, update
 from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm.exc import StaleDataError
 from sqlmodel import col, select
 
+from billing.api import is_open
 from core.errors import Refused
 from core.ids import uuid7
 from core.sql.database import Database
@@ -26,13 +28,16 @@ PAGE_ROWS = 50
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn of a conversation: the user's message, and the request that answers it."""
+    """One turn of a conversation: the user's message, and the request that answers it. `key`: the sender's
+    owner key; `user`: id of the user it is charged to, empty for none."""
 
     conversation: str
     request: str
     content: str
     model: str
     now_ms: int
+    key: str = ""
+    user: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,10 +81,13 @@ class ConversationStore:
     async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> None:
         """Insert the user's message and the answer's running row; make the conversation at its first turn.
 
-        The same request again changes nothing. Raises Refused as `history` does.
+        The same request again changes nothing. Raises Refused as `history` does, and where the user or the
+        tenant was closed meanwhile: what erasing has looked through gets no new rows.
         """
         try:
             async with self.db.transaction() as session:
+                if not await is_open(session, tenant, turn.user):
+                    raise Refused(refusal(ErrorCode.FORBIDDEN, "this user or account is closed"))
                 row = await session.get(Conversation, (tenant, turn.conversation))
                 if row is None:
                     row = _new_conversation(tenant, owner, turn)
@@ -95,7 +103,7 @@ class ConversationStore:
                 row.updated_ms = turn.now_ms
                 session.add(row)
                 session.add_all(_rows(tenant, turn, last))
-        except IntegrityError as error:  # another turn of it came between, or still runs
+        except (IntegrityError, StaleDataError) as error:  # another turn, or its end, came between
             raise conversation_busy() from error
 
     async def abandon(self, tenant: str, request: str) -> None:
@@ -121,6 +129,12 @@ class ConversationStore:
         async with self.db.transaction() as session:
             done = await session.exec(update(Message).where(*_running(tenant, request)).values(**values))
             return done.rowcount > 0
+
+    async def has_rows(self, tenant: str, request: str) -> bool:
+        """True where a request has a message, also in a hidden conversation."""
+        found = select(Message.id).where(col(Message.tenant_id) == tenant, col(Message.request_id) == request)
+        async with self.db.session() as session:
+            return (await session.exec(found.limit(1))).first() is not None
 
     async def running(self, tenant: str, conversation: str) -> Message | None:
         """The answer that runs in a conversation."""
@@ -275,6 +289,8 @@ def _rows(tenant: str, turn: Turn, last: int) -> list[Message]:
             status=status.value,
             model=model,
             created_ms=turn.now_ms,
+            owner_key=turn.key,
+            user_id=turn.user,
         )
 
     return [

@@ -46,8 +46,9 @@ class Conversation(TableBase, table=True):
 
 class Message(TableBase, table=True):
     """One message. The fields from `reason` on belong to an answer: facts of its `end`, and the state of its
-    log (`epoch`, `head`), so that it can be replayed once the log is gone. `owner_key`, `user_id` and
-    `parent_id` are empty: nothing fills them yet."""
+    log (`epoch`, `head`), so that it can be replayed once the log is gone. `owner_key` (first key of a chain
+    of rotations) and `user_id` (empty: none) say who sent the turn, in a service key's conversation too;
+    `parent_id` is empty: nothing fills it yet."""
 
     __table_args__ = (
         ForeignKeyConstraint(
@@ -67,6 +68,7 @@ class Message(TableBase, table=True):
             sqlite_where=text("status = 'running'"),
             postgresql_where=text("status = 'running'"),
         ),
+        Index("ix_message_user", "tenant_id", "user_id", "conversation_id", "position"),
         CheckConstraint("role IN ('system', 'user', 'assistant')", name="ck_message_role"),
         CheckConstraint("status IN ('running', 'ended')", name="ck_message_status"),
         CheckConstraint("cost_nano >= 0", name="ck_message_cost"),

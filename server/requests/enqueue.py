@@ -95,7 +95,8 @@ class SendEnqueuer:
         if send.conversation is None:
             return
         text = send.messages[-1]["content"]
-        turn = Turn(send.conversation, send.id, text, prepared.record.name, prepared.accepted_ms)
+        facts = (send.conversation, send.id, text, prepared.record.name, prepared.accepted_ms)
+        turn = Turn(*facts, key=principal.owner_key, user=prepared.user)
         await self._conversations.open_turn(principal.tenant, owner_of(principal), turn)
 
     def _item(self, principal: Principal, prepared: PreparedSend, admitted: Admitted) -> Enqueue:

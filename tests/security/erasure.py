@@ -69,7 +69,7 @@ async def _use(database: Database, tenant: str, project: str, user: str, words: 
         own = number == 0
         conversation = uuid7(now) if own else shared
         owner = ConversationOwner(project, "", user) if own else ConversationOwner(project, "k1", "")
-        turn = Turn(conversation, request, words, "tiny", now)
+        turn = Turn(conversation, request, words, "tiny", now, key="k1", user=user)
         await ConversationStore(database).open_turn(tenant, owner, turn)
         await ConversationStore(database).record(
             tenant, request, RecordedAnswer(words, "stop", "", {}, {}, 1, 1, 3, now)

@@ -171,12 +171,14 @@ async def test_a_shape_that_is_none_is_tried_by_nobody(redis: Redis, settings: S
     assert {"trials.format_unreadable", "trials.trial_failed"} <= {line["event"] for line in lines}
 
 
+@pytest.mark.parametrize("ended", [True, False], ids=["ended", "running"])
 async def test_a_conversation_whose_keys_are_broken_holds_up_no_erasing(
-    database: Database, redis: Redis, settings: Settings
+    database: Database, redis: Redis, settings: Settings, ended: bool
 ):
-    """All rows go; the operator is told which request stays in Redis, until it is mended."""
+    """All rows go, of an answer that is not stored too; the operator is told which request stays in Redis,
+    until it is mended."""
     async with http_site(database, redis, settings) as site:
-        await conversation(site, REQUEST)
+        await conversation(site, REQUEST, ended=ended)
         await conversation(site)
         client: Any = redis
         key = f"{{p:{POOL}}}req:{site.tenant}:{REQUEST}"

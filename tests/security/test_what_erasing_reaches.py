@@ -48,7 +48,8 @@ async def test_what_was_held_back_hides_no_words(
     """A request that was never billed stands in no row of usage: its messages, in a conversation that a
     service key keeps, are told and erased all the same."""
     request, now = uuid7(now_ms()), now_ms()
-    turn = Turn("00000000-0000-7000-8000-000000000000", request, WORDS + "-held", "tiny", now)
+    shared = "00000000-0000-7000-8000-000000000000"
+    turn = Turn(shared, request, WORDS + "-held", "tiny", now, key="k1", user=NAME)
     await ConversationStore(database).open_turn(
         scene.tenant, ConversationOwner(scene.project, "k1", ""), turn
     )
@@ -110,21 +111,23 @@ async def test_who_writes_while_they_are_erased_leaves_nothing(
     scene: ErasureContext,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """A gateway that has not heard yet that they are closed may store one more turn."""
+    """A gateway that has not heard yet that they are closed stores no more turn."""
     real, late = erasure.purge, [uuid7(now_ms()), uuid7(now_ms())]
 
     async def purge_while_one_writes(*facts: Any) -> tuple[int, set[str]]:
         if late:
-            turn = Turn(late.pop(), uuid7(now_ms()), WORDS + "-late", "tiny", now_ms())
-            await ConversationStore(database).open_turn(
-                scene.tenant, ConversationOwner(scene.project, "", NAME), turn
-            )
+            turn = Turn(late.pop(), uuid7(now_ms()), WORDS + "-late", "tiny", now_ms(), user=NAME)
+            with pytest.raises(Refused, match="closed"):
+                await ConversationStore(database).open_turn(
+                    scene.tenant, ConversationOwner(scene.project, "", NAME), turn
+                )
         return await real(*facts)
 
     monkeypatch.setattr(erasure, "purge", purge_while_one_writes)
     monkeypatch.setattr(erasure, "AGAIN_SECONDS", 0.0)
     await close_user(database, redis, scene.tenant, NAME)
-    assert await erase_texts(database, redis, settings, scene.tenant, NAME) == (3, 4)
+    assert await erase_texts(database, redis, settings, scene.tenant, NAME) == (1, 4)
+    assert len(late) == 1
     assert await tables_with(database, WORDS) == set()
 
 

@@ -58,6 +58,8 @@ class World:
         self.problem = ""
         self.row: Message | None = None
         self.known = True
+        self.rows = True
+        self.erased = False
         self.error: Exception | None = None
         self.group_error: Exception | None = None
         self.broken: dict[str, Exception] = {}
@@ -102,6 +104,14 @@ class World:
         self.did.append(("record", tenant, request))
         self.answers.append(answer)
         return self.known
+
+    async def has_rows(self, tenant: str, request: str) -> bool:
+        self.did.append(("rows", tenant, request))
+        return self.rows
+
+    async def is_erased(self, db: object, tenant: str, user: str) -> bool:
+        assert (db, tenant, user) == ("db", "t1", "u1")
+        return self.erased
 
     async def answer_row(self, tenant: str, request: str) -> tuple[Message, None] | None:
         assert (tenant, request) == ("t1", "r1")

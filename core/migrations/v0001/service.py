@@ -72,6 +72,7 @@ def _conversations() -> None:
     partial_index(
         "uq_message_running", "message", ["tenant_id", "conversation_id"], "status = 'running'", unique=True
     )
+    op.create_index("ix_message_user", "message", ["tenant_id", "user_id", "conversation_id", "position"])
 
 
 def _pools() -> None:

@@ -12,13 +12,18 @@ from click.testing import CliRunner
 import engine.operations.cancel
 from billing.api import Quota, find_tenant
 from billing.audit.log import list_rows
+from billing.quota.redis_keys import open_requests_key, rq_key
 from billing.quota.types import Admission, Admitted
 from core.cli import parley as cli
+from core.clock import now_ms
 from core.configuration.settings import Settings
+from core.ids import uuid7
 from core.redis.pools import HOPS_MAX
 from core.sql.database import Database
 from engine.api import Control, PoolQueue
 from engine.queue import redis_keys
+from server.access.authorization import ConversationOwner
+from server.conversations.store import ConversationStore, Turn
 from tests.engine.builders import FINGERPRINT, PRICES, Pool, request
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
@@ -75,6 +80,22 @@ class CancelOffice:
         assert isinstance(await self.quota.admit(admission), Admitted)
         await at.queue.enqueue(sent)
         return sent.id
+
+    async def hidden(self, project: str = "default", user: str = "", keep_record: bool = False) -> str:
+        """A request of a conversation that a worker took out of the tenant's list."""
+        id, key = await self.send(project, user), self.keys[project]
+        owner = ConversationOwner(key["project"], key["key"], "")
+        turn = Turn(uuid7(now_ms()), id, "hello", "smollm2", now_ms(), key=key["key"], user=user)
+        await ConversationStore(self.db).open_turn(self.tenant, owner, turn)
+        await self.pool.redis.zrem(open_requests_key(self.tenant), id)
+        if not keep_record:
+            await self.pool.redis.delete(rq_key(self.tenant, id))
+        return id
+
+    async def over(self, *ids: str) -> list[bool]:
+        """Which of these have ended."""
+        views = [await self.pool.queue.view(self.tenant, id) for id in ids]
+        return [view is not None and view.ended for view in views]
 
     async def ended(self, ids: Sequence[str]) -> list[bool]:
         """Which of these have ended, and are settled."""
@@ -174,6 +195,38 @@ async def test_what_a_closed_user_runs_is_told_to_end(office: CancelOffice):
     assert await office.ended([bobs]) == [False]
     action, target, _ = await office.last_row()
     assert (action, target) == ("request.cancel", ann)
+
+
+async def test_what_a_worker_took_out_of_the_list_is_found_by_its_row(office: CancelOffice):
+    """A request of a conversation, by its user, key, project and tenant, and of nobody else's; by each key of
+    a chain, where the directory does not say which."""
+    first = office.keys["default"]
+    ann = (await office.run("users", "create", "--tenant", "acme", "ann"))["id"]
+    hidden = [await office.hidden(user=ann), await office.hidden()]
+    others = await office.hidden("other")
+    await office.send()
+    close = ("users", "close", "--tenant", "acme", "ann", "--cancel")
+    assert (await office.run(*close))["cancelled"] == 1
+    assert await office.over(*hidden, others) == [True, False, False]
+    rotated = await office.run("keys", "rotate", "--tenant", "acme", first["key"])
+    revoke = ("keys", "revoke", "--tenant", "acme", "--cancel")
+    assert (await office.run(*revoke, rotated["key"]))["cancelled"] == 1
+    assert await office.over(*hidden, others) == [True, True, False]
+    assert (await office.run("projects", "close", "--tenant", "acme", "other", "--cancel"))["cancelled"] == 1
+    assert await office.over(others) == [True]
+    last = await office.hidden()
+    assert (await office.run("tenants", "close", "acme", "--cancel"))["cancelled"] == 2
+    assert await office.over(last) == [True]
+
+
+async def test_a_row_of_another_key_of_the_chain_is_left_alone(office: CancelOffice):
+    """Where the directory still names it: the row knows the chain only."""
+    first = office.keys["default"]
+    rotated = await office.run("keys", "rotate", "--tenant", "acme", first["key"])
+    await office.hidden(keep_record=True)
+    revoke = ("keys", "revoke", "--tenant", "acme", "--cancel")
+    assert (await office.run(*revoke, rotated["key"]))["cancelled"] == 0
+    assert (await office.run(*revoke, first["key"]))["cancelled"] == 1
 
 
 async def test_projects_and_tenants_are_closed_with_all_they_have(office: CancelOffice):

@@ -24,15 +24,16 @@ async def site(database: Database, redis: Redis, settings: Settings) -> AsyncIte
         yield found
 
 
-async def conversation(site: HttpSite, request: str | None = None) -> str:
-    """One with a turn in it, answered."""
+async def conversation(site: HttpSite, request: str | None = None, ended: bool = True) -> str:
+    """One with a turn in it, answered if it has ended."""
     now = now_ms()
     turn = Turn(uuid7(now), request or uuid7(now), f"say {SECRET_WORDS}", "tiny", now)
     await site.edge.conversations.open_turn(
         site.tenant, ConversationOwner(site.project, site.key_id, ""), turn
     )
     answer = RecordedAnswer(SECRET_WORDS, "stop", "", {}, {}, 1, 1, 3, now)
-    await site.edge.conversations.record(site.tenant, turn.request, answer)
+    if ended:
+        await site.edge.conversations.record(site.tenant, turn.request, answer)
     return turn.conversation
 
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from billing.tables.tenants import Tenant, TenantUser
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.sql.database import Database
 from server.access.authorization import ConversationOwner
-from server.conversations import erasure
+from server.conversations import erasure, running
 from server.conversations.erasure import erase_texts, texts_of
 from server.conversations.store import ConversationStore, RecordedAnswer, Turn
 from tests.server.virtual.loop import passed, played
@@ -43,6 +44,16 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> RequestsMade:
     for name in ("requests_of", "held_events_of"):
         monkeypatch.setattr(erasure, name, getattr(made, name))
     return made
+
+
+async def create_tenant_of(sqlite: Database, *users: str) -> None:
+    """A tenant `t` with these open users."""
+    async with sqlite.transaction() as session:
+        session.add(
+            Tenant(tenant_id="t", name="t", price_book_id="default", priority_max="bulk", created_ms=1)
+        )
+        await session.flush()
+        session.add_all(TenantUser(tenant_id="t", id=user, name=user, created_ms=1) for user in users)
 
 
 @pytest.mark.parametrize(("gone_after", "seconds"), [(0, 0.0), (99, 9.9), (100, None)])
@@ -97,7 +108,7 @@ async def test_pools_forget_what_they_may_still_know(
     class ErasurePools:
         """All of them."""
 
-        known_ms = KNOWN_MS
+        known_ms = runs_ms = KNOWN_MS
 
         def __init__(self, *_: object) -> None:
             self.kept = list[str]()
@@ -114,12 +125,9 @@ async def test_pools_forget_what_they_may_still_know(
         forgot.append(request)
         return request not in fails
 
-    for name, stub in (
-        ("PoolRecorders", ErasurePools),
-        ("announced_pools", pools),
-        ("forget_answer", forgotten),
-    ):
-        monkeypatch.setattr(erasure, name, stub)
+    monkeypatch.setattr(running, "PoolRecorders", ErasurePools)
+    monkeypatch.setattr(running, "announced_pools", pools)
+    monkeypatch.setattr(erasure, "forget_answer", forgotten)
     nothing: Any = None
     assert await erase_texts(sqlite, nothing, Settings(), "t", "ann") == (0, 0)
     assert forgot == ["r3", "r2"]
@@ -128,22 +136,26 @@ async def test_pools_forget_what_they_may_still_know(
         await erase_texts(sqlite, nothing, Settings(), "t", "ann")
 
 
-async def _turn(kept: ConversationStore, owner: ConversationOwner, conversation: str, request: str) -> None:
-    await kept.open_turn("t", owner, Turn(conversation, request, f"what of {request}", "tiny", 1))
+async def _turn(
+    kept: ConversationStore, owner: ConversationOwner, conversation: str, request: str, user: str = ""
+) -> None:
+    turn = Turn(conversation, request, f"what of {request}", "tiny", 1, key="k", user=user)
+    await kept.open_turn("t", owner, turn)
     await kept.record("t", request, RecordedAnswer(f"that of {request}", "stop", "", {}, {}, 1, 1, 3, 2))
 
 
-async def test_all_of_a_users_words_are_told(sqlite: Database, asked: RequestsMade):
-    """Conversations by their ids, hidden ones too; then what they said in those of a service key."""
+async def test_all_of_a_users_words_are_told(sqlite: Database):
+    """Conversations by their ids, hidden ones too; then what they said in those of a service key. No book
+    is asked."""
     kept = ConversationStore(sqlite)
+    await create_tenant_of(sqlite, "ann", "bob")
     ann, service = ConversationOwner("p", "", "ann"), ConversationOwner("p", "k", "")
-    await _turn(kept, ann, "c2", "r2")
-    await _turn(kept, ann, "c1", "r1")
-    for request in ("r3", "r4"):
-        await _turn(kept, service, "c3", request)
-    await _turn(kept, ConversationOwner("p", "", "bob"), "c4", "r5")
+    await _turn(kept, ann, "c2", "r2", "ann")
+    await _turn(kept, ann, "c1", "r1", "ann")
+    for request, user in (("r3", "ann"), ("r4", "bob")):
+        await _turn(kept, service, "c3", request, user)
+    await _turn(kept, ConversationOwner("p", "", "bob"), "c4", "r5", "bob")
     await kept.delete("t", ann, "c2", 5)
-    asked += [("r1", "c1", 1), ("r2", "c2", 1), ("r3", "c3", 1), ("r9", "c9", 1)]
     told = [each async for each in texts_of(sqlite, "t", "ann")]
     assert [(each["kind"], each.get("id"), each.get("title"), each.get("deleted")) for each in told] == [
         ("conversation", "c1", "what of r1", False),

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
+import msgspec
 import pytest
 from redis.exceptions import ConnectionError as GoneError
 from redis.exceptions import ResponseError
@@ -11,6 +12,7 @@ from sqlmodel import select
 from structlog.testing import capture_logs
 
 from billing.api import create_tenant
+from billing.usage import UsageOwner, decode, encode
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.ids import uuid7
@@ -111,6 +113,29 @@ async def test_nothing_of_it_is_left_in_redis_or_in_the_file(
         assert path is not None
         with open(path, "rb") as file:  # noqa: ASYNC230
             assert SECRET_WORDS.encode() not in file.read()
+
+
+async def test_an_answer_that_still_ran_leaves_redis_with_its_end(
+    site: HttpSite, redis: Redis, database: Database
+):
+    """Its conversation was deleted and purged before: nobody may read its log for minutes more."""
+    p = pool(redis)
+    id = uuid7(now_ms())
+    claim = await p.running(tenant=site.tenant, id=id)
+    deleted = await conversation(site, id, ended=False)
+    await delete(site, deleted)
+    assert await purge_of(site, deleted_keep_seconds=0).step(now_ms() + 1) == 1
+    assert await rows(database) == (0, 0)
+    assert await redis.keys(f"*{id}*") != []
+    owner = UsageOwner(project="p1", key="k1", conversation=deleted)
+    ended = msgspec.structs.replace(decode(usage_event(site.tenant, id)), owner=owner)
+    end = append_to(claim, x=SECRET_WORDS, entries=[end_entry(2, 0)], end=encode(ended))
+    await p.queue.append("w1", [end])
+    recorder = site.edge.pools.recorders[p.name]
+    monkey: Any = recorder
+    monkey._is_own = lambda _: True
+    await recorder._record_event(ended)
+    assert await redis.keys(f"*{id}*") == []
 
 
 class PurgePools:

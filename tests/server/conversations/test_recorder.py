@@ -32,6 +32,7 @@ def world(monkeypatch: pytest.MonkeyPatch, watch: StubClock) -> World:
         ("PoolQueue", Queue),
         ("LogReader", PoolWordsLog),
         ("admissions_of", made.admissions_of),
+        ("is_erased", made.is_erased),
     ):
         monkeypatch.setattr(module, name, stub)
     return made
@@ -85,7 +86,7 @@ async def test_streams_come_as_lists_and_as_maps(world: World, reply: Any):
     [
         (False, "c1", "", ["view"]),
         (True, "", "", ["view", "expire"]),
-        (True, "c1", "no seal", ["view", "expire"]),
+        (True, "c1", "no seal", ["view", "rows", "expire"]),
         (True, "c1", "", ["view", "tail", "text", "record", "expire"]),
     ],
 )
@@ -98,6 +99,24 @@ async def test_what_is_recorded(world: World, known: bool, conversation: str, pr
         await world.recorder()._record_if_readable(event("r1", conversation))
     assert [each[0] for each in world.did] == kinds
     assert [each["problem"] for each in logs] == ([problem] if problem else [])
+
+
+@pytest.mark.parametrize(("rows", "seconds"), [(True, 99), (False, 0)], ids=["recorded before", "erased"])
+async def test_an_answer_without_rows_leaves_redis_with_its_end(world: World, rows: bool, seconds: int):
+    """It was erased, or its conversation purged, while it ran: nobody may read its log."""
+    world.views["default", "r1"] = view()
+    world.known, world.rows = False, rows
+    await world.recorder()._record_if_readable(event("r1"))
+    assert world.did[-2:] == [("rows", "t1", "r1"), ("expire", "default", "t1", "r1", seconds)]
+
+
+@pytest.mark.parametrize(("erased", "seconds"), [(False, 99), (True, 0)])
+async def test_the_log_of_who_was_erased_leaves_redis_with_its_end(world: World, erased: bool, seconds: int):
+    """Of a request in no conversation: erasing finds no row of one that a worker hid, and it ends later."""
+    world.views["default", "r1"] = view()
+    world.erased = erased
+    await world.recorder()._record_if_readable(event("r1", ""))
+    assert world.asked("expire") == [("expire", "default", "t1", "r1", seconds)]
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,18 @@
 """What is kept of conversations: whose they are, what they hold, in which order they are listed."""
 
+import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlmodel import col, delete
 
 from core.errors import Refused
 from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.store import PAGE_ROWS, ConversationStore, RecordedAnswer, Turn
-from server.conversations.tables import Message
+from server.conversations.tables import Conversation, Message
 
 ANN = ConversationOwner("p", "", "ann")
 OTHERS = [
@@ -201,3 +203,26 @@ async def test_messages_come_by_pages(kept: ConversationStore, monkeypatch: pyte
         await kept.record("t", f"r{number}", ANSWER)
     pages = [await kept.messages("t", ANN, "c1", after) for after in (0, 3, 6)]
     assert [[row.position for row in page or ()] for page in pages] == [[1, 2, 3], [4, 5, 6], []]
+
+
+async def test_a_turn_in_a_conversation_that_is_erased_meanwhile_comes_again(database: Database):
+    """Erasing took its last words and its row while the turn was being stored: it is busy, or made anew."""
+    kept = ConversationStore(database)
+    await kept.open_turn("t", ANN, TURN)
+    await kept.record("t", "r1", ANSWER)
+    async with database.erasing() as session:
+        row = await session.get(Conversation, ("t", "c1"), with_for_update=True)
+        assert row is not None
+        turn = asyncio.create_task(kept.open_turn("t", ANN, replace(TURN, request="r2", now_ms=2_000)))
+        for _ in range(20):
+            async with database.session() as other:
+                await other.get(Conversation, ("t", "c1"))
+        await session.exec(delete(Message).where(col(Message.tenant_id) == "t"))
+        await session.delete(row)
+        await session.commit()
+    try:
+        await turn
+    except Refused as refused:
+        assert refused.refusal.code == "conversation_busy"  # noqa: PT017
+        await kept.open_turn("t", ANN, replace(TURN, request="r2"))
+    assert [each[3] for each in await rows(kept)] == ["r2", "r2"]
