@@ -9,19 +9,22 @@ from core.clock import now_ms
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
-_LIMITS = quota_script("limits", LimitsCall, int)
+_LIMITS = quota_script("limits", LimitsCall, int, "takes")
 
 
 async def push_limits(db: Database, redis: RedisClient, tenant_id: str) -> None:
-    """Push a tenant's limits after a change of a budget or the wallet. A repetition changes nothing."""
+    """Push a tenant's limits after a change of a budget or the wallet. A repetition changes nothing. Limits
+    that another has read and pushed since, or of which money is being taken, stay as they are."""
     now = now_ms()
     counted = await MoneyCounts(redis).counted(tenant_id)
-    rows = await read_rows(db, tenant_id, now)
     current = [limit for limit in counted if now < limit.window.end_ms]
     if not current:
         return
+    keys = [f"{{t:{tenant_id}}}{each.key}" for each in current]
+    read_ms = await _LIMITS(redis, keys[:1], LimitsCall(read_ms=0, limits=[]))
+    rows = await read_rows(db, tenant_id, now)
     limits = [_pushed(current_limit(rows, each, now), now) for each in current]
-    await _LIMITS(redis, [f"{{t:{tenant_id}}}{each.key}" for each in current], LimitsCall(limits=limits))
+    await _LIMITS(redis, keys, LimitsCall(read_ms=read_ms, limits=limits))
 
 
 def _pushed(limit: MoneyLimit | None, now: int) -> PushedLimit:

@@ -1,22 +1,32 @@
 """Takes money out of a wallet: first from the allowance in Redis, then in the books. Money that running
-answers hold, or that unbooked answers used, is not taken."""
+answers hold, or that unbooked answers used, is not taken. Between the two nobody else sets the wallet's
+limit, whenever it was read."""
+
+import asyncio
+import secrets
 
 from billing.booking.amount_bounds import MoveCheck
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import wallet_limit
 from billing.money import to_display
-from billing.quota.script_calls import TakeCall
+from billing.quota.money import MoneyCounts
+from billing.quota.script_calls import EndTakeCall, TakeCall
 from billing.quota.scripts import quota_script
 from billing.wallets.undo import Undo, UndoResult, book_undo, preview_undo
-from core.errors import bad_request
+from core.clock import now_ms
+from core.errors import Refused, bad_request
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
-# For this long no gateway's older reading restores the wallet's limit. A crash here leaves it low as long.
-BOOKED_MS_MAX = 5_000
+BOOKING_SECONDS_MAX = 20.0
+# Nobody restores the limit for this long, if the taker dies; longer than booking may take.
+BOOKED_MS_MAX = 30_000
+# Gateways may send what they read so long before the end of a take, and by clocks so far apart.
+OLDER_MS = 5_000
 
-_TAKE = quota_script("take", TakeCall, bytes, "base", "money")
+_TAKE = quota_script("take", TakeCall, bytes, "base", "money", "takes")
+_END_TAKE = quota_script("end_take", EndTakeCall, bool, "base", "money", "takes")
 
 
 async def take_credit(
@@ -25,25 +35,60 @@ async def take_credit(
     """Take the money, and update enforcement. Raises Refused, with nothing changed, where it is not
     available, or `check` refuses its amount."""
     planned = await preview_undo(db, tenant_id, undo)
-    if not planned.done:
+    try:
+        if planned.done:
+            return await book_undo(db, tenant_id, undo, check)
         if check is not None:  # here too, so that what is refused mostly takes nothing in Redis
             async with db.session() as session:
                 await check(session, planned.amount_nano)
-        await push_limits(db, redis, tenant_id)
-    try:
-        if not planned.done:
-            await _take_in_redis(redis, tenant_id, planned.amount_nano)
-        return await book_undo(db, tenant_id, undo, check)
+        await _count_wallet(db, redis, tenant_id)
+        take = secrets.token_hex(8)
+        await _take_in_redis(redis, tenant_id, planned.amount_nano, take)
+        return await _book(db, redis, tenant_id, undo, check, take)
     finally:
         await publish_wallet_changed(db, redis, tenant_id)
 
 
-async def _take_in_redis(redis: RedisClient, tenant_id: str, amount_nano: int) -> None:
-    call = TakeCall(now_ms=0, amount_nano=amount_nano, booked_ms_max=BOOKED_MS_MAX)
-    key = f"{{t:{tenant_id}}}{wallet_limit(0, 0).key}"
-    free_nano = int(await _TAKE(redis, [key], call))
+async def _count_wallet(db: Database, redis: RedisClient, tenant_id: str) -> None:
+    """Let Redis count the wallet, under its present limit: what it does not count is not fenced off."""
+    try:
+        await MoneyCounts(redis).seed(db, tenant_id, [wallet_limit(0, now_ms())])
+    except TimeoutError as error:
+        raise bad_request(f"nothing is taken ({error}): say it again") from error
+    await push_limits(db, redis, tenant_id)
+
+
+async def _book(
+    db: Database, redis: RedisClient, tenant_id: str, undo: Undo, check: MoveCheck | None, take: str
+) -> UndoResult:
+    """Book what is taken; what is refused is given back. Where it is not known if it was booked, the take
+    ends by itself, and the books tell what is left."""
+    try:
+        async with asyncio.timeout(BOOKING_SECONDS_MAX):
+            booked = await book_undo(db, tenant_id, undo, check)
+    except Refused:
+        await _end_take(redis, tenant_id, take, given_back=True)
+        raise
+    except TimeoutError as error:
+        raise TimeoutError("it may be booked or not: say it again in a minute, it is done once") from error
+    await _end_take(redis, tenant_id, take, given_back=False)
+    return booked
+
+
+async def _take_in_redis(redis: RedisClient, tenant_id: str, amount_nano: int, take: str) -> None:
+    call = TakeCall(take=take, amount_nano=amount_nano, booked_ms_max=BOOKED_MS_MAX)
+    free_nano = int(await _TAKE(redis, [_wallet_key(tenant_id)], call))
     if free_nano >= 0:
         raise bad_request(
             f"{to_display(free_nano)} can be taken now: the rest is held by answers that run, or was used by "
             "some that are not booked yet; wait, or cancel them (`parley requests cancel`)"
         )
+
+
+async def _end_take(redis: RedisClient, tenant_id: str, take: str, *, given_back: bool) -> None:
+    call = EndTakeCall(take=take, given_back=given_back, older_ms=OLDER_MS)
+    await _END_TAKE(redis, [_wallet_key(tenant_id)], call)
+
+
+def _wallet_key(tenant_id: str) -> str:
+    return f"{{t:{tenant_id}}}{wallet_limit(0, 0).key}"

@@ -165,17 +165,30 @@ class PushedLimit(msgspec.Struct):
 
 
 class LimitsCall(ScriptCall, kw_only=True):
-    """Set the limit of each key."""
+    """Set the limit of each key. `read_ms`: time of the server before they were read, as this replies it."""
 
+    now_ms: int = 0
+    read_ms: int
     limits: list[PushedLimit]
 
 
 class TakeCall(ScriptCall, kw_only=True):
-    """Take money out of a limit's allowance. For `booked_ms_max` no older limit replaces it."""
+    """Take money out of a limit's allowance, under a name for this once. Until that ends, for `booked_ms_max`
+    at most, nobody sets the limit."""
 
-    now_ms: int
+    now_ms: int = 0
+    take: str
     amount_nano: int
     booked_ms_max: int
+
+
+class EndTakeCall(ScriptCall, kw_only=True):
+    """End a take that is booked, or give its money back. For `older_ms` no admission brings a limit."""
+
+    now_ms: int = 0
+    take: str
+    given_back: bool
+    older_ms: int
 
 
 class SinceCall(ScriptCall, kw_only=True):

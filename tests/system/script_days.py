@@ -8,7 +8,7 @@ from redis.crc import key_slot
 from billing.api import Principal
 from billing.dedicated_pools.store import take
 from billing.enforcement.limit_push import _LIMITS
-from billing.enforcement.take_credit import _take_in_redis
+from billing.enforcement.take_credit import _end_take, _take_in_redis
 from billing.limits import Dimension, RequestLimits, Scope, wallet_limit
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
@@ -63,10 +63,11 @@ async def a_tenants_day(redis: Any, settings: Settings, tenant: str) -> None:
     assert await quota.open_tenants() == {tenant}
     assert {each.posted_nano for each in await quota.budget_sums(tenant)} == {125}
     assert len(await quota.use(tenant, LIMITS)) == 6
-    pushed = LimitsCall(limits=[PushedLimit(1, 0, 0, hard=True, revision=5)])
+    pushed = LimitsCall(read_ms=5, limits=[PushedLimit(1, 0, 0, hard=True, revision=5)])
     await _LIMITS(redis, [f"{{t:{tenant}}}{LIMITS.money[0].key}"], pushed)
     assert await _memory(redis, tenant) is not None
-    await _take_in_redis(redis, tenant, 9)
+    await _take_in_redis(redis, tenant, 9, "take1")
+    await _end_take(redis, tenant, "take1", given_back=True)
     await quota.forget_books(tenant, 2)
     assert {(each.seed_seq, each.posted_nano) for each in await quota.budget_sums(tenant)} == {(None, 0)}
 

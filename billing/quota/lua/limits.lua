@@ -1,16 +1,20 @@
 #!lua flags=allow-oom
---: args: limits:[PushedLimit]
+--: args: now_ms:int, read_ms:int, limits:[PushedLimit]
 --: reply: int
 --: PushedLimit: limit:int, override:int, override_until_ms:int, hard:bool, revision:int
--- The limits of money as they are from now on, for the answers that run: an admission brings its own.
+-- The limits of money as they are from now on, for the answers that run: an admission brings its own. A limit of
+-- which money is being taken stays, as its taker tells it next; so does one that was read later than these.
 -- KEYS: keys of money, one a limit
-for at, key in ipairs(KEYS) do
-  if call('HEXISTS', key, 'seed') == 1 then
-    local limit = args.limits[at]
-    local revision = math.max(tonumber(call('HGET', key, 'rev') or 0), limit.revision)
+-- Replies the time: what is read after it may be pushed with it as read_ms.
+local now = clock(args.now_ms)
+for at, limit in ipairs(args.limits) do
+  local key = KEYS[at]
+  local seeded, revision, read = unpack(call('HMGET', key, 'seed', 'rev', 'read'))
+  if seeded and not is_being_taken(key, now) and args.read_ms >= tonumber(read or 0) then
     -- stylua: ignore
     call('HSET', key, 'limit', limit.limit, 'over', limit.override, 'till', limit.override_until_ms,
-      'hard', limit.hard and 1 or 0, 'rev', int(revision))
+      'hard', limit.hard and 1 or 0, 'rev', int(math.max(tonumber(revision or 0), limit.revision)),
+      'read', args.read_ms)
   end
 end
-return #KEYS
+return now

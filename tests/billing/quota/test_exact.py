@@ -5,7 +5,7 @@ import random
 import msgspec
 import pytest
 
-from billing.enforcement.take_credit import _take_in_redis
+from billing.enforcement.take_credit import _end_take, _take_in_redis
 from billing.limits import LIMIT_NANO_MAX, WALLET, WALLET_MODULUS_NANO, WALLET_WINDOW
 from billing.prices.rating import Counts, rate
 from billing.quota.client import _SETTLE
@@ -103,19 +103,24 @@ async def test_what_is_free_of_a_wallet_can_be_taken_out_of_it(tenant: LimitedTe
     """To the last nano, wherever it is in the scripts' modulus, and no older look puts it back. What an
     answer holds stays; of a wallet that Redis does not know, nothing is taken here."""
     held = 100 + 1 + 256 * 2 + 1
-    await _take_in_redis(tenant.redis, "t1", 1)
+    await _take_in_redis(tenant.redis, "t1", 1, "take0")
     wallet = a_budget(spent + held + 100, period=WALLET, window=WALLET_WINDOW, revision=now_ms())
     tenant.limit(wallet)
     await tenant.seed(spent=spent)
     await tenant.admit("a")
     with pytest.raises(Refused, match=r"\$0.0000001 can be taken now"):
-        await _take_in_redis(tenant.redis, "t1", 101)
-    await _take_in_redis(tenant.redis, "t1", 20)
+        await _take_in_redis(tenant.redis, "t1", 101, "take1")
+    await _take_in_redis(tenant.redis, "t1", 20, "take2")
     answer = await tenant.admit("b", input=0, chunk=1)
     assert answer.standing.budget is not None
     assert answer.standing.budget.remaining == 77
-    await _take_in_redis(tenant.redis, "t1", 77)
+    for _ in range(2):  # a repetition takes nothing more
+        await _take_in_redis(tenant.redis, "t1", 77, "take3")
     assert (await tenant.refused("c", input=0, chunk=1)).remaining == 0
+    for _ in range(2):
+        await _end_take(tenant.redis, "t1", "take3", given_back=True)
+    await tenant.quota.release("t1", "b")
+    assert (await tenant.admit("d", input=0, chunk=1)).standing.budget == answer.standing.budget
 
 
 @pytest.mark.parametrize(
