@@ -49,9 +49,10 @@ def refusal_of(limits: RequestLimits, answer: RefusedLimit, now_ms: int) -> Refu
     unit = (limits.rates if kind == "rate" else limits.concurrency)[number - 1]
     after_ms = None if after < 0 else after
     what = unit.dimension.value.replace("_", " ")
+    never = limit == 0  # waiting lets nobody in
     return Refusal(
-        "rate_limited",
-        f"the {unit.scope.value}'s limit of {limit} {what} is reached",
+        "insufficient_quota" if never else "rate_limited",
+        f"the {unit.scope.value}'s limit of {limit} {what} {'lets nothing in' if never else 'is reached'}",
         retry=after_ms is not None,
         after_ms=after_ms,
         scope=unit.scope.value,

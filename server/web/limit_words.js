@@ -36,6 +36,10 @@ const TO_RAISE = "An administrator can raise it.";
  */
 export function limitText(error, now) {
   const { code, remaining } = error;
+  const [, none] = RATES.get(error.dimension ?? "") ?? [];
+  if (code === "insufficient_quota" && none) {
+    return `${ownerOf(error.scope)} limit allows no ${none}. ${TO_RAISE}`;
+  }
   if (code === "insufficient_quota") {
     return `The prepaid credit ${spentText(remaining)}. An administrator can add to it.`;
   }

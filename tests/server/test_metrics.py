@@ -51,7 +51,7 @@ async def test_refusals_are_counted_by_code_scope_and_dimension(
         for kind in ("", "_shadow")
     )
     assert refused == {"rate_limited", "user", "requests_per_minute"}
-    assert shadowed == {"rate_limited", "tenant", "concurrency"}
+    assert shadowed == {"insufficient_quota", "tenant", "concurrency"}
     assert "ann" not in page
 
 

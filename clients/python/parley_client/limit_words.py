@@ -38,6 +38,8 @@ def error_text(error: ProtocolError, now_ms: int, zone: tzinfo | None = None) ->
 
 def _limit_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
     """A limit's refusal in words; empty where the refusal is not about a limit."""
+    if error.code == "insufficient_quota" and error.dimension in RATES:
+        return f"{_owner(error)} limit allows no {RATES[error.dimension][1]}. {TO_RAISE}"
     if error.code == "insufficient_quota":
         return f"The prepaid credit {_spent(error.remaining)}. An administrator can add to it."
     if error.code == "budget_exceeded":

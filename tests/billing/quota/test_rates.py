@@ -98,10 +98,11 @@ async def test_a_request_above_the_burst_is_not_impossible_for_ever(tenant: Limi
 
 async def test_a_limit_of_nothing_refuses_for_good(tenant: LimitedTenant) -> None:
     """And does not ask to come again."""
-    for limit in (a_rate(Dimension.REQUESTS, 0), places(0)):
+    for limit in (a_rate(Dimension.REQUESTS, 0), a_rate(Dimension.TOKENS, 0, 9), places(0)):
         tenant.limit(limit)
         refusal = await tenant.refused("a")
-        assert (refusal.code, refusal.retry, refusal.after_ms) == ("rate_limited", False, None)
+        assert (refusal.code, refusal.retry, refusal.after_ms) == ("insufficient_quota", False, None)
+        assert refusal.message.endswith("lets nothing in")
 
 
 async def test_a_release_gives_everything_back(tenant: LimitedTenant, redis: Redis) -> None:

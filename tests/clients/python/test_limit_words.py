@@ -36,6 +36,14 @@ CASES = [
         "The prepaid credit is used up. An administrator can add to it.",
     ),
     (
+        {"code": "insufficient_quota", "scope": "project", "dimension": "requests_per_minute", "limit": 0},
+        "This project's limit allows no requests a minute. An administrator can raise it.",
+    ),
+    (
+        {"code": "insufficient_quota", "scope": "user", "dimension": "concurrency", "limit": 0},
+        "Your limit allows no answers at once. An administrator can raise it.",
+    ),
+    (
         {"code": "rate_limited", "scope": "key", "dimension": "requests_per_minute", "after_ms": 1001},
         "This key's limit of requests a minute is reached. Try again in 2 seconds.",
     ),

@@ -73,7 +73,7 @@ async def test_what_is_refused_at_admission_is_told_with_who_and_why(gateway: Si
     by_code = {each.code: each for each in found if each.user_id != ann.id}
     assert set(by_code) == {"bad_request", "unknown_model", "rate_limited"}, found
     assert all((each.tenant, each.key) == (gateway.tenant, gateway.key_id) for each in found)
-    (hers,) = [each for each in found if each.user_id == ann.id and each.code == "rate_limited"]
+    (hers,) = [each for each in found if each.user_id == ann.id and each.code == "insufficient_quota"]
     assert (hers.user, hers.why, hers.last_ids[-1]) == ("ann", "user requests_per_minute", limited["id"])
     assert unknown in by_code["unknown_model"].last_ids or by_code["unknown_model"].number > 3
     assert by_code["rate_limited"].why == "caller"
