@@ -23,15 +23,14 @@ CANCEL_SECONDS_MAX = 10.0
 AT_ONCE_MAX = 16
 POLL_SECONDS = 0.1
 
-
-Found = Sequence[tuple[str, str]]  # (id, pool) of requests
+OpenRequests = Sequence[tuple[str, str]]  # (id, pool) of each
 
 
 async def cancel_requests(
     redis: RedisClient,
     settings: Settings,
     whose: OwnerFilter,
-    stored: Callable[[], Awaitable[Found]] | None = None,
+    stored: Callable[[], Awaitable[OpenRequests]] | None = None,
 ) -> tuple[int, int]:
     """Cancel all open requests, and new ones meanwhile. Returns the number cancelled, and of those the number
     not yet ended: their workers do not obey, and the reaper ends them. Repeating it changes nothing.
@@ -39,7 +38,7 @@ async def cancel_requests(
     `stored` finds open requests by what SQL has of them: a worker can take them out of the tenant's list."""
     began, told = time.monotonic(), set[str]()
 
-    async def look() -> Found:
+    async def look() -> OpenRequests:
         listed = await open_of(redis, whose)
         ids = {id for id, _ in listed}
         return listed + [each for each in (await stored() if stored else ()) if each[0] not in ids]
@@ -55,7 +54,7 @@ async def cancel_requests(
         await asyncio.sleep(POLL_SECONDS)
 
 
-async def _cancel_all(redis: RedisClient, settings: Settings, tenant: str, found: Found) -> None:
+async def _cancel_all(redis: RedisClient, settings: Settings, tenant: str, found: OpenRequests) -> None:
     slots, quota = asyncio.Semaphore(AT_ONCE_MAX), Quota(redis, settings)
 
     async def one(id: str, pool: str) -> None:

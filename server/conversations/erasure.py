@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, update
+from sqlalchemy import ColumnElement, delete, update
 from sqlmodel import col, select
 
 from billing.api import held_events_of, requests_of, wait_for_writers
@@ -24,7 +24,7 @@ from server.conversations.tables import Conversation, Message
 AGAIN_SECONDS = 0.1
 TRIES_MAX = 100
 NAMED_MAX = 20
-REQUESTS_AT_ONCE = 500
+MESSAGES_AT_ONCE = 500
 
 
 async def erase_texts(
@@ -166,19 +166,19 @@ async def _erase_messages_of(
     requests that stay in Redis."""
     gone, broken = 0, set[str]()
     oldest_ms = now_ms() - recorders.known_ms
-    while page := await _sent_by(db, tenant, user):
-        broken |= await _forget(recorders, tenant, [id for id, made_ms in page if made_ms > oldest_ms])
-        gone += await _erase_messages(db, tenant, [id for id, _ in page])
+    while made_ms := await _sent_by(db, tenant, user):
+        recent = [id for id, made in made_ms.items() if made > oldest_ms]
+        broken |= await _forget(recorders, tenant, recent)
+        gone += await _erase_messages(db, tenant, list(made_ms))
     return gone, broken
 
 
-async def _sent_by(db: Database, tenant: str, user: str) -> list[tuple[str, int]]:
+async def _sent_by(db: Database, tenant: str, user: str) -> dict[str, int]:
     """Some requests whose messages are a user's, with the time of each in Unix ms."""
     of_user = (col(Message.tenant_id) == tenant, col(Message.user_id) == user)
-    some = select(Message.request_id, func.max(Message.created_ms)).where(*of_user)
-    some = some.group_by(col(Message.request_id)).limit(REQUESTS_AT_ONCE)
+    some = select(Message.request_id, Message.created_ms).where(*of_user).limit(MESSAGES_AT_ONCE)
     async with db.session() as session:
-        return [(id, made_ms) for id, made_ms in (await session.exec(some)).all()]
+        return dict((await session.exec(some)).all())
 
 
 async def _erase_messages(db: Database, tenant: str, requests: Sequence[str]) -> int:

@@ -48,7 +48,7 @@ class EndedEntry:
 
 
 @dataclass(frozen=True)
-class FoundRequest:
+class RequestLocation:
     """Where a request was found, and whether it has ended there."""
 
     pool: str
@@ -279,10 +279,10 @@ class PoolRecorders(ByPool[Recorder]):
         """The longest time in ms for which a request may run, from its beginning."""
         return self._settings.deadline_bulk_ms + LOST_AFTER_MS
 
-    async def find(self, tenant: str, request: str) -> FoundRequest | None:
+    async def find(self, tenant: str, request: str) -> RequestLocation | None:
         """Where a request is; None where no pool knows it."""
         found = await self._find(tenant, request)
-        return None if found is None else FoundRequest(found[0].pool, found[1].ended)
+        return None if found is None else RequestLocation(found[0].pool, found[1].ended)
 
     async def refuse_late_enqueue(self, tenant: str, requests: Sequence[str]) -> set[str]:
         """Of these requests, those that no pool knows: from now on none takes them."""

@@ -7,7 +7,7 @@ row and is found there alone.
 from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement
+from sqlalchemy import ColumnElement, literal_column
 from sqlmodel import col, select
 
 from billing.api import OwnerFilter, keys_of_requests, list_keys
@@ -20,18 +20,20 @@ from core.redis.pools import announced_pools
 from core.runtime.failed_rounds import is_store_down
 from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
-from server.conversations.recorder import FoundRequest, PoolRecorders
+from server.conversations.recorder import PoolRecorders, RequestLocation
 from server.conversations.store import ConversationStore
 from server.conversations.tables import Conversation, Message, MessageStatus
 
 ROWS_AT_ONCE = 500
+IS_RUNNING = literal_column(f"'{MessageStatus.RUNNING.value}'")  # no parameter, so that its index is taken
 
 log = logger(__name__)
 
 
 class RunningRow(NamedTuple):
-    """A request whose answer is not stored, with its sender's owner key."""
+    """A request whose answer is not stored, with its sender's owner key. One runs in a conversation."""
 
+    conversation: str
     request: str
     owner_key: str
 
@@ -85,22 +87,22 @@ async def _rows(
     """Pages of running rows. Not those older than any request can run: they were lost."""
     after = ""
     where = [*_running(whose), col(Message.created_ms) > now_ms() - recorders.runs_ms]
-    wanted = select_columns(col(Message.request_id), col(Message.owner_key)).where(*where)
+    facts = (col(Message.conversation_id), col(Message.request_id), col(Message.owner_key))
+    wanted = select_columns(*facts).where(*where).order_by(col(Message.conversation_id))
     while True:
-        page = wanted.where(col(Message.request_id) > after).order_by(col(Message.request_id))
+        page = wanted.where(col(Message.conversation_id) > after)
         async with db.session() as session:
             rows = [RunningRow(*row) for row in (await untyped(session).exec(page.limit(ROWS_AT_ONCE))).all()]
         if not rows:
             return
         yield rows
-        after = rows[-1].request
+        after = rows[-1].conversation
 
 
 def _running(whose: OwnerFilter) -> list[ColumnElement[bool]]:
     where = [
         col(Message.tenant_id) == whose.tenant,
-        col(Message.status) == MessageStatus.RUNNING.value,
-        col(Message.role) == "assistant",
+        col(Message.status) == IS_RUNNING,
     ]
     if whose.user:
         where.append(col(Message.user_id) == whose.user)
@@ -127,7 +129,7 @@ async def _open_in(recorders: PoolRecorders, tenant: str, request: str) -> str:
     return "" if found is None or found.ended else found.pool
 
 
-async def _found(recorders: PoolRecorders, tenant: str, request: str) -> FoundRequest | None:
+async def _found(recorders: PoolRecorders, tenant: str, request: str) -> RequestLocation | None:
     """Where a request is. One whose keys are damaged counts as ended: nobody can go on with it."""
     try:
         return await recorders.find(tenant, request)
@@ -135,4 +137,4 @@ async def _found(recorders: PoolRecorders, tenant: str, request: str) -> FoundRe
         if is_store_down(error):
             raise
         log.error("running.find_failed", tenant=tenant, request=request, **error_facts(error))
-        return FoundRequest("", ended=True)
+        return RequestLocation("", ended=True)
