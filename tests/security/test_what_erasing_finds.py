@@ -1,6 +1,7 @@
 """Erasing and exporting go by the rows of what somebody said, whatever Redis lost or a worker hid of it."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from billing.quota.client import Quota
 from billing.quota.redis_keys import open_requests_key
 from billing.tenants.erasure import erase_user
 from billing.tenants.keys import rotate_key
+from billing.tenants.tenancy import close_tenant
 from billing.tenants.users import close_user, user_named
 from billing.usage import UsageOwner
 from core.clock import now_ms
@@ -134,6 +136,11 @@ async def test_who_is_closed_begins_no_turn(
         await begin(database, scene, turn)
     assert await tables_with(database, LOST_WORDS) == set()
     await close_user(database, redis, scene.tenant, NAME, closed=False)
+    await close_tenant(database, redis, scene.tenant)
+    for user in (NAME, ""):
+        with pytest.raises(Refused, match="closed"):
+            await begin(database, scene, replace(turn, user=user))
+    await close_tenant(database, redis, scene.tenant, closed=False)
     await begin(database, scene, turn)
 
 
@@ -201,6 +208,7 @@ async def test_a_turn_of_a_named_user_that_redis_lost_is_erased(
             await peer.send(LOST_WORDS, **fields)
             await peer.hear("delta")
             await redis.flushall()
+            assert (await peer.hear("end"))["code"] == "log_lost"
         ann = await user_named(sqlite, site.tenant, "ann")
         assert ann is not None
         async with sqlite.session() as session:
