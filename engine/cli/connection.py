@@ -8,7 +8,7 @@ import click
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from billing.api import record_separately
+from billing.api import find_tenant, record_separately
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.client import connect
@@ -20,7 +20,7 @@ from engine.queue.client import PoolQueue
 
 T = TypeVar("T")
 
-tenant_option = click.option("--tenant", help="The tenant's id. Without it, whoever's it is.")
+tenant_option = click.option("--tenant", help="The tenant's name or id. Without it, whoever's it is.")
 pool_option = click.option("--pool", help="By default PARLEY_POOL.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 
@@ -38,6 +38,24 @@ class PoolConnection:
     def another(self, name: str) -> "PoolConnection":
         """Another pool of the same installation."""
         return PoolConnection(self.settings, PoolQueue(self.queue.redis, name, self.settings))
+
+
+async def tenant_id_of(pool: PoolConnection, named: str | None) -> str | None:
+    """The id of a tenant by name or id; None stays None. Raises StartupError where there is none. While the
+    database does not answer, what is given is taken for an id: a pool's requests are in Redis."""
+    if named is None:
+        return None
+    db = Database(pool.settings.database_endpoint)
+    try:
+        await require_schema(db)
+        tenant = await find_tenant(db, named)
+    except (StartupError, SQLAlchemyError, OSError):
+        return named
+    finally:
+        await db.close()
+    if tenant is None:
+        raise StartupError(f"there is no tenant {named!r}: see `parley tenants list`")
+    return tenant.tenant_id
 
 
 async def on_record(pool: "PoolConnection", tenant: str, action: str, target: str, **facts: object) -> None:

@@ -12,7 +12,15 @@ from billing.api import PLATFORM
 from core.errors import StartupError
 from core.redis.pools import announce_pool
 from core.terminal.terminal import print_json, print_line
-from engine.cli.connection import PoolConnection, find_request, in_pool, json_option, on_record, tenant_option
+from engine.cli.connection import (
+    PoolConnection,
+    find_request,
+    in_pool,
+    json_option,
+    on_record,
+    tenant_id_of,
+    tenant_option,
+)
 from engine.lifecycle.migration import MigrationRefusalReason, MigrationRefused, Migrator
 from engine.operations.inspection import InspectedRequest
 
@@ -105,9 +113,10 @@ async def _some(
     pool: PoolConnection, ids: Iterable[str], dest: str, tenant: str | None
 ) -> list[MigrationOutcome]:
     migrator, outcomes = _migrator(pool), list[MigrationOutcome]()
+    whose = await tenant_id_of(pool, tenant)
     await _announce(pool, dest)
     for id in ids:
-        found, detail = await find_request(pool, id, tenant)
+        found, detail = await find_request(pool, id, whose)
         await on_record(found, detail.row.tenant, "request.migrate", id, to=dest)
         outcomes.append(await _move(migrator, found.name, detail.row.tenant, id, dest))
     return outcomes
@@ -127,6 +136,7 @@ async def _move(migrator: Migrator, source: str, tenant: str, id: str, dest: str
 
 async def _empty(pool: PoolConnection, dest: str, tenant: str | None, as_json: bool) -> None:
     """Move requests until a look at the pool finds nothing more to move."""
+    tenant = await tenant_id_of(pool, tenant)
     await on_record(pool, tenant or PLATFORM, "request.migrate_all", pool.name, to=dest)
     migrator, tally = _migrator(pool), MigrationTally(as_json)
     await _announce(pool, dest)

@@ -21,6 +21,7 @@ from engine.cli.connection import (
     json_option,
     on_record,
     pool_option,
+    tenant_id_of,
     tenant_option,
 )
 from engine.cli.explain import explain_command
@@ -47,7 +48,7 @@ command.add_command(explain_command)
 
 
 @command.command("list")
-@click.option("--tenant", help="Only this tenant's (its id).")
+@click.option("--tenant", help="Only this tenant's (name or id).")
 @click.option("--status", type=click.Choice([status.value for status in RequestStatus]))
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 10_000))
 @pool_option
@@ -94,14 +95,15 @@ def cancel(id: str, tenant: str | None, pool: str | None) -> None:
 async def _list(
     pool: PoolConnection, tenant: str | None, status: RequestStatus | None, limit: int
 ) -> tuple[list[InspectedRequest], int]:
-    return await pool.inspection.requests(tenant, status, limit), await pool.queue.now_ms()
+    whose = await tenant_id_of(pool, tenant)
+    return await pool.inspection.requests(whose, status, limit), await pool.queue.now_ms()
 
 
 async def _show(
     pool: PoolConnection, id: str, tenant: str | None
 ) -> tuple[RequestDetail, WorkerRow | None, list[str]]:
     """The request, its worker, and the pools that it came from as far as they still know."""
-    pool, found = await find_request(pool, id, tenant)
+    pool, found = await find_request(pool, id, await tenant_id_of(pool, tenant))
     came_from = list[str]()
     while found.row.status == RequestStatus.MOVED and len(came_from) < HOPS_MAX:
         there = pool.another(found.moved_to)
@@ -116,7 +118,7 @@ async def _show(
 
 async def _cancel(pool: PoolConnection, id: str, tenant: str | None) -> str:
     """End the request; a line on the result. Repeating it changes nothing."""
-    pool, found = await find_request(pool, id, tenant)
+    pool, found = await find_request(pool, id, await tenant_id_of(pool, tenant))
     row = found.row
     if row.status != RequestStatus.ENDED:
         await on_record(pool, row.tenant, "request.cancel", id, status=row.status)

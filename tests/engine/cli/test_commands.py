@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from billing.api import create_tenant
 from core.cli import parley as cli
 from core.configuration.settings import Settings
 from core.errors import StartupError
@@ -67,17 +68,18 @@ def parley(home: Path, redis_url: str, sqlite_template: Path, monkeypatch: pytes
     return Parley()
 
 
-async def test_requests_are_listed_and_shown_without_their_text(pool: Pool, parley: Parley):
+async def test_requests_are_listed_and_shown_without_their_text(pool: Pool, parley: Parley, sqlite: Database):
     """Neither as text nor as JSON, in no command, is there a word of a prompt or an answer."""
     claim = await pool.running(gateway="g1", deadline_ms=4_000_000_000_000)
     await pool.queue.append("w1", [append_to(claim, ids=(1, 2), x=SECRET)])
-    waiting = request(tenant="t2", deadline_ms=4_000_000_000_000)
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    waiting = request(tenant=tenant, deadline_ms=4_000_000_000_000)
     await pool.queue.enqueue(waiting)
     listed, shown = await parley("requests", "list"), await parley("requests", "show", claim.id)
     assert claim.id in listed
     assert waiting.id in listed
     assert "g1 reading" in shown
-    (row,) = await parley.rows("requests", "list", "--tenant", "t2", "--status", "queued")
+    (row,) = await parley.rows("requests", "list", "--tenant", tenant, "--status", "queued")
     assert (row["id"], row["status"]) == (waiting.id, "queued")
     (found,) = await parley.rows("requests", "show", claim.id)
     assert (found["worker"], found["tokens"], found["log_head"]) == ("w1", 2, 3)
@@ -111,6 +113,40 @@ async def test_a_running_request_is_its_workers_to_end(pool: Pool, parley: Parle
     assert view.control == Control.CANCEL
 
 
+async def test_a_tenant_is_known_by_its_name_as_by_its_id(
+    pool: Pool, parley: Parley, sqlite: Database, home: Path
+):
+    """To every command on requests; a mistyped one is named, and not taken for one that has none. While the
+    database is away an id will do."""
+    there = Pool(pool.redis, pool.settings, "b", clock=None)  # pyright: ignore[reportArgumentType]
+    await there.worker("wb")
+    acme = (await create_tenant(sqlite, "acme")).tenant_id
+    ids: list[str] = []
+    for each in [request(deadline_ms=FAR_MS, tenant=acme) for _ in range(3)]:
+        await pool.queue.enqueue(each)
+        ids.append(each.id)
+    await pool.queue.enqueue(request(deadline_ms=FAR_MS, tenant="another"))
+    for named in ("acme", acme):
+        listed = await parley.rows("requests", "list", "--tenant", named)
+        assert {row["id"] for row in listed} == set(ids)
+        assert acme in await parley("requests", "show", ids[0], "--tenant", named)
+    move = ("requests", "migrate", "--to", "b", "--tenant", "acme")
+    assert "moved" in await parley(*move, ids[0])
+    assert "2 are moved to b" in await parley(*move, "--all")
+    assert "has ended" in await parley("requests", "cancel", ids[0], "--tenant", "acme")
+    for wrong in (
+        ("list", "--tenant", "acne"),
+        ("show", ids[0], "--tenant", "acne"),
+        ("cancel", ids[0], "--tenant", "acne"),
+        ("migrate", "--to", "b", "--tenant", "acne", ids[0]),
+        ("migrate", "--to", "b", "--tenant", "acne", "--all"),
+    ):
+        said = await parley("requests", *wrong, code=1)
+        assert said == "there is no tenant 'acne': see `parley tenants list`"
+    (home / "parley.db").unlink()
+    assert len(await parley.rows("requests", "list", "--tenant", acme, "--pool", "b")) == 2
+
+
 async def test_requests_are_moved_one_by_one_and_all(pool: Pool, parley: Parley):
     """`show` says where one went, `cancel` finds it there, `--all` leaves nothing behind."""
     there = Pool(pool.redis, pool.settings, "b", clock=None)  # pyright: ignore[reportArgumentType]
@@ -126,7 +162,7 @@ async def test_requests_are_moved_one_by_one_and_all(pool: Pool, parley: Parley)
     assert "in line" in shown
     (row,) = await parley.rows("requests", "show", waiting[0].id)
     assert (row["pool"], row["came_from"]) == ("default", [])
-    (outcome,) = await parley.rows(*move, waiting[0].id, "--tenant", "t0")
+    (outcome,) = await parley.rows(*move, waiting[0].id)
     assert (outcome["moved"], outcome["source"], outcome["to"]) == (True, "default", "b")
     assert "has ended" in await parley("requests", "cancel", waiting[0].id)
     assert "no requests any more: 39 are moved to b" in await parley(*move, "--all")
@@ -162,7 +198,7 @@ async def test_a_model_is_routed_to_a_pool_that_runs_it(pool: Pool, parley: Parl
     ("arguments", "line"),
     [
         (["requests", "show", "nobody-knows"], "pool default knows no request 'nobody-knows'"),
-        (["requests", "show", "*", "--tenant", "t1"], "pool default knows no request '*' of tenant t1"),
+        (["requests", "show", "*", "--tenant", "t1"], "there is no tenant 't1': see `parley tenants list`"),
         (["requests", "cancel", "nobody-knows"], "pool default knows no request 'nobody-knows'"),
         (["workers", "drain", "w9"], "there is no worker 'w9' in pool default: see `parley workers list`"),
         (["workers", "kill", "w9"], "there is no worker 'w9' in pool default: see `parley workers list`"),
