@@ -177,7 +177,10 @@ class SupervisedWorker:
             return ReadyTime(self.worker, self._state, 1, device.uuid, gpu_type(device.name))
         if not self._settings.meter_cpu:
             return None
-        device = f"cpu-{quote(self._settings.node, safe='')}-{self._index}"
+        # Of its pool: workers of two pools on a node are two devices, as they share no GPU.
+        device = (
+            f"cpu-{quote(self._settings.node, safe='')}-{quote(self._settings.pool, safe='')}-{self._index}"
+        )
         return ReadyTime(self.worker, self._state, 1, device, CPU)
 
     def _memory(self) -> int | None:

@@ -46,7 +46,7 @@ async def test_a_place_is_metered_while_its_worker_is_ready(crew: PoolWorkers) -
     elapsed = await crew.queue.now_ms() - started
     await take(database, crew.redis, pool)
     found = await stored(database)
-    assert {each.device for each in found} == {"cpu-local-0"}
+    assert {each.device for each in found} == {"cpu-local-default-0"}
     assert {each.gpu_type for each in found} == {"cpu"}
     assert sum(each.busy_ms for each in found if each.worker == first.worker) > 0
     for _ in range(2):

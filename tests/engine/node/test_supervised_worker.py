@@ -228,10 +228,15 @@ def test_memory_is_that_of_a_worker_and_all_that_it_started(monkeypatch: pytest.
 
 
 def test_a_place_is_metered_by_its_gpu_or_where_cpus_are(place: WorkerRig, settings: Settings):
-    """Else by nothing."""
+    """Else by nothing. On one node the CPUs of another pool are another device, else the second pool's ready
+    time would be dropped."""
     assert place.slot.heartbeat() is None
     place.slot._settings = settings.model_copy(update={"meter_cpu": True})
-    assert place.slot.heartbeat() == ReadyTime("w", WorkerProcessState.STARTING, 1, "cpu-n%201-2", "cpu")
+    assert place.slot.heartbeat() == ReadyTime(
+        "w", WorkerProcessState.STARTING, 1, "cpu-n%201-default-2", "cpu"
+    )
+    place.slot._settings = settings.model_copy(update={"meter_cpu": True, "pool": "b"})
+    assert place.slot.heartbeat() == ReadyTime("w", WorkerProcessState.STARTING, 1, "cpu-n%201-b-2", "cpu")
     place.slot.gpu = GpuAssignment(DEVICE, {})
     assert place.slot.heartbeat() == ReadyTime("w", WorkerProcessState.STARTING, 1, "GPU-3", "h200")
 
