@@ -199,7 +199,10 @@ async def held_back_of(db: Database, tenant_id: str, request_id: str) -> list[He
 
 
 def steps_of(row: Any, lines: Sequence[BookedLine]) -> list[RequestMoment]:
-    """The request's moments so far, in order. Pure."""
+    """The request's moments so far, in order. Pure.
+
+    They are read from clocks of several processes, and a database may have booked it by a clock behind: a
+    moment is never before the one that led to it."""
     times = [
         ("accepted", row.accepted_ms),
         ("claimed", row.claimed_ms),
@@ -209,9 +212,12 @@ def steps_of(row: Any, lines: Sequence[BookedLine]) -> list[RequestMoment]:
     ]
     corrected = {line.posted_ms for line in lines if line.kind != LineKind.USAGE.value}
     times += [("corrected", at) for at in sorted(corrected)]
-    reached = [(name, at) for name, at in times if at]
-    before = [at for _, at in reached[:1]] + [at for _, at in reached[:-1]]
-    return [RequestMoment(name, at, at - last) for (name, at), last in zip(reached, before, strict=True)]
+    steps: list[RequestMoment] = []
+    for name, at in times:
+        if at:
+            last = steps[-1].at_ms if steps else at
+            steps.append(RequestMoment(name, max(at, last), max(0, at - last)))
+    return steps
 
 
 def why_in_force(version: int, in_force: int | None) -> str:

@@ -280,6 +280,21 @@ def test_steps_are_those_that_were_reached_each_after_the_one_before() -> None:
     assert steps == [("accepted", 0), ("ended", 3_000), ("booked", 500), ("corrected", 4_500)]
 
 
+def test_no_step_is_before_the_one_that_led_to_it() -> None:
+    """Whatever the clocks of gateway, worker and biller say: what is late of one is no time at all."""
+    row = UsageRow.model_construct(
+        accepted_ms=1_006, claimed_ms=1_000, first_token_ms=1_010, ended_ms=1_020, posted_ms=1_014
+    )
+    steps = [(each.name, each.at_ms, each.after_ms) for each in steps_of(row, [])]
+    assert steps == [
+        ("accepted", 1_006, 0),
+        ("claimed", 1_006, 0),
+        ("first token", 1_010, 4),
+        ("ended", 1_020, 10),
+        ("booked", 1_020, 0),
+    ]
+
+
 def test_why_a_version_priced_it() -> None:
     """By the time of acceptance, or by what was pinned."""
     assert "the last to begin" in why_in_force(2, 2)
