@@ -31,6 +31,7 @@ from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.ids import uuid7
 from core.sql.database import Database
+from core.sql.locks import lock_until_commit
 from core.sql.selects import untyped
 
 UNNAMED_USER = "browser-{session}"
@@ -55,6 +56,7 @@ async def open_session(
     row, token = _draft(principal.tenant, principal.key, principal.user, now, ends_ms, address, agent)
     most = (settings.sessions_per_user_max, settings.sessions_per_key_max)
     async with db.transaction() as session:
+        await lock_until_commit(session, f"sessions {principal.tenant}")  # each counts the one before
         ended = await end_oldest_sessions(session, principal, *most, now)
         if not principal.user:
             name = UNNAMED_USER.format(session=row.id)

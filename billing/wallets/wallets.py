@@ -172,7 +172,7 @@ async def _add(session: AsyncSession, head: LedgerHead, new: NewGrant, now: int)
         note=new.note,
         created_ms=now,
     )
-    wallet = await session.get(Wallet, head.tenant_id) or Wallet(
+    wallet = await session.get(Wallet, head.tenant_id, with_for_update=True) or Wallet(
         tenant_id=head.tenant_id,
         opened_line_seq=head.line_seq,
         low_percents=list(LOW_PERCENTS),

@@ -345,15 +345,15 @@ async def links(on: Settings) -> None:
 
 
 async def low_marks(on: Settings) -> None:
-    """Of a wallet, while what is owed is treated otherwise."""
-    await grant(on.db, on.tenant.tenant_id, NewGrant(GrantKind.PAID, 5, "g"))
-    await on.at_once(
-        lambda n: (
-            set_low_percents(on.db, on.tenant.tenant_id, [30])
-            if n % 2
-            else set_owed_term(on.db, on.tenant.tenant_id, OwedTerm.INVOICED)
-        )
+    """Of a wallet, while what is owed is treated otherwise, and money comes in."""
+    tenant = on.tenant.tenant_id
+    await grant(on.db, tenant, NewGrant(GrantKind.PAID, 5, "g"))
+    edits: tuple[Callable[[int], Awaitable[Any]], ...] = (
+        lambda n: set_low_percents(on.db, tenant, [30]),
+        lambda n: set_owed_term(on.db, tenant, OwedTerm.INVOICED),
+        lambda n: grant(on.db, tenant, NewGrant(GrantKind.PAID, 5, f"g{n}")),
     )
+    await on.at_once(lambda n: edits[n % 3](n))
     (row,) = await on.rows(Wallet)
     assert (row.low_percents, row.owed_term) == ([30], OwedTerm.INVOICED.value)
 

@@ -1,5 +1,6 @@
 """Browsers' sessions and the keys behind them, to the millisecond."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -61,6 +62,19 @@ async def change(db: Database, table: type[SQLModel], **values: Any) -> None:
     """Behind the code's back."""
     async with db.transaction() as session:
         await session.exec(update(table).values(**values))
+
+
+async def test_sign_ins_at_once_leave_as_many_sessions_as_there_may_be(
+    database: Database, settings: Settings
+) -> None:
+    """Of a user and of a key: each makes room for itself."""
+    few = settings.model_copy(update={"sessions_per_user_max": 2, "sessions_per_key_max": 2})
+    for user in ("ann", ""):
+        key, secret = await a_key(database, f"of {user or 'services'}", user=user)
+        principal = await who(database, secret)
+        done = await asyncio.gather(*(open_session(database, principal, few, "", "") for _ in range(8)))
+        assert len(await list_sessions(database, key.tenant_id)) == 2
+        assert sum(len(ended) for _, _, ended in done) == 6
 
 
 async def test_a_session_lasts_to_its_last_millisecond(
