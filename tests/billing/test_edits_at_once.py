@@ -70,7 +70,7 @@ FLAGS: dict[str, Any] = {
 
 
 @dataclass
-class Settings:
+class EditedSettings:
     """A tenant, and who edits it."""
 
     db: Database
@@ -106,20 +106,20 @@ class Settings:
 
 
 @pytest.fixture
-async def settings(database: Database, redis: RedisClient) -> Settings:
+async def settings(database: Database, redis: RedisClient) -> EditedSettings:
     """On SQLite and on Postgres."""
     tenant = await tenancy.create_tenant(database, "acme")
     (project,) = await tenancy.list_projects(database, tenant.tenant_id)
-    return Settings(database, redis, tenant, project.id)
+    return EditedSettings(database, redis, tenant, project.id)
 
 
-async def limits(on: Settings) -> None:
+async def limits(on: EditedSettings) -> None:
     """Equal limits: the last one is open."""
     await on.at_once(lambda n: set_policy(*on.of, scope="tenant", dimension="concurrency", limit=n))
     assert (len(await on.open(QuotaPolicy)), len(await on.rows(QuotaPolicy))) == (1, AT_ONCE)
 
 
-async def limits_of_plans(on: Settings) -> None:
+async def limits_of_plans(on: EditedSettings) -> None:
     """A plan's, which belong to no tenant."""
     plan = await create_plan(on.db, "gold")
     of: Any = {"scope": "key", "dimension": "concurrency", "plan_id": plan.id}
@@ -127,20 +127,20 @@ async def limits_of_plans(on: Settings) -> None:
     assert len(await on.open(QuotaPolicy, PLATFORM)) == 1
 
 
-async def ends_of_limits(on: Settings) -> None:
+async def ends_of_limits(on: EditedSettings) -> None:
     """One ends it, and one says so; no new one is ended with it."""
     row = await set_policy(*on.of, scope="tenant", dimension="concurrency", limit=1)
     ended = await on.at_once(lambda n: end_policy(*on.of, row.id))
     assert len([each for each in ended if each is not None]) == 1
 
 
-async def budgets(on: Settings) -> None:
+async def budgets(on: EditedSettings) -> None:
     """Equal ones."""
     await on.at_once(lambda n: set_budget(*on.of, scope="tenant", period="month", limit_nano=n))
     assert (len(await on.open(Budget)), len(await on.rows(Budget))) == (1, AT_ONCE)
 
 
-async def overrides(on: Settings) -> None:
+async def overrides(on: EditedSettings) -> None:
     """Of one budget: the first finds it, and the others one that has ended."""
     row = await set_budget(*on.of, scope="tenant", period="month", limit_nano=5)
     await on.at_once(lambda n: override_budget(*on.of, row.id, n, SOON_MS))
@@ -148,7 +148,7 @@ async def overrides(on: Settings) -> None:
     assert left.override_until_ms == SOON_MS
 
 
-async def ends_of_budgets(on: Settings) -> None:
+async def ends_of_budgets(on: EditedSettings) -> None:
     """Beside its override: it ends once, and what is open then is the override."""
     row = await set_budget(*on.of, scope="tenant", period="month", limit_nano=5)
     await on.at_once(
@@ -158,7 +158,7 @@ async def ends_of_budgets(on: Settings) -> None:
     assert len(await on.open(Budget)) + len(ends) <= 1
 
 
-async def flags_of_a_tenant(on: Settings) -> None:
+async def flags_of_a_tenant(on: EditedSettings) -> None:
     """Different fields: all are as somebody set them, and whole in the audit log."""
     names = list(FLAGS)
     await on.at_once(lambda n: tenancy.set_tenant(on.db, on.tenant.tenant_id, **_one(FLAGS, names, n)))
@@ -166,13 +166,13 @@ async def flags_of_a_tenant(on: Settings) -> None:
     assert {name: getattr(row, name) for name in FLAGS} == FLAGS
 
 
-async def closing_a_tenant(on: Settings) -> None:
+async def closing_a_tenant(on: EditedSettings) -> None:
     """Once."""
     await on.at_once(lambda n: tenancy.close_tenant(on.db, on.redis, on.tenant.tenant_id))
     assert len(await on.audited("tenant.close")) == 1
 
 
-async def terms(on: Settings) -> None:
+async def terms(on: EditedSettings) -> None:
     """Different fields of the terms in the pools."""
     names = list(TERMS)
     await on.at_once(lambda n: change_terms(*on.of, _one(TERMS, names, n)))
@@ -180,7 +180,7 @@ async def terms(on: Settings) -> None:
     assert {name: getattr(row, name) for name in TERMS} == TERMS
 
 
-async def plans(on: Settings) -> None:
+async def plans(on: EditedSettings) -> None:
     """Assigned, while other fields of the tenant are set."""
     plan = await create_plan(on.db, "gold", priority_max="bulk")
     await on.at_once(
@@ -194,12 +194,12 @@ async def plans(on: Settings) -> None:
     assert row.shows_costs
 
 
-async def making_plans(on: Settings) -> None:
+async def making_plans(on: EditedSettings) -> None:
     """Of one name: one."""
     assert len(await on.at_once(lambda n: create_plan(on.db, "gold"))) == 1
 
 
-async def ends_of_plans(on: Settings) -> None:
+async def ends_of_plans(on: EditedSettings) -> None:
     """Once, at one time."""
     plan = await create_plan(on.db, "gold")
     await on.at_once(lambda n: end_plan(on.db, plan.id))
@@ -207,7 +207,7 @@ async def ends_of_plans(on: Settings) -> None:
     assert len(await on.rows(Plan, PLATFORM)) == 1
 
 
-async def prices(on: Settings) -> None:
+async def prices(on: EditedSettings) -> None:
     """The same file: one version, of one number. Another start: another number."""
     await add_version(on.db, NewVersion("gold", FREE))
     start = now_ms() + 2 * HOUR_MS
@@ -219,20 +219,20 @@ async def prices(on: Settings) -> None:
     assert sorted(version.version for version, _ in more) == list(range(3, 3 + AT_ONCE))
 
 
-async def new_price_books(on: Settings) -> None:
+async def new_price_books(on: EditedSettings) -> None:
     """One of them makes it."""
     await on.at_once(lambda n: add_version(on.db, NewVersion("gold", FREE)))
     assert len([row for row in await on.rows(PriceVersion, PLATFORM) if row.book_id == "gold"]) == 1
 
 
-async def withdrawn_prices(on: Settings) -> None:
+async def withdrawn_prices(on: EditedSettings) -> None:
     """Once."""
     await add_version(on.db, NewVersion("gold", FREE))
     await add_version(on.db, NewVersion("gold", FREE, valid_from_ms=now_ms() + HOUR_MS))
     assert len(await on.at_once(lambda n: withdraw_version(on.db, "gold", 2, "r"))) == 1
 
 
-async def commitments(on: Settings) -> None:
+async def commitments(on: EditedSettings) -> None:
     """To the same months: one; and it ends once."""
     month = window_at(Period.MONTH, zone_named("UTC"), now_ms())
     new = NewCommitment(CommittedInPeriod(5), month)
@@ -242,21 +242,21 @@ async def commitments(on: Settings) -> None:
     assert len(ended) == 1
 
 
-async def commitments_to_gpus(on: Settings) -> None:
+async def commitments_to_gpus(on: EditedSettings) -> None:
     """Up to the maximum."""
     start = (now_ms() // HOUR_MS + 1) * HOUR_MS
     asked = GpuTerms("h200", 1, start, start + 720 * HOUR_MS, 1)
     assert len(await on.at_once(lambda n: commit_gpus(on.db, on.tenant.tenant_id, asked))) == AT_ONCE
 
 
-async def costs_of_gpus(on: Settings) -> None:
+async def costs_of_gpus(on: EditedSettings) -> None:
     """From one time on: one."""
     assert len(await on.at_once(lambda n: set_gpu_cost(on.db, "h200", "", n, SOON_MS))) == 1
     async with on.db.session() as session:
         assert await session.get(GpuCost, ("h200", "", SOON_MS)) is not None
 
 
-async def owners_of_pools(on: Settings) -> None:
+async def owners_of_pools(on: EditedSettings) -> None:
     """Two tenants: the pool is the first one's; and it is shared once."""
     other = (await tenancy.create_tenant(on.db, "other")).tenant_id
     asked = (on.tenant.tenant_id, other)
@@ -265,7 +265,7 @@ async def owners_of_pools(on: Settings) -> None:
     assert len(await on.at_once(lambda n: share_pool(on.db, "own"))) == 1
 
 
-async def targets_of_alerts(on: Settings) -> None:
+async def targets_of_alerts(on: EditedSettings) -> None:
     """No more than there may be, of a tenant and of the operators; one is removed once."""
     for owner in (on.tenant.tenant_id, PLATFORM):
         for n in range(targets.TARGETS_MAX - 1):
@@ -281,7 +281,7 @@ async def targets_of_alerts(on: Settings) -> None:
         assert len(await on.open(AlertTarget, owner)) == targets.TARGETS_MAX - 1
 
 
-async def projects(on: Settings) -> None:
+async def projects(on: EditedSettings) -> None:
     """No more than there may be; of one name, one; closed once."""
     made = await on.at_once(
         lambda n: tenancy.create_project(on.db, on.tenant.tenant_id, f"p{n % 4}", projects_max=4)
@@ -291,7 +291,7 @@ async def projects(on: Settings) -> None:
     assert len(await on.audited("project.close")) == 1
 
 
-async def cost_centers(on: Settings) -> None:
+async def cost_centers(on: EditedSettings) -> None:
     """A project moves in the order of time: each move was later than all that were set before."""
     assert len(await on.at_once(lambda n: create_cost_center(on.db, on.tenant.tenant_id, "c"))) == 1
     (center,) = await on.rows(CostCenter)
@@ -303,7 +303,7 @@ async def cost_centers(on: Settings) -> None:
     assert said == sorted(said)
 
 
-async def api_keys(on: Settings) -> None:
+async def api_keys(on: EditedSettings) -> None:
     """No more than there may be; rotated once; revoked once."""
     made = await on.at_once(lambda n: keys.create_key(on.db, on.tenant.tenant_id, on.project, keys_max=2))
     assert len(made) == 2
@@ -314,7 +314,7 @@ async def api_keys(on: Settings) -> None:
     assert len(await on.rows(ApiKey)) == 3
 
 
-async def rotating_and_revoking_a_key(on: Settings) -> None:
+async def rotating_and_revoking_a_key(on: EditedSettings) -> None:
     """What is revoked first is not rotated any more."""
     key, _ = await keys.create_key(on.db, on.tenant.tenant_id, on.project)
     await on.at_once(
@@ -327,7 +327,7 @@ async def rotating_and_revoking_a_key(on: Settings) -> None:
     assert len(await on.rows(ApiKey)) <= 2
 
 
-async def people(on: Settings) -> None:
+async def people(on: EditedSettings) -> None:
     """Made once, closed once, also where nobody knew them before."""
     assert len(await on.at_once(lambda n: users.create_user(on.db, on.tenant.tenant_id, "ann"))) == 1
     await on.at_once(lambda n: users.user_id(on.db, on.tenant.tenant_id, "cid"))
@@ -337,14 +337,14 @@ async def people(on: Settings) -> None:
     assert len(await on.rows(TenantUser)) == 3
 
 
-async def links(on: Settings) -> None:
+async def links(on: EditedSettings) -> None:
     """For one user, whom the first one makes."""
     key, _ = await keys.create_key(on.db, on.tenant.tenant_id, on.project)
     made = await on.at_once(lambda n: keys.key_for_link(on.db, on.tenant.tenant_id, key.id, "ann"))
     assert len({user for _, user in made}) == 1
 
 
-async def low_marks(on: Settings) -> None:
+async def low_marks(on: EditedSettings) -> None:
     """Of a wallet, while what is owed is treated otherwise, and money comes in."""
     tenant = on.tenant.tenant_id
     await grant(on.db, tenant, NewGrant(GrantKind.PAID, 5, "g"))
@@ -391,7 +391,7 @@ EDITS = (
 
 @pytest.mark.parametrize("edits", EDITS, ids=[each.__name__ for each in EDITS])
 async def test_of_edits_at_once_each_sees_the_one_before(
-    settings: Settings, edits: Callable[[Settings], Awaitable[None]]
+    settings: EditedSettings, edits: Callable[[EditedSettings], Awaitable[None]]
 ) -> None:
     """And the audit log has each change in its place, of the tenant and of the operators."""
     await edits(settings)

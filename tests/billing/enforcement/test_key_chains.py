@@ -40,7 +40,7 @@ HOUR = 3_600
 
 
 @dataclass
-class Chain:
+class KeyChain:
     """A tenant with a key that was rotated into another, and with a key of its own chain."""
 
     db: Database
@@ -81,15 +81,15 @@ class Chain:
 
 
 @pytest.fixture
-async def chain(database: Database, redis: Redis, settings: Settings) -> Chain:
+async def chain(database: Database, redis: Redis, settings: Settings) -> KeyChain:
     """Both keys are valid."""
     first, _ = await a_key(database)
     second, _ = await rotate_key(database, first.tenant_id, first.id, HOUR)
     quota = Quota(redis, settings, database)
-    return Chain(database, redis, quota, first.tenant_id, first.project_id, first.id, second.id)
+    return KeyChain(database, redis, quota, first.tenant_id, first.project_id, first.id, second.id)
 
 
-async def test_the_books_count_a_chain_of_keys_once(chain: Chain) -> None:
+async def test_the_books_count_a_chain_of_keys_once(chain: KeyChain) -> None:
     """What either key spends moves one kept sum, reaches thresholds together, and is proven; usage still says
     which key was used."""
     of: dict[str, Any] = {"scope": "key", "period": "lifetime", "thresholds": [50, 100]}
@@ -114,7 +114,7 @@ async def test_the_books_count_a_chain_of_keys_once(chain: Chain) -> None:
     assert {row.key_id for row in rows} == {chain.first, chain.second, third.id, "another"}
 
 
-async def test_redis_counts_a_chain_as_the_books_do(chain: Chain, settings: Settings) -> None:
+async def test_redis_counts_a_chain_as_the_books_do(chain: KeyChain, settings: Settings) -> None:
     """From a cold count, while answers are booked, after a correction, and by reconciliation."""
     await set_budget(
         chain.db,
@@ -146,7 +146,7 @@ async def test_redis_counts_a_chain_as_the_books_do(chain: Chain, settings: Sett
     assert [each.state for each in found] == [ComparisonState.EQUAL]
 
 
-async def test_an_edit_by_any_key_of_a_chain_replaces_the_chain_s_limit(chain: Chain) -> None:
+async def test_an_edit_by_any_key_of_a_chain_replaces_the_chain_s_limit(chain: KeyChain) -> None:
     """Also one that 0.1.0 stored under a later key: until then it holds for the chain."""
     rate: dict[str, Any] = {"scope": "key", "dimension": "requests_per_minute"}
     async with chain.db.transaction() as session:
