@@ -56,6 +56,12 @@ ALLOWED = {
 }
 # Calls of another's `info`: a Redis server's.
 NO_EVENTS = frozenset({"core/runtime/embedded.py: server", "server/pools/tenant_terms.py: server"})
+# Retired as words of our pages, too, outside of `code`; the others are plain English.
+RETIRED_IN_PROSE = re.compile(
+    r"\b(?:doors?|edge|intake|hubs?|ladder|underway|purse|fleet|asides|nursery|nest|lobby|clerk|seldom|healed|healing)\b",
+    re.IGNORECASE,
+)
+PROSE_ALLOWED = re.compile(r"\bmodel hub\b|\ba hub's id\b|^ *hub -- |\[model hub|\bhub\(")
 # Plain words that have another meaning here: what to say.
 SENSES = {
     r"\btenant(?:'s|s')? slots?\b": "the tenant's hash slot keys",
@@ -177,6 +183,23 @@ def test_plain_words_keep_their_sense():
         for match in re.finditer(sense, text, re.IGNORECASE)
     ]
     assert found == []
+
+
+def prose_faults(text: str) -> list[str]:
+    """Retired words in a page, without those in code and links."""
+    bare = re.sub(r"`[^`]*`|\]\([^)]*\)|https?://\S+", "", text)
+    lines = (PROSE_ALLOWED.sub("", line) for line in bare.splitlines())
+    return [match for line in lines for match in RETIRED_IN_PROSE.findall(line)]
+
+
+def test_pages_say_no_retired_word():
+    """Operators and customers read the words that the commands and the code have."""
+    pages = (
+        (file, text) for file, text in _texts().items() if file.startswith("docs/") and file.endswith(".md")
+    )
+    found = {file: words for file, text in pages if file != PAGE and (words := prose_faults(text))}
+    assert found == {}
+    assert prose_faults("An edge, `edge`, the model hub and a Hub.") == ["edge", "Hub"]
 
 
 def test_names_are_looked_at_word_by_word():
