@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from core.redis.script_calls import header_of
+from core.redis.scripts import NUMBERS as NUMBERS_LUA
 from core.redis.scripts import Script
 
 WIDTH = 120
 MARK = "--:"
+READERS = ("redis.call(", "cmsgpack.unpack(", "tonumber(record", "tonumber(call")
+NUMBERS = ("tonumber(",)
 _READ = re.compile(r"\bargs\.(\w+)")
 
 
@@ -46,6 +49,17 @@ def unread(script: Script[Any, Any]) -> list[str]:
     ]
 
 
+def read_past_prelude(script: Script[Any, Any], prelude: Path) -> list[str]:
+    """Where the script's files read Redis' values by themselves, and not by what the first prelude has."""
+    return [
+        f"{file.name}: `{word}`: {prelude.name} has what reads it"
+        for file in script.files
+        if file != prelude
+        for word in (*READERS, *([] if file.parent.name == "prelude" else NUMBERS))
+        if word in file.read_text()
+    ]
+
+
 def write(scripts: Iterable[Script[Any, Any]]) -> None:
     """Bring every header up to date."""
     for script in scripts:
@@ -61,5 +75,5 @@ def problems(scripts: Iterable[Script[Any, Any]], root: Path) -> list[str]:
         path = script.files[0]
         if with_header(path.read_text(), header(script)) != path.read_text():
             found.append(f"{path.relative_to(root)}: its header is old: make format")
-        found += unread(script)
-    return found
+        found += unread(script) + read_past_prelude(script, NUMBERS_LUA)
+    return sorted(set(found), key=found.index)

@@ -87,7 +87,65 @@ def unpacking(call: type[ScriptCall]) -> str:
         before = 1 + len(shape.beside)
         steps.append(f"args.{shape.rest} = {{}}")
         steps.append(f"for at = {before + 1}, #ARGV do args.{shape.rest}[at - {before}] = ARGV[at] end")
-    return "; ".join(steps)
+    return "; ".join([*steps, *_checks(call)])
+
+
+# What a script is not run with, whoever calls it: a number that is not whole or that Lua rounds (a loop that
+# halves infinity never ends), a text or a list longer than any of ours. What is no number, or has no length,
+# raises an error by itself.
+TEXT_MAX, LIST_MAX = 10_000, 5_000
+NONE = "error('an argument is none')"
+
+
+def _checks(call: type[msgspec.Struct]) -> list[str]:
+    """Lua that raises an error for arguments that cannot be one of these structs."""
+    mapped = shape_of(call).mapped
+    fields = [field for field in msgspec.structs.fields(call) if field.name in mapped]
+    return _checked([_condition(field.type, f"args.{field.encode_name}", 0) for field in fields])
+
+
+class _Checked(NamedTuple):
+    """Conditions of a value, and loops over what is within it."""
+
+    conditions: list[str]
+    loops: list[str] = []
+
+
+def _checked(found: Iterable[_Checked]) -> list[str]:
+    known = list(found)
+    conditions = [condition for each in known for condition in each.conditions]
+    test = [f"if not ({' and '.join(conditions)}) then {NONE} end"] if conditions else []
+    return [*test, *(loop for each in known for loop in each.loops)]
+
+
+def _condition(kind: Any, value: str, depth: int) -> _Checked:
+    parts = get_args(kind)
+    if type(None) in parts:
+        inner = _condition(next(part for part in parts if part is not type(None)), value, depth)
+        either = [f"({value} == nil or {' and '.join(inner.conditions)})"] if inner.conditions else []
+        return _Checked(either, [f"if {value} ~= nil then {loop} end" for loop in inner.loops])
+    if get_origin(kind) is list:
+        inner = _checked([_condition(parts[0], f"v{depth}", depth + 1)])
+        loop = [f"for _, v{depth} in ipairs({value}) do {'; '.join(inner)} end"] if inner else []
+        return _Checked([f"#{value} <= {LIST_MAX}"], loop)
+    if get_origin(kind) is tuple:
+        return _Checked([f"#{value} <= {LIST_MAX}"])
+    if issubclass(kind, msgspec.Struct):
+        fields = [
+            _condition(field.type, f"{value}.{field.encode_name}", depth)
+            for field in msgspec.structs.fields(kind)
+        ]
+        return _Checked(
+            [condition for field in fields for condition in field.conditions],
+            [loop for field in fields for loop in field.loops],
+        )
+    if kind is bool or kind is bytes:
+        return _Checked([])
+    if issubclass(kind, int):
+        return _Checked([f"{value} % 1 == 0 and {value} <= 2 ^ 53 and {value} >= -2 ^ 53"])
+    if kind is float:
+        return _Checked([f"{value} <= 2 ^ 53 and {value} >= -2 ^ 53"])
+    return _Checked([f"#{value} <= {TEXT_MAX}"])
 
 
 def reply_of(kind: type[Reply], found: Any) -> Reply:

@@ -9,6 +9,7 @@ from redis.exceptions import RedisError, ResponseError
 from billing.api import Quota
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.members import set_aside
 from core.runtime.failed_rounds import logged_failures, store_errors
 from core.signing.signed_text import Keyring
 from engine import instruments
@@ -73,6 +74,7 @@ class Reaper:
         if self._mover is not None:
             for tenant, id in reaped.moves:
                 await self._finish_move(self._mover, tenant, id)
+        set_aside(f"{{p:{self._queue.pool}}}", reaped.odd)
         instruments.requeued_requests.add(reaped.requeued)
         if reaped.requeued or reaped.dead_readers:
             log.info("reaper.requeued", requeued=reaped.requeued, dead_readers=reaped.dead_readers)

@@ -170,12 +170,13 @@ class RenewReply(ScriptReply, kw_only=True):
 
 class ReapReply(ScriptReply, kw_only=True):
     """`expired`: tenant, id, reason and code; `moves`: tenant and id. Each is decoded by itself: anybody may
-    have written its id."""
+    have written its id. `odd`: entries that could not be read, and were dropped or put off."""
 
     requeued: int
     expired: list[msgspec.Raw]
     dead_readers: int
     moves: list[msgspec.Raw]
+    odd: int = 0
 
 
 class IdsReply(ScriptReply, kw_only=True):
@@ -303,7 +304,8 @@ def reaped(reply: ReapReply) -> Reaped:
     """The result of a reap, without the rows that cannot be decoded."""
     ends = [end for row in reply.expired if not isinstance(end := read("end", _end.decode, row), Unreadable)]
     moves = [to for row in reply.moves if not isinstance(to := read("move", _move.decode, row), Unreadable)]
-    return Reaped(reply.requeued, [ExpiredRequest(*end) for end in ends], reply.dead_readers, moves)
+    expired = [ExpiredRequest(*end) for end in ends]
+    return Reaped(reply.requeued, expired, reply.dead_readers, moves, reply.odd)
 
 
 _end = msgspec.msgpack.Decoder(tuple[str, str, str, str])

@@ -249,12 +249,13 @@ class ExpiredRequest(msgspec.Struct, frozen=True):
 
 class Reaped(msgspec.Struct, frozen=True):
     """Result of one reap, with what its caller has to end. `moves`: tenant and id of unfinished migrations
-    (engine/lifecycle/migration.py)."""
+    (engine/lifecycle/migration.py); `odd`: entries that could not be read, which were set aside."""
 
     requeued: int
     expired: list[ExpiredRequest]
     dead_readers: int
     moves: list[tuple[str, str]] = []
+    odd: int = 0
 
 
 class UnownedRequest(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ for at = 1, #args.stored, 2 do
   if call('HGET', intervals, field) == value then
     local from, name = string.match(field, '^(%d+) (.*)$')
     local current = call('HGET', open, name) == from
-    if current and now - tonumber(string.match(value, '^(%d+)')) > args.gap_ms_max then
+    if current and now - number_of(string.match(value, '^(%d+)')) > args.gap_ms_max then
       call('HDEL', open, name)
       current = false
     end

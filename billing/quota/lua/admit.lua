@@ -32,7 +32,7 @@ if known[1] and known[1] ~= 'released' then
     pool = record[1],
     fingerprint = record[2],
     cancelled = record[4] == '1',
-    granted = tonumber(record[5]) or 0,
+    granted = number_of(record[5]),
     state = known[1],
   }
   return { cmsgpack.pack(bound), record[3], unpack(sealed) }
@@ -43,7 +43,7 @@ local bound, packed, seal = args.prices, args.limits, args.seal
 if args.next_from_ms > 0 and now >= args.next_from_ms then
   bound, packed, seal = args.next_prices, args.next_limits, args.next_seal
 end
-local rates, concurrency, money, prices = unpack(cmsgpack.unpack(packed))
+local rates, concurrency, money, prices = unpack(unpacked(packed))
 local refusal, longest, shadowed = nil, -1, {}
 
 local function refuse(shadow, after, ...)
@@ -68,11 +68,14 @@ for number, limit in ipairs(money) do
     unknown[#unknown + 1] = number
   end
   if limit[8] >= balance.rev then
-    local given = { limit = limit[2], over = limit[3], till = limit[4], hard = limit[5] and 1 or 0, rev = limit[8] }
-    for name, value in pairs(given) do
-      balance.edited = balance.edited or balance[name] ~= value
-      balance[name] = value
-    end
+    local _, most, over, till = unpack(limit, 1, 4)
+    local hard, rev = limit[5] and 1 or 0, limit[8]
+    balance.edited = balance.limit ~= most
+      or balance.over ~= over
+      or balance.till ~= till
+      or balance.hard ~= hard
+      or balance.rev ~= rev
+    balance.limit, balance.over, balance.till, balance.hard, balance.rev = most, over, till, hard, rev
   end
   balances[number] = balance
 end
@@ -151,17 +154,17 @@ end
 local leaves = int(args.deadline_ms + args.grace_ms)
 for number, limit in ipairs(concurrency) do
   if places[number] % TIDY == 0 then
-    call('ZREMRANGEBYSCORE', P .. limit[1], '-inf', int(now))
+    call_again('ZREMRANGEBYSCORE', P .. limit[1], '-inf', int(now))
   end
-  call('ZADD', P .. limit[1], leaves, id)
+  call_again('ZADD', P .. limit[1], leaves, id)
   rest[#rest + 1] = places[number]
 end
 for number, limit in ipairs(money) do
   local balance = balances[number]
-  call('HSET', P .. limit[1], 'held', int(balance.held + cost), 'open', int(balance.open + 1))
+  call_again('HSET', P .. limit[1], 'held', int(balance.held + cost), 'open', int(balance.open + 1))
   if balance.edited then
     -- stylua: ignore
-    call('HSET', P .. limit[1], 'limit', int(balance.limit), 'over', int(balance.over), 'till', int(balance.till),
+    call_again('HSET', P .. limit[1], 'limit', int(balance.limit), 'over', int(balance.over), 'till', int(balance.till),
       'hard', balance.hard, 'rev', int(balance.rev))
   end
   rest[#rest + 1] = math.max(0, left(balance, now) - cost)
@@ -170,18 +173,18 @@ end
 -- Who may have cancelled it before it came: anyone's canceller, its key's, its user's.
 local who = { '*', 'k:' .. args.project .. ':' .. args.key, 'u:' .. args.project .. ':' .. args.user }
 local cancelled = math.max(unpack(call('SMISMEMBER', KEYS[2], unpack(who))))
-call('DEL', KEYS[2], KEYS[1])
+call_again('DEL', KEYS[2], KEYS[1])
 -- stylua: ignore
-call('HSET', KEYS[1],
+call_again('HSET', KEYS[1],
   'state', 'open', 'attempt', args.attempt, 'hash', args.body_hash, 'owner', args.owner, 'pool', args.pool,
   'fp', args.fingerprint, 'prices', bound, 'project', args.project, 'key', args.key, 'by', args.used_key,
   'user', args.user, 'model', args.model, 'input', input, 'granted', granted, 'deadline', args.deadline_ms,
   'admitted', int(now), 'cancelled', cancelled, 'limits', packed, 'hold', int(#money > 0 and cost or 0))
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', '(' .. int(now))
-call('ZADD', KEYS[3], leaves, id)
+call_again('ZADD', KEYS[3], leaves, id)
 call('ZADD', KEYS[4], int(now), id)
 if seal ~= '' then
-  call('HSET', KEYS[1], 'seal', seal)
+  call_again('HSET', KEYS[1], 'seal', seal)
 end
 local admitted = {
   verdict = 'ok',

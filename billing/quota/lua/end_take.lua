@@ -12,7 +12,7 @@ if not value then
 end
 local money = read_money(string.sub(KEYS[1], #P + 1))
 if args.given_back and holds(value, now) then
-  local limit = money.limit + tonumber(string.match(value, '^(%d+)'))
+  local limit = money.limit + number_of(string.match(value, '^(%d+)'))
   if money.modular and limit >= MODULUS then
     limit = limit - MODULUS
   end

@@ -15,11 +15,11 @@ local record = call('HMGET', KEYS[1], 'state', 'granted', 'limits', 'input', 'ho
 if not record[1] then
   return granted_so_far('unknown', 0)
 end
-local granted, target, input, hold = tonumber(record[2]), args.to_tokens, tonumber(record[4]), tonumber(record[5])
+local granted, target, input, hold = number_of(record[2]), args.to_tokens, number_of(record[4]), number_of(record[5])
 if record[1] ~= 'open' or target <= granted then
   return granted_so_far('granted', granted)
 end
-local rates, _, money, prices = unpack(cmsgpack.unpack(record[3]))
+local rates, _, money, prices = limits_of(record[3])
 
 -- Of what is left each open stream may take as much. Near the end grants halve, down to one token.
 local balances, tokens = {}, target - granted
@@ -43,11 +43,11 @@ end
 for number, limit in ipairs(money) do
   local balance = balances[number]
   if blocks(number, limit, 1) then
-    local since = tonumber(record[6] or now)
+    local since = whole_of(record[6]) or now
     -- What others hold may come back.
     if balance.held > hold and now - since < args.wait_ms_max then
       if not record[6] then
-        call('HSET', KEYS[1], 'wait', int(now))
+        call_again('HSET', KEYS[1], 'wait', int(now))
       end
       return granted_so_far('wait', granted, args.wait_step_ms)
     end
@@ -66,12 +66,12 @@ end
 
 if #money > 0 then
   local more = cost_of(input, granted + tokens, prices) - hold
-  for _, limit in ipairs(money) do
-    move(limit, more, 0, 0)
+  for number, limit in ipairs(money) do
+    hold_more(limit, balances[number], more)
   end
   hold = hold + more
 end
 adjust(rates, now, 0, 0, tokens)
-call('HSET', KEYS[1], 'granted', int(granted + tokens), 'hold', int(hold))
-call('HDEL', KEYS[1], 'wait')
+call_again('HSET', KEYS[1], 'granted', int(granted + tokens), 'hold', int(hold))
+call_again('HDEL', KEYS[1], 'wait')
 return granted_so_far('granted', granted + tokens)

@@ -8,10 +8,6 @@
 call('HDEL', KEYS[1], 'cost_nano', 'input', 'output', 'requests', 'began')
 call('HSET', KEYS[1], 'line_seq', int(args.line_seq))
 for at = 2, #KEYS do
-  if call('TYPE', KEYS[at]).ok == 'hash' then
-    call('HDEL', KEYS[at], 'seed', 'posted', 'rev')
-  else
-    call('DEL', KEYS[at])
-  end
+  call('HDEL', KEYS[at], 'seed', 'posted', 'rev')
 end
 return #KEYS - 1

@@ -10,10 +10,10 @@ local now = clock(args.now_ms)
 for at, limit in ipairs(args.limits) do
   local key = KEYS[at]
   local seeded, revision, read = unpack(call('HMGET', key, 'seed', 'rev', 'read'))
-  if seeded and not is_being_taken(key, now) and args.read_ms >= tonumber(read or 0) then
+  if seeded and not is_being_taken(key, now) and args.read_ms >= number_of(read) then
     -- stylua: ignore
     call('HSET', key, 'limit', limit.limit, 'over', limit.override, 'till', limit.override_until_ms,
-      'hard', limit.hard and 1 or 0, 'rev', int(math.max(tonumber(revision or 0), limit.revision)),
+      'hard', limit.hard and 1 or 0, 'rev', int(math.max(number_of(revision), limit.revision)),
       'read', args.read_ms)
   end
 end

@@ -8,7 +8,7 @@ local pool, hop, seal = unpack(call('HMGET', KEYS[1], 'pool', 'hop', 'seal'))
 if not pool then
   return ''
 end
-if tonumber(hop or 0) >= args.hop then
+if number_of(hop) >= args.hop then
   return pool
 end
 if (seal or '') ~= args.seal_before then

@@ -13,9 +13,9 @@ close(
   clock(args.now_ms),
   args.id,
   record[2],
-  { 1, tonumber(record[3]), tonumber(record[4]) },
+  { 1, number_of(record[3]), number_of(record[4]) },
   { 0, 0, 0 },
-  tonumber(record[5]),
+  number_of(record[5]),
   -1,
   0
 )

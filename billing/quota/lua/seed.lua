@@ -7,7 +7,7 @@
 -- KEYS: posted (the tenant's sums), windows, moneys (the keys of money, by the end of their windows), keys of money
 -- Replies 0 where lines have been booked since these amounts were read.
 local now = clock(args.now_ms)
-local newest = tonumber(call('HGET', KEYS[1], 'line_seq') or 0)
+local newest = number_of(call('HGET', KEYS[1], 'line_seq'))
 for _, count in ipairs(args.counts) do
   if count.line_seq < newest then
     return 0
@@ -15,13 +15,15 @@ for _, count in ipairs(args.counts) do
 end
 local over = int(now - KEEP_MS)
 for _, name in ipairs(call('ZRANGEBYSCORE', KEYS[3], '-inf', over)) do
-  call('DEL', P .. name)
+  if string.find(name, '^money[:~]') then
+    call('DEL', P .. name)
+  end
 end
 call('ZREMRANGEBYSCORE', KEYS[2], '-inf', over)
 call('ZREMRANGEBYSCORE', KEYS[3], '-inf', over)
 for _, count in ipairs(args.counts) do
   local key, seed = P .. count.key, count.line_seq
-  local known = tonumber(call('HGET', key, 'seed') or nil)
+  local known = whole_of(call('HGET', key, 'seed'))
   if not known or (args.anew and known <= seed) then
     call('HSET', key, 'posted', count.spent, 'seed', seed)
     call('PEXPIREAT', key, int(count.window_end_ms + KEEP_MS))

@@ -16,7 +16,11 @@ local function counts()
   local found = {}
   for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[3], '(' .. int(accepted), '+inf')) do
     local kind, scope, period, start = string.match(member, '^(.-)|(.-)|(.-)|(.-)$')
-    if tonumber(start) <= accepted and (scope == 'tenant' or ids[scope] ~= '') then
+    if
+      (kind == 'money' or kind == 'money~')
+      and number_of(start) <= accepted
+      and (scope == 'tenant' or ids[scope] ~= '')
+    then
       found[#found + 1] = P .. table.concat({ kind, scope, ids[scope], period, start }, ':')
     end
   end
@@ -25,7 +29,7 @@ end
 
 local function book(amount)
   for _, key in ipairs(counts()) do
-    local seed = tonumber(call('HGET', key, 'seed') or nil)
+    local seed = whole_of(call('HGET', key, 'seed'))
     if seed and seq > seed then
       call('HINCRBY', key, 'posted', int(amount))
     end
@@ -33,7 +37,7 @@ local function book(amount)
 end
 
 if seq then
-  local newest = tonumber(call('HGET', KEYS[2], 'line_seq') or 0)
+  local newest = number_of(call('HGET', KEYS[2], 'line_seq'))
   if seq > newest then
     call('HSET', KEYS[2], 'line_seq', seq)
   end
@@ -44,7 +48,7 @@ local state = record[1]
 if not state then
   if seq then
     for _, key in ipairs(counts()) do
-      local seed = tonumber(call('HGET', key, 'seed') or nil)
+      local seed = whole_of(call('HGET', key, 'seed'))
       if seed and seq > seed then
         return 'recount'
       end
@@ -62,10 +66,10 @@ end
 
 if state == 'ended' then
   if seq and not record[7] then
-    local before = tonumber(record[6])
+    local before = number_of(record[6])
     call('HSET', KEYS[1], 'booked', 1, 'cost', cost)
     call('HINCRBY', KEYS[2], 'cost_nano', int(cost - before))
-    local _, _, money = unpack(cmsgpack.unpack(record[2]))
+    local _, _, money = limits_of(record[2])
     for _, limit in ipairs(money) do
       move(limit, 0, 0, -before)
     end
@@ -81,8 +85,8 @@ end
 local used = { 1, args.input_tokens, args.output_tokens }
 local unbooked = seq and 0 or cost
 if state == 'open' then
-  local held = { 1, tonumber(record[3]), tonumber(record[4]) }
-  close(now, args.id, record[2], held, used, tonumber(record[5]), -1, unbooked)
+  local held = { 1, number_of(record[3]), number_of(record[4]) }
+  close(now, args.id, record[2], held, used, number_of(record[5]), -1, unbooked)
 else -- released: it held nothing any more, and ran all the same
   close(now, args.id, record[2], { 0, 0, 0 }, used, 0, 0, unbooked)
 end

@@ -39,15 +39,22 @@ local ROW = {
   'covered',
 }
 
+local function list_of(value)
+  return type(value) == 'table' and value or {}
+end
+
 local function row_of(pick)
-  local t, id, ck = unpack(pick)
+  local t, id, ck = unpack(list_of(pick))
+  if not (t and id and ck) then
+    return nil
+  end
   local values = call('HMGET', key('req', t, id), unpack(ROW))
   if values[1] ~= ck then
     return nil
   end
   local row = { tenant = t, id = id, ck = ck }
   for at = 2, #ROW do
-    row[ROW[at]] = tonumber(values[at])
+    row[ROW[at]] = number_of(values[at])
   end
   return row
 end
@@ -78,7 +85,7 @@ local function read_reserves()
   end
   local pairs_ = call('HGETALL', P .. 'reserves')
   for at = 1, #pairs_, 2 do
-    promised[pairs_[at]] = tonumber(pairs_[at + 1])
+    promised[pairs_[at]] = number_of(pairs_[at + 1])
     in_flight[pairs_[at]] = number_of(call('HGET', P .. 'ten:' .. pairs_[at], 'tokens'))
   end
 end
@@ -121,7 +128,7 @@ local function is_kept_warm(found)
     return false
   end
   local lease = call('ZSCORE', P .. 'workers', found.warm)
-  local kept = lease and tonumber(lease) > NOW
+  local kept = lease and number_of(lease) > NOW
   retry = kept and math.min(retry, found.warm_until - NOW) or retry
   return kept
 end
@@ -161,7 +168,7 @@ local function out_of_class_order(above)
   for at = above + 1, LOWEST == 'bulk' and #CLASSES or above do
     local class = CLASSES[at]
     local head = call('ZRANGE', P .. 'age:' .. class, 0, 0, 'WITHSCORES')
-    local overdue = head[2] and (NOW - tonumber(head[2]) / 1000) / AGES[class] or 0
+    local overdue = head[2] and (NOW - fraction_of(head[2], 0) / 1000) / AGES[class] or 0
     if overdue > most then
       local tenant = next_in(class)
       if tenant then
@@ -300,25 +307,25 @@ local function keep_pace()
   end
   local last, busy, pace = unpack(call('HMGET', KEYS[1], 'taken_at', 'busy', 'pace'))
   if busy == '1' and last then
-    local gap = math.max(0, math.min(NOW - tonumber(last), PACE_MS_MAX)) / #picks
+    local gap = math.max(0, math.min(NOW - number_of(last), PACE_MS_MAX)) / #picks
     local kept = pace and 0.8 ^ #picks or 0
-    call('HSET', KEYS[1], 'pace', string.format('%.3f', kept * number_of(pace) + (1 - kept) * gap))
+    call('HSET', KEYS[1], 'pace', string.format('%.3f', kept * fraction_of(pace, 0) + (1 - kept) * gap))
   end
   call('HSET', KEYS[1], 'taken_at', int(NOW), 'busy', left > 0 and '1' or '0')
 end
 
 local lease = call('ZSCORE', P .. 'workers', name)
-if not lease or tonumber(lease) <= NOW then
+if not lease or number_of(lease) <= NOW then
   return reply({}, 0, {})
 end
 local last, stored, begin = unpack(call('HMGET', worker, 'call', 'answer', 'starts'))
 if number == number_of(last) and stored then
-  local answer = cmsgpack.unpack(stored)
-  return reply(answer[2], answer[1], answer[3])
+  local answer = unpacked(stored)
+  return reply(list_of(answer[2]), fraction_of(answer[1], 0), list_of(answer[3]))
 elseif number < number_of(last) then
   return reply({}, 0, {})
 end
-starts = begin and cmsgpack.unpack(begin) or {}
+starts = begin and unpacked(begin) or {}
 large_left = LARGE_PREFILLS_MAX - call('SCARD', P .. 'bigs:' .. name)
 read_reserves()
 read_trial()

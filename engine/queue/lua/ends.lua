@@ -15,7 +15,7 @@ for _, group in ipairs(groups.err and {} or groups) do
   if facts.name == 'biller' then
     local pending = call('XPENDING', stream, 'biller')
     ms, sequence = string.match(pending[1] > 0 and pending[2] or facts['last-delivered-id'], '^(%d+)-(%d+)$')
-    sequence = pending[1] > 0 and sequence or int(tonumber(sequence) + 1)
+    sequence = pending[1] > 0 and sequence or int(number_of(sequence) + 1)
   end
 end
 return cmsgpack.pack({ memory = memory, ms = ms, sequence = sequence })

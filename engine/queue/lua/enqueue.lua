@@ -47,13 +47,13 @@ local function ahead_of(order)
   local own = call('ZCOUNT', ids, '-inf', '(' .. order) + call('ZCOUNT', big, '-inf', '(' .. order)
   local others = call('ZCARD', P .. 'age:' .. class) - call('ZCARD', ids) - call('ZCARD', big)
   local tenants = call('ZCARD', active) - (call('ZSCORE', active, t) and 1 or 0)
-  local weight = tonumber(call('HGET', P .. 'ten:' .. t, 'weight') or 1)
+  local weight = fraction_of(call('HGET', P .. 'ten:' .. t, 'weight'), 1)
   return ahead + own + math.min(others, math.ceil((own + 1) * tenants / weight))
 end
 
 -- Predicted from the pace at which a full pool has been taking requests lately.
 local function wait_for(ahead)
-  return math.floor(ahead * number_of(call('HGET', KEYS[1], 'pace')))
+  return math.floor(ahead * fraction_of(call('HGET', KEYS[1], 'pace'), 0))
 end
 
 local function known()
@@ -72,8 +72,8 @@ local function known()
   return {
     created = false,
     status = status,
-    epoch = tonumber(epoch),
-    head = tonumber(head),
+    epoch = number_of(epoch),
+    head = number_of(head),
     position = ahead,
     wait_ms = wait_for(ahead),
     dest = moved and moved.dest,
@@ -82,14 +82,14 @@ end
 
 local function memory_is_short()
   local info = call('INFO', 'memory')
-  local limit = tonumber(string.match(info, 'maxmemory:(%d+)'))
-  return limit > 0 and tonumber(string.match(info, 'used_memory:(%d+)')) > limit * args.memory_fraction_max
+  local limit = number_of(string.match(info, 'maxmemory:(%d+)'))
+  return limit > 0 and number_of(string.match(info, 'used_memory:(%d+)')) > limit * args.memory_fraction_max
 end
 
 -- What neither the largest worker nor the tenant's cap could ever hold would wait for ever.
 local function too_large()
-  local size = tonumber(call('HGET', KEYS[1], 'size:' .. fingerprint) or math.huge)
-  local cap = tonumber(call('HGET', P .. 'ten:' .. t, 'tokens_max') or math.huge)
+  local size = whole_of(call('HGET', KEYS[1], 'size:' .. fingerprint)) or math.huge
+  local cap = whole_of(call('HGET', P .. 'ten:' .. t, 'tokens_max')) or math.huge
   local most = math.min(size, cap)
   return prompt + args.max_tokens > most and { refusal = 'rejected_too_large', number = most }
 end
@@ -102,7 +102,7 @@ local function refusal()
     of_tenant = of_tenant + call('ZCARD', P .. 'ids:' .. line) + call('ZCARD', P .. 'big:' .. line)
   end
   local seen = call('HGET', KEYS[1], 'seen:' .. fingerprint)
-  if seen and tonumber(seen) < NOW - args.no_worker_ms then
+  if seen and number_of(seen) < NOW - args.no_worker_ms then
     return { refusal = 'rejected_no_worker', number = NO_WORKER_RETRY_MS }
   end
   if of_tenant >= args.tenant_requests_max then
@@ -123,7 +123,7 @@ end
 -- later.
 local function refused_late()
   local since = call('GET', key('grave', t, id))
-  return since and args.accepted_ms <= tonumber(since) and { refusal = 'rejected_buried', number = 1000 }
+  return since and args.accepted_ms <= number_of(since) and { refusal = 'rejected_buried', number = 1000 }
 end
 
 class = clamped(class)

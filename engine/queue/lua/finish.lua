@@ -9,7 +9,7 @@ local req, log = key('req', t, id), key('log', t, id)
 local status, head = unpack(call('HMGET', req, 'status', 'o'))
 
 local function is_repeated()
-  if status ~= 'ended' or tonumber(head) ~= expected + #entries then
+  if status ~= 'ended' or number_of(head) ~= expected + #entries then
     return false
   end
   local last = call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
@@ -26,7 +26,7 @@ local function reply(at)
 end
 
 local is_moving = status == 'moving'
-if (status ~= 'queued' and status ~= 'parked' and not is_moving) or tonumber(head) ~= expected then
+if (status ~= 'queued' and status ~= 'parked' and not is_moving) or number_of(head) ~= expected then
   local at = is_repeated() and call('HGET', req, 'end_at')
   return at and reply(at)
 end

@@ -18,7 +18,7 @@ call('HSET', req, unpack(args.fields))
 local class, order, place, due, control, prompt, n, granted, fingerprint = unpack(call('HMGET', req, 'class', 'order',
   'place', 'due', 'control', 'prompt', 'n', 'granted', 'fingerprint'))
 local size = number_of(call('HGET', KEYS[1], 'size:' .. fingerprint))
-local need = prompt + math.max(tonumber(n), tonumber(granted))
+local need = number_of(prompt) + math.max(number_of(n), number_of(granted))
 local kept = bit.band(number_of(control), CANCEL)
 -- stylua: ignore
 call('HSET', req, 'status', place, 'ck', '', 'rck', '', 'worker', '', 'warm', '', 'held', 0, 'control', int(kept),

@@ -27,7 +27,7 @@ else
 end
 local due = call('ZSCORE', P .. 'deadlines', member) or call('HGET', req, 'deadline')
 -- stylua: ignore
-call('HSET', req, 'status', 'moving', 'dest', args.dest, 'hop', args.hop, 'due', int(tonumber(due)),
+call('HSET', req, 'status', 'moving', 'dest', args.dest, 'hop', args.hop, 'due', int(number_of(due)),
   'ordered', args.ordered_ms, 'seal', args.seal, 'place', status == 'parked' and 'parked' or 'queued')
 call('ZREM', P .. 'deadlines', member)
 call('ZREM', P .. 'unread', member)

@@ -14,7 +14,7 @@ end
 call('HSET', req, 'status', 'moved')
 call('DEL', key('in', t, id), key('tok', t, id))
 call('ZREM', P .. 'moving', member)
-tell(t, id, tonumber(head), {}, dest)
+tell(t, id, number_of(head), {}, dest)
 drop_readers(t, id)
 call('EXPIRE', req, args.keep_seconds)
 call('EXPIRE', key('log', t, id), args.log_keep_seconds)

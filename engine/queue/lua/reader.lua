@@ -56,22 +56,22 @@ publish()
 -- stylua: ignore
 local record = call('HMGET', req, 'status', 'epoch', 'o', 'n', 'control', 'worker', 'deadline', 'dest', 'class',
   'body_hash', 'hop', 'ordered', 'seal')
-local head = tonumber(record[3])
+local head = number_of(record[3])
 local oldest = call('XRANGE', key('log', t, id), '-', '+', 'COUNT', 1)[1]
 local view = {
   status = record[1],
-  epoch = tonumber(record[2]),
+  epoch = number_of(record[2]),
   head = head,
-  n = tonumber(record[4]),
-  control = tonumber(record[5]),
+  n = number_of(record[4]),
+  control = number_of(record[5]),
   worker = record[6],
-  deadline_ms = tonumber(record[7]),
-  first = oldest and tonumber(string.match(oldest[1], '^%d+')) or head + 1,
+  deadline_ms = number_of(record[7]),
+  first = oldest and number_of(string.match(oldest[1], '^%d+')) or head + 1,
   dest = record[8] or '',
   priority = record[9],
   following = following,
   body_hash = record[10] or '',
-  hop = tonumber(record[11]),
-  ordered_ms = tonumber(record[12]),
+  hop = whole_of(record[11]),
+  ordered_ms = whole_of(record[12]),
 }
 return { cmsgpack.pack(view), record[13] or '' }

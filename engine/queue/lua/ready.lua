@@ -12,7 +12,7 @@ local refused = 0
 
 local function alive(name)
   local lease = call('ZSCORE', P .. 'workers', name)
-  return lease and tonumber(lease) > NOW
+  return lease and number_of(lease) > NOW
 end
 
 local function store(name, from, to, busy, rest)
@@ -27,7 +27,7 @@ local function current(name)
     return nil
   end
   local to, busy, rest = string.match(value, '^(%d+) (%d+) (.*)$')
-  return tonumber(from), tonumber(to), tonumber(busy), rest
+  return number_of(from), number_of(to), number_of(busy), rest
 end
 
 local function extend(name, busy_now, rest)

@@ -41,7 +41,7 @@ local function cut_log()
       break
     end
     for _, entry in ipairs(page) do
-      write(draft, tonumber(string.match(entry[1], '^%d+')), without_vetoed(entry[2]))
+      write(draft, number_of(string.match(entry[1], '^%d+')), without_vetoed(entry[2]))
       from = '(' .. entry[1]
     end
   end

@@ -10,10 +10,10 @@ local owner, n, before_until, connection, gateway =
 if not owner or owner ~= args.owner then
   return nil
 end
-n = tonumber(n)
+n = number_of(n)
 local asked = args.number
 -- The token before the newest stays good until the client has shown that it got the newest, and 30 s longer.
-local before_good = asked == n - 1 and (before_until == '0' or now <= tonumber(before_until))
+local before_good = asked == n - 1 and (before_until == '0' or now <= number_of(before_until))
 if asked ~= n and not before_good then
   return nil
 end

@@ -174,7 +174,7 @@ class Pipeline:
 
         return add
 
-    async def execute(self) -> list[Any]:
+    async def execute(self, raise_on_error: bool = True) -> list[Any]:
         """Their replies."""
         return [await getattr(self._redis, name)(*arguments) for name, arguments in self._waiting]
 

@@ -3,7 +3,7 @@
 local function close(now, id, limits, held, used, hold, open, unbooked)
   call('ZREM', P .. 'conc', id)
   call('ZREM', P .. 'live', id)
-  local rates, concurrency, money = unpack(cmsgpack.unpack(limits))
+  local rates, concurrency, money = limits_of(limits)
   adjust(rates, now, used[1] - held[1], used[2] - held[2], used[3] - held[3])
   for _, limit in ipairs(concurrency) do
     call('ZREM', P .. limit[1], id)

@@ -26,8 +26,8 @@ end
 
 -- An amount modulo MODULUS, from its text: the digits above 10^9 and those below stay exact by themselves.
 local function modulo_of(amount)
-  local high = tonumber(string.sub(amount, 1, -10)) or 0
-  return (high % (MODULUS / 1000000000)) * 1000000000 + tonumber(string.sub(amount, -9))
+  local high = number_of(string.sub(amount, 1, -10))
+  return (high % (MODULUS / 1000000000)) * 1000000000 + number_of(string.sub(amount, -9))
 end
 
 local FIELDS = { 'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 'till', 'hard', 'rev' }
@@ -36,8 +36,9 @@ local function read_money(key)
   local found = call('HMGET', P .. key, unpack(FIELDS))
   local money = {}
   for at, name in ipairs(FIELDS) do
-    money[name] = tonumber(found[at] or (name == 'seed' and '' or 0))
+    money[name] = number_of(found[at])
   end
+  money.seed = found[1] and whole_of(found[1])
   if found[2] and string.find(key, '^money:tenant::wallet:') then
     money.modular, money.posted = true, modulo_of(found[2])
   end
@@ -66,16 +67,24 @@ local function left(money, now)
   return ahead_of_posted(money, now) - money.unbooked - money.held
 end
 
+-- Add to what is held of a limit whose balance this script has read.
+local function hold_more(limit, balance, more)
+  call_again('HSET', P .. limit[1], 'held', int(math.max(0, balance.held + more)))
+  if not balance.seed then
+    call_again('PEXPIREAT', P .. limit[1], int(limit[7] + KEEP_MS))
+  end
+end
+
 -- Add to what is held, open and unbooked, none of which ever falls below nothing.
 local function move(limit, held, open, unbooked)
   local key = P .. limit[1]
   local found = call('HMGET', key, 'held', 'open', 'unbooked', 'seed')
   -- stylua: ignore
-  call('HSET', key,
-    'held', int(math.max(0, tonumber(found[1] or 0) + held)),
-    'open', int(math.max(0, tonumber(found[2] or 0) + open)),
-    'unbooked', int(math.max(0, tonumber(found[3] or 0) + unbooked)))
+  call_again('HSET', key,
+    'held', int(math.max(0, number_of(found[1]) + held)),
+    'open', int(math.max(0, number_of(found[2]) + open)),
+    'unbooked', int(math.max(0, number_of(found[3]) + unbooked)))
   if not found[4] then
-    call('PEXPIREAT', key, int(limit[7] + KEEP_MS))
+    call_again('PEXPIREAT', key, int(limit[7] + KEEP_MS))
   end
 end

@@ -5,11 +5,12 @@ local UNIT = 60000
 local REQUESTS, INPUT, OUTPUT, TOKENS = 1, 2, 3, 4 -- what a limit may count
 local USED_MAX = 9007199254740991
 local IDLE_MS = 60000
+local VALUE_MAX = 60 -- characters; three numbers of more could be infinite
 
 -- What is used now, as of when, and what flows back each millisecond (nil: nothing is used).
 local function used_of(value, now)
   local used, at, rate = string.match(value or '', '^(%d+):(%d+):(%d+)$')
-  if not used then
+  if not used or #value > VALUE_MAX then
     return 0, now, nil
   end
   at, rate = tonumber(at), tonumber(rate)
@@ -19,12 +20,12 @@ end
 
 local function use(key, used, at, rate)
   if used <= 0 then
-    call('DEL', P .. key)
+    call_again('DEL', P .. key)
     return
   end
   local idle = rate > 0 and math.ceil(used / rate) + IDLE_MS or 60 * IDLE_MS
   local value = string.format('%.0f:%.0f:%.0f', math.min(used, USED_MAX), at, rate)
-  call('SET', P .. key, value, 'PX', int(idle))
+  call_again('SET', P .. key, value, 'PX', int(idle))
 end
 
 -- What a request takes of a limit: itself, its input, so many tokens of output.

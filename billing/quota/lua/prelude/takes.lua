@@ -4,7 +4,7 @@ local TAKE = 'take:'
 local TAKE_MS_MAX = 60000
 
 local function holds(take, now)
-  local till = tonumber(string.match(take, '^%d+:(%d+)$') or 0)
+  local till = number_of(string.match(take, '^%d+:(%d+)$'))
   return till > now and till <= now + TAKE_MS_MAX
 end
 

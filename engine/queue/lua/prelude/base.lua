@@ -15,12 +15,15 @@ local function member_of(t, id)
   return t .. ':' .. id
 end
 
+-- A member without a colon, which no script has written, is of a request that nobody knows.
 local function split(member)
-  return string.match(member, '^(.*):([^:]*)$')
+  local t, id = string.match(member, '^(.*):([^:]*)$')
+  return t or '', id or member
 end
 
-local function number_of(value)
-  return tonumber(value or 0)
+-- A class of a record; the lowest where it has none of ours.
+local function class_of(value)
+  return (value == CLASSES[1] or value == CLASSES[2]) and value or CLASSES[3]
 end
 
 -- A cancelled or overdue request is found by the reaper at once, whatever its deadline was.
@@ -35,7 +38,7 @@ local function redirect(t, id)
   if status ~= 'moved' then
     return nil
   end
-  local order = { status = status, dest = dest or '', hop = tonumber(hop), ordered_ms = tonumber(ordered) }
+  local order = { status = status, dest = dest or '', hop = whole_of(hop), ordered_ms = whole_of(ordered) }
   return order, seal or ''
 end
 

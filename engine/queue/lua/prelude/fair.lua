@@ -13,7 +13,7 @@ end
 local function charge(t, cost)
   local tenant = P .. 'ten:' .. t
   local weight, counter, credit = unpack(call('HMGET', tenant, 'weight', 'counter', 'credit'))
-  local due = math.ceil(cost * UNIT / tonumber(weight or 1))
+  local due = math.ceil(cost * UNIT / fraction_of(weight, 1))
   local paid = math.min(due, number_of(credit))
   counter = number_of(counter) + due - paid
   call('HSET', tenant, 'counter', int(counter), 'credit', int(number_of(credit) - paid))
@@ -24,7 +24,7 @@ end
 -- Prompt tokens that turned out to be in an engine's cache: counters never fall, so the next charges are smaller.
 local function refund(t, cost)
   local tenant = P .. 'ten:' .. t
-  local weight = tonumber(call('HGET', tenant, 'weight') or 1)
+  local weight = fraction_of(call('HGET', tenant, 'weight'), 1)
   call('HINCRBY', tenant, 'credit', int(math.floor(cost * UNIT / weight)))
 end
 
@@ -50,10 +50,10 @@ end
 -- How many more tokens in flight the tenant's caps allow; -1 where one more request is one too many.
 local function left_under_cap(t)
   local slots, most, tokens = unpack(call('HMGET', P .. 'ten:' .. t, 'slots_max', 'tokens_max', 'tokens'))
-  if slots and call('SCARD', P .. 'run:' .. t) >= tonumber(slots) then
+  if slots and call('SCARD', P .. 'run:' .. t) >= number_of(slots) then
     return -1
   end
-  return most and tonumber(most) - number_of(tokens) or math.huge
+  return most and number_of(most) - number_of(tokens) or math.huge
 end
 
 local function is_at_cap(t)
@@ -110,8 +110,8 @@ local function drop_hold(t, id)
   local class, held = unpack(call('HMGET', key('req', t, id), 'class', 'held'))
   if number_of(held) > 0 then
     call('HSET', key('req', t, id), 'held', 0)
-    call('HINCRBY', P .. 'ten:' .. t, 'tokens', int(-held))
-    call('HINCRBY', KEYS[1], 'used:' .. class, int(-held))
+    call('HINCRBY', P .. 'ten:' .. t, 'tokens', int(-number_of(held)))
+    call('HINCRBY', KEYS[1], 'used:' .. class_of(class), int(-number_of(held)))
   end
   unblock(t)
 end

@@ -1,5 +1,6 @@
 -- Writing log entries, and telling the gateways that follow. An entry is {k, x, p, r, i, v}; empty fields are not
 -- stored, and kind "t" (text) is the default.
+local GATEWAYS_MAX = 256 -- that read one request; more than any setting allows
 local news = {}
 
 local function write(log, o, entry)
@@ -31,7 +32,7 @@ end
 
 local function last_offset(log)
   local last = call('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
-  return last and tonumber(string.match(last[1], '^%d+')) or 0
+  return last and number_of(string.match(last[1], '^%d+')) or 0
 end
 
 -- Gathers what publish() sends: one message a gateway and call, however many requests it tells about. `dest`: the pool
@@ -39,7 +40,10 @@ end
 local function tell(t, id, head, entries, dest)
   local gateways = call('HKEYS', key('rd', t, id))
   local epoch = #gateways > 0 and number_of(call('HGET', key('req', t, id), 'epoch'))
-  for _, gateway in ipairs(gateways) do
+  for at, gateway in ipairs(gateways) do
+    if at > GATEWAYS_MAX then
+      break
+    end
     local list = news[gateway]
     if not list then
       list = {}

@@ -1,24 +1,29 @@
 -- Whom a worker gives back so that interactive work can run on it: the lowest class first, then what is cheapest to
 -- compute again.
 local PREEMPTS_MAX, PREEMPT_AFTER_MS = 3, 2000
+local CLAIMS_READ_MAX = 1000
 local RANK = { interactive = 1, standard = 2, bulk = 3 }
 local HELD = { 'class', 'held', 'prompt', 'n', 'preempts', 'control', 'taken' }
 
 -- What of the worker's claims could be given back, and what is being given back already.
 local function candidates_at(name)
   local able, leaving = {}, { tokens = 0, slots = 0 }
-  for _, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
+  for at, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
+    if at > CLAIMS_READ_MAX then
+      break
+    end
     local t, id = split(member)
     local class, held, prompt, n, preempts, control, taken = unpack(call('HMGET', key('req', t, id), unpack(HELD)))
     if number_of(control) ~= 0 then
       leaving.tokens, leaving.slots = leaving.tokens + number_of(held), leaving.slots + 1
     elseif
-      class
+      RANK[class]
       and class ~= 'interactive'
       and number_of(preempts) < PREEMPTS_MAX
       and number_of(taken) <= NOW - PREEMPT_AFTER_MS
     then
-      able[#able + 1] = { t = t, id = id, rank = RANK[class], held = number_of(held), cost = prompt + n }
+      able[#able + 1] =
+        { t = t, id = id, rank = RANK[class], held = number_of(held), cost = number_of(prompt) + number_of(n) }
     end
   end
   table.sort(able, function(one, other)

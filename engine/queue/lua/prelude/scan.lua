@@ -21,7 +21,8 @@ local WAITING = {
 -- `judge(candidate, left under its tenant's cap)` says why a candidate cannot be taken ('cap', 'room' or 'other'), nil
 -- where it can; `fits` whether there is still room for it.
 local function open_line(class, start, judge, fits)
-  local from, depth = unpack(start or { 0, 0 })
+  start = type(start) == 'table' and start or {}
+  local from, depth = math.floor(fraction_of(start[1], 0)), math.floor(fraction_of(start[2], 0))
   return {
     class = class,
     from = from,
@@ -41,11 +42,15 @@ end
 
 local function candidate_of(line, t, id)
   local values = call('HMGET', key('req', t, id), unpack(WAITING))
-  if values[1] ~= 'queued' then
+  local good = values[1] == 'queued'
+  for at = 3, 10 do -- from the prompt's tokens to `cn`: a request without is nobody's to run
+    good = good and whole_of(values[at]) ~= nil
+  end
+  if not good then
     leave_line(t, id, line.class)
     return nil
   end
-  local prompt, n = tonumber(values[3]), tonumber(values[4])
+  local prompt, n = number_of(values[3]), number_of(values[4])
   return {
     t = t,
     id = id,
@@ -53,14 +58,14 @@ local function candidate_of(line, t, id)
     fingerprint = values[2],
     prompt = prompt,
     n = n,
-    need = prompt + math.max(n, tonumber(values[5])),
-    deadline = tonumber(values[6]),
-    control = tonumber(values[7]),
-    deaths = tonumber(values[8]),
-    order = tonumber(values[9]),
-    cn = tonumber(values[10]),
+    need = prompt + math.max(n, number_of(values[5])),
+    deadline = number_of(values[6]),
+    control = number_of(values[7]),
+    deaths = number_of(values[8]),
+    order = number_of(values[9]),
+    cn = number_of(values[10]),
     large = values[11] == 'large',
-    warm = values[12],
+    warm = values[12] or '',
     warm_until = number_of(values[13]),
     crowd = number_of(values[14]),
   }
@@ -114,7 +119,7 @@ local function read_page(line)
   line.more = #page == 2 * PAGE
   line.read = line.read + PAGE
   for position = 1, #page, 2 do
-    local t, counter = page[position], tonumber(page[position + 1])
+    local t, counter = page[position], fraction_of(page[position + 1], 0)
     line.last = math.max(line.last, counter)
     if not line.known[t] then
       local tenant = { t = t, counter = counter, refused = {} }

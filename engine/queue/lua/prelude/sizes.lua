@@ -1,7 +1,9 @@
 -- What the registered workers of a fingerprint can hold: the largest of them, and all together.
+local WORKERS_MAX = 2000
+
 local function measure(fingerprint)
   local largest, all = 0, 0
-  for _, name in ipairs(call('ZRANGE', P .. 'workers', 0, -1)) do
+  for _, name in ipairs(call('ZRANGE', P .. 'workers', 0, WORKERS_MAX - 1)) do
     local theirs, size = unpack(call('HMGET', P .. 'worker:' .. name, 'fingerprint', 'size'))
     if theirs == fingerprint then
       largest, all = math.max(largest, number_of(size)), all + number_of(size)

@@ -5,12 +5,14 @@ local WARM_MS_MAX = { interactive = 300, standard = 2000, bulk = 2000 }
 -- Large requests have a lane of their own: one that does not fit holds up no smaller one.
 local function enter_line(t, id, class, order)
   local lane = call('HGET', key('req', t, id), 'lane') == 'large' and 'big:' or 'ids:'
+  class, order = class_of(class), int(number_of(order))
   call('ZADD', P .. lane .. class .. ':' .. t, order, id)
   call('ZADD', P .. 'age:' .. class, order, member_of(t, id))
   enter_class(t, class)
 end
 
 local function leave_line(t, id, class)
+  class = class_of(class)
   local line = class .. ':' .. t
   local ids, big = P .. 'ids:' .. line, P .. 'big:' .. line
   if call('ZREM', ids, id) == 0 then
@@ -85,10 +87,11 @@ local function keep_warm(t, id, worker)
   if not info then
     return
   end
-  rate = tonumber(cjson.decode(info).prefill_tokens_per_second) or rate
+  local good, said = pcall(cjson.decode, info)
+  rate = good and type(said) == 'table' and fraction_of(said.prefill_tokens_per_second, rate) or rate
   local class, prompt, n = unpack(call('HMGET', req, 'class', 'prompt', 'n'))
-  local saved = math.floor((prompt + n) * 1000 / rate)
-  call('HSET', req, 'warm', worker, 'warm_until', int(NOW + math.min(saved, WARM_MS_MAX[class])))
+  local saved = math.floor((number_of(prompt) + number_of(n)) * 1000 / math.max(rate, 1))
+  call('HSET', req, 'warm', worker, 'warm_until', int(NOW + math.min(saved, WARM_MS_MAX[class_of(class)])))
 end
 
 -- Takes a request from its worker: the claim token dies, its position in line stays. `rck` lets a retried release
@@ -97,9 +100,10 @@ local function take_back(t, id, status, why)
   renew_epoch(t, id)
   local req = key('req', t, id)
   local ck, worker, control = unpack(call('HMGET', req, 'ck', 'worker', 'control'))
+  worker = worker or ''
   leave_worker(t, id, worker)
   local kept = bit.band(number_of(control), CANCEL)
-  call('HSET', req, 'status', status, 'ck', '', 'rck', ck, 'worker', '', 'control', int(kept), 'warm', '')
+  call('HSET', req, 'status', status, 'ck', '', 'rck', ck or '', 'worker', '', 'control', int(kept), 'warm', '')
   if why == 'preempt' then
     keep_warm(t, id, worker)
   end
@@ -147,7 +151,7 @@ end
 local function left_alone(t, id)
   local wait = call('HGET', key('req', t, id), 'noread')
   if wait then
-    call('ZADD', P .. 'unread', 'NX', int(NOW + tonumber(wait)), member_of(t, id))
+    call('ZADD', P .. 'unread', 'NX', int(NOW + number_of(wait)), member_of(t, id))
   end
 end
 
@@ -169,7 +173,7 @@ local function unpark(t, id, class)
   elseif status == 'parked' then
     call('ZREM', P .. 'parked', member_of(t, id))
     call('ZREM', P .. 'unread', member_of(t, id))
-    call('HSET', req, 'status', 'queued', 'class', class or old)
+    call('HSET', req, 'status', 'queued', 'class', class_of(class or old))
     enter_line(t, id, class or old, order)
     log_event(t, id, 'resumed')
   end
@@ -193,7 +197,7 @@ local function finish(t, id, event, keep)
   call('DEL', key('tok', t, id), key('in', t, id))
   call('ZREM', P .. 'deadlines', member_of(t, id))
   call('ZREM', P .. 'unread', member_of(t, id))
-  if worker ~= '' then
+  if worker and worker ~= '' then
     leave_worker(t, id, worker)
   else
     leave_line(t, id, class)

@@ -5,7 +5,7 @@ local function shaped_at(name)
   local worker = P .. 'worker:' .. name
   local known = call('HGET', worker, 'shaped')
   if known then
-    return tonumber(known)
+    return number_of(known)
   end
   local shaped = 0
   for _, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
@@ -15,30 +15,37 @@ local function shaped_at(name)
   return shaped
 end
 
--- Requeues at most `budget` of its requests; the worker goes when none is left. Replies how many.
+local LOOKED_AT_MAX = 1000
+
+-- Requeues at most `budget` of its requests; the worker goes when none is left. Replies how many. A claim that is not
+-- the worker's, which somebody made up, is dropped, as is one whose request cannot be requeued.
 local function dismiss(name, why, budget, deaths_max)
+  local claims = P .. 'claims:' .. name
   local requeued, worker, crowd = 0, P .. 'worker:' .. name, nil
   local shaped = why == 'lost' and call('HGET', worker, 'hung') == '1' and shaped_at(name) or 0
   if shaped == 0 and why == 'lost' then
     call('HSETNX', worker, 'crowd', math.max(1, call('SCARD', P .. 'fresh:' .. name)))
-    crowd = tonumber(call('HGET', worker, 'crowd'))
+    crowd = number_of(call('HGET', worker, 'crowd'))
   end
-  for _, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
-    if requeued == budget then
+  local function give_back(t, id)
+    requeue(t, id, why, crowd, deaths_max)
+    if shaped > 0 and call('HEXISTS', key('req', t, id), 'shaped') == 1 then
+      count_hang(t, id, shaped, deaths_max)
+    end
+    requeued = requeued + 1
+  end
+  for at, member in ipairs(call('SMEMBERS', claims)) do
+    if requeued == budget or at > LOOKED_AT_MAX then
       return requeued
     end
     local t, id = split(member)
-    if call('HGET', key('req', t, id), 'worker') == name then
-      requeue(t, id, why, crowd, deaths_max)
-      if shaped > 0 and call('HEXISTS', key('req', t, id), 'shaped') == 1 then
-        count_hang(t, id, shaped, deaths_max)
-      end
-      requeued = requeued + 1
+    if call('HGET', key('req', t, id), 'worker') ~= name or not pcall(give_back, t, id) then
+      call('SREM', claims, member)
     end
   end
   local fingerprint = call('HGET', worker, 'fingerprint')
   call('ZREM', P .. 'workers', name)
-  call('DEL', worker, P .. 'claims:' .. name, P .. 'bigs:' .. name, P .. 'fresh:' .. name, P .. 'suspects:' .. name)
+  call('DEL', worker, claims, P .. 'bigs:' .. name, P .. 'fresh:' .. name, P .. 'suspects:' .. name)
   if fingerprint then
     measure(fingerprint)
   end
