@@ -46,6 +46,7 @@ from billing.quota.types import (
     Remaining,
     Settled,
 )
+from billing.quota.unposted_usage import unacknowledged as unacknowledged_events
 from billing.reconciliation.comparison import MEANING, Check, Comparison, ComparisonState
 from billing.reconciliation.run import Reconciliation
 from billing.reports.usage_names import NAMED, UsageTerms, named_id, names_in_audit_log, names_of, usage_terms
@@ -67,7 +68,7 @@ from billing.requests.explain import (
     held_back_of,
     tenants_with,
 )
-from billing.requests.find import is_billed
+from billing.requests.find import billed_or_held, is_billed
 from billing.requests.held_requests import HeldRequest, held_of, tenants_holding
 from billing.requests.refusal_stream import RefusalTally
 from billing.requests.refusal_views import (
@@ -229,6 +230,7 @@ __all__ = [
     "UsageTerms",
     "admissions_of",
     "authenticate_key",
+    "billed_or_held",
     "booked_of",
     "calendar_of",
     "check_question",
@@ -306,6 +308,7 @@ __all__ = [
     "to_display",
     "to_text",
     "touch_session",
+    "unacknowledged_events",
     "usage_in",
     "usage_page",
     "usage_terms",

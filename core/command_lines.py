@@ -40,6 +40,7 @@ COMMAND_LINES = {
     "audit": "List administrators' changes, and prove that their record and the books are whole.",
     "reconcile": "Compare the books that must agree; exit code 1 where any differ.",
     "db": "The database.",
+    "backup": "Copy the whole installation while it runs.",
     "console": (
         "Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only)."
     ),

@@ -3,6 +3,11 @@
 from engine.backends.environment import restarted_with as restarted_with_engine_environment
 from engine.grammar.response_format import checked_format as checked_format
 from engine.grammar.response_format import format_of, uses_patterns
+from engine.journal.files import FILE_BYTES_MAX as JOURNAL_BYTES_MAX
+from engine.journal.files import FOLDER as JOURNALS_FOLDER
+from engine.journal.files import SUFFIX as JOURNAL_SUFFIX
+from engine.journal.files import JournalSegments
+from engine.journal.files import pool_of as pool_of_journal
 from engine.journal.journal import Journal, make_journal
 from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.finish import EndFacts, RequestEnd, end_payload, end_unclaimed, text_hash
@@ -15,7 +20,10 @@ from engine.models.registry import resolve as resolve_model
 from engine.operations.explain import Explained
 from engine.operations.explain import explain as explain_request
 from engine.queue.client import PoolQueue
+from engine.queue.journaled_ends import PAYLOAD_BYTES_MAX, JournalContents
 from engine.queue.journaled_ends import JournaledEnd as JournaledEnd
+from engine.queue.journaled_ends import contents as journal_contents
+from engine.queue.journaled_ends import frame as journal_frame
 from engine.queue.migration_orders import MigrationOrder, MigrationOrders
 from engine.queue.notifications import HintChannel, WorkerWakes
 from engine.queue.request_log import DamagedLogError, LogReader, visible_text
@@ -55,6 +63,10 @@ from engine.trials.client import ShapeTrials
 from engine.worker.interrupted import InterruptedAnswer, InterruptedEngine, InterruptedPrompt
 
 __all__ = [
+    "JOURNALS_FOLDER",
+    "JOURNAL_BYTES_MAX",
+    "JOURNAL_SUFFIX",
+    "PAYLOAD_BYTES_MAX",
     "Append",
     "AppendCode",
     "Appended",
@@ -77,7 +89,9 @@ __all__ = [
     "InterruptedEngine",
     "InterruptedPrompt",
     "Journal",
+    "JournalContents",
     "JournalKeeper",
+    "JournalSegments",
     "JournaledEnd",
     "LogReader",
     "MigratedTo",
@@ -109,8 +123,11 @@ __all__ = [
     "format_of",
     "input_decoder",
     "input_encoder",
+    "journal_contents",
+    "journal_frame",
     "list_models",
     "make_journal",
+    "pool_of_journal",
     "prepare_model",
     "register_model",
     "resolve_model",

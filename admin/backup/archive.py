@@ -5,18 +5,18 @@ A draft is locked by the process that makes it, so that what a killed one left i
 removed. Blocks: call it in a thread.
 """
 
+import errno
 import fcntl
 import os
 import secrets
 import shutil
 import stat
 import tarfile
-import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
-from admin.backup.manifest import CHUNK_BYTES, ENDS_FOLDER
+from admin.backup.manifest import CHUNK_BYTES, ENDS_FOLDER, FILE, CopiedFile, decode_manifest, hashed
 from core.errors import StartupError
 
 SUFFIX = ".tar"
@@ -35,19 +35,31 @@ def require_new(target: Path) -> None:
 
 
 @contextmanager
+def failing_disk(place: Path) -> Generator[None]:
+    """Turn an OSError of writing there into a StartupError of one line."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        why = "the disk is full" if full else error.strerror or type(error).__name__
+        raise StartupError(f"cannot write the backup in {place}: {why}") from error
+
+
+@contextmanager
 def drafted(target: Path) -> Generator[Path]:
     """An empty folder for the copy, which has the target's name (and form) once the block ends well.
 
-    What the block leaves is gone where it fails. Raises StartupError, OSError.
+    What the block leaves is gone where it fails. Raises StartupError.
     """
     require_new(target)
     remove_stale(target.parent)
-    draft, lock = _locked_draft(target)
+    draft, lock = _locked_draft(target.parent)
     try:
         copy = draft / COPY
-        copy.mkdir(mode=0o700)
-        yield copy
-        _put_in_place(draft, copy, target)
+        with failing_disk(target.parent):
+            copy.mkdir(mode=0o700)
+            yield copy
+            _put_in_place(draft, copy, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
         os.close(lock)
@@ -76,13 +88,9 @@ def opened(source: Path, scratch: Path | None = None) -> Generator[Path]:
     if not source.is_file():
         raise StartupError(f"there is no backup {source}")
     place = source.parent if scratch is None else scratch
+    remove_stale(place)
+    folder, lock = _locked_draft(place)
     try:
-        folder = Path(tempfile.mkdtemp(prefix=f".{DRAFT}", dir=place))
-    except OSError as error:
-        raise StartupError(f"{source} cannot be unpacked in {place}: {error.strerror}") from error
-    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             _unpack(source, folder)
         except OSError as error:
@@ -107,6 +115,22 @@ def pack(folder: Path, file: Path) -> None:
     sync(file)
 
 
+def _require_whole(file: Path) -> None:
+    """Read a packed backup, and compare each of its files with the manifest in it. Raises StartupError."""
+    found: list[CopiedFile] = []
+    listed: list[CopiedFile] = []
+    with tarfile.open(file, "r:") as tar:
+        for member in tar:
+            content = tar.extractfile(member)
+            assert content is not None
+            if member.name == FILE:
+                listed = decode_manifest(content.read()).files
+            else:
+                found.append(hashed(member.name, content))
+    if set(found) != set(listed) or len(found) != len(listed):
+        raise StartupError(f"{file.name} is damaged: the disk does not keep what is written")
+
+
 def sync(path: Path) -> None:
     """Write a file, or a folder's names, to the disk. Raises OSError."""
     opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -116,14 +140,14 @@ def sync(path: Path) -> None:
         os.close(opened)
 
 
-def _locked_draft(target: Path) -> tuple[Path, int]:
-    """A new folder with its lock. One that somebody who looks for stale ones takes first is left to them."""
+def _locked_draft(place: Path) -> tuple[Path, int]:
+    """A new folder there, and its lock. One that who looks for stale ones took first is left to them."""
     while True:
-        draft = target.parent / f".{DRAFT}{secrets.token_hex(6)}"
+        draft = place / f".{DRAFT}{secrets.token_hex(6)}"
         try:
             draft.mkdir(mode=0o700)
         except OSError as error:
-            raise StartupError(f"{target.parent} cannot be written: {error.strerror}") from error
+            raise StartupError(f"{place} cannot be written: {error.strerror}") from error
         with suppress(OSError):
             lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -140,6 +164,7 @@ def _put_in_place(draft: Path, copy: Path, target: Path) -> None:
     if target.suffix == SUFFIX:
         packed = draft / f"packed{SUFFIX}"
         pack(copy, packed)
+        _require_whole(packed)
         try:
             target.hardlink_to(packed)
         except FileExistsError:

@@ -5,7 +5,7 @@ Encodes, decodes and compares; the only I/O is the hash of a file.
 
 import hashlib
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import msgspec
 
@@ -90,6 +90,11 @@ def encode_manifest(manifest: Manifest) -> bytes:
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
 
 
+def decode_manifest(data: bytes) -> Manifest:
+    """The manifest in these bytes. Raises MsgspecError."""
+    return _decoder.decode(data)
+
+
 def read_manifest(folder: Path) -> Manifest:
     """The manifest of a backup's folder. Raises StartupError where the folder is no backup, or one of a
     newer release."""
@@ -110,11 +115,16 @@ def read_manifest(folder: Path) -> Manifest:
 
 def copied_file(folder: Path, name: str) -> CopiedFile:
     """The size and hash of a file below a folder. Raises OSError."""
-    digest, size = hashlib.sha256(), 0
     with (folder / name).open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            digest.update(chunk)
-            size += len(chunk)
+        return hashed(name, file)
+
+
+def hashed(name: str, content: IO[bytes]) -> CopiedFile:
+    """The size and hash of an open file, from where it stands. Raises OSError."""
+    digest, size = hashlib.sha256(), 0
+    while chunk := content.read(CHUNK_BYTES):
+        digest.update(chunk)
+        size += len(chunk)
     return CopiedFile(name, size, digest.hexdigest())
 
 

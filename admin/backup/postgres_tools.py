@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,7 +122,7 @@ async def put_back(url: str, tools: PostgresTools, file: Path, scratch: Path | N
 def connection_variables(endpoint: str) -> dict[str, str]:
     """libpq's variables for a database URL as our driver takes it. StartupError where libpq has none."""
     url = database_url(endpoint)
-    parts: dict[str, Any] = url.get_dialect()().create_connect_args(url)[1]
+    parts: Mapping[str, Any] = url.get_dialect()().create_connect_args(url)[1]
     if "sslpassword" in parts:
         raise StartupError("pg_dump is given no sslpassword: name a key without one in PARLEY_DATABASE_URL")
     found = {variable: str(parts[name]) for name, variable in VARIABLES.items() if parts.get(name)}

@@ -51,7 +51,7 @@ async def unposted_usage(
         ended: list[EndedRequest] = []
         seen = 0
         for pool in sorted({*pools, *(pool for pool in runs if pool)}):
-            async for data in _unacknowledged(redis, pool):
+            async for _, data in unacknowledged(redis, pool):
                 seen += 1
                 if seen > ENTRIES_MAX:
                     return UnpostedUsage(runs, ended, more=True)
@@ -74,8 +74,9 @@ async def _open(redis: RedisClient, tenant_id: str, before_ms: int) -> list[str]
     return [pool for id, pool in await open_of(redis, OwnerFilter(tenant_id)) if id in ids]
 
 
-async def _unacknowledged(redis: RedisClient, pool: str) -> AsyncGenerator[bytes]:
-    """Yield the events from the oldest that the biller may still need; it has acknowledged some of them."""
+async def unacknowledged(redis: RedisClient, pool: str) -> AsyncGenerator[tuple[str, bytes]]:
+    """Yield a pool's events, each with its id in the stream, from the oldest that the biller may still need;
+    it has acknowledged some of them."""
     key = ended_stream(pool)
     try:
         groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}
@@ -89,6 +90,6 @@ async def _unacknowledged(redis: RedisClient, pool: str) -> AsyncGenerator[bytes
         oldest = (await redis.xpending(key, ENDED_GROUP_BILLER))["min"]
         after = after if oldest is None else oldest.decode()  # None: acknowledged meanwhile
     while page := await redis.xrange(key, min=after, count=ENTRIES_AT_ONCE):
-        for _, fields in page:
-            yield fields.get(ENDED_FIELD.encode(), b"")
+        for id, fields in page:
+            yield id.decode(), fields.get(ENDED_FIELD.encode(), b"")
         after = f"({page[-1][0].decode()}"

@@ -18,7 +18,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.ledger.transactions import LineKind
 from billing.periods import LAST_MS
 from billing.tables.ledger import UsageLine
-from billing.tables.tenants import Tenant, UsageRow
+from billing.tables.tenants import Tenant, UsageQuarantine, UsageRow
 from billing.tenants.users import known_users
 from core.errors import bad_request
 from core.sql.database import Database
@@ -150,6 +150,15 @@ async def is_billed(db: Database, tenant_id: str, request_id: str) -> bool:
     """True where a request is in the books. It is then never billed again."""
     async with db.session() as session:
         return await session.get(UsageRow, (tenant_id, request_id)) is not None
+
+
+async def billed_or_held(session: AsyncSession, tenant_id: str, request_ids: Sequence[str]) -> set[str]:
+    """Of a few hundred requests those that are billed, or quarantined."""
+    found = set[str]()
+    for table in (UsageRow, UsageQuarantine):
+        among = col(table.tenant_id) == tenant_id, col(table.request_id).in_(request_ids)
+        found.update((await session.exec(select(table.request_id).where(*among))).all())
+    return found
 
 
 def _scanned(sought: RequestSearch, *columns: Any) -> Any:

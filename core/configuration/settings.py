@@ -121,6 +121,15 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
             raise StartupError("this command needs PARLEY_SECRET, the same as the gateways'")
         return self.keyring
 
+    @property
+    def secret_text(self) -> str:
+        """The secret in force, for a copy of the installation. StartupError where there is none yet."""
+        if not self.secret and not (self.home / "secret").exists():
+            raise StartupError(
+                f"there is no secret: set PARLEY_SECRET as gateways have it, or write {self.home}/secret"
+            )
+        return self._secret().decode()
+
     def require_edge(self) -> None:
         """Check at the start what a process that people reach needs, not at the first call. Raises
         StartupError where the secret is missing or too short, or a list of hosts, origins or proxies has a

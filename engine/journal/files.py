@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from engine.queue.journaled_ends import MAGIC
 
@@ -31,6 +31,11 @@ class JournalFullError(Exception):
 def pattern(pool: str) -> str:
     """Names of a pool's files."""
     return f"{_part(pool)}~*{SUFFIX}"
+
+
+def pool_of(path: Path) -> str:
+    """The pool that a file's name says."""
+    return unquote(path.name.partition("~")[0])
 
 
 class JournalSegments:

@@ -10,14 +10,19 @@ from pathlib import Path
 import pytest
 
 from admin.backup.archive import DRAFT, MEMBERS_MAX, drafted, opened
+from admin.backup.manifest import FILE, CopiedDatabase, Manifest, copied_file, encode_manifest, read_manifest
 from core.errors import StartupError
+
+ENDS = "ends/default~a~1.ends"
 
 
 def filled(copy: Path) -> None:
     """Files as a backup has them."""
     (copy / "ends").mkdir(mode=0o700)
-    (copy / "manifest.json").write_bytes(b"{}")
-    (copy / "ends" / "default~a~1.ends").write_bytes(b"ends")
+    (copy / ENDS).write_bytes(b"ends")
+    database = CopiedDatabase("sqlite", "database.sqlite", "p0001", {})
+    made = Manifest(1, "0.1.0", "parley", 5, database, [], [], [], [copied_file(copy, ENDS)])
+    (copy / FILE).write_bytes(encode_manifest(made))
 
 
 def contents_of(folder: Path) -> dict[str, bytes]:
@@ -38,7 +43,8 @@ def test_a_backup_has_its_name_once_it_is_whole(tmp_path: Path, name: str):
     assert os.listdir(tmp_path) == [name]
     assert target.stat().st_mode & 0o777 == (0o600 if target.is_file() else 0o700)
     with opened(target) as folder:
-        assert contents_of(folder) == {"manifest.json": b"{}", "ends/default~a~1.ends": b"ends"}
+        assert read_manifest(folder).files == [copied_file(folder, ENDS)]
+        assert contents_of(folder).keys() == {FILE, ENDS}
     assert os.listdir(tmp_path) == [name]
 
 
@@ -53,6 +59,19 @@ def test_a_backup_that_fails_leaves_nothing(tmp_path: Path, name: str):
 
     with pytest.raises(StartupError, match="the disk is full"):
         fail()
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_the_disk_did_not_keep_is_noticed(tmp_path: Path):
+    """A packed backup is read once more before it has its name."""
+
+    def damage() -> None:
+        with drafted(tmp_path / "monday.tar") as copy:
+            filled(copy)
+            (copy / ENDS).write_bytes(b"else")
+
+    with pytest.raises(StartupError, match="is damaged"):
+        damage()
     assert os.listdir(tmp_path) == []
 
 
@@ -148,10 +167,10 @@ def test_what_is_no_archive_is_said(tmp_path: Path, content: bytes):
 
 
 def test_a_cut_off_archive_is_refused(tmp_path: Path):
-    """A copy that ended too early lacks bytes of its last file."""
+    """A copy that ended too early lacks bytes of a file."""
     with drafted(tmp_path / "whole.tar") as copy:
-        (copy / "database.sqlite").write_bytes(os.urandom(1 << 20))
+        filled(copy)
     data = (tmp_path / "whole.tar").read_bytes()
-    (tmp_path / "cut.tar").write_bytes(data[: len(data) // 2])
+    (tmp_path / "cut.tar").write_bytes(data[:2_000])
     with pytest.raises(StartupError, match=r"cut\.tar"), opened(tmp_path / "cut.tar"):
         pass
