@@ -10,7 +10,9 @@ local now = clock(args.now_ms)
 for at, limit in ipairs(args.limits) do
   local key = KEYS[at]
   local seeded, revision, read = unpack(call('HMGET', key, 'seed', 'rev', 'read'))
-  if seeded and not is_being_taken(key, now) and args.read_ms >= number_of(read) then
+  read = number_of(read)
+  local is_older = args.read_ms < read and read <= now -- what was read in the future is no mark of ours
+  if seeded and not is_older and not is_being_taken(key, now) then
     -- stylua: ignore
     call('HSET', key, 'limit', limit.limit, 'over', limit.override, 'till', limit.override_until_ms,
       'hard', limit.hard and 1 or 0, 'rev', int(math.max(number_of(revision), limit.revision)),

@@ -142,6 +142,18 @@ async def takes(books: QuotaLedger) -> list[bytes]:
     return [field for field in fields if field.startswith(b"take:")]
 
 
+async def test_marks_of_the_future_hold_no_limit_back(books: QuotaLedger) -> None:
+    """A worker may write what it likes there: neither a take nor a look that ends never stops a push."""
+    key = taking._wallet_key(books.tenant)
+    await books.redis.hset(key, mapping={"read": 1 << 52, "take:x": f"1:{1 << 52}", "take:y": "z"})
+    await books.redis.hset(key, "limit", 7)
+    await push_limits(books.db, books.redis, books.tenant)
+    assert await takes(books) == []
+    limit, read = await books.redis.hmget(key, "limit", "read")
+    assert limit == b"1000"
+    assert int(read or 0) < 1 << 52
+
+
 async def test_of_two_takes_the_first_that_is_booked_does_not_restore_the_other(
     books: QuotaLedger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
