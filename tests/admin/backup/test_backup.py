@@ -3,8 +3,6 @@ there."""
 
 import asyncio
 import os
-import shutil
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from click.testing import CliRunner
 
 from admin.backup import backup as backups
 from admin.backup import unbooked
-from admin.backup.archive import DRAFT, opened
+from admin.backup.archive import opened
 from admin.backup.backup import BackupCall
 from admin.backup.commands import backup_command
 from admin.backup.manifest import CopiedHead, UnbookedEnds, read_manifest
@@ -34,7 +32,6 @@ from tests.billing.posting.billers import a_biller, end, until_acknowledged, unt
 from tests.engine.journals import a_journal, journals_are_closed
 from tests.support.home import TEST_SECRET, settings_in
 from tests.support.patience import wait_until
-from tests.support.processes import begun, finished, parley
 from tests.support.redis import Redis
 
 __all__ = ["journals_are_closed"]
@@ -307,54 +304,6 @@ async def test_what_cannot_be_copied_is_one_line(
     assert not (home / "secret").exists()
     assert sorted(os.listdir(tmp_path)) == ["empty"]
     assert [name for name in os.listdir(tmp_path / "empty") if not name.startswith("parley.db")] == []
-
-
-async def test_a_disk_without_room_is_refused_before_it_is_full(
-    home: Path, redis_url: str, sqlite: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """The platform may write to the same disk."""
-    settings = settings_in(home, redis_url=redis_url)
-    monkeypatch.setattr("admin.backup.sqlite_copy._free_bytes", lambda _: 4_096)
-    with pytest.raises(StartupError, match=r"no room for the copy: .* 4,096 are free"):
-        await backups.backup(settings, BackupCall(tmp_path / "made"), lambda _: None)
-    assert os.listdir(tmp_path) == []
-
-
-def test_a_disk_that_takes_no_more_is_one_line(home: Path, redis_url: str, sqlite: Database, tmp_path: Path):
-    """Whatever file it is that finds no room."""
-    environment = {**os.environ, "PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
-    environment["PARLEY_SECRET"] = TEST_SECRET
-    fits = asyncio.run(backed_up(settings_in(home, redis_url=redis_url), tmp_path / "fits"))
-    shutil.rmtree(tmp_path / "fits")
-    for kibibytes, name in ((64, "made"), (fits.bytes // 1024 + 1, "made.tar")):
-        argv = [
-            "bash",
-            "-c",
-            f'ulimit -f {kibibytes}; exec "$@"',
-            "-",
-            *parley("backup", str(tmp_path / name)),
-        ]
-        done = finished(argv, environment)
-        assert done.returncode == 1
-        assert done.stderr.splitlines()[-1].startswith("parley: ")
-        assert "cannot" in done.stderr.splitlines()[-1]
-        assert os.listdir(tmp_path) == []
-
-
-async def test_a_killed_backup_leaves_no_target(home: Path, sqlite: Database, tmp_path: Path, redis_url: str):
-    """Only a hidden draft, which the next one removes."""
-    with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(home / "silent.sock"))
-        silent.listen()
-        environment = {**os.environ, "PARLEY_HOME": str(home), "PARLEY_SECRET": TEST_SECRET}
-        environment["PARLEY_REDIS_URL"] = f"unix://{home / 'silent.sock'}"
-        process = await begun(parley("backup", str(tmp_path / "made")), environment)
-        await wait_until(lambda: list(tmp_path.glob(f".{DRAFT}*/copy/ends")))
-        process.kill()
-        await process.wait()
-    assert [name[: len(DRAFT) + 1] for name in os.listdir(tmp_path)] == [f".{DRAFT}"]
-    await backed_up(settings_in(home, redis_url=redis_url), tmp_path / "made")
-    assert os.listdir(tmp_path) == ["made"]
 
 
 async def test_the_command_prints_what_was_copied(
