@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from billing.limits import MoneyLimit, Scope
 from billing.periods import PeriodWindow
-from billing.quota.posted_spending import posted_of_limit
+from billing.quota.posted_spending import last_line, posted_of_limit
 from billing.quota.redis_keys import posted_key
 from billing.quota.script_calls import ForgetCall, SeedCall, SeededCount
 from billing.quota.script_replies import split_limit_key, window_member
@@ -14,7 +14,7 @@ from billing.quota.scripts import quota_script
 from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.redis.client import RedisClient
-from core.redis.members import readable, whole
+from core.redis.members import readable, reading, whole
 from core.sql.database import Database
 
 SEED_TRIES = 10
@@ -78,22 +78,36 @@ class MoneyCounts:
 
     async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:
         """Read the books and write the counts; repeat while lines are booked in between."""
+        posted, untrue = posted_key(tenant), (0, 0)
         for _ in range(SEED_TRIES):
             read = [(limit, *(await posted_of_limit(db, tenant, limit))) for limit in limits]
-            if await self.put(tenant, read, anew=anew):
+            if await self.put(tenant, read, anew=anew, untrue=untrue):
                 return
+            # A line is marked after it was booked: what is beyond the books now is no line's mark.
+            mark = whole(await reading(posted, self._redis.hget(posted, "line_seq"), None))
+            last = await last_line(db, tenant)
+            untrue = (mark, last) if mark > last else (0, 0)
         raise TimeoutError("lines are booked faster than the books can be read")
 
-    async def put(self, tenant: str, read: Sequence[tuple[MoneyLimit, int, int]], *, anew: bool) -> bool:
+    async def put(
+        self,
+        tenant: str,
+        read: Sequence[tuple[MoneyLimit, int, int]],
+        *,
+        anew: bool,
+        untrue: tuple[int, int] = (0, 0),
+    ) -> bool:
         """Write counts, each with its amount and last line. False: more has been booked since. `anew`: also
-        over an older amount in Redis."""
+        over an older amount in Redis. `untrue`: a mark in Redis that is beyond the books, and their last
+        line, which it becomes."""
         tag = f"{{t:{tenant}}}"
         keys = [f"{tag}posted", f"{tag}windows", f"{tag}moneys", *(tag + limit.key for limit, _, _ in read)]
         counts = [
             SeededCount(limit.key, str(amount), line_seq, limit.window.end_ms, window_member(limit))
             for limit, amount, line_seq in read
         ]
-        return await _SEED(self._redis, keys, SeedCall(now_ms=now_ms(), anew=anew, counts=counts))
+        call = SeedCall(now_ms=now_ms(), anew=anew, counts=counts, untrue_seq=untrue[0], last_seq=untrue[1])
+        return await _SEED(self._redis, keys, call)
 
     async def sums(self, tenant: str) -> list[MoneySum]:
         """All counts of a tenant."""

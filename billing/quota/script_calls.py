@@ -141,10 +141,13 @@ class SeededCount(msgspec.Struct):
 
 
 class SeedCall(ScriptCall, kw_only=True):
-    """Write sums spent; `anew`: also over older ones."""
+    """Write sums spent; `anew`: also over older ones. `untrue_seq`: a mark of the last line booked that is
+    beyond the books, which somebody made up, and becomes `last_seq`; 0: none is."""
 
     now_ms: int
     anew: bool
+    untrue_seq: int
+    last_seq: int
     counts: list[SeededCount]
 
 

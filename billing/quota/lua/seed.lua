@@ -1,5 +1,5 @@
 #!lua
---: args: now_ms:int, anew:bool, counts:[SeededCount]
+--: args: now_ms:int, anew:bool, untrue_seq:int, last_seq:int, counts:[SeededCount]
 --: reply: bool
 --: SeededCount: key:str, spent:str, line_seq:int, window_end_ms:int, window:str
 -- Write what the books say was spent, where nothing is known or, anew, where what is known is older. Several
@@ -8,6 +8,10 @@
 -- Replies 0 where lines have been booked since these amounts were read.
 local now = clock(args.now_ms)
 local newest = number_of(call('HGET', KEYS[1], 'line_seq'))
+if args.untrue_seq > 0 and newest == args.untrue_seq then
+  newest = args.last_seq
+  call('HSET', KEYS[1], 'line_seq', int(newest))
+end
 for _, count in ipairs(args.counts) do
   if count.line_seq < newest then
     return 0

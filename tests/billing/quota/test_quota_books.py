@@ -17,7 +17,7 @@ from billing.prices.rating import Meter
 from billing.quota import money
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
-from billing.quota.posted_spending import posted_of_limit
+from billing.quota.posted_spending import last_line, posted_of_limit
 from billing.quota.redis_keys import posted_key
 from billing.quota.types import Admitted, AllowanceExtension
 from billing.reconciliation.comparison import ComparisonState
@@ -55,6 +55,21 @@ async def test_a_cold_count_begins_with_what_the_books_say(books: QuotaLedger) -
     await books.redis.flushall()
     assert isinstance(await books.ask("again"), Admitted)
     assert await books.posted() == [(3 * COST, 0, HELD)]
+
+
+@pytest.mark.parametrize("mark", [9 * 10**15, 2**53, 9 * 10**17, 10**30, "inf", "x"])
+async def test_a_mark_that_the_books_do_not_bear_out_locks_nobody_out(
+    mark: int | str, books: QuotaLedger
+) -> None:
+    """Whoever writes Redis may put it there: the count begins with what the books say, and lines count on."""
+    await books.booked("old")
+    await books.budget(10_000)
+    await books.redis.hset(posted_key(books.tenant), "line_seq", str(mark))
+    assert isinstance(await books.ask("r1"), Admitted)
+    assert await books.posted() == [(COST, 0, HELD)]
+    booked = await books.booked("new")
+    await books.quota.settle(booked, await last_line(books.db, books.tenant))
+    assert [posted for posted, _, _ in await books.posted()] == [2 * COST]
 
 
 async def test_each_scope_and_window_counts_its_own(books: QuotaLedger) -> None:
