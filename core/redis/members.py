@@ -8,7 +8,6 @@ import re
 from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from core.observability.telemetry import RepeatedWarning, logger, meter
 from core.redis import redis_errors
 from core.redis.unreadable import Unreadable, read
 
@@ -17,12 +16,6 @@ Reply = TypeVar("Reply")
 
 NAME_BYTES_MAX = 1_000  # of ours, with tenant and id
 WHOLE = re.compile(rb"-?[0-9]{1,18}")
-
-log = logger(__name__)
-repeated = RepeatedWarning(log)
-_set_aside = meter("core").create_counter(
-    "parley_redis_entries_set_aside", description="entries of Redis that could not be read"
-)
 
 
 def names(key: str, members: Iterable[bytes]) -> list[str]:
@@ -66,8 +59,9 @@ def whole(value: bytes | None) -> int:
 def set_aside(key: str, count: int) -> None:
     """Count and log so many entries of a key that are none."""
     if count:
-        _set_aside.add(count)
-        repeated.warning("redis.entries_set_aside", key=key, count=count)
+        from core.redis.entries_set_aside import tell  # loads telemetry, which most commands do without
+
+        tell(key, count)
 
 
 def _name(member: bytes) -> str:
