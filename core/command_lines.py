@@ -41,6 +41,7 @@ COMMAND_LINES = {
     "reconcile": "Compare the books that must agree; exit code 1 where any differ.",
     "db": "The database.",
     "backup": "Copy the whole installation while it runs.",
+    "restore": "Put a backup into an empty database, and make Redis fit it, whether it survived or not.",
     "console": (
         "Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only)."
     ),

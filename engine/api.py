@@ -8,6 +8,7 @@ from engine.journal.files import FOLDER as JOURNALS_FOLDER
 from engine.journal.files import SUFFIX as JOURNAL_SUFFIX
 from engine.journal.files import JournalSegments
 from engine.journal.files import pool_of as pool_of_journal
+from engine.journal.files import taken as taken_journal
 from engine.journal.journal import Journal, make_journal
 from engine.journal.keeper import JournalKeeper
 from engine.lifecycle.finish import EndFacts, RequestEnd, end_payload, end_unclaimed, text_hash
@@ -19,6 +20,7 @@ from engine.models.registry import ModelRecord, list_models
 from engine.models.registry import resolve as resolve_model
 from engine.operations.explain import Explained
 from engine.operations.explain import explain as explain_request
+from engine.operations.living import living_processes
 from engine.queue.client import PoolQueue
 from engine.queue.journaled_ends import PAYLOAD_BYTES_MAX, JournalContents
 from engine.queue.journaled_ends import JournaledEnd as JournaledEnd
@@ -43,6 +45,7 @@ from engine.queue.types import (
     ReaderView,
     Reaped,
     Renewed,
+    ReplayCode,
     TenantTerms,
     WorkerView,
 )
@@ -108,6 +111,7 @@ __all__ = [
     "Reaped",
     "Reaper",
     "Renewed",
+    "ReplayCode",
     "RequestEnd",
     "RequestInput",
     "RequestStatus",
@@ -126,6 +130,7 @@ __all__ = [
     "journal_contents",
     "journal_frame",
     "list_models",
+    "living_processes",
     "make_journal",
     "pool_of_journal",
     "prepare_model",
@@ -133,6 +138,7 @@ __all__ = [
     "resolve_model",
     "restarted_with_engine_environment",
     "seal_request",
+    "taken_journal",
     "text_hash",
     "uses_patterns",
     "visible_text",

@@ -8,6 +8,7 @@ import asyncio
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -65,16 +66,16 @@ PostedBatch = tuple[AssessedBatch, list[Assessed]]
 
 @dataclass
 class DrainedStreams:
-    """What became of the events of streams: numbers of those that are in the books since, and that were
-    there before; and those that are held."""
+    """What became of the events of streams: numbers of those that are in the books since, by tenant, and that
+    were there before; and those that are held."""
 
-    posted: int = 0
+    posted: Counter[str] = field(default_factory=Counter[str])
     repeated: int = 0
     held: list[UsageQuarantine] = field(default_factory=list[UsageQuarantine])
 
     def add(self, batch: AssessedBatch, posted: Sequence[Assessed]) -> None:
         """Count a batch."""
-        self.posted += len(posted)
+        self.posted.update(each.row.tenant_id for each in posted)
         self.repeated += len(batch.good) - len(posted)
         self.held += batch.held
 

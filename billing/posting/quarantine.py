@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import msgspec
-from sqlmodel import col, select
+from sqlmodel import col, func, select
 
 from billing.audit.log import record
 from billing.booking.adjustments import Correction, correct
@@ -37,6 +37,14 @@ async def held_events(db: Database, resolved: bool = False) -> Sequence[UsageQua
         statement = statement.order_by(col(UsageQuarantine.created_ms))
     async with db.session() as session:
         return (await session.exec(statement.limit(LISTED_MAX))).all()
+
+
+async def held_by_tenant(db: Database) -> dict[str, int]:
+    """Number of events that wait for a decision, by tenant; empty: of an event that names none."""
+    statement = select(UsageQuarantine.tenant_id, func.count()).group_by(col(UsageQuarantine.tenant_id))
+    async with db.session() as session:
+        rows = (await session.exec(statement.where(col(UsageQuarantine.resolved_ms).is_(None)))).all()
+    return {tenant: int(count) for tenant, count in rows}
 
 
 async def accept(

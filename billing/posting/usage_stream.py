@@ -110,6 +110,17 @@ class EndedStream:
         return milliseconds, sequence + 1
 
 
+async def active_consumers(redis: RedisClient, pool: str, idle_ms_max: int) -> dict[str, int]:
+    """Billers that asked for entries of a pool lately, with the ms since each did."""
+    try:
+        found = await redis.xinfo_consumers(ended_stream(pool), ENDED_GROUP_BILLER)
+    except redis_errors.ResponseError:
+        return {}  # no stream, or no group
+    return {
+        each["name"].decode(errors="replace"): each["idle"] for each in found if each["idle"] <= idle_ms_max
+    }
+
+
 def _streams(reply: Any) -> list[Any]:
     """The entry lists of an XREADGROUP reply: pairs in RESP2, a mapping (of lists of lists) in RESP3."""
     if not reply:

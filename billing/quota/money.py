@@ -15,12 +15,13 @@ from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.redis.client import RedisClient
 from core.redis.members import readable, reading, whole
+from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
 
 SEED_TRIES = 10
 COUNTS_MAX = 10_000
 AT_ONCE = 100
-MONEY = (b"money:", b"money~:")
+MONEY = ("money:", "money~:")
 
 _SEED = quota_script("seed", SeedCall, bool, "base", "money")
 _FORGET = quota_script("forget", ForgetCall, int)
@@ -73,7 +74,12 @@ class MoneyCounts:
         last = max(1, await self._redis.zcard(key))
         for first in range(0, last, AT_ONCE):
             names = await self._redis.zrange(key, first, first + AT_ONCE - 1)
-            money = [f"{{t:{tenant}}}".encode() + name for name in names if name.startswith(MONEY)]
+            read_names = [read("count", bytes.decode, name) for name in names]
+            money = [
+                f"{{t:{tenant}}}{name}"
+                for name in read_names
+                if not isinstance(name, Unreadable) and name.startswith(MONEY)
+            ]
             await _FORGET(self._redis, [posted_key(tenant), *money], ForgetCall(line_seq=line_seq))
 
     async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:

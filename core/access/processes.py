@@ -163,7 +163,7 @@ OPERATOR = ProcessKind(
         STREAM_COMMANDS,
         LISTEN_COMMANDS,
         TRANSACTION_COMMANDS,
-        "publish blpop zrank sscan scan",
+        "publish blpop zrank sscan scan xgroup|setid",
     ),
     secrets=(
         *("secret", "secret_old", "redis_url", "database_url", *HEADS, "otlp_endpoint", OTEL_HEADERS),

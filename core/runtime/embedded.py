@@ -27,6 +27,7 @@ from core.runtime.leash import LeashedProcess, spawn
 # sun_path of a Unix socket holds 108 bytes with its terminating zero (unix(7)).
 SOCKET_PATH_BYTES_MAX = 107
 FOLDERS = ("redis", "models", "logs")
+RESTORE_MARK = "restoring.json"  # there while `parley restore` has not ended
 # A write this large shows a full disk that an empty file would not show.
 PROBE_BYTES = 64 * 1024
 LOG_TAIL_BYTES = 4096

@@ -16,7 +16,7 @@ from billing.api import Principal
 from core.access.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
 from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.runtime.embedded import EmbeddedValkey
+from core.runtime.embedded import RESTORE_MARK, EmbeddedValkey
 from tests.server.virtual.loop import passed, passing, played
 from tests.support.home import settings_in
 
@@ -365,3 +365,10 @@ async def test_valkey_is_its_own_where_none_is_configured(
         assert [each for each in Valkey.log if error is None or each != "keep"] == (
             kept if error is None else kept[::2]
         )
+
+
+async def test_a_home_whose_restore_did_not_end_is_refused(home: Path):
+    """Its counts in Redis may be those of other books."""
+    (home / RESTORE_MARK).write_text("{}")
+    with pytest.raises(StartupError, match="a restore did not end here"):
+        await up_at(home).run(asyncio.Event())

@@ -1,0 +1,262 @@
+"""A restore: money is asked for again, what ended after the backup is billed once, and the rest is named."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from admin.backup import manifest
+from admin.backup import restore as restore_room
+from admin.backup.manifest import encode_manifest, read_manifest
+from admin.backup.restore import restore
+from admin.backup.restore_checks import is_empty
+from admin.backup.restore_mark import read_mark
+from billing.audit.log import list_rows
+from billing.audit_heads.heads import line_of
+from billing.audit_heads.restores import RESTORED
+from billing.audit_heads.store_heads import current_heads
+from billing.posting.biller import Biller
+from billing.posting.usage_stream import active_consumers
+from billing.quota.types import Admitted
+from billing.tables.tenants import PLATFORM
+from billing.tenants.tenancy import create_tenant
+from billing.usage import ENDED_FIELD, ended_stream
+from core.configuration.settings import Settings
+from core.errors import StartupError
+from core.files import file_lock
+from core.web.local_urls import UP_LOCK
+from engine.journal.files import taken
+from engine.queue.client import PoolQueue
+from engine.queue.journaled_ends import JournaledEnd
+from tests.admin.backup.drills import POOL, Drill, databases, drill
+from tests.support.home import TEST_SECRET
+from tests.support.patience import wait_until
+
+__all__ = ["databases", "drill"]
+
+
+async def used(drill: Drill, tmp_path: Path) -> Path:
+    """A backup, and what went on after it: r3, r4 and r5 are billed, and of r4 only a journal has the event
+    now, of r5 nothing; r6 waits in the stream, and so does something that is no event."""
+    for id in ("r1", "r2"):
+        await drill.ends(id)
+    await drill.bill()
+    source = await drill.back_up(tmp_path / "backup")
+    journaled = await drill.ends("r4")
+    await drill.ends("r5")
+    await drill.bill()
+    await drill.trim()
+    drill.journal(journaled)
+    await drill.ends("r3")
+    await drill.bill()
+    await drill.ends("r6")
+    await drill.redis.xadd(ended_stream(POOL), {ENDED_FIELD: b"no event"})
+    assert await drill.billed() == {"r1", "r2", "r3", "r4", "r5"}
+    return source
+
+
+async def test_with_a_redis_that_survived(drill: Drill, tmp_path: Path) -> None:
+    """Its counts are beyond the restored books, which refused everybody for good; what it and the journals
+    have is billed once; what only its counts know is named, and what is held."""
+    source = await used(drill, tmp_path)
+    open_before = await drill.ask("open")
+    assert isinstance(open_before, Admitted)
+    await drill.lose_database()
+    report = await drill.restore(source)
+    assert await drill.billed() == {"r1", "r2", "r3", "r4", "r6"}
+    assert (report.billed, report.replayed, report.redis_survived) == (3, 1, True)
+    assert [(each.tenant, each.held, each.lost) for each in report.in_no_book] == [
+        ("", 1, 0),
+        (drill.tenant, 0, 1),
+    ]
+    assert report.whole, (report.faults, report.differences)
+    assert isinstance(await drill.ask("new"), Admitted)
+    await drill.ends("r7")
+    await drill.bill()
+    assert await drill.billed() >= {"r7"}
+    assert await drill.differing() == []
+
+
+async def test_with_a_redis_that_lost_everything(drill: Drill, tmp_path: Path) -> None:
+    """Journals are all that there is, of the backup and of the home; that Redis knew nothing is said."""
+    source = await used(drill, tmp_path)
+    await drill.lose_database()
+    await drill.redis.flushall()
+    report = await drill.restore(source)
+    assert await drill.billed() == {"r1", "r2", "r4"}
+    assert (report.billed, report.replayed, report.redis_survived) == (1, 1, False)
+    assert report.in_no_book == []
+    assert report.whole, (report.faults, report.differences)
+    assert isinstance(await drill.ask("new"), Admitted)
+    assert await drill.differing() == []
+
+
+async def test_what_was_rolled_back_is_recorded(drill: Drill, tmp_path: Path) -> None:
+    """Heads that were kept after the backup are beyond the restored chains: verify knows that from the audit
+    log, and says so."""
+    source = await used(drill, tmp_path)
+    heads = tmp_path / "heads"
+    lines = [line_of(head) async for page in current_heads(drill.database, drill.settings) for head in page]
+    heads.write_text("\n".join(lines) + "\n")
+    await drill.lose_database()
+    report = await drill.restore(source, heads)
+    assert report.rolled_back == 1  # the tenant's books: nobody changed anything
+    assert report.whole, (report.faults, report.differences)
+    recorded = [row for row in await list_rows(drill.database, PLATFORM, 0, 10) if row.action == RESTORED]
+    assert [report.backup_sha256 in row.after for row in recorded] == [True]
+
+
+async def test_a_tenant_that_the_backup_lacks_is_named(drill: Drill, tmp_path: Path) -> None:
+    """Its requests are billed to it all the same: nothing that ended is dropped."""
+    source = await drill.back_up(tmp_path / "backup")
+    other = (await create_tenant(drill.database, "later")).tenant_id
+    await drill.ends("r1", other)
+    await drill.bill()
+    await drill.lose_database()
+    report = await drill.restore(source)
+    assert report.strangers == {other: 1}
+    assert await drill.billed(other) == {"r1"}
+
+
+STEPS = ["_place", "forget_lost_books", "replay_journals", "_repair", "record_restore", "_checked"]
+
+
+async def dies_after(drill: Drill, source: Path, step: str) -> None:
+    """A restore that is killed once this step is done, and not written down."""
+    does = getattr(restore_room, step)
+
+    async def dies(*arguments: Any) -> None:
+        await does(*arguments)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(restore_room, step, dies)
+        await drill.restore(source)
+
+
+async def test_one_that_was_killed_is_said_again(drill: Drill, tmp_path: Path) -> None:
+    """Wherever it was, again and again, with the same result; another backup is refused meanwhile."""
+    source = await used(drill, tmp_path)
+    other = await drill.back_up(tmp_path / "other")
+    await drill.lose_database()
+    for step in STEPS:
+        with pytest.raises(KeyboardInterrupt):
+            await dies_after(drill, source, step)
+        assert read_mark(drill.settings.home) is not None, step
+    with pytest.raises(StartupError, match="another backup"):
+        await drill.restore(other)
+    report = await drill.restore(source)
+    assert await drill.billed() == {"r1", "r2", "r3", "r4", "r6"}
+    named = [(each.tenant, each.held, each.lost) for each in report.in_no_book]
+    assert named == [("", 1, 0), (drill.tenant, 0, 1)]
+    assert report.whole, (report.faults, report.differences)
+    assert read_mark(drill.settings.home) is None
+    recorded = [row for row in await list_rows(drill.database, PLATFORM, 0, 10) if row.action == RESTORED]
+    assert len(recorded) == 2  # the first died before it was written down that there is one
+
+
+async def test_a_place_that_is_not_empty_is_refused(drill: Drill, tmp_path: Path) -> None:
+    """Also after a restore, said again; nothing there is changed."""
+    source = await drill.back_up(tmp_path / "backup")
+    with pytest.raises(StartupError, match="is not empty"):
+        await restore(source, drill.settings, [], lambda line: None)
+    await drill.lose_database()
+    await drill.restore(source)
+    with pytest.raises(StartupError, match="is not empty"):
+        await drill.restore(source)
+    assert isinstance(await drill.ask("new"), Admitted)
+
+
+def damaged(source: Path, **changes: Any) -> Path:
+    """The backup with another manifest."""
+    made = read_manifest(source)
+    database = msgspec.structs.replace(made.database, **changes.pop("database", {}))
+    made = msgspec.structs.replace(made, database=database, **changes)
+    (source / manifest.FILE).write_bytes(encode_manifest(made))
+    return source
+
+
+async def test_what_does_not_fit_is_refused(drill: Drill, tmp_path: Path) -> None:
+    """Before anything is written: the place is as empty as it was."""
+    source = await drill.back_up(tmp_path / "backup")
+    await drill.lose_database()
+    made = read_manifest(source)
+    other = "postgresql" if made.database.kind == "sqlite" else "sqlite"
+    for changes, why in (
+        ({"database": {"schema": "p9999"}}, "p9999 is of a newer release"),
+        ({"database": {"kind": other}}, f"the backup is of {other}"),
+        ({"installation": "another"}, "PARLEY_INSTALLATION"),
+    ):
+        with pytest.raises(StartupError, match=why):
+            await drill.restore(damaged(source, **changes))
+        (source / manifest.FILE).write_bytes(encode_manifest(made))
+    with (source / made.database.file).open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(StartupError, match=f"is damaged: {made.database.file}"):
+        await drill.restore(source)
+    assert await is_empty(drill.restoring)
+    assert read_mark(drill.settings.home) is None
+
+
+async def test_another_secret_is_refused(drill: Drill, tmp_path: Path) -> None:
+    """In the settings or in the home: what ended could not be billed under it. Without one the backup's is
+    put there."""
+    source = await drill.back_up(tmp_path / "backup")
+    await drill.lose_database()
+    home = drill.settings.home
+    given = drill.restoring.model_dump(exclude_none=True)
+    for where, secret in (("PARLEY_SECRET", "another secret of thirty-two bytes!"), (str(home), None)):
+        (home / "secret").write_text("yet another secret of 32 bytes or more")
+        settings = Settings.model_validate({**given, "secret": secret} if secret else without_secret(given))
+        with pytest.raises(StartupError, match=f"{where}.* is another secret"):
+            await restore(source, settings, [], lambda line: None)
+    (home / "secret").unlink()
+    settings = Settings.model_validate(without_secret(given))
+    assert (await restore(source, settings, [], lambda line: None)).whole
+    assert (home / "secret").read_text() == TEST_SECRET
+    assert (home / "secret").stat().st_mode & 0o077 == 0
+
+
+def without_secret(given: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a home that has its own."""
+    return {name: value for name, value in given.items() if name != "secret"}
+
+
+async def test_what_still_runs_is_named(drill: Drill, tmp_path: Path) -> None:
+    """`parley up`, a process that writes a journal, workers and gateways with a lease, and a biller."""
+    source = await drill.back_up(tmp_path / "backup")
+    await drill.lose_database()
+    settings, home = drill.settings, drill.settings.home
+    lock = file_lock.acquire(home / UP_LOCK, 1)
+    assert lock is not None
+    with pytest.raises(StartupError, match="`parley up`"):
+        await drill.restore(source)
+    os.close(lock)
+    path = drill.journal(JournaledEnd(drill.tenant, "r", "1.0", "1-1", b"event"))
+    with taken(path), pytest.raises(StartupError, match=f"still writes {path}"):
+        await drill.restore(source)
+    path.unlink()
+    queue = PoolQueue(drill.redis, POOL, settings)
+    await queue.register("w1", "f1", {})
+    await queue.renew_gateway("g1")
+    with pytest.raises(StartupError, match=r"worker w1 \(pool default\), gateway g1"):
+        await drill.restore(source)
+    await drill.redis.delete(f"{{p:{POOL}}}workers", f"{{p:{POOL}}}gws")
+    stop = asyncio.Event()
+    biller = Biller(drill.database, drill.redis, settings, [POOL])
+    running = asyncio.create_task(biller.run(stop))
+
+    async def asked() -> bool:
+        return bool(await active_consumers(drill.redis, POOL, 1_000))
+
+    await wait_until(asked)
+    try:
+        with pytest.raises(StartupError, match=r"biller .* \(pool default\)"):
+            await drill.restore(source)
+    finally:
+        stop.set()
+        await running
+    assert read_mark(home) is None

@@ -1,0 +1,99 @@
+"""`parley restore`: what it prints, and its exit code."""
+
+import asyncio
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from admin.backup import manifest
+from admin.backup.manifest import (
+    CopiedDatabase,
+    Manifest,
+    NamedModel,
+    copied_file,
+    encode_manifest,
+)
+from admin.backup.restore_command import restore_command
+from billing.posting.biller import post
+from billing.tenants.tenancy import create_tenant
+from billing.usage import encode
+from chaos.tampering.unguarded import tamper
+from core.sql.database import Database, schema_versions
+from tests.billing.events import an_event
+from tests.support.home import TEST_SECRET
+
+
+async def filled(file: Path, *statements: str) -> str:
+    """A database with a billed request; the tenant's id."""
+    db = Database(f"sqlite+aiosqlite:///{file}")
+    tenant = (await create_tenant(db, "acme")).tenant_id
+    await post(db, "default", [encode(an_event("r1", tenant))])
+    if statements:
+        await tamper(db, *statements)
+    await db.close()
+    return tenant
+
+
+def a_backup(folder: Path, template: Path, *statements: str) -> Path:
+    """A backup of it."""
+    work, source = folder / "work", folder / "backup"
+    work.mkdir()
+    source.mkdir()
+    shutil.copy(template, work / "parley.db")
+    asyncio.run(filled(work / "parley.db", *statements))
+    connection = sqlite3.connect(work / "parley.db")
+    connection.execute("VACUUM INTO ?", (str(source / manifest.SQLITE_FILE),))
+    connection.close()
+    (source / manifest.SECRET_FILE).write_text(TEST_SECRET)
+    files = [copied_file(source, name) for name in (manifest.SQLITE_FILE, manifest.SECRET_FILE)]
+    database = CopiedDatabase("sqlite", manifest.SQLITE_FILE, schema_versions()[0], {})
+    models = [NamedModel("smollm2", "1", "f1")]
+    made = Manifest(1, "0.1.0", "parley", 1_700_000_000_000, database, [], models, [], files)
+    (source / manifest.FILE).write_bytes(encode_manifest(made))
+    return source
+
+
+def restored(home: Path, source: Path, *arguments: str) -> Result:
+    """The command, with a Valkey of the home's own."""
+    return CliRunner().invoke(
+        restore_command,
+        [str(source), *arguments],
+        env={"PARLEY_HOME": str(home), "PARLEY_LOG_LEVEL": "error"},
+    )
+
+
+def test_a_home_is_restored_with_its_own_valkey(home: Path, tmp_path: Path, sqlite_template: Path):
+    """What there was, what is not in a backup, and that all is whole; the Valkey ends with the command."""
+    source = a_backup(tmp_path, sqlite_template)
+    done = restored(home, source)
+    assert done.exit_code == 0, (done.output, done.exception)
+    for line in (
+        "restored the backup of 2023-11-14T22:13:20+00:00: 1 tenants",
+        "0 billed now, 0 already were",
+        "in no book: none that Redis or a journal knows of",
+        "Redis had no counts of before",
+        "not in a backup: the weights of smollm2 1 (f1)",
+        "verify: whole (",
+        "reconcile: equal (",
+    ):
+        assert line in done.stdout
+    assert "putting the database in place" in done.stderr
+    assert (home / "parley.db").stat().st_mode & 0o077 == 0
+    assert not (home / "restoring.json").exists()
+    again = restored(home, source)
+    assert again.exit_code != 0
+    assert "is not empty" in str(again.exception)
+
+
+def test_books_that_are_wrong_are_told(home: Path, tmp_path: Path, sqlite_template: Path):
+    """As they were when they were copied: exit code 1, with what is wrong, also for scripts."""
+    source = a_backup(tmp_path, sqlite_template, "UPDATE usage_line SET amount_nano = amount_nano + 1")
+    done = restored(home, source, "--json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)
+    assert found["faults"]
+    assert found["differences"]
+    assert not (home / "restoring.json").exists()
