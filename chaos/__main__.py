@@ -5,6 +5,7 @@ import os
 import click
 
 from chaos.bench.against import against
+from chaos.bench.backup import backup_bench
 from chaos.bench.billing import month_view, posting
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
@@ -51,6 +52,7 @@ bench.add_command(seams)
 bench.add_command(posting)
 bench.add_command(month_view)
 bench.add_command(tampering)
+bench.add_command(backup_bench)
 bench.add_command(quotas)
 bench.add_command(relay)
 bench.add_command(sessions)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -53,6 +53,7 @@ PRICES = PinnedPrices(
 HOUR_MS = 3_600_000
 MONTH = PeriodWindow(1_788_220_800_000, 1_790_812_800_000)  # September 2026, UTC
 POST_SECONDS_MAX = 600.0
+STOP_SECONDS_MAX = 10.0
 VIEWS = 7
 VIEW_MS_MAX, PAGE_MS_MAX = 300, 500
 GROUPINGS = (GroupBy.NOTHING, GroupBy.PROJECT, GroupBy.MODEL, GroupBy.KEY, GroupBy.USER, GroupBy.DAY)
@@ -95,6 +96,19 @@ async def _posted(dialect: str, events: int) -> Figure:
 
 
 async def _timed(dialect: str, settings: Settings, events: int) -> Figure:
+    database = Database(settings.database_endpoint)
+    try:
+        async with running_biller(settings), asyncio.timeout(POST_SECONDS_MAX):
+            while (facts := await _posted_so_far(database))[0] < events:  # noqa: ASYNC110  (nothing says when)
+                await asyncio.sleep(0.2)
+    finally:
+        await database.close()
+    return _rate(dialect, events, facts)
+
+
+@asynccontextmanager
+async def running_biller(settings: Settings) -> AsyncGenerator[None]:
+    """A `parley biller` of these settings, until the block ends."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")},
         "PARLEY_HOME": str(settings.home),
@@ -104,16 +118,15 @@ async def _timed(dialect: str, settings: Settings, events: int) -> Figure:
     }
     log = settings.home / "biller.log"
     biller = await spawn([sys.executable, "-m", "core.cli", "biller"], environment, log)
-    database = Database(settings.database_endpoint)
     try:
-        async with asyncio.timeout(POST_SECONDS_MAX):
-            while (facts := await _posted_so_far(database))[0] < events:  # noqa: ASYNC110  (nothing says when)
-                await asyncio.sleep(0.2)
+        yield
     finally:
-        await database.close()
         biller.terminate()
+        with suppress(TimeoutError):  # its first comparison of large books goes on for minutes
+            async with asyncio.timeout(STOP_SECONDS_MAX):
+                await biller.wait()
+        biller.kill()
         await biller.wait()
-    return _rate(dialect, events, facts)
 
 
 def _rate(dialect: str, events: int, facts: tuple[int, int, int, int]) -> Figure:
@@ -133,14 +146,15 @@ async def _posted_so_far(database: Database) -> tuple[int, int, int, int]:
         return tuple(int(value or 0) for value in (await connection.execute(statement)).one())  # type: ignore[return-value]
 
 
-def event_of(number: int) -> UsageEvent:
-    """One of many that are alike: of some tenants, models, projects and users."""
+def event_of(number: int, tenant: str = "", request: str = "") -> UsageEvent:
+    """One of many that are alike: of some tenants, models, projects and users. `tenant`, `request`: instead
+    of those by its number."""
     counts = Counts(
         input_uncached=100 + number % 50, input_cached=number % 3 * 16, output_text=200 + number % 90
     )
     event = UsageEvent(
-        tenant=f"tenant{number % TENANTS}",
-        request=f"r{number}",
+        tenant=tenant or f"tenant{number % TENANTS}",
+        request=request or f"r{number}",
         pool="default",
         model=f"model{number % 3}",
         fingerprint="bench",
@@ -253,8 +267,9 @@ async def _fill(database: Database, tenant: str, events: int, users: int) -> int
 
 
 @asynccontextmanager
-async def billing_testbed(dialect: str) -> AsyncGenerator[Settings]:
-    """A migrated database of this kind and a Valkey, both new."""
+async def billing_testbed(dialect: str, empty: bool = False) -> AsyncGenerator[Settings]:
+    """A migrated database of this kind and a Valkey, both new; `empty`: a database without tables, and no
+    Valkey."""
     async with AsyncExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-bench-")))
         url = f"sqlite+aiosqlite:///{home / 'parley.db'}"
@@ -265,8 +280,9 @@ async def billing_testbed(dialect: str) -> AsyncGenerator[Settings]:
             url = postgres.url(folder, "postgres")
         settings = Settings.model_validate({"home": home, "database_url": url, "secret": SECRET})
         ensure_home(settings)
-        valkey = EmbeddedValkey(settings)
-        await valkey.start()
-        stack.push_async_callback(valkey.stop)
-        await migrate(url)
+        if not empty:
+            valkey = EmbeddedValkey(settings)
+            await valkey.start()
+            stack.push_async_callback(valkey.stop)
+            await migrate(url)
         yield settings

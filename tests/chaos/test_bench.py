@@ -90,6 +90,28 @@ def test_a_drain_loses_nothing():
     assert found["its exit code"] == 0
 
 
+@pytest.mark.parametrize("events", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
+def test_a_backup_beside_writers_is_restored_whole(events: int):
+    """No event of before it is missing, and verify and reconcile find nothing."""
+    found = figures("backup", "--events", str(events))
+    assert found["usage events in the backup's database"] > events
+    assert found["copying the database"] > 0
+    assert found["restore: verify"] > 0
+    assert found["restore: reconcile"] > 0
+    assert found["events of before the backup that are missing"] == 0
+    assert found["faults and differences after it"] == 0
+
+
+@pytest.mark.long
+@pytest.mark.postgres
+def test_a_backup_of_postgres_beside_writers_is_restored_whole():
+    """The same by pg_dump."""
+    found = figures("backup", "--events", "20000", "--postgres")
+    assert found["usage events in the backup's database"] > 20_000
+    assert found["events of before the backup that are missing"] == 0
+    assert found["faults and differences after it"] == 0
+
+
 @pytest.mark.long
 def test_interactive_work_beside_bulk():
     """The worker is full but for what bulk leaves free, and the engine's own queue is told."""

@@ -8,13 +8,17 @@ import inspect
 import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from admin.backup.backup import BackupReport
+from admin.backup.manifest import CopiedDatabase, Manifest
+from admin.backup.restore_report import RestoreReport
 from chaos.__main__ import bench
-from chaos.bench import fairness, masks, seams
+from chaos.bench import backup, fairness, masks, seams
 from chaos.bench.fairness import jain
 from chaos.bench.session import capacity, drain, relay
 from chaos.figures.figures import Figure, show
@@ -68,6 +72,7 @@ def within_and_beyond() -> dict[str, tuple[list[Figure], list[Figure]]]:
         "drain": (drained(0.1, 100, 0), drained(0.1001, 99, 1)),
         "relay": (relayed(1.0), relayed(1.01)),
         "seams": (continued([], 0.001), continued([3], 0.00101)),
+        "backup": (backed_up(120.0, 1, 0, 0), backed_up(120.1, 0, 1, 1)),
         "masks": (masks.figures_of([walked(0.02)]), masks.figures_of([walked(0.001), walked(0.021)])),
     }
 
@@ -87,6 +92,16 @@ def relayed(cpu_seconds: float) -> list[Figure]:
     before, after = CpuUsage(0.0, 0.0, 0.0), CpuUsage(1.0, cpu_seconds, 0.0)
     fed = {"tokens": 1.0, "entries": 1.0, "kept_up": 1.0}
     return relay.Relayed(relay.GOAL, relay.GOAL // 2, 1.0, before, after, [0.1], fed).figures(1, 2.0)
+
+
+def backed_up(seconds: float, written: int, missing: int, faults: int) -> list[Figure]:
+    """A backup beside so many events that were posted, and a restore that misses so many."""
+    database = CopiedDatabase("sqlite", "", "", {"usage_event": 10})
+    made = Manifest(1, "", "", 0, database, [], [], [], [])
+    copied = BackupReport(Path(), 1, seconds, seconds, made, [])
+    told = [("t1", "a fault")] * faults
+    report = RestoreReport("", 0, 1, True, 0, 0, 0, {}, [], [], 0, [], told, [], {"verify": 1.0})
+    return backup.figures_of(backup.Measured(1.0, written, copied, 10, 10 - missing, report, 1.0))
 
 
 def continued(different: list[int], apart: float) -> list[Figure]:
