@@ -20,6 +20,7 @@ from tests.billing.cli.audited_office import office as office
 
 NO_ADMINISTRATION = {
     "audit head": "keeps elsewhere how far the audit log goes, and would move that by a row of its own",
+    "backup": "copies what there is, and changes nothing of it",
     "biller": "a process: what it books is in the ledger's own chain",
     "chat": "a user's, with a user's key",
     "db migrate": "makes the audit log",
