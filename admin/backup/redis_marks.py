@@ -25,13 +25,13 @@ async def counted_sums(redis: RedisClient, tenants: Sequence[str]) -> dict[str, 
     return found
 
 
-async def forget_lost_books(
+async def forget_lost_counts(
     db: Database, redis: RedisClient, settings: Settings, tenants: Sequence[str], say: Callable[[str], None]
 ) -> None:
     """Forget counts of books that are gone, of every tenant."""
     quota = Quota(redis, settings, db)
     for number, tenant in enumerate(tenants, 1):
-        await quota.forget_books(tenant, await last_line(db, tenant))
+        await quota.forget_posted(tenant, await last_line(db, tenant))
         if number % 500 == 0:
             say(f"counts in Redis: {number:,} of {len(tenants):,} tenants")
 

@@ -17,12 +17,12 @@ from redis.exceptions import RedisError
 
 from admin.backup import archive, manifest, postgres_tools
 from admin.backup.manifest import CopiedHead, Manifest, read_manifest
-from admin.backup.redis_marks import counted_sums, forget_lost_books, lost_requests, rewind_streams
+from admin.backup.redis_marks import counted_sums, forget_lost_counts, lost_requests, rewind_streams
 from admin.backup.replay import ReplayedEnds, journals_in, pools_of, replay_journals, require_unlocked
 from admin.backup.restore_checks import (
     home_locked,
     is_empty,
-    place_secret,
+    keep_secret,
     require_fit,
     require_stopped,
     require_whole,
@@ -142,7 +142,7 @@ async def _run(run: Restore, redis: RedisClient) -> RestoreReport:
     pools |= {each.pool for each in run.manifest.unbooked}
     if settings.redis_url:
         await require_stopped(redis, settings, pools)
-    place_secret(run.folder, settings)
+    keep_secret(run.folder, settings)
     run.marked()
     if not run.mark.placed:
         with run.timed("database", "putting the database in place"):
@@ -200,7 +200,7 @@ async def _fit(
     if run.mark.counted is None:
         run.marked(counted=await counted_sums(redis, tenants))
     with run.timed("redis", "making the counts in Redis fit the books"):
-        await forget_lost_books(db, redis, settings, tenants, run.say)
+        await forget_lost_counts(db, redis, settings, tenants, run.say)
         await rewind_streams(redis, settings, pools)
     with run.timed("ends", "billing what ended: streams and journals"):
         replayed = await replay_journals(redis, settings, paths)

@@ -64,7 +64,7 @@ def require_fit(manifest: Manifest, settings: Settings) -> None:
         )
 
 
-def place_secret(folder: Path, settings: Settings) -> None:
+def keep_secret(folder: Path, settings: Settings) -> None:
     """Put the backup's secret into the home, where there is none, and see that no other is in force."""
     path = folder / SECRET_FILE
     if not path.is_file():

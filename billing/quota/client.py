@@ -309,7 +309,7 @@ class Quota:
         assert self._db is not None, "the books are needed"
         await self._money.reseed(self._db, tenant)
 
-    async def forget_books(self, tenant: str, line_seq: int) -> None:
+    async def forget_posted(self, tenant: str, line_seq: int) -> None:
         """Forget all that was counted of a tenant's books, once others were restored, which end at this line.
         Holds stay; admissions seed from the books again."""
         await self._money.forget(tenant, line_seq)

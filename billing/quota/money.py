@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from billing.limits import MoneyLimit, Scope
 from billing.periods import PeriodWindow
 from billing.quota.posted_spending import last_line, posted_of_limit
-from billing.quota.redis_keys import posted_key
+from billing.quota.redis_keys import posted_key, tag
 from billing.quota.script_calls import ForgetCall, SeedCall, SeededCount
 from billing.quota.script_replies import split_limit_key, window_member
 from billing.quota.scripts import quota_script
 from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.redis.client import RedisClient
-from core.redis.members import readable, reading, whole
+from core.redis.members import names, readable, reading, set_aside, whole
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
 
@@ -62,32 +62,28 @@ class MoneyCounts:
 
     async def forget_user(self, tenant: str, user: str) -> None:
         """Delete a user's counts."""
-        for name in await self._redis.zrange(f"{{t:{tenant}}}moneys", 0, -1):
-            if split_limit_key(name.decode())[1:3] == [Scope.USER, user]:
-                await self._redis.delete(f"{{t:{tenant}}}{name.decode()}")
-                await self._redis.zrem(f"{{t:{tenant}}}moneys", name)
+        key = _moneys(tenant)
+        for name in names(key, await self._redis.zrange(key, 0, -1)):
+            if split_limit_key(name)[1:3] == [Scope.USER, user]:
+                await self._redis.delete(tag(tenant) + name)
+                await self._redis.zrem(key, name)
 
     async def forget(self, tenant: str, line_seq: int) -> None:
         """Forget all that was counted of a tenant's books, which are others now and end at this line. What
         open requests hold stays; the next admission seeds its counts."""
-        key = f"{{t:{tenant}}}moneys"
+        key = _moneys(tenant)
         last = max(1, await self._redis.zcard(key))
         for first in range(0, last, AT_ONCE):
-            names = await self._redis.zrange(key, first, first + AT_ONCE - 1)
-            read_names = [read("count", bytes.decode, name) for name in names]
-            money = [
-                f"{{t:{tenant}}}{name}"
-                for name in read_names
-                if not isinstance(name, Unreadable) and name.startswith(MONEY)
-            ]
+            found = names(key, await self._redis.zrange(key, first, first + AT_ONCE - 1))
+            money = [tag(tenant) + name for name in found if name.startswith(MONEY)]
             await _FORGET(self._redis, [posted_key(tenant), *money], ForgetCall(line_seq=line_seq))
 
     async def _write(self, db: Database, tenant: str, limits: Sequence[MoneyLimit], anew: bool) -> None:
         """Read the books and write the counts; repeat while lines are booked in between."""
         posted, untrue = posted_key(tenant), (0, 0)
         for _ in range(SEED_TRIES):
-            read = [(limit, *(await posted_of_limit(db, tenant, limit))) for limit in limits]
-            if await self.put(tenant, read, anew=anew, untrue=untrue):
+            posted_now = [(limit, *(await posted_of_limit(db, tenant, limit))) for limit in limits]
+            if await self.put(tenant, posted_now, anew=anew, untrue=untrue):
                 return
             # A line is marked after it was booked: what is beyond the books now is no line's mark.
             mark = whole(await reading(posted, self._redis.hget(posted, "line_seq"), None))
@@ -98,7 +94,7 @@ class MoneyCounts:
     async def put(
         self,
         tenant: str,
-        read: Sequence[tuple[MoneyLimit, int, int]],
+        amounts: Sequence[tuple[MoneyLimit, int, int]],
         *,
         anew: bool,
         untrue: tuple[int, int] = (0, 0),
@@ -106,11 +102,12 @@ class MoneyCounts:
         """Write counts, each with its amount and last line. False: more has been booked since. `anew`: also
         over an older amount in Redis. `untrue`: a mark in Redis that is beyond the books, and their last
         line, which it becomes."""
-        tag = f"{{t:{tenant}}}"
-        keys = [f"{tag}posted", f"{tag}windows", f"{tag}moneys", *(tag + limit.key for limit, _, _ in read)]
+        slot = tag(tenant)
+        keys = [f"{slot}posted", f"{slot}windows", f"{slot}moneys"]
+        keys += [slot + limit.key for limit, _, _ in amounts]
         counts = [
             SeededCount(limit.key, str(amount), line_seq, limit.window.end_ms, window_member(limit))
-            for limit, amount, line_seq in read
+            for limit, amount, line_seq in amounts
         ]
         call = SeedCall(now_ms=now_ms(), anew=anew, counts=counts, untrue_seq=untrue[0], last_seq=untrue[1])
         return await _SEED(self._redis, keys, call)
@@ -128,8 +125,12 @@ class MoneyCounts:
 
     async def counted(self, tenant: str) -> list[MoneyLimit]:
         """The money limits that Redis counts for a tenant, with `limit_nano` 0."""
-        found = await self._redis.zrange(f"{{t:{tenant}}}moneys", 0, COUNTS_MAX - 1, withscores=True)
-        return [_named(key.decode(), int(end)) for key, end in found]
+        key = _moneys(tenant)
+        found = await self._redis.zrange(key, 0, COUNTS_MAX - 1, withscores=True)
+        limits = [read("count", lambda each: _named(each[0].decode(), int(each[1])), each) for each in found]
+        good = [limit for limit in limits if not isinstance(limit, Unreadable)]
+        set_aside(key, len(limits) - len(good))
+        return good
 
 
 def _named(key: str, window_end_ms: int) -> MoneyLimit:
@@ -151,3 +152,7 @@ def _sum_of(limit: MoneyLimit, values: Sequence[bytes | None]) -> MoneySum:
         None if seed is None else whole(seed),
         *map(whole, amounts),
     )
+
+
+def _moneys(tenant: str) -> str:
+    return f"{tag(tenant)}moneys"

@@ -68,7 +68,7 @@ async def a_tenants_day(redis: Any, settings: Settings, tenant: str) -> None:
     assert await _memory(redis, tenant) is not None
     await _take_in_redis(redis, tenant, 9, "take1")
     await _end_take(redis, tenant, "take1", given_back=True)
-    await quota.forget_books(tenant, 2)
+    await quota.forget_posted(tenant, 2)
     assert {(each.seed_seq, each.posted_nano) for each in await quota.budget_sums(tenant)} == {(None, 0)}
 
 

@@ -121,7 +121,7 @@ async def test_a_tenant_that_the_backup_lacks_is_named(drill: Drill, tmp_path: P
     assert await drill.billed(other) == {"r1"}
 
 
-STEPS = ["_place", "forget_lost_books", "replay_journals", "_repair", "record_restore", "_checked"]
+STEPS = ["_place", "forget_lost_counts", "replay_journals", "_repair", "record_restore", "_checked"]
 
 
 async def dies_after(drill: Drill, source: Path, step: str) -> None:

@@ -281,7 +281,7 @@ async def test_counts_of_books_that_are_gone_lock_nobody_out(books: QuotaLedger,
     refused = await books.ask("refused")
     assert isinstance(refused, Refusal), "as the lost books say it"
     for _ in range(2):
-        await books.quota.forget_books(books.tenant, 2)
+        await books.quota.forget_posted(books.tenant, 2)
     assert isinstance(await books.ask("new"), Admitted)
     assert await books.posted() == [(COST, 0, 2 * HELD)] * (2 if wallet else 1)
     assert await books.quota.posted(books.tenant) is None
@@ -291,7 +291,7 @@ async def test_a_count_of_a_wallet_that_the_books_lack_is_seeded(books: QuotaLed
     """It was opened after the backup: its count begins at nothing, and keeps no other from being read."""
     await books.booked("old")
     assert await MoneyCounts(books.redis).put(books.tenant, [(wallet_limit(9, 1), 7, 900)], anew=False)
-    await books.quota.forget_books(books.tenant, 2)
+    await books.quota.forget_posted(books.tenant, 2)
     await books.quota.reseed(books.tenant)
     assert await books.posted() == [(0, 0, 0)]
 
@@ -302,6 +302,19 @@ async def test_a_key_that_is_no_count_is_deleted(books: QuotaLedger) -> None:
     await books.redis.set(f"{tag}money:tenant::month:1", "text")
     await books.redis.set(f"{tag}sess:1", "text")
     await books.redis.zadd(f"{tag}moneys", {"money:tenant::month:1": 1, "sess:1": 2, b"\xff": 3})
-    await books.quota.forget_books(books.tenant, 5)
+    await books.quota.forget_posted(books.tenant, 5)
     assert await books.redis.get(f"{tag}sess:1") == b"text"
     assert not await books.redis.exists(f"{tag}money:tenant::month:1")
+
+
+async def test_a_name_that_is_no_count_hides_no_other(books: QuotaLedger) -> None:
+    """Whoever may write the list of counts plants bytes and words there: they are passed over."""
+    await books.budget(10_000)
+    await books.booked("one")
+    assert isinstance(await books.ask("two"), Admitted)
+    before = await MoneyCounts(books.redis).counted(books.tenant)
+    moneys = f"{{t:{books.tenant}}}moneys"
+    await books.redis.zadd(moneys, {b"\xff\xfe": 1, "money:nobody": 1, "money:a:b:c:d": 9e15})
+    assert await MoneyCounts(books.redis).counted(books.tenant) == before
+    await MoneyCounts(books.redis).forget_user(books.tenant, "u")
+    await books.quota.forget_posted(books.tenant, 2)
