@@ -1,17 +1,13 @@
 """Every edit of a setting, eight at once: each sees the one before it. No row is open twice, no field is
 lost, no maximum is passed, and the audit log says of each row what stands there."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from sqlmodel import SQLModel
 
 from billing.alerts import targets
 from billing.audit.compare import compare_states
-from billing.audit.log import list_rows
 from billing.closing.period_commitments import NewCommitment, commit, end_commitment
 from billing.dedicated_pools.commitments import GpuTerms, commit_gpus, set_gpu_cost
 from billing.dedicated_pools.owners import assign_pool, share_pool
@@ -50,12 +46,10 @@ from billing.tenants.pool_terms import change_terms
 from billing.wallets.owed import OwedTerm, set_owed_term
 from billing.wallets.wallets import NewGrant, grant, set_low_percents
 from core.clock import now_ms
-from core.errors import Refused
 from core.redis.client import RedisClient
 from core.sql.database import Database
-from tests.billing.ledger.ledger_reading import read
+from tests.billing.edits import AT_ONCE, Edited
 
-AT_ONCE = 8
 HOUR_MS = 3_600_000
 SOON_MS = now_ms() + HOUR_MS
 FREE = {"*": FlatPrices(0, 0, 0, 0)}
@@ -69,57 +63,21 @@ FLAGS: dict[str, Any] = {
 }
 
 
-@dataclass
-class EditedSettings:
-    """A tenant, and who edits it."""
-
-    db: Database
-    redis: RedisClient
-    tenant: Tenant
-    project: str
-
-    @property
-    def of(self) -> tuple[Database, RedisClient, str]:
-        """What most edits begin with."""
-        return self.db, self.redis, self.tenant.tenant_id
-
-    async def at_once(self, edit: Callable[[int], Awaitable[Any]]) -> list[Any]:
-        """What eight edits answered, those that were refused left out. Nothing else goes wrong."""
-        done = await asyncio.gather(*(edit(n) for n in range(AT_ONCE)), return_exceptions=True)
-        assert [
-            each for each in done if isinstance(each, BaseException) and not isinstance(each, Refused)
-        ] == []
-        return [each for each in done if not isinstance(each, BaseException)]
-
-    async def rows(self, of: type[SQLModel], owner: str | None = None) -> Sequence[Any]:
-        """A table's rows of the tenant, or of PLATFORM."""
-        return await read(self.db, of, self.tenant.tenant_id if owner is None else owner)
-
-    async def open(self, of: type[SQLModel], owner: str | None = None) -> list[Any]:
-        """Those that have not ended."""
-        return [row for row in await self.rows(of, owner) if row.ended_ms is None]
-
-    async def audited(self, action: str, owner: str | None = None) -> list[Any]:
-        """What the audit log says of an action, oldest first."""
-        chain = self.tenant.tenant_id if owner is None else owner
-        return [row for row in reversed(await list_rows(self.db, chain)) if row.action == action]
-
-
 @pytest.fixture
-async def settings(database: Database, redis: RedisClient) -> EditedSettings:
+async def settings(database: Database, redis: RedisClient) -> Edited:
     """On SQLite and on Postgres."""
     tenant = await tenancy.create_tenant(database, "acme")
     (project,) = await tenancy.list_projects(database, tenant.tenant_id)
-    return EditedSettings(database, redis, tenant, project.id)
+    return Edited(database, redis, tenant, project.id)
 
 
-async def limits(on: EditedSettings) -> None:
+async def limits(on: Edited) -> None:
     """Equal limits: the last one is open."""
     await on.at_once(lambda n: set_policy(*on.of, scope="tenant", dimension="concurrency", limit=n))
     assert (len(await on.open(QuotaPolicy)), len(await on.rows(QuotaPolicy))) == (1, AT_ONCE)
 
 
-async def limits_of_plans(on: EditedSettings) -> None:
+async def limits_of_plans(on: Edited) -> None:
     """A plan's, which belong to no tenant."""
     plan = await create_plan(on.db, "gold")
     of: Any = {"scope": "key", "dimension": "concurrency", "plan_id": plan.id}
@@ -127,20 +85,20 @@ async def limits_of_plans(on: EditedSettings) -> None:
     assert len(await on.open(QuotaPolicy, PLATFORM)) == 1
 
 
-async def ends_of_limits(on: EditedSettings) -> None:
+async def ends_of_limits(on: Edited) -> None:
     """One ends it, and one says so; no new one is ended with it."""
     row = await set_policy(*on.of, scope="tenant", dimension="concurrency", limit=1)
     ended = await on.at_once(lambda n: end_policy(*on.of, row.id))
     assert len([each for each in ended if each is not None]) == 1
 
 
-async def budgets(on: EditedSettings) -> None:
+async def budgets(on: Edited) -> None:
     """Equal ones."""
     await on.at_once(lambda n: set_budget(*on.of, scope="tenant", period="month", limit_nano=n))
     assert (len(await on.open(Budget)), len(await on.rows(Budget))) == (1, AT_ONCE)
 
 
-async def overrides(on: EditedSettings) -> None:
+async def overrides(on: Edited) -> None:
     """Of one budget: the first finds it, and the others one that has ended."""
     row = await set_budget(*on.of, scope="tenant", period="month", limit_nano=5)
     await on.at_once(lambda n: override_budget(*on.of, row.id, n, SOON_MS))
@@ -148,7 +106,7 @@ async def overrides(on: EditedSettings) -> None:
     assert left.override_until_ms == SOON_MS
 
 
-async def ends_of_budgets(on: EditedSettings) -> None:
+async def ends_of_budgets(on: Edited) -> None:
     """Beside its override: it ends once, and what is open then is the override."""
     row = await set_budget(*on.of, scope="tenant", period="month", limit_nano=5)
     await on.at_once(
@@ -158,7 +116,7 @@ async def ends_of_budgets(on: EditedSettings) -> None:
     assert len(await on.open(Budget)) + len(ends) <= 1
 
 
-async def flags_of_a_tenant(on: EditedSettings) -> None:
+async def flags_of_a_tenant(on: Edited) -> None:
     """Different fields: all are as somebody set them, and whole in the audit log."""
     names = list(FLAGS)
     await on.at_once(lambda n: tenancy.set_tenant(on.db, on.tenant.tenant_id, **_one(FLAGS, names, n)))
@@ -166,13 +124,13 @@ async def flags_of_a_tenant(on: EditedSettings) -> None:
     assert {name: getattr(row, name) for name in FLAGS} == FLAGS
 
 
-async def closing_a_tenant(on: EditedSettings) -> None:
+async def closing_a_tenant(on: Edited) -> None:
     """Once."""
     await on.at_once(lambda n: tenancy.close_tenant(on.db, on.redis, on.tenant.tenant_id))
     assert len(await on.audited("tenant.close")) == 1
 
 
-async def terms(on: EditedSettings) -> None:
+async def terms(on: Edited) -> None:
     """Different fields of the terms in the pools."""
     names = list(TERMS)
     await on.at_once(lambda n: change_terms(*on.of, _one(TERMS, names, n)))
@@ -180,7 +138,7 @@ async def terms(on: EditedSettings) -> None:
     assert {name: getattr(row, name) for name in TERMS} == TERMS
 
 
-async def plans(on: EditedSettings) -> None:
+async def plans(on: Edited) -> None:
     """Assigned, while other fields of the tenant are set."""
     plan = await create_plan(on.db, "gold", priority_max="bulk")
     await on.at_once(
@@ -194,12 +152,12 @@ async def plans(on: EditedSettings) -> None:
     assert row.shows_costs
 
 
-async def making_plans(on: EditedSettings) -> None:
+async def making_plans(on: Edited) -> None:
     """Of one name: one."""
     assert len(await on.at_once(lambda n: create_plan(on.db, "gold"))) == 1
 
 
-async def ends_of_plans(on: EditedSettings) -> None:
+async def ends_of_plans(on: Edited) -> None:
     """Once, at one time."""
     plan = await create_plan(on.db, "gold")
     await on.at_once(lambda n: end_plan(on.db, plan.id))
@@ -207,7 +165,7 @@ async def ends_of_plans(on: EditedSettings) -> None:
     assert len(await on.rows(Plan, PLATFORM)) == 1
 
 
-async def prices(on: EditedSettings) -> None:
+async def prices(on: Edited) -> None:
     """The same file: one version, of one number. Another start: another number."""
     await add_version(on.db, NewVersion("gold", FREE))
     start = now_ms() + 2 * HOUR_MS
@@ -219,20 +177,20 @@ async def prices(on: EditedSettings) -> None:
     assert sorted(version.version for version, _ in more) == list(range(3, 3 + AT_ONCE))
 
 
-async def new_price_books(on: EditedSettings) -> None:
+async def new_price_books(on: Edited) -> None:
     """One of them makes it."""
     await on.at_once(lambda n: add_version(on.db, NewVersion("gold", FREE)))
     assert len([row for row in await on.rows(PriceVersion, PLATFORM) if row.book_id == "gold"]) == 1
 
 
-async def withdrawn_prices(on: EditedSettings) -> None:
+async def withdrawn_prices(on: Edited) -> None:
     """Once."""
     await add_version(on.db, NewVersion("gold", FREE))
     await add_version(on.db, NewVersion("gold", FREE, valid_from_ms=now_ms() + HOUR_MS))
     assert len(await on.at_once(lambda n: withdraw_version(on.db, "gold", 2, "r"))) == 1
 
 
-async def commitments(on: EditedSettings) -> None:
+async def commitments(on: Edited) -> None:
     """To the same months: one; and it ends once."""
     month = window_at(Period.MONTH, zone_named("UTC"), now_ms())
     new = NewCommitment(CommittedInPeriod(5), month)
@@ -242,21 +200,21 @@ async def commitments(on: EditedSettings) -> None:
     assert len(ended) == 1
 
 
-async def commitments_to_gpus(on: EditedSettings) -> None:
+async def commitments_to_gpus(on: Edited) -> None:
     """Up to the maximum."""
     start = (now_ms() // HOUR_MS + 1) * HOUR_MS
     asked = GpuTerms("h200", 1, start, start + 720 * HOUR_MS, 1)
     assert len(await on.at_once(lambda n: commit_gpus(on.db, on.tenant.tenant_id, asked))) == AT_ONCE
 
 
-async def costs_of_gpus(on: EditedSettings) -> None:
+async def costs_of_gpus(on: Edited) -> None:
     """From one time on: one."""
     assert len(await on.at_once(lambda n: set_gpu_cost(on.db, "h200", "", n, SOON_MS))) == 1
     async with on.db.session() as session:
         assert await session.get(GpuCost, ("h200", "", SOON_MS)) is not None
 
 
-async def owners_of_pools(on: EditedSettings) -> None:
+async def owners_of_pools(on: Edited) -> None:
     """Two tenants: the pool is the first one's; and it is shared once."""
     other = (await tenancy.create_tenant(on.db, "other")).tenant_id
     asked = (on.tenant.tenant_id, other)
@@ -265,7 +223,7 @@ async def owners_of_pools(on: EditedSettings) -> None:
     assert len(await on.at_once(lambda n: share_pool(on.db, "own"))) == 1
 
 
-async def targets_of_alerts(on: EditedSettings) -> None:
+async def targets_of_alerts(on: Edited) -> None:
     """No more than there may be, of a tenant and of the operators; one is removed once."""
     for owner in (on.tenant.tenant_id, PLATFORM):
         for n in range(targets.TARGETS_MAX - 1):
@@ -281,7 +239,7 @@ async def targets_of_alerts(on: EditedSettings) -> None:
         assert len(await on.open(AlertTarget, owner)) == targets.TARGETS_MAX - 1
 
 
-async def projects(on: EditedSettings) -> None:
+async def projects(on: Edited) -> None:
     """No more than there may be; of one name, one; closed once."""
     made = await on.at_once(
         lambda n: tenancy.create_project(on.db, on.tenant.tenant_id, f"p{n % 4}", projects_max=4)
@@ -291,7 +249,7 @@ async def projects(on: EditedSettings) -> None:
     assert len(await on.audited("project.close")) == 1
 
 
-async def cost_centers(on: EditedSettings) -> None:
+async def cost_centers(on: Edited) -> None:
     """A project moves in the order of time: each move was later than all that were set before."""
     assert len(await on.at_once(lambda n: create_cost_center(on.db, on.tenant.tenant_id, "c"))) == 1
     (center,) = await on.rows(CostCenter)
@@ -303,7 +261,7 @@ async def cost_centers(on: EditedSettings) -> None:
     assert said == sorted(said)
 
 
-async def api_keys(on: EditedSettings) -> None:
+async def api_keys(on: Edited) -> None:
     """No more than there may be; rotated once; revoked once."""
     made = await on.at_once(lambda n: keys.create_key(on.db, on.tenant.tenant_id, on.project, keys_max=2))
     assert len(made) == 2
@@ -314,7 +272,7 @@ async def api_keys(on: EditedSettings) -> None:
     assert len(await on.rows(ApiKey)) == 3
 
 
-async def rotating_and_revoking_a_key(on: EditedSettings) -> None:
+async def rotating_and_revoking_a_key(on: Edited) -> None:
     """What is revoked first is not rotated any more."""
     key, _ = await keys.create_key(on.db, on.tenant.tenant_id, on.project)
     await on.at_once(
@@ -327,7 +285,7 @@ async def rotating_and_revoking_a_key(on: EditedSettings) -> None:
     assert len(await on.rows(ApiKey)) <= 2
 
 
-async def people(on: EditedSettings) -> None:
+async def people(on: Edited) -> None:
     """Made once, closed once, also where nobody knew them before."""
     assert len(await on.at_once(lambda n: users.create_user(on.db, on.tenant.tenant_id, "ann"))) == 1
     await on.at_once(lambda n: users.user_id(on.db, on.tenant.tenant_id, "cid"))
@@ -337,14 +295,14 @@ async def people(on: EditedSettings) -> None:
     assert len(await on.rows(TenantUser)) == 3
 
 
-async def links(on: EditedSettings) -> None:
+async def links(on: Edited) -> None:
     """For one user, whom the first one makes."""
     key, _ = await keys.create_key(on.db, on.tenant.tenant_id, on.project)
     made = await on.at_once(lambda n: keys.key_for_link(on.db, on.tenant.tenant_id, key.id, "ann"))
     assert len({user for _, user in made}) == 1
 
 
-async def low_marks(on: EditedSettings) -> None:
+async def low_marks(on: Edited) -> None:
     """Of a wallet, while what is owed is treated otherwise, and money comes in."""
     tenant = on.tenant.tenant_id
     await grant(on.db, tenant, NewGrant(GrantKind.PAID, 5, "g"))
@@ -391,7 +349,7 @@ EDITS = (
 
 @pytest.mark.parametrize("edits", EDITS, ids=[each.__name__ for each in EDITS])
 async def test_of_edits_at_once_each_sees_the_one_before(
-    settings: EditedSettings, edits: Callable[[EditedSettings], Awaitable[None]]
+    settings: Edited, edits: Callable[[Edited], Awaitable[None]]
 ) -> None:
     """And the audit log has each change in its place, of the tenant and of the operators."""
     await edits(settings)

@@ -228,17 +228,15 @@ def test_memory_is_that_of_a_worker_and_all_that_it_started(monkeypatch: pytest.
 
 
 def test_a_place_is_metered_by_its_gpu_or_where_cpus_are(place: WorkerRig, settings: Settings):
-    """Else by nothing. On one node the CPUs of another pool are another device, else the second pool's ready
-    time would be dropped."""
-    assert place.slot.heartbeat() is None
-    place.slot._settings = settings.model_copy(update={"meter_cpu": True})
-    assert place.slot.heartbeat() == ReadyTime(
-        "w", WorkerProcessState.STARTING, 1, "cpu-n%201-default-2", "cpu"
-    )
-    place.slot._settings = settings.model_copy(update={"meter_cpu": True, "pool": "b"})
-    assert place.slot.heartbeat() == ReadyTime("w", WorkerProcessState.STARTING, 1, "cpu-n%201-b-2", "cpu")
+    """Else by nothing. On one node the CPUs of each pool are a device of its own, so that none is dropped."""
+    found = [place.slot.heartbeat()]
+    for pool in ("default", "b"):
+        place.slot._settings = settings.model_copy(update={"meter_cpu": True, "pool": pool})
+        found.append(place.slot.heartbeat())
     place.slot.gpu = GpuAssignment(DEVICE, {})
-    assert place.slot.heartbeat() == ReadyTime("w", WorkerProcessState.STARTING, 1, "GPU-3", "h200")
+    found.append(place.slot.heartbeat())
+    devices = [("cpu-n%201-default-2", "cpu"), ("cpu-n%201-b-2", "cpu"), ("GPU-3", "h200")]
+    assert found == [None, *(ReadyTime("w", WorkerProcessState.STARTING, 1, *device) for device in devices)]
 
 
 async def test_the_fourth_start_that_loads_nothing_is_an_alarm(place: WorkerRig):
@@ -381,8 +379,7 @@ def test_each_failure_doubles_the_wait(ran: float, planned: bool, before: int, s
 
 
 def test_what_a_workers_environment_says(place: WorkerRig, settings: Settings):
-    """Its own Redis user, its model, its port for metrics and its share of the cores, where nobody said
-    otherwise."""
+    """Its own Redis user, its model, its metrics' port and its share of the cores, unless somebody set them."""
     base = {"PARLEY_REDIS_URL_FILE": "/secrets/url", "PATH": "/bin"}
     share = str(max(1, usable_cpus() // 4))
     plain = place.slot._environment(base, MODEL)
@@ -400,5 +397,4 @@ def test_what_a_workers_environment_says(place: WorkerRig, settings: Settings):
     assert (given["PARLEY_POOL"], given["CUDA_VISIBLE_DEVICES"]) == ("p/1", "GPU-3")
     assert "PARLEY_WORKER_THREADS" not in given
     assert place.slot._log_name == "worker-p%2F1-2.log"
-    set_by_hand = place.slot._environment({"OMP_NUM_THREADS": "2"}, MODEL)
-    assert set_by_hand["OMP_NUM_THREADS"] == "2"
+    assert place.slot._environment({"OMP_NUM_THREADS": "2"}, MODEL)["OMP_NUM_THREADS"] == "2"
