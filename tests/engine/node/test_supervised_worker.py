@@ -379,7 +379,7 @@ def test_each_failure_doubles_the_wait(ran: float, planned: bool, before: int, s
 
 
 def test_what_a_workers_environment_says(place: WorkerRig, settings: Settings):
-    """Its own Redis user, its model, its metrics' port and its share of the cores, unless somebody set them."""
+    """Its own Redis user, its model, its metrics port and its share of cores, unless somebody set them."""
     base = {"PARLEY_REDIS_URL_FILE": "/secrets/url", "PATH": "/bin"}
     share = str(max(1, usable_cpus() // 4))
     plain = place.slot._environment(base, MODEL)
