@@ -76,7 +76,7 @@ def in_no_book(
 def lines_of(report: RestoreReport) -> Iterator[str]:
     """The report for people."""
     made = datetime.fromtimestamp(report.made_ms // 1000, UTC).isoformat()
-    yield f"restored the backup of {made}: {report.tenants} tenants"
+    yield f"restored the backup of {made}: {report.tenants} {'tenant' if report.tenants == 1 else 'tenants'}"
     yield (f"ended requests of streams and journals: {report.billed} billed now, {report.known} already were")
     for tenant, count in sorted(report.strangers.items())[:SHOWN_MAX]:
         yield f"  {count} of them were billed to {tenant}, a tenant that the backup does not have"

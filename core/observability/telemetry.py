@@ -92,8 +92,15 @@ def configure_logs(settings: Settings, service: str) -> None:
 
 
 def logger(name: str) -> FilteringBoundLogger:
-    """A structured logger; `name` is the module's `__name__`."""
+    """A structured logger; `name` is the module's `__name__`. Commands configure nothing: their lines go to
+    stderr too, since scripts read stdout."""
+    if not structlog.is_configured():
+        structlog.configure(logger_factory=_on_stderr)
     return structlog.get_logger(name)
+
+
+def _on_stderr(*_: object) -> structlog.PrintLogger:
+    return structlog.PrintLogger(sys.stderr)
 
 
 class RepeatedWarning:

@@ -20,6 +20,7 @@ from pydantic import SecretStr
 
 from core.configuration.settings import Settings
 from core.observability.telemetry import Spans, configure, logger
+from tests.support.patience import finished
 
 
 class Collector(HTTPServer):
@@ -139,3 +140,13 @@ def test_libraries_say_it_through_our_log_and_only_what_matters(settings: Settin
     quiet = {name: logging.getLogger(name).level for name in ("uvicorn", "alembic", "httpx", "asyncio")}
     assert quiet == dict.fromkeys(quiet, logging.WARNING) | {"uvicorn": logging.ERROR}
     assert "tracer" in made
+
+
+def test_a_command_that_configures_nothing_logs_to_stderr():
+    """Its stdout is for scripts."""
+    program = (
+        "from core.observability.telemetry import logger; logger('x').warning('redis.odd')"
+    )
+    done = finished([sys.executable, "-c", program])
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "redis.odd" in done.stderr

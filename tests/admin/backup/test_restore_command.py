@@ -71,7 +71,7 @@ def test_a_home_is_restored_with_its_own_valkey(home: Path, tmp_path: Path, sqli
     done = restored(home, source)
     assert done.exit_code == 0, (done.output, done.exception)
     for line in (
-        "restored the backup of 2023-11-14T22:13:20+00:00: 1 tenants",
+        "restored the backup of 2023-11-14T22:13:20+00:00: 1 tenant",
         "0 billed now, 0 already were",
         "in no book: none that Redis or a journal knows of",
         "Redis had no counts of before",
