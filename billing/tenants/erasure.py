@@ -132,11 +132,13 @@ async def is_open(session: AsyncSession, tenant_id: str, user_id: str = "") -> b
     """True where neither the tenant nor this user of it is closed. What the caller's transaction then writes
     is there for an erasure that begins later: that waits for it (`wait_for_writers`)."""
     await lock_out_erasure(session, [tenant_id])
-    closed = exists().where(col(Tenant.tenant_id) == tenant_id, col(Tenant.closed_ms).is_not(None))
-    user = (col(TenantUser.tenant_id) == tenant_id, col(TenantUser.id) == user_id)
-    opened = exists().where(*user, col(TenantUser.closed_ms).is_(None))
-    tenant_closed, user_open = (await session.exec(select(closed, opened))).one()
-    return not tenant_closed and (user_open or not user_id)
+    tenant = exists().where(col(Tenant.tenant_id) == tenant_id, col(Tenant.closed_ms).is_not(None))
+    user = exists().where(
+        col(TenantUser.tenant_id) == tenant_id,
+        col(TenantUser.id) == user_id,
+        col(TenantUser.closed_ms).is_not(None),
+    )
+    return not any((await session.exec(select(tenant, user))).one())
 
 
 async def wait_for_writers(db: Database, tenant_id: str) -> None:

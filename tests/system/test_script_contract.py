@@ -27,7 +27,7 @@ REPLIES = sorted(
 )
 PLAIN: dict[Any, st.SearchStrategy[Any]] = {
     int: st.integers(-EXACT_MAX, EXACT_MAX),
-    float: st.floats(allow_nan=False, allow_infinity=False),
+    float: st.floats(-EXACT_MAX, EXACT_MAX),
     bool: st.booleans(),
     str: st.text(max_size=8),
     bytes: st.binary(max_size=8),

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from sqlmodel import col, delete
 
+from billing.api import create_tenant
+from billing.tables.tenants import TenantUser
 from core.errors import Refused
 from core.sql.database import Database
 from server.access.authorization import ConversationOwner
@@ -226,3 +228,16 @@ async def test_a_turn_in_a_conversation_that_is_erased_meanwhile_comes_again(dat
         assert refused.refusal.code == "conversation_busy"  # noqa: PT017
         await kept.open_turn("t", ANN, replace(TURN, request="r2"))
     assert [each[3] for each in await rows(kept)] == ["r2", "r2"]
+
+
+async def test_only_a_user_who_is_closed_gets_no_turn(kept: ConversationStore):
+    """One whom no row knows does: the links of `parley up` name such a user."""
+    tenant = await create_tenant(kept.db, "acme")
+    id = tenant.tenant_id
+    await kept.open_turn(id, ANN, replace(TURN, user="of a link"))
+    async with kept.db.transaction() as session:
+        session.add(TenantUser(tenant_id=id, id="u_1", name="ann", created_ms=1, closed_ms=2))
+    closed = replace(TURN, conversation="c2", request="r2", user="u_1")
+    said = await refused(kept.open_turn(id, ANN, closed))
+    assert said[:2] == ("forbidden", "this user or account is closed")
+    assert await kept.running(id, "c2") is None
