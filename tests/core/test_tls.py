@@ -21,7 +21,7 @@ from core.runtime.embedded import valkey_binary
 from core.sql.database import Database
 from tests.support.cluster import running_cluster
 from tests.support.home import settings_in, short_folder
-from tests.support.patience import ended, soon
+from tests.support.patience import ended, soon, watch_until
 from tests.support.ports import free_ports
 from tests.support.tls import Authority, CertificatePair, tls_before
 
@@ -45,9 +45,15 @@ def redis_port() -> Generator[int]:
     [port] = free_ports(1)
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     process = subprocess.Popen([str(valkey_binary()), *options], stdout=subprocess.DEVNULL)
+    watch_until(lambda: _listens(port))
     yield port
     process.terminate()
     ended(process)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as door:
+        return door.connect_ex(("127.0.0.1", port)) == 0
 
 
 @asynccontextmanager
