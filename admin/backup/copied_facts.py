@@ -1,4 +1,4 @@
-"""What a backup's manifest says of its database: read from the copy itself, or from the snapshot that the
+"""Facts of the database for a backup's manifest: read from the copy itself, or from the snapshot that the
 copy is made of. By names of columns that no release changes, so that a database can be copied before it is
 migrated."""
 

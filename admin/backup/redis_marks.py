@@ -16,7 +16,7 @@ CONSUMER = "restore"
 
 
 async def counted_sums(redis: RedisClient, tenants: Sequence[str]) -> dict[str, CountedBefore]:
-    """What Redis has counted of each tenant's ended requests; tenants without any are left out."""
+    """Sums of each tenant's ended requests, as Redis has counted them; tenants without any are left out."""
     found: dict[str, CountedBefore] = {}
     for tenant in tenants:
         sums = await slot_sums(redis, tenant)

@@ -29,7 +29,7 @@ AT_ONCE = 100
 
 @dataclass
 class ReplayedEnds:
-    """What became of journals. `read`: their ends; `put`: events put into streams; `running`: ends by tenant
+    """Outcome of the journals. `read`: their ends; `put`: events put into streams; `running`: ends by tenant
     whose requests still run by Redis; `damaged`: files of which not all could be read."""
 
     read: int = 0

@@ -1,4 +1,4 @@
-"""What must hold before a backup is restored: it is whole and fits, its place is empty, nothing runs there.
+"""Conditions of a restore: the backup is whole and fits, its place is empty, nothing runs there.
 
 Each check raises StartupError with what to do.
 """

@@ -17,14 +17,14 @@ BYTES_MAX = 256 << 20
 
 
 class CountedBefore(msgspec.Struct, frozen=True):
-    """What a Redis that survived had counted of a tenant before the restore."""
+    """Sums that a Redis that survived had counted of a tenant before the restore."""
 
     requests: Annotated[int, msgspec.Meta(ge=0)]
     cost_nano: int
 
 
 class RestoreMark(msgspec.Struct, frozen=True):
-    """How far a restore is. `backup_sha256`: of the manifest; `placed`: the database is there; `counted`: by
+    """Progress of a restore. `backup_sha256`: of the manifest; `placed`: the database is there; `counted`: by
     tenant, None before Redis was asked; `recorded`: the audit row is written."""
 
     backup_sha256: str

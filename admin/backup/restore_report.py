@@ -26,7 +26,7 @@ class InNoBook(msgspec.Struct, frozen=True):
 
 
 class RestoreReport(msgspec.Struct, frozen=True):
-    """What a restore did and found. `billed`, `known`: events of streams and journals that are in the books
+    """Result of a restore. `billed`, `known`: events of streams and journals that are in the books
     since, and that were there before; `strangers`: those of tenants that the backup lacks, by tenant;
     `redis_survived`: it had counts of before; `differences`: comparisons that differ; `seconds`: by step."""
 

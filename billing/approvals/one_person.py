@@ -26,7 +26,7 @@ class NeedsTwo(Refused):
 
 @dataclass(frozen=True)
 class OnePerson:
-    """What one person may do with one move. `bounds` are the installation's; `confirmed`: they said that it
+    """Limits of one person for one move. `bounds` are the installation's; `confirmed`: they said that it
     is meant; `second`: there is somebody to propose to."""
 
     tenant_id: str

@@ -1,4 +1,4 @@
-"""What `parley restore` reads of the books: how long their chains are, and whether all of them are whole."""
+"""Facts that `parley restore` reads of the books: the ends of their chains, and faults in them."""
 
 from collections.abc import Sequence
 from pathlib import Path

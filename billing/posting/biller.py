@@ -66,7 +66,7 @@ PostedBatch = tuple[AssessedBatch, list[Assessed]]
 
 @dataclass
 class DrainedStreams:
-    """What became of the events of streams: numbers of those that are in the books since, by tenant, and that
+    """Outcome of the events of streams: numbers of those that are in the books since, by tenant, and that
     were there before; and those that are held."""
 
     posted: Counter[str] = field(default_factory=Counter[str])

@@ -38,7 +38,7 @@ async def reading(key: str, reply: Awaitable[Reply], nothing: Reply) -> Reply:
 
 
 def readable(key: str, asked: Sequence[Value], replies: Iterable[Any]) -> Iterator[tuple[Value, Any]]:
-    """What was asked of a pipeline with `raise_on_error=False`, with each reply. Passes over keys of another
+    """Questions to a pipeline with `raise_on_error=False`, each with its reply. Passes over keys of another
     type; raises every other error."""
     odd = 0
     for value, reply in zip(asked, replies, strict=True):

@@ -144,9 +144,7 @@ def test_libraries_say_it_through_our_log_and_only_what_matters(settings: Settin
 
 def test_a_command_that_configures_nothing_logs_to_stderr():
     """Its stdout is for scripts."""
-    program = (
-        "from core.observability.telemetry import logger; logger('x').warning('redis.odd')"
-    )
+    program = "from core.observability.telemetry import logger; logger('x').warning('redis.odd')"
     done = finished([sys.executable, "-c", program])
     assert (done.returncode, done.stdout) == (0, "")
     assert "redis.odd" in done.stderr
