@@ -93,7 +93,7 @@ def unpacking(call: type[ScriptCall]) -> str:
 # What a script is not run with, whoever calls it: a number that is not whole or that Lua rounds (a loop that
 # halves infinity never ends), a text or a list longer than any of ours. What is no number, or has no length,
 # raises an error by itself.
-TEXT_MAX, LIST_MAX = 10_000, 5_000
+TEXT_MAX, LIST_MAX = 10_000, 10_000  # as many counts of money are pushed at once (billing/quota/money.py)
 NONE = "error('an argument is none')"
 
 
