@@ -94,7 +94,7 @@ async def test_who_comes_and_goes_fills_no_log(
                 pass
         async with site.welcomed():
             pass
-    lines = [line for line in capsys.readouterr().out.splitlines() if "] connection" in line]
+    lines = [line for line in "".join(capsys.readouterr()).splitlines() if "] connection" in line]
     assert len(lines) == 2
     assert [site.tenant in line for line in lines].count(True) == 1
     assert "127.0.0.1" in "".join(lines)
