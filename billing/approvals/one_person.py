@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.approvals.money_actions import GrantAction, MoneyActionResult, Move
+from billing.approvals.money_actions import CorrectionAction, GrantAction, MoneyActionResult, Move
 from billing.approvals.recent_moves import recent_amounts
 from billing.booking.amount_bounds import AmountBounds
+from billing.money import to_display
 from core.actor import current_author
-from core.errors import Refusal, Refused
+from core.errors import Refusal, Refused, bad_request
 from core.sql.locks import lock_until_commit
 
 MOVES = "moves"  # name of the lock: a person's moves of several tenants count together
@@ -48,6 +49,26 @@ class OnePerson:
         most_nano = self.bounds.most_nano
         shown_nano = most_nano if self.confirmed else min(self.bounds.unasked_nano, most_nano)
         AmountBounds(self.bounds.unasked_nano, shown_nano).check(nano)
+
+
+@dataclass(frozen=True)
+class OneDecision:
+    """Limits of one person who lets held events count, which nobody can propose. As in OnePerson."""
+
+    bounds: AmountBounds
+    second: bool
+
+    async def check(self, session: AsyncSession, tenant_id: str, nano: int) -> None:
+        """Raises Refused where one person may not book an event of `nano` with their recent moves."""
+        move = CorrectionAction("", None, "")
+        try:
+            await OnePerson(tenant_id, move, self.bounds, True, self.second).check(session, nano)
+        except NeedsTwo as refused:
+            raise bad_request(
+                f"this moves {to_display(abs(nano))}, and one person moves at most "
+                f"{to_display(self.bounds.most_nano)} alone, with all that they, or anybody for this tenant, "
+                "moved in the last 24 hours: accept it later, or raise PARLEY_CORRECTION_CENTS_MAX for it"
+            ) from refused
 
 
 def needs_two(found: MoneyActionResult, bounds: AmountBounds, lately_nano: int = 0) -> bool:

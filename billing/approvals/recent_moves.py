@@ -15,7 +15,8 @@ from core.clock import now_ms
 BY_TWO = "approved"  # source of moves that a second person approved
 LATELY_MS = 24 * 3_600_000
 CORRECTIONS = ("request.correct", "request.refund")
-MOVES = (*CORRECTIONS, "wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
+ACCEPTED = "quarantine.accept"  # `amount_nano` of what was billed; a correction has a row of its own
+MOVES = (*CORRECTIONS, ACCEPTED, "wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
 
 
 async def recent_amounts(session: AsyncSession, tenant_id: str, author: str) -> int:

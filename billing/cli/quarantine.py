@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
+from billing.approvals.one_person import OneDecision
 from billing.booking.amount_bounds import AmountBounds
 from billing.cli.run_command import iso_time, json_option, run_on_database, show, show_table
 from billing.posting import quarantine
@@ -47,9 +48,7 @@ def list_command(resolved: bool, as_json: bool) -> None:
 @json_option
 def accept_command(event: str, reason: str, as_json: bool) -> None:
     """Let EVENT count: bill its request, or book the difference to what was billed."""
-    bounds = AmountBounds.of(Settings())
-    done = _decided(lambda db, quota: quarantine.accept(db, event, reason, quota, bounds))
-    show({"event": event, "done": done}, as_json)
+    show({"event": event, "done": accept_event(event, reason)}, as_json)
 
 
 @quarantine_command.command("dismiss")
@@ -60,6 +59,13 @@ def dismiss_command(event: str, reason: str, as_json: bool) -> None:
     """Decide that EVENT does not count."""
     _decided(lambda db, quota: quarantine.dismiss(db, event, reason, quota))
     show({"event": event, "done": "dismissed"}, as_json)
+
+
+def accept_event(event: str, reason: str) -> str:
+    """Accept within the installation's limits of one person; return what was done."""
+    settings = Settings()
+    limits = OneDecision(AmountBounds.of(settings), bool(settings.second_person))
+    return _decided(lambda db, quota: quarantine.accept(db, event, reason, quota, limits))
 
 
 def _decided(decide: Callable[[Database, Quota], Coroutine[Any, Any, T]]) -> T:

@@ -62,6 +62,7 @@ LOOK_SECONDS = 1.0
 BACKGROUND_RETRY_SECONDS = 10.0
 
 PostedBatch = tuple[AssessedBatch, list[Assessed]]
+Beside = Callable[[AsyncSession, Sequence[Assessed]], Awaitable[None]]
 
 
 @dataclass
@@ -232,10 +233,15 @@ def is_data_error(error: DBAPIError) -> bool:
 
 
 async def post(
-    db: Database, pool: str, deliveries: Sequence[bytes], admissions: Admissions | None = None
+    db: Database,
+    pool: str,
+    deliveries: Sequence[bytes],
+    admissions: Admissions | None = None,
+    beside: Beside | None = None,
 ) -> PostedBatch:
     """Write a batch in one transaction; return the assessed batch and its events that were not posted before.
-    `admissions` None: admissions are not checked."""
+    `admissions` None: admissions are not checked. `beside`: looks at those events, and writes last, in the
+    same transaction; where it raises, nothing is booked."""
     now = now_ms()
     batch = assess(pool, deliveries, now, admissions)
     async with db.transaction() as session:
@@ -254,6 +260,8 @@ async def post(
             booked = await book_usage(session, [(each.row, each.lines) for each in posted], now)
             batch.line_seqs |= booked.line_seqs
             batch.revived |= booked.revived
+            if beside is not None:
+                await beside(session, posted)
         hit_failpoint(Failpoint.BILLER_BEFORE_COMMIT)
     return batch, posted
 

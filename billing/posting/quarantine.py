@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 import msgspec
 from sqlmodel import col, func, select
+from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.approvals.one_person import OneDecision
+from billing.approvals.recent_moves import ACCEPTED
 from billing.audit.log import record
 from billing.booking.adjustments import Correction, correct
-from billing.booking.amount_bounds import AmountBounds, check_tokens
-from billing.booking.assess import INTEGER_MAX, Quarantined
+from billing.booking.amount_bounds import check_tokens
+from billing.booking.assess import INTEGER_MAX, Assessed, Quarantined
 from billing.enforcement.push_wallets import push_money_limits
 from billing.posting.biller import post
 from billing.prices.book import pinned_prices
@@ -52,7 +55,7 @@ async def accept(
     event_sha256: str,
     reason: str,
     quota: Quota | None = None,
-    bounds: AmountBounds | None = None,
+    limits: OneDecision | None = None,
 ) -> str:
     """Accept a held event, by its own prices; return a description of the effect. A repetition books nothing
     more.
@@ -60,48 +63,77 @@ async def accept(
     A request that was not billed is billed now; for one that was, the difference is booked as a correction.
     An event without prices gets those of its time, else today's. Raises Refused where the event cannot be
     read, priced or counted, or has more tokens than its model allows. `quota`: updates the tenant's keys;
-    `bounds`: limits the money that it moves."""
+    `limits`: of the money that it moves, looked at where it is booked."""
     async with one_at_a_time(db, DECISIONS):
-        return await _accept(db, event_sha256, reason, quota, bounds)
-
-
-async def _accept(
-    db: Database, event_sha256: str, reason: str, quota: Quota | None, bounds: AmountBounds | None
-) -> str:
-    held = await _held(db, event_sha256)
-    event = _readable(held)
-    async with db.session() as session:
-        billed = await session.get(UsageRow, (event.tenant, event.request))
+        held = await _held(db, event_sha256)
+        event = _readable(held)
+        async with db.session() as session:
+            billed = await session.get(UsageRow, (event.tenant, event.request))
+            if billed is None:
+                await check_tokens(session, event.fingerprint, _tokens(event))
         if billed is None:
-            await check_tokens(session, event.fingerprint, _tokens(event))
-    if billed is None:
-        priced = await _priced(db, event)
-        if bounds is not None:
-            bounds.check(priced.cost_nano)
-        batch, posted = await post(db, held.pool, [encode(priced)])
-        if not posted:
-            raise bad_request(
-                f"the event cannot be billed: {batch.held[0].detail if batch.held else 'billed meanwhile'}"
-            )
-        if quota is not None:
-            await quota.settle(priced, batch.line_seqs[event.tenant, event.request])
-            await push_money_limits(db, quota.redis, event.tenant, event.request)
-        done = "billed"
-    else:
-        quantities = {
-            Meter.INPUT: event.input_uncached,
-            Meter.CACHED_INPUT: event.input_cached,
-            Meter.OUTPUT: event.output_text,
-            Meter.REASONING: event.output_reasoning,
-        }
-        cause = f"event {event_sha256[:16]}"
-        check = None if bounds is None else bounds.check_move
-        lines = await correct(db, event.tenant, Correction(event.request, quantities, cause), check)
-        if quota is not None:
-            await push_money_limits(db, quota.redis, event.tenant, event.request)
-        done = f"corrected by {len(lines)} lines" if lines else "the books said so already"
-    await _resolve(db, held, "quarantine.accept", f"accepted ({done}): {reason}")
+            done = await _bill(db, held, event, reason, quota, limits)
+        else:
+            done = await _correct(db, event_sha256, event, quota, limits)
+            await _decide(db, held, ACCEPTED, _accepted(done, reason))
+        return done
+
+
+async def _bill(
+    db: Database,
+    held: UsageQuarantine,
+    event: UsageEvent,
+    reason: str,
+    quota: Quota | None,
+    limits: OneDecision | None,
+) -> str:
+    """Bill the request. The audit log's row is of the same transaction, so that the next move counts it."""
+    priced, done = await _priced(db, event), "billed"
+    resolution = _accepted(done, reason)
+
+    async def beside(session: AsyncSession, posted: Sequence[Assessed]) -> None:
+        nano = sum(each.row.cost_nano for each in posted)
+        if limits is not None:
+            await limits.check(session, event.tenant, nano)
+        await _record(session, held, ACCEPTED, resolution, nano)
+
+    batch, posted = await post(db, held.pool, [encode(priced)], beside=beside)
+    if not posted:
+        raise bad_request(
+            f"the event cannot be billed: {batch.held[0].detail if batch.held else 'billed meanwhile'}"
+        )
+    if quota is not None:
+        await quota.settle(priced, batch.line_seqs[event.tenant, event.request])
+        await push_money_limits(db, quota.redis, event.tenant, event.request)
+    async with db.transaction() as session:
+        await _resolve(session, held, resolution)
     return done
+
+
+async def _correct(
+    db: Database, event_sha256: str, event: UsageEvent, quota: Quota | None, limits: OneDecision | None
+) -> str:
+    """Book the difference to what was billed."""
+    quantities = {
+        Meter.INPUT: event.input_uncached,
+        Meter.CACHED_INPUT: event.input_cached,
+        Meter.OUTPUT: event.output_text,
+        Meter.REASONING: event.output_reasoning,
+    }
+    cause = f"event {event_sha256[:16]}"
+
+    async def check(session: AsyncSession, nano: int) -> None:
+        if limits is not None:
+            await limits.check(session, event.tenant, nano)
+
+    lines = await correct(db, event.tenant, Correction(event.request, quantities, cause), check)
+    if quota is not None:
+        await push_money_limits(db, quota.redis, event.tenant, event.request)
+    return f"corrected by {len(lines)} lines" if lines else "the books said so already"
+
+
+def _accepted(done: str, reason: str) -> str:
+    return f"accepted ({done}): {reason}"
 
 
 def _tokens(event: UsageEvent) -> int:
@@ -117,7 +149,7 @@ async def dismiss(db: Database, event_sha256: str, reason: str, quota: Quota | N
         if quota is not None and held.reason in (Quarantined.COST_MISMATCH, Quarantined.UNPRICED):
             event = _readable(held)
             await quota.settle(msgspec.structs.replace(event, cost_nano=0), line_seq=0)
-        await _resolve(db, held, "quarantine.dismiss", f"dismissed: {reason}")
+        await _decide(db, held, "quarantine.dismiss", f"dismissed: {reason}")
 
 
 async def _priced(db: Database, event: UsageEvent) -> UsageEvent:
@@ -154,9 +186,22 @@ def _readable(held: UsageQuarantine) -> UsageEvent:
     return event
 
 
-async def _resolve(db: Database, held: UsageQuarantine, action: str, resolution: str) -> None:
+async def _decide(db: Database, held: UsageQuarantine, action: str, resolution: str) -> None:
     async with db.transaction() as session:
-        held.resolved_ms, held.resolution = now_ms(), resolution
-        await session.merge(held)
-        after = {"request": held.request_id, "reason": held.reason, "resolution": resolution}
-        await record(session, held.tenant_id, action, held.event_sha256, None, after)
+        await _resolve(session, held, resolution)
+        await _record(session, held, action, resolution)
+
+
+async def _resolve(session: AsyncSession, held: UsageQuarantine, resolution: str) -> None:
+    held.resolved_ms, held.resolution = now_ms(), resolution
+    await session.merge(held)
+    await session.flush()
+
+
+async def _record(
+    session: AsyncSession, held: UsageQuarantine, action: str, resolution: str, nano: int = 0
+) -> None:
+    """Write the decision into the audit log. `nano`: what it billed."""
+    after = {"request": held.request_id, "reason": held.reason, "resolution": resolution}
+    moved = {"amount_nano": nano} if nano else {}
+    await record(session, held.tenant_id, action, held.event_sha256, None, {**after, **moved})

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from billing.approvals import second_person
@@ -15,9 +16,11 @@ from billing.approvals.money_actions import CorrectionAction, GrantAction, Move,
 from billing.approvals.proposals import approve, list_proposals
 from billing.approvals.recent_moves import BY_TWO
 from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_money_action
+from billing.cli.quarantine import accept_event
 from billing.cli.run_command import run_on_database, run_with_redis
 from billing.ledger.grant_spending import GrantKind
 from billing.posting.biller import post
+from billing.posting.quarantine import held_events
 from billing.tables.audit import AuditLog
 from billing.tables.wallets import WalletGrant
 from billing.tenants.tenancy import create_tenant
@@ -136,6 +139,40 @@ def test_what_is_taken_or_corrected_at_once_is_too(office: RacedOffice, kind: st
     office.does(lambda db: sound(db, tenant))
 
 
+@pytest.mark.parametrize("billed", [False, True])
+@pytest.mark.parametrize("at_once", [False, True])
+def test_accepted_events_are_one_persons_up_to_the_limit(
+    office: RacedOffice, at_once: bool, billed: bool
+) -> None:
+    """Six held events of 90 USD, of requests that were billed (for less) or were not, at once or one after
+    another: one is booked, five are refused with what to do, and wait as before. A grant counts them too."""
+    tenant = office.tenants[0]
+    office.does(lambda db: _with_held(db, tenant, billed))
+    held = [each.event_sha256 for each in office.does(held_events)]
+    assert len(held) == 6
+    calls = [lambda event=event: accept_event(event, "looked at") for event in held]
+    done = together(calls) if at_once else [together([call])[0] for call in calls]
+    refused = [str(each) for each in done if isinstance(each, StartupError)]
+    assert len(refused) == 5, done
+    assert {"PARLEY_CORRECTION_CENTS_MAX" in each and "$90" in each for each in refused} == {True}, refused
+    assert len(office.does(held_events)) == 5
+    (grant,) = office.at_once((tenant, GrantAction(GrantKind.PAID, 20 * USD, "g")))
+    assert isinstance(grant, MoneyActionOutcome)
+    assert grant.state == "proposed"
+    office.does(lambda db: sound(db, tenant))
+
+
+def test_what_a_grant_moved_counts_for_an_accepted_event(office: RacedOffice) -> None:
+    """A grant of 90 USD, then one held event of 90."""
+    tenant = office.tenants[0]
+    office.does(lambda db: _with_held(db, tenant, billed=False))
+    (grant,) = office.at_once((tenant, GrantAction(GrantKind.PAID, 90 * USD, "g")))
+    assert isinstance(grant, MoneyActionOutcome)
+    assert grant.state == "booked"
+    with pytest.raises(StartupError, match="PARLEY_CORRECTION_CENTS_MAX"):
+        accept_event(office.does(held_events)[0].event_sha256, "looked at")
+
+
 @pytest.mark.parametrize("kind", ["grant", "void", "pay_out"])
 def test_a_proposal_approved_at_once_is_booked_once(office: RacedOffice, kind: str) -> None:
     """By six with the same code: one books it, and nobody says that it failed."""
@@ -171,3 +208,13 @@ async def _with_money(db: Database, tenant: str, used: bool = False) -> None:
         tokens = {"input_uncached": 0, "input_cached": 0, "output_text": 10}
         events = [an_event(f"r{n}", tenant, prices=DEAR, **tokens) for n in SIX]
         assert (await post(db, "default", [encode(each) for each in events]))[1]
+
+
+async def _with_held(db: Database, tenant: str, billed: bool) -> None:
+    """Six held events of 90 USD; `billed`: of requests that were billed a token, 9 USD, each."""
+    for n in SIX:
+        tokens = {"input_uncached": 0, "input_cached": 0, "prices": DEAR}
+        late = an_event(f"r{n}", tenant, output_text=11 if billed else 10, **tokens)
+        first = an_event(f"r{n}", tenant, output_text=1, **tokens)
+        events = [first, late] if billed else [msgspec.structs.replace(late, cost_nano=1)]
+        await post(db, "default", [encode(each) for each in events])
