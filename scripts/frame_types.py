@@ -90,6 +90,8 @@ def _type(kind: Any) -> str:
         return _type(arguments[0])
     if len(_alternatives(kind)) > 1:
         return " | ".join(dict.fromkeys(_type(each) for each in arguments))
+    if origin is typing.Literal:
+        return " | ".join(f'"{each}"' for each in arguments)
     if origin is list:
         item = _type(arguments[0])
         return f"({item})[]" if " " in item and not item.startswith("[") else f"{item}[]"

@@ -1,6 +1,6 @@
 """Reads a request's log, as far as readers may see it, by offset. Never writes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
 from core.redis.client import RedisClient
 from core.redis.unreadable import Unreadable, read
@@ -48,14 +48,20 @@ class LogReader:
 
     async def text_through(self, tenant: str, id: str, o: int) -> str:
         """The visible text of offsets 1 through `o`, retractions obeyed. Raises DamagedLogError."""
-        text, after = "", 0
+        text = ""
+        async for entries in self.pages_through(tenant, id, o):
+            text = visible_text(entries, text)
+        return text
+
+    async def pages_through(self, tenant: str, id: str, o: int) -> AsyncGenerator[list[Entry]]:
+        """The entries of offsets 1 through `o`, in order, a page at a time. Raises DamagedLogError."""
+        after = 0
         while after < o:
             entries = await self.read(tenant, id, after, min(TEXT_PAGE_ENTRIES, o - after))
             if not entries:
-                break
-            text = visible_text(entries, text)
+                return
+            yield entries
             after = entries[-1].o
-        return text
 
 
 def visible_text(entries: list[Entry], before: str = "") -> str:

@@ -115,7 +115,7 @@ async def _messages(db: Database, tenant: str, which: ColumnElement[bool]) -> li
         rows = (
             await session.exec(statement.order_by(col(Message.conversation_id), col(Message.position)))
         ).all()
-    names = {"conversation_id", "role", "content", "request_id", "model", "created_ms"}
+    names = {"conversation_id", "role", "content", "flags", "safety", "request_id", "model", "created_ms"}
     return [row.model_dump(include=names) for row in rows]
 
 

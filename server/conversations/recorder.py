@@ -23,9 +23,18 @@ from core.redis.pools import HOPS_MAX, ByPool
 from core.redis.redis_errors import is_refusing_everybody
 from core.redis.unreadable import Unreadable, read
 from core.runtime.failed_rounds import is_store_down, logged_failures, store_errors
-from engine.api import DamagedLogError, EntryKind, LogReader, PoolQueue, ReaderView, RequestStatus
+from engine.api import (
+    DamagedLogError,
+    EntryKind,
+    LogReader,
+    PoolQueue,
+    ReaderView,
+    RequestStatus,
+    visible_text,
+)
 from server.conversations.store import ConversationStore, RecordedAnswer
 from server.conversations.tables import Message
+from server.protocol.flags import Flag, Veto, flags_after, within
 
 READ_COUNT = 50
 BLOCK_MS = 1000
@@ -67,6 +76,7 @@ class _End(msgspec.Struct):
     timing: dict[str, int]
     cost: _Cost
     code: str | None = None
+    safety: Veto | None = None
 
 
 _end = msgspec.json.Decoder(_End)
@@ -225,7 +235,9 @@ class Recorder:
         end = read("end", _end.decode, tail[0].v)
         if isinstance(end, Unreadable):
             raise DamagedLogError(str(end))
-        text = await self._reader.text_through(tenant, request, head)
+        text, flags = "", list[Flag]()
+        async for entries in self._reader.pages_through(tenant, request, head):
+            text, flags = visible_text(entries, text), flags_after(entries, flags)
         if "\0" in f"{text}{end.reason}{end.code}" or not (0 <= epoch < NUMBER_MAX and head < NUMBER_MAX):
             raise ValueError("no database holds this")
         return RecordedAnswer(
@@ -238,6 +250,8 @@ class Recorder:
             epoch=epoch,
             head=head,
             ended_ms=now_ms(),
+            flags=within(flags, len(text)),
+            safety=end.safety,
         )
 
 

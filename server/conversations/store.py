@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, delete, func, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm.exc import StaleDataError
@@ -21,6 +22,7 @@ from server.access.authorization import ConversationOwner
 from server.conversations.tables import Conversation, Message, MessageStatus
 from server.models.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, refusal
+from server.protocol.flags import Flag, Veto
 
 TITLE_CHARACTERS_MAX = 80
 PAGE_ROWS = 50
@@ -53,6 +55,8 @@ class RecordedAnswer:
     epoch: int
     head: int
     ended_ms: int
+    flags: Sequence[Flag] = ()
+    safety: Veto | None = None
 
 
 class ConversationStore:
@@ -125,6 +129,8 @@ class ConversationStore:
             "epoch": answer.epoch,
             "head": answer.head,
             "ended_ms": answer.ended_ms,
+            "flags": msgspec.to_builtins(answer.flags),
+            "safety": msgspec.to_builtins(answer.safety),
         }
         async with self.db.transaction() as session:
             done = await session.exec(update(Message).where(*_running(tenant, request)).values(**values))

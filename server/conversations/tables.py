@@ -48,7 +48,8 @@ class Message(TableBase, table=True):
     """One message. The fields from `reason` on belong to an answer: facts of its `end`, and the state of its
     log (`epoch`, `head`), so that it can be replayed once the log is gone. `owner_key` (first key of a chain
     of rotations) and `user_id` (empty: none) say who sent the turn, in a service key's conversation too;
-    `parent_id` is empty: nothing fills it yet."""
+    `parent_id` is empty: nothing fills it yet. `flags` and `safety` are what a safety policy marked in the
+    text, and what blocked it (server/protocol/flags.py)."""
 
     __table_args__ = (
         ForeignKeyConstraint(
@@ -87,6 +88,8 @@ class Message(TableBase, table=True):
     code: str = ""
     usage: dict[str, Any] | None = Field(default=None, sa_type=JSON)
     timing: dict[str, Any] | None = Field(default=None, sa_type=JSON)
+    flags: list[dict[str, Any]] | None = Field(default=None, sa_type=JSON)
+    safety: dict[str, Any] | None = Field(default=None, sa_type=JSON)
     cost_nano: int = Field(default=0, sa_type=BigInteger)
     epoch: int = 1
     head: int = 0

@@ -106,6 +106,8 @@ def _message(row: Message, principal: Principal) -> dict[str, object]:
         "request_id": row.request_id,
         "reason": row.reason,
         "code": row.code,
+        "flags": row.flags or [],
+        "safety": row.safety,
         "model": row.model,
         "usage": usage_seen_by(principal, row.usage),
         "cost": {"nano": row.cost_nano, "currency": "usd"} if principal.sees_amounts else None,

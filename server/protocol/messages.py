@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, UnsetType
 
+from server.protocol.flags import Veto
+
 Natural = Annotated[int, Meta(ge=0)]
 Id = Annotated[str, Meta(max_length=64)]
 Acks = list[tuple[int, Natural]]
@@ -285,6 +287,7 @@ class EndPayload(Struct, frozen=True, omit_defaults=True):
     timing: Timing
     h: str
     code: str | None = None
+    safety: Veto | None = None
 
 
 class End(Struct, frozen=True, tag_field="t", tag="end", omit_defaults=True):
@@ -298,6 +301,7 @@ class End(Struct, frozen=True, tag_field="t", tag="end", omit_defaults=True):
     timing: Timing
     h: str
     code: str | None = None
+    safety: Veto | None = None
 
 
 class CancelOk(Struct, frozen=True, tag_field="t", tag="cancel_ok"):

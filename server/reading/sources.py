@@ -30,6 +30,7 @@ from server.conversations.store import ConversationStore
 from server.conversations.tables import Message, MessageStatus
 from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import ErrorCode, refusal
+from server.protocol.flags import Veto
 from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
 from server.reading.subscriptions import FollowedRequest, LogListener, RequestName, Subscriptions
 from server.session.events import ReadableRequest
@@ -231,16 +232,19 @@ def reading_of(id: str, view: ReaderView, epoch: int | None, o: int) -> Readable
 
 
 def stored_opening(id: str, row: Message) -> OpenedRequest:
-    """A stored answer: a snap with its first piece, then the rest and the end as the log's last offsets."""
-    pieces = pieces_of(row.content)
-    head = max(row.head, len(pieces) + 1)
-    base = head - len(pieces)
+    """A stored answer: a snap with its first piece, then the rest, its flags and the end as the log's last
+    offsets."""
+    pieces, flags = pieces_of(row.content), row.flags or []
+    head = max(row.head, len(pieces) + len(flags) + 1)
+    base = head - len(pieces) - len(flags)
     entries: list[Entry] = []
     position = len(pieces[0])
     tokens = int((row.usage or {}).get("output", 0))
     for at, piece in enumerate(pieces[1:], start=base + 1):
         entries.append(Entry(o=at, k=EntryKind.TEXT, x=piece, p=position, i=tokens))
         position += len(piece)
+    for at, flag in enumerate(flags, start=base + len(pieces)):
+        entries.append(Entry(o=at, k=EntryKind.FLAGGED, i=tokens, v=msgspec.json.encode(flag)))
     entries.append(Entry(o=head, k=EntryKind.END, v=_stored_end(row)))
     return OpenedRequest(
         ReadableRequest(id, row.epoch, base, head, "ended", pieces[0]), StoredSource(entries)
@@ -278,5 +282,6 @@ def _stored_end(row: Message) -> bytes:
         timing=Timing(*(int(timing.get(name, 0)) for name in Timing.__struct_fields__)),
         h=text_hash(row.content),
         code=row.code or None,
+        safety=msgspec.convert(row.safety, Veto | None),
     )
     return msgspec.json.encode(payload)

@@ -20,6 +20,7 @@ from tests.server.playbook import Playbook, all_effects_are_expected, end, open_
 
 __all__ = ["all_effects_are_expected"]
 
+FLAG: dict[str, object] = {"category": "email", "action": "redact", "scope": "platform", "p": 0, "n": 1}
 HUGE = b"9" * 40
 DAMAGED = {
     "an end that is empty": Entry(2, EntryKind.END),
@@ -30,6 +31,25 @@ DAMAGED = {
     ),
     "a retract that is a list": Entry(2, EntryKind.RETRACT, v=b"[]"),
     "a retract that is empty": Entry(2, EntryKind.RETRACT),
+    "an end blocked by a sentence": Entry(
+        2, EntryKind.END, v=end(2).v[:-1] + b',"safety":{"category":"My key is","scope":"tenant"}}'
+    ),
+    **{
+        f"a flag with {what}": Entry(2, EntryKind.FLAGGED, v=msgspec.json.encode(FLAG | change))
+        for what, change in {
+            "text for a category": {"category": "call 0123"},
+            "a line of a category": {"category": "email\n"},
+            "an endless category": {"category": "a" * 65},
+            "an action of its own": {"action": "show"},
+            "nobody's scope": {"scope": "user"},
+            "a place before the text": {"p": -1},
+            "no width": {"n": 0},
+            "a place that no text has": {"p": 1 << 31},
+            "a number for a text": {"category": 1},
+            "a fraction": {"n": 1.5},
+        }.items()
+    },
+    "a flag that is empty": Entry(2, EntryKind.FLAGGED),
     "an event that is deep": Entry(2, EntryKind.FLAGGED, v=b'{"a":' * 100_000),
     "an event with a number that msgpack has not": Entry(2, EntryKind.FLAGGED, v=b'{"n":' + HUGE + b"}"),
 }
@@ -60,6 +80,14 @@ def test_an_entry_that_is_none_ends_one_reading(damaged: str, way: str):
     assert play.message(m.End).g == 2
     play >> m.Ack([(2, 3)]) << fx.ConfirmResumeToken() << fx.Unfollow("s", done=True)
     assert play.session.state is SessionState.OPEN
+
+
+def test_of_a_flag_only_its_own_fields_get_through():
+    """What else a worker wrote there stays with it."""
+    play = open_session(ReadableRequest("r", 1, 0, 0, "running")) << fx.Follow("r")
+    more = Entry(1, EntryKind.FLAGGED, r=40, v=msgspec.json.encode(FLAG | {"match": "ann@example.org"}))
+    play >> ev.LogGrew("r", [more], 1)
+    assert play.message(m.Event) == m.Event(1, "flagged", 1, FLAG)
 
 
 def test_one_that_waited_for_the_pace_is_met_alone():

@@ -1,5 +1,6 @@
 """In place of Redis and SQL: a pool, its log and the tables of conversations, for tests of the recorder."""
 
+from collections.abc import AsyncGenerator
 from types import SimpleNamespace
 from typing import Any
 
@@ -55,6 +56,8 @@ class World:
         self.views: dict[tuple[str, str], Any] = {}
         self.tail: list[Entry] = [entry()]
         self.text: str | Exception = "hi"
+        self.before: list[Entry] = []
+        self.flagged: list[Entry] = []
         self.problem = ""
         self.row: Message | None = None
         self.known = True
@@ -169,11 +172,13 @@ class PoolWordsLog:
         self._world.did.append(("tail", tenant, request, after, entries_max))
         return self._world.tail
 
-    async def text_through(self, tenant: str, request: str, head: int) -> str:
+    async def pages_through(self, tenant: str, request: str, head: int) -> AsyncGenerator[list[Entry]]:
         self._world.did.append(("text", tenant, request, head))
         if isinstance(self._world.text, Exception):
             raise self._world.text
-        return self._world.text
+        for entry in self._world.before:
+            yield [entry]
+        yield [Entry(6, EntryKind.TEXT, x=self._world.text), *self._world.flagged]
 
 
 def row(created_ms: int = 0) -> Message:

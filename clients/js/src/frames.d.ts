@@ -258,6 +258,12 @@ export interface Timing {
   total_ms: number;
 }
 
+/** What blocked an answer, and whose policy it was. */
+export interface Veto {
+  category: string;
+  scope: "platform" | "tenant" | "project";
+}
+
 /** The request ended; nothing of it follows. */
 export interface End {
   t: "end";
@@ -269,6 +275,7 @@ export interface End {
   timing: Timing;
   h: string;
   code?: string;
+  safety?: Veto;
 }
 
 /** Answers cancel; `state`: pending, queued, running, parked, ended. */

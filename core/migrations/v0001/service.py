@@ -50,6 +50,8 @@ def _conversations() -> None:
         *texts("role", "content", "request_id", "status", "model", "reason", "code"),
         sa.Column("usage", sa.JSON()),
         sa.Column("timing", sa.JSON()),
+        sa.Column("flags", sa.JSON()),
+        sa.Column("safety", sa.JSON()),
         *numbers("cost_nano"),
         sa.Column("epoch", sa.Integer(), nullable=False),
         sa.Column("head", sa.Integer(), nullable=False),

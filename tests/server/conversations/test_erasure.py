@@ -171,6 +171,8 @@ async def test_all_of_a_users_words_are_told(sqlite: Database):
         "conversation_id": "c1",
         "role": "assistant",
         "content": "that of r1",
+        "flags": [],
+        "safety": None,
         "request_id": "r1",
         "model": "tiny",
         "created_ms": 1,

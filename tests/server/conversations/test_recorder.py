@@ -15,6 +15,7 @@ from engine.api import DamagedLogError, Entry, EntryKind, RequestStatus
 from server.conversations import recorder as module
 from server.conversations.recorder import PoolRecorders
 from server.conversations.store import RecordedAnswer
+from server.protocol.flags import Flag, Veto
 from tests.server.pool_words import PoolWordsLog, Queue, World, entry, event, fields, row, view
 from tests.server.virtual.loop import passed, passing, played
 from tests.support.watch import BEGAN_MS, StubClock
@@ -39,7 +40,7 @@ def world(monkeypatch: pytest.MonkeyPatch, watch: StubClock) -> World:
 
 
 LOST = RecordedAnswer("", "error", "log_lost", USAGE, TIMING, 0, 5, 6, BEGAN_MS)
-RECORDED = RecordedAnswer("hi", "stop", "", {"input": 1}, {"total_ms": 2}, 3, 4, 7, BEGAN_MS)
+RECORDED = RecordedAnswer("hi", "stop", "", {"input": 1}, {"total_ms": 2}, 3, 4, 7, BEGAN_MS, [])
 
 
 async def test_each_end_is_recorded_and_acknowledged_once(world: World):
@@ -152,6 +153,7 @@ async def test_an_end_that_cannot_be_recorded_holds_up_no_other(world: World, er
         ([entry()], "a\0b", view(), LOST),
         ([entry(reason="\0")], "hi", view(), LOST),
         ([entry(code="\0")], "hi", view(), LOST),
+        ([entry(safety={"category": "a key", "scope": "tenant"})], "hi", view(), LOST),
         ([entry()], "hi", view(epoch=-1), LOST),
         ([entry()], "hi", view(epoch=0), replace(RECORDED, epoch=0)),
         ([entry()], "hi", view(epoch=(1 << 31) - 1), replace(RECORDED, epoch=(1 << 31) - 1)),
@@ -166,6 +168,29 @@ async def test_an_answer_is_what_its_log_says(
     world.tail, world.text, world.row = tail, text, row()
     await world.recorder()._record("t1", "r1", shown)
     assert world.answers == ([] if answer is None else [answer])
+
+
+async def test_what_safety_marked_is_recorded_with_the_text(world: World):
+    """Flags as they stand in the text at its end: a retract takes those that reach beyond its position, and
+    one that no text holds, or that is none, is left out. Of a block, what and whose policy it was."""
+    kept, cut = Flag("email", "redact", "platform", 1, 3), Flag("card", "redact", "tenant", 3, 3)
+    last, beyond = Flag("phone", "flag", "project", 4, 2), Flag("phone", "flag", "project", 5, 2)
+    world.before = [Entry(1, EntryKind.TEXT, x="abcdef"), flagged(kept), flagged(cut)]
+    world.before += [Entry(4, EntryKind.RETRACT, p=4)]
+    world.text = "gh"
+    odd = Entry(8, EntryKind.FLAGGED, v=b'{"category":"email","p":0}')
+    world.flagged = [odd, flagged(last), flagged(beyond)]
+    safety = {"category": "private_key", "scope": "tenant"}
+    world.tail = [entry(reason="blocked", code="safety_blocked", safety=safety)]
+    await world.recorder()._record("t1", "r1", view())
+    (answer,) = world.answers
+    assert (answer.text, answer.flags) == ("abcdgh", [kept, last])
+    assert (answer.reason, answer.safety) == ("blocked", Veto("private_key", "tenant"))
+
+
+def flagged(flag: Flag) -> Entry:
+    """A worker's entry of it."""
+    return Entry(5, EntryKind.FLAGGED, v=msgspec.json.encode(flag))
 
 
 async def test_a_damaged_log_of_no_row_is_nothing(world: World):

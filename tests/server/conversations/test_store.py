@@ -15,6 +15,7 @@ from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.store import PAGE_ROWS, ConversationStore, RecordedAnswer, Turn
 from server.conversations.tables import Conversation, Message
+from server.protocol.flags import Flag, Veto
 
 ANN = ConversationOwner("p", "", "ann")
 OTHERS = [
@@ -23,6 +24,7 @@ OTHERS = [
     ConversationOwner("p", "", "bob"),
 ]
 TURN = Turn("c1", "r1", "hello", "tiny", 1_000)
+FLAG = {"category": "card", "action": "redact", "scope": "tenant"}
 ANSWER = RecordedAnswer("hi", "stop", "", {"total": 2}, {"total_ms": 3}, 7, 2, 9, 1_500)
 
 
@@ -136,13 +138,15 @@ async def test_an_answer_is_recorded_once(kept: ConversationStore):
         await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
     assert not await kept.record("t", "r9", ANSWER)
     assert not await kept.record("v", "r1", ANSWER)
-    assert await kept.record("t", "r1", replace(ANSWER, code="x"))
+    marked = {"flags": [Flag("card", "redact", "tenant", 0, 2)], "safety": Veto("card", "tenant")}
+    assert await kept.record("t", "r1", replace(ANSWER, code="x", **marked))
     assert not await kept.record("t", "r1", replace(ANSWER, text="another"))
     row, owner = await found(kept.answer_row("t", "r1"))
     assert owner == ANN
     assert (row.conversation_id, row.role, row.content, row.status) == ("c1", "assistant", "hi", "ended")
     assert (row.reason, row.code, row.usage, row.timing) == ("stop", "x", {"total": 2}, {"total_ms": 3})
     assert (row.cost_nano, row.epoch, row.head, row.ended_ms) == (7, 2, 9, 1_500)
+    assert (row.flags, row.safety) == ([{**FLAG, "p": 0, "n": 2}], {"category": "card", "scope": "tenant"})
     for tenant, request in (("t", "r2"), ("u", "r1")):
         row, _ = await found(kept.answer_row(tenant, request))
         assert (row.status, row.content, row.cost_nano) == ("running", "", 0)

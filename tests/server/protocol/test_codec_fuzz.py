@@ -9,7 +9,7 @@ import random
 import tracemalloc
 from collections.abc import Callable
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 import pytest
@@ -316,6 +316,10 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         fields = msgspec.structs.fields(kind)
         return st.builds(kind, **{field.name: values_of(field.type) for field in fields})
+    if get_origin(kind) is Annotated:  # of texts alone
+        return st.from_regex(get_args(kind)[1].pattern)
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
     if get_origin(kind) is list:
         return st.lists(values_of(get_args(kind)[0]), max_size=3)
     if get_origin(kind) in (Union, UnionType):

@@ -12,6 +12,7 @@ from server.http.replies import STATUSES, refused_reply
 from server.protocol import messages as m
 from server.protocol.codec import Malformed, Subprotocol, decode, encode
 from server.protocol.codes import HELLO_REFUSED, RETRYABLE, CloseCode, ErrorCode, of_queue, refusal
+from server.protocol.flags import Veto
 
 USAGE = m.EndUsage(1, UNSET, 2, 3)
 TIMING = m.Timing(1, 2, 3)
@@ -62,6 +63,20 @@ SAID: list[tuple[m.ServerMessage, dict[str, Any]]] = [
     (
         m.End(1, 2, "stop", USAGE, UNSET, TIMING, "h"),
         {"t": "end", "g": 1, "o": 2, "reason": "stop", "usage": USAGE_SAID, "timing": TIMING_SAID, "h": "h"},
+    ),
+    (
+        m.End(1, 2, "blocked", USAGE, UNSET, TIMING, "h", "safety_blocked", Veto("card", "tenant")),
+        {
+            "t": "end",
+            "g": 1,
+            "o": 2,
+            "reason": "blocked",
+            "usage": USAGE_SAID,
+            "timing": TIMING_SAID,
+            "h": "h",
+            "code": "safety_blocked",
+            "safety": {"category": "card", "scope": "tenant"},
+        },
     ),
     (m.CancelOk("x", "ended"), {"t": "cancel_ok", "id": "x", "state": "ended"}),
     (m.AuthRequired(5), {"t": "auth_required", "expires_in_ms": 5}),

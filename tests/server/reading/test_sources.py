@@ -11,7 +11,7 @@ from core.errors import Refused
 from core.redis.pools import HOPS_MAX
 from engine.api import Entry, EntryKind, PriorityClass, ReaderView, RequestStatus, text_hash
 from server.conversations.tables import Message
-from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
+from server.protocol.messages import Cost, EndPayload, EndUsage, Event, Timing
 from server.reading.sources import (
     OpenedRequest,
     RequestReaders,
@@ -21,6 +21,7 @@ from server.reading.sources import (
     stored_opening,
 )
 from server.reading.subscriptions import FollowedRequest, RequestName
+from server.session.entries import message_of
 from server.session.events import ReadableRequest
 
 KIB_16 = 16 * 1024
@@ -127,6 +128,28 @@ async def test_an_answer_without_figures_has_an_end_of_zeros():
     said = msgspec.json.decode(end.v, type=EndPayload)
     assert (said.usage, said.timing, said.code) == (EndUsage(0, 0, 0, 0), Timing(0, 0, 0), "oom")
     assert stored("", 0).reading == ReadableRequest("r", 3, 1, 2, "ended", "")
+
+
+async def test_a_stored_answer_says_what_safety_marked():
+    """Its flags between text and end, in their order; its end what blocked it."""
+    flags = [
+        {"category": "email", "action": "redact", "scope": "platform", "p": 3, "n": 9},
+        {"category": "phone", "action": "flag", "scope": "project", "p": 13, "n": 2},
+    ]
+    veto = {"category": "private_key", "scope": "tenant"}
+    found = stored("a" * KIB_16 + "b", 90, flags=flags, safety=veto, usage={"output": 7})
+    assert found.reading == ReadableRequest("r", 3, 86, 90, "ended", "a" * KIB_16)
+    text, *marked, end = await found.source.read(0, 99, 0)
+    assert (text.o, text.x) == (87, "b")
+    assert [(each.o, each.k, each.i) for each in marked] == [
+        (88, EntryKind.FLAGGED, 7),
+        (89, EntryKind.FLAGGED, 7),
+    ]
+    assert [message_of(1, each) for each in marked] == [
+        Event(1, "flagged", o, flag) for o, flag in zip((88, 89), flags, strict=True)
+    ]
+    assert msgspec.json.decode(end.v)["safety"] == veto
+    assert stored("ab", 0, flags=flags).reading == ReadableRequest("r", 3, 1, 4, "ended", "ab")
 
 
 async def test_a_stored_answer_is_read_after_an_offset():

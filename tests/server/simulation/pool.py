@@ -22,6 +22,7 @@ from engine.api import (
     visible_text,
 )
 from server.conversations.tables import Message
+from server.protocol.flags import flags_after
 from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
 from server.reading.sources import not_resumable, reading_of, stored_opening
 from server.session.events import ReadableRequest
@@ -137,6 +138,8 @@ class Log:
             "reason": "stop",
             "cost_nano": 5,
             "code": "",
+            "flags": msgspec.to_builtins(flags_after(self.now.entries)),
+            "safety": None,
         }
         return cast(Message, SimpleNamespace(**row))
 

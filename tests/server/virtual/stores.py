@@ -226,6 +226,7 @@ class MemoryConversations:
             return
         await self.history(tenant, owner, turn.conversation)
         mine = {"request_id": turn.request, "epoch": 1, "head": 0, "usage": {}, "timing": {}, "code": ""}
+        mine |= {"flags": None, "safety": None}
         user = {"role": "user", "content": turn.content, "status": MessageStatus.ENDED, **mine}
         answer = {"role": "assistant", "content": "", "status": MessageStatus.RUNNING, "reason": "", **mine}
         found.messages += [SimpleNamespace(**user), SimpleNamespace(**answer, cost_nano=0)]

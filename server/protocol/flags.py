@@ -1,0 +1,61 @@
+"""Places that safety marked in an answer, and the veto that ended it, as a log, a stored answer and a frame
+have them. Workers write them: nothing else of what they wrote gets through. Pure."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from core.redis.unreadable import Unreadable, read
+from engine.api import Entry, EntryKind
+
+NUMBER_END = 1 << 31
+
+Category = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,63}\Z")]
+PolicyScope = Literal["platform", "tenant", "project"]
+
+
+class Flag(Struct, frozen=True):
+    """A place in the visible text, `n` code points from `p` on: a redaction's placeholder, or what was only
+    flagged. `scope` says whose policy it was."""
+
+    category: Category
+    action: Literal["redact", "flag"]
+    scope: PolicyScope
+    p: Annotated[int, Meta(ge=0, lt=NUMBER_END)]
+    n: Annotated[int, Meta(ge=1, lt=NUMBER_END)]
+
+    @property
+    def end(self) -> int:
+        """The position behind it."""
+        return self.p + self.n
+
+
+class Veto(Struct, frozen=True):
+    """What blocked an answer, and whose policy it was."""
+
+    category: Category
+    scope: PolicyScope
+
+
+flag_of = msgspec.json.Decoder(Flag).decode
+"""The flag that an entry's value says. Raises one of core.redis.unreadable.ERRORS."""
+
+
+def flags_after(entries: Sequence[Entry], before: Sequence[Flag] = ()) -> list[Flag]:
+    """The flags once these entries are applied, in log order. A retract drops those that do not end at its
+    position at the latest; an entry that says no flag adds none."""
+    flags = list(before)
+    for entry in entries:
+        if entry.k is EntryKind.RETRACT:
+            flags = within(flags, entry.p)
+        elif entry.k is EntryKind.FLAGGED:
+            flag = read("flag", flag_of, entry.v)
+            flags += [] if isinstance(flag, Unreadable) else [flag]
+    return flags
+
+
+def within(flags: Sequence[Flag], points: int) -> list[Flag]:
+    """The flags that lie whole in a text of so many code points."""
+    return [flag for flag in flags if flag.end <= points]
