@@ -3,6 +3,9 @@
 This module owns the event's format and the stream's name (docs/ledger.md, "Posting").
 """
 
+import re
+from collections.abc import Mapping
+
 import msgspec
 
 from core.redis.unreadable import Unreadable, read
@@ -11,6 +14,11 @@ ENDED_GROUP_BILLER = "biller"
 ENDED_GROUP_RECORDER = "recorder"
 ENDED_FIELD = "e"
 NOTHING_SAID = b"{}"  # labels of a client that gave none
+
+VERDICT_ACTIONS = ("block", "flag", "redact")
+VERDICT_CATEGORY = re.compile("[a-z][a-z0-9_]{0,63}", re.ASCII)
+VERDICT_CATEGORIES_MAX = 64
+VERDICTS_MAX = (1 << 31) - 1  # of one category and action in one request
 
 
 def ended_stream(pool: str) -> str:
@@ -73,7 +81,8 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One ended request. Token classes are disjoint; times are Unix milliseconds, 0 where never reached.
 
     `seal`: the gateway's, over what was asked for (billing/booking/admissions.py), `asked_input` and
-    `asked_output` tokens among it."""
+    `asked_output` tokens and `policy` among it. `policy`: SHA-256 of the safety policy that its answer was
+    filtered by, empty: none; `verdicts`: how often that policy found something, by category and action."""
 
     tenant: str
     request: str
@@ -98,6 +107,21 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     asked_input: int = 0
     asked_output: int = 0
     seal: bytes = b""
+    policy: str = ""
+    priority: str = ""
+    trace_id: str = ""
+    verdicts: dict[str, dict[str, int]] = {}
+
+
+def verdicts_of(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """Counts of verdicts by (category, action), as an event has them: sorted, and within the bounds of what
+    is booked. What is beyond them is left out, since nobody is billed by it."""
+    found: dict[str, dict[str, int]] = {}
+    for (category, action), count in sorted(counts.items()):
+        named = VERDICT_CATEGORY.fullmatch(category) and action in VERDICT_ACTIONS
+        if named and count > 0 and (category in found or len(found) < VERDICT_CATEGORIES_MAX):
+            found.setdefault(category, {})[action] = min(count, VERDICTS_MAX)
+    return found
 
 
 class EngineCounts(msgspec.Struct, omit_defaults=True):

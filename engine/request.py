@@ -104,7 +104,8 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     """Content of `in:<t>:<id>`, msgpack: all that a worker needs beside the log. `prompt`: u32 little-endian
     ids.
 
-    `trace` is a W3C traceparent; `model` the name the client asked for; `policy_version` the safety policy's;
+    `trace` is a W3C traceparent; `model` the name the client asked for; `priority` the class it was sent in,
+    None: not said; `policy` the hash of the safety policy that its answer is filtered by, empty: no filter;
     `seal` the gateway's proof to the biller that it admitted this; `salt` keeps its owner's cached prefixes
     from other owners' of the tenant.
     """
@@ -117,10 +118,11 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     fingerprint: str
     accepted_ms: int
     deadline_ms: int
-    policy_version: int = 0
     trace: str = ""
     seal: bytes = b""
     salt: str = ""
+    policy: str = ""
+    priority: PriorityClass | None = None
 
 
 def seal_request(request: RequestInput, tenant: str, id: str, keyring: Keyring) -> RequestInput:
@@ -135,6 +137,7 @@ def seal_request(request: RequestInput, tenant: str, id: str, keyring: Keyring) 
         request.accepted_ms,
         input_tokens=len(request.prompt) // TOKEN_BYTES,
         output_tokens=request.sampling.max_tokens,
+        policy=request.policy,
     )
     return msgspec.structs.replace(request, seal=seal(asked, keyring))
 

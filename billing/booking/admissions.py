@@ -23,7 +23,8 @@ __all__ = ["PURPOSE", "Admissions", "SealedAdmission", "admissions_of", "seal"]
 
 
 class SealedAdmission(msgspec.Struct, frozen=True, array_like=True):
-    """The facts that are sealed, as an array in this order: another order gives another seal."""
+    """The facts that are sealed, as an array in this order: another order gives another seal. An empty
+    `policy` is not in it, so that what was admitted before there were policies keeps its seal."""
 
     tenant: str
     request: str
@@ -34,6 +35,7 @@ class SealedAdmission(msgspec.Struct, frozen=True, array_like=True):
     accepted_ms: int
     input_tokens: int
     output_tokens: int
+    policy: str = ""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -41,7 +43,12 @@ _encoder = msgspec.msgpack.Encoder()
 
 def seal(asked: SealedAdmission, keyring: Keyring) -> bytes:
     """Sign an admission. Needs the signing secret or the key for this purpose."""
-    return short_seal(_encoder.encode(asked), keyring.key(PURPOSE))
+    return short_seal(_sealed(asked), keyring.key(PURPOSE))
+
+
+def _sealed(asked: SealedAdmission) -> bytes:
+    facts = msgspec.structs.astuple(asked)
+    return _encoder.encode(facts if asked.policy else facts[:-1])
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class Admissions:
             return f"it came over pool {pool}"
         if not event.seal:
             return "it has no admission"
-        good = is_sealed(_encoder.encode(sealed_admission_of(event)), event.seal, self.keys)
+        good = is_sealed(_sealed(sealed_admission_of(event)), event.seal, self.keys)
         return "" if good else "its admission is of other facts, or sealed under another secret"
 
     def _untimely(self, event: UsageEvent, now_ms: int) -> str:
@@ -100,4 +107,5 @@ def sealed_admission_of(event: UsageEvent) -> SealedAdmission:
         event.accepted_ms,
         event.asked_input,
         event.asked_output,
+        event.policy,
     )

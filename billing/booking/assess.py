@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from billing.booking.admissions import Admissions
+from billing.booking.event_bounds import beyond_bounds
 from billing.ledger.proofs import words_proof
 from billing.ledger.rows import UsageEventRow
 from billing.prices.rating import PricedQuantity, counts_of, rate
@@ -187,7 +188,7 @@ def _unstorable(event: UsageEvent) -> str:
             return f"{name} holds what no database can, or is too long"
     if max(event.claims, event.prices.version) >= SMALL_INTEGER_MAX:
         return "claims or the price version is out of range"
-    return ""
+    return beyond_bounds(event)
 
 
 def _row(event: UsageEvent, data: bytes, now_ms: int) -> UsageEventRow:
@@ -222,6 +223,10 @@ def _row(event: UsageEvent, data: bytes, now_ms: int) -> UsageEventRow:
         event_sha256=hashlib.sha256(data).hexdigest(),
         posted_ms=now_ms,
         words_proof=words_proof(event.owner.user, labels),
+        policy_sha256=event.policy,
+        priority_class=event.priority,
+        trace_id=event.trace_id,
+        safety_verdicts={name: dict(sorted(event.verdicts[name].items())) for name in sorted(event.verdicts)},
     )
 
 

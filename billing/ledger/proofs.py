@@ -54,7 +54,7 @@ _FACTS = (
     "tenant_id",
     "trace_id",
 )
-EVENT_FACTS = (*_FACTS, "user_id", "request_metadata")  # in the order of a proof
+EVENT_FACTS = (*_FACTS, "safety_verdicts", "user_id", "request_metadata")  # in the order of a proof
 CHARGE_FACTS = (
     "created_ms",
     "currency",
@@ -72,8 +72,13 @@ CHARGE_FACTS = (
 )
 
 
-class ErasableWords(Protocol):
-    """The erasable columns of a row of usage_event."""
+class ProvedWords(Protocol):
+    """Columns of a row of usage_event that are proved in a form of their own."""
+
+    @property
+    def safety_verdicts(self) -> Mapping[str, Mapping[str, int]]:
+        """Counts of safety verdicts by category and action."""
+        ...
 
     @property
     def user_id(self) -> str:
@@ -112,15 +117,16 @@ def _words_sha256(kind: str, key: str, user_id: str, labels: Mapping[str, Any]) 
     return hashlib.sha256(_words([key, user, labels]).encode()).hexdigest()
 
 
-def event_proof(event: ErasableWords) -> str:
+def event_proof(event: ProvedWords) -> str:
     """Proof of a request: SHA-256 over all its facts, then a check byte for each fact, by which a changed one
     is named. Erasing does not change the proof."""
     return _proof(_event_values(event))
 
 
-def _event_values(event: ErasableWords) -> tuple[Any, ...]:
+def _event_values(event: ProvedWords) -> tuple[Any, ...]:
     kept = event.words_proof[:KEPT_OF_WORDS]
-    return (*_event_facts(event), "" if kept[:1] == LABELS_AND_USER else event.user_id, kept)
+    verdicts = _words(event.safety_verdicts)
+    return (*_event_facts(event), verdicts, "" if kept[:1] == LABELS_AND_USER else event.user_id, kept)
 
 
 def charge_proof(charge: object) -> str:
@@ -138,7 +144,7 @@ def _proof(values: tuple[Any, ...]) -> str:
     return hashlib.sha256(_packed(values)).hexdigest() + checks.hex()
 
 
-def changed_in_event(event: ErasableWords, proof: str) -> list[str]:
+def changed_in_event(event: ProvedWords, proof: str) -> list[str]:
     """Names of the facts of a request that differ from its proof; empty where none does."""
     found = _changed(EVENT_FACTS, _event_values(event), proof)
     return sorted({*found, *_changed_words(event)})
@@ -149,12 +155,12 @@ def changed_in_charge(charge: object, proof: str) -> list[str]:
     return _changed(CHARGE_FACTS, _charge_values(charge), proof)
 
 
-def erased(event: ErasableWords) -> bool:
+def erased(event: ProvedWords) -> bool:
     """True where the row says that its erasable facts are gone."""
     return len(event.words_proof) == KEPT_OF_WORDS
 
 
-def _changed_words(event: ErasableWords) -> list[str]:
+def _changed_words(event: ProvedWords) -> list[str]:
     """Check labels and a user's name against their own hash."""
     proof = event.words_proof
     if len(proof) == WHOLE:

@@ -43,6 +43,7 @@ class UsageEventRow(msgspec.Struct):
     policy_sha256: str = ""
     priority_class: str = ""
     trace_id: str = ""
+    safety_verdicts: dict[str, dict[str, int]] = {}
 
 
 class LineRow(msgspec.Struct):

@@ -204,8 +204,8 @@ class Price(TableBase, table=True):
 
 class UsageRow(TableBase, table=True):
     """One ended request, posted once: the primary key makes a second delivery harmless. `words_proof`: of its
-    erasable facts (billing/ledger/proofs.py). `policy_sha256`, `priority_class` and `trace_id` are proved and
-    empty: nothing fills them yet."""
+    erasable facts (billing/ledger/proofs.py). `safety_verdicts`: counts by category and action, of the policy
+    `policy_sha256`; empty: no policy."""
 
     __tablename__ = "usage_event"  # pyright: ignore[reportAssignmentType]  (SQLModel types it as its getter)
     __table_args__ = (
@@ -252,6 +252,7 @@ class UsageRow(TableBase, table=True):
     policy_sha256: str = ""
     priority_class: str = ""
     trace_id: str = ""
+    safety_verdicts: dict[str, dict[str, int]] = Field(default_factory=dict, sa_type=JSON)
 
 
 class UsageQuarantine(TableBase, table=True):

@@ -69,6 +69,7 @@ REQUESTS = (
     _event("policy_sha256", "'another'"),
     _event("priority_class", "'bulk'"),
     _event("trace_id", "'another'"),
+    _event("safety_verdicts", '\'{{"email": {{"flag": 9}}}}\''),
     _event("request_metadata", '\'{{"ticket": "another"}}\''),
     Edit("a request that was deleted", (f"DELETE FROM usage_event {ONE_EVENT}",)),
     _copy("a request that was made up", "usage_event", "request_id = 'forged'"),

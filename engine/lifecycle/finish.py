@@ -6,7 +6,10 @@ whose text was shown; everything else bills what was sampled. A request that nev
 """
 
 import hashlib
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -16,7 +19,7 @@ from core.observability.error_facts import error_summary
 from core.observability.telemetry import logger
 from core.redis.unreadable import Unreadable, read
 from engine.queue.client import PoolQueue
-from engine.queue.request_log import DamagedLogError, LogReader
+from engine.queue.request_log import DamagedLogError, LogReader, verdicts_in, visible_text
 from engine.queue.types import Append, AppendCode, Claim, UnownedRequest
 from engine.request import (
     TOKEN_BYTES,
@@ -30,14 +33,19 @@ from engine.request import (
 )
 
 OVERDUE_MS = 2_000  # reap.lua waits as long for a process that is about to end it
+SAFETY_BLOCKED = "safety_blocked"
+TRACEPARENT = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-.*", re.ASCII)
 
 log = logger(__name__)
+
+_Shown = tuple[str, Mapping[tuple[str, str], int]]
 
 
 @dataclass(frozen=True)
 class EndFacts:
     """Facts about a request at its end. `text` is the final visible text, `n` the sampled tokens, `covered`
-    those whose text was shown; times are Unix ms, 0 where never reached."""
+    those whose text was shown; times are Unix ms, 0 where never reached. `safety`: category and scope of the
+    rule that blocked it; `verdicts`: how often its policy found something, by (category, action)."""
 
     tenant: str
     request: str
@@ -54,6 +62,8 @@ class EndFacts:
     ended_ms: int
     recomputed_tokens: int = 0
     code: str = ""
+    safety: tuple[str, str] | None = None
+    verdicts: Mapping[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
 
 
 @dataclass(frozen=True)
@@ -81,7 +91,7 @@ def end_payload(facts: EndFacts, request: RequestInput) -> RequestEnd:
         prices=request.prices,
         claimed_ms=facts.claimed_ms,
         first_token_ms=facts.first_token_ms,
-        code=facts.code,
+        code=_code(facts),
         input_uncached=counts.input_uncached,
         input_cached=counts.input_cached,
         output_text=counts.output_text,
@@ -91,6 +101,10 @@ def end_payload(facts: EndFacts, request: RequestInput) -> RequestEnd:
         asked_input=len(request.prompt) // TOKEN_BYTES,
         asked_output=request.sampling.max_tokens,
         seal=request.seal,
+        policy=request.policy,
+        priority=request.priority.value if request.priority else "",
+        trace_id=found[1] if (found := TRACEPARENT.fullmatch(request.trace)) else "",
+        verdicts=usage.verdicts_of(facts.verdicts),
     )
     return RequestEnd(_payload(facts, counts, event), event)
 
@@ -114,8 +128,11 @@ def _payload(facts: EndFacts, counts: Counts, event: UsageEvent) -> bytes:
     total_input = counts.input_uncached + counts.input_cached
     left_queue_ms = facts.claimed_ms or facts.ended_ms
     value: dict[str, object] = {"reason": facts.reason.value}
-    if facts.code:
-        value["code"] = facts.code
+    if event.code:
+        value["code"] = event.code
+    if facts.safety is not None:
+        category, scope = facts.safety
+        value["safety"] = {"category": category, "scope": scope}
     value["usage"] = {
         "input": total_input,
         "cached_input": counts.input_cached,
@@ -130,6 +147,10 @@ def _payload(facts: EndFacts, counts: Counts, event: UsageEvent) -> bytes:
     }
     value["h"] = text_hash(facts.text)
     return msgspec.json.encode(value)
+
+
+def _code(facts: EndFacts) -> str:
+    return facts.code or (SAFETY_BLOCKED if facts.reason is EndReason.BLOCKED else "")
 
 
 def text_hash(text: str) -> str:
@@ -201,18 +222,23 @@ async def _ending(
     queue: PoolQueue, quota: Quota, at: tuple[str, str], found: UnownedRequest, why: tuple[EndReason, str]
 ) -> tuple[RequestEnd, Entry]:
     request = await _request_of(quota, *at, found)
-    text = await _text_of(queue, *at, found.head)
-    ending = end_payload(_facts(queue.pool, *at, found, text, *why, await queue.now_ms()), request)
+    shown = await _shown(queue, *at, found.head)
+    ending = end_payload(_facts(queue.pool, *at, found, shown, *why, await queue.now_ms()), request)
     return ending, Entry(o=found.head + 1, k=EntryKind.END, i=found.n, v=ending.payload)
 
 
-async def _text_of(queue: PoolQueue, tenant: str, id: str, head: int) -> str:
-    """The visible text; empty where the log is damaged, of which readers get `log_lost`."""
+async def _shown(queue: PoolQueue, tenant: str, id: str, head: int) -> _Shown:
+    """The visible text and the verdicts on it; no text where the log is damaged, of which readers get
+    `log_lost`."""
+    text, verdicts = "", Counter[tuple[str, str]]()
     try:
-        return await LogReader(queue.redis, queue.pool).text_through(tenant, id, head)
+        async for entries in LogReader(queue.redis, queue.pool).pages_through(tenant, id, head):
+            text = visible_text(entries, text)
+            verdicts.update(verdicts_in(entries))
     except DamagedLogError as error:
         log.error("request.log_unreadable", tenant=tenant, id=id, error=error_summary(error))
-        return ""
+        text = ""
+    return text, verdicts
 
 
 async def _request_of(quota: Quota, tenant: str, id: str, found: UnownedRequest) -> RequestInput:
@@ -240,11 +266,12 @@ def _facts(
     tenant: str,
     id: str,
     found: UnownedRequest,
-    text: str,
+    shown: _Shown,
     reason: EndReason,
     code: str,
     now_ms: int,
 ) -> EndFacts:
+    text, verdicts = shown
     return EndFacts(
         tenant=tenant,
         request=id,
@@ -261,4 +288,5 @@ def _facts(
         ended_ms=now_ms,
         recomputed_tokens=found.recomputed_tokens,
         code=code,
+        verdicts=verdicts,
     )

@@ -1,6 +1,9 @@
 """Reads a request's log, as far as readers may see it, by offset. Never writes."""
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+
+import msgspec
 
 from core.redis.client import RedisClient
 from core.redis.unreadable import Unreadable, read
@@ -73,6 +76,21 @@ def visible_text(entries: list[Entry], before: str = "") -> str:
         elif entry.k is EntryKind.TEXT:
             pieces.append(entry.x)
     return "".join(pieces)
+
+
+class _Verdict(msgspec.Struct):
+    category: str
+    action: str
+
+
+_verdict = msgspec.json.Decoder(_Verdict)
+
+
+def verdicts_in(entries: Sequence[Entry]) -> Counter[tuple[str, str]]:
+    """How many of these entries are a safety policy's, by category and action; those that cannot be read are
+    left out."""
+    flags = (read("verdict", _verdict.decode, entry.v) for entry in entries if entry.k is EntryKind.FLAGGED)
+    return Counter((each.category, each.action) for each in flags if not isinstance(each, Unreadable))
 
 
 def entry_of(stream_id: bytes, fields: Mapping[bytes, bytes]) -> Entry:

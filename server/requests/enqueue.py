@@ -120,6 +120,7 @@ class SendEnqueuer:
             deadline_ms=prepared.deadline_ms,
             trace=carrier.get("traceparent", ""),
             salt=cache_salt(principal, prepared.user),
+            priority=prepared.priority,
         )
         return Enqueue(
             tenant=tenant,

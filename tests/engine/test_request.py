@@ -7,7 +7,8 @@ import pytest
 
 from billing.api import SealedAdmission, seal
 from billing.usage import PinnedPrices, UsageOwner
-from core.signing.signed_text import Keyring
+from core.configuration.settings import ADMISSION_PURPOSE
+from core.signing.signed_text import Keyring, short_seal
 from engine import request
 from engine.queue import types
 from engine.queue.types import Append, AppendCode, Appended, Claim, ClaimOffer, Enqueue, Enqueued, TenantTerms
@@ -48,6 +49,16 @@ def test_what_is_sealed_is_what_was_asked_for():
     assert msgspec.structs.replace(found, seal=b"") == LEAST
 
 
+def test_a_policy_is_sealed_and_no_policy_changes_no_seal():
+    """What was admitted before there were policies keeps its seal over an upgrade; the rest has another."""
+    facts = ("t1", "r1", "m", "f", LEAST.owner, LEAST.prices, 5, 3, 7)
+    before = short_seal(msgspec.msgpack.encode(facts), KEYRING.key(ADMISSION_PURPOSE))
+    assert seal_request(LEAST, "t1", "r1", KEYRING).seal == before
+    pinned = msgspec.structs.replace(LEAST, policy="0a" * 32)
+    under = short_seal(msgspec.msgpack.encode((*facts, "0a" * 32)), KEYRING.key(ADMISSION_PURPOSE))
+    assert seal_request(pinned, "t1", "r1", KEYRING).seal == under != before
+
+
 def test_a_requests_input_holds_what_was_asked_for_and_no_defaults():
     """Workers of the version before read it; what it leaves out is as its sender left it."""
     packed = msgspec.msgpack.decode(input_encoder.encode(seal_request(LEAST, "t1", "r1", KEYRING)))
@@ -57,7 +68,8 @@ def test_a_requests_input_holds_what_was_asked_for_and_no_defaults():
     }
     assert packed["sampling"] == {"max_tokens": 7}
     found = input_decoder.decode(msgspec.msgpack.encode(packed))
-    assert (found.policy_version, found.trace, found.seal, found.salt) == (0, "", b"", "")
+    assert (found.trace, found.seal, found.salt) == ("", b"", "")
+    assert (found.policy, found.priority) == ("", None)
     assert msgspec.structs.asdict(found.sampling) == {
         **{"max_tokens": 7, "min_tokens": 0, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0},
         **{"seed": None, "stop": (), "presence_penalty": 0.0, "frequency_penalty": 0.0},

@@ -17,6 +17,7 @@ from opentelemetry.trace import TraceFlags
 
 from admin import operators
 from admin.console import Console
+from billing.tables.tenants import UsageRow
 from core.observability.telemetry import prometheus_page
 from engine.api import RequestInput, input_decoder
 from engine.queue import redis_keys
@@ -37,6 +38,7 @@ class Flow:
     id: str = ""
     tenant: str = ""
     carried: RequestInput = field(init=False)
+    booked: UsageRow = field(init=False)
     secrets: list[str] = field(default_factory=list[str])
     lines: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
@@ -102,7 +104,7 @@ async def flow(gateway: Site, sinks: Sinks) -> Flow:
     flow = Flow(tenant=gateway.tenant, secrets=[gateway.key, PROMPT, ANSWER, WRONG])
     await _turn(gateway, flow)
     async with a_biller(gateway.database, gateway.redis, gateway.settings):
-        await until_posted(gateway.database, 1, gateway.tenant)
+        (flow.booked,) = await until_posted(gateway.database, 1, gateway.tenant)
     async with _signed_in(gateway, flow) as browser:
         for path in ("/api/status", "/api/books"):
             assert (await browser.get(path)).status_code == 200, path
@@ -158,7 +160,8 @@ def _named(of: ReadableSpan) -> dict[str, ReadableSpan]:
 
 async def test_a_turn_is_one_trace_whose_last_span_goes_along_with_the_request(flow: Flow):
     """`send.handle` with `send.render`, `send.admit` and `send.enqueue` in it, one after the other; the
-    request carries the third's id to its worker. What is refused says why by its code, in its own trace."""
+    request carries the third's id to its worker, and its books name the trace. What is refused says why by
+    its code, in its own trace."""
     taken, *refused = [span for span in spans.get_finished_spans() if span.name == "send.handle"]
     assert [span.parent for span in (taken, *refused)] == [None] * 3
     steps = _named(taken)
@@ -171,6 +174,7 @@ async def test_a_turn_is_one_trace_whose_last_span_goes_along_with_the_request(f
     carried, flags = flow.carried.trace.rsplit("-", 1)
     assert carried == f"00-{enqueue.trace_id:032x}-{enqueue.span_id:016x}"
     assert int(flags, 16) & TraceFlags.SAMPLED
+    assert (flow.booked.trace_id, flow.booked.priority_class) == (f"{enqueue.trace_id:032x}", "interactive")
     assert [dict(span.attributes or {}) for span in (taken, *steps.values())] == [{}] * 4
     assert [dict(span.attributes or {}) for span in refused] == [
         {"error.type": "Refused bad_request"},

@@ -44,6 +44,7 @@ FORGED = {
     "output_reasoning": 1,
     "pool": "big",
     "seal": b"",
+    "policy": "0a" * 32,
 }
 
 
@@ -68,9 +69,18 @@ def test_what_was_not_admitted_is_held(name: str):
     assert problem(priced(msgspec.structs.replace(an_event(), **{name: FORGED[name]})))
 
 
+@pytest.mark.parametrize("policy", ["", "0b" * 32])
+def test_an_answer_is_filtered_by_the_policy_that_was_admitted(policy: str):
+    """A worker that leaves it out, or says another one, bills nothing."""
+    admitted = an_event(policy="0a" * 32)
+    assert problem(admitted) == ""
+    assert "of other facts" in problem(msgspec.structs.replace(admitted, policy=policy))
+
+
 def test_every_fact_that_is_billed_by_is_sealed_or_tried_above():
     """A new field of an event is one of these, or a matter of when and how it ran."""
     ran = {"ended_ms", "reason", "claimed_ms", "first_token_ms", "code", "claims", "recomputed_tokens"}
+    ran |= {"priority", "trace_id", "verdicts"}
     of_sums = {"cost_nano", "input_cached"}  # the biller's own, and input with what is not cached
     assert set(UsageEvent.__struct_fields__) == set(FORGED) | ran | of_sums
 

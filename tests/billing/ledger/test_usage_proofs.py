@@ -52,6 +52,7 @@ EDITS = {
     "policy_sha256": "'00'",
     "priority_class": "'bulk'",
     "trace_id": "'another'",
+    "safety_verdicts": '\'{"email": {"flag": 9}}\'',
     "posted_ms": "posted_ms + 1",
 }
 

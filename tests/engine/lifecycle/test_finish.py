@@ -5,13 +5,18 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from billing.api import Admission, AdmissionState, Quota, UsageEvent
-from billing.usage import ENDED_FIELD, PinnedPrices, UsageOwner, decode, ended_stream
+from billing.booking.event_bounds import beyond_bounds
+from billing.usage import ENDED_FIELD, PinnedPrices, UsageOwner, decode, encode, ended_stream
 from engine.api import (
     Control,
     EndReason,
+    Entry,
+    EntryKind,
     LogReader,
+    PriorityClass,
     RequestStatus,
     end_payload,
     end_unclaimed,
@@ -21,7 +26,7 @@ from engine.api import (
 from engine.lifecycle.finish import end_overdue_migration
 from engine.queue import redis_keys
 from engine.queue.types import Enqueue
-from tests.engine.builders import PRICES, START_MS, Pool, append_to, pool, request, request_input
+from tests.engine.builders import PRICES, START_MS, Pool, append_to, pool, request, request_input, text
 from tests.engine.lifecycle.end_facts import facts
 from tests.support.redis import Redis
 
@@ -87,6 +92,57 @@ def test_what_each_end_bills(changes: dict[str, Any], usage: tuple[int, int, int
     """Errors bill no output, blocked answers only what was shown, and what never ran nothing."""
     found = json.loads(end_payload(facts(**changes), REQUEST).payload)["usage"]
     assert (found["input"], found["cached_input"], found["output"]) == usage
+
+
+def test_a_blocked_answer_says_by_what_and_bills_what_was_shown():
+    """Category and scope of the rule for people, and one code. Six of seven tokens were shown."""
+    blocked = facts(reason=EndReason.BLOCKED, safety=("card", "tenant"), verdicts={("card", "block"): 1})
+    ending = end_payload(blocked, REQUEST)
+    value = json.loads(ending.payload)
+    assert list(value) == ["reason", "code", "safety", "usage", "cost", "timing", "h"]
+    assert (value["reason"], value["code"]) == ("blocked", "safety_blocked")
+    assert value["safety"] == {"category": "card", "scope": "tenant"}
+    assert value["usage"] == {"input": 10, "cached_input": 4, "output": 6, "total": 16}
+    event = ending.event
+    assert (event.reason, event.code, event.output_text) == ("blocked", "safety_blocked", 6)
+    assert event.verdicts == {"card": {"block": 1}}
+
+
+def test_an_event_has_policy_class_trace_and_counts_of_verdicts():
+    """Sorted, so that the same end is the same event; readers of the end get none of it."""
+    trace = f"00-{'0b' * 16}-{'0c' * 8}-01"
+    sent = {"policy": "0a" * 32, "priority": PriorityClass.BULK, "trace": trace}
+    request = input_decoder.decode(request_input(10, **sent))
+    counts = {("email", "flag"): 1, ("card", "redact"): 2, ("card", "block"): 1, ("iban", "flag"): 0}
+    ending = end_payload(facts(verdicts=counts), request)
+    event = decode(encode(ending.event))
+    assert event == ending.event
+    assert (event.policy, event.priority, event.trace_id) == ("0a" * 32, "bulk", "0b" * 16)
+    assert list(event.verdicts.items()) == [("card", {"block": 1, "redact": 2}), ("email", {"flag": 1})]
+    assert ending.payload == end_payload(facts(), REQUEST).payload
+
+
+@pytest.mark.parametrize("trace", ["", "x", "00-0b", f"00-{'0B' * 16}-{'0c' * 8}-01", f"\n00-{'0b' * 16}-"])
+def test_a_trace_that_is_none_leaves_no_id(trace: str):
+    """Whoever can write the input could have written it."""
+    assert end_payload(facts(), structs.replace(REQUEST, trace=trace)).event.trace_id == ""
+
+
+def test_an_end_counts_no_more_than_what_is_booked():
+    """Of names that a log may have had from a worker: nobody goes unbilled for them."""
+    odd = {
+        ("Card", "redact"): 1,
+        ("card", "praise"): 1,
+        ("c" * 65, "flag"): 1,
+        ("é", "flag"): 1,
+        ("", "flag"): 1,
+    }
+    many = {(f"c{number:02}", action): 1 << 40 for number in range(99) for action in ("flag", "redact")}
+    event = end_payload(facts(verdicts=odd | many), REQUEST).event
+    assert event.verdicts == {
+        f"c{number:02}": dict.fromkeys(("flag", "redact"), (1 << 31) - 1) for number in range(64)
+    }
+    assert beyond_bounds(event) == ""
 
 
 def test_times_that_were_never_reached():
@@ -218,6 +274,22 @@ async def test_an_interrupted_request_is_billed_for_what_it_sampled(redis: Redis
     assert (event.claims, event.claimed_ms, event.first_token_ms) == (1, START_MS, START_MS)
     assert event.cost_nano == value["cost"]["nano"] == 7 * 100 + 3 * 50 + 2 * 400
     assert (await p.queue.reap()).expired == []
+
+
+async def test_an_end_without_a_worker_counts_the_flags_of_its_log(redis: Redis):
+    """What the log says, as nobody replays the filter; what cannot be read there is left out."""
+    p = pool(redis)
+    claim = await p.running(input=request_input(10, policy="0a" * 32))
+    quota, at = await admitted(p, request(id=claim.id)), (claim.tenant, claim.id)
+    flags = [b'{"category":"card","action":"redact","scope":"platform","p":0,"n":8}'] * 2 + [b"{", b"[]"]
+    entries = [text(3, "a", 0, 1), *(Entry(4 + at, EntryKind.FLAGGED, v=v) for at, v in enumerate(flags))]
+    await p.queue.append("w1", [append_to(claim, ids=(1,), entries=entries, raw=1, visible=1)])
+    p.clock.advance(3_000)
+    await p.queue.reap()
+    assert await end_unclaimed(p.queue, quota, *at, EndReason.CANCELLED)
+    event = await event_of(p)
+    assert (event.policy, event.verdicts) == ("0a" * 32, {"card": {"redact": 2}})
+    assert beyond_bounds(event) == ""
 
 
 async def test_a_parked_request_is_ended_too(redis: Redis):

@@ -8,6 +8,7 @@ import pytest
 
 from billing.usage import ENDED_FIELD, decode, ended_stream
 from engine.api import AppendCode, Control, Enqueued, Entry, EntryKind, HintChannel, LogReader, RequestStatus
+from engine.queue.request_log import verdicts_in
 from tests.engine.builders import (
     START_MS,
     TENANT,
@@ -319,6 +320,28 @@ async def test_reading_by_cursor_within_limits(redis: Redis, monkeypatch: pytest
         )
     monkeypatch.setattr("engine.queue.request_log.TEXT_PAGE_ENTRIES", 3)
     assert await log.text_through(*at, 4) == "é" * 20, "the last page ends where it is asked to"
+
+
+async def test_flags_are_no_text_and_are_counted_as_far_as_they_can_be_read(redis: Redis):
+    """A worker wrote them, so that anything may stand there."""
+    p = pool(redis)
+    claim = await p.running()
+    flags = [
+        b'{"category":"email","action":"flag","scope":"platform","p":2,"n":9}',
+        b'{"category":"card","action":"redact","scope":"platform","p":2,"n":8}',
+        b'{"category":"card","action":"redact","later":[]}',
+        *(b"", b"{", b"[]", b'{"category":1,"action":"redact"}', b'{"category":"card"}', b"[" * 9_000),
+    ]
+    entries = [text(3, "ab", 0, 1), *(Entry(4 + at, EntryKind.FLAGGED, v=v) for at, v in enumerate(flags))]
+    last = text(4 + len(flags), "c", 2, 2)
+    append = append_to(claim, ids=(1, 2), entries=[*entries, last], raw=3, visible=3)
+    await p.queue.append("w1", [append])
+    log, at, found = LogReader(redis, p.name), (claim.tenant, claim.id), list[Entry]()
+    async for page in log.pages_through(*at, last.o):
+        found += page
+    assert [each.o for each in found] == list(range(1, last.o + 1))
+    assert await log.text_through(*at, last.o) == "abc"
+    assert verdicts_in(found) == {("email", "flag"): 1, ("card", "redact"): 2}
 
 
 async def test_many_pages_of_text_are_read(redis: Redis):
