@@ -94,7 +94,8 @@ class HeldBack(msgspec.Struct, frozen=True):
 
 class BookedRequest(msgspec.Struct, frozen=True):
     """Everything in the books about one request. `cost_nano` was billed at its end, `amount_nano` is the sum
-    of its lines by now; `owed_nano`: the part of it that no grant paid; None: the tenant is not prepaid."""
+    of its lines by now; `owed_nano`: the part of it that no grant paid; None: the tenant is not prepaid.
+    `policy`: hash of the safety policy of its answer; `verdicts`: that policy's, by category and action."""
 
     project: str
     key: str
@@ -119,6 +120,10 @@ class BookedRequest(msgspec.Struct, frozen=True):
     owed_nano: int | None
     months: list[BilledMonth]
     steps: list[RequestMoment]
+    priority: str = ""
+    trace_id: str = ""
+    policy: str = ""
+    verdicts: dict[str, dict[str, int]] = {}
 
 
 async def tenants_with(db: Database, request_id: str) -> Sequence[str]:
@@ -173,6 +178,10 @@ async def booked_of(db: Database, tenant_id: str, request_id: str) -> BookedRequ
         owed_nano=amount - sum(uses.values()) if prepaid else None,
         months=months,
         steps=steps_of(row, lines),
+        priority=row.priority_class,
+        trace_id=row.trace_id,
+        policy=row.policy_sha256,
+        verdicts=row.safety_verdicts,
     )
 
 

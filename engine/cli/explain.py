@@ -1,7 +1,7 @@
 """`parley requests explain`: why one request took what it took, and cost what it cost."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import click
 
@@ -27,6 +27,8 @@ from engine.operations.explain import Explained, explain
 from engine.operations.inspection import RequestDetail
 
 Facts = Iterator[tuple[str, str]]
+POLICY_CHARACTERS = 12
+_DONE = {"block": "blocked", "flag": "flagged", "redact": "redacted"}
 
 
 @click.command("explain")
@@ -90,8 +92,12 @@ def _sheet(facts: Iterator[tuple[str, str]] | list[tuple[str, str]]) -> Table:
 
 def _billed(booked: BookedRequest) -> Facts:
     yield "whose", f"user {booked.user or NOTHING}, key {booked.key}, project {booked.project}"
-    yield "model", f"{booked.model}, pool {booked.pool}"
+    yield "model", ", ".join(filter(None, (booked.model, f"pool {booked.pool}", booked.priority)))
     yield "end", f"{booked.reason} {booked.code}".strip()
+    if booked.policy:
+        yield "safety", f"policy {booked.policy[:POLICY_CHARACTERS]}: {_found(booked.verdicts)}"
+    if booked.trace_id:
+        yield "trace", booked.trace_id
     cached = f"{booked.input_uncached + booked.input_cached} input ({booked.input_cached} cached)"
     again = f"{booked.claims} claims, {booked.recomputed_tokens} computed again"
     yield "tokens", f"{cached}, {booked.output_text + booked.output_reasoning} output; {again}"
@@ -123,6 +129,16 @@ def _billed(booked: BookedRequest) -> Facts:
     for each in booked.months:
         closed = f"closed {time_of_day(each.closed_ms)}" if each.closed_ms else "not closed yet"
         yield "month", f"{each.month}: {_money(each.amount_nano, booked)}, {closed}"
+
+
+def _found(verdicts: Mapping[str, Mapping[str, int]]) -> str:
+    """The verdicts in words, as `1 email redacted`."""
+    each = [
+        f"{count} {category} {_DONE.get(action, action)}"
+        for category, counts in verdicts.items()
+        for action, count in counts.items()
+    ]
+    return ", ".join(each) or "nothing found"
 
 
 def _lines(booked: BookedRequest) -> Table:

@@ -107,6 +107,26 @@ def test_what_is_corrected_after_its_month_was_closed_counts_in_the_open_one(des
     assert "1970-02: $0.000000026, closed" in shown
 
 
+def test_a_filtered_answer_is_told_with_its_policy_and_what_that_found(desk: ExplainDesk) -> None:
+    """By number and category, with class and trace; without a policy there is nothing to tell."""
+    policy, trace_id = "0a" * 32, "0b" * 16
+    facts = {"policy": policy, "priority": "bulk", "trace_id": trace_id}
+    verdicts = {"card": {"redact": 2}, "email": {"flag": 1}}
+
+    async def filtered(books: QuotaLedger) -> None:
+        events = [books.event("a", verdicts=verdicts, **facts), books.event("b", **facts)]
+        await post(books.db, "A", [encode(each) for each in [*events, books.event("c")]])
+
+    desk.acme.does(filtered)
+    found, shown = desk.explains("a")
+    booked = found["booked"]
+    assert {name: booked[name] for name in ("verdicts", *facts)} == {"verdicts": verdicts, **facts}
+    for words in ("pool default, bulk", f"policy {policy[:12]}: 2 card redacted, 1 email flagged", trace_id):
+        assert words in shown, shown
+    assert f"policy {policy[:12]}: nothing found" in desk.explains("b")[1]
+    assert not {"safety", "trace"} & {line.split()[0] for line in desk.explains("c")[1].splitlines() if line}
+
+
 def test_who_is_billed_afterwards_owes_it(desk: ExplainDesk) -> None:
     """No wallet, no grant."""
     desk.acme.spends("a")
