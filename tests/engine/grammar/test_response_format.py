@@ -10,7 +10,7 @@ import pytest
 from engine.grammar.json_schema import check_schema
 from engine.grammar.regex import check_pattern
 from engine.grammar.response_format import Shape, checked_format, format_of
-from tests.engine.grammar.walks import PERSON, Walk, schema_format
+from tests.engine.grammar.walks import PERSON, Walk, random_schema, schema_format
 
 
 @pytest.mark.parametrize(
@@ -214,54 +214,6 @@ def test_in_a_json_string_what_needs_an_escape_is_refused(pattern: str):
     """The compiler would write it as it is, and the answer would be no JSON."""
     with pytest.raises(ValueError, match="pattern"):
         check_pattern(pattern, in_json=True)
-
-
-def random_schema(rng: random.Random, depth: int = 3) -> Any:
-    """Of what people write, in any combination, contradictions among it."""
-    kinds = ["string", "integer", "number", "boolean", "null", "enum"]
-    kind = rng.choice(kinds + ["object", "array", "anyOf", "types"] * (depth > 0))
-
-    def some(**keywords: Any) -> dict[str, Any]:
-        return {name: value for name, value in keywords.items() if rng.random() < 0.4}
-
-    def inner() -> Any:
-        return random_schema(rng, depth - 1)
-
-    low = rng.randint(-20, 20)
-    numbers = some(minimum=low, maximum=low + rng.randint(0, 30), exclusiveMinimum=low - 1)
-    texts = some(
-        maxLength=rng.randint(0, 6),
-        minLength=rng.randint(0, 3),
-        pattern=rng.choice(["^.{1,3}$", "^[^a]+$", r"^[ -~]\W", "^(a|bc){2}$", r"^\s\S\w$"]),
-        format=rng.choice(["date", "uuid", "ipv6", "hostname", "date-time"]),
-    )
-    match kind:
-        case "enum":
-            return {"enum": rng.sample([1, -2.5, 'a"b\\', None, True, {"k": [1, "ü"]}, [], "\n"], 3)}
-        case "string":
-            return {"type": kind, **texts}
-        case "integer" | "number":
-            return {"type": kind, **numbers}
-        case "object":
-            names = rng.sample(["a", "b", "", 'q"\\', "ü\n"], rng.randint(0, 3))
-            more = rng.choice([True, False, inner()])
-            bounds = some(minProperties=rng.randint(0, 2), maxProperties=rng.randint(1, 4))
-            return {
-                "type": kind,
-                "properties": {name: inner() for name in names},
-                **some(required=names[: rng.randint(0, 3)], additionalProperties=more),
-                **bounds,
-            }
-        case "array":
-            bounds = some(minItems=rng.randint(0, 2), maxItems=rng.randint(1, 3))
-            items = rng.choice([True, False, inner()])
-            return {"type": kind, **some(items=items, prefixItems=[inner(), inner()]), **bounds}
-        case "anyOf":
-            return {"anyOf": [inner(), inner()]}
-        case "types":
-            return {"type": ["string", "integer"], **some(maxLength=3, minimum=5)}
-        case _:
-            return {"type": kind}
 
 
 @pytest.mark.vllm
