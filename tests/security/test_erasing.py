@@ -208,6 +208,8 @@ async def test_an_export_has_everything_of_a_user_and_nothing_of_others(
         "conversation": 1,
         "messages": 1,
     }
+    booked = [line for line in lines if line["kind"] == "request"]
+    assert all({"policy_sha256", "trace_id", "safety_verdicts"} <= set(line) for line in booked)
     shown = repr(lines)
     assert WORDS in shown
     assert LABEL in shown
