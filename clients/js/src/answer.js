@@ -15,6 +15,13 @@ import { sha256 } from "./sha256.js";
  */
 /** @typedef {{input: number, cached_input?: number, output: number, total: number}} Usage */
 /** @typedef {{nano: number, currency: string}} Cost */
+/**
+ * A place that safety marked: a redaction's placeholder stands at code point `p` and has `n` of them; or what stands
+ * there was flagged and let through (`action` "flag"). `scope` says whose policy it is.
+ * @typedef {{category: string, action: "redact" | "flag", scope: "platform" | "tenant" | "project", p: number,
+ *   n: number}} Flag
+ */
+/** @typedef {import("./frames.js").Veto} Veto what blocked an answer, and whose policy it was */
 /** @typedef {{queue_ms: number, ttft_ms: number | null, total_ms: number}} Timing */
 /**
  * What `apply` did. "stale" was ignored; "gap" and "diverged" ask the caller to attach again at `applied`.
@@ -91,6 +98,8 @@ export class Answer {
     /** The highest log offset that is part of `text`. */
     this.applied = 0;
     this.text = "";
+    /** What safety marked in `text`, in its order. @type {Flag[]} */
+    this.flags = [];
     /** Tokens that `text` covers. */
     this.tokens = 0;
     /** @type {Status} */
@@ -107,6 +116,8 @@ export class Answer {
     this.reason = null;
     /** @type {string | null} */
     this.code = null;
+    /** What a blocked answer was blocked for. @type {Veto | null} */
+    this.safety = null;
     /** @type {Usage | null} */
     this.usage = null;
     /** @type {Cost | null} */
@@ -147,10 +158,12 @@ export class Answer {
       case "snap":
         this.epoch = frame.epoch;
         this.#replace(frame.x);
+        this.flags = [];
         this.applied = frame.o;
         return "reset";
       case "retract":
         this.#replace(Array.from(this.text).slice(0, frame.p).join(""));
+        this.flags = this.flags.filter(({ p, n }) => p + n <= frame.p);
         this.applied = frame.o;
         return "reset";
       case "event":
@@ -180,6 +193,7 @@ export class Answer {
   /** Forget what was applied, to read the log from its start. */
   rewind() {
     this.#replace("");
+    this.flags = [];
     this.applied = 0;
     this.tokens = 0;
   }
@@ -217,6 +231,7 @@ export class Answer {
   #event(frame, o) {
     this.applied = o;
     if (STATUSES.has(frame.k)) this.status = /** @type {Status} */ (frame.k);
+    if (frame.k === "flagged") this.flags.push(frame.v);
     if (frame.k === "moved") this.movedBecause = frame.v?.why ?? null;
     return "status";
   }
@@ -242,6 +257,7 @@ export class Answer {
     this.status = "ended";
     this.reason = frame.reason;
     this.code = frame.code ?? null;
+    this.safety = frame.safety ?? null;
     this.usage = frame.usage;
     this.cost = frame.cost ?? null; // not everybody is told
     this.timing = frame.timing;

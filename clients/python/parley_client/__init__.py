@@ -7,6 +7,7 @@ from parley_client.answer import (
     Counters,
     Ended,
     Event,
+    Flag,
     ProtocolError,
     Reset,
     Standing,
@@ -15,6 +16,7 @@ from parley_client.answer import (
     TextTakenBack,
     Trace,
     Usage,
+    Veto,
 )
 from parley_client.client import Client
 from parley_client.connection import Encoding
@@ -29,6 +31,7 @@ __all__ = [
     "Encoding",
     "Ended",
     "Event",
+    "Flag",
     "ProtocolError",
     "Reset",
     "SignedOut",
@@ -38,5 +41,6 @@ __all__ = [
     "TextTakenBack",
     "Trace",
     "Usage",
+    "Veto",
     "error_text",
 ]

@@ -6,10 +6,10 @@ Frames are checked for order when they arrive (`take`) and applied when the appl
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 Frame = Mapping[str, Any]
 
@@ -83,6 +83,27 @@ class Status:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """A place that safety marked: `n` code points of the text, from `p` on. `action`: "redact", it is the
+    placeholder of what was taken out; "flag", it was let through. `scope`: whose policy it was, "platform",
+    "tenant" or "project"."""
+
+    category: str
+    action: str
+    scope: str
+    p: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Veto:
+    """What blocked an answer, and whose policy it was: "platform", "tenant" or "project"."""
+
+    category: str
+    scope: str
+
+
+@dataclass(frozen=True)
 class Usage:
     """Tokens; `cached_input` is part of `input`, None where the tenant does not show amounts."""
 
@@ -95,7 +116,7 @@ class Usage:
 @dataclass(frozen=True)
 class Ended:
     """End of the answer. `cost_nano` is in 10^-9 of `currency`, both None where the tenant does not show
-    amounts; `verified`: the text has its hash."""
+    amounts; `verified`: the text has its hash; `safety`: what a blocked answer was blocked for."""
 
     reason: str
     code: str | None
@@ -105,6 +126,7 @@ class Ended:
     timing: Mapping[str, int | None]
     verified: bool
     trace: Trace | None = None
+    safety: Veto | None = None
 
 
 Event = Text | Reset | Status | Ended
@@ -143,6 +165,7 @@ class Standing(StrEnum):
     FAILED = "failed"
 
 
+Read = TypeVar("Read", Flag, Veto)
 LOGGED_STANDINGS = frozenset({"queued", "running", "moved", "parked", "resumed"})
 
 
@@ -175,6 +198,7 @@ class OpenAnswer:
         self.epoch: int | None = None
         self.applied = 0
         self.text = ""
+        self.flags: list[Flag] = []
         self.tokens = 0
         self.standing = Standing.SENDING
         self.moved_because: str | None = None
@@ -237,9 +261,11 @@ class OpenAnswer:
                 event = self._delta(frame)
             case "snap":
                 event = self._replace(frame, frame["x"])
+                self.flags = []
                 self.epoch = frame["epoch"]
             case "retract":
                 event = self._replace(frame, self.text[: frame["p"]])
+                self.flags = [flag for flag in self.flags if flag.p + flag.n <= frame["p"]]
             case "end":
                 event = self._end(frame)
             case _:
@@ -264,6 +290,8 @@ class OpenAnswer:
         kind, detail = frame["k"], frame.get("v")
         if kind in LOGGED_STANDINGS:
             self.standing = Standing(kind)
+        if kind == "flagged" and isinstance(detail, dict):
+            self.flags.append(_read(Flag, cast(dict[str, Any], detail)))
         if kind == "moved" and isinstance(detail, dict):
             self.moved_because = cast(dict[str, Any], detail).get("why")
         return Status(kind, detail)
@@ -283,6 +311,7 @@ class OpenAnswer:
             frame["timing"],
             verified,
             self._trace(frame),
+            _read(Veto, frame["safety"]) if "safety" in frame else None,
         )
         return self.ended
 
@@ -298,13 +327,18 @@ class OpenAnswer:
         if self._repaired:
             return False
         self._repaired = True
-        self.applied, self.text, self.tokens = 0, "", 0
+        self.applied, self.text, self.flags, self.tokens = 0, "", [], 0
         self.forget_arrived()
         return True
 
 
 def _nobody() -> None:
     """Do nothing: nobody waits for changes."""
+
+
+def _read(kind: type[Read], said: Frame) -> Read:
+    """Those of the fields that this version knows."""
+    return kind(**{each.name: said[each.name] for each in fields(kind)})
 
 
 def _usage(counts: Frame) -> Usage:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from parley_client.answer import Ended, Event, OpenAnswer, Reset, Standing, Text, TextTakenBack
+from parley_client.answer import Ended, Event, Flag, OpenAnswer, Reset, Standing, Text, TextTakenBack
 
 
 class AnswerSource(Protocol):
@@ -43,6 +43,11 @@ class Answer:
     def text(self) -> str:
         """The answer as far as it was read."""
         return self._reading.text
+
+    @property
+    def flags(self) -> tuple[Flag, ...]:
+        """What safety marked in `text`: placeholders of redactions, and what was only flagged."""
+        return tuple(self._reading.flags)
 
     @property
     def applied(self) -> int:

@@ -7,6 +7,7 @@ import pytest
 from parley_client.answer import (
     Counters,
     Ended,
+    Flag,
     FrameOrder,
     OpenAnswer,
     ProtocolError,
@@ -17,8 +18,11 @@ from parley_client.answer import (
     TextTakenBack,
     Trace,
     Usage,
+    Veto,
 )
 from tests.clients.python.frames import USAGE, delta, end
+
+FLAG: dict[str, Any] = {"category": "card", "action": "redact", "scope": "tenant", "p": 3, "n": 8}
 
 
 def bound(traced: bool = False) -> OpenAnswer:
@@ -114,6 +118,20 @@ def test_an_answer_is_read_to_its_end():
     assert (reading.standing, reading.waiting) == (Standing.ENDED, False)
 
 
+def test_what_safety_marked_and_blocked_is_told():
+    """A flag as an event where it stands in the log, and with the text; fields that are new are left out."""
+    reading = bound()
+    events = applied(
+        reading,
+        delta(1, 1, "at [CARD_1]", 0),
+        {"t": "event", "k": "flagged", "o": 2, "v": FLAG | {"new": 1}},
+        end(3, "at [CARD_1]", reason="blocked", safety={"category": "email", "scope": "platform", "new": 1}),
+    )
+    assert (events[1].kind, events[1].detail) == ("flagged", FLAG | {"new": 1})
+    assert reading.flags == [Flag("card", "redact", "tenant", 3, 8)]
+    assert events[2].safety == Veto("email", "platform")
+
+
 def test_amounts_that_are_not_told_are_none():
     """Where the tenant does not show them."""
     usage = {name: count for name, count in USAGE.items() if name != "cached_input"}
@@ -190,7 +208,7 @@ def test_events_say_where_it_stands():
     reading = bound()
     seen = list[tuple[str, bool]]()
     for number, kind in enumerate(("running", "parked", "resumed", "moved", "queued", "flagged"), 1):
-        applied(reading, {"t": "event", "k": kind, "o": number, "v": {"why": "drain"}})
+        applied(reading, {"t": "event", "k": kind, "o": number, "v": {"why": "drain"} | FLAG})
         seen.append((reading.standing, reading.moved_because == "drain"))
     assert seen == [
         ("running", False),

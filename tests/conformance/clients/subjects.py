@@ -175,6 +175,7 @@ class PythonSubject:
         return {
             "text": reading.text,
             "applied": reading.applied,
+            "flags": [vars(flag) for flag in reading.flags],
             "epoch": reading.epoch,
             "status": "failed" if error else str(reading.standing),
             "tokens": reading.tokens,
@@ -183,6 +184,7 @@ class PythonSubject:
             "moved_because": reading.moved_because,
             "reason": ended.reason if ended else None,
             "code": ended.code if ended else None,
+            "safety": vars(ended.safety) if ended and ended.safety else None,
             "verified": ended.verified if ended else None,
             "usage": ended.usage.total if ended else None,
             "cost": ended.cost_nano if ended else None,
@@ -270,6 +272,7 @@ ANSWER = """(id) => {
   const { dimension, remaining, spent, held, resetsAtMs: resets_at_ms } = error ?? {};
   const counted = { dimension, remaining, spent, held, resets_at_ms };
   return {
+    flags: answer.flags, safety: answer.safety,
     text, applied, epoch, status, tokens, paused, cancelling, reason, code, verified,
     moved_because: answer.movedBecause,
     usage: answer.usage?.total ?? null,

@@ -36,6 +36,8 @@ class Server:
         self.peer = peer
         self.chance = chance
         self.log = [chance.choice(PIECES) for _ in range(60)]
+        self.flags = {o: self._flag(o) for o in range(1, 61) if chance.random() < 0.15}
+        self.snapped = 0
         self.id = uuid7(now_ms())
         self.cursor = 0
         self.g = 1
@@ -46,6 +48,11 @@ class Server:
         """The newest connection."""
         assert self._line is not None
         return self._line
+
+    def _flag(self, o: int) -> Frame:
+        """A flag in place of the text at this offset."""
+        self.log[o - 1] = ""
+        return {"category": "email", "action": "redact", "scope": "tenant", "p": o, "n": 1}
 
     def text(self, first: int = 1, last: int | None = None) -> str:
         """What the log says from one offset to another."""
@@ -87,7 +94,8 @@ class Server:
             await self._delta(self.cursor + 2, self.cursor + 2)
 
     async def snap(self) -> None:
-        """All of the text so far, at once."""
+        """All of the text so far, at once: its flags are forgotten."""
+        self.snapped = max(self.snapped, self.cursor)
         text = self.text(1, self.cursor)
         await self.line.tell({"t": "snap", "g": self.g, "epoch": 1, "o": self.cursor, "x": text})
 
@@ -138,9 +146,26 @@ class Server:
         await self.line.tell({"t": "welcome"} | welcome)
 
     async def _delta(self, first: int, last: int) -> None:
+        """Entries of the log: a delta never spans a flag."""
+        for at in range(first, last + 1):
+            if flag := self.flags.get(at):
+                if at > first:
+                    await self._text(first, at - 1)
+                await self._tell({"t": "event", "g": self.g, "o": at, "k": "flagged", "v": flag}, at)
+                first = at + 1
+        if first <= last:
+            await self._text(first, last)
+
+    async def _text(self, first: int, last: int) -> None:
         p, text = len(self.text(1, first - 1)) if first > 1 else 0, self.text(first, last)
+        await self._tell(
+            {"t": "delta", "g": self.g, "a": first, "b": last, "p": p, "x": text, "i": last}, last
+        )
+
+    async def _tell(self, frame: Frame, last: int) -> None:
+        """A frame of the log, perhaps again."""
         sent = self.line.sent.get(self.g, 0)
-        await self.line.tell({"t": "delta", "g": self.g, "a": first, "b": last, "p": p, "x": text, "i": last})
+        await self.line.tell(frame)
         self.line.sent[self.g] = max(sent, last)
 
     async def end(self) -> None:
@@ -192,6 +217,7 @@ async def test_any_log_is_read_whole(arena: tuple[Peer, Subject], round_: int):
         answer = await subject.answer(server.id)
         assert answer is not None
         assert (answer["text"], answer["verified"]) == (server.text(), True)
+        assert answer["flags"] == [flag for o, flag in server.flags.items() if o > server.snapped]
         assert (await subject.counters())["mismatched"] == 0
     finally:
         await subject.stop()
