@@ -15,6 +15,7 @@ from chaos.bench.noisy import noisy
 from chaos.bench.prefill import prefill
 from chaos.bench.queue import queue
 from chaos.bench.quotas import quotas
+from chaos.bench.safety.command import safety
 from chaos.bench.seams import seams
 from chaos.bench.session.cancel import cancel
 from chaos.bench.session.capacity import sessions
@@ -54,6 +55,7 @@ bench.add_command(month_view)
 bench.add_command(tampering)
 bench.add_command(backup_bench)
 bench.add_command(quotas)
+bench.add_command(safety)
 bench.add_command(relay)
 bench.add_command(sessions)
 bench.add_command(wire)

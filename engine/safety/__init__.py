@@ -1,0 +1,1 @@
+"""Mid-stream safety: what of an answer's text leaves the worker. Pure."""

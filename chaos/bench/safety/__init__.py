@@ -1,0 +1,1 @@
+"""The safety filter against its definition, and what it costs."""

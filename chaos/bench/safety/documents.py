@@ -1,0 +1,164 @@
+"""Random documents for the safety filter: secrets, their beginnings, what nearly is one, prose between. Pure.
+
+Nothing in here is anybody's: numbers are examples of their issuers, keys are made up.
+"""
+
+import json
+import re
+from random import Random
+
+from engine.safety.detectors import DETECTORS
+from engine.safety.scanner import Rule
+
+SECRETS = (
+    "4111 1111 1111 1111",
+    "4111111111111111",
+    "378282246310005",
+    "3782-822463-10005",
+    "6011 1111 1111 1117",
+    "5555-5555-5555-4444",
+    "30569309025904",
+    "4111 1111 1111 1111 2",
+    "6212345678901232 1",
+    "DE89 3704 0044 0532 0130 00",
+    "GB82WEST12345698765432",
+    "NO93 8601 1117 947",
+    "MT84MALT011000012345MTLCAST001S",
+    "AKIAIOSFODNN7EXAMPLE",
+    "_AKIAIOSFODNN7EXAMPLEQ",
+    "xoxb-1234567890ab-cdef",
+    "sk-proj-abcdefghij0123456789",
+    "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK1Y",
+    "ghp_" + "a1B2" * 9,
+    "hf_" + "Zx" * 17,
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\n  IBAAKC=\n-----END RSA PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----",
+    "-----END EC PRIVATE KEY-----",
+    "-----BEGIN EC PRIVATE KEY-----\r\nProc-Type: 4,ENCRYPTED\r\nDEK-Info: AES-128-CBC,0123456789abcdef"
+    "\r\n\r\nMII=",
+    "-----BEGIN PRIVATE KEY-----\nAKIAIOSFODNN7EXAMPLE",
+    "-----BEGIN PRIVATE KEY-----",
+    "bob@example.com",
+    "a.very.long.name+tag@mail.example.co.uk",
+    "+49 170 1234567",
+    "415-555-2671",
+    "(415) 555-2671",
+    "[EMAIL_1]",
+    "[CARD_1]",
+    "[CARD_1]@example.com",
+)
+PROSE = (
+    " ",
+    " ",
+    "\n",
+    " the ",
+    "call me ",
+    "at 12:30, ",
+    "é",
+    "日本語",
+    "🙂",
+    "a\u0301",
+    "\u202e",
+    "\u00a0",
+    "1764000000000",
+    "4111",
+    " 55",
+    "DE89 ",
+    "x",
+    "-",
+    "-----",
+    "key: ",
+    '{"a": "b"}',
+    "`",
+    "_",
+    "@",
+    ".",
+    "AK",
+    "3",
+    "sk-",
+    "+1 ",
+    "\\n",
+)
+# Small patterns that overlap in every way, beside the detectors' own.
+SMALL = (
+    "ab{1,3}c",
+    r"\bcall\b",
+    "[0-9a]{2,4}",
+    "(?i:the|CALL)x?",
+    r"k\Be?y?",
+    "b(?:ob|.{1,3}@)",
+    r"é[^\d]{0,2}",
+    "e: (?P<part>.{1,3})",
+)
+NAMES = ("name", "note", "kind", "call")
+ESCAPED = 0.1
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+LETTER = re.compile(r"\\u[0-9a-f]{4}|\\.|[A-Za-z0-9]")
+ACTIONS = ("block", "redact", "flag", "redact", "flag")
+
+
+def document(random: Random) -> str:
+    """One to a dozen pieces."""
+    pieces: list[str] = []
+    for _ in range(random.randint(1, 12)):
+        piece = random.choice(SECRETS if random.random() < 0.5 else PROSE)
+        cut = random.random()
+        pieces.append(piece[: random.randint(0, len(piece))] if cut < 0.15 else piece)
+    return "".join(pieces)
+
+
+def rules(random: Random) -> list[Rule]:
+    """Detectors and small patterns with actions by chance."""
+    found: list[Rule] = []
+    for detector in DETECTORS.values():
+        action = random.choice(ACTIONS[1:] if random.random() < 0.8 else ACTIONS)
+        scope = random.choice(("platform", "tenant", "project"))
+        found += [
+            Rule(each.pattern, detector.category, action, scope, each.check, each.tail, each.joins)
+            for each in detector.patterns
+        ]
+    found += [
+        Rule(pattern, random.choice(("own", "card")), random.choice(ACTIONS), "tenant")
+        for pattern in random.sample(SMALL, random.randint(0, 2))
+    ]
+    random.shuffle(found)
+    return found
+
+
+def json_document(random: Random) -> str:
+    """An object of strings, lists and numbers, letters escaped by chance; now and then a secret number."""
+
+    def value(depth: int) -> object:
+        kind = random.random()
+        if kind < 0.6 or depth > 2:
+            return document(random)
+        if kind < 0.75:
+            return [value(depth + 1) for _ in range(random.randint(0, 3))]
+        if kind < 0.9:
+            return {random.choice(NAMES): value(depth + 1) for _ in range(random.randint(0, 3))}
+        return random.choice(
+            (1764000000000, 12, None, True, 4111111111111111 if random.random() < 0.1 else 0.5)
+        )
+
+    found = {name: value(0) for name in random.sample(NAMES, random.randint(1, 3))}
+    text = json.dumps(found, ensure_ascii=random.random() < 0.5, indent=random.choice((None, 1)))
+    if random.random() < 0.8:
+        return text
+
+    def escaped(found: re.Match[str]) -> str:
+        letter = found.group()
+        return f"\\u{ord(letter):04x}" if len(letter) == 1 and random.random() < ESCAPED else letter
+
+    return STRING.sub(lambda string: LETTER.sub(escaped, string.group()), text)
+
+
+def cuts(random: Random, text: str) -> list[str]:
+    """The text in pieces: of one code point, of a few, or of any length."""
+    size = random.choice((1, 3, 8, 200))
+    pieces: list[str] = []
+    at = 0
+    while at < len(text):
+        step = random.randint(0, size) if size > 1 else 1
+        pieces.append(text[at : at + step])
+        at += step
+    return pieces

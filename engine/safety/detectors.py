@@ -1,0 +1,110 @@
+"""What a policy can look for: each detector's patterns. Pure.
+
+A published version never changes, since a policy's hash stands for what it did: a better pattern is a new
+version (tests/engine/safety/test_detectors.py holds the digests).
+
+Patterns that begin with fixed letters have no `\\b` before them: a key is one in `_AKIA…` too, or glued to
+another. What has a check digit is checked.
+"""
+
+from typing import NamedTuple
+
+
+class DetectorPattern(NamedTuple):
+    """One pattern of a detector; the fields are those of a `Rule` (engine/safety/scanner.py)."""
+
+    pattern: str
+    check: str = ""
+    tail: bool = False
+    joins: bool = False
+
+
+class Detector(NamedTuple):
+    """Its matches' `category`, and its patterns."""
+
+    category: str
+    patterns: tuple[DetectorPattern, ...]
+
+
+_LETTERS = "[A-Za-z0-9]"
+_WORD = "[A-Za-z0-9_-]"
+_LABEL = "(?:aws_?)?secret_?(?:access_?)?key(?:_id)?"
+
+_API_KEYS = (
+    # Amazon: access keys, and secret keys behind their label
+    DetectorPattern("(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
+    DetectorPattern(
+        rf"(?i:{_LABEL})[\"']?[ \t]{{0,4}}(?:[:=]|=>|:=)[ \t]{{0,4}}[\"']?(?P<part>[A-Za-z0-9/+]{{40}})\b",
+        "digit",
+    ),
+    # Google: API keys, OAuth client secrets and access tokens
+    DetectorPattern(f"AIza{_WORD}{{35}}"),
+    DetectorPattern(f"GOCSPX-{_WORD}{{28}}"),
+    DetectorPattern(f"ya29\\.{_WORD}{{20,200}}", "digit"),
+    # Azure storage
+    DetectorPattern("AccountKey=(?P<part>[A-Za-z0-9+/]{86}==)"),
+    # GitHub, GitLab
+    DetectorPattern(f"gh[pousr]_{_LETTERS}{{36,200}}"),
+    DetectorPattern(f"github_pat_{_LETTERS}{{22}}_{_LETTERS}{{59}}"),
+    DetectorPattern(f"gl(?:pat|dt|rt|cbt|ptt|soat)-{_WORD}{{20,64}}", "digit"),
+    # OpenAI, Anthropic, Hugging Face, and Parley itself
+    DetectorPattern(f"sk-{_LETTERS}{{20}}T3BlbkFJ{_LETTERS}{{20}}"),
+    DetectorPattern(f"sk-(?:proj|svcacct|admin|ant-[a-z]{{2,8}}[0-9]{{2}})-{_WORD}{{20,200}}", "digit"),
+    DetectorPattern(f"hf_{_LETTERS}{{34}}"),
+    DetectorPattern("pk_[0-9a-f]{12}_[0-9a-f]{48}"),
+    # Slack: tokens, web hooks
+    DetectorPattern(f"xox[abeoprs]-{_LETTERS}[A-Za-z0-9-]{{10,200}}", "digit"),
+    DetectorPattern(f"xapp-[0-9]-{_LETTERS}{{8,20}}-[0-9]{{8,20}}-[a-f0-9]{{32,80}}"),
+    DetectorPattern(
+        f"hooks\\.slack\\.com/services/(?P<part>T{_LETTERS}{{7,12}}/B{_LETTERS}{{7,12}}/{_LETTERS}{{20,30}})"
+    ),
+    # Stripe, Shopify, Twilio, SendGrid
+    DetectorPattern(f"[sr]k_(?:live|test)_{_LETTERS}{{16,200}}"),
+    DetectorPattern(f"whsec_{_LETTERS}{{32,64}}"),
+    DetectorPattern("shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    DetectorPattern(r"\bSK[0-9a-f]{32}\b"),
+    DetectorPattern(f"SG\\.{_WORD}{{22}}\\.{_WORD}{{43}}"),
+    # npm, PyPI, DigitalOcean, Databricks, Telegram bots
+    DetectorPattern(f"npm_{_LETTERS}{{36}}"),
+    DetectorPattern(f"pypi-AgEIcHlwaS5vcmc{_WORD}{{50,200}}"),
+    DetectorPattern("do[oprt]_v1_[a-f0-9]{64}"),
+    DetectorPattern(r"\bdapi[a-f0-9]{32}\b"),
+    DetectorPattern(f"\\b[0-9]{{8,10}}:AA{_WORD}{{33}}"),
+)
+_PRIVATE_KEYS = (
+    # With the headers of encrypted keys and of PGP blocks, which are no letters of a key
+    DetectorPattern(
+        "-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:\r?\nProc-Type: 4,ENCRYPTED\r?\nDEK-Info: [A-Z0-9-]{3,20},[0-9A-Fa-f]{16,64}"
+        r"|(?:\r?\n(?:Version|Comment): [^\r\n]{0,48}){1,2})?",
+        tail=True,
+    ),
+    DetectorPattern("-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----", joins=True),
+)
+_CARDS = (
+    DetectorPattern(
+        r"\b(?:[2-6][0-9]{3}(?:[ \u00a0-]?[0-9]{4}){3}(?:[ \u00a0-]?[0-9]{1,3})?"
+        r"|3[0-9]{3}[ \u00a0-]?[0-9]{6}[ \u00a0-]?[0-9]{4,5})\b",
+        "card",
+    ),
+)
+_IBANS = (DetectorPattern(r"\b[A-Z]{2}[0-9]{2}(?:[ \u00a0-]?[A-Z0-9]){11,30}\b", "iban"),)
+_EMAILS = (
+    DetectorPattern(
+        r"\b[A-Za-z0-9](?:[A-Za-z0-9._%+-]{0,40})@(?:[A-Za-z0-9][A-Za-z0-9-]{0,40}\.){1,4}[A-Za-z]{2,24}\b"
+    ),
+)
+_PHONES = (
+    DetectorPattern(r"\+[1-9](?:[ .()/-]{0,2}[0-9]){7,14}\b"),
+    DetectorPattern(r"\b[2-9][0-9]{2}[.-][2-9][0-9]{2}[.-][0-9]{4}\b"),
+    DetectorPattern(r"\([2-9][0-9]{2}\) ?[2-9][0-9]{2}[.-][0-9]{4}\b"),
+)
+
+DETECTORS: dict[tuple[str, int], Detector] = {
+    ("api_key", 1): Detector("api_key", _API_KEYS),
+    ("private_key", 1): Detector("private_key", _PRIVATE_KEYS),
+    ("card", 1): Detector("card", _CARDS),
+    ("iban", 1): Detector("iban", _IBANS),
+    ("email", 1): Detector("email", _EMAILS),
+    ("phone", 1): Detector("phone", _PHONES),
+}

@@ -1,0 +1,217 @@
+"""Detectors' patterns as RE2 takes them: one for whole matches, one for what may become one. Pure.
+
+A pattern is written in Python's syntax, without what has no bound or no end (`*`, `+`, lookaround,
+references, `^`, `$`). `\\b`, `\\d`, `\\w` and `\\s` know ASCII only. A group named `part` is what a match
+covers; without one it covers all.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
+from typing import Any
+
+WIDTH_MAX = 256
+_CODE_POINT_MAX = 0x10FFFF
+_CATEGORIES = {
+    "CATEGORY_DIGIT": [(48, 57)],
+    "CATEGORY_SPACE": [(9, 13), (32, 32)],
+    "CATEGORY_WORD": [(48, 57), (65, 90), (95, 95), (97, 122)],
+}
+
+
+class PatternError(ValueError):
+    """A pattern that no detector may have; the message says why."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern compiled for RE2. `whole` matches it; `begun` matches each of its beginnings, the empty one
+    too. `width` is the most code points that a match has, `firsts` the bytes that one may begin with."""
+
+    whole: str
+    begun: str
+    width: int
+    firsts: frozenset[int]
+    has_part: bool
+
+
+def parsed(pattern: str) -> Pattern:
+    """Raises PatternError."""
+    try:
+        tree = _parser.parse(pattern, re.ASCII)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise PatternError(f"{pattern!r}: {error}") from error
+    node = _sequence(tree, bool(tree.state.flags & re.IGNORECASE), tree.state.groupdict.get("part"))
+    least, most = node.least, node.most
+    if least == 0:
+        raise PatternError(f"{pattern!r} matches the empty text")
+    if most > WIDTH_MAX:
+        raise PatternError(f"{pattern!r} matches up to {most} characters; {WIDTH_MAX} at most")
+    return Pattern(node.whole, node.begun, most, node.firsts, "part" in tree.state.groupdict)
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A part of a pattern: what matches it, what matches its beginnings, code points of the shortest and
+    the longest match, and the bytes that a match begins with."""
+
+    whole: str
+    begun: str
+    least: int
+    most: int
+    firsts: frozenset[int] = frozenset()
+
+
+_EMPTY = _Node("", "", 0, 0)
+
+
+def _sequence(items: Iterable[Any], ignore_case: bool, part: int | None) -> _Node:
+    found = _EMPTY
+    for op, value in reversed(list(items)):
+        found = _then(_node(op, value, ignore_case, part), found)
+    return found
+
+
+def _then(first: _Node, rest: _Node) -> _Node:
+    if rest is _EMPTY:
+        return first
+    firsts = first.firsts if first.least else first.firsts | rest.firsts
+    begun = f"(?:{first.whole}{rest.begun}|{first.begun})"
+    if first.begun in ("", f"(?:{first.whole})?"):  # one character, or an edge between two
+        begun = f"(?:{first.whole}{rest.begun})?"
+    return _Node(first.whole + rest.whole, begun, first.least + rest.least, first.most + rest.most, firsts)
+
+
+def _node(op: Any, value: Any, ignore_case: bool, part: int | None) -> _Node:
+    match str(op):
+        case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
+            return _characters(_ranges(str(op), value, ignore_case))
+        case "BRANCH":
+            return _choice([_sequence(each, ignore_case, part) for each in value[1]])
+        case "SUBPATTERN":
+            group, added, removed, inner = value
+            cased = (ignore_case or bool(added & re.IGNORECASE)) and not removed & re.IGNORECASE
+            node = _sequence(inner, cased, part)
+            bracket = "(" if group is not None and group == part else "(?:"
+            return _Node(f"{bracket}{node.whole})", node.begun, node.least, node.most, node.firsts)
+        case "MAX_REPEAT" | "MIN_REPEAT":
+            return _repeat(_sequence(value[2], ignore_case, part), value[0], value[1])
+        case "AT" if str(value) in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
+            return _Node(r"\b" if str(value) == "AT_BOUNDARY" else r"\B", "", 0, 0)
+        case "AT":
+            raise PatternError("a pattern has no ^, $, \\A or \\Z: it is looked for everywhere")
+        case "ASSERT" | "ASSERT_NOT":
+            raise PatternError("lookaround is not supported")
+        case "GROUPREF" | "GROUPREF_EXISTS":
+            raise PatternError("references to groups are not supported")
+        case name:
+            raise PatternError(f"{name.lower()} is not supported")
+
+
+def _repeat(node: _Node, least: int, most: Any) -> _Node:
+    if most is sre.MAXREPEAT:
+        raise PatternError("*, + and {n,} have no bound: write {n,m}")
+    if node.most * most > WIDTH_MAX or most > WIDTH_MAX:
+        raise PatternError(
+            f"a repetition matches up to {max(node.most, 1) * most} characters; {WIDTH_MAX} at most"
+        )
+    if most == 0:
+        return _EMPTY
+    inner = f"(?:{node.whole})"
+    begun = (
+        f"{inner}{{0,{most}}}" if node.most == node.least == 1 else f"(?:{inner}{{0,{most - 1}}}{node.begun})"
+    )
+    return _Node(f"{inner}{{{least},{most}}}", begun, node.least * least, node.most * most, node.firsts)
+
+
+def _choice(nodes: Sequence[_Node]) -> _Node:
+    firsts = frozenset[int]().union(*(node.firsts for node in nodes))
+    return _Node(
+        f"(?:{'|'.join(node.whole for node in nodes)})",
+        f"(?:{'|'.join(node.begun for node in nodes)})",
+        min(node.least for node in nodes),
+        max(node.most for node in nodes),
+        firsts,
+    )
+
+
+Ranges = list[tuple[int, int]]
+
+
+def _ranges(op: str, value: Any, ignore_case: bool) -> Ranges:
+    """Code points that one of these takes."""
+    if op == "IN":
+        return _class_of(value, ignore_case)
+    literal = _with_cases([(10, 10)] if op == "ANY" else [(value, value)], ignore_case)
+    return literal if op == "LITERAL" else _inverted(literal)
+
+
+def _class_of(items: Iterable[Any], ignore_case: bool) -> Ranges:
+    ranges: Ranges = []
+    inverted = False
+    for op, value in items:
+        match str(op):
+            case "NEGATE":
+                inverted = True
+            case "LITERAL":
+                ranges.append((value, value))
+            case "RANGE":
+                ranges.append(value)
+            case _:
+                ranges += _category(str(value))
+    ranges = _with_cases(ranges, ignore_case)
+    return _inverted(ranges) if inverted else ranges
+
+
+def _category(name: str) -> Ranges:
+    if (positive := name.replace("NOT_", "")) == name:
+        return _CATEGORIES[name]
+    return _inverted(_CATEGORIES[positive])
+
+
+def _with_cases(ranges: Ranges, ignore_case: bool) -> Ranges:
+    """The ranges, with the other case of each ASCII letter in them."""
+    if not ignore_case:
+        return ranges
+    swapped = [
+        (max(low, first) + shift, min(high, last) + shift)
+        for low, high in ranges
+        for first, last, shift in ((65, 90, 32), (97, 122, -32))
+        if max(low, first) <= min(high, last)
+    ]
+    return ranges + swapped
+
+
+def _inverted(ranges: Ranges) -> Ranges:
+    found: Ranges = []
+    at = 0
+    for low, high in sorted(ranges):
+        if low > at:
+            found.append((at, low - 1))
+        at = max(at, high + 1)
+    return [*found, (at, _CODE_POINT_MAX)] if at <= _CODE_POINT_MAX else found
+
+
+def _characters(ranges: Ranges) -> _Node:
+    if not ranges:
+        raise PatternError("a class without a character matches nothing")
+    one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
+    named = [_escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}" for low, high in ranges]
+    whole = named[0] if one else f"[{''.join(named)}]"
+    return _Node(whole, f"(?:{whole})?", 1, 1, _first_bytes(ranges))
+
+
+def _first_bytes(ranges: Ranges) -> frozenset[int]:
+    found: set[int] = set()
+    for low, high in ranges:
+        found.update(range(low, min(high, 127) + 1))
+        if high > 127:
+            found.update(range(0xC2, 0xF5))
+    return frozenset(found)
+
+
+def _escaped(code_point: int) -> str:
+    character = chr(code_point)
+    return character if character.isascii() and character.isalnum() else f"\\x{{{code_point:x}}}"

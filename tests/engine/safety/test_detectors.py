@@ -1,0 +1,103 @@
+"""What the default policy takes for a secret, and what it leaves alone."""
+
+import hashlib
+from random import Random
+
+import pytest
+
+from engine.safety.detectors import DETECTORS
+from engine.safety.filter import Filter
+from tests.engine.safety.filters import DEFAULT, filtered, flags
+
+KEY = "[API_KEY_1]"
+# Digests of the published versions: a change of one changes what answers under old hashes become.
+PUBLISHED = {
+    ("api_key", 1): "0b231b9b80e9070e",
+    ("private_key", 1): "984afc58babc3fd4",
+    ("card", 1): "a8081604f85d88dc",
+    ("iban", 1): "8b1516c3f96c138a",
+    ("email", 1): "b4086abdaca49b00",
+    ("phone", 1): "95ca19777c3c5963",
+}
+
+
+def test_a_published_version_never_changes():
+    """A better pattern is a new version of its detector."""
+    assert {
+        key: hashlib.sha256(repr(found).encode()).hexdigest()[:16] for key, found in DETECTORS.items()
+    } == PUBLISHED
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("AKIAIOSFODNN7EXAMPLE", KEY),
+        ("xAKIAIOSFODNN7EXAMPLE", f"x{KEY}"),  # glued to a word
+        (
+            'aws_secret_access_key = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK1Y"',
+            f'aws_secret_access_key = "{KEY}"',
+        ),
+        ("SecretAccessKey: wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK1Y.", f"SecretAccessKey: {KEY}."),
+        ("sk-proj-abcDEF123456abcDEF123456", KEY),
+        ("ghp_" + "aB3d" * 9 + ".", f"{KEY}."),
+        ("github_pat_" + "a" * 22 + "_" + "b" * 59, KEY),
+        ("AIza" + "Sy_-1" * 7, KEY),
+        ("sk_live_" + "4eC39HqLyjWDarjtT1zdp7dc", KEY),
+        ("xoxb-2345678901-abcdefGHIJ", KEY),
+        ("pk_0123456789ab_" + "0f" * 24, KEY),  # Parley's own
+        ("4111 1111 1111 1111 2", "[CARD_1] 2"),
+        ("4111-1111-1111-1111 and 4111111111111111", "[CARD_1] and [CARD_1]"),
+        ("4111 1111 1111 1111, 5555 5555 5555 4444", "[CARD_1], [CARD_2]"),
+        ("3782 822463 10005", "[CARD_1]"),
+        ("DE89 3704 0044 0532 0130 00 IS MY IBAN", "[IBAN_1] IS MY IBAN"),
+        ("GB82WEST12345698765432", "[IBAN_1]"),
+        ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nThen", "[PRIVATE_KEY_1]\nThen"),
+        ("-----BEGIN PRIVATE KEY-----\n  MIIE\n\tabc= and", "[PRIVATE_KEY_1] and"),
+        ('"-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----\\n"', '"[PRIVATE_KEY_1]\\n"'),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMII", "[PRIVATE_KEY_1]"),
+    ],
+)
+def test_secrets_are_replaced(text: str, becomes: str):
+    """Whole, glued to other text, in every usual writing; equal ones by the same number."""
+    assert filtered(text) == becomes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "4111 1111 1111 1112",  # wrong check digit
+        "1764000000000 ms, 1764000000000000 us",
+        "DE89 3704 0044 0532 0130 01",
+        "XX89 3704 0044 0532 0130 00",
+        "disk-admin-tools-for-everybody-here",  # no digit
+        "sk-folding-cube-container",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "-----BEGIN CERTIFICATE-----\nMIIE",
+        "-----BEGIN PUBLIC KEY-----",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "The key takeaways: use 16 digits, 4 groups.",
+    ],
+)
+def test_what_only_looks_like_a_secret_is_left_alone(text: str):
+    """Wrong check digits, times, hashes, identifiers, public keys."""
+    assert filtered(text) == text
+
+
+def test_few_random_numbers_are_cards():
+    """Of random numbers of 16 digits about one in twenty-five has an issuer and a right check digit."""
+    random = Random(4)
+    numbers = [f"{random.randint(10**15, 10**16 - 1)}" for _ in range(2_000)]
+    found = Filter(DEFAULT)
+    found.feed(" ".join(numbers), final=True)
+    assert found.counts["card", "redact"] < 120
+
+
+def test_addresses_and_phones_are_flagged_and_stay():
+    """Once a category, where they stand; nothing of them is held back."""
+    text = "Write to bob@example.com, eve@example.com or call +49 170 1234567."
+    filter = Filter(DEFAULT)
+    out = filter.feed(text)
+    assert out[0] == text
+    found = flags([*out, *filter.feed("", final=True)])
+    assert [(flag.category, flag.p, flag.n) for flag in found] == [("email", 9, 15), ("phone", 50, 15)]
+    assert filter.counts == {("email", "flag"): 1, ("phone", "flag"): 1}

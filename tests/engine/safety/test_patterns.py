@@ -1,0 +1,71 @@
+"""Detectors' patterns: what is refused, and the law that every beginning of a match may become one."""
+
+import re
+
+import pytest
+import re2
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.safety.detectors import DETECTORS
+from engine.safety.patterns import PatternError, parsed
+
+PATTERNS = [each.pattern for detector in DETECTORS.values() for each in detector.patterns]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("a*", "no bound"),
+        ("a+b", "no bound"),
+        ("a{3,}", "no bound"),
+        ("a?", "empty"),
+        ("", "empty"),
+        ("a{200}b{100}", "300 characters"),
+        ("(ab){2,129}", "256"),
+        ("(?=a)b", "lookaround"),
+        ("(?<!a)b", "lookaround"),
+        (r"(a)\1", "references"),
+        ("^a", "everywhere"),
+        ("a$", "everywhere"),
+        ("a{1,3}+", "possessive"),
+        ("(?>ab)", "atomic"),
+        ("(a", "unterminated"),
+        (r"[^\x00-\U0010ffff]", "matches nothing"),
+    ],
+)
+def test_what_cannot_be_filtered_for_is_refused(pattern: str, why: str):
+    """No bound, no text, too wide, or not in RE2: an error that says so."""
+    with pytest.raises(PatternError, match=why):
+        parsed(pattern)
+
+
+@given(st.data())
+def test_every_beginning_of_a_match_may_become_one(data: st.DataObject):
+    """`begun` matches each beginning of what the pattern matches, and `firsts` has its byte."""
+    pattern = data.draw(st.sampled_from(PATTERNS))
+    found = parsed(pattern)
+    text = data.draw(st.from_regex(re.compile(pattern, re.ASCII), fullmatch=True))
+    assert len(text) <= found.width
+    assert text.encode()[0] in found.firsts
+    begun = re2.compile(f"(?:{found.begun})")
+    for end in range(len(text) + 1):
+        assert begun.fullmatch(text[:end]), text[:end]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "good", "bad"),
+    [
+        ("(?i:key)s", ["KEYs", "kEys"], ["KEYS", "\u212aeys"]),
+        (r"[^\d\s]x", ["ax", "éx"], ["1x", " x", "\x0bx"]),
+        (r"\s", ["\x0b", " "], ["a", "\u00a0"]),
+        ("(?:ab|cd){1,2}", ["ab", "abcd"], ["ababab"]),
+    ],
+)
+def test_re2_matches_what_python_does(pattern: str, good: list[str], bad: list[str]):
+    """Classes, cases and blanks are ASCII's, whoever matches."""
+    compiled = re2.compile(parsed(pattern).whole)
+    for text in [*good, *bad]:
+        ours, theirs = compiled.fullmatch(text), re.compile(pattern, re.ASCII).fullmatch(text)
+        assert (ours is not None) == (text in good), text
+        assert (theirs is not None) == (text in good), text
