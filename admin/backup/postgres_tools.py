@@ -27,6 +27,10 @@ LOOK_SECONDS = 0.5
 WORDS_MAX = 300
 LOG_BYTES_READ = 64 << 10
 WITHOUT = ("--no-owner", "--no-privileges", "--no-tablespaces", "--no-publications", "--no-subscriptions")
+ROLES = {
+    "pg_dump": "the role parley_operator, or the owner of the tables,",
+    "pg_restore": "the owner of the database",
+}
 # libpq's variable of each part of a URL.
 VARIABLES = {
     "user": "PGUSER",
@@ -201,9 +205,16 @@ async def _run(
             process.kill()
             code = await process.wait()
         if code:
-            raise StartupError(f"{argv[0]} failed: {_first_error(log)}")
+            raise StartupError(f"{argv[0]} failed: {_with_remedy(argv[0], _first_error(log))}")
     finally:
         log.unlink(missing_ok=True)
+
+
+def _with_remedy(tool: str, said: str) -> str:
+    """The program's words, and what to do where its role may do too little. Pure."""
+    if "permission denied" not in said and "must be owner" not in said:
+        return said
+    return f"{said.rstrip('.')}. Name {ROLES[tool]} in PARLEY_DATABASE_URL for this command"
 
 
 def _first_error(log: Path) -> str:

@@ -75,7 +75,7 @@ async def copy_ends(settings: Settings, redis: RedisClient, journals: Path, fold
         found.unread |= found.pools
         found.warnings.append(
             f"ENDED REQUESTS THAT WAIT IN REDIS ARE NOT IN THIS BACKUP: {redis_failure(error, settings)}. "
-            "Make another one when Redis answers"
+            "Make another one once that is mended"
         )
     await asyncio.to_thread(_copy_journals, journals, folder, found)
     found.pools |= found.journals.keys()

@@ -11,7 +11,11 @@ from core.sql.append_only import SAYS, SQLSTATE
 
 REDIS = (  # by the first kind that it is
     ("AuthenticationError", "the user or the password in PARLEY_REDIS_URL is wrong"),
-    ("NoPermissionError", "its user may not do this: write the users anew (`parley redis acl`)"),
+    (
+        "NoPermissionError",
+        "its user may not do this: commands come in as parley-operator, and `parley redis acl` writes the "
+        "users anew",
+    ),
     ("OutOfMemoryError", "its memory is full: give it more (maxmemory)"),
     ("BusyLoadingError", "it still reads its data: try again soon"),
     ("ResponseError", "its log says why"),
@@ -21,7 +25,10 @@ DATABASE = {
     "28P01": "the user or the password in PARLEY_DATABASE_URL is wrong",
     "28000": "it does not let the user of PARLEY_DATABASE_URL in",
     "3D000": "make the database that PARLEY_DATABASE_URL names",
-    "42501": "the role may not do this: `parley db roles` gives each process what it needs",
+    "42501": (
+        "the role may not do this: commands come in as parley_operator, and `parley db roles` gives each "
+        "process what it needs"
+    ),
     "42P01": "its tables are missing or old: run `parley db migrate` first",
     "53100": "its disk is full",
     "53300": "it has no connection left: raise its max_connections",
