@@ -34,7 +34,7 @@ from engine.api import (
 )
 from server.conversations.store import ConversationStore, RecordedAnswer
 from server.conversations.tables import Message
-from server.protocol.flags import Flag, Veto, flags_after, within
+from server.protocol.flags import EndSafety, LoggedFlag, flags_after, within
 
 READ_COUNT = 50
 BLOCK_MS = 1000
@@ -76,7 +76,7 @@ class _End(msgspec.Struct):
     timing: dict[str, int]
     cost: _Cost
     code: str | None = None
-    safety: Veto | None = None
+    safety: EndSafety | None = None
 
 
 _end = msgspec.json.Decoder(_End)
@@ -235,7 +235,7 @@ class Recorder:
         end = read("end", _end.decode, tail[0].v)
         if isinstance(end, Unreadable):
             raise DamagedLogError(str(end))
-        text, flags = "", list[Flag]()
+        text, flags = "", list[LoggedFlag]()
         async for entries in self._reader.pages_through(tenant, request, head):
             text, flags = visible_text(entries, text), flags_after(entries, flags)
         if "\0" in f"{text}{end.reason}{end.code}" or not (0 <= epoch < NUMBER_MAX and head < NUMBER_MAX):

@@ -22,7 +22,7 @@ from server.access.authorization import ConversationOwner
 from server.conversations.tables import Conversation, Message, MessageStatus
 from server.models.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, refusal
-from server.protocol.flags import Flag, Veto
+from server.protocol.flags import EndSafety, LoggedFlag
 
 TITLE_CHARACTERS_MAX = 80
 PAGE_ROWS = 50
@@ -55,8 +55,8 @@ class RecordedAnswer:
     epoch: int
     head: int
     ended_ms: int
-    flags: Sequence[Flag] = ()
-    safety: Veto | None = None
+    flags: Sequence[LoggedFlag] = ()
+    safety: EndSafety | None = None
 
 
 class ConversationStore:

@@ -16,7 +16,7 @@ Category = Annotated[str, Meta(pattern=r"\A[a-z][a-z0-9_]{0,63}\Z")]
 PolicyScope = Literal["platform", "tenant", "project"]
 
 
-class Flag(Struct, frozen=True):
+class LoggedFlag(Struct, frozen=True):
     """A place in the visible text, `n` code points from `p` on: a redaction's placeholder, or what was only
     flagged. `scope` says whose policy it was."""
 
@@ -32,18 +32,18 @@ class Flag(Struct, frozen=True):
         return self.p + self.n
 
 
-class Veto(Struct, frozen=True):
+class EndSafety(Struct, frozen=True):
     """What blocked an answer, and whose policy it was."""
 
     category: Category
     scope: PolicyScope
 
 
-flag_of = msgspec.json.Decoder(Flag).decode
+flag_of = msgspec.json.Decoder(LoggedFlag).decode
 """The flag that an entry's value says. Raises one of core.redis.unreadable.ERRORS."""
 
 
-def flags_after(entries: Sequence[Entry], before: Sequence[Flag] = ()) -> list[Flag]:
+def flags_after(entries: Sequence[Entry], before: Sequence[LoggedFlag] = ()) -> list[LoggedFlag]:
     """The flags once these entries are applied, in log order. A retract drops those that do not end at its
     position at the latest; an entry that says no flag adds none."""
     flags = list(before)
@@ -56,6 +56,6 @@ def flags_after(entries: Sequence[Entry], before: Sequence[Flag] = ()) -> list[F
     return flags
 
 
-def within(flags: Sequence[Flag], points: int) -> list[Flag]:
+def within(flags: Sequence[LoggedFlag], points: int) -> list[LoggedFlag]:
     """The flags that lie whole in a text of so many code points."""
     return [flag for flag in flags if flag.end <= points]

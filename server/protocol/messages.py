@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, UnsetType
 
-from server.protocol.flags import Veto
+from server.protocol.flags import EndSafety
 
 Natural = Annotated[int, Meta(ge=0)]
 Id = Annotated[str, Meta(max_length=64)]
@@ -287,7 +287,7 @@ class EndPayload(Struct, frozen=True, omit_defaults=True):
     timing: Timing
     h: str
     code: str | None = None
-    safety: Veto | None = None
+    safety: EndSafety | None = None
 
 
 class End(Struct, frozen=True, tag_field="t", tag="end", omit_defaults=True):
@@ -301,7 +301,7 @@ class End(Struct, frozen=True, tag_field="t", tag="end", omit_defaults=True):
     timing: Timing
     h: str
     code: str | None = None
-    safety: Veto | None = None
+    safety: EndSafety | None = None
 
 
 class CancelOk(Struct, frozen=True, tag_field="t", tag="cancel_ok"):

@@ -30,7 +30,7 @@ from server.conversations.store import ConversationStore
 from server.conversations.tables import Message, MessageStatus
 from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import ErrorCode, refusal
-from server.protocol.flags import Veto
+from server.protocol.flags import EndSafety
 from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
 from server.reading.subscriptions import FollowedRequest, LogListener, RequestName, Subscriptions
 from server.session.events import ReadableRequest
@@ -282,6 +282,6 @@ def _stored_end(row: Message) -> bytes:
         timing=Timing(*(int(timing.get(name, 0)) for name in Timing.__struct_fields__)),
         h=text_hash(row.content),
         code=row.code or None,
-        safety=msgspec.convert(row.safety, Veto | None),
+        safety=msgspec.convert(row.safety, EndSafety | None),
     )
     return msgspec.json.encode(payload)

@@ -53,8 +53,8 @@ export class Answer {
     /** The highest log offset that is part of `text`. */
     applied: number;
     text: string;
-    /** What safety marked in `text`, in its order. @type {Flag[]} */
-    flags: Flag[];
+    /** What safety marked in `text`, in its order. @type {SafetyFlag[]} */
+    flags: SafetyFlag[];
     /** Tokens that `text` covers. */
     tokens: number;
     /** @type {Status} */
@@ -74,8 +74,8 @@ export class Answer {
     reason: string | null;
     /** @type {string | null} */
     code: string | null;
-    /** What a blocked answer was blocked for. @type {Veto | null} */
-    safety: Veto | null;
+    /** What a blocked answer was blocked for. @type {SafetyBlock | null} */
+    safety: SafetyBlock | null;
     /** @type {Usage | null} */
     usage: Usage | null;
     /** @type {Cost | null} */
@@ -133,7 +133,7 @@ export type Cost = {
  * A place that safety marked: a redaction's placeholder stands at code point `p` and has `n` of them; or what stands
  * there was flagged and let through (`action` "flag"). `scope` says whose policy it is.
  */
-export type Flag = {
+export type SafetyFlag = {
     category: string;
     action: "redact" | "flag";
     scope: "platform" | "tenant" | "project";
@@ -143,7 +143,7 @@ export type Flag = {
 /**
  * what blocked an answer, and whose policy it was
  */
-export type Veto = import("./frames.js").Veto;
+export type SafetyBlock = import("./frames.js").EndSafety;
 export type Timing = {
     queue_ms: number;
     ttft_ms: number | null;

@@ -19,9 +19,9 @@ import { sha256 } from "./sha256.js";
  * A place that safety marked: a redaction's placeholder stands at code point `p` and has `n` of them; or what stands
  * there was flagged and let through (`action` "flag"). `scope` says whose policy it is.
  * @typedef {{category: string, action: "redact" | "flag", scope: "platform" | "tenant" | "project", p: number,
- *   n: number}} Flag
+ *   n: number}} SafetyFlag
  */
-/** @typedef {import("./frames.js").Veto} Veto what blocked an answer, and whose policy it was */
+/** @typedef {import("./frames.js").EndSafety} SafetyBlock what blocked an answer, and whose policy it was */
 /** @typedef {{queue_ms: number, ttft_ms: number | null, total_ms: number}} Timing */
 /**
  * What `apply` did. "stale" was ignored; "gap" and "diverged" ask the caller to attach again at `applied`.
@@ -98,7 +98,7 @@ export class Answer {
     /** The highest log offset that is part of `text`. */
     this.applied = 0;
     this.text = "";
-    /** What safety marked in `text`, in its order. @type {Flag[]} */
+    /** What safety marked in `text`, in its order. @type {SafetyFlag[]} */
     this.flags = [];
     /** Tokens that `text` covers. */
     this.tokens = 0;
@@ -116,7 +116,7 @@ export class Answer {
     this.reason = null;
     /** @type {string | null} */
     this.code = null;
-    /** What a blocked answer was blocked for. @type {Veto | null} */
+    /** What a blocked answer was blocked for. @type {SafetyBlock | null} */
     this.safety = null;
     /** @type {Usage | null} */
     this.usage = null;

@@ -49,7 +49,7 @@ export type Welcome = import("./frames.js").Welcome;
 export type Frame = ClientMessage | ServerMessage;
 export type LinkState = import("./link.js").LinkState;
 export type Change = import("./answer.js").Change;
-export type Flag = import("./answer.js").Flag;
+export type SafetyFlag = import("./answer.js").SafetyFlag;
 export type Trace = import("./answer.js").Trace;
 export type Options = {
     /**

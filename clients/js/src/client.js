@@ -24,7 +24,7 @@ export { Answer, ProtocolError, SignedOut };
 /** @typedef {ClientMessage | ServerMessage} Frame a message of protocol parley.v1 */
 /** @typedef {import("./link.js").LinkState} LinkState */
 /** @typedef {import("./answer.js").Change} Change */
-/** @typedef {import("./answer.js").Flag} Flag */
+/** @typedef {import("./answer.js").SafetyFlag} SafetyFlag */
 /** @typedef {import("./answer.js").Trace} Trace */
 /**
  * @typedef {object} Options

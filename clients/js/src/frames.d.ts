@@ -259,7 +259,7 @@ export interface Timing {
 }
 
 /** What blocked an answer, and whose policy it was. */
-export interface Veto {
+export interface EndSafety {
   category: string;
   scope: "platform" | "tenant" | "project";
 }
@@ -275,7 +275,7 @@ export interface End {
   timing: Timing;
   h: string;
   code?: string;
-  safety?: Veto;
+  safety?: EndSafety;
 }
 
 /** Answers cancel; `state`: pending, queued, running, parked, ended. */

@@ -7,16 +7,16 @@ from parley_client.answer import (
     Counters,
     Ended,
     Event,
-    Flag,
     ProtocolError,
     Reset,
+    SafetyBlock,
+    SafetyFlag,
     Standing,
     Status,
     Text,
     TextTakenBack,
     Trace,
     Usage,
-    Veto,
 )
 from parley_client.client import Client
 from parley_client.connection import Encoding
@@ -31,9 +31,10 @@ __all__ = [
     "Encoding",
     "Ended",
     "Event",
-    "Flag",
     "ProtocolError",
     "Reset",
+    "SafetyBlock",
+    "SafetyFlag",
     "SignedOut",
     "Standing",
     "Status",
@@ -41,6 +42,5 @@ __all__ = [
     "TextTakenBack",
     "Trace",
     "Usage",
-    "Veto",
     "error_text",
 ]

@@ -83,7 +83,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Flag:
+class SafetyFlag:
     """A place that safety marked: `n` code points of the text, from `p` on. `action`: "redact", it is the
     placeholder of what was taken out; "flag", it was let through. `scope`: whose policy it was, "platform",
     "tenant" or "project"."""
@@ -96,7 +96,7 @@ class Flag:
 
 
 @dataclass(frozen=True)
-class Veto:
+class SafetyBlock:
     """What blocked an answer, and whose policy it was: "platform", "tenant" or "project"."""
 
     category: str
@@ -126,7 +126,7 @@ class Ended:
     timing: Mapping[str, int | None]
     verified: bool
     trace: Trace | None = None
-    safety: Veto | None = None
+    safety: SafetyBlock | None = None
 
 
 Event = Text | Reset | Status | Ended
@@ -165,7 +165,7 @@ class Standing(StrEnum):
     FAILED = "failed"
 
 
-Read = TypeVar("Read", Flag, Veto)
+Read = TypeVar("Read", SafetyFlag, SafetyBlock)
 LOGGED_STANDINGS = frozenset({"queued", "running", "moved", "parked", "resumed"})
 
 
@@ -198,7 +198,7 @@ class OpenAnswer:
         self.epoch: int | None = None
         self.applied = 0
         self.text = ""
-        self.flags: list[Flag] = []
+        self.flags: list[SafetyFlag] = []
         self.tokens = 0
         self.standing = Standing.SENDING
         self.moved_because: str | None = None
@@ -291,7 +291,7 @@ class OpenAnswer:
         if kind in LOGGED_STANDINGS:
             self.standing = Standing(kind)
         if kind == "flagged" and isinstance(detail, dict):
-            self.flags.append(_read(Flag, cast(dict[str, Any], detail)))
+            self.flags.append(_read(SafetyFlag, cast(dict[str, Any], detail)))
         if kind == "moved" and isinstance(detail, dict):
             self.moved_because = cast(dict[str, Any], detail).get("why")
         return Status(kind, detail)
@@ -311,7 +311,7 @@ class OpenAnswer:
             frame["timing"],
             verified,
             self._trace(frame),
-            _read(Veto, frame["safety"]) if "safety" in frame else None,
+            _read(SafetyBlock, frame["safety"]) if "safety" in frame else None,
         )
         return self.ended
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from parley_client.answer import Ended, Event, Flag, OpenAnswer, Reset, Standing, Text, TextTakenBack
+from parley_client.answer import Ended, Event, OpenAnswer, Reset, SafetyFlag, Standing, Text, TextTakenBack
 
 
 class AnswerSource(Protocol):
@@ -45,7 +45,7 @@ class Answer:
         return self._reading.text
 
     @property
-    def flags(self) -> tuple[Flag, ...]:
+    def flags(self) -> tuple[SafetyFlag, ...]:
         """What safety marked in `text`: placeholders of redactions, and what was only flagged."""
         return tuple(self._reading.flags)
 

@@ -7,18 +7,18 @@ import pytest
 from parley_client.answer import (
     Counters,
     Ended,
-    Flag,
     FrameOrder,
     OpenAnswer,
     ProtocolError,
     Reset,
+    SafetyBlock,
+    SafetyFlag,
     Standing,
     Status,
     Text,
     TextTakenBack,
     Trace,
     Usage,
-    Veto,
 )
 from tests.clients.python.frames import USAGE, delta, end
 
@@ -128,8 +128,8 @@ def test_what_safety_marked_and_blocked_is_told():
         end(3, "at [CARD_1]", reason="blocked", safety={"category": "email", "scope": "platform", "new": 1}),
     )
     assert (events[1].kind, events[1].detail) == ("flagged", FLAG | {"new": 1})
-    assert reading.flags == [Flag("card", "redact", "tenant", 3, 8)]
-    assert events[2].safety == Veto("email", "platform")
+    assert reading.flags == [SafetyFlag("card", "redact", "tenant", 3, 8)]
+    assert events[2].safety == SafetyBlock("email", "platform")
 
 
 def test_amounts_that_are_not_told_are_none():

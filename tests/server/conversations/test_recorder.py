@@ -15,7 +15,7 @@ from engine.api import DamagedLogError, Entry, EntryKind, RequestStatus
 from server.conversations import recorder as module
 from server.conversations.recorder import PoolRecorders
 from server.conversations.store import RecordedAnswer
-from server.protocol.flags import Flag, Veto
+from server.protocol.flags import EndSafety, LoggedFlag
 from tests.server.pool_words import PoolWordsLog, Queue, World, entry, event, fields, row, view
 from tests.server.virtual.loop import passed, passing, played
 from tests.support.watch import BEGAN_MS, StubClock
@@ -173,8 +173,8 @@ async def test_an_answer_is_what_its_log_says(
 async def test_what_safety_marked_is_recorded_with_the_text(world: World):
     """Flags as they stand in the text at its end: a retract takes those that reach beyond its position, and
     one that no text holds, or that is none, is left out. Of a block, what and whose policy it was."""
-    kept, cut = Flag("email", "redact", "platform", 1, 3), Flag("card", "redact", "tenant", 3, 3)
-    last, beyond = Flag("phone", "flag", "project", 4, 2), Flag("phone", "flag", "project", 5, 2)
+    kept, cut = LoggedFlag("email", "redact", "platform", 1, 3), LoggedFlag("card", "redact", "tenant", 3, 3)
+    last, beyond = LoggedFlag("phone", "flag", "project", 4, 2), LoggedFlag("phone", "flag", "project", 5, 2)
     world.before = [Entry(1, EntryKind.TEXT, x="abcdef"), flagged(kept), flagged(cut)]
     world.before += [Entry(4, EntryKind.RETRACT, p=4)]
     world.text = "gh"
@@ -185,10 +185,10 @@ async def test_what_safety_marked_is_recorded_with_the_text(world: World):
     await world.recorder()._record("t1", "r1", view())
     (answer,) = world.answers
     assert (answer.text, answer.flags) == ("abcdgh", [kept, last])
-    assert (answer.reason, answer.safety) == ("blocked", Veto("private_key", "tenant"))
+    assert (answer.reason, answer.safety) == ("blocked", EndSafety("private_key", "tenant"))
 
 
-def flagged(flag: Flag) -> Entry:
+def flagged(flag: LoggedFlag) -> Entry:
     """A worker's entry of it."""
     return Entry(5, EntryKind.FLAGGED, v=msgspec.json.encode(flag))
 

@@ -15,7 +15,7 @@ from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.store import PAGE_ROWS, ConversationStore, RecordedAnswer, Turn
 from server.conversations.tables import Conversation, Message
-from server.protocol.flags import Flag, Veto
+from server.protocol.flags import EndSafety, LoggedFlag
 
 ANN = ConversationOwner("p", "", "ann")
 OTHERS = [
@@ -138,7 +138,7 @@ async def test_an_answer_is_recorded_once(kept: ConversationStore):
         await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
     assert not await kept.record("t", "r9", ANSWER)
     assert not await kept.record("v", "r1", ANSWER)
-    marked = {"flags": [Flag("card", "redact", "tenant", 0, 2)], "safety": Veto("card", "tenant")}
+    marked = {"flags": [LoggedFlag("card", "redact", "tenant", 0, 2)], "safety": EndSafety("card", "tenant")}
     assert await kept.record("t", "r1", replace(ANSWER, code="x", **marked))
     assert not await kept.record("t", "r1", replace(ANSWER, text="another"))
     row, owner = await found(kept.answer_row("t", "r1"))

@@ -12,7 +12,7 @@ from server.http.replies import STATUSES, refused_reply
 from server.protocol import messages as m
 from server.protocol.codec import Malformed, Subprotocol, decode, encode
 from server.protocol.codes import HELLO_REFUSED, RETRYABLE, CloseCode, ErrorCode, of_queue, refusal
-from server.protocol.flags import Veto
+from server.protocol.flags import EndSafety
 
 USAGE = m.EndUsage(1, UNSET, 2, 3)
 TIMING = m.Timing(1, 2, 3)
@@ -65,7 +65,7 @@ SAID: list[tuple[m.ServerMessage, dict[str, Any]]] = [
         {"t": "end", "g": 1, "o": 2, "reason": "stop", "usage": USAGE_SAID, "timing": TIMING_SAID, "h": "h"},
     ),
     (
-        m.End(1, 2, "blocked", USAGE, UNSET, TIMING, "h", "safety_blocked", Veto("card", "tenant")),
+        m.End(1, 2, "blocked", USAGE, UNSET, TIMING, "h", "safety_blocked", EndSafety("card", "tenant")),
         {
             "t": "end",
             "g": 1,
