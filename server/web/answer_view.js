@@ -1,31 +1,39 @@
 // One answer on the page: its text while it arrives, what it cost, and what can be done with it.
 
+import { Chips } from "./chips.js";
 import { button, copyText, el, icon } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
+import { marked } from "./marks.js";
 import { costText } from "./money.js";
+import { blockedText, summaryText } from "./safety_words.js";
 import { cutOff, errorText, reasonText, usageText, waitMsOf, waitOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
 /**
  * What an answer is to its reader: a live one, or one the server stored.
  * @typedef {Pick<Answer, "text" | "status" | "reason" | "usage" | "cost">
- *   & Partial<Pick<Answer, "queue" | "error" | "cancelling" | "verified" | "paused" | "movedBecause">>} Shown
+ *   & Partial<Pick<Answer, "id" | "queue" | "error" | "cancelling" | "verified" | "paused" | "movedBecause" | "flags"
+ *   | "safety">>} Shown `id` is the request's
  */
+/** @typedef {{retry: () => void, edit: () => void}} Actions what may be done with the question */
 
 const COPIED_MS = 1500;
 const TICK_MS = 1000;
 
 export class AnswerView {
-  /** @param {() => void} onRetry */
-  constructor(onRetry) {
+  /** @param {Actions} actions */
+  constructor(actions) {
+    this.#actions = actions;
     this.#text = el("div", { class: "prose", dir: "auto" });
     this.#state = el("p", { class: "state" });
-    this.#note = el("p", { class: "note", hidden: "" });
+    this.#note = el("div", { class: "note", hidden: "" });
+    this.#removed = el("p", { class: "missing", hidden: "" });
     this.#facts = el("span", { class: "facts" });
     this.#copy = button({ class: "quiet" }, [icon("copy"), "Copy"], () => this.#copied());
-    this.#retry = button({ class: "quiet retry" }, [icon("retry"), "Retry"], onRetry);
+    this.#retry = button({ class: "quiet retry" }, [icon("retry"), "Retry"], actions.retry);
     this.#foot = el("div", { class: "foot", hidden: "" }, this.#facts, this.#copy, this.#retry);
     this.#markdown = new MarkdownView(this.#text);
+    this.#chips = new Chips(this.#text);
     this.element = el(
       "article",
       { class: "answer", "aria-busy": "true" },
@@ -33,18 +41,24 @@ export class AnswerView {
       this.#text,
       this.#state,
       this.#note,
+      this.#removed,
       this.#foot,
     );
   }
 
+  #actions;
   #text;
   #state;
   #note;
+  #removed;
   #facts;
   #copy;
   #retry;
   #foot;
   #markdown;
+  #chips;
+  /** The answer's text. */
+  #source = "";
   /** What it was said to wait for. */
   #waited = "";
   /** What the markdown view was given. */
@@ -58,8 +72,8 @@ export class AnswerView {
    * @param {boolean} [connected] false: the connection that it comes by is lost
    */
   show(answer, connected = true) {
-    this.#showText(answer.text);
     const finished = answer.status === "ended" || answer.status === "failed";
+    this.#showText(answer, finished);
     this.element.classList.toggle("growing", !finished && answer.text !== "");
     this.element.setAttribute("aria-busy", String(!finished));
     this.#wait(finished ? { text: "", icon: "" } : waitOf(answer, connected));
@@ -75,12 +89,20 @@ export class AnswerView {
     this.element.classList.toggle("held", wait.icon !== "");
   }
 
-  /** @param {string} text */
-  #showText(text) {
-    if (text === this.#shown) return;
-    if (text.startsWith(this.#shown)) this.#markdown.push(text.slice(this.#shown.length));
-    else this.#markdown.reset(text);
-    this.#shown = text;
+  /**
+   * @param {Shown} answer
+   * @param {boolean} finished
+   */
+  #showText({ text, flags = [] }, finished) {
+    this.#source = text;
+    const shown = marked(text, flags, !finished);
+    if (shown === this.#shown) return;
+    if (shown.startsWith(this.#shown)) this.#markdown.push(shown.slice(this.#shown.length));
+    else this.#markdown.reset(shown);
+    this.#shown = shown;
+    this.#chips.update(text, flags);
+    this.#removed.textContent = summaryText(text, flags);
+    this.#removed.hidden = this.#removed.textContent === "";
   }
 
   /** @param {Shown} answer */
@@ -97,14 +119,30 @@ export class AnswerView {
   }
 
   /** Why it ended as it did. @param {Shown} answer */
-  #tell({ error, reason, verified }) {
+  #tell(answer) {
+    const { error, reason, verified } = answer;
     clearTimeout(this.#timer);
     const bad = Boolean(error) || reason === "error" || verified === false;
     this.#note.classList.toggle("error", bad);
     this.#note.classList.toggle("held", !bad && cutOff(reason));
+    this.#note.classList.toggle("blocked", reason === "blocked");
     if (verified === false) this.#say("This answer may be incomplete. Reload to check it.");
     else if (error) this.#count(error, Date.now() + waitMsOf(error));
+    else if (reason === "blocked") this.#block(answer);
     else this.#say(reasonText(reason));
+  }
+
+  /** A safety policy ended it here. @param {Shown} answer */
+  #block({ id, safety }) {
+    const { head, rest } = blockedText(safety);
+    const edit = button({ class: "plain" }, ["Edit the question"], this.#actions.edit);
+    const copy = button({ class: "plain" }, ["Copy request id"], () => {
+      void copyText(id ?? "").then(() => flash(copy, "Copied"));
+    });
+    copy.hidden = !id;
+    const said = el("p", {}, el("strong", {}, head), ` ${rest}`);
+    this.#note.replaceChildren(icon("removed"), said, el("div", { class: "choices" }, edit, copy));
+    this.#note.hidden = false;
   }
 
   /**
@@ -129,7 +167,7 @@ export class AnswerView {
   }
 
   #copied() {
-    void copyText(this.#shown).then(() => flash(this.#copy, "Copied"));
+    void copyText(this.#source).then(() => flash(this.#copy, "Copied"));
   }
 }
 

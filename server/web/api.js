@@ -13,6 +13,8 @@
  * @property {string} reason
  * @property {string} code
  * @property {string} model
+ * @property {import("/web/client/answer.js").SafetyFlag[]} flags
+ * @property {import("/web/client/answer.js").SafetyBlock | null} safety
  * @property {import("/web/client/answer.js").Usage | null} usage
  * @property {import("/web/client/answer.js").Cost | null} cost
  */

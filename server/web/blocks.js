@@ -3,6 +3,8 @@
 // A block is closed by lines that were already seen, never by what comes later: of the blocks of a prefix of a
 // text, all but the last are blocks of the text. The streaming view rests on that.
 
+import { withoutMarks } from "./marks.js";
+
 /**
  * @typedef {{kind: "paragraph" | "heading" | "rule" | "code" | "quote" | "list" | "table", end: number,
  *   text?: string, level?: number, language?: string, closed?: boolean, blocks?: Block[], ordered?: boolean,
@@ -93,7 +95,8 @@ function code(lines, at, fence) {
     closed = closesFence(line(lines, end), ticks);
     if (!closed) content.push(dedent(line(lines, end), indent.length));
   }
-  return { kind: "code", language: info.trim().split(/\s+/)[0] ?? "", text: content.join("\n"), closed, end };
+  const language = withoutMarks(info.trim().split(/\s+/)[0] ?? "");
+  return { kind: "code", language, text: content.join("\n"), closed, end };
 }
 
 /**

@@ -11,7 +11,7 @@ import { signIn } from "./sign_in.js";
 import { themeSwitch } from "./theme.js";
 import { Transcript } from "./transcript.js";
 import { Unsent } from "./unsent.js";
-import { errorText, reasonText, titleOf } from "./words.js";
+import { errorText, endText, titleOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
 /** @typedef {import("./answer_view.js").AnswerView} AnswerView */
@@ -33,7 +33,10 @@ class Chat {
       onChange: (answer, change) => this.#changed(answer, change),
       onError: (error) => console.info(`parley: ${error.code}: ${error.message}`),
     });
-    this.#transcript = new Transcript((content) => this.#retry(content));
+    this.#transcript = new Transcript(
+      (content) => this.#retry(content),
+      (content) => this.#composer.edit(content),
+    );
     this.#composer = new Composer(
       (content) => void this.#send(content),
       () => this.#stop(),
@@ -142,7 +145,7 @@ class Chat {
       } else if (message.role === "assistant") {
         const view = this.#transcript.addAnswer(question);
         if (message.status === "running") this.#follow(this.client.attach(message.request_id), conversation, view);
-        else view.show({ ...message, text: message.content, status: "ended" });
+        else view.show({ ...message, id: message.request_id, text: message.content, status: "ended" });
       }
     }
     if (this.#unsent.of(conversation) === question) this.#unsent.drop(conversation); // it arrived after all
@@ -270,7 +273,7 @@ class Chat {
 
   /** @param {Answer} answer */
   #announce(answer) {
-    const said = answer.error ? errorText(answer.error) : reasonText(answer.reason) || "Answer complete";
+    const said = answer.error ? errorText(answer.error) : endText(answer) || "Answer complete";
     byId("announcer").textContent = answer.reason === "cancelled" ? "Answer stopped" : said;
   }
 
@@ -321,7 +324,7 @@ class Chat {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open]")) return;
+    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open], :popover-open")) return;
     if (this.#sidebar.open) this.#sidebar.close();
     else this.#stop();
   }

@@ -70,6 +70,18 @@ export class Composer {
     this.focus();
   }
 
+  /**
+   * Take a question to ask it in other words. What was typed meanwhile stays below it.
+   * @param {string} content
+   */
+  edit(content) {
+    const typed = this.#prompt.value;
+    if (!typed.startsWith(content)) this.#prompt.value = typed.trim() === "" ? content : `${content}\n\n${typed}`;
+    this.#changed();
+    this.#prompt.focus();
+    this.#prompt.setSelectionRange(content.length, content.length);
+  }
+
   focus() {
     if (matchMedia("(hover: hover)").matches) this.#prompt.focus(); // a touch keyboard would cover the answer
   }

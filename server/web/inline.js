@@ -1,6 +1,7 @@
 // Markdown inside a block: text in, a tree out. Pure. Raw HTML is text, an image is a link.
 
 import { DEPTH_MAX, depthOf, merge, settle } from "./emphasis.js";
+import { END, START, chip, withChips } from "./marks.js";
 
 /** @typedef {import("./emphasis.js").Node} Node */
 /** @typedef {import("./emphasis.js").Piece} Piece */
@@ -8,7 +9,7 @@ import { DEPTH_MAX, depthOf, merge, settle } from "./emphasis.js";
 
 const LINK_MAX = 2048;
 const HALF_CLOSED = /(\*\*[^*\n]+)\*$/; // the closing ** is arriving
-const SPECIAL = /[\\`*_~[\]!<&\n]|h(?=ttps?:\/\/)/g;
+const SPECIAL = /[\\`*_~[\]!<&\n\uee00]|h(?=ttps?:\/\/)/g;
 const PUNCTUATION = /[!-/:-@[-`{-~\p{P}\p{S}]/u;
 const DESTINATION =
   /\(\s*(?!\s)(?:<([^<>\n]*)>|([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*))(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/y;
@@ -101,6 +102,8 @@ class Scanner {
         return this.lineBreak();
       case "h":
         return this.bareUrl();
+      case START:
+        return this.chip();
       default:
         return this.angleOrEntity();
     }
@@ -110,6 +113,14 @@ class Scanner {
   literal(length) {
     this.pieces.push(this.text.slice(this.at, this.at + length));
     this.at += length;
+  }
+
+  /** A placeholder between its marks. */
+  chip() {
+    const to = this.text.indexOf(END, this.at);
+    if (to < 0) return this.literal(1);
+    this.pieces.push(chip(this.text.slice(this.at + 1, to)));
+    this.at = to + 1;
   }
 
   escape() {
@@ -131,7 +142,7 @@ class Scanner {
     const content = this.text.slice(from, to < 0 ? undefined : to).replaceAll("\n", " ");
     const padded = content.startsWith(" ") && content.endsWith(" ") && /[^ ]/.test(content);
     const trimmed = padded ? content.slice(1, -1) : content;
-    this.pieces.push({ tag: "code", children: [trimmed] });
+    this.pieces.push({ tag: "code", children: withChips(trimmed) });
     this.at = to < 0 ? this.text.length : to + length;
   }
 
@@ -179,6 +190,7 @@ class Scanner {
     DESTINATION.lastIndex = 0;
     const found = DESTINATION.exec(this.text.slice(this.at + 1, this.at + 2 + LINK_MAX));
     if (!found || found[0].length > LINK_MAX) return this.unlinked(from, image, true);
+    if (found[0].includes(START)) return this.unlinked(from, image, false);
     const label = settle(this.pieces.splice(from).slice(1), false);
     this.leave();
     this.link(label, found[1] ?? found[2] ?? "", image);
@@ -229,6 +241,8 @@ class Scanner {
     BARE_URL.lastIndex = this.at;
     const found = /\w/.test(codePointBefore(this.text, this.at)) ? null : BARE_URL.exec(this.text);
     if (!found) return this.literal(1);
+    const mark = found[0].indexOf(START);
+    if (mark >= 0) return this.literal(mark);
     const address = trimUrl(found[0]);
     const href = safeHref(address);
     if (href === null || this.open.length > 0) return this.literal(address.length);
@@ -239,7 +253,7 @@ class Scanner {
   angleOrEntity() {
     AUTOLINK.lastIndex = ENTITY.lastIndex = this.at;
     const address = AUTOLINK.exec(this.text);
-    const href = address ? safeHref(address[1] ?? "") : null;
+    const href = address && !address[0].includes(START) ? safeHref(address[1] ?? "") : null;
     if (address && href !== null) {
       this.pieces.push({ tag: "a", href, children: [address[1] ?? ""] });
       this.at = AUTOLINK.lastIndex;

@@ -37,7 +37,7 @@ export class MarkdownView {
   #tail = "";
   /** Children of the root that are finished. */
   #finished = 0;
-  #outline = { level: PAGE_HEADING };
+  #outline = newOutline();
 
   /**
    * More of the text.
@@ -82,7 +82,7 @@ export class MarkdownView {
     this.#tail = "";
     this.#waiting = text;
     this.#finished = 0;
-    this.#outline = { level: PAGE_HEADING };
+    this.#outline = newOutline();
     this.#take();
   }
 
@@ -95,13 +95,18 @@ export class MarkdownView {
   #showOpen(growing) {
     const tail = growing ? withoutHalfMarker(this.#tail) : this.#tail;
     const blocks = this.#parse(tail === "" ? this.#lines : [...this.#lines, cleanLine(tail)]);
-    const outline = { ...this.#outline };
+    const outline = { ...this.#outline, sources: new Set(this.#outline.sources) };
     blocks.forEach((block, i) => {
       const open = growing && i === blocks.length - 1;
       patchAt(this.root, this.#finished + i, shape(block, open, outline));
     });
     trim(this.root, this.#finished + blocks.length);
   }
+}
+
+/** @returns {import("./shapes.js").Outline} */
+function newOutline() {
+  return { level: PAGE_HEADING, sources: new Set() };
 }
 
 /**

@@ -1,11 +1,16 @@
 // Which elements show a block of Markdown. Pure: plain objects, made into DOM by markdown.js.
 
 import { parseInline, plain } from "./inline.js";
+import { withChips } from "./marks.js";
+import { chipLabel } from "./safety_words.js";
 
 /** @typedef {import("./blocks.js").Block} Block */
 /** @typedef {string | Shape} Child */
 /** @typedef {{tag: string, attributes?: Record<string, string>, children: Child[]}} Shape */
-/** @typedef {{level: number}} Outline the level of the last heading */
+/**
+ * What stands before a block: the level of the last heading, and the placeholders.
+ * @typedef {{level: number, sources: Set<string>}} Outline
+ */
 
 const REL = "noopener noreferrer nofollow";
 
@@ -13,7 +18,7 @@ const REL = "noopener noreferrer nofollow";
  * The elements that show one block.
  * @param {Block} block
  * @param {boolean} growing more text may follow
- * @param {Outline} outline of what stands before it; a heading changes it
+ * @param {Outline} outline of what stands before it; a heading or a placeholder changes it
  * @returns {Shape}
  */
 export function shape(block, growing, outline) {
@@ -23,15 +28,15 @@ export function shape(block, growing, outline) {
     case "rule":
       return { tag: "hr", children: [] };
     case "code":
-      return codeShape(block);
+      return codeShape(block, outline);
     case "quote":
       return { tag: "blockquote", children: shapes(block.blocks ?? [], growing, outline) };
     case "list":
       return listShape(block, growing, outline);
     case "table":
-      return tableShape(block, growing);
+      return tableShape(block, growing, outline);
     case "paragraph":
-      return { tag: "p", children: inline(block.text, growing) };
+      return { tag: "p", children: inline(block.text, growing, outline) };
   }
 }
 
@@ -54,14 +59,15 @@ function shapes(blocks, growing, outline) {
  */
 function headingShape({ level = 1, text }, growing, outline) {
   outline.level = Math.min(level + 2, outline.level + 1, 6);
-  return { tag: `h${outline.level}`, attributes: { class: `level-${level}` }, children: inline(text, growing) };
+  return { tag: `h${outline.level}`, attributes: { class: `level-${level}` }, children: inline(text, growing, outline) };
 }
 
 /**
  * @param {Block} block
+ * @param {Outline} outline
  * @returns {Shape}
  */
-function codeShape({ language = "", text = "" }) {
+function codeShape({ language = "", text = "" }, outline) {
   const label = language || "text";
   const copy = { type: "button", class: "quiet copy-code", "aria-label": `Copy ${label} code` };
   const scroll = { tabindex: "0", role: "group", "aria-label": `${label} code` };
@@ -77,7 +83,7 @@ function codeShape({ language = "", text = "" }) {
           { tag: "button", attributes: copy, children: ["Copy"] },
         ],
       },
-      { tag: "pre", attributes: scroll, children: [{ tag: "code", children: text === "" ? [] : [text] }] },
+      { tag: "pre", attributes: scroll, children: [{ tag: "code", children: code(text, outline) }] },
     ],
   };
 }
@@ -124,9 +130,10 @@ function taskOf([first, ...rest]) {
 /**
  * @param {Block} block
  * @param {boolean} growing
+ * @param {Outline} outline
  * @returns {Shape}
  */
-function tableShape({ align = [], rows = [] }, growing) {
+function tableShape({ align = [], rows = [] }, growing, outline) {
   const [head = [], ...body] = rows;
   /**
    * @param {string[]} cells
@@ -135,12 +142,14 @@ function tableShape({ align = [], rows = [] }, growing) {
    * @returns {Shape}
    */
   const row = (cells, tag, open) => {
-    const children = head.map((_, i) => cell(tag, align[i], inline(cells[i], open && i === cells.length - 1)));
+    const children = head.map((_, i) =>
+      cell(tag, align[i], inline(cells[i], open && i === cells.length - 1, outline)),
+    );
     return { tag: "tr", children };
   };
-  const rest = body.map((cells, i) => row(cells, "td", growing && i === body.length - 1));
   /** @type {Shape[]} */
   const table = [{ tag: "thead", children: [row(head, "th", false)] }];
+  const rest = body.map((cells, i) => row(cells, "td", growing && i === body.length - 1));
   if (rest.length > 0) table.push({ tag: "tbody", children: rest });
   const attributes = { class: "table", tabindex: "0", role: "group", "aria-label": "Table" };
   return { tag: "div", attributes, children: [{ tag: "table", children: table }] };
@@ -159,23 +168,57 @@ function cell(tag, align, children) {
 /**
  * @param {string | undefined} text
  * @param {boolean} growing
+ * @param {Outline} outline
  * @returns {Child[]}
  */
-function inline(text, growing) {
-  return parseInline(text ?? "", growing).map(linked);
+function inline(text, growing, outline) {
+  return parseInline(text ?? "", growing).map((node) => inlineShape(node, "text", outline));
+}
+
+/**
+ * @param {string} text
+ * @param {Outline} outline
+ * @returns {Child[]}
+ */
+function code(text, outline) {
+  const parts = withChips(text).filter((part) => part !== "");
+  return parts.map((part) => inlineShape(part, "code", outline));
 }
 
 /**
  * @param {import("./inline.js").Node} node
+ * @param {"text" | "code" | "link"} place where it stands
+ * @param {Outline} outline
  * @returns {Child}
  */
-function linked(node) {
+function inlineShape(node, place, outline) {
   if (typeof node === "string") return node;
-  const children = node.children.map(linked);
+  if (node.tag === "chip") return chipShape(plain(node.children), place, outline);
+  const within = place === "link" || node.href !== undefined ? "link" : node.tag === "code" ? "code" : place;
+  const children = node.children.map((child) => inlineShape(child, within, outline));
   if (node.href === undefined) return { tag: node.tag, children };
   const shown = plain(node.children);
   /** @type {Record<string, string>} */
   const attributes = { href: node.href, rel: REL, target: "_blank" };
   if (shown !== node.href) attributes.title = node.href; // where it really goes
   return { tag: "a", attributes, children: shown === "" ? [node.href] : children };
+}
+
+/**
+ * A placeholder: a button that says what stood there, in code the placeholder itself, so that columns stay. The
+ * first of a number is a tab stop. A link holds no button.
+ * @param {string} source
+ * @param {"text" | "code" | "link"} place
+ * @param {Outline} outline
+ * @returns {Shape}
+ */
+function chipShape(source, place, outline) {
+  const label = chipLabel(source);
+  if (place === "link") return { tag: "span", attributes: { class: "chip", "data-source": source }, children: [label] };
+  const style = place === "code" ? "chip verbatim" : "chip";
+  /** @type {Record<string, string>} */
+  const attributes = { type: "button", class: style, "data-source": source, "aria-label": `${label}, removed` };
+  if (outline.sources.has(source)) attributes.tabindex = "-1";
+  outline.sources.add(source);
+  return { tag: "button", attributes, children: [place === "code" ? source : label] };
 }

@@ -1,6 +1,7 @@
 // The messages of the open chat: drawn at most once a frame, scrolled along while the reader is at the end.
 
 import { AnswerView, flash } from "./answer_view.js";
+import { copyWithSources } from "./chips.js";
 import { byId, copyText, el } from "./dom.js";
 
 /** @typedef {import("./answer_view.js").Shown} Shown */
@@ -8,16 +9,22 @@ import { byId, copyText, el } from "./dom.js";
 const NEAR_END_PX = 80;
 
 export class Transcript {
-  /** @param {(content: string) => void} onRetry ask again what an answer was the answer to */
-  constructor(onRetry) {
+  /**
+   * @param {(content: string) => void} onRetry ask again what an answer was the answer to
+   * @param {(content: string) => void} onEdit ask it in other words
+   */
+  constructor(onRetry, onEdit) {
     this.#onRetry = onRetry;
+    this.#onEdit = onEdit;
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#toLatest.addEventListener("click", () => this.toEnd(true));
     new ResizeObserver(() => this.#following && this.toEnd()).observe(this.#scroller);
     this.#log.addEventListener("click", (event) => copyCode(event));
+    this.#log.addEventListener("copy", (event) => copyWithSources(event));
   }
 
   #onRetry;
+  #onEdit;
   #scroller = byId("scroller");
   #log = byId("log");
   #toLatest = byId("to-latest");
@@ -55,7 +62,7 @@ export class Transcript {
    * @returns {AnswerView}
    */
   addAnswer(content) {
-    const view = new AnswerView(() => this.#onRetry(content));
+    const view = new AnswerView({ retry: () => this.#onRetry(content), edit: () => this.#onEdit(content) });
     this.#log.append(view.element);
     return view;
   }

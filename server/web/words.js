@@ -1,6 +1,7 @@
 // What the page says: numbers, times and errors in words. Pure.
 
 import { endsAtATime, limitText } from "./limit_words.js";
+import { blockedText } from "./safety_words.js";
 
 /** @typedef {import("/web/client/answer.js").Usage} Usage */
 /** @typedef {import("./answer_view.js").Shown} Shown */
@@ -49,7 +50,7 @@ export function waitOf({ status, queue, cancelling, paused, movedBecause, text }
 const REASONS = new Map([
   ["cancelled", "You stopped this answer."],
   ["length", "Cut off: the answer reached its length limit."],
-  ["blocked", "Stopped by the safety policy."],
+  ["blocked", "Stopped here by the safety policy."],
   ["deadline", "Stopped: it took longer than its time limit."],
   ["budget", "Stopped here: the budget or the prepaid credit is used up. What was said so far is kept."],
   ["slow_reader", "Stopped: nobody was reading."],
@@ -70,6 +71,14 @@ export function cutOff(reason) {
  */
 export function reasonText(reason) {
   return REASONS.get(reason ?? "") ?? "";
+}
+
+/**
+ * Why an answer ended, as it is said aloud.
+ * @param {Pick<Shown, "reason" | "safety">} answer
+ */
+export function endText({ reason, safety }) {
+  return reason === "blocked" ? blockedText(safety).head : reasonText(reason);
 }
 
 const ERRORS = new Map([

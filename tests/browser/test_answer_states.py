@@ -116,7 +116,7 @@ async def test_text_that_is_taken_back_goes_from_the_page(open_page: OpenPage, p
     await socket.delta("And on.", 11, p=len(kept))
     await expect(page.get_by_text("And on.")).to_be_visible()
     await socket.end(kept + "And on.", 12, reason="blocked")
-    await expect(page.locator(".note.held")).to_have_text("Stopped by the safety policy.")
+    await expect(page.locator(".note.held strong")).to_have_text("Stopped here by the safety policy.")
 
 
 async def test_a_snap_replaces_what_was_shown(open_page: OpenPage, peer: Peer):

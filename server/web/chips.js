@@ -1,0 +1,162 @@
+// The placeholders in an answer: those of one number light up together, and each says what stood there. Copies
+// hold the placeholder itself.
+
+import { byId, el } from "./dom.js";
+import { removedText } from "./safety_words.js";
+
+/** @typedef {import("/web/client/answer.js").SafetyFlag} SafetyFlag */
+
+const GAP_PX = 6;
+
+export class Chips {
+  /** @param {HTMLElement} root the answer's text */
+  constructor(root) {
+    this.#root = root;
+    root.addEventListener("pointerover", (event) => this.#light(chipAt(event)));
+    root.addEventListener("pointerleave", () => this.#light(focused(root)));
+    root.addEventListener("focusin", (event) => this.#light(chipAt(event)));
+    root.addEventListener("focusout", () => this.#light(null));
+    root.addEventListener("pointerdown", (event) => (this.#pressed = open?.chips === this ? chipAt(event) : null));
+    root.addEventListener("click", (event) => this.#clicked(chipAt(event)));
+  }
+
+  #root;
+  /** @type {SafetyFlag[]} */
+  #flags = [];
+  #text = "";
+  /** @type {string | undefined} the placeholder whose number is lit */
+  #lit;
+  /** The chip that was pressed while it was explained: that closes it. @type {HTMLElement | null} */
+  #pressed = null;
+
+  /**
+   * The answer changed.
+   * @param {string} text
+   * @param {SafetyFlag[]} flags
+   */
+  update(text, flags) {
+    this.#text = text;
+    this.#flags = flags;
+    if (this.#lit !== undefined) this.#mark();
+  }
+
+  /** @param {HTMLElement | null} chip null: none, but for one that is explained */
+  #light(chip) {
+    const source = (chip ?? (open?.chips === this ? open.chip : null))?.dataset.source;
+    if (source === this.#lit) return;
+    this.#lit = source;
+    this.#mark();
+  }
+
+  #mark() {
+    for (const chip of this.#root.querySelectorAll(".chip")) {
+      chip.classList.toggle("lit", chip instanceof HTMLElement && chip.dataset.source === this.#lit);
+    }
+  }
+
+  /** @param {HTMLElement | null} chip */
+  #clicked(chip) {
+    const closes = chip !== null && chip === this.#pressed;
+    this.#pressed = null;
+    if (!(chip instanceof HTMLButtonElement) || closes) return;
+    const source = chip.dataset.source ?? "";
+    const points = Array.from(this.#text);
+    const flag = this.#flags.find(({ p, n }) => points.slice(p, p + n).join("") === source);
+    explain(this, chip, removedText(source, chip.textContent ?? "", flag?.scope ?? ""));
+  }
+
+  /** What was explained is closed. */
+  closed() {
+    this.#light(focused(this.#root));
+  }
+}
+
+/** @type {{chips: Chips, chip: HTMLElement} | null} what is explained */
+let open = null;
+
+/**
+ * @param {Chips} chips
+ * @param {HTMLElement} chip
+ * @param {{title: string, lines: string[]}} text
+ */
+function explain(chips, chip, { title, lines }) {
+  const pop = byId("removed");
+  pop.hidePopover();
+  byId("removed-title").textContent = title;
+  byId("removed-text").replaceChildren(...lines.map((line) => el("p", {}, line)));
+  open = { chips, chip };
+  pop.showPopover();
+  place();
+  addEventListener("scroll", place, { capture: true, passive: true });
+  addEventListener("resize", place);
+  pop.addEventListener("toggle", closed);
+}
+
+/** @param {Event} event */
+function closed(event) {
+  const pop = byId("removed");
+  if (!(event instanceof ToggleEvent) || pop.matches(":popover-open")) return;
+  pop.removeEventListener("toggle", closed);
+  removeEventListener("scroll", place, { capture: true });
+  removeEventListener("resize", place);
+  const chips = open?.chips;
+  open = null;
+  chips?.closed();
+}
+
+/** Below its chip, above where there is no room. Phones show it at their foot (style.css). */
+function place() {
+  const pop = byId("removed");
+  const at = open?.chip.getBoundingClientRect();
+  if (!at) return;
+  const { width, height } = pop.getBoundingClientRect();
+  const below = at.bottom + GAP_PX;
+  const top = below + height > innerHeight ? at.top - GAP_PX - height : below;
+  pop.style.setProperty("--left", `${Math.max(GAP_PX, Math.min(at.left, innerWidth - width - GAP_PX))}px`);
+  pop.style.setProperty("--top", `${Math.max(GAP_PX, top)}px`);
+}
+
+/**
+ * @param {Event} event
+ * @returns {HTMLElement | null}
+ */
+function chipAt({ target }) {
+  return target instanceof Element ? target.closest(".chip") : null;
+}
+
+/**
+ * @param {HTMLElement} root
+ * @returns {HTMLElement | null}
+ */
+function focused(root) {
+  const active = document.activeElement?.closest(".chip") ?? null;
+  return active instanceof HTMLElement && root.contains(active) ? active : null;
+}
+
+/**
+ * Put what is selected on the clipboard with the placeholders themselves, where there are any in it.
+ * @param {ClipboardEvent} event
+ */
+export function copyWithSources(event) {
+  const selection = getSelection();
+  if (!selection || selection.isCollapsed || selection.rangeCount === 0 || !event.clipboardData) return;
+  const range = selection.getRangeAt(0);
+  const within = elementOf(range.commonAncestorContainer);
+  const inside = within?.closest(".chip");
+  const fragment = range.cloneContents();
+  const chips = fragment.querySelectorAll(".chip");
+  if (!within || (chips.length === 0 && !inside)) return;
+  for (const chip of chips) if (chip instanceof HTMLElement) chip.replaceWith(chip.dataset.source ?? "");
+  if (inside instanceof HTMLElement) fragment.replaceChildren(inside.dataset.source ?? "");
+  const copied = el("div", { class: "copied" }, fragment);
+  within.closest("pre, .prose, .log")?.append(copied); // where it is laid out, its lines are as shown
+  event.clipboardData.setData("text/plain", copied.innerText);
+  event.clipboardData.setData("text/html", copied.innerHTML);
+  copied.remove();
+  event.preventDefault();
+}
+
+/** @param {Node} node */
+function elementOf(node) {
+  return node instanceof Element ? node : node.parentElement;
+}

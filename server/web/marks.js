@@ -1,0 +1,94 @@
+// Marks round the placeholders of an answer, for the Markdown parser, which gives no offsets: two private-use
+// characters that the page sets by the answer's flags alone. Pure.
+
+/** @typedef {import("/web/client/answer.js").SafetyFlag} SafetyFlag */
+/** @typedef {import("./emphasis.js").Element} Element */
+
+export const START = "\uee00";
+export const END = "\uee01";
+const MARKS = /[\uee00\uee01]/g;
+const PLACEHOLDER = /^\[([A-Z][A-Z0-9_]*)_(\d+)\]$/;
+const LAST_PLACEHOLDER = /\[[A-Z][A-Z0-9_]*_\d+\]$/;
+const MARKED = /\uee00([^\uee01]*)\uee01/;
+
+/**
+ * The text of an answer with its redactions' placeholders between marks. While it grows, a placeholder at its end
+ * waits: what says that it is one comes just behind it.
+ * @param {string} text
+ * @param {SafetyFlag[]} flags
+ * @param {boolean} growing
+ */
+export function marked(text, flags, growing) {
+  let shown = "";
+  let from = 0;
+  let point = 0;
+  for (const flag of redactions(flags)) {
+    if (flag.p < point) continue;
+    const at = indexAfter(text, from, flag.p - point);
+    const to = indexAfter(text, at, flag.n);
+    const source = text.slice(at, to);
+    if (categoryOf(source) !== flag.category) continue;
+    shown += withoutMarks(text.slice(from, at)) + START + source + END;
+    from = to;
+    point = flag.p + flag.n;
+  }
+  const rest = withoutMarks(text.slice(from));
+  return shown + (growing ? rest.replace(LAST_PLACEHOLDER, "") : rest);
+}
+
+/**
+ * The flags that stand for something removed, as they stand in the text.
+ * @param {SafetyFlag[]} flags
+ */
+export function redactions(flags) {
+  return flags.filter(({ action }) => action === "redact").sort((one, other) => one.p - other.p);
+}
+
+/** @param {string} text */
+export function withoutMarks(text) {
+  return text.replace(MARKS, "");
+}
+
+/**
+ * Code with its placeholders as elements.
+ * @param {string} text
+ * @returns {(string | Element)[]}
+ */
+export function withChips(text) {
+  const parts = text.split(MARKED).map((part, i) => (i % 2 === 0 ? part : chip(part)));
+  return parts.length > 1 ? parts.filter((part) => part !== "") : parts;
+}
+
+/**
+ * @param {string} source
+ * @returns {Element}
+ */
+export function chip(source) {
+  return { tag: "chip", children: [source] };
+}
+
+/**
+ * What a placeholder stands for: "email" and "1" of "[EMAIL_1]".
+ * @param {string} source
+ */
+export function nameOf(source) {
+  const found = PLACEHOLDER.exec(source);
+  return { category: (found?.[1] ?? "").toLowerCase(), number: found?.[2] ?? "" };
+}
+
+/** @param {string} source */
+function categoryOf(source) {
+  return nameOf(source).category;
+}
+
+/**
+ * The index that lies so many code points behind another one.
+ * @param {string} text
+ * @param {number} from
+ * @param {number} points
+ */
+function indexAfter(text, from, points) {
+  let at = from;
+  for (let left = points; left > 0 && at < text.length; left--) at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1;
+  return at;
+}

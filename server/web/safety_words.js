@@ -1,0 +1,118 @@
+// What the page says of things that a safety policy took out, and of answers that it ended. Pure.
+
+import { nameOf, redactions } from "./marks.js";
+
+/** @typedef {import("/web/client/answer.js").SafetyFlag} SafetyFlag */
+/** @typedef {import("/web/client/answer.js").SafetyBlock} SafetyBlock */
+/**
+ * Words of a category. `chip`: before its number; `one`, `many`: counted; `same`: what the number stands for;
+ * `without`: what a question should do without.
+ * @typedef {{name: string, chip: string, one: string, many: string, same: string, without: string}} Words
+ */
+
+/** @type {Map<string, Words>} */
+const WORDS = new Map([
+  ["api_key", words("API key", "API key", "key", "keys", "key", "the key")],
+  ["private_key", words("private key", "private key", "private key", "private keys", "key", "the key")],
+  ["card", words("card number", "card", "card number", "card numbers", "card", "the number")],
+  ["iban", words("IBAN", "IBAN", "IBAN", "IBANs", "IBAN", "the IBAN")],
+  ["email", words("e-mail address", "e-mail", "e-mail address", "e-mail addresses", "address", "the address")],
+  ["phone", words("phone number", "phone", "phone number", "phone numbers", "number", "the number")],
+]);
+const POLICIES = { tenant: "your organization’s", project: "this project’s", platform: "this service’s" };
+
+/**
+ * @param {string} name
+ * @param {string} chip
+ * @param {string} one
+ * @param {string} many
+ * @param {string} same
+ * @param {string} without
+ * @returns {Words}
+ */
+function words(name, chip, one, many, same, without) {
+  return { name, chip, one, many, same, without };
+}
+
+/**
+ * @param {string} category
+ * @returns {Words}
+ */
+function wordsOf(category) {
+  const name = category.replaceAll("_", " ");
+  return WORDS.get(category) ?? words(name, name, name, name, "one", "it");
+}
+
+/** @param {string} scope */
+function policyOf(scope) {
+  return `${POLICIES[/** @type {keyof POLICIES} */ (scope)] ?? "the"} safety policy`;
+}
+
+/**
+ * "e-mail 1" for "[EMAIL_1]".
+ * @param {string} source
+ */
+export function chipLabel(source) {
+  const { category, number } = nameOf(source);
+  return `${wordsOf(category).chip} ${number}`;
+}
+
+/**
+ * What is said of a placeholder to whoever asks.
+ * @param {string} source the placeholder
+ * @param {string} shown how the page shows it there
+ * @param {string} scope
+ */
+export function removedText(source, shown, scope) {
+  const { name, same } = wordsOf(nameOf(source).category);
+  return {
+    title: `${capital(name)}, removed`,
+    lines: [
+      `${capital(policyOf(scope))} lets none out. It never reached this page.`,
+      `“${shown}” is the same ${same} all through this answer.`,
+    ],
+  };
+}
+
+/**
+ * What is missing from an answer; no text where nothing is.
+ * @param {string} text
+ * @param {SafetyFlag[]} flags
+ */
+export function summaryText(text, flags) {
+  /** @type {Map<string, Set<string>>} */
+  const found = new Map();
+  const points = Array.from(text);
+  for (const { category, p, n } of redactions(flags)) {
+    const source = points.slice(p, p + n).join("");
+    if (nameOf(source).category === category) found.set(category, (found.get(category) ?? new Set()).add(source));
+  }
+  const counts = [...found].map(([category, { size }]) => {
+    const { one, many } = wordsOf(category);
+    return `${size} ${size === 1 ? one : many}`;
+  });
+  return counts.length > 0 ? `Removed before it reached you: ${counts.join(", ")}.` : "";
+}
+
+/**
+ * Why an answer ended at its last word, and what may be done about it.
+ * @param {SafetyBlock | null | undefined} safety
+ */
+export function blockedText(safety) {
+  const kept = "Nothing after this place was kept.";
+  if (!safety) {
+    const rest = `${kept} Ask in another way, or give your administrator the request id.`;
+    return { head: "Stopped here by the safety policy.", rest };
+  }
+  const { name, without } = wordsOf(safety.category);
+  const ask = without === "it" ? "Ask without it" : `Ask without ${without} itself`;
+  return {
+    head: `Stopped here by ${policyOf(safety.scope)}: ${name}.`,
+    rest: `${kept} ${ask}, or give your administrator the request id.`,
+  };
+}
+
+/** @param {string} text */
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
