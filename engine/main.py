@@ -43,6 +43,7 @@ from engine.node.supervised_worker import ENGINE_DEAD
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
 from engine.queue.types import Claim
+from engine.safety.policy import BuiltInPolicies
 from engine.scheduling.capacity import capacity_of
 from engine.scheduling.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
 from engine.trials.server import TrialServer, can_try
@@ -164,8 +165,11 @@ async def _work(
     gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path
     phases.log(name, record.name, engine.kv_tokens, tokens)
 
+    policies = BuiltInPolicies()
+    policies.compiled(policies.default)  # before the first claim waits for it
+
     def open_answer(claim: Claim) -> ClaimedRequest:
-        return ClaimedRequest(claim, tokenizer, limits, settings.entry_bytes_max)
+        return ClaimedRequest(claim, tokenizer, limits, settings.entry_bytes_max, policies)
 
     capacity = capacity_of(settings, engine.kv_tokens)
     chunk = settings.chunk_tokens

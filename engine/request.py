@@ -70,7 +70,7 @@ class EntryKind(StrEnum):
 class Entry(msgspec.Struct, frozen=True):
     """One log entry: stream id `o-0`, fields named like these, defaults left out.
 
-    `x` text, `p` its code-point position in the visible text, `r` raw code points consumed so far, `i` tokens
+    `x` text, `p` its code-point position in the visible text, `r` where it ends in it, `i` tokens
     covered so far, `v` a JSON object (events and end). `o` is dense from 1.
     """
 

@@ -24,7 +24,7 @@ from engine.safety.held_text import HeldText
 from engine.safety.policy import CompiledPolicy
 from engine.safety.scanner import Match
 from engine.safety.spans import Span, in_order
-from engine.safety.verdicts import Action, Block, Flag
+from engine.safety.verdicts import Block, Flag
 
 
 class Filter:
@@ -34,7 +34,7 @@ class Filter:
     def __init__(self, policy: CompiledPolicy, view: View | None = None) -> None:
         self.visible = 0
         self.blocked: Block | None = None
-        self.counts: Counter[tuple[str, Action]] = Counter()
+        self.counts: Counter[tuple[str, str]] = Counter()
         self._view = view
         self._vetoes = policy.vetoes
         self._flags = FlagLane(policy.flags)

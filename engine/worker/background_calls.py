@@ -18,7 +18,7 @@ from engine.lifecycle.finish import end_claimed
 from engine.queue.client import PoolQueue
 from engine.queue.types import Claim, ReleaseWhy
 from engine.worker.allowances import AllowanceRequest
-from engine.worker.core import WorkerCalls
+from engine.worker.worker_calls import WorkerCalls
 
 T = TypeVar("T")
 AllowanceGiven = Callable[[str, int, bool], None]  # the answer's key, tokens in all, whether more was refused
@@ -58,6 +58,8 @@ class BackgroundCalls:
             self._tasks.start(self._settle(event))
         for claim, why in work.unreadable:
             self._tasks.start(self._end_unreadable(claim, why))
+        for claim, why in work.unfiltered:
+            log.error("request.filter_failed", tenant=claim.tenant, id=claim.id, error=why)
         for tenant, id in work.unpark:
             self._tasks.start(self._unpark(tenant, id))
         for ask in work.extend:

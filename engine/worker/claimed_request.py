@@ -5,9 +5,13 @@ Everything here follows from the ids. Nothing counts as logged before an append 
 has lost can be appended again.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from itertools import groupby
+from typing import ParamSpec
 
+import msgspec
 from tokenizers import Tokenizer
 
 from billing import usage
@@ -16,12 +20,20 @@ from core.redis.unreadable import Unreadable, read
 from engine.lifecycle.finish import EndFacts, end_payload
 from engine.queue.types import Append, Appended, Claim, ReleaseWhy
 from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder
-from engine.text.transcript import Transcript
+from engine.safety.answer_views import view_for
+from engine.safety.filter import Filter
+from engine.safety.policy import UNFILTERED, BuiltInPolicies
+from engine.text.transcript import Released, Transcript
 from engine.worker.continuation import ModelLimits, completed, ids_from, pack_ids
+
+P = ParamSpec("P")
+# Ends at which what was held back is text like any other. At others it is lost, with a worker or without.
+WENT_ITS_WAY = (EndReason.STOP, EndReason.LENGTH, EndReason.BUDGET)
 
 
 class UnreadableClaimError(Exception):
-    """A claim that cannot be decoded, so that no worker could go on with it. The message holds no text."""
+    """A claim that cannot be decoded, or whose safety policy is not known here, so that this worker cannot go
+    on with it. The message holds no text."""
 
 
 class ClaimPhase(Enum):
@@ -37,9 +49,17 @@ class ClaimPhase(Enum):
 class ClaimedRequest:
     """One claim's state. `key` is its name in the engine, `ids` every id of the answer from its first, as far
     as it is granted; ids sampled beyond that are `ahead`, in no text and in no log. `final`: nothing more
-    will be granted. Raises UnreadableClaimError."""
+    will be granted. `failure`: what went wrong with the filter, so that it ends. Raises
+    UnreadableClaimError."""
 
-    def __init__(self, claim: Claim, tokenizer: Tokenizer, limits: ModelLimits, entry_bytes_max: int) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        tokenizer: Tokenizer,
+        limits: ModelLimits,
+        entry_bytes_max: int,
+        policies: BuiltInPolicies,
+    ) -> None:
         self.claim = claim
         self.key = claim.ck
         self.request, self.prompt, logged = _read(claim)
@@ -56,19 +76,24 @@ class ClaimedRequest:
         self._submissions = 0
         self._limits = limits
         self._entry_bytes_max = entry_bytes_max
-        self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling)
+        self.failure = ""
+        self._filter = _filter_for(self.request, policies)
+        self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling, self._filter)
         self._cached: int | None = None
         self._first_token_ms = claim.first_token_ms
-        self._fresh: list[str] = []  # visible text that no entry holds yet
+        self._fresh: Released = []  # visible text and flags that no entry holds yet
         self._entries: list[Entry] = []  # every entry made here, those after offset claim.o
         self._position = claim.visible  # end of the text that entries hold
-        self._replayed = claim.visible  # text up to here had its entries before this claim
         self._logged_n, self._logged_o = claim.n, claim.o
         self._end: tuple[EndReason, str] | None = None
-        self._feed(logged)
+        self._replay(logged)
 
     def completed(self) -> EndReason | None:
         """The reason why the answer is complete, None where it is not."""
+        if self.failure:
+            return EndReason.ERROR
+        if self._transcript.blocked:
+            return EndReason.BLOCKED
         sampling, stopped = self.request.sampling, self._transcript.stopped
         if reason := completed(sampling, len(self.prompt), self.ids, stopped, self._limits):
             return reason
@@ -127,9 +152,19 @@ class ClaimedRequest:
         self.phase, self.prefilling = ClaimPhase.RUNNING, True
 
     def end(self, reason: EndReason, code: str = "") -> None:
-        """End it: no more ids will come, and the next append carries this end. The first call counts."""
-        if self.phase is not ClaimPhase.ENDING:
-            self.phase, self._end = ClaimPhase.ENDING, (reason, code)
+        """End it: no more ids will come, and the next append carries this end. The first call counts.
+
+        What was held back is decided now, and may block."""
+        if self.phase is ClaimPhase.ENDING:
+            return
+        self.phase = ClaimPhase.ENDING
+        if self._filter is None or (reason in WENT_ITS_WAY and not self._transcript.blocked):
+            self._fresh += self._guarded(self._transcript.finish)
+        if self.failure:
+            reason, code = EndReason.ERROR, "internal"
+        elif self._transcript.blocked:
+            reason, code = EndReason.BLOCKED, ""
+        self._end = (reason, code)
 
     def leave(self, why: ReleaseWhy) -> None:
         """Leave: no more ids will come, and the request goes back once everything is logged."""
@@ -167,7 +202,7 @@ class ClaimedRequest:
             ck=self.claim.ck,
             n0=n0,
             o0=o0,
-            raw=max(self._position, self.claim.raw),
+            raw=self._transcript.raw,
             visible=self._position,
             tokens=pack_ids(self.ids[n0:]),
             entries=self._entries[o0 - self.claim.o :],
@@ -184,7 +219,7 @@ class ClaimedRequest:
             ck=claim.ck,
             n0=n,
             o0=o,
-            raw=max(self._position, claim.raw),
+            raw=self._transcript.raw,
             visible=self._position,
         )
 
@@ -209,30 +244,50 @@ class ClaimedRequest:
         if self._transcript.stopped:
             self.ahead = []
 
+    def _replay(self, logged: list[int]) -> None:
+        """Feed the logged ids, at once. What they release has its entries, flags too: the log after these ids
+        is the same whoever wrote it, which the counters of it must bear out."""
+        self.ids += logged
+        self._guarded(self._transcript.feed, logged)
+        claim, transcript = self.claim, self._transcript
+        if self._filter is None:
+            self._fresh = [rest] if (rest := transcript.text[claim.visible :]) else []
+        elif not self.failure and (transcript.raw, transcript.length) != (claim.raw, claim.visible):
+            self.failure = "the log was written under another filter"
+
     def _feed(self, ids: Sequence[int]) -> None:
         for id in ids:
-            if self._transcript.stopped:
+            if self._transcript.stopped or self.failure:
                 return
             self.ids.append(id)
-            self._released(self._transcript.feed(id))
+            self._fresh += self._guarded(self._transcript.feed, [id])
 
-    def _released(self, text: str) -> None:
-        """Keep text that no entry holds; of a replay, text after what was logged."""
-        if fresh := text[max(0, self._replayed - (self._transcript.length - len(text))) :]:
-            self._fresh.append(fresh)
+    def _guarded(self, release: Callable[P, Released], *args: P.args, **kwargs: P.kwargs) -> Released:
+        """What a step of the transcript releases; nothing, where it fails: this answer ends, and no other."""
+        try:
+            return release(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001  (any fault of a filter would end one worker after another)
+            self.failure = f"{type(error).__name__} while filtering"
+            return []
 
     def _write(self, pool: str, now_ms: int) -> None:
-        """Make entries of the fresh text and of the end."""
-        if self._end:
-            self._released(self._transcript.finish())
-        text, self._fresh = "".join(self._fresh), []
-        for piece in _pieces(text, self._entry_bytes_max):
-            start, self._position = self._position, self._position + len(piece)
-            self._add(EntryKind.TEXT, piece, start)
+        """Make entries of fresh text, of flags and of the end."""
+        fresh, self._fresh = self._fresh, []
+        for is_text, run in groupby(fresh, key=lambda each: isinstance(each, str)):
+            if is_text:
+                self._add_text("".join(map(str, run)))
+            else:
+                for flag in run:
+                    self._add(EntryKind.FLAGGED, value=msgspec.json.encode(flag))
         if self._end:
             ending = end_payload(self._facts(pool, *self._end, now_ms), self.request)
             self.event = ending.event
             self._add(EntryKind.END, value=ending.payload)
+
+    def _add_text(self, text: str) -> None:
+        for piece in _pieces(text, self._entry_bytes_max):
+            start, self._position = self._position, self._position + len(piece)
+            self._add(EntryKind.TEXT, piece, start)
 
     def _add(self, kind: EntryKind, text: str = "", start: int = 0, value: bytes = b"") -> None:
         covered = self._transcript.covered if kind is EntryKind.TEXT else len(self.ids)
@@ -240,7 +295,7 @@ class ClaimedRequest:
         self._entries.append(Entry(offset, kind, text, start, self._position if text else 0, covered, value))
 
     def _facts(self, pool: str, reason: EndReason, code: str, now_ms: int) -> EndFacts:
-        claim = self.claim
+        claim, block = self.claim, self._filter.blocked if self._filter else None
         return EndFacts(
             tenant=claim.tenant,
             request=claim.id,
@@ -257,6 +312,8 @@ class ClaimedRequest:
             ended_ms=now_ms,
             recomputed_tokens=claim.recomputed_tokens,
             code=code,
+            safety=(block.category, block.scope) if block and reason is EndReason.BLOCKED else None,
+            verdicts=self._filter.counts if self._filter else Counter(),
         )
 
 
@@ -269,6 +326,17 @@ def _read(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
     if len(logged) != claim.n:
         raise UnreadableClaimError(f"{len(logged)} token ids where {claim.n} are logged")
     return request, prompt, logged
+
+
+def _filter_for(request: RequestInput, policies: BuiltInPolicies) -> Filter | None:
+    """The filter of the policy that it was admitted under; None where it was under none."""
+    if request.policy == UNFILTERED:
+        return None
+    try:
+        return Filter(policies.compiled(request.policy), view_for(request.sampling.response_format))
+    except Exception as error:
+        why = f"{type(error).__name__}: no filter for policy {request.policy[:64]}"
+        raise UnreadableClaimError(why) from error
 
 
 def _parts(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:

@@ -4,18 +4,17 @@ Every method returns what the worker must do; it does that and reports the resul
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
-from billing.usage import UsageEvent
-from engine.backends.base import Finish, Generation, StepMeasurement, StepOutput
+from engine.backends.base import Finish, StepMeasurement, StepOutput
 from engine.queue.types import Append, AppendCode, Appended, Claim, ClaimOffer, ReleaseWhy
 from engine.request import Control, EndReason
 from engine.scheduling.capacity import AnswerLoad, Capacity, ClaimPlanner, ClassPacking
 from engine.scheduling.cost import StepLoad
-from engine.worker.allowances import AllowanceRequest, Allowances
+from engine.worker.allowances import Allowances
 from engine.worker.claimed_request import ClaimedRequest, ClaimPhase, UnreadableClaimError
 from engine.worker.continuation import ModelLimits, generation
 from engine.worker.end_confirmation import EndedAnswers
+from engine.worker.worker_calls import WorkerCalls
 
 UNGRANTED_TOKENS_MAX = 64  # sampled while a grant is pending, before the engine drops the answer
 WAIT_MS_MAX = 5_000
@@ -27,23 +26,6 @@ ORDERS: tuple[tuple[Control, ReleaseWhy], ...] = (
     (Control.PARK, "park"),
 )
 ENDS = {Finish.STOP: EndReason.STOP, Finish.LENGTH: EndReason.LENGTH}
-
-
-@dataclass
-class WorkerCalls:
-    """Calls to make now: generations to start, engine ids to abort, requests to give back (tenant, id, ck,
-    why), usage to settle, allowances to ask for, parked requests (tenant, id) that may come back, and
-    unreadable claims to end, each with the reason."""
-
-    submit: list[Generation] = field(default_factory=list[Generation])
-    abort: list[str] = field(default_factory=list[str])
-    release: list[tuple[str, str, str, ReleaseWhy]] = field(
-        default_factory=list[tuple[str, str, str, ReleaseWhy]]
-    )
-    settle: list[UsageEvent] = field(default_factory=list[UsageEvent])
-    extend: list[AllowanceRequest] = field(default_factory=list[AllowanceRequest])
-    unpark: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    unreadable: list[tuple[Claim, str]] = field(default_factory=list[tuple[Claim, str]])
 
 
 class WorkerCore:
@@ -149,11 +131,9 @@ class WorkerCore:
                 continue
             finished = ENDS.get(output.finish) if output.finish else None
             answer.take(output.tokens, output.cached, now_ms, finished)
-            if reason := answer.completed():
-                answer.end(reason)
-                if not output.finish:
-                    work.abort.append(answer.key)
-            elif output.finish is Finish.ERROR:
+            if self._ends(answer, work, in_engine=not output.finish):
+                continue
+            if output.finish is Finish.ERROR:
                 answer.leave("error")
             elif output.finish is Finish.UNFIT:
                 answer.end(EndReason.ERROR, "bad_request")
@@ -206,9 +186,7 @@ class WorkerCore:
                 answer.why = "drain"  # not parked yet, and no need to
             return work
         answer.grant(tokens, final=refused)
-        if reason := answer.completed():
-            self._stop(answer, work)
-            answer.end(reason)
+        if self._ends(answer, work):
             return work
         if answer.may_go_on:
             self._go_on(answer, work)
@@ -292,9 +270,9 @@ class WorkerCore:
         if answer.phase is not ClaimPhase.RUNNING:
             work.abort.remove(answer.key)
             return
-        if reason := answer.completed():
-            answer.end(reason)
-        elif now_ms >= answer.request.deadline_ms:
+        if self._ends(answer, work, in_engine=False):
+            return
+        if now_ms >= answer.request.deadline_ms:
             answer.end(EndReason.DEADLINE)
         else:
             if answer.granted > len(answer.ids):
@@ -302,6 +280,17 @@ class WorkerCore:
             else:
                 answer.wait()
             self._ask_for_grant(answer, work)
+
+    def _ends(self, answer: ClaimedRequest, work: WorkerCalls, in_engine: bool = True) -> bool:
+        """End an answer that is complete. What its filter holds is decided then, which may fail."""
+        if (reason := answer.completed()) is None:
+            return False
+        if in_engine:
+            self._stop(answer, work)
+        answer.end(reason)
+        if answer.failure:
+            work.unfiltered.append((answer.claim, answer.failure))
+        return True
 
     def _submit(self, answer: ClaimedRequest, work: WorkerCalls) -> None:
         tenant, request = answer.claim.tenant, answer.request

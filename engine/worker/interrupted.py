@@ -20,6 +20,7 @@ from engine.models.vocabulary import load_tokenizer, stop_ids
 from engine.queue.request_log import visible_text
 from engine.queue.types import Claim
 from engine.request import Control, EndReason, Entry, RequestInput, Sampling, input_encoder
+from engine.safety.policy import BuiltInPolicies
 from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.continuation import ModelLimits, generation, ids_from, pack_ids
 
@@ -169,7 +170,9 @@ class InterruptedEngine:
 
     async def _claim(self, run: _InterruptedRun) -> None:
         """Continue from the log, as a worker that has just claimed it."""
-        answer = ClaimedRequest(run.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max)
+        answer = ClaimedRequest(
+            run.claim(), self.tokenizer, self._limits, self._settings.entry_bytes_max, BuiltInPolicies()
+        )
         run.answer = answer
         self._runs[answer.key] = run
         if reason := answer.completed():

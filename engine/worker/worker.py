@@ -36,7 +36,8 @@ from engine.queue.types import Append
 from engine.request import PriorityClass
 from engine.worker.background_calls import REDIS_RETRY_SECONDS, BackgroundCalls
 from engine.worker.claimed_request import ClaimedRequest
-from engine.worker.core import WorkerCalls, WorkerCore
+from engine.worker.core import WorkerCore
+from engine.worker.worker_calls import WorkerCalls
 
 log = logger(__name__)
 repeated = RepeatedWarning(log)

@@ -10,7 +10,8 @@ from engine.backends.base import Finish, StepOutput
 from engine.queue.types import Append, AppendCode, Appended, Claim
 from engine.request import Control
 from engine.scheduling.capacity import Capacity
-from engine.worker.core import WorkerCalls, WorkerCore
+from engine.worker.core import WorkerCore
+from engine.worker.worker_calls import WorkerCalls
 from tests.engine.builders import FINGERPRINT, START_MS
 from tests.engine.tokens import ids_of
 from tests.engine.worker.claims import a_claim

@@ -33,6 +33,7 @@ from engine.api import (
 )
 from engine.journal.journal import Journal
 from engine.models.registry import ModelRecord
+from engine.safety.policy import BuiltInPolicies
 from engine.scheduling.capacity import capacity_of
 from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.continuation import ModelLimits
@@ -45,6 +46,7 @@ from tests.support.redis import Redis
 from tests.support.users import client_of
 
 TOKENIZER = byte_tokenizer()
+POLICIES = BuiltInPolicies()
 LIMITS = ModelLimits(stop_ids=(EOS,), max_model_len=8192)
 PROMPT = ids_of("prompt: ")
 
@@ -63,7 +65,7 @@ def saying(text: str, prompt: Sequence[int] = PROMPT) -> NextToken:
 
 def open_answer(claim: Claim) -> ClaimedRequest:
     """As the worker opens it."""
-    return ClaimedRequest(claim, TOKENIZER, LIMITS, entry_bytes_max=16 * 1024)
+    return ClaimedRequest(claim, TOKENIZER, LIMITS, entry_bytes_max=16 * 1024, policies=POLICIES)
 
 
 @dataclass

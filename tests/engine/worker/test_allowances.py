@@ -15,7 +15,8 @@ from engine.scheduling.capacity import Capacity
 from engine.worker.allowances import AllowanceRequest, Allowances
 from engine.worker.claimed_request import ClaimedRequest, ClaimPhase
 from engine.worker.continuation import pack_ids
-from engine.worker.core import WorkerCalls, WorkerCore
+from engine.worker.core import WorkerCore
+from engine.worker.worker_calls import WorkerCalls
 from tests.engine.builders import FINGERPRINT
 from tests.engine.tokens import EOS, ids_of
 from tests.engine.worker.claims import a_claim

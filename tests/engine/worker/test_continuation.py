@@ -9,7 +9,7 @@ from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.continuation import ModelLimits, completed, generation, ids_from, pack_ids
 from tests.engine.tokens import EOS, ids_of
 from tests.engine.worker.claims import a_claim
-from tests.engine.workers import PROMPT, TOKENIZER, open_answer
+from tests.engine.workers import POLICIES, PROMPT, TOKENIZER, open_answer
 
 LIMITS = ModelLimits(stop_ids=(EOS,), max_model_len=100)
 
@@ -77,9 +77,7 @@ def test_text_held_at_the_seam_appears_when_it_is_free():
 
 def test_entries_have_at_most_their_size():
     """16 KiB of UTF-8, cut between code points."""
-    answer = ClaimedRequest(
-        a_claim(max_tokens=50_000), TOKENIZER, ModelLimits((EOS,), 10**6), entry_bytes_max=64
-    )
+    answer = ClaimedRequest(a_claim(max_tokens=50_000), TOKENIZER, ModelLimits((EOS,), 10**6), 64, POLICIES)
     answer.take(ids_of("日本語" * 20), 0, 1)
     append = answer.append("default", 1)
     assert append is not None
@@ -159,14 +157,13 @@ def test_what_is_left_to_sample_is_never_less_than_nothing():
     assert generation("key", "t1", request, PROMPT, [1], LIMITS).min_tokens == 1
 
 
-def test_code_points_that_an_earlier_claim_consumed_stay_counted():
-    """Of what it held back nothing was shown; the first token's time stays the first one's."""
-    claim = msgspec.structs.replace(a_claim("ab", 2), raw=9)
-    answer = open_answer(claim)
+def test_what_an_earlier_claim_found_out_stays():
+    """The first token's time and the cached part of the prompt; unfiltered text is all visible."""
+    answer = open_answer(a_claim("ab", 2))
     answer.take(ids_of("cd"), 7, now_ms=5)
     appended = answer.append("default", 6)
     assert appended is not None
-    assert (appended.raw, appended.visible, appended.input_cached) == (9, 4, 7)
+    assert (appended.raw, appended.visible, appended.input_cached) == (4, 4, 7)
     answer.take(ids_of("efghijk"), 3, now_ms=8)
     answer.appended(appended)
     answer.end(EndReason.STOP)

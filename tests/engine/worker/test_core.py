@@ -6,8 +6,9 @@ import pytest
 from engine.backends.base import Finish, StepOutput
 from engine.queue.types import AppendCode, Appended, ReleaseWhy
 from engine.request import Control
-from engine.worker.core import WorkerCalls, WorkerCore
+from engine.worker.core import WorkerCore
 from engine.worker.end_confirmation import ASK_AFTER_MS
+from engine.worker.worker_calls import WorkerCalls
 from tests.engine.builders import START_MS
 from tests.engine.loads import NO_FLAGS, a_load, claim, end_of, flush, gone, holding, replies, sampled
 from tests.engine.tokens import EOS, ids_of

@@ -11,8 +11,8 @@ from redis.exceptions import OutOfMemoryError, ResponseError
 from engine.backends.base import EngineDeadError
 from engine.queue.types import AppendCode
 from engine.worker import worker as workers
-from engine.worker.core import WorkerCalls
 from engine.worker.worker import Worker
+from engine.worker.worker_calls import WorkerCalls
 from tests.engine.worker.ended_answers import an_ended_answer
 
 
