@@ -215,11 +215,12 @@ async def _fit(
 
 
 async def _repair(run: Restore, db: Database, redis: RedisClient, tenants: Sequence[str]) -> list[str]:
-    """Set every tenant's sums in Redis to the books'; return whose could not be."""
+    """Set every tenant's sums in Redis to the books', which are proved afterwards; return whose could not
+    be."""
     reconciliation, failed = Reconciliation(db, redis, run.settings), list[str]()
     for tenant in tenants:
         try:
-            await reconciliation.repair(tenant, CAUSE)
+            await reconciliation.set_sums(tenant, CAUSE)
         except Refused as refused:
             failed.append(f"R4 of {tenant}: {refused.refusal.message}")
         await push_limits(db, redis, tenant)

@@ -53,6 +53,15 @@ async def compare_ledger(
     return compared, sums
 
 
+async def compare_sums(db: Database, tenant_id: str) -> tuple[list[Comparison], BookSums]:
+    """R1 and R2 of the books by their sums alone, from the first row; return the sums too. What only the
+    chain shows is not seen."""
+    async with db.session() as session:
+        head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
+        sums = await _sums_between(session, await _mark(session, tenant_id, LEDGER, whole=True), head)
+    return [*lines_and_revenue(tenant_id, sums), receivable(tenant_id, sums)], sums
+
+
 async def _sums_between(session: AsyncSession, mark: ReconMark, head: LedgerHead) -> BookSums:
     """Sums of the rows after the mark, up to the head."""
     tenant = head.tenant_id

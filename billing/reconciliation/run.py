@@ -6,7 +6,7 @@ Chaos runs judge by the same functions.
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 from sqlalchemy import delete
@@ -17,8 +17,14 @@ from billing import instruments
 from billing.audit.log import record
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
-from billing.reconciliation.comparison import UNCOMPARED, Check, Comparison, ComparisonState
-from billing.reconciliation.ledger import BOOK_CHECKS, compare_audit, compare_derived, compare_ledger
+from billing.reconciliation.comparison import UNCOMPARED, BookSums, Check, Comparison, ComparisonState
+from billing.reconciliation.ledger import (
+    BOOK_CHECKS,
+    compare_audit,
+    compare_derived,
+    compare_ledger,
+    compare_sums,
+)
 from billing.reconciliation.overdue_comparisons import alarm_waiting
 from billing.reconciliation.pools import (
     compare_engines,
@@ -102,13 +108,29 @@ class Reconciliation:
 
         Raises Refused while any usage is under way, as unbooked usage would be lost, or where the books are
         wrong."""
+        await self._set_sums(
+            tenant_id, cause, lambda: compare_ledger(self._db, tenant_id, now_ms(), whole=True)
+        )
+        return await self.run({Check.R4}, tenant_id)
+
+    async def set_sums(self, tenant_id: str, cause: str) -> None:
+        """Set a tenant's posted sums in Redis as `repair` does, in a fraction of its time, for callers that
+        prove the whole books afterwards: their chain is not read."""
+        await self._set_sums(tenant_id, cause, lambda: compare_sums(self._db, tenant_id))
+
+    async def _set_sums(
+        self,
+        tenant_id: str,
+        cause: str,
+        compare: Callable[[], Awaitable[tuple[list[Comparison], BookSums]]],
+    ) -> None:
         refused = bad_request("usage is on its way into the books: try again in a moment")
         async with self._redis.pipeline(transaction=True) as pipeline:
             await pipeline.watch(posted_key(tenant_id))
             before = await self._streams()
             if before.unread:  # checked first, as the books take long to read
                 raise refused
-            compared, sums = await compare_ledger(self._db, tenant_id, now_ms(), whole=True)
+            compared, sums = await compare()
             if any(each.difference for each in compared):
                 raise bad_request("the books themselves are wrong: see R1, R2 and R7")
             after = await self._streams()
@@ -127,7 +149,6 @@ class Reconciliation:
             lacked = {name: had.get(name, 0) for name in fields}
             done = {**fields, "cause": cause or "asked for"}
             await record(session, tenant_id, "reconciliation.repair", tenant_id, lacked, done)
-        return await self.run({Check.R4}, tenant_id)
 
     async def _of_pool(self, pool: str, checks: Collection[Check]) -> list[Comparison]:
         compared: list[Comparison] = []

@@ -24,6 +24,7 @@ from billing.quota.types import Admitted
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import create_tenant
 from billing.usage import ENDED_FIELD, ended_stream
+from chaos.tampering.unguarded import tamper
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.files import file_lock
@@ -56,6 +57,22 @@ async def used(drill: Drill, tmp_path: Path) -> Path:
     await drill.redis.xadd(ended_stream(POOL), {ENDED_FIELD: b"no event"})
     assert await drill.billed() == {"r1", "r2", "r3", "r4", "r5"}
     return source
+
+
+async def test_what_was_wrong_in_the_books_is_told_and_restored_as_it_is(
+    drill: Drill, tmp_path: Path
+) -> None:
+    """Of what only the chain shows too: the sums in Redis follow the books, and both proofs find it."""
+    await drill.ends("r1")
+    await drill.bill()
+    await tamper(drill.database, "UPDATE ledger_txn SET posted_ms = posted_ms + 1 WHERE kind = 'usage'")
+    source = await drill.back_up(tmp_path / "backup")
+    await drill.lose_database()
+    report = await drill.restore(source)
+    assert not report.whole
+    assert any("its hash is not that of its rows" in fault for _, fault in report.faults), report.faults
+    assert [each.split()[0] for each in report.differences] == ["R7"], report.differences
+    assert isinstance(await drill.ask("new"), Admitted)
 
 
 async def test_with_a_redis_that_survived(drill: Drill, tmp_path: Path) -> None:
