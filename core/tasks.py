@@ -27,6 +27,18 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]]) -> None:
         raise asyncio.CancelledError
 
 
+async def run_until(stop: asyncio.Event, work: Coroutine[Any, Any, T], grace_seconds: float) -> T | None:
+    """Run this to its end and return what it does. Once `stop` is set it has `grace_seconds`, and is
+    cancelled then: None."""
+    task, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait((task, stopping), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((task,), timeout=grace_seconds)
+    finally:
+        await cancel_tasks((task, stopping))
+    return None if task.cancelled() else task.result()
+
+
 class TaskSet:
     """Tasks that nobody awaits. Each is held until it is done: asyncio itself would let them be collected."""
 

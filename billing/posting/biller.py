@@ -28,6 +28,7 @@ from billing.dedicated_pools.meter import PoolMeter
 from billing.enforcement.wallet_watch import publish_wallet_changed, watch_wallets
 from billing.ledger.transactions import LineKind
 from billing.noisy.watch import NoisyWatch
+from billing.posting.background_work import run_beside
 from billing.posting.erased_users import redact
 from billing.posting.usage_stream import CLAIM_IDLE_MS, Delivery, EndedStream
 from billing.quota.client import Quota
@@ -39,7 +40,7 @@ from billing.usage import UsageEvent
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.network.comma_list import split_list
-from core.observability.error_facts import error_facts, error_summary
+from core.observability.error_facts import error_summary
 from core.observability.telemetry import logger
 from core.redis import redis_errors
 from core.redis.client import RedisClient
@@ -59,7 +60,6 @@ CLAIM_SECONDS = 2.0
 TRIM_SECONDS = 1.0
 FORGET_SECONDS = 600.0
 LOOK_SECONDS = 1.0
-BACKGROUND_RETRY_SECONDS = 10.0
 
 PostedBatch = tuple[AssessedBatch, list[Assessed]]
 Beside = Callable[[AsyncSession, Sequence[Assessed]], Awaitable[None]]
@@ -144,12 +144,12 @@ class Biller:
             await _wait(stop, RETRY_SECONDS)
 
     async def _follow(self, stream: EndedStream, stop: asyncio.Event) -> None:
-        while batch := await stream.own_pending():  # left by a failed batch
+        while not stop.is_set() and (batch := await stream.own_pending()):  # left by a failed batch
             await self._handle(stream, batch)
         claims, trims, forgets = _Interval(CLAIM_SECONDS), _Interval(TRIM_SECONDS), _Interval(FORGET_SECONDS)
         while not stop.is_set():
             if claims.due():
-                while batch := await stream.claim():
+                while not stop.is_set() and (batch := await stream.claim()):
                     await self._handle(stream, batch)
             await self._handle(stream, await stream.read())
             if trims.due():
@@ -359,17 +359,6 @@ async def _wait(stop: asyncio.Event, seconds: float) -> None:
         pass
 
 
-async def _beside(operation: str, run: Callable[[], Awaitable[None]], stop: asyncio.Event) -> None:
-    """Run a task beside billing. Its failure never ends the biller: it is logged, and the task starts again
-    after a while."""
-    while not stop.is_set():
-        try:
-            return await run()
-        except Exception as error:  # noqa: BLE001
-            log.error("biller.task_failed", operation=operation, **error_facts(error))
-            await _wait(stop, BACKGROUND_RETRY_SECONDS)
-
-
 async def main(settings: Settings, stop: asyncio.Event) -> None:
     """Run the process `parley biller`. Raises StartupError where the database is not migrated, or a setting
     is unusable."""
@@ -390,5 +379,5 @@ async def main(settings: Settings, stop: asyncio.Event) -> None:
                     "audit_heads": lambda: store_heads_forever(db, settings, stop),
                     "refusals": lambda: RefusalCounter(db, redis, settings).run(stop),
                 }.items():
-                    group.create_task(_beside(operation, run, stop))
+                    group.create_task(run_beside(operation, run, stop))
                 group.create_task(biller.run(stop))
