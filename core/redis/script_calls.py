@@ -8,11 +8,13 @@ replies a map, or a list of a map and its bytes. Fields that are None are left o
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, cast, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_args, get_origin
 
 import msgspec
 
 EXACT_MAX = 1 << 53  # beyond it a Lua number is not exact
+
+Signed = Annotated[int, "signed"]  # an argument that may be below zero, as no other may
 
 _encoder = msgspec.msgpack.Encoder()
 
@@ -90,9 +92,9 @@ def unpacking(call: type[ScriptCall]) -> str:
     return "; ".join([*steps, *_checks(call)])
 
 
-# What a script is not run with, whoever calls it: a number that is not whole or that Lua rounds (a loop that
-# halves infinity never ends), a text or a list longer than any of ours. What is no number, or has no length,
-# raises an error by itself.
+# What a script is not run with, whoever calls it: a number that is not whole, that Lua rounds (a loop that
+# halves infinity never ends), or that is below zero and not `Signed`; a text or a list longer than ours are.
+# What is no number, or has no length, raises an error by itself.
 TEXT_MAX, LIST_MAX = 10_000, 10_000  # as many counts of money are pushed at once (billing/quota/money.py)
 NONE = "error('an argument is none')"
 
@@ -119,6 +121,8 @@ def _checked(found: Iterable[_Checked]) -> list[str]:
 
 
 def _condition(kind: Any, value: str, depth: int) -> _Checked:
+    if kind == Signed:
+        return _Checked([f"{value} % 1 == 0 and {value} <= 2 ^ 53 and {value} >= -2 ^ 53"])
     parts = get_args(kind)
     if type(None) in parts:
         inner = _condition(next(part for part in parts if part is not type(None)), value, depth)
@@ -142,9 +146,9 @@ def _condition(kind: Any, value: str, depth: int) -> _Checked:
     if kind is bool or kind is bytes:
         return _Checked([])
     if issubclass(kind, int):
-        return _Checked([f"{value} % 1 == 0 and {value} <= 2 ^ 53 and {value} >= -2 ^ 53"])
+        return _Checked([f"{value} % 1 == 0 and {value} <= 2 ^ 53 and {value} >= 0"])
     if kind is float:
-        return _Checked([f"{value} <= 2 ^ 53 and {value} >= -2 ^ 53"])
+        return _Checked([f"{value} <= 2 ^ 53 and {value} >= 0"])
     return _Checked([f"#{value} <= {TEXT_MAX}"])
 
 
@@ -204,6 +208,8 @@ def _fields_said(kind: Any, inner: dict[str, Any]) -> str:
 
 def _type_said(kind: Any, inner: dict[str, Any]) -> str:
     """A type as headers name it: `int`, `str?`, `[AppendItem]`. Adds structs within to `inner`."""
+    if kind == Signed:
+        return "signed"
     parts = get_args(kind)
     if get_origin(kind) is list:
         return f"[{_type_said(parts[0], inner)}]"

@@ -9,6 +9,7 @@ from core.redis.script_calls import (
     EXACT_MAX,
     ScriptCall,
     ScriptReply,
+    Signed,
     UnreadableReplyError,
     arguments_of,
     header_of,
@@ -31,6 +32,11 @@ class KindsCall(ScriptCall, kw_only=True):
     parts: list[Part]
     rest: list[bytes] = []
     seal: bytes = b""
+
+
+class MovedCall(ScriptCall, kw_only=True):
+    by: Signed
+    from_: Signed | None
 
 
 class KindsReply(ScriptReply, kw_only=True):
@@ -126,3 +132,4 @@ def test_the_header_says_what_a_script_takes_and_replies():
         "Part: name:str, count:int",
     ]
     assert header_of(ScriptCall, int) == ["args: nothing", "reply: int"]
+    assert header_of(MovedCall, int)[0] == "args: by:signed, from_:signed?"

@@ -5,11 +5,12 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from core.redis import scripts
+from core.redis import redis_errors, scripts
 from core.redis.redis_connections import ScriptsMissing
-from core.redis.script_calls import ScriptCall
+from core.redis.script_calls import ScriptCall, Signed
 from core.redis.scripts import Script, keep_scripts, load_scripts
 from core.tasks import cancel_tasks
 from tests.support.redis import Redis
@@ -17,6 +18,22 @@ from tests.support.redis import Redis
 
 class EchoCall(ScriptCall, kw_only=True):
     said: str
+
+
+class Part(msgspec.Struct):
+    count: int
+
+
+class NumbersCall(ScriptCall, kw_only=True):
+    """A number in each place, and one that may be below zero."""
+
+    count: int = 0
+    most: int | None = None
+    share: float = 0.0
+    parts: list[Part] = []
+    each: list[int] = []
+    moved: Signed = 0
+    maybe: Signed | None = None
 
 
 EchoScript = Script[EchoCall, bytes]
@@ -66,3 +83,21 @@ async def test_the_wait_ends(runner: Redis, script: EchoScript, monkeypatch: pyt
     with pytest.raises(ScriptsMissing, match="start a gateway or a supervisor"):
         await script(runner, ["key"], EchoCall(said="said"))
     assert await runner.get("key") is None
+
+
+BELOW: list[dict[str, Any]] = [
+    *({"count": -1}, {"most": -1}, {"share": -0.5}, {"each": [1, -1]}),
+    *({"parts": [Part(1), Part(-1)]}, {"count": -(2**53)}),
+]
+
+
+@pytest.mark.parametrize("below", BELOW)
+async def test_a_number_below_zero_is_none_but_where_it_is_marked(
+    redis: Redis, tmp_path: Path, below: dict[str, Any]
+):
+    """No limit, count or time of ours is: whoever sends one is refused before the script begins."""
+    (tmp_path / "moved.lua").write_text("#!lua\nreturn args.moved + (args.maybe or 0)")
+    moved: Script[NumbersCall, int] = Script(tmp_path / "moved.lua", NumbersCall, int)
+    assert await moved(redis, ["key"], NumbersCall(moved=-7, maybe=-2, parts=[Part(0)], each=[0])) == -9
+    with pytest.raises(redis_errors.ResponseError, match="an argument is none"):
+        await moved(redis, ["key"], NumbersCall(moved=-7, **below))

@@ -173,7 +173,7 @@ async def test_a_window_names_no_key_of_another_kind(member: Any, redis: Redis, 
     assert [await redis.get(key) for key in keys] == [b"spent"] * 2
 
 
-ODD_NUMBERS = (float("inf"), float("-inf"), float("nan"), 1.5, 1e300, "inf", None, [], {}, "x" * 20_000)
+ODD_NUMBERS = (float("inf"), float("-inf"), float("nan"), 1.5, -1, 1e300, "inf", None, [], {}, "x" * 20_000)
 
 
 @pytest.mark.parametrize("number", ODD_NUMBERS)
