@@ -9,7 +9,7 @@ from core.clock import now_ms
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
-_LIMITS = quota_script("limits", LimitsCall, int, "takes")
+_LIMITS = quota_script("limits", LimitsCall, int, "base", "money", "takes")
 
 
 async def push_limits(db: Database, redis: RedisClient, tenant_id: str) -> None:

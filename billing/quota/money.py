@@ -15,6 +15,7 @@ from billing.quota.types import MoneySum
 from core.clock import now_ms
 from core.redis.client import RedisClient
 from core.redis.members import names, readable, reading, set_aside, whole
+from core.redis.script_calls import EXACT_MAX
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
 
@@ -82,14 +83,26 @@ class MoneyCounts:
         """Read the books and write the counts; repeat while lines are booked in between."""
         posted, untrue = posted_key(tenant), (0, 0)
         for _ in range(SEED_TRIES):
+            seeds = await self._seeds(tenant, limits)
             posted_now = [(limit, *(await posted_of_limit(db, tenant, limit))) for limit in limits]
-            if await self.put(tenant, posted_now, anew=anew, untrue=untrue):
+            if await self.put(tenant, posted_now, anew=anew, untrue=untrue, seeds=seeds):
                 return
             # A line is marked after it was booked: what is beyond the books now is no line's mark.
             mark = whole(await reading(posted, self._redis.hget(posted, "line_seq"), None))
             last = await last_line(db, tenant)
             untrue = (mark, last) if mark > last else (0, 0)
         raise TimeoutError("lines are booked faster than the books can be read")
+
+    async def _seeds(self, tenant: str, limits: Sequence[MoneyLimit]) -> list[int]:
+        """The last line that each count in Redis claims to include; 0: none. Who reads it before the books
+        knows one beyond them as made up, since a seed is written after the books had its line."""
+        pipeline = self._redis.pipeline(transaction=False)
+        for limit in limits:
+            pipeline.hget(tag(tenant) + limit.key, "seed")
+        replies = await pipeline.execute(raise_on_error=False)
+        found = dict(readable(f"{tag(tenant)}money:", range(len(limits)), replies))
+        seeds = [whole(found.get(at)) for at in range(len(limits))]
+        return [seed if seed <= EXACT_MAX else 0 for seed in seeds]  # the script reads those as none
 
     async def put(
         self,
@@ -98,16 +111,24 @@ class MoneyCounts:
         *,
         anew: bool,
         untrue: tuple[int, int] = (0, 0),
+        seeds: Sequence[int] | None = None,
     ) -> bool:
         """Write counts, each with its amount and last line. False: more has been booked since. `anew`: also
         over an older amount in Redis. `untrue`: a mark in Redis that is beyond the books, and their last
-        line, which it becomes."""
+        line, which it becomes. `seeds`: what each count claimed before the books were read."""
         slot = tag(tenant)
         keys = [f"{slot}posted", f"{slot}windows", f"{slot}moneys"]
         keys += [slot + limit.key for limit, _, _ in amounts]
         counts = [
-            SeededCount(limit.key, str(amount), line_seq, limit.window.end_ms, window_member(limit))
-            for limit, amount, line_seq in amounts
+            SeededCount(
+                key=limit.key,
+                spent=str(amount),
+                line_seq=line_seq,
+                untrue_seed=seed if seed > line_seq else 0,
+                window_end_ms=limit.window.end_ms,
+                window=window_member(limit),
+            )
+            for (limit, amount, line_seq), seed in zip(amounts, seeds or [0] * len(amounts), strict=True)
         ]
         call = SeedCall(now_ms=now_ms(), anew=anew, counts=counts, untrue_seq=untrue[0], last_seq=untrue[1])
         return await _SEED(self._redis, keys, call)

@@ -131,11 +131,13 @@ class RebindCall(ScriptCall, kw_only=True):
 
 class SeededCount(msgspec.Struct):
     """One count of money by the books, as of a line. `spent` is text: a wallet's grows past 2^53. `window`:
-    settle.lua's name for it."""
+    settle.lua's name for it. `untrue_seed`: a line that Redis' count claims to include and the books do not
+    have, so that somebody made it up; 0: none is."""
 
     key: str
     spent: str
     line_seq: int
+    untrue_seed: int
     window_end_ms: int
     window: str
 

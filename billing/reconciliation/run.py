@@ -44,6 +44,7 @@ from billing.reconciliation.tenant_keys import (
 )
 from billing.reconciliation.unbilled import compare_ended, store_ended_hours
 from billing.reconciliation.unbilled_alarm import alarm_unbilled
+from billing.reconciliation.untrue_seeds import reseed_untrue
 from billing.tables.reconciliation import EndedHour, EngineHour, ReconItem
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import list_tenants
@@ -303,6 +304,7 @@ async def watch(db: Database, redis: RedisClient, settings: Settings, stop: asyn
                 await alarm_waiting(db, compared, now_ms())
                 await forget_old(db, now_ms())
                 await rebuild_lost_sums(db, redis, reconciliation, compared)
+                await reseed_untrue(db, Quota(redis, settings, db), compared)
         except (redis_errors.RedisError, SQLAlchemyError, OSError) as error:
             log.warning("reconciliation.run_failed", error=error_summary(error))
         try:

@@ -63,7 +63,7 @@ end
 -- down to one token.
 local balances, unknown = {}, {}
 for number, limit in ipairs(money) do
-  local balance = read_money(limit[1])
+  local balance = read_money(limit[1], now)
   if not balance.seed then
     unknown[#unknown + 1] = number
   end

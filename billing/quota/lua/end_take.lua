@@ -10,7 +10,7 @@ local value = call('HGET', KEYS[1], take)
 if not value then
   return 0
 end
-local money = read_money(string.sub(KEYS[1], #P + 1))
+local money = read_money(string.sub(KEYS[1], #P + 1), now)
 if args.given_back and holds(value, now) then
   local limit = money.limit + number_of(string.match(value, '^(%d+)'))
   if money.modular and limit >= MODULUS then

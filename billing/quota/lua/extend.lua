@@ -34,7 +34,7 @@ local function blocks(number, limit, wanted)
 end
 
 for number, limit in ipairs(money) do
-  balances[number] = read_money(limit[1])
+  balances[number] = read_money(limit[1], now)
   while tokens > 1 and blocks(number, limit, tokens) do
     tokens = math.floor(tokens / 2)
   end

@@ -5,7 +5,7 @@
 -- KEYS: a key of money
 -- Replies -1 where it is taken, or nothing is counted; else how much could be. As text: Redis' integers are Lua's.
 local now, amount = clock(args.now_ms), args.amount_nano
-local money = read_money(string.sub(KEYS[1], #P + 1))
+local money = read_money(string.sub(KEYS[1], #P + 1), now)
 local take = TAKE .. args.take
 if not money.seed or call('HEXISTS', KEYS[1], take) == 1 then
   return '-1'

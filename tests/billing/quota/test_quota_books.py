@@ -18,7 +18,7 @@ from billing.quota import money
 from billing.quota.client import Quota
 from billing.quota.money import MoneyCounts
 from billing.quota.posted_spending import last_line, posted_of_limit
-from billing.quota.redis_keys import posted_key
+from billing.quota.redis_keys import posted_key, tag
 from billing.quota.types import Admitted, AllowanceExtension
 from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.run import EVERYTHING, Reconciliation
@@ -70,6 +70,55 @@ async def test_a_mark_that_the_books_do_not_bear_out_locks_nobody_out(
     booked = await books.booked("new")
     await books.quota.settle(booked, await last_line(books.db, books.tenant))
     assert [posted for posted, _, _ in await books.posted()] == [2 * COST]
+
+
+@pytest.mark.parametrize("seed", [9 * 10**15, 2**53, 1_000])
+@pytest.mark.parametrize("posted", [0, 10**12])
+async def test_a_seed_that_the_books_do_not_bear_out_is_none(
+    seed: int, posted: int, books: QuotaLedger
+) -> None:
+    """Whoever may write the count claims lines that there are not, so that none is ever added, or all of the
+    budget is spent: counted anew it is what the books say, and later lines count on."""
+    await books.booked("old")
+    await books.budget(10_000)
+    assert isinstance(await books.ask("r1"), Admitted)
+    (count,) = await MoneyCounts(books.redis).counted(books.tenant)
+    await books.redis.hset(tag(books.tenant) + count.key, mapping={"seed": seed, "posted": posted})
+    await books.quota.reseed(books.tenant)
+    assert await books.posted() == [(COST, 0, HELD)]
+    booked = await books.booked("new")
+    await books.quota.settle(booked, await last_line(books.db, books.tenant))
+    assert [amount for amount, _, _ in await books.posted()] == [2 * COST]
+
+
+async def test_a_seed_that_is_newer_than_what_was_read_stays(books: QuotaLedger) -> None:
+    """Another has read the books later: its seed is true, and is not taken back."""
+    await books.booked("old")
+    await books.budget(10_000)
+    assert isinstance(await books.ask("r1"), Admitted)
+    counts = MoneyCounts(books.redis)
+    (count,) = await counts.counted(books.tenant)
+    newer = await last_line(books.db, books.tenant) + 3
+    await books.redis.hset(tag(books.tenant) + count.key, mapping={"seed": newer, "posted": 2 * COST})
+    assert await counts.put(books.tenant, [(count, COST, newer - 3)], anew=True)
+    assert await books.posted() == [(2 * COST, 0, HELD)]
+
+
+@pytest.mark.parametrize("revision", [9 * 10**15, 2**53])
+async def test_a_revision_from_the_future_holds_no_limit(revision: int, books: QuotaLedger) -> None:
+    """Whoever may write the count says that its limit is newer than all that will ever be read: the next
+    request brings the rows' limit all the same, and so does a push."""
+    await books.budget(HELD + 1)
+    assert isinstance(await books.ask("r1"), Admitted)
+    (count,) = await MoneyCounts(books.redis).counted(books.tenant)
+    key = tag(books.tenant) + count.key
+    await books.redis.hset(key, mapping={"rev": revision, "limit": 10**12})
+    assert isinstance(await books.ask("r2"), Refusal)
+    await books.redis.hset(key, mapping={"rev": revision, "limit": 10**12})
+    await push_limits(books.db, books.redis, books.tenant)
+    pushed, limit = (int(each or -1) for each in await books.redis.hmget(key, "rev", "limit"))
+    assert 0 <= pushed <= now_ms()
+    assert limit == HELD + 1
 
 
 async def test_each_scope_and_window_counts_its_own(books: QuotaLedger) -> None:

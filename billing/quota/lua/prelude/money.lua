@@ -7,6 +7,7 @@
 local KEEP_MS = 7 * 86400000
 local COST_MAX = 4000000000000001
 local MODULUS = 9000000000000000
+local AHEAD_MS_MAX = 300000
 
 -- Tokens at a price for a million of them, rounded up. Two lines may be made of them, each rounded to the
 -- nearest: one more covers both.
@@ -32,13 +33,21 @@ end
 
 local FIELDS = { 'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 'till', 'hard', 'rev' }
 
-local function read_money(key)
+-- The revision of a limit: when it was read, or till when a taker keeps it. One from the future is nobody's, but for
+-- as far as clocks differ.
+local function revision_of(value, now)
+  local revision = number_of(value)
+  return revision <= now + AHEAD_MS_MAX and revision or 0
+end
+
+local function read_money(key, now)
   local found = call('HMGET', P .. key, unpack(FIELDS))
   local money = {}
   for at, name in ipairs(FIELDS) do
     money[name] = number_of(found[at])
   end
   money.seed = found[1] and whole_of(found[1])
+  money.rev = revision_of(found[10], now)
   if found[2] and string.find(key, '^money:tenant::wallet:') then
     money.modular, money.posted = true, modulo_of(found[2])
   end
