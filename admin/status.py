@@ -13,6 +13,7 @@ from billing.tables.tenants import Tenant, UsageQuarantine, UsageRow
 from billing.usage import ended_stream
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient
+from core.redis.members import reading
 from core.sql.database import Database
 from engine.api import PoolQueue, PriorityClass, WorkerView
 
@@ -105,17 +106,19 @@ def _worker(worker: WorkerView, now_ms: int) -> WorkerStatus:
         alive=worker.alive,
         lease_ms=max(0, worker.lease_ms - now_ms),
         running=worker.claims,
-        slots=int(info.get("slots", 0)),
-        kv_usage=float(info.get("kv_usage", 0.0)),
+        slots=worker.count("slots") or 0,
+        kv_usage=worker.number("kv_usage") or 0.0,
     )
 
 
 async def _waiting(redis: RedisClient, pool: str, priority: PriorityClass) -> int:
-    return int(await redis.zcard(f"{{p:{pool}}}age:{priority.value}"))
+    key = f"{{p:{pool}}}age:{priority.value}"
+    return await reading(key, redis.zcard(key), 0)
 
 
 async def _unread(redis: RedisClient, pool: str) -> int:
-    return int(await redis.xlen(ended_stream(pool)))
+    key = ended_stream(pool)
+    return await reading(key, redis.xlen(key), 0)
 
 
 async def _quarantined(db: Database) -> int:

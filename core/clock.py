@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 LOOK_SECONDS_MAX = 0.5
+CALENDAR_MS_MAX = 253_402_300_799_999  # the last of the year 9999: Python shows none beyond
 
 
 class TimeSource(Protocol):

@@ -21,7 +21,7 @@ from engine.models.registry import resolve as resolve_model
 from engine.operations.explain import Explained
 from engine.operations.explain import explain as explain_request
 from engine.operations.living import living_processes
-from engine.queue.client import PoolQueue
+from engine.queue.client import DamagedRecordError, PoolQueue
 from engine.queue.journaled_ends import PAYLOAD_BYTES_MAX, JournalContents
 from engine.queue.journaled_ends import JournaledEnd as JournaledEnd
 from engine.queue.journaled_ends import contents as journal_contents
@@ -78,6 +78,7 @@ __all__ = [
     "ClaimReply",
     "Control",
     "DamagedLogError",
+    "DamagedRecordError",
     "EndFacts",
     "EndReason",
     "Enqueue",

@@ -11,6 +11,7 @@ import click
 from billing.tables.tenants import Tenant
 from billing.tenants import tenancy
 from billing.tenants.users import known_users
+from core.clock import CALENDAR_MS_MAX
 from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
 from core.redis import redis_errors
@@ -112,8 +113,10 @@ async def with_user_name(db: Database, tenant_id: str, facts: dict[str, Any], *f
 
 
 def iso_time(unix_ms: int | None) -> str | None:
-    """Unix ms as ISO 8601 in UTC, without fractions."""
-    return None if unix_ms is None else datetime.fromtimestamp(unix_ms // 1000, UTC).isoformat()
+    """Unix ms as ISO 8601 in UTC, without fractions; None beyond the calendar."""
+    if unix_ms is None or not 0 <= unix_ms <= CALENDAR_MS_MAX:
+        return None
+    return datetime.fromtimestamp(unix_ms // 1000, UTC).isoformat()
 
 
 def show(facts: dict[str, Any], as_json: bool) -> None:

@@ -47,7 +47,7 @@ from core.errors import Refusal
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient
-from core.redis.members import names, readable, reading
+from core.redis.members import names, readable, reading, whole
 from core.redis.script_calls import UnreadableReplyError
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
@@ -324,14 +324,14 @@ class Quota:
 
     async def posted(self, tenant: str) -> PostedSums | None:
         """Sums of the tenant's settled requests; None: none since Redis was empty."""
-        names = ("cost_nano", "input", "output", "requests")
-        found: list[bytes | None] = await self.redis.hmget(posted_key(tenant), *names)
-        return PostedSums(*(int(value or 0) for value in found)) if found[-1] is not None else None
+        key, fields = posted_key(tenant), ("cost_nano", "input", "output", "requests")
+        found = await reading(key, self.redis.hmget(key, *fields), [None])
+        return PostedSums(*map(whole, found)) if found[-1] is not None else None
 
     async def open_tenants(self) -> set[str]:
         """Tenants that may have open requests: those with an admission in the last day or so."""
         await self.redis.zremrangebyscore(OPEN_TENANTS, "-inf", now_ms() - OPEN_TENANTS_MS)
-        return {member.decode() for member in await self.redis.zrange(OPEN_TENANTS, 0, -1)}
+        return set(names(OPEN_TENANTS, await self.redis.zrange(OPEN_TENANTS, 0, -1)))
 
     async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
         """The tenant's open requests, or those admitted before a time; oldest first, at most some
@@ -355,7 +355,8 @@ class Quota:
 
     async def open_requests(self, tenant: str) -> int:
         """Number of the tenant's requests that are admitted and not settled."""
-        return int(await self.redis.zcard(open_key(tenant)))
+        key = open_key(tenant)
+        return await reading(key, self.redis.zcard(key), 0)
 
 
 def _hold(row: tuple[str, Sequence[bytes]]) -> Hold:

@@ -48,7 +48,9 @@ async def keys_of_requests(redis: RedisClient, tenant: str, ids: Sequence[str]) 
     pipeline = redis.pipeline(transaction=False)
     for id in ids:
         pipeline.hget(rq_key(tenant, id), "by")
-    return dict(zip(ids, map(_text, await pipeline.execute()), strict=True))
+    replies = await pipeline.execute(raise_on_error=False)
+    found = dict(readable(f"{{t:{tenant}}}rq:", ids, replies))
+    return {id: _text(found.get(id)) for id in ids}
 
 
 def _text(field: bytes | None) -> str:

@@ -25,8 +25,10 @@ from billing.tables.tenants import UsageRow
 from billing.usage import ENDED_GROUP_BILLER, ended_stream
 from billing.wallets.budgets import budget_spending
 from billing.wallets.wallets import wallet_state
+from core.names import storable_name
 from core.redis import redis_errors
 from core.redis.client import RedisClient
+from core.redis.members import names, reading
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
 
@@ -152,8 +154,9 @@ async def compare_holds(
 
     A suspect is read again before it counts, so that one that closes meanwhile is not reported."""
     key = f"{{t:{tenant_id}}}conc"
-    ids = [name.decode() for name in await redis.zrange(key, 0, HOLDS_READ_MAX - 1)]
-    billed = await _billed(db, tenant_id, ids) if drained else set[str]()
+    ids = names(key, await reading(key, redis.zrange(key, 0, HOLDS_READ_MAX - 1), []))
+    storable = [id for id in ids if storable_name(id) == id]
+    billed = await _billed(db, tenant_id, storable) if drained else set[str]()
     stuck: list[str] = []
     for id in ids:
         found = await quota.directory(tenant_id, id)
@@ -176,7 +179,8 @@ def is_stuck(found: DirectoryEntry | None, in_pool: bool, now_ms: int) -> bool:
 
 async def _in_pool(client: Any, found: DirectoryEntry) -> bool:
     """True where the pool has the request and it has not ended there."""
-    status = await client.hget(f"{{p:{found.pool}}}req:{found.tenant}:{found.id}", "status")
+    record = f"{{p:{found.pool}}}req:{found.tenant}:{found.id}"
+    status = await reading(record, client.hget(record, "status"), None)
     return status is not None and status != b"ended"
 
 

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from core.clock import CALENDAR_MS_MAX
 from core.terminal.terminal_tables import Table
 from engine.operations.worker_rows import WorkerRow
 
@@ -41,8 +42,8 @@ def duration(ms: int | None) -> str:
 
 
 def time_of_day(unix_ms: int) -> str | None:
-    """ISO time with milliseconds, None for a time that was never reached."""
-    if not unix_ms:
+    """ISO time with milliseconds, None for a time that was never reached or is beyond the calendar."""
+    if not 0 < unix_ms <= CALENDAR_MS_MAX:
         return None
     return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds")
 

@@ -31,6 +31,7 @@ from engine.lifecycle.finish import end_unclaimed
 from engine.operations.cancel import cancel_where_it_is
 from engine.operations.inspection import InspectedRequest, RequestDetail
 from engine.operations.worker_rows import WorkerRow
+from engine.queue.client import DamagedRecordError
 from engine.request import Control, EndReason, RequestStatus
 
 CANCEL_SECONDS_MAX = 5.0
@@ -129,7 +130,10 @@ async def _cancel(pool: PoolConnection, id: str, tenant: str | None) -> str:
     quota = Quota(pool.queue.redis, pool.settings)
     deadline = time.monotonic() + CANCEL_SECONDS_MAX
     while time.monotonic() < deadline:
-        await end_unclaimed(pool.queue, quota, row.tenant, id, EndReason.CANCELLED)
+        try:
+            await end_unclaimed(pool.queue, quota, row.tenant, id, EndReason.CANCELLED)
+        except DamagedRecordError as error:
+            raise StartupError(f"{error}: it is marked cancelled, and nobody can end it") from error
         view = await pool.queue.view(row.tenant, id)
         if view is None or view.ended:
             return f"{id} was {row.status} and has ended"

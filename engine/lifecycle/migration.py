@@ -18,7 +18,9 @@ from billing.api import Bindings, Quota
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient
+from core.redis.members import reading, whole
 from core.redis.pools import HOPS_MAX, known_pools
+from core.redis.script_calls import EXACT_MAX
 from core.redis.scripts import Script
 from core.redis.unreadable import Unreadable, read
 from core.signing.signed_text import Keyring
@@ -94,17 +96,17 @@ class Migrator:
     async def migrate(self, pool: str, tenant: str, id: str, dest: str) -> MigratedTo:
         """Move a request that has not ended to `dest`, where a worker of its fingerprint lives. Repeating it
         changes nothing. Raises MigrationRefused, and then it has stayed."""
-        status, where = await self._begin(pool, tenant, id, dest)
-        if status is RequestStatus.ENDED:
-            raise _refused(MigrationRefusalReason.ENDED, "it has ended")
-        if where != dest:
-            reason = (
-                MigrationRefusalReason.ALREADY_MOVED
-                if status is RequestStatus.MOVED
-                else MigrationRefusalReason.MOVING_ELSEWHERE
-            )
-            raise _refused(reason, f"it is in pool {where} or on its way there")
         try:
+            status, where = await self._begin(pool, tenant, id, dest)
+            if status is RequestStatus.ENDED:
+                raise _refused(MigrationRefusalReason.ENDED, "it has ended")
+            if where != dest:
+                reason = (
+                    MigrationRefusalReason.ALREADY_MOVED
+                    if status is RequestStatus.MOVED
+                    else MigrationRefusalReason.MOVING_ELSEWHERE
+                )
+                raise _refused(reason, f"it is in pool {where} or on its way there")
             await self._finish(pool, tenant, id)  # by this order, whichever process began it
         except (ValueError, KeyError) as error:
             raise _refused(MigrationRefusalReason.UNKNOWN, "its record is damaged") from error
@@ -177,19 +179,20 @@ class Migrator:
             problem = "its admission was sealed under another PARLEY_SECRET than this one, or tampered with"
             raise _refused(MigrationRefusalReason.OTHER_SECRET, problem)
         record = redis_keys.record(pool, tenant, id)
-        fingerprint, hops = await self._redis.hmget(record, "fingerprint", "hop")
-        packed = await self._redis.get(redis_keys.request_input(pool, tenant, id))
-        if not 0 <= (moves := int(hops or 0)) < HOP_MAX - 1:
+        facts = self._redis.hmget(record, "fingerprint", "hop")
+        fingerprint, hops = await reading(record, facts, [None, None])
+        packed = await self._packed(redis_keys.request_input(pool, tenant, id))
+        if not 0 <= (moves := whole(hops)) < HOP_MAX - 1:
             raise _refused(MigrationRefusalReason.UNKNOWN, "its record is damaged")
-        if fingerprint is None or packed is None:
+        if fingerprint is None or not packed:
             return moves  # unknown, ended or on its way: `move` says which
         theirs = [each for each in await self._queue(dest).workers() if each.alive]
-        able = [each for each in theirs if each.fingerprint == fingerprint.decode()]
+        able = [each for each in theirs if each.fingerprint.encode() == fingerprint]
         if not able:
             raise _refused(
                 MigrationRefusalReason.NO_WORKER, f"no worker of pool {dest} runs this version of its model"
             )
-        size = max(int(each.info.get("kv_tokens", 0)) for each in able)
+        size = max(each.count("kv_tokens") or 0 for each in able)
         if 0 < size < _need(packed):
             raise _refused(
                 MigrationRefusalReason.TOO_LARGE, f"no worker of pool {dest} holds more than {size} tokens"
@@ -197,22 +200,29 @@ class Migrator:
         return moves
 
     async def _departure(self, pool: str, tenant: str, id: str) -> MigrationRecord | None:
-        fields: dict[bytes, bytes] = await self._redis.hgetall(redis_keys.record(pool, tenant, id))
+        record = redis_keys.record(pool, tenant, id)
+        fields = await reading(record, self._redis.hgetall(record), dict[bytes, bytes]())
         if fields.get(b"status") != RequestStatus.MOVING.value.encode():
             return None
-        packed = await self._redis.get(redis_keys.request_input(pool, tenant, id)) or b""
-        tokens = await self._redis.get(redis_keys.tokens(pool, tenant, id)) or b""
-        if await self._redis.hget(redis_keys.record(pool, tenant, id), "status") != fields[b"status"]:
+        packed = await self._packed(redis_keys.request_input(pool, tenant, id))
+        tokens = await self._packed(redis_keys.tokens(pool, tenant, id))
+        if await reading(record, self._redis.hget(record, "status"), None) != fields[b"status"]:
             return None  # another process finished the migration between these reads
+        hop, head = int(fields[b"hop"]), int(fields[b"o"])
+        if not (0 < hop < HOP_MAX and 0 <= head < EXACT_MAX):
+            raise ValueError("out of range")
         return MigrationRecord(
             dest=fields[b"dest"].decode(),
-            hop=int(fields[b"hop"]),
-            head=int(fields[b"o"]),
+            hop=hop,
+            head=head,
             control=Control(int(fields[b"control"])),
             fields=fields,
             input=packed,
             tokens=tokens,
         )
+
+    async def _packed(self, key: str) -> bytes:
+        return await reading(key, self._redis.get(key), None) or b""
 
     async def _arrive(self, pool: str, found: MigrationRecord, tenant: str, id: str) -> bool:
         """Create the request in the destination: True where this call did, False where another had."""
@@ -237,8 +247,9 @@ class Migrator:
         where the old pool has lost its tail."""
         after = 0
         while after < found.head:
-            page = await self._redis.xrange(
-                redis_keys.log(pool, tenant, id), min=f"{after + 1}-0", max="+", count=PAGE_ENTRIES
+            log = redis_keys.log(pool, tenant, id)
+            page = await reading(
+                log, self._redis.xrange(log, min=f"{after + 1}-0", max="+", count=PAGE_ENTRIES), []
             )
             if not page:
                 return after

@@ -3,7 +3,7 @@
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient
-from core.redis.unreadable import Unreadable, read
+from core.redis.members import names, reading
 from engine.node.reports import PoolNodes
 from engine.queue import redis_keys
 from engine.queue.client import PoolQueue
@@ -16,12 +16,7 @@ async def living_processes(redis: RedisClient, pool: str, settings: Settings) ->
     until its lease is over, which takes seconds."""
     found: list[str] = []
     for kind, key in (("worker", redis_keys.workers(pool)), ("gateway", redis_keys.gateways(pool))):
-        names = await redis.zrange(key, now_ms(), "+inf", byscore=True, offset=0, num=NAMED_MAX)
-        found += [f"{kind} {name}" for raw in names if (name := _name(raw))]
+        living = redis.zrange(key, now_ms(), "+inf", byscore=True, offset=0, num=NAMED_MAX)
+        found += [f"{kind} {name}" for name in names(key, await reading(key, living, []))]
     reports = await PoolNodes(PoolQueue(redis, pool, settings)).reports()
     return found + [f"supervisor {each.supervisor} on {each.node}" for each in reports[:NAMED_MAX]]
-
-
-def _name(raw: bytes) -> str:
-    found = read("name", bytes.decode, raw)
-    return "" if isinstance(found, Unreadable) else found

@@ -55,6 +55,10 @@ Reply = TypeVar("Reply")
 repeated = RepeatedWarning(logger(__name__))
 
 
+class DamagedRecordError(ValueError):
+    """A request's record that cannot be read. The message has no content of it."""
+
+
 class PoolQueue:
     """One pool's queue. Holds nothing but the client: any process may have one.
 
@@ -314,19 +318,23 @@ class PoolQueue:
         return read("worker", lambda of: script_replies.worker(name, int(lease), now, held, of), fields)
 
     async def unowned(self, tenant: str, id: str) -> UnownedRequest | None:
-        """Everything needed to end a queued or parked request; None where it is neither."""
+        """Everything needed to end a queued or parked request; None where it is neither. Raises
+        DamagedRecordError."""
         found = await self.recorded(tenant, id)
         return found if found and found.status in (RequestStatus.QUEUED, RequestStatus.PARKED) else None
 
     async def recorded(self, tenant: str, id: str) -> UnownedRequest | None:
         """The same of a request in any state, None where the pool does not know it. Its input may be gone:
-        then it is empty."""
+        then it is empty. Raises DamagedRecordError."""
         key, sent = redis_keys.record(self.pool, tenant, id), redis_keys.request_input(self.pool, tenant, id)
         fields = await reading(key, self._redis.hgetall(key), dict[bytes, bytes]())
         if not fields:
             return None
-        packed = await reading(sent, self._redis.get(sent), None)
-        return script_replies.unowned(fields, packed or b"")
+        packed = await reading(sent, self._redis.get(sent), None) or b""
+        found = read("the record", lambda of: script_replies.unowned(of, packed), fields)
+        if isinstance(found, Unreadable):
+            raise DamagedRecordError(f"{id}: {found}")
+        return found
 
     async def now_ms(self) -> int:
         """The scripts' time."""

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
 import msgspec
 
+from core.redis import redis_errors
 from core.redis.client import RedisClient
 from core.redis.unreadable import Unreadable, read
 from engine.queue import redis_keys
@@ -44,9 +45,11 @@ class LogReader:
         if epoch is not None:
             # Asked after the entries: epochs only rise, so what it says held when they were read.
             pipe.hget(redis_keys.record(self._pool, tenant, id), "epoch")
-        raw, *current = await pipe.execute()
-        if any(found is not None and int(found) != epoch for found in current):
+        raw, *current = await pipe.execute(raise_on_error=False)
+        if any(_is_of_wrong_type(found) or (found and found != b"%d" % (epoch or 0)) for found in current):
             return []
+        if _is_of_wrong_type(raw):
+            raise DamagedLogError("the log is no stream")
         return list(_within(bytes_max, (entry_of(*item) for item in raw)))
 
     async def text_through(self, tenant: str, id: str, o: int) -> str:
@@ -65,6 +68,15 @@ class LogReader:
                 return
             yield entries
             after = entries[-1].o
+
+
+def _is_of_wrong_type(reply: object) -> bool:
+    """Raises what is another error."""
+    if isinstance(reply, redis_errors.ResponseError) and redis_errors.is_of_wrong_type(reply):
+        return True
+    if isinstance(reply, Exception):
+        raise reply
+    return False
 
 
 def visible_text(entries: list[Entry], before: str = "") -> str:

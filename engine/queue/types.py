@@ -9,6 +9,8 @@ import msgspec
 from engine.queue.migration_orders import MigrationOrder
 from engine.request import Control, Entry, PriorityClass, RequestStatus
 
+NUMBER_MAX = 1 << 53
+
 ReleaseWhy = Literal["lost", "drain", "preempt", "pool", "park", "grant", "error"]
 ReaderState = Literal["reading", "stuck", "gone"]
 
@@ -236,6 +238,18 @@ class WorkerView(msgspec.Struct, frozen=True):
     lease_ms: int
     claims: int
     info: dict[str, Any]
+
+    def number(self, name: str) -> float | None:
+        """One of its facts, from 0 to 2^53; None where it has told none, or one that is no such number."""
+        value = self.info.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        return value if 0 <= value <= NUMBER_MAX else None
+
+    def count(self, name: str) -> int | None:
+        """The same, whole."""
+        value = self.number(name)
+        return None if value is None else int(value)
 
 
 class ExpiredRequest(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from core.runtime.failpoints import Failpoint, hit_failpoint
 from core.tasks import TaskSet, cancel_tasks
 from engine import instruments
 from engine.lifecycle.finish import end_claimed
-from engine.queue.client import PoolQueue
+from engine.queue.client import DamagedRecordError, PoolQueue
 from engine.queue.types import Claim, ReleaseWhy
 from engine.worker.allowances import AllowanceRequest
 from engine.worker.worker_calls import WorkerCalls
@@ -92,7 +92,7 @@ class BackgroundCalls:
         log.error("request.claim_unreadable", tenant=claim.tenant, id=claim.id, error=why)
         try:
             event = await _insist("end", lambda: end_claimed(self._queue, self._quota, self._worker, claim))
-        except ResponseError as error:
+        except (ResponseError, DamagedRecordError) as error:
             log.error("worker.end_failed", tenant=claim.tenant, id=claim.id, error=error_summary(error))
             return
         if event is not None:

@@ -5,8 +5,18 @@ import asyncio
 from billing.api import AdmissionState, Canceller, Principal, Quota
 from core.errors import Refused
 from core.ids import uuid7_ms
+from core.observability.error_facts import error_summary
+from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.pools import HOPS_MAX
-from engine.api import Control, EndReason, MigratedTo, RequestStatus, end_unclaimed
+from engine.api import (
+    Control,
+    DamagedRecordError,
+    EndReason,
+    MigratedTo,
+    PoolQueue,
+    RequestStatus,
+    end_unclaimed,
+)
 from server import instruments
 from server.access.authorization import CANCEL_SCOPE, cancel_refusal, owner_of, owns
 from server.conversations.store import ConversationStore
@@ -16,6 +26,8 @@ from server.requests.parse import bad_request
 
 CANCEL_TRIES = 20
 CANCEL_RETRY_SECONDS = 0.05
+
+repeated = RepeatedWarning(logger(__name__))
 
 
 class CancelHandler:
@@ -46,9 +58,16 @@ class CancelHandler:
                 pool = status.pool
                 continue
             if status in (RequestStatus.QUEUED, RequestStatus.PARKED):
-                await end_unclaimed(queue, self._quota, tenant, id, EndReason.CANCELLED)
+                await self._end(queue, tenant, id)
             return status
         return None
+
+    async def _end(self, queue: PoolQueue, tenant: str, id: str) -> None:
+        """End it here. One whose record is damaged stays marked, which nobody claims."""
+        try:
+            await end_unclaimed(queue, self._quota, tenant, id, EndReason.CANCELLED)
+        except DamagedRecordError as error:
+            repeated.warning("cancel.end_failed", tenant=tenant, id=id, error=error_summary(error))
 
     async def _cancel(self, principal: Principal, id: str) -> str:
         found = await self._quota.mark_cancel(principal.tenant, id, _canceller(principal))

@@ -113,6 +113,17 @@ async def test_a_running_request_is_its_workers_to_end(pool: Pool, parley: Parle
     assert view.control == Control.CANCEL
 
 
+async def test_a_damaged_request_is_told_to_be_so(pool: Pool, parley: Parley):
+    """Whoever cancels or moves one whose record a worker damaged reads a line, no traceback."""
+    e = request(deadline_ms=4_000_000_000_000)
+    await pool.queue.enqueue(e)
+    await pool.redis.hset(pool.key(f"req:{TENANT}:{e.id}"), mapping={"visible": b"\xff", "hop": "x"})
+    said = await parley("requests", "cancel", e.id, code=1)
+    assert "the record cannot be read" in said
+    await Pool(pool.redis, pool.settings, "b", clock=None).worker("wb")  # pyright: ignore[reportArgumentType]
+    assert e.id in await parley("requests", "migrate", "--to", "b", e.id)
+
+
 async def test_a_tenant_is_known_by_its_name_as_by_its_id(
     pool: Pool, parley: Parley, sqlite: Database, home: Path
 ):

@@ -147,11 +147,12 @@ async def test_the_reaper_ends_what_cannot_be_read(crew: PoolWorkers):
 
     async def over() -> bool:
         await reaper.once()
-        return len(await events(crew)) == 2
+        return len(await events(crew)) == 3
 
     await wait_until(over)
     assert {id: event.reason for id, event in (await events(crew)).items()} == {
         damaged: "deadline",
+        broken: "deadline",
         good: "deadline",
     }
 
