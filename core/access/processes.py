@@ -45,7 +45,10 @@ WORKERS = (
 READERS = ("P:gws", "P:reads:")
 NODES = ("P:supervisors", "P:supervisor:", "P:orders:", "P:sweeper")
 READY = ("P:ready", "P:ready_open")
-REST = ("P:reserves", "P:moving", "P:grave:", "P:ended", "P:replayed", "P:engine_hours", "P:ended_hours")
+REST = (
+    *("P:reserves", "P:moving", "P:grave:", "P:ended", "P:replayed", "P:engine_hours", "P:ended_hours"),
+    "P:dropped",
+)
 # The biller's position, which keepers of journals read.
 ACKNOWLEDGED_COMMANDS = "xinfo|groups xpending"
 TRIALS = ("P:trials:", "P:trial:", "P:verdict:")
@@ -53,7 +56,7 @@ POOL = (*REQUESTS, *LINES, *WORKERS, *READERS, *NODES, *READY, *REST, *TRIALS)
 # A tenant's kinds (billing/quotas, server).
 COUNTS = ("T:rate:", "T:rate~:", "T:conc:", "T:conc~:", "T:money:", "T:money~:")
 # A script that is given a key has to be allowed to write it, also where it only reads.
-SETTLING = ("T:rq:", "T:conc", "T:live", "T:posted", "T:windows", *COUNTS)
+SETTLING = ("T:rq:", "T:conc", "T:live", "T:posted", "T:windows", "T:dropped", *COUNTS)
 QUOTAS = (*SETTLING, "T:moneys", "T:cancel:", "T:shadowed")
 SESSIONS = ("T:sess:", "T:ticket:", "T:conns:")
 # An installation's keys: `I:` stands for its name.
@@ -106,6 +109,7 @@ WORKER = ProcessKind(
         *WORKERS,
         *READERS,
         *("P:orders:", "P:ended", "P:replayed", "P:engine_hours", "P:ended_hours", "P:moving", "P:grave:"),
+        "P:dropped",
         *TRIALS,
         *SETTLING,
     ),
@@ -126,7 +130,7 @@ BILLER = ProcessKind(
     "biller",
     reads=("P:req:", POOLS, "P:workers"),
     writes=(
-        *("P:ended", *READY, "P:engine_hours", "P:ended_hours"),
+        *("P:ended", *READY, "P:engine_hours", "P:ended_hours", "P:dropped"),
         *(*QUOTAS, REFUSED, "I:noisy", "I:reconciling"),
     ),
     listens=(CONTROL,),

@@ -9,6 +9,7 @@ from redis.exceptions import RedisError, ResponseError
 from billing.api import Quota
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
+from core.redis.dropped_keys import tell_dropped
 from core.redis.members import set_aside
 from core.runtime.failed_rounds import logged_failures, store_errors
 from core.signing.signed_text import Keyring
@@ -52,13 +53,17 @@ class Reaper:
             await asyncio.sleep(self._interval_seconds)
 
     async def sweep(self) -> None:
-        """Release admissions whose requests never came. Of all reapers one does at a time."""
+        """Release admissions whose requests never came, and tell what scripts dropped. Of all reapers one
+        does at a time."""
         try:
             if not await self._queue.may_sweep(SWEEP_SECONDS * SWEEP_SHARE):
                 return
             instruments.stale_admissions_released.add(
                 await release_stale_admissions(self._queue, self._quota)
             )
+            tenants = sorted(await self._quota.open_tenants())
+            slots = [f"{{p:{self._queue.pool}}}", *(f"{{t:{tenant}}}" for tenant in tenants)]
+            await tell_dropped(self._queue.redis, slots)
         except (RedisError, OSError) as error:
             repeated.warning("reaper.stale_admissions_failed", error=error_summary(error))
 

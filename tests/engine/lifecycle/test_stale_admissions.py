@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from billing.api import UNLIMITED, Admission, Admitted, Dimension, Quota, RequestLimits, Scope
 from billing.limits import UnitLimit
@@ -151,3 +152,19 @@ async def test_of_many_reapers_one_sweeps(town: Town):
     await town.admit(2 * MINUTE_MS)
     await asyncio.gather(*(reaper.sweep() for reaper in reapers))
     assert await town.open() == 1  # not again within ten seconds
+
+
+async def test_the_sweep_tells_what_scripts_dropped(town: Town):
+    """Of its pool and of tenants with open requests: a key of another type goes, and operators hear of it."""
+    waiting = await town.admit(0)
+    await town.crew.queue.enqueue(waiting)
+    for key in (f"{{p:default}}req:{TENANT}:{waiting.id}", f"{{t:{TENANT}}}rq:{waiting.id}"):
+        await town.redis.set(key, "x")
+    await town.crew.queue.view(TENANT, waiting.id)
+    await town.quota.release(TENANT, waiting.id)
+    with capture_logs() as lines:
+        await Reaper(town.crew.queue, town.quota, 1_000).sweep()
+    told = {
+        (line["slot"], line["kind"]): line["count"] for line in lines if line["event"] == "redis.key_dropped"
+    }
+    assert told == {("{p:default}", "req"): 1, (f"{{t:{TENANT}}}", "rq"): 1}
