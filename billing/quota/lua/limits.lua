@@ -15,7 +15,7 @@ for at, limit in ipairs(args.limits) do
   if seeded and not is_older and not is_being_taken(key, now) then
     -- stylua: ignore
     call('HSET', key, 'limit', limit.limit, 'over', limit.override, 'till', limit.override_until_ms,
-      'hard', limit.hard and 1 or 0, 'rev', int(math.max(revision_of(revision, now), limit.revision)),
+      'hard', limit.hard and 1 or 0, 'rev', int(math.max(believed(number_of(revision), now), limit.revision)),
       'read', args.read_ms)
   end
 end

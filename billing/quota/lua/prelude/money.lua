@@ -35,8 +35,7 @@ local FIELDS = { 'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 
 
 -- The revision of a limit: when it was read, or till when a taker keeps it. One from the future is nobody's, but for
 -- as far as clocks differ.
-local function revision_of(value, now)
-  local revision = number_of(value)
+local function believed(revision, now)
   return revision <= now + AHEAD_MS_MAX and revision or 0
 end
 
@@ -47,7 +46,7 @@ local function read_money(key, now)
     money[name] = number_of(found[at])
   end
   money.seed = found[1] and whole_of(found[1])
-  money.rev = revision_of(found[10], now)
+  money.rev = believed(money.rev, now)
   if found[2] and string.find(key, '^money:tenant::wallet:') then
     money.modular, money.posted = true, modulo_of(found[2])
   end
