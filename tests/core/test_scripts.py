@@ -20,7 +20,7 @@ class EchoCall(ScriptCall, kw_only=True):
     said: str
 
 
-class Part(msgspec.Struct):
+class NumbersPart(msgspec.Struct):
     count: int
 
 
@@ -30,7 +30,7 @@ class NumbersCall(ScriptCall, kw_only=True):
     count: int = 0
     most: int | None = None
     share: float = 0.0
-    parts: list[Part] = []
+    parts: list[NumbersPart] = []
     each: list[int] = []
     moved: Signed = 0
     maybe: Signed | None = None
@@ -87,7 +87,7 @@ async def test_the_wait_ends(runner: Redis, script: EchoScript, monkeypatch: pyt
 
 BELOW: list[dict[str, Any]] = [
     *({"count": -1}, {"most": -1}, {"share": -0.5}, {"each": [1, -1]}),
-    *({"parts": [Part(1), Part(-1)]}, {"count": -(2**53)}),
+    *({"parts": [NumbersPart(1), NumbersPart(-1)]}, {"count": -(2**53)}),
 ]
 
 
@@ -98,6 +98,8 @@ async def test_a_number_below_zero_is_none_but_where_it_is_marked(
     """No limit, count or time of ours is: whoever sends one is refused before the script begins."""
     (tmp_path / "moved.lua").write_text("#!lua\nreturn args.moved + (args.maybe or 0)")
     moved: Script[NumbersCall, int] = Script(tmp_path / "moved.lua", NumbersCall, int)
-    assert await moved(redis, ["key"], NumbersCall(moved=-7, maybe=-2, parts=[Part(0)], each=[0])) == -9
+    assert (
+        await moved(redis, ["key"], NumbersCall(moved=-7, maybe=-2, parts=[NumbersPart(0)], each=[0])) == -9
+    )
     with pytest.raises(redis_errors.ResponseError, match="an argument is none"):
         await moved(redis, ["key"], NumbersCall(moved=-7, **below))
