@@ -149,7 +149,8 @@ class Terminal:
         assert self._answer is not None
         if self._as_json:
             facts = {name: value for name, value in asdict(ended).items() if name != "trace"}
-            print_json({"id": self._answer.id, "text": self._answer.text} | facts)
+            flags = [asdict(flag) for flag in self._answer.flags]
+            print_json({"id": self._answer.id, "text": self._answer.text, "flags": flags} | facts)
         else:
             print_line()
             _note(_facts(ended))
@@ -213,6 +214,9 @@ def _facts(ended: Ended) -> str:
         facts.append(f"{_amount(ended.cost_nano)} {ended.currency.upper()}")
     if ended.reason != "stop":
         facts.append(ended.reason)
+    if ended.safety is not None:
+        category = ended.safety.category.replace("_", " ")
+        facts.append(f"{category}, by a safety policy of the {ended.safety.scope}")
     if not ended.verified:
         facts.append("the text does not have its hash")
     return " · ".join(facts)

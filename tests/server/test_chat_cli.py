@@ -6,13 +6,14 @@ import pty
 import signal
 from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from core.errors import StartupError
-from parley_client import Client, Ended, ProtocolError, Usage
+from parley_client import Client, Ended, ProtocolError, SafetyBlock, Usage
 from server import chat_cli
 from server.chat_cli import ChatTarget, Terminal
 from tests.support.patience import patience
@@ -93,6 +94,7 @@ async def test_json_prints_one_object_and_a_pipe_is_a_prompt(peer: Peer, home: P
     await answer(socket, "The Nile.")
     code, out, _ = await finished(process)
     told = json.loads(out)
+    assert (told["flags"], told["safety"]) == ([], None)
     assert (code, told["text"], told["cost_nano"], told["verified"]) == (0, "The Nile.", 6100, True)
     assert told["usage"]["total"] == 49
 
@@ -183,6 +185,10 @@ def ended(reason: str = "stop", verified: bool = True, **money: Any) -> Ended:
         (ended(cost_nano=0), " · 0.00 USD"),
         (ended(cost_nano=None), ""),
         (ended(currency=None), ""),
+        (
+            replace(ended("blocked", cost_nano=None), safety=SafetyBlock("private_key", "tenant")),
+            " · blocked · private key, by a safety policy of the tenant",
+        ),
         (ended("length", verified=False), " · 0.0000061 USD · length · the text does not have its hash"),
     ],
 )

@@ -7,6 +7,7 @@ step each answer shows a prefix of its log; left in peace, every answer ends wit
 import asyncio
 import sys
 from collections.abc import Coroutine
+from dataclasses import asdict
 from typing import Any
 
 from hypothesis import strategies as st
@@ -357,6 +358,8 @@ class ClientModel(SimulatedWorld):
     def _ended(self, reader: ApplicationReader) -> None:
         log = self.pool.logs[reader.id]
         assert text_hash(reader.shown) == text_hash(log.now.text(log.head)), f"{reader.id}: {reader.shown!r}"
+        assert reader.answer is not None
+        assert [asdict(flag) for flag in reader.answer.flags] == log.flags, f"{reader.id}: its flags"
         reader.over = True
 
     def _failed(self, reader: ApplicationReader, error: ProtocolError) -> None:

@@ -22,7 +22,7 @@ from engine.api import (
     visible_text,
 )
 from server.conversations.tables import Message
-from server.protocol.flags import flags_after
+from server.protocol.flags import LoggedFlag, flags_after
 from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
 from server.reading.sources import not_resumable, reading_of, stored_opening
 from server.session.events import ReadableRequest
@@ -82,6 +82,18 @@ class Log:
         tokens = max((entry.i for entry in entries), default=0) + (kind is EntryKind.TEXT)
         entries.append(Entry(self.head + 1, kind, text, p, 0, tokens, value))
 
+    def flag(self, p: int) -> None:
+        """Safety marked the text from about this position on."""
+        if length := len(visible_text(self.now.entries)):
+            at = min(p, length - 1)
+            flag = LoggedFlag("email", "redact", "tenant", at, min(3, length - at))
+            self.append(EntryKind.FLAGGED, value=msgspec.json.encode(flag))
+
+    @property
+    def flags(self) -> list[dict[str, Any]]:
+        """What is marked in the text as it stands."""
+        return msgspec.to_builtins(flags_after(self.now.entries))
+
     def run(self) -> None:
         """An engine takes it."""
         if self.state is RequestStatus.QUEUED:
@@ -138,7 +150,7 @@ class Log:
             "reason": "stop",
             "cost_nano": 5,
             "code": "",
-            "flags": msgspec.to_builtins(flags_after(self.now.entries)),
+            "flags": self.flags,
             "safety": None,
         }
         return cast(Message, SimpleNamespace(**row))

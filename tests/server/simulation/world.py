@@ -119,6 +119,16 @@ class SimulatedWorld(RuleBasedStateMachine):
         """Something happens to the request."""
         self.growing()[pick % len(self.growing())].append(kind, value=b'{"why":"lost"}')
 
+    @precondition(lambda self: self.growing())
+    @rule(pick=picks, p=st.integers(0, 400), hinted=st.booleans())
+    def flag(self, pick: int, p: int, hinted: bool) -> None:
+        """A worker marks some of the text."""
+        log = self.growing()[pick % len(self.growing())]
+        before = log.head
+        log.flag(p)
+        if hinted and log.head > before:
+            self.send_hint(log, log.head, log.head)
+
     @precondition(lambda self: self.logs())
     @rule(pick=picks, first=picks, length=picks, hole=st.booleans())
     def hint(self, pick: int, first: int, length: int, hole: bool) -> None:
