@@ -16,7 +16,10 @@ export class Chips {
     root.addEventListener("pointerleave", () => this.#light(focused(root)));
     root.addEventListener("focusin", (event) => this.#light(chipAt(event)));
     root.addEventListener("focusout", () => this.#light(null));
-    root.addEventListener("pointerdown", (event) => (this.#pressed = open?.chips === this ? chipAt(event) : null));
+    root.addEventListener("pointerdown", (event) => {
+      const chip = chipAt(event);
+      this.#pressed = chip === open?.chip ? chip : null;
+    });
     root.addEventListener("click", (event) => this.#clicked(chipAt(event)));
   }
 

@@ -214,10 +214,12 @@ function inlineShape(node, place, outline) {
  */
 function chipShape(source, place, outline) {
   const label = chipLabel(source);
-  if (place === "link") return { tag: "span", attributes: { class: "chip", "data-source": source }, children: [label] };
-  const style = place === "code" ? "chip verbatim" : "chip";
-  /** @type {Record<string, string>} */
-  const attributes = { type: "button", class: style, "data-source": source, "aria-label": `${label}, removed` };
+  /** @type {Record<string, string>} its word has a direction of its own, and gives the text none */
+  const attributes = { dir: "ltr", "data-source": source };
+  if (place === "link") return { tag: "span", attributes: { ...attributes, class: "chip" }, children: [label] };
+  attributes.type = "button";
+  attributes.class = place === "code" ? "chip verbatim" : "chip";
+  attributes["aria-label"] = `${label}, removed`;
   if (outline.sources.has(source)) attributes.tabindex = "-1";
   outline.sources.add(source);
   return { tag: "button", attributes, children: [place === "code" ? source : label] };

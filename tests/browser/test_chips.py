@@ -137,6 +137,8 @@ async def test_who_asks_is_told_what_stood_there(open_page: OpenPage, peer: Peer
     await socket.hear("pong")
     assert [frame for frame in socket.log if frame["t"] == "cancel"] == []
 
+    await first.click()
+    await expect(pop.locator("p").last).to_contain_text("“e-mail 1”")
     await chips(page).nth(1).click()
     await expect(pop.locator("p").last).to_contain_text("“e-mail 2”")
     await chips(page).nth(1).click()
@@ -144,6 +146,14 @@ async def test_who_asks_is_told_what_stood_there(open_page: OpenPage, peer: Peer
     await page.keyboard.press("Escape")
     await socket.hear("cancel")
     assert watched.errors == []
+
+
+async def test_a_chip_does_not_turn_a_text_round(open_page: OpenPage, peer: Peer):
+    """Its word is no letter of the text."""
+    watched = await history(open_page, peer, "[EMAIL_1] هو العنوان")
+    prose = watched.page.locator(".prose")
+    await expect(chips(watched.page)).to_have_text(["e-mail 1"])
+    assert await prose.evaluate("(prose) => getComputedStyle(prose).direction") == "rtl"
 
 
 async def test_copies_hold_the_placeholders(open_page: OpenPage, peer: Peer):
