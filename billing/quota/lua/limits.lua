@@ -10,12 +10,15 @@ local now = clock(args.now_ms)
 for at, limit in ipairs(args.limits) do
   local key = KEYS[at]
   local seeded, revision, read = unpack(call('HMGET', key, 'seed', 'rev', 'read'))
-  read = number_of(read)
+  read, revision = number_of(read), number_of(revision)
+  if revision > now + AHEAD_MS_MAX then
+    revision = 0
+  end
   local is_older = args.read_ms < read and read <= now -- what was read in the future is no mark of ours
   if seeded and not is_older and not is_being_taken(key, now) then
     -- stylua: ignore
     call('HSET', key, 'limit', limit.limit, 'over', limit.override, 'till', limit.override_until_ms,
-      'hard', limit.hard and 1 or 0, 'rev', int(math.max(believed(number_of(revision), now), limit.revision)),
+      'hard', limit.hard and 1 or 0, 'rev', int(math.max(revision, limit.revision)),
       'read', args.read_ms)
   end
 end

@@ -5,29 +5,10 @@ local pcall_redis, tonumber, type, find, format = redis.pcall, tonumber, type, s
 local WHOLE_MAX = 9007199254740992 -- 2^53
 local TEXT_MAX = 9223372036854774784 -- of what Redis holds in 64 bits
 
-local DROPPED_KINDS_MAX, DROPPED_KEEP_MS = 64, 604800000
-
--- Counts a dropped key by its kind, in its slot, for whoever sweeps there to tell (core/redis/dropped_keys.py). Nothing
--- of it fails a script: not all that run one may write this.
-local function count_dropped(key)
-  local tag, kind = string.match(key, '^({[^}]*})([%l_~]*)')
-  if not tag then
-    return
-  end
-  local counts = tag .. 'dropped'
-  local kinds = pcall_redis('HLEN', counts)
-  if type(kinds) ~= 'number' then
-    pcall_redis('DEL', counts)
-    kinds = 0
-  end
-  if kinds < DROPPED_KINDS_MAX then
-    pcall_redis('HINCRBY', counts, string.sub(kind, 1, 20), 1)
-    pcall_redis('PEXPIRE', counts, DROPPED_KEEP_MS)
-  end
-end
-
 -- After a command that failed. A key of another type than ours holds nothing, and a field that cannot be added to is
--- none: it goes, is counted, the server's log says so, and the command is given again.
+-- none: it goes, the server's log says so, and the command is given again. A key is counted by its kind, in its slot,
+-- for whoever sweeps there to tell (core/redis/dropped_keys.py): 64 kinds at most, a week. Nothing of that fails a
+-- script, as not all that run one may write it. All in one function: each costs every run of every script.
 local function call_anew(failed, ...)
   local command, key, field = ...
   if string.find(failed, 'WRONGTYPE', 1, true) then
@@ -36,7 +17,17 @@ local function call_anew(failed, ...)
       redis.call('DEL', tag .. kind .. member) -- no text outlives its record
     end
     redis.call('DEL', key)
-    count_dropped(key)
+    local slot, kind = string.match(key, '^({[^}]*})([%l_~]*)')
+    local counts = (slot or '') .. 'dropped'
+    local kinds = slot and pcall_redis('HLEN', counts)
+    if type(kinds) == 'table' then
+      pcall_redis('DEL', counts)
+      kinds = 0
+    end
+    if kinds and kinds < 64 then
+      pcall_redis('HINCRBY', counts, string.sub(kind, 1, 20), 1)
+      pcall_redis('PEXPIRE', counts, 604800000)
+    end
     redis.log(redis.LOG_WARNING, 'parley: a key of another type was dropped: ' .. string.sub(key, 1, 200))
   elseif command == 'HINCRBY' and string.find(failed, 'not an integer', 1, true) then
     redis.call('HDEL', key, field)

@@ -7,7 +7,7 @@
 local KEEP_MS = 7 * 86400000
 local COST_MAX = 4000000000000001
 local MODULUS = 9000000000000000
-local AHEAD_MS_MAX = 300000
+local AHEAD_MS_MAX = 300000 -- of a limit's revision, which is a time: a later one is nobody's
 
 -- Tokens at a price for a million of them, rounded up. Two lines may be made of them, each rounded to the
 -- nearest: one more covers both.
@@ -33,12 +33,6 @@ end
 
 local FIELDS = { 'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 'till', 'hard', 'rev' }
 
--- The revision of a limit: when it was read, or till when a taker keeps it. One from the future is nobody's, but for
--- as far as clocks differ.
-local function believed(revision, now)
-  return revision <= now + AHEAD_MS_MAX and revision or 0
-end
-
 local function read_money(key, now)
   local found = call('HMGET', P .. key, unpack(FIELDS))
   local money = {}
@@ -46,7 +40,9 @@ local function read_money(key, now)
     money[name] = number_of(found[at])
   end
   money.seed = found[1] and whole_of(found[1])
-  money.rev = believed(money.rev, now)
+  if money.rev > now + AHEAD_MS_MAX then
+    money.rev = 0
+  end
   if found[2] and string.find(key, '^money:tenant::wallet:') then
     money.modular, money.posted = true, modulo_of(found[2])
   end
