@@ -62,10 +62,12 @@ from engine.request import (
     input_encoder,
     seal_request,
 )
+from engine.safety.policy import DEFAULT_POLICY
 from engine.trials.client import ShapeTrials
 from engine.worker.interrupted import InterruptedAnswer, InterruptedEngine, InterruptedPrompt
 
 __all__ = [
+    "DEFAULT_POLICY",
     "JOURNALS_FOLDER",
     "JOURNAL_BYTES_MAX",
     "JOURNAL_SUFFIX",

@@ -43,7 +43,7 @@ from engine.node.supervised_worker import ENGINE_DEAD
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
 from engine.queue.types import Claim
-from engine.safety.policy import BuiltInPolicies
+from engine.safety.policy import DEFAULT_POLICY, BuiltInPolicies
 from engine.scheduling.capacity import capacity_of
 from engine.scheduling.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
 from engine.trials.server import TrialServer, can_try
@@ -166,7 +166,7 @@ async def _work(
     phases.log(name, record.name, engine.kv_tokens, tokens)
 
     policies = BuiltInPolicies()
-    policies.compiled(policies.default)  # before the first claim waits for it
+    policies.compiled(DEFAULT_POLICY)  # before the first claim waits for it
 
     def open_answer(claim: Claim) -> ClaimedRequest:
         return ClaimedRequest(claim, tokenizer, limits, settings.entry_bytes_max, policies)

@@ -93,9 +93,9 @@ class Claim(msgspec.Struct, frozen=True):
     """A request handed to a worker. `ck` fences its appends, `cn` counts its claims; `n`, `o`: tokens and
     log head.
 
-    `raw` and `visible`: code points of the text that are decided (shown, or replaced), and shown; `claimed_ms`: of the first claim; `covered`:
-    tokens whose text was shown; `recomputed_tokens`: computed again because of earlier claims, this one's
-    start included.
+    `raw` and `visible`: code points of the text that are decided, and shown; `claimed_ms`: of the first
+    claim; `covered`: tokens whose text was shown; `recomputed_tokens`: computed again because of earlier
+    claims, this one's start included.
     """
 
     tenant: str

@@ -51,7 +51,7 @@ _IBAN_LENGTHS = {
 }
 
 
-class Check(NamedTuple):
+class MatchCheck(NamedTuple):
     """`good`: whether a text is what its pattern is after. `ends`: lengths of its beginnings to look at in
     its place, longest first; at most a handful, since hostile text has many matches."""
 
@@ -97,8 +97,8 @@ def _has_digit(text: str) -> bool:
     return any(character.isdigit() for character in text)
 
 
-CHECKS: dict[str, Check] = {
-    "card": Check(_card_is_good, _card_ends),
-    "iban": Check(_iban_is_good, _iban_ends),
-    "digit": Check(_has_digit, lambda text: [len(text)]),
+CHECKS: dict[str, MatchCheck] = {
+    "card": MatchCheck(_card_is_good, _card_ends),
+    "iban": MatchCheck(_iban_is_good, _iban_ends),
+    "digit": MatchCheck(_has_digit, lambda text: [len(text)]),
 }

@@ -58,7 +58,7 @@ class Filter:
         self._add(text, final)
         self._decide_up_to(self._undecided(final))
         self._held.forget()
-        flags = self._flags.found(final or self.blocked is not None)
+        flags = self._flags.certain(final or self.blocked is not None)
         for flag in flags:
             self.counts[flag.category, "flag"] += 1
         out, self._out = [*self._out, *flags], []
@@ -130,7 +130,7 @@ class Filter:
         """True where this text can be replaced: in a view, within the value of one string."""
         if self._view is None:
             return True
-        places = self._held.places(start, stop)
+        places = self._held.strings_at(start, stop)
         return len(places) == 1 and min(places) > 0
 
     def _end(self, match: Match) -> None:

@@ -30,7 +30,7 @@ class FlagLane:
             if is_placeholder:
                 self._placeholders.append((start, self._text.end))
 
-    def found(self, final: bool) -> list[Flag]:
+    def certain(self, final: bool) -> list[Flag]:
         """Flags that are certain now, in the order of the text. `final`: no more text follows."""
         text = self._text
         if not self._missing or (self._seen == text.end and not final):

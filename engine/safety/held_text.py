@@ -48,7 +48,7 @@ class HeldText:
             return self.position + points
         return self.position + sum(map(len, self._raws[self._before : self._before + points]))
 
-    def places(self, start: int, stop: int) -> set[int]:
+    def strings_at(self, start: int, stop: int) -> set[int]:
         """Places of the code points from `start` to `stop`, which are held."""
         first = self._before + len(self.data[self.at - self.base : start - self.base].decode())
         return set(

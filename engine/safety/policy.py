@@ -6,7 +6,6 @@ too, as answers that began under them go on under them.
 
 import hashlib
 from collections.abc import Sequence
-from functools import cached_property
 
 import msgspec
 
@@ -77,17 +76,15 @@ def _rules(asked: PolicyDetector) -> list[Rule]:
     ]
 
 
+DEFAULT_POLICY = policy_hash(DEFAULT)
+
+
 class BuiltInPolicies:
     """The platform's default policy and its former ones, each compiled when it is first asked for."""
 
     def __init__(self) -> None:
         self._documents = {policy_hash(document): document for document in (DEFAULT, *_FORMER)}
         self._compiled: dict[str, CompiledPolicy] = {}
-
-    @cached_property
-    def default(self) -> str:
-        """Hash of the policy that requests are admitted under today."""
-        return policy_hash(DEFAULT)
 
     def compiled(self, hash: str) -> CompiledPolicy:
         """Raises UnknownPolicyError."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import re2
 
-from engine.safety.checks import CHECKS, Check
+from engine.safety.checks import CHECKS, MatchCheck
 from engine.safety.patterns import Pattern, parsed
 from engine.safety.verdicts import Action, Scope
 
@@ -101,7 +101,7 @@ class _RulePattern:
         start, end = found.span(1) if self.pattern.has_part and found.start(1) >= 0 else found.span()
         return Match(base + start, base + end, self.order, self.rule, text[start:end].decode())
 
-    def _accepted(self, text: bytes, begin: int, end: int, check: Check) -> "re2._Match | None":
+    def _accepted(self, text: bytes, begin: int, end: int, check: MatchCheck) -> "re2._Match | None":
         longest = text[begin:end].decode()
         for length in check.ends(longest):
             shorter = longest[:length]

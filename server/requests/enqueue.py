@@ -8,7 +8,7 @@ from billing.api import Admitted, LeastRemaining, Principal, Quota, Remaining, U
 from core.errors import Refusal, Refused
 from core.runtime.failpoints import Failpoint, hit_failpoint
 from core.signing.signed_text import Keyring
-from engine.api import Enqueue, RequestInput, input_encoder, seal_request
+from engine.api import DEFAULT_POLICY, Enqueue, RequestInput, input_encoder, seal_request
 from server import instruments
 from server.access.authorization import cache_salt, owner_of
 from server.conversations.store import ConversationStore, Turn
@@ -121,6 +121,7 @@ class SendEnqueuer:
             trace=carrier.get("traceparent", ""),
             salt=cache_salt(principal, prepared.user),
             priority=prepared.priority,
+            policy=DEFAULT_POLICY,
         )
         return Enqueue(
             tenant=tenant,

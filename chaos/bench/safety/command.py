@@ -7,7 +7,7 @@ import click
 from chaos.bench.safety import costs
 from chaos.bench.safety.differences import difference, json_difference
 from chaos.figures.figures import Figure, json_option, progress, show
-from engine.safety.policy import BuiltInPolicies
+from engine.safety.policy import DEFAULT_POLICY, BuiltInPolicies
 
 EPOCHS = 100_000
 SHOWN = 3
@@ -51,7 +51,7 @@ def _differences(name: str, seeds: range, difference: Callable[[int], str]) -> F
 
 def _costs() -> list[Figure]:
     policies = BuiltInPolicies()
-    policy = policies.compiled(policies.default)
+    policy = policies.compiled(DEFAULT_POLICY)
     figures = [
         Figure("times in ms redacted", costs.epochs_redacted(policy, EPOCHS), f"of {EPOCHS:,}", most=0)
     ]

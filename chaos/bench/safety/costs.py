@@ -18,7 +18,7 @@ REPLAYED = 8_000
 
 
 @dataclass(frozen=True)
-class Cost:
+class FilterCost:
     """`hold`: pieces that are not wholly decided after each one, sorted. `piece_us` is CPU, `replay_ms` that
     of REPLAYED pieces at once."""
 
@@ -36,7 +36,7 @@ def texts() -> dict[str, str]:
     return {"prose": prose, "code": code, "Markdown": markdown}
 
 
-def cost_of(policy: CompiledPolicy, text: str) -> Cost:
+def cost_of(policy: CompiledPolicy, text: str) -> FilterCost:
     """Of one answer with this text."""
     pieces = PIECE.findall(text)[:PIECES_MAX]
     runs = [_piece_us(policy, pieces) for _ in range(3)]
@@ -45,7 +45,7 @@ def cost_of(policy: CompiledPolicy, text: str) -> Cost:
     filter.feed("".join(pieces[:REPLAYED]))
     replay_ms = (time.process_time() - began) * 1e3
     redacted = sum(count for (_, action), count in filter.counts.items() if action != "flag")
-    return Cost(_hold(policy, pieces), statistics.median(runs), replay_ms, redacted)
+    return FilterCost(_hold(policy, pieces), statistics.median(runs), replay_ms, redacted)
 
 
 def _piece_us(policy: CompiledPolicy, pieces: Sequence[str]) -> float:

@@ -30,7 +30,7 @@ class Vetted:
 
 
 @dataclass(frozen=True)
-class Found:
+class RuleMatch:
     """One match, in code points."""
 
     start: int
@@ -45,8 +45,8 @@ def vetted(text: str, rules: Sequence[Rule], units: Units | None = None) -> Vett
     found, shown = Vetted(), _Shown()
     numbers = _Numbers()
     at = 0
-    for span in _spans(seen.text, found_in(seen.text, [rule for rule in rules if rule.action != "flag"])):
-        lead, fixed_end, blocking = span[0], span[0].end, list[Found]()
+    for span in _spans(seen.text, matches_in(seen.text, [rule for rule in rules if rule.action != "flag"])):
+        lead, fixed_end, blocking = span[0], span[0].end, list[RuleMatch]()
         for match in span:
             if match.start < fixed_end:
                 fixed_end = max(fixed_end, match.end)
@@ -94,7 +94,7 @@ class _Shown:
 
 def _flags(shown: _Shown, rules: Sequence[Rule]) -> list[Flag]:
     first: dict[str, Flag] = {}
-    for match in found_in(shown.text, rules):
+    for match in matches_in(shown.text, rules):
         if all(match.end <= start or end <= match.start for start, end in shown.placeholders):
             start = shown.position(match.start)
             size = shown.position(match.end) - start
@@ -103,13 +103,13 @@ def _flags(shown: _Shown, rules: Sequence[Rule]) -> list[Flag]:
     return list(first.values())
 
 
-def _block(match: Found) -> Block:
+def _block(match: RuleMatch) -> Block:
     return Block(match.rule.category, match.rule.scope)
 
 
-def found_in(text: str, rules: Sequence[Rule]) -> list[Found]:
+def matches_in(text: str, rules: Sequence[Rule]) -> list[RuleMatch]:
     """Each rule's match at each start, by start, longest first."""
-    found: set[Found] = set()
+    found: set[RuleMatch] = set()
     for order, rule in enumerate(rules):
         pattern, up_to_one = _compiled(rule.pattern)
         check = CHECKS[rule.check].good if rule.check else None
@@ -121,7 +121,7 @@ def found_in(text: str, rules: Sequence[Rule]) -> list[Found]:
                 match = pattern.fullmatch(text, start) if whole else up_to_one.match(text, start, end + 1)
                 if match is not None and (check is None or check(text[start:end])):
                     covered = match.span("part" if pattern.groupindex else 0)
-                    found.add(Found(*covered, order, rule))
+                    found.add(RuleMatch(*covered, order, rule))
                     break
     return sorted(found, key=lambda each: (each.start, -each.end, each.order))
 
@@ -139,7 +139,7 @@ class _Numbers:
         self._known: dict[tuple[str, str], int] = {}
         self._last: Counter[str] = Counter()
 
-    def of(self, match: Found, text: str) -> int:
+    def of(self, match: RuleMatch, text: str) -> int:
         category = match.rule.category
         key = category, "".join(filter(str.isalnum, text[match.start : match.end]))
         if match.rule.tail or match.rule.joins or key not in self._known:
@@ -148,8 +148,8 @@ class _Numbers:
         return self._known[key]
 
 
-def _spans(text: str, matches: Iterable[Found]) -> list[list[Found]]:
-    spans: list[list[Found]] = []
+def _spans(text: str, matches: Iterable[RuleMatch]) -> list[list[RuleMatch]]:
+    spans: list[list[RuleMatch]] = []
     end = 0
     for match in matches:
         joins = spans and match.rule.joins and match.start == end
@@ -161,7 +161,7 @@ def _spans(text: str, matches: Iterable[Found]) -> list[list[Found]]:
     return spans
 
 
-def _reach(text: str, match: Found) -> int:
+def _reach(text: str, match: RuleMatch) -> int:
     found = TAIL.match(text, match.end) if match.rule.tail else None
     return found.end() if found else match.end
 

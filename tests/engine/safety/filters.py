@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from engine.safety.answer_views import View
 from engine.safety.filter import Filter
-from engine.safety.policy import BuiltInPolicies, CompiledPolicy
+from engine.safety.policy import DEFAULT_POLICY, BuiltInPolicies, CompiledPolicy
 from engine.safety.scanner import Rule
 from engine.safety.verdicts import Action, Flag
 
 POLICIES = BuiltInPolicies()
-DEFAULT = POLICIES.compiled(POLICIES.default)
+DEFAULT = POLICIES.compiled(DEFAULT_POLICY)
 
 
 def policy(**patterns: tuple[Action, str]) -> CompiledPolicy:

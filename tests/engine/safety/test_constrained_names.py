@@ -189,7 +189,7 @@ def fits(value: Any, schema: Any) -> bool:
     return jsonschema.Draft202012Validator(schema, format_checker=checker).is_valid(value)
 
 
-class Values:
+class JsonValues:
     """Random values of a schema. Most fit."""
 
     def __init__(self, root: dict[str, Any], rng: random.Random) -> None:
@@ -256,7 +256,7 @@ def test_an_answer_with_placeholders_fits_its_schema():
             continue
         view = view_for(packed)
         assert isinstance(view, JsonView)
-        value = Values(schema, rng).of(schema)
+        value = JsonValues(schema, rng).of(schema)
         if not fits(value, schema):
             continue
         valid += 1

@@ -4,6 +4,7 @@ import pytest
 
 from engine.safety.policy import (
     DEFAULT,
+    DEFAULT_POLICY,
     BuiltInPolicies,
     PolicyDetector,
     PolicyDocument,
@@ -17,13 +18,13 @@ HASH = "057aeed0010867d25b966072340013af7dbbe050dc2bd85fbf0a1b2261592a59"
 
 def test_the_default_policy_has_its_published_hash():
     """A change of the default is a new document: the former one goes on the list of former ones."""
-    assert BuiltInPolicies().default == policy_hash(DEFAULT) == HASH
+    assert DEFAULT_POLICY == policy_hash(DEFAULT) == HASH
 
 
 def test_a_policy_is_compiled_once():
     """Answers under one hash share what was compiled."""
     policies = BuiltInPolicies()
-    assert policies.compiled(policies.default) is policies.compiled(policies.default)
+    assert policies.compiled(DEFAULT_POLICY) is policies.compiled(policies.default)
 
 
 def test_what_is_not_known_is_an_error():

@@ -15,7 +15,14 @@ from engine.queue.types import Append, Claim
 from engine.request import EndReason, Entry, EntryKind, input_decoder, input_encoder
 from engine.safety.answer_views import view_for
 from engine.safety.filter import Filter
-from engine.safety.policy import BuiltInPolicies, PolicyDetector, PolicyDocument, compiled, policy_hash
+from engine.safety.policy import (
+    DEFAULT_POLICY,
+    BuiltInPolicies,
+    PolicyDetector,
+    PolicyDocument,
+    compiled,
+    policy_hash,
+)
 from engine.safety.verdicts import Flag
 from engine.worker.claimed_request import ClaimedRequest, UnreadableClaimError
 from engine.worker.continuation import ModelLimits, ids_from, pack_ids
@@ -47,10 +54,10 @@ POLICIES = Policies()
 
 
 @dataclass
-class Log:
+class AnswerLog:
     """What Redis has of one answer."""
 
-    policy: str = POLICIES.default
+    policy: str = DEFAULT_POLICY
     sampling: dict[str, Any] = field(default_factory=dict[str, Any])
     ids: list[int] = field(default_factory=list[int])
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -123,7 +130,7 @@ class Log:
         return json.loads(self.entries[-1].v)
 
 
-def course(log: Log, text: str, random: Random) -> None:
+def course(log: AnswerLog, text: str, random: Random) -> None:
     """The whole answer, flushed and lost to other workers by chance; what no log had is sampled again."""
     ids = [*ids_of(text), EOS]
     going = True
@@ -138,13 +145,13 @@ def course(log: Log, text: str, random: Random) -> None:
 
 
 def test_any_flush_and_any_takeover_leave_the_same_log():
-    """Random answers are what the definition makes of their text, whoever wrote which part."""
-    policy = POLICIES.compiled(POLICIES.default)
+    """INV-41: Random answers are what the definition makes of their text, whoever wrote which part."""
+    policy = POLICIES.compiled(DEFAULT_POLICY)
     rules = [*policy.vetoes.rules, *policy.flags.rules]
     for seed in range(DOCUMENTS):
         random = Random(seed)
         text = document(random)
-        log = Log()
+        log = AnswerLog()
         course(log, text, random)
         wanted = vetted(text, rules)
         assert log.text == wanted.text, seed
@@ -157,9 +164,9 @@ def test_json_answers_stay_json_over_takeovers():
     for seed in range(DOCUMENTS // 5):
         random = Random(seed)
         text = json_document(random)
-        log = Log(sampling={"response_format": ANY_OBJECT})
+        log = AnswerLog(sampling={"response_format": ANY_OBJECT})
         course(log, text, random)
-        whole = Filter(POLICIES.compiled(POLICIES.default), view_for(ANY_OBJECT))
+        whole = Filter(POLICIES.compiled(DEFAULT_POLICY), view_for(ANY_OBJECT))
         assert log.text == shown(whole.feed(text, final=True)), seed
         assert log.end["reason"] == ("blocked" if whole.blocked else "stop")
         if not whole.blocked:
@@ -168,7 +175,7 @@ def test_json_answers_stay_json_over_takeovers():
 
 def test_a_redaction_is_logged_behind_its_text():
     """Placeholder, then its flag; no entry, end or event has the card."""
-    log = Log()
+    log = AnswerLog()
     log.say(f"Pay with {CARD} now. ")
     log.flush()
     assert [(entry.k, entry.x) for entry in log.entries] == [
@@ -188,7 +195,7 @@ def test_a_redaction_is_logged_behind_its_text():
 
 def test_a_block_ends_the_answer_and_bills_what_was_shown():
     """Reason, code, whose rule; the ids whose text was released are billed, what was sampled after is not."""
-    log = Log(POLICIES.blocking)
+    log = AnswerLog(POLICIES.blocking)
     assert not log.say(f"The key is {KEY}, and more")
     log.flush()
     assert log.text == "The key is "
@@ -203,12 +210,12 @@ def test_a_block_ends_the_answer_and_bills_what_was_shown():
 @pytest.mark.parametrize("reason", [EndReason.STOP, EndReason.LENGTH, EndReason.BUDGET])
 def test_what_is_held_at_a_proper_end_is_decided(reason: EndReason):
     """A card whose last digit came last is replaced; a key there blocks, and the reason says so."""
-    log = Log()
+    log = AnswerLog()
     log.say(CARD)
     log.answer.end(reason)
     log.flush()
     assert (log.text, log.end["reason"]) == ("[CARD_1]", reason.value)
-    blocked = Log(POLICIES.blocking)
+    blocked = AnswerLog(POLICIES.blocking)
     blocked.say("see AKIAIOSFODNN7EXAMPL")
     blocked.answer.take(ids_of("E"), 0, 1)
     blocked.answer.end(reason)
@@ -219,7 +226,7 @@ def test_what_is_held_at_a_proper_end_is_decided(reason: EndReason):
 @pytest.mark.parametrize("reason", [EndReason.CANCELLED, EndReason.DEADLINE, EndReason.ERROR])
 def test_what_is_held_at_another_end_is_lost(reason: EndReason):
     """As it is where no worker is left to decide: 14 digits of a card are not shown."""
-    log = Log()
+    log = AnswerLog()
     log.say("Card 4111 1111 1111 11")
     log.answer.end(reason)
     log.flush()
@@ -228,7 +235,7 @@ def test_what_is_held_at_another_end_is_lost(reason: EndReason):
 
 def test_a_block_is_found_by_whoever_completes_it():
     """Taken over in mid-key, the next worker blocks at the same place."""
-    log = Log(POLICIES.blocking)
+    log = AnswerLog(POLICIES.blocking)
     log.say(f"The key is {KEY[:9]}")
     log.flush()
     assert log.text == "The key is "
@@ -240,7 +247,7 @@ def test_a_block_is_found_by_whoever_completes_it():
 
 def test_a_log_that_another_filter_wrote_ends_typed():
     """Counters that the replay does not reach: nothing more is shown, and the answer ends `internal`."""
-    log = Log()
+    log = AnswerLog()
     log.say(f"Pay with {CARD} now. ")
     log.flush()
     log.visible += 1
@@ -253,7 +260,7 @@ def test_a_log_that_another_filter_wrote_ends_typed():
 
 def test_a_filter_that_throws_ends_its_answer_alone(monkeypatch: pytest.MonkeyPatch):
     """Nothing after the fault is shown, and the reason is told without text."""
-    log = Log()
+    log = AnswerLog()
     log.say("well ")
 
     def broken(*_: object, **__: object) -> None:
@@ -270,12 +277,12 @@ def test_a_filter_that_throws_ends_its_answer_alone(monkeypatch: pytest.MonkeyPa
 def test_an_unknown_policy_is_never_ignored(policy: str):
     """A worker that does not know it takes no step: the claim is ended, typed."""
     with pytest.raises(UnreadableClaimError, match="policy"):
-        Log(policy)
+        AnswerLog(policy)
 
 
 def test_stop_strings_come_before_the_filter():
     """A stop string in mid-card ends the answer with what is before it."""
-    log = Log(sampling={"stop": ("1111 1",)})
+    log = AnswerLog(sampling={"stop": ("1111 1",)})
     assert not log.say(CARD)
     log.flush()
     assert (log.text, log.end["reason"]) == ("4111 ", "stop")
@@ -284,4 +291,4 @@ def test_stop_strings_come_before_the_filter():
 def test_a_shape_that_nobody_can_read_ends_the_claim():
     """Not unfiltered, and not as plain text."""
     with pytest.raises(UnreadableClaimError, match="no filter"):
-        Log(sampling={"response_format": "{}"})
+        AnswerLog(sampling={"response_format": "{}"})
