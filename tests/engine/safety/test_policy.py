@@ -24,7 +24,7 @@ def test_the_default_policy_has_its_published_hash():
 def test_a_policy_is_compiled_once():
     """Answers under one hash share what was compiled."""
     policies = BuiltInPolicies()
-    assert policies.compiled(DEFAULT_POLICY) is policies.compiled(policies.default)
+    assert policies.compiled(DEFAULT_POLICY) is policies.compiled(DEFAULT_POLICY)
 
 
 def test_what_is_not_known_is_an_error():
