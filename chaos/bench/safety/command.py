@@ -1,11 +1,13 @@
 """`python -m chaos bench safety`: the filter of answers against its definition, and what it costs."""
 
+import asyncio
 from collections.abc import Callable
 
 import click
 
 from chaos.bench.safety import costs
 from chaos.bench.safety.differences import difference, json_difference
+from chaos.bench.safety.overhead import overhead
 from chaos.figures.figures import Figure, json_option, progress, show
 from engine.safety.policy import DEFAULT_POLICY, BuiltInPolicies
 
@@ -18,13 +20,23 @@ PROGRESS_EACH = 500
 @click.command()
 @click.option("--documents", default=2_000, show_default=True, type=click.IntRange(0, 1_000_000))
 @click.option("--first", default=0, show_default=True, help="Seed of the first document.")
+@click.option(
+    "--pairs", default=0, show_default=True, type=click.IntRange(0, 1000), help="Of rounds on real vLLM."
+)
+@click.option(
+    "--streams", default=32, show_default=True, type=click.IntRange(1, 256), help="At once in each."
+)
 @json_option
-def safety(documents: int, first: int, as_json: bool) -> None:
+def safety(documents: int, first: int, pairs: int, streams: int, as_json: bool) -> None:
     """Filter random documents, cut at random and taken over at random places, and compare with a brute-force
     reading of the definition; then measure hold-back and CPU on prose, code and Markdown.
 
+    \b
+    python -m chaos bench safety --documents 10000
+    python -m chaos bench safety --documents 0 --pairs 7     32 answers at once on vLLM, with it and without
+
     Goals: no difference; hold-back p95 of one token; 15 µs of CPU a token; 8,000 tokens again in 10 ms; no
-    time in milliseconds taken for a card.
+    time in milliseconds taken for a card; with vLLM 0.97 of the tokens a second.
     """
     seeds = range(first, first + documents)
     in_json = range(first, first + documents * JSON_PERCENT // 100)
@@ -32,6 +44,7 @@ def safety(documents: int, first: int, as_json: bool) -> None:
         _differences("documents that differ from the definition", seeds, difference),
         _differences("JSON documents that differ", in_json, json_difference),
         *_costs(),
+        *(asyncio.run(overhead(streams, pairs)) if pairs else []),
     ]
     show("safety", figures, as_json, {"documents": documents, "first": first})
     raise SystemExit(0 if all(figure.reached is not False for figure in figures) else 1)
