@@ -22,10 +22,11 @@ class BrokenPromise(AssertionError):  # noqa: N818  (the gateway's error, not ou
 
 
 class MessageShape(Strict, frozen=True):
-    """The fields of one message type."""
+    """The fields of one message type; of an event of kind flagged those of its value, too."""
 
     fields: dict[str, Any]
     maybe: dict[str, Any] = {}
+    flagged: dict[str, Any] = {}
 
 
 SHAPES = read_yaml(Path(__file__).parent / "messages.yaml", dict[str, MessageShape])
@@ -38,6 +39,8 @@ def check_shape(frame: Frame) -> None:
         raise BrokenPromise(f"no message type of the protocol: {frame}")
     optional = {name: pattern for name, pattern in shape.maybe.items() if name in frame}
     problem = Names().mismatch({"$only": {"t": frame["t"], **shape.fields, **optional}}, frame)
+    if problem is None and frame.get("k") == "flagged":
+        problem = Names().mismatch({"$only": shape.flagged}, frame.get("v"))
     if problem:
         raise BrokenPromise(f"{problem} in {frame}")
 
@@ -236,6 +239,11 @@ class Ledger:
         reading.applied, reading.position = frame["o"], frame["p"]
         answer.bounds = {0: 0, frame["o"]: frame["p"]}
 
+    def _flagged(self, reading: WitnessedReading, frame: Frame) -> None:
+        end = frame["v"]["p"] + frame["v"]["n"]
+        if reading.position is not None and end > reading.position:
+            raise BrokenPromise(f"a flag of text that was not sent, of {reading.position}: {frame}")
+
     def _entry(self, reading: WitnessedReading, frame: Frame) -> None:
         first, last = (frame["a"], frame["b"]) if frame["t"] == "delta" else (frame["o"], frame["o"])
         if first != reading.applied + 1 or last < first:
@@ -244,6 +252,8 @@ class Ledger:
         self._count(reading, last, size)
         if frame["t"] == "delta":
             self._delta(reading, frame)
+        if frame.get("k") == "flagged":
+            self._flagged(reading, frame)
         reading.applied = last
         answer = self._answer(reading.id)
         if reading.position is not None:

@@ -22,7 +22,7 @@ from tests.conformance.stage import OWN, WRONG_OFTEN
 from tests.conformance.values import BadCase
 from tests.server.virtual import gateway as virtual
 from tests.server.virtual.gateway import VirtualGateway, VirtualSocket, virtual_gateway
-from tests.server.virtual.pool import AnswerScript
+from tests.server.virtual.held import AnswerScript
 from tests.support.home import settings_in
 
 LOOK_SECONDS = 0.01

@@ -75,6 +75,12 @@ def end(o: int, text: str) -> Frame:
     }
 
 
+def flagged(o: int = 2, **changes: Any) -> Frame:
+    """A redaction of one letter."""
+    value = {"category": "card", "action": "redact", "scope": "platform", "p": 0, "n": 1} | changes
+    return {"t": "event", "g": 1, "o": o, "k": "flagged", "v": value}
+
+
 BROKEN: dict[str, list[Frame]] = {
     "a frame of no g": [delta(1, 1, 0, "x", g=7)],
     "a gap": [delta(3, 3, 0, "x")],
@@ -91,6 +97,10 @@ BROKEN: dict[str, list[Frame]] = {
     "an unknown type": [{"t": "shout"}],
     "an unknown field": [{**QUEUED, "o": 2, "mood": "good"}],
     "a missing field": [{"t": "snap", "g": 1, "o": 1, "x": ""}],
+    "a flag of no text": [flagged(p=1)],
+    "a flag of text that was not sent": [delta(2, 2, 0, "ab"), flagged(3, p=1, n=2)],
+    "a flag with another field": [delta(2, 2, 0, "ab"), flagged(3, match="ab")],
+    "a flag without a place": [{"t": "event", "g": 1, "o": 2, "k": "flagged", "v": {"category": "card"}}],
     "a logged event without offset": [{"t": "event", "g": 1, "k": "running"}],
     "usage that does not add up": [
         end(2, "") | {"usage": {"input": 1, "cached_input": 0, "output": 1, "total": 3}}
@@ -115,7 +125,9 @@ def test_the_ledger_takes_a_good_answer():
     for frame in [WELCOME, ACCEPTED, QUEUED, delta(2, 3, 0, "ab")]:
         ledger.heard(frame)
     ledger.said({"t": "ack", "a": [[1, 3]]})
-    for frame in [delta(4, 6, 2, "川" * 40), end(7, "ab" + "川" * 40)]:
+    ledger.heard(delta(4, 6, 2, "川" * 40))
+    ledger.said({"t": "ack", "a": [[1, 6]]})
+    for frame in [flagged(7, p=41), end(8, "ab" + "川" * 40)]:
         ledger.heard(frame)
 
 

@@ -22,7 +22,12 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Machines:
     return Machines(home, tiny_model(home / "tiny"))
 
 
-@pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES])
+def marks_of(case: Case) -> list[pytest.MarkDecorator]:
+    """What is known to fail must."""
+    return [pytest.mark.xfail(reason=case.xfail, strict=True)] if case.xfail else []
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.id, marks=marks_of(case)) for case in CASES])
 def test_the_gateway_keeps_the_protocol_in_virtual_time(case: Case, machines: Machines):
     """One case, in one encoding."""
     try:

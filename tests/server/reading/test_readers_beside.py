@@ -11,8 +11,8 @@ from tests.server.connection.gateway_play import key
 from tests.server.connection.gateway_play import model as model
 from tests.server.connection.gateway_play import playing as playing
 from tests.server.virtual.gateway import VirtualGateway
+from tests.server.virtual.held import AnswerScript
 from tests.server.virtual.peer import VirtualPeer, welcomed
-from tests.server.virtual.pool import AnswerScript
 
 LOGGED = ("delta", "event", "end")
 ANSWER = "0123456789" * 150

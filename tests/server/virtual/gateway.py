@@ -22,8 +22,10 @@ from server.connection.gateway_connections import GatewayConnections
 from server.connection.websocket import WIRE, SocketListener
 from server.context import GatewayContext
 from server.http.health import Health
+from server.protocol.flags import flags_after
 from tests.engine.builders import FINGERPRINT
-from tests.server.virtual.pool import Held, MemoryPool
+from tests.server.virtual.held import Held
+from tests.server.virtual.pool import MemoryPool
 from tests.server.virtual.redis import MemoryRedis
 from tests.server.virtual.stores import (
     MemoryCatalogue,
@@ -206,7 +208,8 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
         asked = found.asked
         quota.settle(asked.tenant, asked.id)
         end = msgspec.json.decode(found.entries[-1].v)
-        conversations.record(asked.tenant, asked.id, found.said, found.head, end)
+        flags = msgspec.to_builtins(flags_after(found.entries))
+        conversations.record(asked.tenant, asked.id, found.said, flags, found.head, end)
 
     pool = MemoryPool(POOL, settings.park_seconds_max, settled, hints.tell)
     record = ModelRecord("tiny", "1", FINGERPRINT, model, POOL, CONTEXT)

@@ -3,7 +3,8 @@ what a test wrote. What engine/queue/lua and a worker promise, as far as a clien
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from core.clock import now_ms
 from core.errors import Refusal
@@ -25,49 +26,16 @@ from engine.api import (
     end_payload,
     input_decoder,
 )
+from engine.safety.filter import Filter
+from engine.safety.policy import UNFILTERED, BuiltInPolicies
 from server.protocol.codes import ErrorCode, refusal
+from tests.server.virtual.held import OVER, AnswerScript, Held
 
 FLUSH_SECONDS = 0.01
 TURN_SECONDS = 0.001
 TOKENS_A_FLUSH = 64
-NO_CONTROL = Control(0)
 NOWHERE = MigrationOrder("", 0, 0, b"")
-OVER = (RequestStatus.ENDED,)
-
-
-@dataclass
-class AnswerScript:
-    """What the worker says to every prompt, how fast, and after how many tokens it stops until told."""
-
-    text: str
-    step_seconds: float = 0.0
-    holds_after: int | None = None
-
-
-@dataclass
-class Held:
-    """One request."""
-
-    asked: Enqueue
-    entries: list[Entry] = field(default_factory=list[Entry])
-    status: RequestStatus = RequestStatus.QUEUED
-    control: Control = NO_CONTROL
-    priority: PriorityClass = PriorityClass.INTERACTIVE
-    readers: dict[str, ReaderState] = field(default_factory=dict[str, ReaderState])
-    given_up: bool = False
-    waits: set[asyncio.TimerHandle] = field(default_factory=set[asyncio.TimerHandle])
-    unread: asyncio.TimerHandle | None = None
-    said: str = ""
-    tokens: int = 0
-    claims: int = 0
-    claimed_ms: int = 0
-    first_token_ms: int = 0
-    gone: bool = False
-
-    @property
-    def head(self) -> int:
-        """The last offset."""
-        return len(self.entries)
+POLICIES = BuiltInPolicies()
 
 
 class MemoryPool:
@@ -121,6 +89,8 @@ class MemoryPool:
         found.status, found.claims = RequestStatus.RUNNING, found.claims + 1
         if found.claims == 1:
             found.claimed_ms = now_ms()
+            policy = input_decoder.decode(found.asked.input).policy
+            found.filter = None if policy == UNFILTERED else Filter(POLICIES.compiled(policy))
             self._append(found, EntryKind.RUNNING)
         at = found.asked.tenant, found.asked.id
         self._working[at] = asyncio.create_task(self._run(found, self.script))
@@ -142,19 +112,28 @@ class MemoryPool:
 
     def _flush(self, found: Held, data: bytes, tokens_max: int) -> EndReason | None:
         """Say so many tokens, fewer where the worker is held; what ended it."""
-        began, over = len(found.said), None
+        began, over = len(found.made), None
         for _ in range(tokens_max):
             if found.tokens >= len(data):
                 over = EndReason.STOP
             found.tokens += 1  # the one that ends it counts
             if over is not None or found.tokens == found.asked.max_tokens or self._holds():
                 break
-        found.said = data[: found.tokens].decode(errors="ignore")
-        if len(found.said) > began:
-            found.first_token_ms = found.first_token_ms or now_ms()
-            self._append(found, EntryKind.TEXT, found.said[began:], began)
-        full = found.tokens == found.asked.max_tokens
-        return over or (EndReason.LENGTH if full else None)
+        found.made = data[: found.tokens].decode(errors="ignore")
+        if found.tokens == found.asked.max_tokens:
+            over = over or EndReason.LENGTH
+        self._show(found, found.made[began:], final=over is not None)
+        return EndReason.BLOCKED if found.block else over
+
+    def _show(self, found: Held, text: str, final: bool) -> None:
+        """Log what the request's safety policy lets out."""
+        for each in [text] if found.filter is None else found.filter.feed(text, final):
+            if not isinstance(each, str):
+                self._append(found, EntryKind.FLAGGED, value=msgspec.json.encode(each))
+            elif each:
+                found.first_token_ms = found.first_token_ms or now_ms()
+                began, found.said = len(found.said), found.said + each
+                self._append(found, EntryKind.TEXT, each, began)
 
     def _holds(self) -> bool:
         """Whether the worker stops after this token."""
@@ -275,7 +254,7 @@ class MemoryPool:
         if found.status in OVER:
             return
         asked = found.asked
-        request = input_decoder.decode(asked.input)
+        request, blocked = input_decoder.decode(asked.input), found.block
         facts = EndFacts(
             tenant=asked.tenant,
             request=asked.id,
@@ -290,7 +269,8 @@ class MemoryPool:
             claimed_ms=found.claimed_ms,
             first_token_ms=found.first_token_ms,
             ended_ms=now_ms(),
-            code=code,
+            code=code or ("safety_blocked" if blocked else ""),
+            safety=(blocked.category, blocked.scope) if blocked else None,
         )
         found.status = RequestStatus.ENDED
         self._append(found, EntryKind.END, value=end_payload(facts, request).payload)

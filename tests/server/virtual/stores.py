@@ -245,12 +245,15 @@ class MemoryConversations:
                 return rows[0], found.owner
         return None
 
-    def record(self, tenant: str, request: str, text: str, head: int, end: dict[str, Any]) -> None:
+    def record(
+        self, tenant: str, request: str, text: str, flags: list[Any], head: int, end: dict[str, Any]
+    ) -> None:
         """Complete an answer's row."""
         for (of, _), found in self._found.items():
             for row in found.messages:
                 if of == tenant and row.request_id == request and row.status == MessageStatus.RUNNING:
                     row.content, row.status, row.head = text, MessageStatus.ENDED, head
+                    row.flags, row.safety = flags, end.get("safety")
                     row.reason, row.code = end["reason"], end.get("code", "")
                     row.usage, row.timing, row.cost_nano = end["usage"], end["timing"], end["cost"]["nano"]
 
