@@ -6,6 +6,7 @@
 
 export const START = "\uee00";
 export const END = "\uee01";
+const POINTS_MAX = 96; // of a placeholder
 const MARKS = /[\uee00\uee01]/g;
 const PLACEHOLDER = /^\[([A-Z][A-Z0-9_]*)_(\d+)\]$/;
 const LAST_PLACEHOLDER = /\[[A-Z][A-Z0-9_]*_\d+\]$/;
@@ -41,7 +42,8 @@ export function marked(text, flags, growing) {
  * @param {SafetyFlag[]} flags
  */
 export function redactions(flags) {
-  return flags.filter(({ action }) => action === "redact").sort((one, other) => one.p - other.p);
+  const found = flags.filter(({ action, n }) => action === "redact" && n <= POINTS_MAX);
+  return found.sort((one, other) => one.p - other.p);
 }
 
 /** @param {string} text */
