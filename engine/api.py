@@ -62,7 +62,7 @@ from engine.request import (
     input_encoder,
     seal_request,
 )
-from engine.safety.policy import DEFAULT_POLICY
+from engine.safety.documents import DEFAULT_POLICY
 from engine.trials.client import ShapeTrials
 from engine.worker.interrupted import InterruptedAnswer, InterruptedEngine, InterruptedPrompt
 

@@ -43,7 +43,8 @@ from engine.node.supervised_worker import ENGINE_DEAD
 from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
 from engine.queue.types import Claim
-from engine.safety.policy import DEFAULT_POLICY, BuiltInPolicies
+from engine.safety.documents import DEFAULT_POLICY
+from engine.safety.policy import BuiltInPolicies
 from engine.scheduling.capacity import capacity_of
 from engine.scheduling.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
 from engine.trials.server import TrialServer, can_try

@@ -1,56 +1,29 @@
-"""Safety policies: documents, their hashes, and what a filter needs of them. Pure.
+"""What a filter needs of a policy's document: its rules, compiled. Pure.
 
-A request is answered under the policy whose hash it carries. The platform's defaults stand here, former ones
-too, as answers that began under them go on under them.
+A request is answered under the policy whose hash it carries. Those of the platform's defaults are known here,
+former ones too, as answers that began under them go on under them.
 """
 
-import hashlib
-from collections.abc import Sequence
-
-import msgspec
+from collections.abc import Iterator, Sequence
 
 from engine.safety.detectors import DETECTORS
+from engine.safety.documents import (
+    DEFAULT,
+    FORMER,
+    Of,
+    PolicyDetector,
+    PolicyDocument,
+    PolicyPattern,
+    policy_hash,
+)
 from engine.safety.scanner import Rule, Scanner
-from engine.safety.verdicts import Action, Scope
+from engine.safety.verdicts import Action
 
 UNFILTERED = ""  # the hash of no policy: admitted before there were any
 
 
 class UnknownPolicyError(Exception):
     """No such policy is known here. The message has its hash."""
-
-
-class PolicyDetector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A detector of a policy, what is done about its matches, and whose rule that is."""
-
-    name: str
-    action: Action
-    version: int = 1
-    scope: Scope = "platform"
-
-
-class PolicyDocument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is looked for in an answer; the order decides between matches of one place and length."""
-
-    detectors: tuple[PolicyDetector, ...]
-
-
-DEFAULT = PolicyDocument(
-    detectors=(
-        PolicyDetector("private_key", "redact"),
-        PolicyDetector("api_key", "redact"),
-        PolicyDetector("card", "redact"),
-        PolicyDetector("iban", "redact"),
-        PolicyDetector("email", "flag"),
-        PolicyDetector("phone", "flag"),
-    )
-)
-_FORMER: tuple[PolicyDocument, ...] = ()
-
-
-def policy_hash(document: PolicyDocument) -> str:
-    """SHA-256 of the document as it is stored, in hex."""
-    return hashlib.sha256(msgspec.json.encode(document)).hexdigest()
 
 
 class CompiledPolicy:
@@ -61,29 +34,42 @@ class CompiledPolicy:
         self.flags = Scanner([rule for rule in rules if rule.action == "flag"])
 
 
-def compiled(document: PolicyDocument) -> CompiledPolicy:
-    """Raises UnknownPolicyError for a detector that is not known here."""
-    return CompiledPolicy([rule for detector in document.detectors for rule in _rules(detector)])
+def compiled(document: PolicyDocument, of: Of = "answer") -> CompiledPolicy:
+    """What it looks for in answers, or in prompts. Raises UnknownPolicyError for a detector that is not known
+    here, PatternError for a pattern that no policy may have."""
+    return CompiledPolicy(list(rules_of(document, of)))
 
 
-def _rules(asked: PolicyDetector) -> list[Rule]:
+def rules_of(document: PolicyDocument, of: Of) -> Iterator[Rule]:
+    """Its rules, in its order."""
+    for detector in document.detectors:
+        if action := _action(detector, of):
+            yield from _detector_rules(detector, action)
+    for own in document.patterns:
+        if action := _action(own, of):
+            pattern = f"(?i:{own.pattern})" if own.ignore_case else own.pattern
+            yield Rule(pattern, own.name, action, own.scope)
+    if document.words:
+        raise UnknownPolicyError("word lists are not known here")
+
+
+def _action(entry: PolicyDetector | PolicyPattern, of: Of) -> Action | None:
+    return entry.action if of == "answer" else entry.prompt
+
+
+def _detector_rules(asked: PolicyDetector, action: Action) -> Iterator[Rule]:
     detector = DETECTORS.get((asked.name, asked.version))
     if detector is None:
         raise UnknownPolicyError(f"detector {asked.name} version {asked.version}")
-    return [
-        Rule(each.pattern, detector.category, asked.action, asked.scope, each.check, each.tail, each.joins)
-        for each in detector.patterns
-    ]
-
-
-DEFAULT_POLICY = policy_hash(DEFAULT)
+    for each in detector.patterns:
+        yield Rule(each.pattern, detector.category, action, asked.scope, each.check, each.tail, each.joins)
 
 
 class BuiltInPolicies:
     """The platform's default policy and its former ones, each compiled when it is first asked for."""
 
     def __init__(self) -> None:
-        self._documents = {policy_hash(document): document for document in (DEFAULT, *_FORMER)}
+        self._documents = {policy_hash(document): document for document in (DEFAULT, *FORMER)}
         self._compiled: dict[str, CompiledPolicy] = {}
 
     def compiled(self, hash: str) -> CompiledPolicy:

@@ -9,7 +9,8 @@ from chaos.bench.safety import costs
 from chaos.bench.safety.differences import difference, json_difference
 from chaos.bench.safety.overhead import overhead
 from chaos.figures.figures import Figure, json_option, progress, show
-from engine.safety.policy import DEFAULT_POLICY, BuiltInPolicies
+from engine.safety.documents import DEFAULT_POLICY
+from engine.safety.policy import BuiltInPolicies
 
 EPOCHS = 100_000
 SHOWN = 3

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from engine.safety.answer_views import View
+from engine.safety.documents import DEFAULT_POLICY
 from engine.safety.filter import Filter
-from engine.safety.policy import DEFAULT_POLICY, BuiltInPolicies, CompiledPolicy
+from engine.safety.policy import BuiltInPolicies, CompiledPolicy
 from engine.safety.scanner import Rule
 from engine.safety.verdicts import Action, Flag
 

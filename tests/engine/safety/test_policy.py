@@ -1,24 +1,10 @@
-"""Policies: their hashes, and those that are not known."""
+"""Policies compiled: what of a document is looked for in answers and in prompts, and what is not known."""
 
 import pytest
 
-from engine.safety.policy import (
-    DEFAULT,
-    DEFAULT_POLICY,
-    BuiltInPolicies,
-    PolicyDetector,
-    PolicyDocument,
-    UnknownPolicyError,
-    compiled,
-    policy_hash,
-)
-
-HASH = "057aeed0010867d25b966072340013af7dbbe050dc2bd85fbf0a1b2261592a59"
-
-
-def test_the_default_policy_has_its_published_hash():
-    """A change of the default is a new document: the former one goes on the list of former ones."""
-    assert DEFAULT_POLICY == policy_hash(DEFAULT) == HASH
+from engine.safety.documents import DEFAULT_POLICY, PolicyDetector, PolicyDocument, PolicyPattern
+from engine.safety.policy import BuiltInPolicies, UnknownPolicyError, compiled
+from tests.engine.safety.filters import filtered
 
 
 def test_a_policy_is_compiled_once():
@@ -33,3 +19,14 @@ def test_what_is_not_known_is_an_error():
         BuiltInPolicies().compiled("0" * 64)
     with pytest.raises(UnknownPolicyError, match="card version 9"):
         compiled(PolicyDocument((PolicyDetector("card", "redact", version=9),)))
+
+
+def test_answers_and_prompts_have_actions_of_their_own():
+    """An entry without an action for one of them is not looked for there."""
+    document = PolicyDocument(
+        (PolicyDetector("card", "redact"), PolicyDetector("email", prompt="redact")),
+        (PolicyPattern("employee", "emp-[0-9]{3}", "redact", "redact", ignore_case=True),),
+    )
+    text = "EMP-123 4111111111111111 bob@example.com"
+    assert filtered(text, compiled(document)) == "[EMPLOYEE_1] [CARD_1] bob@example.com"
+    assert filtered(text, compiled(document, "prompt")) == "[EMPLOYEE_1] 4111111111111111 [EMAIL_1]"

@@ -14,15 +14,9 @@ from engine.grammar.response_format import checked_format
 from engine.queue.types import Append, Claim
 from engine.request import EndReason, Entry, EntryKind, input_decoder, input_encoder
 from engine.safety.answer_views import view_for
+from engine.safety.documents import DEFAULT_POLICY, PolicyDetector, PolicyDocument, policy_hash
 from engine.safety.filter import Filter
-from engine.safety.policy import (
-    DEFAULT_POLICY,
-    BuiltInPolicies,
-    PolicyDetector,
-    PolicyDocument,
-    compiled,
-    policy_hash,
-)
+from engine.safety.policy import BuiltInPolicies, compiled
 from engine.safety.verdicts import Flag
 from engine.worker.claimed_request import ClaimedRequest, UnreadableClaimError
 from engine.worker.continuation import ModelLimits, ids_from, pack_ids
