@@ -51,6 +51,7 @@ REST = (
 )
 # The biller's position, which keepers of journals read.
 ACKNOWLEDGED_COMMANDS = "xinfo|groups xpending"
+POLICIES = ("P:policy:",)  # a worker reads them, and only processes that admit requests write them
 TRIALS = ("P:trials:", "P:trial:", "P:verdict:")
 POOL = (*REQUESTS, *LINES, *WORKERS, *READERS, *NODES, *READY, *REST, *TRIALS)
 # A tenant's kinds (billing/quotas, server).
@@ -89,7 +90,7 @@ class ProcessKind:
 GATEWAY = ProcessKind(
     "gateway",
     reads=READY,
-    writes=(*POOL, *QUOTAS, *SESSIONS, POOLS, REFUSED, OPEN_TENANTS, SIGN_IN_CODES),
+    writes=(*POOL, *POLICIES, *QUOTAS, *SESSIONS, POOLS, REFUSED, OPEN_TENANTS, SIGN_IN_CODES),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(
         SCRIPT_COMMANDS,
@@ -102,7 +103,7 @@ GATEWAY = ProcessKind(
 )
 WORKER = ProcessKind(
     "worker",
-    reads=("P:reserves", "P:ready"),
+    reads=("P:reserves", "P:ready", *POLICIES),
     writes=(
         *REQUESTS,
         *LINES,
@@ -156,6 +157,7 @@ OPERATOR = ProcessKind(
     "operator",
     writes=(
         *POOL,
+        *POLICIES,
         *QUOTAS,
         *SESSIONS,
         *(POOLS, OPEN_TENANTS, "I:noisy", "I:reconciling"),

@@ -28,7 +28,8 @@ from engine.queue import lua_scripts, redis_keys
 from engine.queue import script_calls as calls
 from engine.queue.client import PoolQueue
 from engine.queue.migration_orders import HOP_MAX, MigrationOrders, order_of
-from engine.queue.types import MigratedTo
+from engine.queue.pinned_policies import is_policy
+from engine.queue.types import MigratedTo, PinnedPolicy
 from engine.request import TOKEN_BYTES, Control, RequestStatus, input_decoder
 
 MOVED_KEEP_SECONDS = 15 * 60
@@ -227,6 +228,7 @@ class Migrator:
     async def _arrive(self, pool: str, found: MigrationRecord, tenant: str, id: str) -> bool:
         """Create the request in the destination: True where this call did, False where another had."""
         fields = [part for pair in found.fields.items() for part in pair]
+        await self._copy_policy(pool, found)
         for _ in range(COPIES_MAX):
             head = await self._copy(pool, found, tenant, id)
             call = calls.MigrateAdoptCall(
@@ -241,6 +243,15 @@ class Migrator:
             if (adopted := await self._run(lua_scripts.MIGRATE_ADOPT, found.dest, call)) in (0, 1):
                 return adopted == 1
         raise TimeoutError("others copy this log, too, and none of them comes to its end")
+
+    async def _copy_policy(self, pool: str, found: MigrationRecord) -> None:
+        """Store its safety policy where it goes, for longer than it lives. One that is lost or damaged ends
+        it there, typed."""
+        hash, deadline_ms = _policy(found.input)
+        document = await self._queue(pool).policy(hash) if hash else None
+        if document is not None and is_policy(hash, document):
+            ms_left = max(0, deadline_ms - self._now_ms())
+            await self._queue(found.dest).keep_policy(PinnedPolicy(hash, document), ms_left // 1000)
 
     async def _copy(self, pool: str, found: MigrationRecord, tenant: str, id: str) -> int:
         """Copy the log, in pages. Returns the offset that the copy ends at, which is less than `head` only
@@ -292,6 +303,14 @@ class Migrator:
 
 def _refused(reason: MigrationRefusalReason, message: str) -> MigrationRefused:
     return MigrationRefused(reason, message)
+
+
+def _policy(packed: bytes) -> tuple[str, int]:
+    """Hash of the policy that the request is under, and its deadline; an empty hash where it has none."""
+    request = read("input", input_decoder.decode, packed)
+    if isinstance(request, Unreadable):
+        return "", 0
+    return request.policy, request.deadline_ms
 
 
 def _need(packed: bytes) -> int:

@@ -21,6 +21,7 @@ from engine.queue import lua_scripts, redis_keys, script_replies
 from engine.queue import script_calls as calls
 from engine.queue.journaled_ends import JournaledEnd
 from engine.queue.packing import append_call, claim_call, enqueue_call, rewrite_call
+from engine.queue.pinned_policies import MARGIN_SECONDS, keep_seconds
 from engine.queue.request_log import pack_entry
 from engine.queue.types import (
     Append,
@@ -31,6 +32,7 @@ from engine.queue.types import (
     Enqueue,
     Enqueued,
     MigratedTo,
+    PinnedPolicy,
     ReaderState,
     ReaderView,
     Reaped,
@@ -85,9 +87,29 @@ class PoolQueue:
         """Create the request, or return the one there is. The same id with another body: `id_conflict`."""
         try:
             reply = await self._run(lua_scripts.ENQUEUE, enqueue_call(e, self.settings))
+            if reply.refusal == script_replies.NO_POLICY and e.policy is not None:
+                await self.store_policy(e.policy)
+                reply = await self._run(lua_scripts.ENQUEUE, enqueue_call(e, self.settings))
         except OutOfMemoryError:
             return script_replies.refusal("rejected_capacity", 1000)
         return script_replies.enqueued(reply)
+
+    async def store_policy(self, policy: PinnedPolicy) -> None:
+        """Store a safety policy for longer than any request lives that is enqueued in the next hour."""
+        key = redis_keys.policy(self.pool, policy.hash)
+        await self._redis.set(key, policy.document, ex=keep_seconds(self.settings))
+
+    async def keep_policy(self, policy: PinnedPolicy, seconds: int) -> None:
+        """Store a safety policy for a request that lives so long, for others' as long as they had it."""
+        key = redis_keys.policy(self.pool, policy.hash)
+        seconds += MARGIN_SECONDS
+        if not await self._redis.set(key, policy.document, ex=seconds, nx=True):
+            await self._redis.expire(key, seconds, gt=True)
+
+    async def policy(self, hash: str) -> bytes | None:
+        """A safety policy's document as it stands here, unchecked; None where there is none."""
+        key = redis_keys.policy(self.pool, hash)
+        return await reading(key, self._redis.get(key), None)
 
     async def claim(self, worker: str, call: int, offer: ClaimOffer) -> ClaimReply:
         """Work for a registered worker. `call` counts from 1; a repeated number repeats its answer."""

@@ -81,6 +81,11 @@ def worker_channel(pool: str, name: str) -> str:
     return f"{{p:{pool}}}wk:{name}"
 
 
+def policy(pool: str, hash: str) -> str:
+    """A safety policy's document, by its hash."""
+    return f"{{p:{pool}}}policy:{hash}"
+
+
 def trials(pool: str, fingerprint: str) -> str:
     """The list of shapes that gateways want tried for a model."""
     return f"{{p:{pool}}}trials:{fingerprint}"

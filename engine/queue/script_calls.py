@@ -24,7 +24,8 @@ class RequestCall(PoolCall, kw_only=True):
 
 
 class EnqueueCall(RequestCall, kw_only=True):
-    """Create a request, or return the existing one. `control`: the flags that it begins with."""
+    """Create a request, or return the existing one. `control`: the flags that it begins with; `policy`:
+    hash of the safety policy that has to stand here."""
 
     body_hash: str
     priority: str
@@ -39,6 +40,7 @@ class EnqueueCall(RequestCall, kw_only=True):
     no_reader_ms: int | None
     control: int
     shaped: bool
+    policy: str | None
     requests_max: int
     tenant_requests_max: int
     memory_fraction_max: float

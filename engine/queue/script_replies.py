@@ -28,7 +28,9 @@ from engine.queue.types import (
 )
 from engine.request import Control, PriorityClass, RequestStatus
 
+NO_POLICY = "no_policy"
 _REFUSALS = {
+    NO_POLICY: ("overloaded", "its safety policy was lost before it could be put in line", None),
     "rejected_capacity": ("overloaded", "the pool is full", None),
     "rejected_no_worker": ("overloaded", "no worker runs this model now", None),
     "rejected_deadline": ("overloaded", "the deadline would pass before it is this request's turn", None),

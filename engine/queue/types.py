@@ -15,13 +15,22 @@ ReleaseWhy = Literal["lost", "drain", "preempt", "pool", "park", "grant", "error
 ReaderState = Literal["reading", "stuck", "gone"]
 
 
+class PinnedPolicy(msgspec.Struct, frozen=True):
+    """A safety policy as its request's workers read it in the pool: the document's bytes, and their
+    SHA-256."""
+
+    hash: str
+    document: bytes
+
+
 class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     """A request for the pool. `input` is an encoded RequestInput; `granted` the output tokens admitted so
     far.
 
     `gateway` registers that gateway as a reader in the same call; `no_reader_ms`: end it when nobody has read
     it for so long, None: never. `cancelled`: no worker may claim it; the caller ends it, else the reaper
-    does. `shaped`: its answer has a response_format, and a hung engine is blamed on it first.
+    does. `shaped`: its answer has a response_format, and a hung engine is blamed on it first. `policy`: has
+    to stand in the pool with it; None where every worker has its policy.
     """
 
     tenant: str
@@ -40,6 +49,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     no_reader_ms: int | None = None
     cancelled: bool = False
     shaped: bool = False
+    policy: PinnedPolicy | None = None
 
 
 class Enqueued(msgspec.Struct, frozen=True):

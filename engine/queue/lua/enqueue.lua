@@ -1,8 +1,8 @@
 #!lua
 --: args: now_ms:int, tenant:str, id:str, body_hash:str, priority:str, fingerprint:str, prompt_tokens:int,
 --:   max_tokens:int, deadline_ms:int, accepted_ms:int, granted:int, model:str, gateway:str?, no_reader_ms:int?,
---:   control:int, shaped:bool, requests_max:int, tenant_requests_max:int, memory_fraction_max:float, readers_max:int,
---:   gateway_lease_ms:int, ended_unread_max:int, no_worker_ms:int, input:bytes
+--:   control:int, shaped:bool, policy:str?, requests_max:int, tenant_requests_max:int, memory_fraction_max:float,
+--:   readers_max:int, gateway_lease_ms:int, ended_unread_max:int, no_worker_ms:int, input:bytes
 --: reply: refusal:str, number:int, created:bool, status:str?, epoch:int, head:int, position:int, wait_ms:int,
 --:   dest:str
 -- Create or return. Replies where it is, or a refusal with its number; of a moved one also the pool.
@@ -126,8 +126,13 @@ local function refused_late()
   return since and args.accepted_ms <= number_of(since) and { refusal = 'rejected_buried', number = 1000 }
 end
 
+-- Its worker would find no policy to filter its answer by: the caller stores it first.
+local function without_policy()
+  return args.policy and call('EXISTS', P .. 'policy:' .. args.policy) == 0 and { refusal = 'no_policy', number = 0 }
+end
+
 class = clamped(class)
-local answer = known() or refused_late() or too_large() or refusal()
+local answer = known() or refused_late() or too_large() or refusal() or without_policy()
 if answer then
   return cmsgpack.pack(answer)
 end

@@ -1,5 +1,6 @@
 """Moving requests between two pools of a real Valkey, and finishing the moves that others began."""
 
+import hashlib
 import itertools
 from typing import Any
 
@@ -14,6 +15,7 @@ from engine.api import (
     MigratedTo,
     MigrationRefusalReason,
     MigrationRefused,
+    PinnedPolicy,
     RequestStatus,
 )
 from tests.engine.builders import (
@@ -23,6 +25,7 @@ from tests.engine.builders import (
     append_to,
     end_entry,
     request,
+    request_input,
     text,
     usage_event,
 )
@@ -79,6 +82,30 @@ async def test_what_waits_keeps_its_place(pair: Pair, parked: bool):
         assert await pair.b.places(TENANT, first.id) == {"parked"}
         await pair.b.queue.unpark(TENANT, first.id)
     assert [claim.id for claim in await pair.b.claim("wb")] == [first.id, later.id]
+
+
+@pytest.mark.parametrize("known", [False, True])
+async def test_a_policy_goes_with_its_request(pair: Pair, known: bool):
+    """It stands in the new pool for longer than the request lives, and there no shorter than it did for
+    others; one that is damaged is not passed on."""
+    document = b'{"detectors":[]}'
+    policy = PinnedPolicy(hashlib.sha256(document).hexdigest(), document)
+    e = await pair.enqueue(policy=policy, input=request_input(policy=policy.hash))
+    if known:
+        await pair.b.queue.store_policy(policy)
+    before = max(0, await pair.b.client.ttl(pair.b.key(f"policy:{policy.hash}")))
+    await pair.mover.migrate("a", TENANT, e.id, "b")
+    assert await pair.b.queue.policy(policy.hash) == document
+    left = await pair.b.client.ttl(pair.b.key(f"policy:{policy.hash}"))
+    assert left > max(before - 60, (e.deadline_ms - pair.clock()) // 1000 + 3500)
+
+
+async def test_a_damaged_policy_stays_behind(pair: Pair):
+    """Its request goes, and ends where no worker finds what it is under."""
+    policy = PinnedPolicy("0" * 64, b"not of this hash")
+    e = await pair.enqueue(policy=policy, input=request_input(policy=policy.hash))
+    assert await pair.mover.migrate("a", TENANT, e.id, "b") == MigratedTo("b")
+    assert await pair.b.queue.policy(policy.hash) is None
 
 
 async def test_the_old_pool_answers_with_the_new_one(pair: Pair):

@@ -1,5 +1,7 @@
 """All that a pool does, on one node of a cluster."""
 
+import hashlib
+
 from redis.crc import key_slot
 
 from engine.api import (
@@ -12,13 +14,14 @@ from engine.api import (
     LogReader,
     MigratedTo,
     Migrator,
+    PinnedPolicy,
     PriorityClass,
     RequestStatus,
     TenantTerms,
     WorkerWakes,
 )
 from engine.queue import redis_keys
-from tests.engine.builders import Pool, append_to, end_entry, text, usage_event
+from tests.engine.builders import Pool, append_to, end_entry, request_input, text, usage_event
 from tests.support.cluster import SLOTS
 from tests.support.cluster import cluster as cluster  # the fixtures
 from tests.support.cluster import cluster_url as cluster_url
@@ -109,7 +112,9 @@ async def there_and_back(p: Pool) -> None:
     other = Pool(p.redis, name=next(name for name in POOLS if name != p.name))
     mover, worker = Migrator(p.redis, p.settings, p.settings.keyring, p.clock), f"{other.name} worker"
     await other.worker(worker)
-    claim = await p.running("w4", tenant="t4")
+    policy = PinnedPolicy(hashlib.sha256(b"{}").hexdigest(), b"{}")
+    under = request_input(policy=policy.hash)
+    claim = await p.running("w4", tenant="t4", policy=policy, input=under)
     at = (claim.tenant, claim.id)
     await p.queue.append("w4", [append_to(claim, ids=(1, 2), x="ab")])
     assert await mover.migrate(p.name, *at, other.name) == MigratedTo(other.name)
