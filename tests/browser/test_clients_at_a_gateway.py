@@ -1,4 +1,5 @@
-"""Both clients at real gateways with a scripted worker: whole answers, slow readers, access, drains."""
+"""Both clients, and the chat page, at real gateways with a scripted worker: whole answers, slow readers,
+access, drains."""
 
 import shutil
 import signal
@@ -11,13 +12,15 @@ from typing import Any, Protocol
 import httpx
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
+from playwright.async_api import Browser, expect
 
 from billing.api import revoke_key
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.ids import uuid7
 from core.sql.database import Database
+from tests.browser.chat_page import write
+from tests.browser.conftest import OpenPage
 from tests.conformance.clients.steps import OptionsStep
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
 from tests.server.site import running_site
@@ -28,6 +31,8 @@ from tests.support.redis import Redis
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+CARD = "4111 1111 1111 1111"
+SECRETS = f"Pay with {CARD} or `{CARD}`, not [CARD_1] .\n\n```sh\nkey=AKIAIOSFODNN7EXAMPLE\n```\n"
 TEXT = "Nile, Rhine and Zambezi: 川 🌊. " * 12
 
 
@@ -164,6 +169,34 @@ async def test_a_revoked_key_stops_a_client(make: Make, sqlite: Database, redis:
         answer = await seen(subject, id, status="failed")
         assert answer["error"]["code"] == "unauthorized"
         assert (await subject.state())["code"] == "unauthorized"
+
+
+@pytest.mark.browser
+async def test_secrets_are_chips_on_the_page(
+    open_page: OpenPage, sqlite: Database, redis: Redis, settings: Settings
+):
+    """While an answer streams and in the chat's history; what the model wrote like one is text."""
+    async with running_site(settings, sqlite, redis) as site, site.answering(SECRETS, 0.004):
+        watched = await open_page(site.url)
+        page = watched.page
+        await page.get_by_label("API key").fill(site.key)
+        await page.keyboard.press("Enter")
+        await write(page, "How do I pay?")
+        shown = list[str]()
+        for _ in range(2):
+            await expect(page.locator(".facts")).to_be_visible()
+            await expect(page.locator(".prose .chip")).to_have_text(["card 1", "[CARD_1]", "[API_KEY_1]"])
+            await expect(page.locator(".prose > p")).to_have_text(
+                "Pay with card 1 or [CARD_1], not [CARD_1] ."
+            )
+            await expect(page.locator(".missing")).to_have_text(
+                "Removed before it reached you: 1 card number, 1 key."
+            )
+            shown.append(await page.locator(".prose").inner_html())
+            assert "4111" not in await page.content()
+            await page.reload()
+        assert shown[0] == shown[1]
+        assert watched.errors == []
 
 
 async def test_a_drain_is_a_handover(make: Make, sqlite: Database, redis: Redis, settings: Settings):
