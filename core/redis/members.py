@@ -15,6 +15,7 @@ Value = TypeVar("Value")
 Reply = TypeVar("Reply")
 
 NAME_BYTES_MAX = 1_000  # of ours, with tenant and id
+EXACT_MAX = 1 << 53  # beyond it a Lua number is not exact
 WHOLE = re.compile(rb"-?[0-9]{1,18}")
 
 
@@ -54,6 +55,12 @@ def readable(key: str, asked: Sequence[Value], replies: Iterable[Any]) -> Iterat
 def whole(value: bytes | None) -> int:
     """A stored whole number; 0 where there is none, or something else."""
     return int(value) if value is not None and WHOLE.fullmatch(value) else 0
+
+
+def exact(value: bytes | None) -> int:
+    """A stored whole number within 2^53, which scripts count exactly; 0 where there is none, or another."""
+    number = whole(value)
+    return number if -EXACT_MAX <= number <= EXACT_MAX else 0
 
 
 def set_aside(key: str, count: int) -> None:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from billing.api import Quota
 from billing.limits import Dimension, RequestLimits, Scope, UnitLimit
 from billing.quota import client as quota_client
-from billing.quota.open_requests import OwnerFilter, open_of
+from billing.quota.open_requests import OwnerFilter, keys_of_requests, open_of
 from billing.quota.unposted_usage import unposted_usage
 from billing.requests.held_requests import held_of, tenants_holding
 from core.clock import now_ms
@@ -62,6 +62,7 @@ async def test_a_key_of_another_type_holds_nothing(redis: Redis, settings: Setti
     assert await quota.directory("t1", "r1") is None
     assert await held_of(redis, "t1", "r1") is None
     assert await tenants_holding(redis, ["t1", "t2"], "r1") == []
+    assert (await keys_of_requests(redis, "t1", ["r1", "r2"])).keys() == {"r1", "r2"}
     await redis.set(LIVE, "x")
     assert await sweeps(redis, settings) == [set()] * 3
 
@@ -250,3 +251,32 @@ async def test_a_pools_key_of_another_type_stops_no_reaper(type_: str, redis: Re
         assert {each.id for each in (await queue.reap()).expired} == (
             {"good"} if name != "deadlines" else set()
         )
+
+
+STAYING: dict[str, dict[str, str | bytes]] = {
+    "status": {"status": b"\xff"},
+    "unknown status": {"status": "made up"},
+    "no record": {"status": "queued"},
+    "head": {"status": "queued", "o": "0x10", "model": b"\xff"},
+    "log": {"status": "queued", "o": "-7"},
+    "running": {"status": "running", "control": "1", "deadline": "9007199254740991", "worker": "w"},
+}
+
+
+@pytest.mark.parametrize("name", STAYING)
+@pytest.mark.parametrize("line", ["deadlines", "age:standard"])
+async def test_no_number_of_odd_entries_holds_up_the_reaper(
+    line: str, name: str, redis: Redis, settings: Settings
+):
+    """More than one call reads, none of which can be ended or is over: what is due behind them is ended."""
+    client: Any = redis
+    queue, tag = PoolQueue(redis, POOL, settings), f"{{p:{POOL}}}"
+    for id in [*(f"odd{at}" for at in range(250)), "good"]:
+        fields = {"deadline": "1", "order": "1", **STAYING[name]}
+        good = {"status": "queued", "deadline": "1", "order": "2", "class": "standard", "fingerprint": "f"}
+        await client.hset(f"{tag}req:t1:{id}", mapping=good if id == "good" else fields)
+        await client.zadd(f"{tag}{line}", {f"t1:{id}": 2.0 if id == "good" else 1.0})
+    reaper = Reaper(queue, Quota(redis, settings), 1_000)
+    for _ in range(10):
+        await reaper.once()
+    assert await client.hget(f"{tag}req:t1:good", "status") == b"ended"

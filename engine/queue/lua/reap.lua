@@ -8,8 +8,25 @@ local budget, deaths_max, no_worker_ms = args.budget, args.deaths_max, args.no_w
 local OVERDUE_MS, SCAN, MOVE_RETRY_MS, LEASE_MS_MAX, ODD_RETRY_MS, READS_MAX = 2000, 64, 1000, 60000, 60000, 1000
 local requeued, expired, named, dropped, moves, odd, reads_left = 0, {}, {}, 0, {}, 0, READS_MAX
 
+-- Where a list has more than one call reads, the next one reads on behind those: entries that stay, since they can
+-- neither be ended nor put away, keep none behind them waiting.
+local function begin_of(name)
+  return math.max(0, number_of(call('HGET', KEYS[1], 'from:' .. name)))
+end
+
+local function read_on(name, from, is_full, read)
+  if is_full then
+    call('HSET', KEYS[1], 'from:' .. name, int(from + read))
+  elseif from > 0 then
+    call('HDEL', KEYS[1], 'from:' .. name)
+  end
+end
+
 local function due(name, until_)
-  return call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', 0, budget)
+  local from = begin_of(name)
+  local found = call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', int(from), budget)
+  read_on(name, from, #found == budget, budget)
+  return found
 end
 
 local function expire(t, id, reason, code)
@@ -72,24 +89,31 @@ local function end_overdue(member, t, id)
     else
       expire(t, id, 'deadline', '')
     end
-  elseif status == 'running' and NOW < deadline and not is_cancelled then
+  elseif status ~= 'running' then
+    call('ZREM', P .. 'deadlines', member) -- it is on its way to another pool, or its status is none of ours
+  elseif NOW < deadline and not is_cancelled then
     call('ZADD', P .. 'deadlines', int(deadline), member)
   end
 end
 
 -- Nobody runs its model any more. One that is in line and has no record is taken out of it.
 local function end_unserved(class)
-  for _, member in ipairs(call('ZRANGE', P .. 'age:' .. class, 0, SCAN - 1)) do
+  local name, is_full = 'age:' .. class, true
+  local from = begin_of(name)
+  local found = call('ZRANGE', P .. name, int(from), int(from + SCAN - 1))
+  for _, member in ipairs(found) do
     local t, id = split(member)
     local order, fingerprint = unpack(call('HMGET', key('req', t, id), 'order', 'fingerprint'))
     if not order then
       odd = odd + call('ZREM', P .. 'age:' .. class, member)
     elseif number_of(order) / 1000 > NOW - no_worker_ms then
+      is_full = false
       break
     elseif number_of(call('HGET', KEYS[1], 'seen:' .. (fingerprint or ''))) <= NOW - no_worker_ms then
       expire(t, id, 'error', 'engine_lost')
     end
   end
+  read_on(name, from, is_full and #found == SCAN, SCAN)
 end
 
 -- A gateway that is gone reads nothing. What it read beyond READS_MAX is for the next call.
