@@ -9,6 +9,7 @@ from chaos.bench.backup import backup_bench
 from chaos.bench.billing import month_view, posting
 from chaos.bench.fairness import fairness
 from chaos.bench.fuzz.command import fuzz
+from chaos.bench.fuzz.scripts import fuzz_scripts
 from chaos.bench.interactive import interactive
 from chaos.bench.masks import masks
 from chaos.bench.noisy import noisy
@@ -63,6 +64,7 @@ bench.add_command(resume)
 bench.add_command(cancel)
 bench.add_command(drain)
 bench.add_command(fuzz)
+bench.add_command(fuzz_scripts)
 chaos.add_command(run)
 
 if __name__ == "__main__":

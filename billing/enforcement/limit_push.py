@@ -7,6 +7,7 @@ from billing.quota.script_calls import LimitsCall, PushedLimit
 from billing.quota.scripts import quota_script
 from core.clock import now_ms
 from core.redis.client import RedisClient
+from core.redis.script_calls import STRUCTS_MAX
 from core.sql.database import Database
 
 _LIMITS = quota_script("limits", LimitsCall, int, "base", "money", "takes")
@@ -24,7 +25,9 @@ async def push_limits(db: Database, redis: RedisClient, tenant_id: str) -> None:
     read_ms = await _LIMITS(redis, keys[:1], LimitsCall(read_ms=0, limits=[]))
     rows = await read_rows(db, tenant_id, now)
     limits = [_pushed(current_limit(rows, each, now), now) for each in current]
-    await _LIMITS(redis, keys, LimitsCall(read_ms=read_ms, limits=limits))
+    for at in range(0, len(keys), STRUCTS_MAX):
+        part = slice(at, at + STRUCTS_MAX)
+        await _LIMITS(redis, keys[part], LimitsCall(read_ms=read_ms, limits=limits[part]))
 
 
 def _pushed(limit: MoneyLimit | None, now: int) -> PushedLimit:

@@ -3,11 +3,13 @@ of crashes, and entries are trimmed only after the slowest group."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER, ended_stream
 from core.redis import redis_errors
 from core.redis.client import RedisClient
+from core.redis.members import made_anew
 
 GROUPS = (ENDED_GROUP_BILLER, ENDED_GROUP_RECORDER)
 EVENTS_MAX = 500
@@ -41,10 +43,13 @@ class EndedStream:
         """Create the stream and both of its groups, from the first entry on, where they are missing."""
         for group in GROUPS:
             try:
-                await self._redis.xgroup_create(self._key, group, id="0", mkstream=True)
+                await made_anew(self._redis, self._key, partial(self._make_group, group))
             except redis_errors.ResponseError as error:
                 if not str(error).startswith("BUSYGROUP"):
                     raise
+
+    async def _make_group(self, group: str) -> bool:
+        return await self._redis.xgroup_create(self._key, group, id="0", mkstream=True)
 
     async def rewind(self) -> None:
         """Have both groups read every entry that there is again, as the database that has their results is

@@ -244,7 +244,8 @@ class Quota:
             call = calls.RebindCall(pool=pool, hop=hop, seal=seal, seal_before=before)
             bound = await _REBIND.or_none(self.redis, [rq_key(tenant, id)], call)
             if bound is not None:
-                return bound.decode() or None
+                bound_to = read("pool", bytes.decode, bound)
+                return None if isinstance(bound_to, Unreadable) else bound_to or None
         raise TimeoutError("others bind this request, too")
 
     async def _resealed(self, tenant: str, id: str, pool: str, hop: int) -> tuple[bytes, bytes]:

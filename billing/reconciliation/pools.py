@@ -16,6 +16,7 @@ from billing.tables.tenants import PLATFORM
 from billing.usage import EngineCounts, engine_hours
 from core.names import storable_name
 from core.redis.client import RedisClient
+from core.redis.members import made_anew
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database, upsert
 
@@ -30,7 +31,7 @@ FIELDS_MAX = 1 << 12  # of a pool: writers times hours; more is a flood
 async def store_engine_hours(db: Database, redis: RedisClient, pool: str, now_ms: int) -> int:
     """Copy workers' counts into SQL, and delete old stored ones in Redis; return the number of rows."""
     key = engine_hours(pool)
-    if await redis.hlen(key) > FIELDS_MAX:
+    if await made_anew(redis, key, lambda: redis.hlen(key)) > FIELDS_MAX:
         raise ValueError("more workers than a pool has")
     fields: dict[bytes, bytes] = await redis.hgetall(key)
     found = [read("hour", lambda field: _row(pool, *field, now_ms), field) for field in fields.items()]

@@ -22,6 +22,7 @@ from billing.tables.tenants import PLATFORM, UsageQuarantine, UsageRow
 from billing.usage import EndedCounts, UsageEvent, ended_hours
 from core.names import storable_name
 from core.redis.client import RedisClient
+from core.redis.members import made_anew
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database, upsert
 
@@ -95,7 +96,7 @@ async def store_ended_hours(db: Database, redis: RedisClient, pool: str, now_ms:
     """Copy writers' counts of ends into SQL, and delete old stored ones in Redis; return the number of
     rows."""
     key = ended_hours(pool)
-    if await redis.hlen(key) > FIELDS_MAX:
+    if await made_anew(redis, key, lambda: redis.hlen(key)) > FIELDS_MAX:
         raise ValueError("more writers than a pool has")
     fields: dict[bytes, bytes] = await redis.hgetall(key)
     found = {

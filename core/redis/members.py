@@ -5,17 +5,17 @@ nothing.
 """
 
 import re
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from core.redis import redis_errors
+from core.redis.client import RedisClient
 from core.redis.unreadable import Unreadable, read
 
 Value = TypeVar("Value")
 Reply = TypeVar("Reply")
 
 NAME_BYTES_MAX = 1_000  # of ours, with tenant and id
-EXACT_MAX = 1 << 53  # beyond it a Lua number is not exact
 WHOLE = re.compile(rb"-?[0-9]{1,18}")
 
 
@@ -38,6 +38,18 @@ async def reading(key: str, reply: Awaitable[Reply], nothing: Reply) -> Reply:
     return nothing
 
 
+async def made_anew(redis: RedisClient, key: str, command: Callable[[], Awaitable[Reply]]) -> Reply:
+    """The reply of a command on one key; where that key is of another type it is deleted first."""
+    try:
+        return await command()
+    except redis_errors.ResponseError as error:
+        if not redis_errors.is_of_wrong_type(error):
+            raise
+    set_aside(key, 1)
+    await redis.delete(key)
+    return await command()
+
+
 def readable(key: str, asked: Sequence[Value], replies: Iterable[Any]) -> Iterator[tuple[Value, Any]]:
     """Questions to a pipeline with `raise_on_error=False`, each with its reply. Passes over keys of another
     type; raises every other error."""
@@ -55,12 +67,6 @@ def readable(key: str, asked: Sequence[Value], replies: Iterable[Any]) -> Iterat
 def whole(value: bytes | None) -> int:
     """A stored whole number; 0 where there is none, or something else."""
     return int(value) if value is not None and WHOLE.fullmatch(value) else 0
-
-
-def exact(value: bytes | None) -> int:
-    """A stored whole number within 2^53, which scripts count exactly; 0 where there is none, or another."""
-    number = whole(value)
-    return number if -EXACT_MAX <= number <= EXACT_MAX else 0
 
 
 def set_aside(key: str, count: int) -> None:

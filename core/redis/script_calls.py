@@ -83,7 +83,8 @@ def _is_exact(values: Iterable[object]) -> bool:
 def unpacking(call: type[ScriptCall]) -> str:
     """The line of Lua that makes `args` of the arguments."""
     shape = shape_of(call)
-    steps = ["local args = cmsgpack.unpack(ARGV[1])"]
+    bounds = f"if #KEYS > {KEYS_MAX} or #ARGV > {ARGUMENTS_MAX} or #ARGV[1] > {PACKED_MAX} then {NONE} end"
+    steps = [bounds, "local args = cmsgpack.unpack(ARGV[1])"]
     steps += [f"args.{name} = ARGV[{at}]" for at, name in enumerate(shape.beside, 2)]
     if shape.rest:
         before = 1 + len(shape.beside)
@@ -95,15 +96,20 @@ def unpacking(call: type[ScriptCall]) -> str:
 # What a script is not run with, whoever calls it: a number that is not whole, that Lua rounds (a loop that
 # halves infinity never ends), or that is below zero and not `Signed`; a text or a list longer than ours are.
 # What is no number, or has no length, raises an error by itself.
-TEXT_MAX, LIST_MAX = 10_000, 10_000  # as many counts of money are pushed at once (billing/quota/money.py)
+TEXT_MAX, ARGUMENTS_MAX, KEYS_MAX = 10_000, 10_000, 1_000
+LIST_MAX, WITHIN_MAX = 2_000, 2_000  # of one list; of all lists within another together
+STRUCTS_MAX = 300  # of one list: each costs its script some commands
+PACKED_MAX = 1 << 18  # bytes of a packed map; each may be a list, which takes Lua 0.1 µs
 NONE = "error('an argument is none')"
+WITHIN = "within"  # Lua's count of what lists within lists have
 
 
 def _checks(call: type[msgspec.Struct]) -> list[str]:
     """Lua that raises an error for arguments that cannot be one of these structs."""
     mapped = shape_of(call).mapped
     fields = [field for field in msgspec.structs.fields(call) if field.name in mapped]
-    return _checked([_condition(field.type, f"args.{field.encode_name}", 0) for field in fields])
+    steps = _checked([_condition(field.type, f"args.{field.encode_name}", 0) for field in fields])
+    return [f"local {WITHIN} = 0", *steps] if any(WITHIN in step for step in steps) else steps
 
 
 class _Checked(NamedTuple):
@@ -130,8 +136,11 @@ def _condition(kind: Any, value: str, depth: int) -> _Checked:
         return _Checked(either, [f"if {value} ~= nil then {loop} end" for loop in inner.loops])
     if get_origin(kind) is list:
         inner = _checked([_condition(parts[0], f"v{depth}", depth + 1)])
-        loop = [f"for _, v{depth} in ipairs({value}) do {'; '.join(inner)} end"] if inner else []
-        return _Checked([f"#{value} <= {LIST_MAX}"], loop)
+        loops = [f"for _, v{depth} in ipairs({value}) do {'; '.join(inner)} end"] if inner else []
+        if depth:
+            loops.insert(0, f"{WITHIN} = {WITHIN} + #{value}; if {WITHIN} > {WITHIN_MAX} then {NONE} end")
+        is_of_structs = get_origin(parts[0]) is None and issubclass(parts[0], msgspec.Struct)
+        return _Checked([f"#{value} <= {STRUCTS_MAX if is_of_structs else LIST_MAX}"], loops)
     if get_origin(kind) is tuple:
         return _Checked([f"#{value} <= {LIST_MAX}"])
     if issubclass(kind, msgspec.Struct):

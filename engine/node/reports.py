@@ -8,6 +8,7 @@ import msgspec
 
 from billing.api import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from core.observability.telemetry import logger
+from core.redis.members import made_anew, reading
 from core.redis.scripts import Script
 from core.redis.unreadable import Unreadable, read
 from engine.gpus import DeviceHealth
@@ -162,7 +163,8 @@ class PoolNodes:
 
     async def next_order(self, addressee: str, seconds: float) -> WorkerOrder | None:
         """The oldest waiting order, or the first that comes within `seconds`."""
-        taken = await self._redis.blpop([self._key(f"orders:{addressee}")], timeout=seconds)
+        key = self._key(f"orders:{addressee}")
+        taken = await made_anew(self._redis, key, lambda: self._redis.blpop([key], timeout=seconds))
         if taken is None:
             return None
         order = read("order", _order, taken[1])
@@ -173,7 +175,8 @@ class PoolNodes:
 
     async def is_draining(self, worker: str) -> bool:
         """True where a registered worker was told to drain."""
-        return await self._redis.hget(redis_keys.worker(self._pool, worker), "state") == b"draining"
+        key = redis_keys.worker(self._pool, worker)
+        return await reading(key, self._redis.hget(key, "state"), None) == b"draining"
 
     def _key(self, name: str) -> str:
         return f"{{p:{self._pool}}}{name}"

@@ -175,9 +175,8 @@ class Inspection:
             return None
         older = None
         if fields["status"] == RequestStatus.QUEUED:
-            older = await self._redis.zrank(
-                self._key(f"age:{fields['class']}"), redis_keys.member(tenant, id)
-            )
+            line = self._key(f"age:{fields['class']}")
+            older = await reading(line, self._redis.zrank(line, redis_keys.member(tenant, id)), None)
         log, rd = redis_keys.log(self._pool, tenant, id), self._key(f"rd:{redis_keys.member(tenant, id)}")
         first = await reading(log, self._redis.xrange(log, count=1), [])
         readers = await reading(rd, self._redis.hgetall(rd), dict[bytes, bytes]())
@@ -206,10 +205,11 @@ class Inspection:
         now, workers = await self._queue.now_ms(), await self.workers()
         held = [member for row in workers if row.claims for member in await self._queue.claimed(row.worker)]
         classes = Counter(fields["class"] for fields in await self._records(held))
+        parked = self._key("parked")
         return PoolSnapshot(
             pool=self._pool,
             at_ms=now,
-            parked=await self._redis.zcard(self._key("parked")),
+            parked=await reading(parked, self._redis.zcard(parked), 0),
             classes=[await self._class(each, classes[each.value], now) for each in PriorityClass],
             tenants=await self._tenants(Counter(tenant for tenant, _ in held)),
             workers=workers,

@@ -47,6 +47,8 @@ from engine.queue.types import (
 from engine.request import Control, Entry, PriorityClass, RequestStatus
 
 REAP_BUDGET = 100
+APPENDED_AT_ONCE = 250  # each costs Redis some ten commands
+IDS_AT_ONCE = 500
 REFUSED_IDS_KEEP_SECONDS = 15 * 60
 STEP_AGE_MS_MIN = 3_000
 STEP_AGE_MS_MAX = 8_000
@@ -117,12 +119,13 @@ class PoolQueue:
         return script_replies.claims(await self._run(lua_scripts.CLAIM, given))
 
     async def append(self, worker: str, items: Sequence[Append]) -> list[Appended]:
-        """Commit one flush: an answer for each item, in order. `worker` is for traces; the fence is each
-        `ck`."""
-        if not items:
-            return []
-        reply = await self._run(lua_scripts.APPEND, append_call(items, self.settings))
-        answers = [script_replies.appended(answer) for answer in reply.answers]
+        """Commit one flush: an answer for each item, in order; a large one in parts. `worker` is for traces;
+        the fence is each `ck`."""
+        answers: list[Appended] = []
+        for at in range(0, len(items), APPENDED_AT_ONCE):
+            call = append_call(items[at : at + APPENDED_AT_ONCE], self.settings)
+            reply = await self._run(lua_scripts.APPEND, call)
+            answers += [script_replies.appended(answer) for answer in reply.answers]
         for item, answer in zip(items, answers, strict=True):
             self._tell(item.tenant, item.id, item.end, answer.ended)
         return answers
@@ -289,10 +292,13 @@ class PoolQueue:
     async def refuse_late_enqueue(self, tenant: str, ids: Sequence[str]) -> list[str]:
         """Of these ids, those that the pool does not know. A late enqueue of one that was accepted until now
         is refused; a new send is not."""
-        call = calls.RefuseLateEnqueueCall(
-            keep_seconds=REFUSED_IDS_KEEP_SECONDS, tenant=tenant, ids=list(ids)
-        )
-        return (await self._run(lua_scripts.REFUSE_LATE_ENQUEUE, call)).ids
+        refused: list[str] = []
+        for at in range(0, len(ids), IDS_AT_ONCE):
+            call = calls.RefuseLateEnqueueCall(
+                keep_seconds=REFUSED_IDS_KEEP_SECONDS, tenant=tenant, ids=list(ids[at : at + IDS_AT_ONCE])
+            )
+            refused += (await self._run(lua_scripts.REFUSE_LATE_ENQUEUE, call)).ids
+        return refused
 
     async def expire_log(self, tenant: str, id: str, seconds: int) -> bool:
         """Keep an ended request's log only `seconds` from now, as its answer is recorded."""

@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 
 from core.errors import Refusal
-from core.redis.members import exact
 from core.redis.script_calls import ScriptReply
 from core.redis.unreadable import Unreadable, read
 from engine.queue.migration_orders import MigrationOrder
@@ -322,39 +321,23 @@ def worker(name: str, lease_ms: int, now_ms: int, held: int, fields: Mapping[byt
     return WorkerView(name, fingerprint, lease_ms > now_ms, lease_ms, held, info)
 
 
-def unowned(fields: Mapping[bytes, bytes], packed: bytes) -> UnownedRequest | None:
-    """A request's record, of its hash and its input; None where its status is none. A worker may have written
-    any field: a number that is none is 0, so that the request can be ended."""
-    status = read("status", _status, fields.get(b"status", b""))
-    if isinstance(status, Unreadable):
-        return None
-
-    def number(name: bytes) -> int:
-        return max(0, exact(fields.get(name)))
-
+def unowned(fields: Mapping[bytes, bytes], packed: bytes) -> UnownedRequest:
+    """A request's record, of its hash and its input."""
     return UnownedRequest(
-        status=status,
-        model=_text(fields.get(b"model")),
-        fingerprint=_text(fields.get(b"fingerprint")),
-        head=number(b"o"),
-        n=number(b"n"),
-        covered=number(b"covered"),
-        visible=number(b"visible"),
-        claims=number(b"cn"),
-        prompt_tokens=number(b"prompt"),
-        input_cached=number(b"cached"),
-        accepted_ms=number(b"accepted"),
-        deadline_ms=number(b"deadline"),
-        claimed_ms=number(b"claimed"),
-        first_token_ms=number(b"first"),
-        recomputed_tokens=number(b"recomputed"),
+        status=RequestStatus(fields[b"status"].decode()),
+        model=fields[b"model"].decode(),
+        fingerprint=fields[b"fingerprint"].decode(),
+        head=int(fields[b"o"]),
+        n=int(fields[b"n"]),
+        covered=int(fields[b"covered"]),
+        visible=int(fields[b"visible"]),
+        claims=int(fields[b"cn"]),
+        prompt_tokens=int(fields[b"prompt"]),
+        input_cached=int(fields[b"cached"]),
+        accepted_ms=int(fields[b"accepted"]),
+        deadline_ms=int(fields[b"deadline"]),
+        claimed_ms=int(fields[b"claimed"]),
+        first_token_ms=int(fields[b"first"]),
+        recomputed_tokens=int(fields[b"recomputed"]),
         input=packed,
     )
-
-
-def _status(written: bytes) -> RequestStatus:
-    return RequestStatus(written.decode())
-
-
-def _text(field: bytes | None) -> str:
-    return (field or b"").decode(errors="replace")

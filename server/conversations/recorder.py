@@ -19,6 +19,7 @@ from core.configuration.settings import Settings
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import logger
 from core.redis.client import RedisClient
+from core.redis.members import made_anew
 from core.redis.pools import HOPS_MAX, ByPool
 from core.redis.redis_errors import is_refusing_everybody
 from core.redis.unreadable import Unreadable, read
@@ -136,10 +137,13 @@ class Recorder:
 
     async def _make_group(self) -> None:
         try:
-            await self._redis.xgroup_create(self._stream, ENDED_GROUP_RECORDER, id="0", mkstream=True)
+            await made_anew(self._redis, self._stream, self._create_group)
         except ResponseError as error:
             if "BUSYGROUP" not in str(error):
                 raise
+
+    async def _create_group(self) -> bool:
+        return await self._redis.xgroup_create(self._stream, ENDED_GROUP_RECORDER, id="0", mkstream=True)
 
     async def _step(self) -> None:
         for ended in await self._taken_over() + await self._new():

@@ -62,16 +62,21 @@ def test_bytes_stand_beside_the_map():
 
 def test_lua_makes_args_of_them():
     """In one line, so that the lines behind it stay where they are but for one; then it looks at each."""
-    made, *checks = unpacking(KindsCall).split("; if not ", 1)
+    bounds, made = unpacking(KindsCall).split("; local ", 1)
+    assert (
+        bounds
+        == f"if #KEYS > 1000 or #ARGV > 10000 or #ARGV[1] > {1 << 18} then error('an argument is none') end"
+    )
+    made, *checks = made.split("; if not ", 1)
     assert made == (
-        "local args = cmsgpack.unpack(ARGV[1]); args.key = ARGV[2]; args.seal = ARGV[3]; args.rest = {}; "
+        "args = cmsgpack.unpack(ARGV[1]); args.key = ARGV[2]; args.seal = ARGV[3]; args.rest = {}; "
         "for at = 4, #ARGV do args.rest[at - 3] = ARGV[at] end"
     )
     (check,) = checks
     assert all(f"args.{name}" in check for name in ("now_ms", "who", "parts"))
     assert "#v0.name <= 10000 and v0.count % 1 == 0" in check
     assert "\n" not in unpacking(KindsCall)
-    assert unpacking(ScriptCall).startswith("local args = cmsgpack.unpack(ARGV[1])")
+    assert unpacking(ScriptCall).endswith("local args = cmsgpack.unpack(ARGV[1])")
 
 
 @pytest.mark.parametrize("sign", [1, -1])

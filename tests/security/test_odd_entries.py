@@ -60,6 +60,8 @@ async def test_a_key_of_another_type_holds_nothing(redis: Redis, settings: Setti
     await redis.set(f"{RQ}r1", "x")
     assert await sweeps(redis, settings) == [{"r2"}] * 3
     assert await quota.directory("t1", "r1") is None
+    await redis.hset(f"{RQ}r3", mapping={"pool": b"\xff", "hop": "9"})
+    assert await quota.rebind("t1", "r3", "B", 1) is None
     assert await held_of(redis, "t1", "r1") is None
     assert await tenants_holding(redis, ["t1", "t2"], "r1") == []
     assert (await keys_of_requests(redis, "t1", ["r1", "r2"])).keys() == {"r1", "r2"}
@@ -273,7 +275,10 @@ async def test_no_number_of_odd_entries_holds_up_the_reaper(
     queue, tag = PoolQueue(redis, POOL, settings), f"{{p:{POOL}}}"
     for id in [*(f"odd{at}" for at in range(250)), "good"]:
         fields = {"deadline": "1", "order": "1", **STAYING[name]}
-        good = {"status": "queued", "deadline": "1", "order": "2", "class": "standard", "fingerprint": "f"}
+        names = "o n covered visible cn prompt cached accepted claimed first recomputed"
+        numbers = dict.fromkeys(names.split(" "), "0")
+        good = {**numbers, "status": "queued", "deadline": "1", "order": "2", "class": "standard"}
+        good |= {"fingerprint": "f", "model": "m"}
         await client.hset(f"{tag}req:t1:{id}", mapping=good if id == "good" else fields)
         await client.zadd(f"{tag}{line}", {f"t1:{id}": 2.0 if id == "good" else 1.0})
     reaper = Reaper(queue, Quota(redis, settings), 1_000)

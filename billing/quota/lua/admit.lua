@@ -43,7 +43,10 @@ local bound, packed, seal = args.prices, args.limits, args.seal
 if args.next_from_ms > 0 and now >= args.next_from_ms then
   bound, packed, seal = args.next_prices, args.next_limits, args.next_seal
 end
-local rates, concurrency, money, prices = unpack(unpacked(packed))
+local rates, concurrency, money, prices = unpack(unpacked(packed), 1, 4)
+if #rates > LIMITS_MAX or #concurrency > LIMITS_MAX or #money > LIMITS_MAX then
+  error('there are too many limits')
+end
 local refusal, longest, shadowed = nil, -1, {}
 
 local function refuse(shadow, after, ...)

@@ -8,13 +8,14 @@
 -- Project, key, user and model are given as they stand in keys.
 -- Replies "settled", "dup", or "unknown" where the record is gone: it was settled longer than keep_ms ago, or
 --        Redis lost it. "recount": so, and what is posted of some money is older than the line
+local WINDOWS_MAX = 1000 -- one of each scope, period and kind that has begun and not ended
 local now, seq, cost, accepted = clock(args.now_ms), args.line_seq, args.cost_nano, args.accepted_ms
 local ids = { tenant = '', project = args.project, key = args.key, user = args.user, model = args.model }
 
 -- Every count of money that the request is in: of its own ids, in the windows of its acceptance.
 local function counts()
   local found = {}
-  for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[3], '(' .. int(accepted), '+inf')) do
+  for _, member in ipairs(call('ZRANGEBYSCORE', KEYS[3], '(' .. int(accepted), '+inf', 'LIMIT', 0, WINDOWS_MAX)) do
     local kind, scope, period, start = string.match(member, '^(.-)|(.-)|(.-)|(.-)$')
     if
       (kind == 'money' or kind == 'money~')

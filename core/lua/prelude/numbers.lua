@@ -3,6 +3,7 @@
 -- Before this stands what makes `args` of the arguments, by the script's own struct (core/redis/script_calls.py).
 local pcall_redis, tonumber, type, find, format = redis.pcall, tonumber, type, string.find, string.format
 local WHOLE_MAX = 9007199254740992 -- 2^53
+local PACKED_MAX = 131072 -- bytes; each may be a list
 local TEXT_MAX = 9223372036854774784 -- of what Redis holds in 64 bits
 
 -- After a command that failed. A key of another type than ours holds nothing, and a field that cannot be added to is
@@ -73,8 +74,11 @@ local function fraction_of(value, otherwise)
   return number and number >= 0 and number <= WHOLE_MAX and number or otherwise
 end
 
--- A packed list or map; an empty one of what is none.
+-- A packed list or map; an empty one of what is none, or too long to be one of ours.
 local function unpacked(value)
+  if type(value) ~= 'string' or #value > PACKED_MAX then
+    return {}
+  end
   local good, found = pcall(cmsgpack.unpack, value)
   return good and type(found) == 'table' and found or {}
 end

@@ -61,8 +61,8 @@ end
 
 local function reply(stored, retry_ms, going)
   local rows, parts = {}, {}
-  for _, pick in ipairs(stored) do
-    local row = row_of(pick)
+  for at, pick in ipairs(stored) do
+    local row = at <= CLAIMS_READ_MAX and row_of(pick)
     if row then
       rows[#rows + 1] = row
       parts[#parts + 1] = call('GET', key('in', row.tenant, row.id)) or ''
@@ -240,7 +240,10 @@ end
 local function read_trial()
   fresh = call('SCARD', P .. 'fresh:' .. name)
   held = call('SCARD', P .. 'claims:' .. name)
-  for _, member in ipairs(call('SMEMBERS', P .. 'suspects:' .. name)) do
+  for at, member in ipairs(call('SMEMBERS', P .. 'suspects:' .. name)) do
+    if at > CLAIMS_READ_MAX then
+      break
+    end
     local deaths, crowd = unpack(call('HMGET', key('req', split(member)), 'deaths', 'crowd'))
     trial = math.min(trial, fresh_beside(number_of(deaths), number_of(crowd)))
   end

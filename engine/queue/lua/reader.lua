@@ -22,7 +22,7 @@ local function register()
 end
 
 local function all_stuck()
-  local states = call('HVALS', readers)
+  local states = call('HLEN', readers) <= GATEWAYS_MAX and call('HVALS', readers) or {}
   for _, value in ipairs(states) do
     if value ~= 'stuck' then
       return false

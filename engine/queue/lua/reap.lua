@@ -40,7 +40,9 @@ end
 -- Leases are short: one that ends so much later was given before the clock went back.
 local function cut_leases()
   for _, leases in ipairs({ P .. 'workers', P .. 'gws' }) do
-    for _, name in ipairs(call('ZRANGE', leases, '(' .. int(NOW + LEASE_MS_MAX), '+inf', 'BYSCORE')) do
+    for _, name in
+      ipairs(call('ZRANGE', leases, '(' .. int(NOW + LEASE_MS_MAX), '+inf', 'BYSCORE', 'LIMIT', 0, LEASES_MAX))
+    do
       call('ZADD', leases, int(NOW + LEASE_MS_MAX), name)
     end
   end
@@ -119,6 +121,9 @@ end
 -- A gateway that is gone reads nothing. What it read beyond READS_MAX is for the next call.
 local function drop_reads(gateway)
   local reads = P .. 'reads:' .. gateway
+  if reads_left == 0 then
+    return
+  end
   for _, member in ipairs(call('SMEMBERS', reads)) do
     if reads_left == 0 then
       return
@@ -181,6 +186,9 @@ end
 notice_restart()
 cut_leases()
 each_lease('workers', dismiss_lost)
+if next(left_without) then
+  measure(left_without)
+end
 each('deadlines', due('deadlines', NOW), end_overdue)
 for _, class in ipairs(CLASSES) do
   end_unserved(class)

@@ -7,5 +7,5 @@ call('HSET', P .. 'worker:' .. name, 'fingerprint', fingerprint, 'size', args.kv
 call('HSETNX', P .. 'worker:' .. name, 'call', 0)
 call('ZADD', P .. 'workers', int(NOW + args.lease_ms), name)
 call('HSET', KEYS[1], 'seen:' .. fingerprint, int(NOW))
-measure(fingerprint)
+measure({ [fingerprint] = true })
 return 1

@@ -2,6 +2,7 @@
 --: args: now_ms:int, worker:str, step_age_ms:int, step_age_ms_max:int, lease_ms:int, info:bytes
 --: reply: alive:bool, control:[(str,str,int)]
 -- Keeps the lease of a worker whose engine moves. Replies whether it was kept, and the flags of what it holds.
+local CLAIMS_READ_MAX = 2000 -- more than an engine runs
 local name = args.worker
 local worker, moves = P .. 'worker:' .. name, args.step_age_ms < args.step_age_ms_max
 local alive, flags = false, {}
@@ -14,7 +15,10 @@ end
 if call('ZSCORE', P .. 'workers', name) then
   call('HSET', worker, 'hung', moves and '0' or '1')
 end
-for _, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
+for at, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
+  if at > CLAIMS_READ_MAX then
+    break
+  end
   local t, id = split(member)
   local control = number_of(call('HGET', key('req', t, id), 'control'))
   if control ~= 0 then

@@ -124,7 +124,7 @@ async def test_the_log_of_who_was_erased_leaves_redis_with_its_end(world: World,
     ("error", "raised"),
     [
         (ValueError("x"), False),
-        (ResponseError("WRONGTYPE x"), False),
+        (ResponseError("ERR x"), False),
         (ResponseError("MISCONF x"), True),
         (GoneError("x"), True),
         (OSError("x"), True),
@@ -276,7 +276,7 @@ async def test_a_request_is_found_where_it_went(world: World):
 
 
 @pytest.mark.parametrize(
-    ("error", "reached"), [(ResponseError("WRONGTYPE x"), ["last"]), (ResponseError("MISCONF x"), [])]
+    ("error", "reached"), [(ResponseError("ERR x"), ["last"]), (ResponseError("MISCONF x"), [])]
 )
 async def test_every_pool_forgets(world: World, error: Exception, reached: list[str]):
     """One whose keys are spoiled keeps no other from it, and is told; one that is unwell ends it."""
@@ -322,5 +322,5 @@ def test_it_goes_on_whatever_happens(monkeypatch: pytest.MonkeyPatch):
     assert played(day(ResponseError("BUSYGROUP there is one"))) == ["recorder.run_failed"] * 2
     assert began == [0, 11]
     began.clear()
-    assert played(day(ResponseError("WRONGTYPE x"))) == ["recorder.run_failed"] * 22
+    assert played(day(ResponseError("ERR x"))) == ["recorder.run_failed"] * 22
     assert began == []

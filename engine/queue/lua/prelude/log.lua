@@ -1,7 +1,8 @@
 -- Writing log entries, and telling the gateways that follow. An entry is {k, x, p, r, i, v}; empty fields are not
 -- stored, and kind "t" (text) is the default.
 local GATEWAYS_MAX = 256 -- that read one request; more than any setting allows
-local news = {}
+local NEWS_MAX = 10000 -- of one call; hints may be lost
+local news, news_count = {}, 0
 
 local function write(log, o, entry)
   local fields = { 'XADD', log, int(o) .. '-0' }
@@ -35,13 +36,20 @@ local function last_offset(log)
   return last and number_of(string.match(last[1], '^%d+')) or 0
 end
 
+-- The gateways that read a request. More than there can be are a worker's doing, and none of them reads.
+local function readers_of(t, id)
+  local readers = key('rd', t, id)
+  return call('HLEN', readers) <= GATEWAYS_MAX and call('HKEYS', readers) or {}
+end
+
 -- Gathers what publish() sends: one message a gateway and call, however many requests it tells about. `dest`: the pool
 -- in which the request is read from now on.
 local function tell(t, id, head, entries, dest)
-  local gateways = call('HKEYS', key('rd', t, id))
+  local gateways = readers_of(t, id)
   local epoch = #gateways > 0 and number_of(call('HGET', key('req', t, id), 'epoch'))
-  for at, gateway in ipairs(gateways) do
-    if at > GATEWAYS_MAX then
+  for _, gateway in ipairs(gateways) do
+    news_count = news_count + 1
+    if news_count > NEWS_MAX then
       break
     end
     local list = news[gateway]

@@ -1,5 +1,6 @@
 -- Where a request is: in line, at a worker, parked, ended. It is in exactly one of these places.
 local WARM_TOKENS_PER_SECOND = 10000 -- where its worker does not say how fast it is
+local INFO_MAX = 65536 -- characters of what a worker says of itself
 local WARM_MS_MAX = { interactive = 300, standard = 2000, bulk = 2000 }
 
 -- Large requests have a lane of their own: one that does not fit holds up no smaller one.
@@ -87,7 +88,7 @@ local function keep_warm(t, id, worker)
   if not info then
     return
   end
-  local good, said = pcall(cjson.decode, info)
+  local good, said = pcall(cjson.decode, #info <= INFO_MAX and info or '')
   rate = good and type(said) == 'table' and fraction_of(said.prefill_tokens_per_second, rate) or rate
   local class, prompt, n = unpack(call('HMGET', req, 'class', 'prompt', 'n'))
   local saved = math.floor((number_of(prompt) + number_of(n)) * 1000 / math.max(rate, 1))
@@ -181,7 +182,7 @@ local function unpark(t, id, class)
 end
 
 local function drop_readers(t, id)
-  for _, gateway in ipairs(call('HKEYS', key('rd', t, id))) do
+  for _, gateway in ipairs(readers_of(t, id)) do
     call('SREM', P .. 'reads:' .. gateway, member_of(t, id))
   end
   call('DEL', key('rd', t, id))

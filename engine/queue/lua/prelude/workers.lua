@@ -1,4 +1,7 @@
 -- Taking a worker out of the pool.
+local LOOKED_AT_MAX = 500 -- claims, of all workers of one call
+local looked_at = 0
+local left_without = {} -- fingerprints of workers that are gone; measure() is called with them at the end
 
 -- How many requests of a shape it holds, counted once: it may be dismissed in several calls.
 local function shaped_at(name)
@@ -8,14 +11,15 @@ local function shaped_at(name)
     return number_of(known)
   end
   local shaped = 0
-  for _, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
+  for at, member in ipairs(call('SMEMBERS', P .. 'claims:' .. name)) do
+    if at > LOOKED_AT_MAX then
+      break
+    end
     shaped = shaped + call('HEXISTS', key('req', split(member)), 'shaped')
   end
   call('HSET', worker, 'shaped', shaped)
   return shaped
 end
-
-local LOOKED_AT_MAX = 1000
 
 -- Requeues at most `budget` of its requests; the worker goes when none is left. Replies how many. A claim that is not
 -- the worker's, which somebody made up, is dropped, as is one whose request cannot be requeued.
@@ -34,10 +38,14 @@ local function dismiss(name, why, budget, deaths_max)
     end
     requeued = requeued + 1
   end
-  for at, member in ipairs(call('SMEMBERS', claims)) do
-    if requeued == budget or at > LOOKED_AT_MAX then
+  if looked_at >= LOOKED_AT_MAX then
+    return requeued
+  end
+  for _, member in ipairs(call('SMEMBERS', claims)) do
+    if requeued == budget or looked_at >= LOOKED_AT_MAX then
       return requeued
     end
+    looked_at = looked_at + 1
     local t, id = split(member)
     if call('HGET', key('req', t, id), 'worker') ~= name or not pcall(give_back, t, id) then
       call('SREM', claims, member)
@@ -47,7 +55,7 @@ local function dismiss(name, why, budget, deaths_max)
   call('ZREM', P .. 'workers', name)
   call('DEL', worker, claims, P .. 'bigs:' .. name, P .. 'fresh:' .. name, P .. 'suspects:' .. name)
   if fingerprint then
-    measure(fingerprint)
+    left_without[fingerprint] = true
   end
   return requeued
 end
