@@ -8,11 +8,17 @@ covers; without one it covers all.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from typing import Any
 
+from engine.safety.documents import PolicyError
+
 WIDTH_MAX = 256
+LENGTH_MAX = 1_024  # of the pattern itself
+DEPTH_MAX = 40  # of its brackets; the same everywhere, unlike Python's own bound
+SHOWN_MAX = 200  # of it in an error
 _CODE_POINT_MAX = 0x10FFFF
 _CATEGORIES = {
     "CATEGORY_DIGIT": [(48, 57)],
@@ -21,8 +27,8 @@ _CATEGORIES = {
 }
 
 
-class PatternError(ValueError):
-    """A pattern that no detector may have; the message says why."""
+class PatternError(PolicyError):
+    """A pattern that nobody may look for. The message has it, and why."""
 
 
 @dataclass(frozen=True)
@@ -40,16 +46,32 @@ class Pattern:
 def parsed(pattern: str) -> Pattern:
     """Raises PatternError."""
     try:
-        tree = _parser.parse(pattern, re.ASCII)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise PatternError(f"{pattern!r}: {error}") from error
+        return _parsed(pattern)
+    except (PatternError, re.error, OverflowError) as error:
+        shown = repr(pattern) if len(pattern) <= SHOWN_MAX else f"{pattern[:SHOWN_MAX]!r}…"
+        raise PatternError(f"{shown}: {error}") from error
+
+
+def _parsed(pattern: str) -> Pattern:
+    if len(pattern) > LENGTH_MAX:
+        raise PatternError(f"a pattern has {LENGTH_MAX:,} characters at most")
+    steps = ((character == "(") - (character == ")") for character in pattern)
+    if max(accumulate(steps), default=0) > DEPTH_MAX:
+        raise PatternError(f"its brackets are more than {DEPTH_MAX} deep")
+    tree = _parser.parse(pattern, re.ASCII)
+    _check_flags(tree.state.flags & ~re.ASCII)
     node = _sequence(tree, bool(tree.state.flags & re.IGNORECASE), tree.state.groupdict.get("part"))
     least, most = node.least, node.most
     if least == 0:
-        raise PatternError(f"{pattern!r} matches the empty text")
+        raise PatternError("it matches the empty text")
     if most > WIDTH_MAX:
-        raise PatternError(f"{pattern!r} matches up to {most} characters; {WIDTH_MAX} at most")
+        raise PatternError(f"it matches up to {most} characters; {WIDTH_MAX} at most")
     return Pattern(node.whole, node.begun, most, node.firsts, "part" in tree.state.groupdict)
+
+
+def _check_flags(flags: int) -> None:
+    if flags & ~re.IGNORECASE:
+        raise PatternError("of the flags only i is supported")
 
 
 @dataclass(frozen=True)
@@ -92,6 +114,7 @@ def _node(op: Any, value: Any, ignore_case: bool, part: int | None) -> _Node:
             return _choice([_sequence(each, ignore_case, part) for each in value[1]])
         case "SUBPATTERN":
             group, added, removed, inner = value
+            _check_flags(added)
             cased = (ignore_case or bool(added & re.IGNORECASE)) and not removed & re.IGNORECASE
             node = _sequence(inner, cased, part)
             bracket = "(" if group is not None and group == part else "(?:"

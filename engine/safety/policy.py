@@ -13,6 +13,7 @@ from engine.safety.documents import (
     Of,
     PolicyDetector,
     PolicyDocument,
+    PolicyError,
     PolicyPattern,
     policy_hash,
 )
@@ -22,8 +23,8 @@ from engine.safety.verdicts import Action
 UNFILTERED = ""  # the hash of no policy: admitted before there were any
 
 
-class UnknownPolicyError(Exception):
-    """No such policy is known here. The message has its hash."""
+class UnknownPolicyError(PolicyError):
+    """No such policy or detector is known here. The message has its hash or name."""
 
 
 class CompiledPolicy:
@@ -35,8 +36,8 @@ class CompiledPolicy:
 
 
 def compiled(document: PolicyDocument, of: Of = "answer") -> CompiledPolicy:
-    """What it looks for in answers, or in prompts. Raises UnknownPolicyError for a detector that is not known
-    here, PatternError for a pattern that no policy may have."""
+    """What it looks for in answers, or in prompts. Raises PolicyError: a detector that is not known here, or
+    a pattern that no policy may have."""
     return CompiledPolicy(list(rules_of(document, of)))
 
 
@@ -47,10 +48,15 @@ def rules_of(document: PolicyDocument, of: Of) -> Iterator[Rule]:
             yield from _detector_rules(detector, action)
     for own in document.patterns:
         if action := _action(own, of):
-            pattern = f"(?i:{own.pattern})" if own.ignore_case else own.pattern
-            yield Rule(pattern, own.name, action, own.scope)
+            yield own_rule(own, action)
     if document.words:
         raise UnknownPolicyError("word lists are not known here")
+
+
+def own_rule(own: PolicyPattern, action: Action) -> Rule:
+    """The rule of a policy's own pattern."""
+    pattern = f"(?i:{own.pattern})" if own.ignore_case else own.pattern
+    return Rule(pattern, own.name, action, own.scope)
 
 
 def _action(entry: PolicyDetector | PolicyPattern, of: Of) -> Action | None:

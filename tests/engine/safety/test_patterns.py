@@ -31,6 +31,10 @@ PATTERNS = [each.pattern for detector in DETECTORS.values() for each in detector
         ("a{1,3}+", "possessive"),
         ("(?>ab)", "atomic"),
         ("(a", "unterminated"),
+        ("(?s)a.", "only i"),
+        ("(?x: a b)", "only i"),
+        ("(" * 41 + "a" + ")" * 41, "40 deep"),
+        ("a" * 1_025, "1,024 characters"),
         (r"[^\x00-\U0010ffff]", "matches nothing"),
     ],
 )

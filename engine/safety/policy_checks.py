@@ -1,0 +1,79 @@
+"""Decides whether a level's document may become a policy: what it names, its limits, its patterns. Pure."""
+
+import re
+from collections import Counter
+
+from engine.safety.detectors import DETECTORS
+from engine.safety.documents import (
+    DOCUMENT_BYTES_MAX,
+    PolicyDetector,
+    PolicyDocument,
+    PolicyError,
+    PolicyPattern,
+    stored,
+)
+from engine.safety.patterns import PatternError, parsed
+from engine.safety.policy import own_rule
+
+PATTERNS_MAX = 128
+LISTS_MAX = 16
+WORDS_MAX = 10_000  # of all lists
+WORD_LENGTH_MAX = 64
+NAME = re.compile("[a-z][a-z0-9_]{0,63}")
+_CATEGORIES = {detector.category for detector in DETECTORS.values()}
+
+
+def checked(document: PolicyDocument) -> None:
+    """Raises PolicyError: the entry that no policy may have, and why."""
+    if (size := len(stored(document))) > DOCUMENT_BYTES_MAX:
+        raise PolicyError(f"the document has {size:,} bytes; {DOCUMENT_BYTES_MAX:,} at most")
+    _check_limits(document)
+    names = Counter(entry.name for entry in document.entries())
+    for entry in document.entries():
+        if entry.action is None and entry.prompt is None:
+            raise PolicyError(f"{entry.name}: neither action nor prompt says what to do")
+        if names[entry.name] > 1:
+            raise PolicyError(f"{entry.name} is named twice")
+        if isinstance(entry, PolicyDetector):
+            _check_detector(entry)
+        else:
+            _check_name(entry.name)
+    for own in document.patterns:
+        _check_pattern(own)
+
+
+def _check_limits(document: PolicyDocument) -> None:
+    words = [word for each in document.words for word in each.words]
+    for found, most, what in (
+        (len(document.patterns), PATTERNS_MAX, "patterns"),
+        (len(document.words), LISTS_MAX, "word lists"),
+        (len(words), WORDS_MAX, "words"),
+    ):
+        if found > most:
+            raise PolicyError(f"{found:,} {what}; {most:,} at most")
+    for word in words:
+        if len(word) > WORD_LENGTH_MAX:
+            raise PolicyError(f"{word[:WORD_LENGTH_MAX]!r}…: a word has {WORD_LENGTH_MAX} characters at most")
+
+
+def _check_detector(asked: PolicyDetector) -> None:
+    if (asked.name, asked.version) not in DETECTORS:
+        known = ", ".join(sorted(f"{name} {version}" for name, version in DETECTORS))
+        raise PolicyError(f"no detector {asked.name} version {asked.version}; there are {known}")
+
+
+def _check_name(name: str) -> None:
+    if NAME.fullmatch(name) is None:
+        raise PolicyError(
+            f"{name[:64]!r}: a name has small letters, digits and _, begins with a letter, ≤ 64"
+        )
+    if name in _CATEGORIES:
+        raise PolicyError(f"{name} is a detector's name")
+
+
+def _check_pattern(own: PolicyPattern) -> None:
+    try:
+        parsed(own.pattern)
+        parsed(own_rule(own, "flag").pattern)
+    except PatternError as error:
+        raise PolicyError(f"pattern {own.name}: {error}") from error

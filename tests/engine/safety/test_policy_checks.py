@@ -1,0 +1,60 @@
+"""What may become a policy: each refusal names the entry and the reason."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.safety.documents import DEFAULT, PolicyError, document_of
+from engine.safety.policy_checks import checked
+
+
+def pattern(text: str, **more: Any) -> dict[str, Any]:
+    """A document with one pattern."""
+    return {"patterns": [{"name": "own", "pattern": text, "action": "flag", **more}]}
+
+
+def words(*found: str, **more: Any) -> dict[str, Any]:
+    """A document with one word list."""
+    return {"words": [{"name": "own", "words": found, "action": "flag", **more}]}
+
+
+def test_the_default_and_what_is_within_bounds_may():
+    """Detectors, patterns and words as many as there may be."""
+    checked(DEFAULT)
+    names = [f"own{number}" for number in range(128)]
+    patterns = [{"name": name, "pattern": f"{name}-[0-9]{{6}}", "prompt": "block"} for name in names]
+    lists = [
+        {"name": f"list{number}", "words": [f"w{at} w{number}" for at in range(625)], "action": "redact"}
+        for number in range(16)
+    ]
+    checked(document_of(msgspec.json.encode({"patterns": patterns, "words": lists})))
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ({"detectors": [{"name": "card", "version": 9, "action": "flag"}]}, "card version 9; .*card 1"),
+        ({"detectors": [{"name": "card"}]}, "card: neither action nor prompt"),
+        ({"detectors": [{"name": "card", "action": "flag"}] * 2}, "card is named twice"),
+        (pattern("x", name="card"), "card is a detector's name"),
+        (pattern("x", name="A b"), "'A b': a name"),
+        (pattern("x*"), r"pattern own: 'x\*': .*no bound"),
+        (pattern("(?<=a)b"), r"pattern own: .*lookaround"),
+        (pattern("a)|(b", ignore_case=True), "pattern own: .*unbalanced"),
+        (pattern("x?"), "pattern own: .*empty"),
+        (pattern("x{300}"), "pattern own: .*256"),
+        (
+            {"patterns": [pattern("x", name=f"n{at}")["patterns"][0] for at in range(129)]},
+            "129 patterns; 128",
+        ),
+        ({"words": [words("x", name=f"n{at}")["words"][0] for at in range(17)]}, "17 word lists; 16"),
+        (words(*map(str, range(10_001))), "10,001 words; 10,000"),
+        (words("x" * 65), "'xxx.*: a word has 64"),
+        (words(*["x" * 64] * 4_000), "the document has .* bytes"),
+    ],
+)
+def test_what_no_policy_may_have_is_refused(document: dict[str, Any], why: str):
+    """Unknown detectors, names, too much of anything, patterns that cannot be filtered for."""
+    with pytest.raises(PolicyError, match=why):
+        checked(document_of(msgspec.json.encode(document)))
