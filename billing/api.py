@@ -79,8 +79,10 @@ from billing.requests.refusal_views import (
     refusals_of,
 )
 from billing.tables.noisy import NoisyFinding
+from billing.tables.safety import SafetyPolicy
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import PLATFORM, ApiKey, PoolTerms, Project, Tenant
+from billing.tenants.edits import lock_settings
 from billing.tenants.erasure import held_events_of, is_erased, is_open, requests_of, wait_for_writers
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
@@ -132,6 +134,7 @@ from billing.tenants.tenancy import (
     find_project,
     find_tenant,
     list_tenants,
+    publish_news,
     set_tenant,
     tenant_names,
 )
@@ -215,6 +218,7 @@ __all__ = [
     "RequestLimits",
     "RestoreRecord",
     "Rollback",
+    "SafetyPolicy",
     "Scope",
     "SealedAdmission",
     "Settled",
@@ -266,6 +270,7 @@ __all__ = [
     "list_policies",
     "list_tenants",
     "list_terms",
+    "lock_settings",
     "make_link_code",
     "month_number",
     "named_id",
@@ -282,6 +287,7 @@ __all__ = [
     "principal_of_key",
     "principal_of_session",
     "principal_of_session_id",
+    "publish_news",
     "publish_session_end",
     "push_limits",
     "rate",

@@ -21,6 +21,7 @@ from engine.models.registry import resolve as resolve_model
 from engine.operations.explain import Explained
 from engine.operations.explain import explain as explain_request
 from engine.operations.living import living_processes
+from engine.policies.store import POLICIES_CHANGED, PolicyStore, policy_for
 from engine.queue.client import DamagedRecordError, PoolQueue
 from engine.queue.journaled_ends import PAYLOAD_BYTES_MAX, JournalContents
 from engine.queue.journaled_ends import JournaledEnd as JournaledEnd
@@ -73,6 +74,7 @@ __all__ = [
     "JOURNAL_BYTES_MAX",
     "JOURNAL_SUFFIX",
     "PAYLOAD_BYTES_MAX",
+    "POLICIES_CHANGED",
     "Append",
     "AppendCode",
     "Appended",
@@ -109,6 +111,7 @@ __all__ = [
     "Migrator",
     "ModelRecord",
     "PinnedPolicy",
+    "PolicyStore",
     "PoolQueue",
     "PriorityClass",
     "ReaderState",
@@ -137,6 +140,7 @@ __all__ = [
     "list_models",
     "living_processes",
     "make_journal",
+    "policy_for",
     "pool_of_journal",
     "prepare_model",
     "register_model",

@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
 WAITING = "parley.audit.states"
 UNKNOWN = ""  # value of `was` that was not read
-# Stored as SHA-256: secrets, and people's names for things.
+# Stored as SHA-256: secrets, people's names for things, and what may name people.
 HASHED = frozenset(
-    {"name", "code", "note", "address", "secret", "secret_sha256", "idempotency_key", "author"}
+    {
+        *("name", "code", "note", "address", "secret", "secret_sha256", "idempotency_key", "author"),
+        *("document", "reason"),  # of a safety policy
+    }
 )
 OF_USERS = frozenset({"user_id", "scope_id"})  # hashed too, where they are not opaque ids
 OPAQUE = re.compile(r"(u_[0-9a-f]{32})?", re.ASCII)

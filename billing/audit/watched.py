@@ -12,6 +12,7 @@ from billing.tables.dedicated_pools import Commitment, GpuCost, PoolOwner
 from billing.tables.ledger import CostCenter, ProjectCostCenter
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.prices import GpuPrice, PeriodClose, PeriodCommitment, PriceTier
+from billing.tables.safety import SafetyPolicy
 from billing.tables.tenants import (
     PLATFORM,
     ApiKey,
@@ -79,6 +80,7 @@ WATCHED: Mapping[str, AuditedTable] = {
         AuditedTable(PeriodClose),
         AuditedTable(QuotaPolicy),
         AuditedTable(Budget),
+        AuditedTable(SafetyPolicy),
         AuditedTable(Wallet, apart=frozenset({"posted_nano"})),
         AuditedTable(WalletGrant, apart=frozenset({"left_nano", "lapsed_nano"})),
         AuditedTable(AlertTarget),

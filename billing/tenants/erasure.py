@@ -21,6 +21,7 @@ from billing.tables.ledger import CostCenter, RollupHour
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.prices import Charge
 from billing.tables.refusals import RefusalMinute
+from billing.tables.safety import SafetyPolicy
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
 from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
@@ -35,6 +36,7 @@ from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
 
 REQUESTS_AT_ONCE = 500
+POLICIES_AT_ONCE = 50  # each of up to 256 KiB
 ERASING = 0x657261736500  # seed of our Postgres advisory locks
 
 # Tables that hold a user's id beside `tenant_user`; those with a scope hold it where that is `user`.
@@ -286,7 +288,18 @@ async def _erase_names(session: AsyncSession, tenant: Tenant) -> None:
     await session.exec(delete(Proposal).where(col(Proposal.tenant_id) == id))
     await session.exec(delete(BrowserSession).where(col(BrowserSession.tenant_id) == id))
     await _erase_events(session, id, None, "")
+    await _erase_policies(session, id)
     tenant.name = f"erased {id[-12:]}{RESERVED_SUFFIX}"
+
+
+async def _erase_policies(session: AsyncSession, tenant: str) -> None:
+    """Erase the words of a tenant's rules, and why they were made. The hashes stay, as in the audit log."""
+    said = (col(SafetyPolicy.document) != "") | (col(SafetyPolicy.reason) != "")
+    statement = select(SafetyPolicy).where(col(SafetyPolicy.tenant_id) == tenant, said)
+    while rows := (await session.exec(statement.limit(POLICIES_AT_ONCE))).all():
+        for row in rows:
+            row.document = row.reason = ""
+        await session.flush()
 
 
 async def _set(

@@ -11,6 +11,7 @@ KEY_CHAINS = {KEYS: "tenant_id id owner_key"}  # who counts by key needs no pref
 PRICES = "price_book price_version price price_tier gpu_price period_commitment"
 LIMITS = "quota_policy budget"
 MODELS = "model_version"
+POLICIES = "safety_policy"
 TEXTS = "conversation message"
 SESSIONS = "browser_session"
 PROPOSALS = "proposal"
@@ -27,7 +28,9 @@ BOOKS = (
     "project_cost_center alert_target outbox period_close charge pool_interval commitment gpu_cost "
     "engine_hour ended_hour"
 )
-EVERYTHING = " ".join((TENANTS, KEYS, PRICES, LIMITS, MODELS, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS))
+EVERYTHING = " ".join(
+    (TENANTS, KEYS, PRICES, LIMITS, MODELS, POLICIES, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS)
+)
 VERSION = "alembic_version"  # each process checks that the schema is its own
 
 
@@ -44,7 +47,7 @@ class TableNames:
 # A process that is missing here has no database. The migrating user owns the tables.
 TABLES: dict[ProcessKind, TableNames] = {
     GATEWAY: TableNames(
-        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {SUMS}",
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {POLICIES} {SUMS}",
         writes=f"{TEXTS} {SESSIONS} {AUDIT} tenant_user",
     ),
     SUPERVISOR: TableNames(reads=MODELS),

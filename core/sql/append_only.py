@@ -60,6 +60,8 @@ _ERASED = (
 )
 # A price version that has not begun may be withdrawn, once.
 _WITHDRAWN = "OLD.withdrawn_ms IS NULL AND NEW.withdrawn_ms IS NOT NULL AND OLD.valid_from_ms > "
+# Erasing a tenant empties its rules, which may name people, and why they were made.
+_EMPTIED = tuple(f"(NEW.{name} = OLD.{name} OR NEW.{name} = '')" for name in ("document", "reason"))
 _NOW_MS = ("(julianday('now') - 2440587.5) * 86400000", "extract(epoch FROM clock_timestamp()) * 1000")
 
 APPEND_ONLY: Mapping[str, AllowedUpdate] = {
@@ -80,6 +82,7 @@ APPEND_ONLY: Mapping[str, AllowedUpdate] = {
     "price": NOTHING,
     "price_tier": NOTHING,
     "gpu_price": NOTHING,
+    "safety_policy": AllowedUpdate(("document", "reason"), _EMPTIED, _EMPTIED),
 }
 EXCEPTED = tuple(table for table, changes in APPEND_ONLY.items() if changes is not NOTHING)
 

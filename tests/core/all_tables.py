@@ -9,6 +9,7 @@ import billing.tables.noisy
 import billing.tables.prices
 import billing.tables.reconciliation
 import billing.tables.refusals
+import billing.tables.safety
 import billing.tables.sessions
 import billing.tables.tenants
 import billing.tables.wallets
@@ -25,6 +26,7 @@ TABLES_OF_ALL_PACKAGES = (
     billing.tables.prices,
     billing.tables.reconciliation,
     billing.tables.refusals,
+    billing.tables.safety,
     billing.tables.sessions,
     billing.tables.tenants,
     billing.tables.wallets,

@@ -23,6 +23,8 @@ from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.sql.database import Database
+from engine.policies.store import PolicyStore
+from engine.safety.documents import PolicyDocument, PolicyPattern
 from server.conversations.erasure import erase_texts
 from tests.security.erasure import LABEL, NAME, OTHERS, WORDS, ErasureContext, _scene, whole
 from tests.security.erasure import scene as scene
@@ -172,7 +174,12 @@ async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
         "wallet_grant",
         "audit_log",
         "project",
+        "safety_policy",
     }
+    rules = PolicyDocument(patterns=(PolicyPattern("own", word, "flag"),))
+    for project in ("", scene.project):
+        await PolicyStore(db).set(redis, tenant, project, rules, f"for {word}")
+        await PolicyStore(db).set(redis, tenant, project, None, f"not for {word}")
     assert await tables_with(db, word) == kept
     await close_tenant(db, redis, tenant)
     await erase_texts(db, redis, settings, tenant, None)
@@ -180,6 +187,8 @@ async def test_nothing_that_proves_or_reaches_anybody_outlives_a_tenant(
     assert await tables_with(db, word) == {"audit_log"}
     assert await tables_with(db, target.secret) == set()
     assert await erased_tenants(db, [tenant, scene.project]) == {tenant}
+    assert len(await PolicyStore(db).history(tenant, scene.project, 10)) == 2
+    assert await whole(db, tenant) == []
     shown = [view.row_shown(row, {}, erased=True) for row in await list_rows(db, tenant)]
     assert shown
     assert not any(word in row.before + row.after for row in shown)

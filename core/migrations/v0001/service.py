@@ -1,4 +1,4 @@
-"""Tables of the service: models, conversations, pools, and counts with their comparisons."""
+"""Tables of the service: models, safety policies, conversations, pools, counts with their comparisons."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -7,8 +7,9 @@ from core.migrations.v0001.columns import maybe_numbers, number_keys, numbers, p
 
 
 def make() -> None:
-    """Make the tables of models, conversations, pools and checks."""
+    """Make the tables of models, policies, conversations, pools and checks."""
     _models()
+    _policies()
     _conversations()
     _pools()
     _counts()
@@ -25,6 +26,18 @@ def _models() -> None:
         sa.Column("enabled", sa.Boolean(), nullable=False),
         *numbers("created_ms"),
         sa.CheckConstraint("max_model_len > 0", name="ck_model_version_max_model_len"),
+    )
+
+
+def _policies() -> None:
+    op.create_table(
+        "safety_policy",
+        *text_keys("tenant_id", "project_id"),
+        *number_keys("version"),
+        sa.Column("document", sa.Text(), nullable=False),
+        *texts("sha256", "author", "reason"),
+        *numbers("created_ms"),
+        sa.CheckConstraint("version >= 1", name="ck_safety_policy_version"),
     )
 
 

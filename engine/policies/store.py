@@ -1,0 +1,183 @@
+"""Versions of the levels' documents in SQL: what holds, setting, removing, history.
+
+A level is the platform (tenant_id PLATFORM), a tenant, or a tenant's project; its newest version holds. A
+change is one transaction under the lock of the settings whose it is, with its audit row; gateways are told.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import ColumnElement, and_, or_
+from sqlalchemy.orm import aliased
+from sqlmodel import col, exists, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.api import PLATFORM, Project, SafetyPolicy, lock_settings, publish_news, record
+from core.actor import current_author
+from core.clock import now_ms
+from core.errors import Refusal, Refused, bad_request
+from core.redis.client import RedisClient
+from core.sql.database import Database
+from engine.policies.levels import level_text
+from engine.policies.merge import merged
+from engine.safety.documents import DOCUMENT_BYTES_MAX, PolicyDocument, PolicyError, document_of
+from engine.safety.patterns import PatternError
+from engine.safety.policy import UnknownPolicyError, compiled
+from engine.safety.verdicts import Scope
+
+POLICIES_CHANGED = "policies_changed"  # kind of news; tenant PLATFORM: for everybody
+REASON_CHARACTERS_MAX = 500
+HISTORY_MAX = 1_000
+
+
+class PolicyChanged(Refused):
+    """Another one changed the level since it was read. Nothing is changed."""
+
+    def __init__(self, row: SafetyPolicy) -> None:
+        told = f"version {row.version} by {row.author} came in between: look at it, and set yours again"
+        super().__init__(Refusal("bad_request", told, retry=True))
+
+
+class PolicyStore:
+    """The levels' documents of one database."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def applies(self, tenant_id: str, project_id: str) -> PolicyDocument:
+        """The document that holds for a project. Raises PolicyError where a stored one is damaged."""
+        rows = await self.newest(tenant_id, project_id)
+        documents = {scope: written(row) for scope, row in rows.items()}
+        return merged(*(documents.get(scope) for scope in ("platform", "tenant", "project")))
+
+    async def newest(self, tenant_id: str, project_id: str) -> Mapping[Scope, SafetyPolicy]:
+        """The newest version of each level that holds for a project; with an empty project for the tenant,
+        with PLATFORM for everybody."""
+        of = _of_level(tenant_id, ["", project_id] if project_id else [""])
+        if tenant_id != PLATFORM:
+            of = or_(of, _of_level(PLATFORM, [""]))
+        newer = aliased(SafetyPolicy)
+        superseded = exists().where(
+            col(newer.tenant_id) == col(SafetyPolicy.tenant_id),
+            col(newer.project_id) == col(SafetyPolicy.project_id),
+            col(newer.version) > col(SafetyPolicy.version),
+        )
+        async with self._db.session() as session:
+            rows = (await session.exec(select(SafetyPolicy).where(of, ~superseded))).all()
+        return {scope_of(row): row for row in rows}
+
+    async def set(
+        self,
+        redis: RedisClient,
+        tenant_id: str,
+        project_id: str,
+        document: PolicyDocument | None,
+        reason: str,
+        on_version: int | None = None,
+    ) -> SafetyPolicy:
+        """Add a version to a level, and return it; the newest one where that says the same. `document` None:
+        the level has none from here on. `on_version`: the newest version that was seen (0: none).
+
+        Raises PolicyError for what cannot be a policy, PolicyChanged where another version came in between,
+        Refused where there is no such tenant, project or document, or it is closed.
+        """
+        text = "" if document is None else await asyncio.to_thread(_checked_text, document)
+        if not 0 < len(reason.strip()) <= REASON_CHARACTERS_MAX:
+            raise bad_request(f"a reason has 1 to {REASON_CHARACTERS_MAX} characters")
+        async with self._db.transaction() as session:
+            await _lock(session, tenant_id, project_id)
+            last = await _last(session, tenant_id, project_id)
+            if on_version is not None and last is not None and last.version != on_version:
+                raise PolicyChanged(last)
+            sha256 = _hash(text)
+            if (last.sha256 if last is not None else "") == sha256:
+                if last is None or not text:
+                    raise bad_request("there is no document to remove")
+                return last
+            row = SafetyPolicy(
+                tenant_id=tenant_id,
+                project_id=project_id,
+                version=1 if last is None else last.version + 1,
+                document=text,
+                sha256=sha256,
+                author=current_author().name,
+                reason=reason.strip(),
+                created_ms=now_ms(),
+            )
+            session.add(row)
+            action = "policy.set" if text else "policy.remove"
+            before, after = _facts(last), _facts(row)
+            await record(session, tenant_id, action, project_id or tenant_id, before, after)
+        await publish_news(redis, tenant_id, POLICIES_CHANGED)
+        return row
+
+    async def history(self, tenant_id: str, project_id: str, limit: int) -> Sequence[SafetyPolicy]:
+        """A level's versions, newest first."""
+        statement = select(SafetyPolicy).where(_of_level(tenant_id, [project_id]))
+        statement = statement.order_by(col(SafetyPolicy.version).desc()).limit(min(limit, HISTORY_MAX))
+        async with self._db.session() as session:
+            return (await session.exec(statement)).all()
+
+
+async def policy_for(db: Database, tenant_id: str, project_id: str) -> PolicyDocument:
+    """The document that holds for a project. Raises PolicyError where a stored one is damaged."""
+    return await PolicyStore(db).applies(tenant_id, project_id)
+
+
+def written(row: SafetyPolicy) -> PolicyDocument | None:
+    """A version's document; None where the level has none from it on, and where it was erased. Raises
+    PolicyError where it is not as it was saved. Pure."""
+    if not row.document:
+        return None
+    if _hash(row.document) != row.sha256:
+        raise PolicyError(f"version {row.version} of the {scope_of(row)}'s document was changed since")
+    return document_of(row.document)
+
+
+def scope_of(row: SafetyPolicy) -> Scope:
+    """Whose level a version is. Pure."""
+    if row.project_id:
+        return "project"
+    return "platform" if row.tenant_id == PLATFORM else "tenant"
+
+
+def _checked_text(document: PolicyDocument) -> str:
+    try:
+        for of in ("answer", "prompt"):
+            compiled(document, of)
+    except (PatternError, UnknownPolicyError) as error:
+        raise PolicyError(str(error)) from error
+    text = level_text(document)
+    if len(text.encode()) > DOCUMENT_BYTES_MAX:
+        raise PolicyError(f"a document has {DOCUMENT_BYTES_MAX >> 10} KiB at most")
+    return text
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest() if text else ""
+
+
+def _of_level(tenant_id: str, projects: Sequence[str]) -> ColumnElement[bool]:
+    return and_(col(SafetyPolicy.tenant_id) == tenant_id, col(SafetyPolicy.project_id).in_(projects))
+
+
+async def _lock(session: AsyncSession, tenant_id: str, project_id: str) -> None:
+    tenant = await lock_settings(session, tenant_id)
+    if tenant is not None and tenant.closed_ms is not None:
+        raise bad_request(f"the tenant {tenant.name!r} is closed: see `parley tenants reopen`")
+    if not project_id:
+        return
+    project = await session.get(Project, (tenant_id, project_id))
+    if project is None:
+        raise bad_request(f"there is no project {project_id!r}")
+
+
+async def _last(session: AsyncSession, tenant_id: str, project_id: str) -> SafetyPolicy | None:
+    statement = select(SafetyPolicy).where(_of_level(tenant_id, [project_id]))
+    return (await session.exec(statement.order_by(col(SafetyPolicy.version).desc()).limit(1))).first()
+
+
+def _facts(row: SafetyPolicy | None) -> dict[str, str | int] | None:
+    """What the audit log says of a version: not its words."""
+    return None if row is None else {"version": row.version, "sha256": row.sha256, "note": row.reason}
