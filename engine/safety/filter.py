@@ -29,12 +29,14 @@ from engine.safety.verdicts import Block, Flag
 
 class Filter:
     """Feed it an answer's text in order. `raw` code points of it are decided, `visible` were returned;
-    `counts` are verdicts by category and action. After a block nothing more is returned."""
+    `counts` are verdicts by category and action; `taken` the places, from code point to code point of the raw
+    text, that were replaced, and the one that blocked. After a block nothing more is returned."""
 
     def __init__(self, policy: CompiledPolicy, view: View | None = None) -> None:
         self.visible = 0
         self.blocked: Block | None = None
         self.counts: Counter[tuple[str, str]] = Counter()
+        self.taken: list[tuple[int, int]] = []
         self._view = view
         self._vetoes = policy.vetoes
         self._flags = FlagLane(policy.flags)
@@ -108,7 +110,7 @@ class Filter:
                     self._held.take(max(self._held.at, match.start))
                     self._end(span.lead)
                 return
-            self._held.take(max(self._held.at, span.end))
+            self._drop(span.end)
         self._span = Span(match)
         self._span.grow(self._held.data, self._held.base)
 
@@ -116,6 +118,7 @@ class Filter:
         """Release what stands before it, then block or put its placeholder."""
         span.decided = True
         self._emit(span.start)
+        self.taken.append((self.raw, self._held.position_of(span.fixed_end)))
         if span.block is not None or not self._may_replace(span.start, span.fixed_end):
             self._end(span.block or span.lead)
             return
@@ -153,8 +156,14 @@ class Filter:
         elif not span.decided:
             self._emit(min(undecided, span.start))
         else:
-            self._held.take(max(self._held.at, min(undecided, span.end)))
+            self._drop(min(undecided, span.end))
             self._emit(max(undecided, self._held.at))
+
+    def _drop(self, stop: int) -> None:
+        """Let go of the last span's text up to `stop`, which nobody sees."""
+        if stop > self._held.at:
+            self._held.take(stop)
+            self.taken[-1] = (self.taken[-1][0], self.raw)
 
     def _emit(self, stop: int) -> None:
         if stop > self._held.at:
