@@ -35,7 +35,7 @@ TENANT = "bench"
 
 
 @dataclass(frozen=True)
-class Round:
+class RoundRates:
     """Tokens a second of all streams together, and the median milliseconds to the first text."""
 
     tokens_per_second: float
@@ -51,13 +51,13 @@ class FilteredPool:
         self._prompts = prompts
         self._fingerprint = fingerprint
 
-    async def round(self, policy: str, tokens: int) -> Round:
+    async def round(self, policy: str, tokens: int) -> RoundRates:
         """All prompts at once, each answered with so many tokens."""
         began = time.perf_counter()
         answers = [self._answered(ids, policy, tokens, number) for number, ids in enumerate(self._prompts)]
         first_texts = sorted(await asyncio.gather(*answers))
         seconds = time.perf_counter() - began
-        return Round(len(self._prompts) * tokens / seconds, 1000 * first_texts[len(first_texts) // 2])
+        return RoundRates(len(self._prompts) * tokens / seconds, 1000 * first_texts[len(first_texts) // 2])
 
     async def _answered(self, ids: list[int], policy: str, tokens: int, number: int) -> float:
         """Seconds to its first text. Returns once it has ended."""
