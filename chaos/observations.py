@@ -23,6 +23,7 @@ class WrongKind(StrEnum):
     UNBILLED = "unbilled"
     DOUBLE_BILLED = "double-billed"
     LEFT = "left behind"
+    LEAKED = "leaked"
 
 
 @dataclass(frozen=True)
@@ -125,7 +126,8 @@ class Observations:
     published them, and `events_added` how many those were by the pool's own count;
     `leftovers`: what the queue still held when everything had ended;
     `compared`: what the product's own reconciliation says, where books differ or cannot be compared;
-    `counters`: what the clients counted;
+    `counters`: what the clients counted; `secrets`: answers have some in them, and `leaks` names where a part
+    of one was found;
     `memory_mib`: the most that a gateway held, where that was looked at."""
 
     seed: int
@@ -139,6 +141,8 @@ class Observations:
     quarantined: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     settled: Mapping[str, "TenantSums"] = field(default_factory=dict[str, "TenantSums"])
     leftovers: list[str] = field(default_factory=list[str])
+    secrets: bool = False
+    leaks: list[str] = field(default_factory=list[str])
     compared: list[Comparison] = field(default_factory=list[Comparison])
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
     memory_mib: float = 0.0

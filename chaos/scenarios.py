@@ -19,6 +19,7 @@ from chaos.faults import (
     poison,
     reload,
     stop_worker,
+    vetoed,
 )
 from chaos.faults.context import FaultContext
 from chaos.installation.cluster import EngineKind, Installation, InstallationPlan, running_cluster
@@ -139,6 +140,17 @@ ALL = (
         vllm_per_second=1.0,
         strikes=60,
         settings=SPREAD,
+        clients=16,
+    ),
+    Scenario(
+        "safety",
+        "Answers with secrets in them; workers are killed, connections cut, and further readers come.",
+        vetoed.strike,
+        per_second=4.0,
+        vllm_per_second=0.1,
+        strikes=60,
+        settings=SPREAD | NO_POISON | {"test_secrets": "1"},
+        engines=frozenset({EngineKind.SCRIPTED}),
         clients=16,
     ),
     Scenario(

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
+from chaos.injected.secrets import OFTEN, secret_next
 from engine.backends.base import (
     STEPS_MEASURED_MAX,
     EngineCounters,
@@ -48,6 +49,18 @@ def poisoned(next_token: NextToken, marker: Sequence[int]) -> NextToken:
         return next_token(context)
 
     return fatal
+
+
+def telling_secrets(next_token: NextToken, mark: int, secrets: Sequence[Sequence[int]]) -> NextToken:
+    """The same script with secrets in it (chaos/injected/secrets.py)."""
+
+    def telling(context: Sequence[int]) -> int:
+        if (begun := secret_next(context, mark, secrets)) is not None:
+            return begun
+        packed = array.array("I", context).tobytes()
+        return mark if zlib.crc32(packed) % OFTEN == 0 else next_token(context)
+
+    return telling
 
 
 @dataclass

@@ -6,12 +6,14 @@ from itertools import islice
 
 from tokenizers import Tokenizer
 
-from chaos.injected.scripted import ScriptedEngine, poisoned, seeded
+from chaos.injected.scripted import ScriptedEngine, poisoned, seeded, telling_secrets
+from chaos.injected.secrets import MARK, SECRETS
 
 STEP_MS = "PARLEY_TEST_STEP_MS"
 SEED = "PARLEY_TEST_SEED"
 UNSOUND = "PARLEY_TEST_UNSOUND"
 POISON = "PARLEY_TEST_POISON"
+TELLS_SECRETS = "PARLEY_TEST_SECRETS"
 CACHED_PERCENT = "PARLEY_TEST_CACHED_PERCENT"
 VOCABULARY = 256
 
@@ -26,6 +28,10 @@ def engine_of(tokenizer: Tokenizer) -> ScriptedEngine:
     script = seeded(seed, vocabulary)
     if poison := os.environ.get(POISON):
         script = poisoned(script, tokenizer.encode(poison, add_special_tokens=False).ids)
+    if os.environ.get(TELLS_SECRETS):
+        told = [tokenizer.encode(each, add_special_tokens=False).ids for each in SECRETS]
+        [mark] = tokenizer.encode(MARK, add_special_tokens=False).ids
+        script = telling_secrets(script, mark, told)
     cached = int(os.environ.get(CACHED_PERCENT, "0"))
     return ScriptedEngine(script, step_ms / 1000, cached_percent=cached)
 

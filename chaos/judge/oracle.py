@@ -7,11 +7,13 @@ the chat template's bytes, not from the product's renderer, and with no seam in 
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
+from chaos.bench.safety.oracle import default_rules, vetted
+from chaos.injected.secrets import MARK, OFTEN, SECRETS, secret_next
 from chaos.judge.allowed_losses import ended_forgotten, forgotten, suffered
 from chaos.judge.bills import judge_bills
 from chaos.observations import Answered, Finding, Observations, WorkloadRequest, WrongKind
@@ -31,19 +33,34 @@ class ExpectedAnswer:
     output: int
 
 
-def expected(question: WorkloadRequest, seed: int) -> ExpectedAnswer:
-    """The uninterrupted answer."""
+def expected(question: WorkloadRequest, seed: int, secrets: bool = False) -> ExpectedAnswer:
+    """The uninterrupted answer; with secrets in it as the safety policy's definition shows it."""
+    told = _said(question, seed, secrets)
+    return replace(told, text=vetted(told.text, default_rules()).text) if secrets else told
+
+
+def _said(question: WorkloadRequest, seed: int, secrets: bool) -> ExpectedAnswer:
     head = [BEGIN, *b"user\n", *question.content.encode(), EOS, *b"\n", BEGIN, *b"assistant\n"]
     check = zlib.crc32(struct.pack(f"<{len(head)}I", *head), seed)
     said = ""
     for _ in range(question.max_tokens):
         token = PLAIN[check % len(PLAIN)]
+        if secrets:
+            token = _with_secrets([*head, *said.encode()], token)
         check = zlib.crc32(struct.pack("<I", token), check)
         said += chr(token)
         if found := [stop for stop in question.stop if said.endswith(stop)]:
             cut = max(len(stop) for stop in found)
             return ExpectedAnswer(said[:-cut], "stop", len(head), len(said))
     return ExpectedAnswer(said, "length", len(head), len(said))
+
+
+def _with_secrets(context: list[int], otherwise: int) -> int:
+    begun = secret_next(context, ord(MARK), [list(each.encode()) for each in SECRETS])
+    if begun is not None:
+        return begun
+    check = zlib.crc32(struct.pack(f"<{len(context)}I", *context))
+    return ord(MARK) if check % OFTEN == 0 else otherwise
 
 
 def judge(facts: Observations, scripted: bool = True) -> list[Finding]:
@@ -54,7 +71,9 @@ def judge(facts: Observations, scripted: bool = True) -> list[Finding]:
         if ended_forgotten(answer, facts.outages):
             found += judge_forgotten(answer, log)
             continue
-        found += judge_text(answer, expected(answer.question, facts.seed) if scripted else None)
+        found += judge_text(
+            answer, expected(answer.question, facts.seed, facts.secrets) if scripted else None
+        )
         if log is not None or not forgotten(answer, facts.outages):
             found += judge_log(answer, log)
         found += judge_epoch(answer, suffered(answer, facts.outages))
@@ -63,6 +82,7 @@ def judge(facts: Observations, scripted: bool = True) -> list[Finding]:
             Finding(WrongKind.DOUBLED, "", f"{wrong} answers did not have their hash at first reading")
         )
     found += judge_bills(facts)
+    found += [Finding(WrongKind.LEAKED, "", place) for place in facts.leaks]
     return found + [Finding(WrongKind.LEFT, "", leftover) for leftover in facts.leftovers]
 
 

@@ -19,7 +19,7 @@ ENGINE_LOST = "engine_lost"
 FINDINGS_KEPT = 100
 FINDINGS_SHOWN = 20
 COUNTERS = "reconnects", "resumed", "resent", "gaps", "stale"
-WHOLE = WrongKind.LOST, WrongKind.DOUBLED, WrongKind.UNBILLED, WrongKind.DOUBLE_BILLED, WrongKind.LEFT
+WHOLE = tuple(WrongKind)
 
 
 class ReportTally(msgspec.Struct):

@@ -212,6 +212,7 @@ PLANTED: list[tuple[str, Callable[[Observations], None], WrongKind]] = [
         lambda f: f.compared.append(Comparison(Check.R4, "t", "cost", "nano", 5, 6)),
         WrongKind.DOUBLE_BILLED,
     ),
+    ("a secret in a log file", lambda f: f.leaks.append("logs/worker.log: AKIA"), WrongKind.LEAKED),
     ("a claim left behind", lambda f: f.leftovers.append("{p:default}claims:w"), WrongKind.LEFT),
 ]
 

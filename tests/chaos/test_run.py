@@ -42,6 +42,20 @@ def test_kills_lose_nothing_and_a_run_goes_on_where_it_was(tmp_path: Path):
     assert str(SEED) in first["replay"]
 
 
+def test_no_letter_of_a_secret_is_found_whatever_dies():
+    """INV-41: Answers have secrets in them; workers die, connections are cut, readers come from the start."""
+    report = attacked("safety", "--kills", "10", "--workers", "3")
+    assert figure(report, "leaked") == 0
+    assert figure(report, "answers") > 10
+
+
+@pytest.mark.long
+def test_no_letter_of_a_secret_is_found_after_five_hundred_faults():
+    """The same for longer, with two gateways."""
+    report = attacked("safety", "--kills", "500", "--gateways", "2", "--rate", "6")
+    assert figure(report, "leaked") == 0
+
+
 @pytest.mark.long
 def test_sixty_kills_lose_nothing():
     """Six a second, until most answers have moved several times."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from engine.safety.checks import CHECKS
+from engine.safety.documents import DEFAULT
 from engine.safety.json_view import Units
 from engine.safety.patterns import WIDTH_MAX
+from engine.safety.policy import rules_of
 from engine.safety.scanner import Rule
 from engine.safety.verdicts import Block, Flag
 
@@ -37,6 +39,12 @@ class RuleMatch:
     end: int
     order: int
     rule: Rule
+
+
+@cache
+def default_rules() -> list[Rule]:
+    """Those of the policy that gateways pin."""
+    return list(rules_of(DEFAULT, "answer"))
 
 
 def vetted(text: str, rules: Sequence[Rule], units: Units | None = None) -> Vetted:
