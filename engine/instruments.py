@@ -67,6 +67,18 @@ requeued_requests = _meter.create_counter(
 flush_seconds = _meter.create_histogram(
     "parley_worker_flush_seconds", unit="s", description="One append call for all answers"
 )
+safety_verdicts = _meter.create_counter(
+    "parley_safety_verdicts",
+    description="What safety policies found in ended answers, by category and action",
+)
+safety_failures = _meter.create_counter(
+    "parley_safety_failures", description="Answers that ended because their filter failed. Alert above 0"
+)
+safety_held = _meter.create_histogram(
+    "parley_safety_held_tokens",
+    description="At each flush of an answer: its tokens whose text a pattern still holds",
+    explicit_bucket_boundaries_advisory=[0, 1, 2, 4, 8, 16, 32, 64, 128, 256],
+)
 alarms = _meter.create_counter(
     "parley_supervisor_alarms", description="Somebody has to look: a model that does not load, a sick GPU"
 )

@@ -108,3 +108,4 @@ DETECTORS: dict[tuple[str, int], Detector] = {
     ("email", 1): Detector("email", _EMAILS),
     ("phone", 1): Detector("phone", _PHONES),
 }
+CATEGORIES = frozenset(detector.category for detector in DETECTORS.values())

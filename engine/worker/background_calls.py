@@ -17,6 +17,7 @@ from engine import instruments
 from engine.lifecycle.finish import end_claimed
 from engine.queue.client import DamagedRecordError, PoolQueue
 from engine.queue.types import Claim, ReleaseWhy
+from engine.safety.detectors import CATEGORIES
 from engine.worker.allowances import AllowanceRequest
 from engine.worker.worker_calls import WorkerCalls
 
@@ -59,6 +60,7 @@ class BackgroundCalls:
         for claim, why in work.unreadable:
             self._tasks.start(self._end_unreadable(claim, why))
         for claim, why in work.unfiltered:
+            instruments.safety_failures.add(1)
             log.error("request.filter_failed", tenant=claim.tenant, id=claim.id, error=why)
         for tenant, id in work.unpark:
             self._tasks.start(self._unpark(tenant, id))
@@ -100,6 +102,10 @@ class BackgroundCalls:
 
     async def _settle(self, event: UsageEvent) -> None:
         instruments.ended_requests.add(1, {"reason": event.reason})
+        for category, actions in event.verdicts.items():
+            known = category if category in CATEGORIES else "own"  # names of tenants' rules are no labels
+            for action, count in actions.items():
+                instruments.safety_verdicts.add(count, {"category": known, "action": action})
         log.info(
             "request.ended",
             by="worker",

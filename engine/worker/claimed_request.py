@@ -182,6 +182,11 @@ class ClaimedRequest:
         )
 
     @property
+    def held(self) -> int | None:
+        """Number of ids whose text the safety filter has not decided yet; None without a filter."""
+        return None if self._filter is None else self._transcript.n - self._transcript.covered
+
+    @property
     def taken(self) -> int:
         """Number of ids in the log."""
         return self._logged_n

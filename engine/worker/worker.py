@@ -189,6 +189,8 @@ class Worker:
         self._counted.took(sum(answer.taken for answer, _ in sent) - before)
         for (answer, _), result in zip(sent, answers, strict=True):
             instruments.appends.add(1, {"code": result.code.value})
+            if answer.held is not None:
+                instruments.safety_held.record(answer.held)
             if result.code not in ("OK", "DUP", "ENDED"):
                 log.warning("worker.append_refused", code=result.code.value, **_names(answer))
                 self._changed.set()

@@ -70,6 +70,8 @@ async def test_vetoed_text_is_found_nowhere(gateway: Site, sinks: Sinks):
         sinks.everything,
     ]
     everywhere.append((gateway.settings.home / "parley.db").read_bytes().decode(errors="replace"))
+    assert 'parley_safety_verdicts_total{action="redact",category="api_key"' in sinks.everything
+    assert "parley_safety_held_tokens_bucket" in sinks.everything
     for piece in PIECES:
         assert [place for place, found in enumerate(everywhere) if piece in found] == []
 
