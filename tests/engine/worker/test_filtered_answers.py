@@ -10,6 +10,7 @@ import pytest
 
 from chaos.bench.safety.documents import document, json_document
 from chaos.bench.safety.oracle import vetted
+from engine.backends.base import StepOutput
 from engine.grammar.response_format import checked_format
 from engine.queue.types import Append, Claim
 from engine.request import EndReason, Entry, EntryKind, input_decoder, input_encoder
@@ -18,8 +19,11 @@ from engine.safety.documents import DEFAULT_POLICY, PolicyDetector, PolicyDocume
 from engine.safety.filter import Filter
 from engine.safety.policy import BuiltInPolicies, compiled
 from engine.safety.verdicts import Flag
+from engine.scheduling.capacity import Capacity
 from engine.worker.claimed_request import ClaimedRequest, UnreadableClaimError
 from engine.worker.continuation import ModelLimits, ids_from, pack_ids
+from engine.worker.core import WorkerCore
+from tests.engine.builders import FINGERPRINT, START_MS
 from tests.engine.safety.filters import shown
 from tests.engine.tokens import EOS, ids_of
 from tests.engine.worker.claims import a_claim
@@ -124,6 +128,19 @@ class AnswerLog:
         return json.loads(self.entries[-1].v)
 
 
+def a_core(log: AnswerLog) -> tuple[WorkerCore, str]:
+    """A worker's core that has claimed this answer, and the answer's name in the engine."""
+    capacity = Capacity(slots=4, kv_tokens=10_000, step_tokens=256)
+
+    def opened(claim: Claim) -> ClaimedRequest:
+        return ClaimedRequest(claim, TOKENIZER, LIMITS, 16 * 1024, POLICIES)
+
+    core = WorkerCore("default", FINGERPRINT, capacity, opened, LIMITS, 256)
+    core.claimed([log.claim()], START_MS)
+    [key] = core.generating
+    return core, key
+
+
 def course(log: AnswerLog, text: str, random: Random) -> None:
     """The whole answer, flushed and lost to other workers by chance; what no log had is sampled again."""
     ids = [*ids_of(text), EOS]
@@ -199,6 +216,29 @@ def test_a_block_ends_the_answer_and_bills_what_was_shown():
     assert log.answer.event is not None
     assert log.answer.event.output_text == len("The key is ")
     assert log.answer.event.verdicts == {"api_key": {"block": 1}}
+
+
+def test_the_engine_stops_in_the_step_that_blocks():
+    """Its generation is aborted with the same call, and what it brings late is in no log."""
+    core, key = a_core(AnswerLog(POLICIES.blocking))
+    assert core.stepped([StepOutput(key, ids_of(f"A key: {KEY[:-1]}"), None, 0)], START_MS).abort == []
+    assert core.stepped([StepOutput(key, ids_of(f"{KEY[-1]} "), None, 0)], START_MS).abort == [key]
+    core.stepped([StepOutput(key, ids_of("late"), None, 0)], START_MS)
+    [(_, append)] = core.appends(START_MS)
+    assert [entry.x for entry in append.entries] == ["A key: ", ""]
+
+
+def test_a_filter_that_fails_is_told_to_operators(monkeypatch: pytest.MonkeyPatch):
+    """Once, with the claim and a reason without text."""
+    core, key = a_core(AnswerLog())
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("secret text")
+
+    monkeypatch.setattr(Filter, "feed", broken)
+    work = core.stepped([StepOutput(key, ids_of("hi"), None, 0)], START_MS)
+    assert [why for _, why in work.unfiltered] == ["RuntimeError while filtering"]
+    assert work.abort == [key]
 
 
 @pytest.mark.parametrize("reason", [EndReason.STOP, EndReason.LENGTH, EndReason.BUDGET])
