@@ -16,6 +16,7 @@ COMMAND_LINES = {
     "workers": "The processes that run the models.",
     "requests": "Requests: in a pool, and those that are over.",
     "queue": "The line of requests in front of a pool's workers.",
+    "safety": "What is looked for in texts: rules of the platform, of tenants and of projects.",
     "biller": "Post the usage of ended requests to the database, each exactly once.",
     "keys": "API keys of a tenant.",
     "sessions": "Browsers that are signed in.",

@@ -164,6 +164,11 @@ ADMINISTERED = (
     _set("a project's cost center", "project_cost_center", "cost_center_id = 'another'"),
     _set("what a tenant committed to", "period_commitment", "committed_nano = 0"),
     _set("a closed month", "period_close", "amount_nano = 0"),
+    _set("a safety policy's document", "safety_policy", "document = replace(document, 'block', 'flag')"),
+    _set("a safety policy's hash", "safety_policy", "sha256 = 'another'"),
+    _set("when a safety policy was set", "safety_policy", "created_ms = 1"),
+    _drop("a safety policy that was deleted", "safety_policy"),
+    _copy("a safety policy that was made up", "safety_policy", "version = 2"),
     _set("whose a pool is", "pool_owner", "tenant_id = '{beta}'", "1"),
 )
 LAST_CHANGE_CUT_OFF = (

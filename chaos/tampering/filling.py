@@ -32,6 +32,7 @@ mode = "graduated"
 steps = [{ up_to = 1000, price = "0.80" }, { price = "0.40" }]
 minimum = "5.00"
 """
+POLICY_FILE = '{"detectors": [{"name": "card", "action": "block"}]}'
 BEFORE = (
     "tenants create acme",
     "tenants create beta",
@@ -50,6 +51,7 @@ BEFORE = (
     "prices commit --tenant acme --amount 100USD",
     "pools assign reserved --tenant acme",
     "wallets grant --tenant beta --amount 50USD --key g1",
+    "safety set {policy} --tenant acme --reason why --yes",
 )
 AFTER = (
     "usage correct acme-3 --tenant acme --cause c1 --output 9",
@@ -72,7 +74,12 @@ def typing(environment: Mapping[str, str]) -> Type:
 def fill(home: Path, type_line: Type, post: Post, secret: str) -> dict[str, str]:
     """Make the two tenants, have events posted, and what comes after; their ids by name."""
     (home / "prices.toml").write_text(PRICE_FILE)
-    facts = {"prices": str(home / "prices.toml"), "month": f"{_last_month():%Y-%m}"}
+    (home / "policy.json").write_text(POLICY_FILE)
+    facts = {
+        "policy": str(home / "policy.json"),
+        "prices": str(home / "prices.toml"),
+        "month": f"{_last_month():%Y-%m}",
+    }
     _type_all(type_line, BEFORE, facts)
     with closing(sqlite3.connect(home / "parley.db")) as database:
         facts |= dict(database.execute("SELECT name, tenant_id FROM tenant").fetchall())

@@ -14,7 +14,7 @@ KINDS = ("detectors", "patterns", "words")
 
 
 def level_of(data: bytes) -> PolicyDocument:
-    """The level's document that this JSON is, not checked further (engine/safety/compiling). Raises
+    """The level's document that this JSON is, not checked further (engine/safety/policy_checks.py). Raises
     PolicyError."""
     if len(data) > DOCUMENT_BYTES_MAX:
         raise PolicyError(

@@ -7,7 +7,6 @@ order documents and lists have their entries changes nothing: equal rules are eq
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from msgspec.structs import replace
@@ -22,18 +21,6 @@ _FIRST = [each.name for each in DEFAULT.detectors]
 
 Entry: TypeAlias = PolicyDetector | PolicyPattern | PolicyWords
 E = TypeVar("E", bound=PolicyDetector | PolicyPattern | PolicyWords)
-Levels: TypeAlias = Mapping[Scope, PolicyDocument]
-
-
-@dataclass(frozen=True)
-class Override:
-    """An entry's action, for answers ("action") or prompts, that does nothing: an outer level is stricter."""
-
-    name: str
-    of: Literal["action", "prompt"]
-    asked: Action
-    holds: Action
-    scope: Scope
 
 
 def merged(
@@ -52,34 +39,16 @@ def merged(
     )
 
 
-def overridden(outer: PolicyDocument, document: PolicyDocument) -> list[Override]:
-    """What of a level's document does nothing under the merged document of the levels outside it."""
-    strictest = {
-        (_asked(entry), field): entry
-        for field in FIELDS
-        for entry in sorted(outer.entries(), key=lambda each: STRICTNESS[getattr(each, field)])
-    }
-    found: list[Override] = []
-    for entry in document.entries():
-        for field in FIELDS:
-            asked: Action | None = getattr(entry, field)
-            holding = strictest.get((_asked(entry), field))
-            holds: Action | None = getattr(holding, field, None)
-            if asked and holds and holding and STRICTNESS[holds] > STRICTNESS[asked]:
-                found.append(Override(entry.name, field, asked, holds, holding.scope))
-    return found
-
-
 def _joined(levels: Iterable[tuple[Scope, Sequence[E]]]) -> tuple[E, ...]:
     groups: dict[E, list[E]] = {}
     for scope, entries in levels:
         for entry in entries:
-            groups.setdefault(_asked(entry), []).append(replace(entry, scope=scope))
+            groups.setdefault(asked_of(entry), []).append(replace(entry, scope=scope))
     joined = [each for asked, group in groups.items() for each in _strictest(asked, group)]
     return tuple(sorted(joined, key=_place))
 
 
-def _asked(entry: E) -> E:
+def asked_of(entry: E) -> E:
     """What is looked for, whatever is done about it and whose rule it is."""
     bare = replace(entry, action=None, prompt=None, scope=SCOPES[0])
     return replace(bare, words=tuple(sorted(set(bare.words)))) if isinstance(bare, PolicyWords) else bare

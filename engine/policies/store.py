@@ -21,14 +21,14 @@ from core.redis.client import RedisClient
 from core.sql.database import Database
 from engine.policies.levels import level_text
 from engine.policies.merge import merged
-from engine.safety.documents import DOCUMENT_BYTES_MAX, PolicyDocument, PolicyError, document_of
-from engine.safety.patterns import PatternError
-from engine.safety.policy import UnknownPolicyError, compiled
+from engine.safety.documents import PolicyDocument, PolicyError, document_of
+from engine.safety.policy_checks import checked
 from engine.safety.verdicts import Scope
 
 POLICIES_CHANGED = "policies_changed"  # kind of news; tenant PLATFORM: for everybody
 REASON_CHARACTERS_MAX = 500
 HISTORY_MAX = 1_000
+BELOW_MAX = 1_000
 
 
 class PolicyChanged(Refused):
@@ -57,14 +57,8 @@ class PolicyStore:
         of = _of_level(tenant_id, ["", project_id] if project_id else [""])
         if tenant_id != PLATFORM:
             of = or_(of, _of_level(PLATFORM, [""]))
-        newer = aliased(SafetyPolicy)
-        superseded = exists().where(
-            col(newer.tenant_id) == col(SafetyPolicy.tenant_id),
-            col(newer.project_id) == col(SafetyPolicy.project_id),
-            col(newer.version) > col(SafetyPolicy.version),
-        )
         async with self._db.session() as session:
-            rows = (await session.exec(select(SafetyPolicy).where(of, ~superseded))).all()
+            rows = (await session.exec(select(SafetyPolicy).where(of, ~_is_superseded()))).all()
         return {scope_of(row): row for row in rows}
 
     async def set(
@@ -112,6 +106,24 @@ class PolicyStore:
         await publish_news(redis, tenant_id, POLICIES_CHANGED)
         return row
 
+    async def below(self, tenant_id: str) -> Sequence[SafetyPolicy]:
+        """The newest versions of the levels within a tenant; with PLATFORM, for operators, within all of
+        them, BELOW_MAX at most."""
+        of = col(SafetyPolicy.project_id) != ""
+        if tenant_id == PLATFORM:
+            of = col(SafetyPolicy.tenant_id) != PLATFORM
+        else:
+            of = and_(of, col(SafetyPolicy.tenant_id) == tenant_id)
+        places = (col(SafetyPolicy.tenant_id), col(SafetyPolicy.project_id))
+        statement = select(SafetyPolicy).where(of, ~_is_superseded()).order_by(*places).limit(BELOW_MAX)
+        async with self._db.session() as session:
+            return (await session.exec(statement)).all()
+
+    async def version(self, tenant_id: str, project_id: str, number: int) -> SafetyPolicy | None:
+        """One version of a level; None: there is none of this number."""
+        async with self._db.session() as session:
+            return await session.get(SafetyPolicy, (tenant_id, project_id, number))
+
     async def history(self, tenant_id: str, project_id: str, limit: int) -> Sequence[SafetyPolicy]:
         """A level's versions, newest first."""
         statement = select(SafetyPolicy).where(_of_level(tenant_id, [project_id]))
@@ -143,15 +155,8 @@ def scope_of(row: SafetyPolicy) -> Scope:
 
 
 def _checked_text(document: PolicyDocument) -> str:
-    try:
-        for of in ("answer", "prompt"):
-            compiled(document, of)
-    except (PatternError, UnknownPolicyError) as error:
-        raise PolicyError(str(error)) from error
-    text = level_text(document)
-    if len(text.encode()) > DOCUMENT_BYTES_MAX:
-        raise PolicyError(f"a document has {DOCUMENT_BYTES_MAX >> 10} KiB at most")
-    return text
+    checked(document)
+    return level_text(document)
 
 
 def _hash(text: str) -> str:
@@ -160,6 +165,15 @@ def _hash(text: str) -> str:
 
 def _of_level(tenant_id: str, projects: Sequence[str]) -> ColumnElement[bool]:
     return and_(col(SafetyPolicy.tenant_id) == tenant_id, col(SafetyPolicy.project_id).in_(projects))
+
+
+def _is_superseded() -> ColumnElement[bool]:
+    newer = aliased(SafetyPolicy)
+    return exists().where(
+        col(newer.tenant_id) == col(SafetyPolicy.tenant_id),
+        col(newer.project_id) == col(SafetyPolicy.project_id),
+        col(newer.version) > col(SafetyPolicy.version),
+    )
 
 
 async def _lock(session: AsyncSession, tenant_id: str, project_id: str) -> None:

@@ -45,6 +45,7 @@ NAMES = {
     "quota_policy": "scope_id model_glob author",
     "recon_item": "subject detail",
     "rollup_hour": "user_id model pool",
+    "safety_policy": "author reason",
     "tenant": "name",
     "tenant_user": "name",
     "usage_event": "user_id model pool code",

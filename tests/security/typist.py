@@ -47,6 +47,7 @@ FILLING = (
     "budgets set --tenant acme --limit 5USD --scope user --id alice",
     "wallets grant --tenant acme --amount 5USD --key k1 --note n",
     "alerts targets add --tenant acme --email ops@example.com",
+    "safety set {policy} --tenant acme --reason why --yes",
 )
 
 

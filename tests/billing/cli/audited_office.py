@@ -58,6 +58,8 @@ READS = {
     "requests find",
     "requests list",
     "requests show",
+    "safety history",
+    "safety show",
     "sessions list",
     "tenants list",
     "usage compare",
@@ -179,5 +181,7 @@ def office(home: Path, redis_url: str, sqlite_template: Path) -> CommandsOffice:
         Path(made.facts[name]).write_text(
             f'book = "silver"\n{begin}[models."*"]\ninput = "0.20"\ncached_input = "0.05"\noutput = "0.80"\n'
         )
+    made.facts["policy"] = str(home / "policy.json")
+    Path(made.facts["policy"]).write_text('{"detectors": [{"name": "card", "action": "block"}]}')
     made.on_database(lambda database: prepare(database, made.facts))
     return made

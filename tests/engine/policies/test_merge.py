@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from engine.policies.levels import level_facts, level_of, level_text
-from engine.policies.merge import FIELDS, STRICTNESS, Entry, Override, merged, overridden
+from engine.policies.merge import FIELDS, STRICTNESS, Entry, merged
+from engine.policies.overrides import Override, overridden, overridden_below
 from engine.safety.documents import (
     DEFAULT,
     DEFAULT_POLICY,
@@ -128,6 +129,22 @@ def test_actions_of_two_levels_are_two_entries() -> None:
         PolicyDetector("card", None, scope="tenant", prompt="block"),
     ]
     assert overridden(merged(None), tenant) == [Override("card", "action", "flag", "redact", "platform")]
+
+
+def test_a_new_floor_is_compared_with_all_that_stands_within_it() -> None:
+    """A project's rules with its tenant's too."""
+    flag, redact = (PolicyDocument((PolicyDetector("card", action),)) for action in ("flag", "redact"))
+    levels = {("acme", ""): redact, ("acme", "web"): flag, ("beta", ""): flag}
+    blocked = Override("card", "action", "flag", "block", "platform")
+    floor = PolicyDocument((PolicyDetector("card", "block"),))
+    assert list(overridden_below(floor, levels)) == [
+        (("acme", ""), Override("card", "action", "redact", "block", "platform")),
+        (("acme", "web"), blocked),
+        (("beta", ""), blocked),
+    ]
+    assert list(overridden_below(EMPTY, levels)) == [
+        (("acme", "web"), Override("card", "action", "flag", "redact", "tenant"))
+    ]
 
 
 def test_a_pattern_of_the_same_name_replaces_no_other() -> None:

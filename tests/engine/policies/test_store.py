@@ -168,7 +168,7 @@ async def test_what_cannot_be_set_changes_nothing(levels: Levels) -> None:
     tenant = levels.tenant.tenant_id
     for pattern in ("(?=a)b", "a*", "a?"):
         wrong = PolicyDocument(patterns=(PolicyPattern("own", pattern, "flag"),))
-        with pytest.raises(PolicyError):
+        with pytest.raises(PolicyError, match="own"):
             await levels.set(wrong)
     with pytest.raises(Refused, match="no project"):
         await levels.set(own("a"), "unknown")

@@ -1,0 +1,192 @@
+"""`parley safety`: documents are shown as they are set again, changed after a look, kept with who and why."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from billing.cli.projects import projects_command
+from billing.cli.tenants import tenants_command
+from core.actor import Author, acting_as
+from core.errors import StartupError
+from engine.cli.safety import command
+from engine.safety.documents import DEFAULT_POLICY
+
+BLOCKED = {"detectors": [{"name": "card", "version": 1, "action": "block"}]}
+OWN = {
+    "detectors": [{"name": "card", "action": "flag", "prompt": "block"}],
+    "patterns": [{"name": "employee_id", "pattern": "EMP-[0-9]{6}", "action": "redact"}],
+}
+
+
+@dataclass
+class Desk:
+    """Types `parley safety …` about an installation with the tenant acme and its project web."""
+
+    home: Path
+    environment: dict[str, str]
+
+    def run(self, *words: str, given: str | None = None) -> Result:
+        """Type it; `given`: what is then typed, or comes in by a pipe."""
+        with acting_as(Author("ada", "command")):
+            return CliRunner().invoke(command, words, env=self.environment, input=given)
+
+    def good(self, *words: str, given: str | None = None) -> str:
+        """What it prints on stdout; nothing goes wrong."""
+        result = self.run(*words, given=given)
+        assert result.exit_code == 0, (words, result.output, result.exception)
+        return result.stdout
+
+    def json(self, *words: str, given: str | None = None) -> Any:
+        """The one object that it prints."""
+        (line,) = self.good(*words, "--json", given=given).splitlines()
+        return json.loads(line)
+
+    def refused(self, *words: str, given: str | None = None) -> str:
+        """Why it is not done."""
+        result = self.run(*words, given=given)
+        assert result.exit_code != 0, (words, result.output)
+        error = result.exception
+        assert isinstance(error, StartupError | SystemExit), error
+        return str(error) if isinstance(error, StartupError) else result.stderr
+
+    def file(self, document: Any) -> str:
+        """A file with a document, or with a text."""
+        path = self.home / "document.json"
+        path.write_text(document if isinstance(document, str) else json.dumps(document))
+        return str(path)
+
+
+@pytest.fixture
+def desk(home: Path, redis_url: str, sqlite_template: Path) -> Desk:
+    """Nothing is set yet."""
+    (home / "parley.db").write_bytes(sqlite_template.read_bytes())
+    environment = {"PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
+    typed = CliRunner(env=environment)
+    assert typed.invoke(tenants_command, ["create", "acme"]).exit_code == 0
+    assert typed.invoke(projects_command, ["create", "--tenant", "acme", "web"]).exit_code == 0
+    return Desk(home, environment)
+
+
+def test_what_is_shown_is_set_again(desk: Desk) -> None:
+    """On stdout a document alone; who set it is on stderr. The same again is no version."""
+    shown = desk.run("show")
+    assert json.loads(shown.stdout)["detectors"][0] == {
+        "name": "private_key",
+        "version": 1,
+        "action": "redact",
+    }
+    assert "the built-in default holds" in shown.stderr
+    assert json.loads(desk.good("show", "--tenant", "acme")) == {}
+    desk.good("set", desk.file(OWN), "--tenant", "acme", "--reason", "ticket 7", "--yes")
+    shown = desk.run("show", "--tenant", "acme")
+    assert "version 1 by ada" in shown.stderr
+    again = desk.good("set", "-", "--tenant", "acme", "--reason", "r", "--yes", given=shown.stdout)
+    assert again.splitlines()[-1] == "tenant acme has this document already, in version 1"
+    letters = {"words": [{"name": "own", "action": "flag", "words": ["a\u202eb", "käfer", "\u200b\x1b[0m"]}]}
+    desk.good("set", desk.file(letters), "--tenant", "acme", "--reason", "r", "--yes")
+    shown = desk.run("show", "--tenant", "acme")
+    assert json.loads(shown.stdout)["words"] == letters["words"]
+    assert "\u202e" not in shown.stdout
+
+
+def test_it_is_looked_at_before_it_holds(desk: Desk) -> None:
+    """The diff stands before the question; whoever does not say yes has changed nothing."""
+    words = ("set", desk.file(BLOCKED), "--reason", "r")
+    for given in ("n\n", "", "what\n"):
+        assert "nothing is changed" in desk.refused(*words, given=given)
+    assert json.loads(desk.good("show"))["detectors"][2]["action"] == "redact"
+    asked = desk.run(*words, given="y\n")
+    assert '-      "name": "private_key"' in asked.stdout  # of the default, which it replaces
+    assert "set this for the platform? [y/N]" in asked.stderr
+    assert json.loads(desk.good("show")) == BLOCKED
+    assert "say --yes" in desk.refused("set", "-", "--reason", "r", given=json.dumps(BLOCKED))
+    assert "say --yes" in desk.refused(*words, "--json")
+
+
+def test_rules_that_do_nothing_are_named(desk: Desk) -> None:
+    """A tenant's under the platform's, and those of projects under a new document of their tenant's."""
+    web = ("--tenant", "acme", "--project", "web")
+    told = desk.good("set", desk.file(OWN), *web, "--reason", "r", "--yes")
+    assert "card: flag in answers does nothing: the platform's redact holds" in told
+    assert "employee_id" not in told.splitlines()[-2]
+    stricter = {"patterns": [{**OWN["patterns"][0], "action": "block"}]}
+    told = desk.json("set", desk.file(stricter), "--tenant", "acme", "--reason", "r", "--yes")
+    (below,) = [each for each in told["overridden_below"] if each["name"] == "employee_id"]
+    assert (below["asked"], below["holds"], below["scope"]) == ("redact", "block", "tenant")
+    assert below["of"] == "action"
+    assert below["whose"].startswith("project ")
+    told = desk.good("set", desk.file(BLOCKED), "--reason", "r", "--yes")
+    assert "of acme: card: flag in answers does nothing: the platform's block holds" in told
+
+
+def test_what_holds_is_shown_with_whose_rule_it_is(desk: Desk) -> None:
+    """And with the hash that requests carry."""
+    assert desk.json("show", "--merged")["sha256"] == DEFAULT_POLICY
+    desk.good("set", desk.file(OWN), "--tenant", "acme", "--reason", "r", "--yes")
+    held = desk.json("show", "--tenant", "acme", "--project", "web", "--merged")
+    cards = [each for each in held["document"]["detectors"] if each["name"] == "card"]
+    assert [(each["scope"], each.get("action"), each.get("prompt")) for each in cards] == [
+        ("platform", "redact", None),
+        ("tenant", None, "block"),
+    ]
+    assert json.loads(desk.good("show", "--merged"))["detectors"][0]["scope"] == "platform"
+
+
+def test_the_history_says_who_changed_what_and_why(desk: Desk) -> None:
+    """Newest first; a version of before comes back by a pipe."""
+    acme = ("--tenant", "acme")
+    assert "has no document" in desk.good("history", *acme)
+    desk.good("set", desk.file(OWN), *acme, "--reason", "first", "--yes")
+    desk.good("set", "--remove", *acme, "--reason", "second", "--yes")
+    desk.good("set", desk.file(BLOCKED), *acme, "--reason", "third", "--yes")
+    rows = [json.loads(line) for line in desk.good("history", *acme, "--json").splitlines()]
+    assert [(row["version"], row["state"], row["reason"], row["author"]) for row in rows] == [
+        (3, "set", "third", "ada"),
+        (2, "removed", "second", "ada"),
+        (1, "set", "first", "ada"),
+    ]
+    assert '-      "pattern": "EMP-[0-9]{6}",' in rows[1]["diff"]
+    assert rows[1]["sha256"] is None
+    table = desk.good("history", *acme, "--limit", "2").splitlines()
+    assert len(table) == 3
+    assert table[1].split()[:1] == ["3"]
+    assert '+      "action": "block"' in desk.good("history", *acme, "--diff")
+    first = desk.good("show", *acme, "--version", "1")
+    desk.good("set", "-", *acme, "--reason", "back", "--yes", given=first)
+    assert desk.json("show", *acme)["version"] == 4
+    assert desk.good("show", *acme) == first
+    assert "has no version 9" in desk.refused("show", *acme, "--version", "9")
+
+
+@pytest.mark.parametrize(
+    ("document", "why"),
+    [
+        ("", "not a policy's document"),
+        ('{"patterns": [{"name": "own", "pattern": "(?=a)b", "action": "flag"}]}', "own: .*lookaround"),
+        ('{"patterns": [{"name": "own", "pattern": "a?", "action": "flag"}]}', "own: .*empty"),
+        ('{"patterns": [{"name": "own", "pattern": "a{257}", "action": "flag"}]}', "own: .*256"),
+        ('{"detectors": [{"name": "cards", "action": "flag"}]}', "no detector cards"),
+        ('{"detectors": [{"name": "card"}]}', "neither action nor prompt"),
+        (" " * (256 << 10) + "{}", "256 KiB"),
+    ],
+)
+def test_what_cannot_be_looked_for_safely_is_refused(desk: Desk, document: str, why: str) -> None:
+    """With the pattern and the reason, before anything is asked."""
+    told = desk.refused("set", desk.file(document), "--tenant", "acme", "--reason", "r", given="y\n")
+    assert re.search(why, told), told
+    assert desk.json("show", "--tenant", "acme")["document"] == {}
+
+
+def test_who_or_what_is_unknown_is_said(desk: Desk) -> None:
+    """One line each, and another exit code than 0."""
+    assert "no tenant 'globex'" in desk.refused("show", "--tenant", "globex")
+    assert "no project 'x'" in desk.refused("show", "--tenant", "acme", "--project", "x")
+    assert "--project names a project of --tenant" in desk.refused("show", "--project", "web")
+    assert "name a FILE, or say --remove" in desk.refused("set", "--reason", "r")
+    assert "cannot be read" in desk.refused("set", "/nowhere/x.json", "--reason", "r")
+    assert "no document to remove" in desk.refused("set", "--remove", "--reason", "r", "--yes")
