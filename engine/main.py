@@ -44,7 +44,6 @@ from engine.node.supervisor import Supervisor
 from engine.queue.client import PoolQueue
 from engine.queue.types import Claim
 from engine.safety.documents import DEFAULT_POLICY
-from engine.safety.policy import BuiltInPolicies
 from engine.scheduling.capacity import capacity_of
 from engine.scheduling.step_size import FIRST_ON_CPU, FIRST_ON_GPU, StepSizes
 from engine.trials.server import TrialServer, can_try
@@ -52,6 +51,7 @@ from engine.worker import self_test
 from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.continuation import ModelLimits
 from engine.worker.core import WorkerCore
+from engine.worker.policy_cache import PolicyCache
 from engine.worker.startup_phases import StartupPhases
 from engine.worker.worker import Worker
 
@@ -166,7 +166,7 @@ async def _work(
     gc.freeze()  # what the libraries made stays; collecting it again and again would stop the decode path
     phases.log(name, record.name, engine.kv_tokens, tokens)
 
-    policies = BuiltInPolicies()
+    policies = PolicyCache()
     policies.compiled(DEFAULT_POLICY)  # before the first claim waits for it
 
     def open_answer(claim: Claim) -> ClaimedRequest:
@@ -177,7 +177,7 @@ async def _work(
     workload = WorkerCore(record.pool, record.fingerprint, capacity, open_answer, limits, chunk)
     redis = connect(settings)
     journal = make_journal(settings, record.pool, name)
-    worker = Worker(settings, redis, engine, record, workload, name, journal)
+    worker = Worker(settings, redis, engine, record, workload, name, policies, journal)
     beside = [asyncio.create_task(_obey(PoolNodes(PoolQueue(redis, record.pool, settings)), name, stop))]
     if journal is not None:
         beside.append(asyncio.create_task(journal.run()))

@@ -1,5 +1,5 @@
-"""A worker's calls to Redis beside its decode path: gives back, settles, asks for allowance, ends unreadable
-claims. Decides nothing; each call is idempotent and repeated until Redis answers."""
+"""A worker's calls to Redis beside its decode path: gives back, settles, asks for allowance, loads policies,
+ends unreadable claims. Decides nothing; each call is idempotent and repeated until Redis answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,10 +19,12 @@ from engine.queue.client import DamagedRecordError, PoolQueue
 from engine.queue.types import Claim, ReleaseWhy
 from engine.safety.detectors import CATEGORIES
 from engine.worker.allowances import AllowanceRequest
+from engine.worker.policy_loader import PolicyLoader
 from engine.worker.worker_calls import WorkerCalls
 
 T = TypeVar("T")
 AllowanceGiven = Callable[[str, int, bool], None]  # the answer's key, tokens in all, whether more was refused
+PolicyLoaded = Callable[[str, str], None]  # its hash, and the problem with it
 
 log = logger(__name__)
 repeated = RepeatedWarning(log)
@@ -41,12 +43,16 @@ class BackgroundCalls:
         worker: str,
         granted: AllowanceGiven,
         wanted: Callable[[str], bool],
+        policies: PolicyLoader,
+        loaded: PolicyLoaded,
     ) -> None:
         self._queue = queue
         self._quota = quota
         self._worker = worker
         self._granted = granted
         self._wanted = wanted
+        self._policies = policies
+        self._loaded = loaded
         self._tasks = TaskSet()
         self._asking = TaskSet()
         self._releasing: dict[tuple[str, str], asyncio.Task[None]] = {}
@@ -66,9 +72,11 @@ class BackgroundCalls:
             self._tasks.start(self._unpark(tenant, id))
         for ask in work.extend:
             self._asking.start(self._extend(ask))
+        for hash in work.load:
+            self._asking.start(self._load(hash))
 
     async def finished(self) -> None:
-        """Wait until none is pending; questions for allowance do not count."""
+        """Wait until none is pending; questions for allowance and policies do not count."""
         while self._tasks:
             await asyncio.wait(self._tasks.running)
 
@@ -130,6 +138,13 @@ class BackgroundCalls:
             await _insist("unpark", lambda: self._queue.unpark(tenant, id))
         except ResponseError as error:
             log.error("worker.unpark_failed", tenant=tenant, id=id, error=error_summary(error))
+
+    async def _load(self, hash: str) -> None:
+        try:
+            problem = await _insist("policy", lambda: self._policies.load(hash))
+        except ResponseError as error:
+            problem = f"safety policy {hash} cannot be read ({error_summary(error)})"
+        self._loaded(hash, problem)
 
     async def _extend(self, ask: AllowanceRequest) -> None:
         """Ask until there is a reply, or the answer no longer needs it."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from itertools import groupby
-from typing import ParamSpec
+from typing import ParamSpec, Protocol
 
 import msgspec
 from tokenizers import Tokenizer
@@ -22,18 +22,28 @@ from engine.queue.types import Append, Appended, Claim, ReleaseWhy
 from engine.request import EndReason, Entry, EntryKind, RequestInput, input_decoder
 from engine.safety.answer_views import view_for
 from engine.safety.filter import Filter
-from engine.safety.policy import UNFILTERED, BuiltInPolicies
+from engine.safety.policy import UNFILTERED, CompiledPolicy, UnknownPolicyError
+from engine.scheduling.capacity import AnswerLoad
 from engine.text.transcript import Released, Transcript
 from engine.worker.continuation import ModelLimits, completed, ids_from, pack_ids
+from engine.worker.waiting_claims import MissingPolicyError
 
 P = ParamSpec("P")
 # Ends at which what was held back is text like any other. At others it is lost, with a worker or without.
 WENT_ITS_WAY = (EndReason.STOP, EndReason.LENGTH, EndReason.BUDGET)
 
 
+class KnownPolicies(Protocol):
+    """Safety policies that are compiled."""
+
+    def compiled(self, hash: str) -> CompiledPolicy:
+        """Raises UnknownPolicyError where it has to be loaded."""
+        ...
+
+
 class UnreadableClaimError(Exception):
-    """A claim that cannot be decoded, or whose safety policy is not known here, so that this worker cannot go
-    on with it. The message holds no text."""
+    """A claim that cannot be decoded, or whose answer cannot be filtered, so that this worker cannot go on
+    with it. The message holds no text."""
 
 
 class ClaimPhase(Enum):
@@ -50,7 +60,7 @@ class ClaimedRequest:
     """One claim's state. `key` is its name in the engine, `ids` every id of the answer from its first, as far
     as it is granted; ids sampled beyond that are `ahead`, in no text and in no log. `final`: nothing more
     will be granted. `failure`: what went wrong with the filter, so that it ends. Raises
-    UnreadableClaimError."""
+    UnreadableClaimError; MissingPolicyError where its policy has to be loaded first."""
 
     def __init__(
         self,
@@ -58,7 +68,7 @@ class ClaimedRequest:
         tokenizer: Tokenizer,
         limits: ModelLimits,
         entry_bytes_max: int,
-        policies: BuiltInPolicies,
+        policies: KnownPolicies,
     ) -> None:
         self.claim = claim
         self.key = claim.ck
@@ -105,6 +115,18 @@ class ClaimedRequest:
     def open(self) -> bool:
         """True while it goes on, in the engine or once more is granted."""
         return self.phase in (ClaimPhase.RUNNING, ClaimPhase.WAITING)
+
+    @property
+    def load(self) -> AnswerLoad:
+        """What it takes of the engine's room."""
+        return AnswerLoad(
+            tenant=self.claim.tenant,
+            prompt_tokens=len(self.prompt),
+            tokens=len(self.ids),
+            max_tokens=self.request.sampling.max_tokens,
+            granted=self.granted,
+            prefilling=self.prefilling,
+        )
 
     @property
     def sampled(self) -> int:
@@ -333,12 +355,16 @@ def _read(claim: Claim) -> tuple[RequestInput, list[int], list[int]]:
     return request, prompt, logged
 
 
-def _filter_for(request: RequestInput, policies: BuiltInPolicies) -> Filter | None:
+def _filter_for(request: RequestInput, policies: KnownPolicies) -> Filter | None:
     """The filter of the policy that it was admitted under; None where it was under none."""
     if request.policy == UNFILTERED:
         return None
     try:
-        return Filter(policies.compiled(request.policy), view_for(request.sampling.response_format))
+        policy = policies.compiled(request.policy)
+    except UnknownPolicyError as error:
+        raise MissingPolicyError(request) from error
+    try:
+        return Filter(policy, view_for(request.sampling.response_format))
     except Exception as error:
         why = f"{type(error).__name__}: no filter for policy {request.policy[:64]}"
         raise UnreadableClaimError(why) from error

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 from engine.backends.base import Finish, StepMeasurement, StepOutput
 from engine.queue.types import Append, AppendCode, Appended, Claim, ClaimOffer, ReleaseWhy
 from engine.request import Control, EndReason
-from engine.scheduling.capacity import AnswerLoad, Capacity, ClaimPlanner, ClassPacking
+from engine.scheduling.capacity import Capacity, ClaimPlanner, ClassPacking
 from engine.scheduling.cost import StepLoad
 from engine.worker.allowances import Allowances
 from engine.worker.claimed_request import ClaimedRequest, ClaimPhase, UnreadableClaimError
 from engine.worker.continuation import ModelLimits, generation
 from engine.worker.end_confirmation import EndedAnswers
+from engine.worker.waiting_claims import MissingPolicyError, WaitingClaims
 from engine.worker.worker_calls import WorkerCalls
 
 UNGRANTED_TOKENS_MAX = 64  # sampled while a grant is pending, before the engine drops the answer
@@ -52,10 +53,11 @@ class WorkerCore:
         self._answers: dict[str, ClaimedRequest] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self._ended = EndedAnswers()
+        self._waiting = WaitingClaims()
         self._suspects: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._answers)
+        return len(self._answers) + len(self._waiting)
 
     @property
     def generating(self) -> set[str]:
@@ -74,7 +76,8 @@ class WorkerCore:
 
     def offer(self, waiting: int, now_ms: int) -> ClaimOffer:
         """Room for new claims. `waiting`: length of the engine's own queue."""
-        room = self._admission.room(map(_held, self._answers.values()), waiting)
+        held = [*(each.load for each in self._answers.values()), *self._waiting.loads]
+        room = self._admission.room(held, waiting)
         self.full = room.full
         lowest = self._packing.lowest(now_ms, 1 - len(self) / self.capacity.slots)
         room, lowest = self.capacity.kept_for_interactive(room, len(self), lowest)
@@ -95,7 +98,7 @@ class WorkerCore:
     @property
     def step_predicted_ms(self) -> int:
         """Expected milliseconds of the running step."""
-        return round(self._admission.predicted_step(map(_held, self._answers.values())) * 1000)
+        return round(self._admission.predicted_step(each.load for each in self._answers.values()) * 1000)
 
     @property
     def prefill_tokens_per_second(self) -> int:
@@ -113,14 +116,25 @@ class WorkerCore:
         for claim in claims:
             try:
                 answer = self._open(claim)
+            except MissingPolicyError as missing:
+                if self._waiting.add(claim, missing.request):
+                    work.load.append(missing.request.policy)
+                continue
             except UnreadableClaimError as error:
                 work.unreadable.append((claim, str(error)))
                 continue
             self._answers[answer.key] = answer
             self._keys[claim.tenant, claim.id] = answer.key
-            self._admission.claimed(_held(answer))
+            self._admission.claimed(answer.load)
             self._start(answer, claim.control, now_ms, work)
         return work
+
+    def policy_loaded(self, hash: str, problem: str, now_ms: int) -> WorkerCalls:
+        """Open the claims that waited for this policy; with a `problem` it cannot be loaded, and they end."""
+        claims = self._waiting.loaded(hash)
+        if problem:
+            return WorkerCalls(unreadable=[(claim, problem) for claim in claims])
+        return self.claimed(claims, now_ms)
 
     def stepped(self, batch: Sequence[StepOutput], now_ms: int) -> WorkerCalls:
         """Take the output of one engine step."""
@@ -148,6 +162,7 @@ class WorkerCore:
     def ordered(self, tenant: str, id: str, control: Control) -> WorkerCalls:
         """Obey the control flags of one request, new or repeated."""
         work = WorkerCalls()
+        self._waiting.ordered(tenant, id, control)
         answer = self._answers.get(self._keys.get((tenant, id), ""))
         if answer is not None:
             self._obey(answer, control, work)
@@ -203,6 +218,8 @@ class WorkerCore:
     def leave(self, why: ReleaseWhy) -> WorkerCalls:
         """Give everything back, once it is logged."""
         work = WorkerCalls(unpark=self._allowances.leave())
+        for claim in self._waiting.forget(self._waiting.names):
+            work.release.append((claim.tenant, claim.id, claim.ck, why))
         for answer in self._answers.values():
             if answer.open:
                 self._stop(answer, work)
@@ -213,6 +230,7 @@ class WorkerCore:
         """Drop everything, as the lease is lost and other workers get it."""
         work = WorkerCalls(abort=sorted(self.generating))
         self._allowances.forget_all(self._answers)
+        self._waiting.forget(self._waiting.names)
         self._answers.clear()
         self._keys.clear()
         return work
@@ -227,6 +245,7 @@ class WorkerCore:
         for key in missing & self._suspects:
             self._answers[key].leave("error")
         self._suspects = missing
+        self._waiting.forget(self._waiting.names - queue)
         for who in self._keys.keys() - queue:
             answer = self._answers[self._keys[who]]
             if answer.event is None:
@@ -235,8 +254,8 @@ class WorkerCore:
 
     @property
     def held(self) -> set[tuple[str, str]]:
-        """Tenant and id of every answer in hand, and of those that ended a moment ago."""
-        return set(self._keys) | self._ended.names
+        """Tenant and id of every claim in hand, and of those that ended a moment ago."""
+        return set(self._keys) | self._waiting.names | self._ended.names
 
     def appends(self, now_ms: int) -> list[tuple[ClaimedRequest, Append]]:
         """Appends of what the log lacks, and questions whether it still has the ends of ended answers."""
@@ -348,7 +367,7 @@ class WorkerCore:
                 if append.end is not None and answer.event is not None:
                     answer.appended(append)
                     work.settle.append(answer.event)
-                    self._admission.ended(_held(answer))
+                    self._admission.ended(answer.load)
                     self._ended.keep(answer, now_ms)
                 self._forget(answer, work)
             case AppendCode.GAP if answer.rewind(result):
@@ -374,14 +393,3 @@ class WorkerCore:
         """Ask for more tokens, off the decode path."""
         if ask := self._allowances.ask(answer):
             work.extend.append(ask)
-
-
-def _held(answer: ClaimedRequest) -> AnswerLoad:
-    return AnswerLoad(
-        tenant=answer.claim.tenant,
-        prompt_tokens=len(answer.prompt),
-        tokens=len(answer.ids),
-        max_tokens=answer.request.sampling.max_tokens,
-        granted=answer.granted,
-        prefilling=answer.prefilling,
-    )

@@ -37,6 +37,8 @@ from engine.request import PriorityClass
 from engine.worker.background_calls import REDIS_RETRY_SECONDS, BackgroundCalls
 from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.core import WorkerCore
+from engine.worker.policy_cache import PolicyCache
+from engine.worker.policy_loader import PolicyLoader
 from engine.worker.worker_calls import WorkerCalls
 
 log = logger(__name__)
@@ -64,6 +66,7 @@ class Worker:
         record: ModelRecord,
         workload: WorkerCore,
         name: str,
+        policies: PolicyCache,
         journal: Journal | None = None,
     ) -> None:
         self.name = name
@@ -92,8 +95,11 @@ class Worker:
         self._room = asyncio.Event()
         self._allowances: list[tuple[str, int, bool]] = []
         quota = Quota(redis, settings)
+        loader = PolicyLoader(self._queue, policies)
+        self._policies: list[tuple[str, str]] = []
+        given, loaded = self._allowance_given, self._policy_loaded
         self._background = BackgroundCalls(
-            self._queue, quota, name, self._allowance_given, workload.wants_allowance
+            self._queue, quota, name, given, workload.wants_allowance, loader, loaded
         )
         self._clock = ServerClock()
         self._renewed = -math.inf
@@ -163,6 +169,9 @@ class Worker:
                 self._changed.set()
 
     async def _flush(self) -> None:
+        loaded, self._policies = self._policies, []
+        for hash, problem in loaded:
+            await self._do(self._workload.policy_loaded(hash, problem, self._clock.now_ms()))
         for allowance in self._take_allowances():
             await self._do(self._workload.granted(*allowance))
         self._last_flush = time.monotonic()
@@ -368,6 +377,10 @@ class Worker:
         if generation.id not in self._workload.generating:  # cancelled while it was on its way
             self._counted.aborted([generation.id])
             await self._engine.abort([generation.id])
+
+    def _policy_loaded(self, hash: str, problem: str) -> None:
+        self._policies.append((hash, problem))
+        self._changed.set()
 
     def _allowance_given(self, key: str, tokens: int, refused: bool) -> None:
         self._allowances.append((key, tokens, refused))

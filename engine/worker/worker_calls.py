@@ -13,7 +13,7 @@ class WorkerCalls:
     """Calls to make now: generations to start, engine ids to abort, requests to give back (tenant, id, ck,
     why), usage to settle, allowances to ask for, parked requests (tenant, id) that may come back, and
     unreadable claims to end, each with the reason. `unfiltered`: answers that end because their filter
-    failed, each with the reason, to be told."""
+    failed, each with the reason, to be told. `load`: hashes of safety policies that claims wait for."""
 
     submit: list[Generation] = field(default_factory=list[Generation])
     abort: list[str] = field(default_factory=list[str])
@@ -25,3 +25,4 @@ class WorkerCalls:
     unpark: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     unreadable: list[tuple[Claim, str]] = field(default_factory=list[tuple[Claim, str]])
     unfiltered: list[tuple[Claim, str]] = field(default_factory=list[tuple[Claim, str]])
+    load: list[str] = field(default_factory=list[str])

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from engine.api import (
     Entry,
     EntryKind,
     LogReader,
+    PinnedPolicy,
     PoolQueue,
     PriorityClass,
     RequestStatus,
@@ -33,11 +35,11 @@ from engine.api import (
 )
 from engine.journal.journal import Journal
 from engine.models.registry import ModelRecord
-from engine.safety.policy import BuiltInPolicies
 from engine.scheduling.capacity import capacity_of
-from engine.worker.claimed_request import ClaimedRequest
+from engine.worker.claimed_request import ClaimedRequest, KnownPolicies
 from engine.worker.continuation import ModelLimits
 from engine.worker.core import WorkerCore
+from engine.worker.policy_cache import PolicyCache
 from engine.worker.worker import Worker
 from tests.engine.builders import FINGERPRINT, TENANT, request, request_input, tokens
 from tests.engine.tokens import EOS, byte_tokenizer, ids_of
@@ -46,7 +48,7 @@ from tests.support.redis import Redis
 from tests.support.users import client_of
 
 TOKENIZER = byte_tokenizer()
-POLICIES = BuiltInPolicies()
+POLICIES = PolicyCache()
 LIMITS = ModelLimits(stop_ids=(EOS,), max_model_len=8192)
 PROMPT = ids_of("prompt: ")
 
@@ -63,9 +65,9 @@ def saying(text: str, prompt: Sequence[int] = PROMPT) -> NextToken:
     return lambda context: script[min(len(context) - len(prompt), len(script) - 1)]
 
 
-def open_answer(claim: Claim) -> ClaimedRequest:
+def open_answer(claim: Claim, policies: KnownPolicies = POLICIES) -> ClaimedRequest:
     """As the worker opens it."""
-    return ClaimedRequest(claim, TOKENIZER, LIMITS, entry_bytes_max=16 * 1024, policies=POLICIES)
+    return ClaimedRequest(claim, TOKENIZER, LIMITS, entry_bytes_max=16 * 1024, policies=policies)
 
 
 @dataclass
@@ -91,12 +93,14 @@ class PoolWorkers:
         record = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), self.pool, LIMITS.max_model_len)
         capacity = capacity_of(self.settings, engine.kv_tokens)
         chunk = self.settings.chunk_tokens
-        workload = WorkerCore(self.pool, FINGERPRINT, capacity, open_answer, LIMITS, chunk)
+        policies = PolicyCache()
+        opened = partial(open_answer, policies=policies)
+        workload = WorkerCore(self.pool, FINGERPRINT, capacity, opened, LIMITS, chunk)
         await announce_pool(self.redis, self.settings, self.pool)  # as its supervisor does
         await engine.start()
         stop = asyncio.Event()
         async with self._client() as redis:
-            worker = Worker(self.settings, redis, engine, record, workload, name, self.journal)
+            worker = Worker(self.settings, redis, engine, record, workload, name, policies, self.journal)
             task = asyncio.create_task(worker.run(stop))
             running = Running(name, engine, stop, task)
             try:
@@ -123,10 +127,12 @@ class PoolWorkers:
     def request_of(
         self, *, prompt: Sequence[int] = PROMPT, fingerprint: str = FINGERPRINT, **sampling: Any
     ) -> Enqueue:
-        """A request that is accepted now; `priority` and `deadline_ms` (from now) beside sampling options."""
+        """A request that is accepted now; `priority`, `deadline_ms` (from now) and `policy` beside
+        sampling options."""
         now = now_ms()
         priority = sampling.pop("priority", PriorityClass.INTERACTIVE)
         deadline = now + sampling.pop("deadline_ms", 600_000)
+        policy: PinnedPolicy | None = sampling.pop("policy", None)
         options: dict[str, Any] = {"max_tokens": 256, **sampling}
         sampled = Sampling(**options)
         packed = request_input(
@@ -135,6 +141,7 @@ class PoolWorkers:
             sampling=sampled,
             accepted_ms=now,
             deadline_ms=deadline,
+            policy=policy.hash if policy else "",
         )
         return request(
             id=uuid7(now),
@@ -146,6 +153,7 @@ class PoolWorkers:
             deadline_ms=deadline,
             priority=priority,
             shaped=sampled.response_format is not None,
+            policy=policy,
         )
 
     async def lose(self, worker: str) -> None:

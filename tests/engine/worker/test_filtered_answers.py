@@ -23,6 +23,7 @@ from engine.scheduling.capacity import Capacity
 from engine.worker.claimed_request import ClaimedRequest, UnreadableClaimError
 from engine.worker.continuation import ModelLimits, ids_from, pack_ids
 from engine.worker.core import WorkerCore
+from engine.worker.waiting_claims import MissingPolicyError
 from tests.engine.builders import FINGERPRINT, START_MS
 from tests.engine.safety.filters import shown
 from tests.engine.tokens import EOS, ids_of
@@ -309,8 +310,8 @@ def test_a_filter_that_throws_ends_its_answer_alone(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("policy", ["0" * 64, "no hash"])
 def test_an_unknown_policy_is_never_ignored(policy: str):
-    """A worker that does not know it takes no step: the claim is ended, typed."""
-    with pytest.raises(UnreadableClaimError, match="policy"):
+    """A worker that does not know it takes no step before it is loaded."""
+    with pytest.raises(MissingPolicyError, match=policy):
         AnswerLog(policy)
 
 

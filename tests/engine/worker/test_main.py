@@ -146,7 +146,7 @@ async def test_what_a_worker_works_with(
         assert await main._work(changed, asyncio.Event(), "w1", scene.engine, False, False) == 0
         _, proved, _, sizes, _ = scene.facts["_prove"]
         assert (proved.worker_batched_tokens, sizes) == (300, None)
-        given, _, engine, record, workload, name, journal = scene.facts["worker"]
+        given, _, engine, record, workload, name, _, journal = scene.facts["worker"]
         assert (given, engine.kv_tokens, record, name, journal) == (proved, 1_000, MODEL, "w1", None)
         assert workload.capacity.step_tokens == 300
         assert workload.__dict__["_limits"] == ModelLimits((EOS,), length)
