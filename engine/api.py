@@ -29,6 +29,8 @@ from engine.queue.journaled_ends import contents as journal_contents
 from engine.queue.journaled_ends import frame as journal_frame
 from engine.queue.migration_orders import MigrationOrder, MigrationOrders
 from engine.queue.notifications import HintChannel, WorkerWakes
+from engine.queue.pinned_policies import BUILT_IN as BUILT_IN_POLICIES
+from engine.queue.pinned_policies import pinned as pinned_policy
 from engine.queue.request_log import DamagedLogError, LogReader, visible_text
 from engine.queue.types import (
     Append,
@@ -64,11 +66,12 @@ from engine.request import (
     input_encoder,
     seal_request,
 )
-from engine.safety.documents import DEFAULT_POLICY
+from engine.safety.documents import DEFAULT_POLICY, PolicyDocument, PolicyError
 from engine.trials.client import ShapeTrials
 from engine.worker.interrupted import InterruptedAnswer, InterruptedEngine, InterruptedPrompt
 
 __all__ = [
+    "BUILT_IN_POLICIES",
     "DEFAULT_POLICY",
     "JOURNALS_FOLDER",
     "JOURNAL_BYTES_MAX",
@@ -111,6 +114,8 @@ __all__ = [
     "Migrator",
     "ModelRecord",
     "PinnedPolicy",
+    "PolicyDocument",
+    "PolicyError",
     "PolicyStore",
     "PoolQueue",
     "PriorityClass",
@@ -140,6 +145,7 @@ __all__ = [
     "list_models",
     "living_processes",
     "make_journal",
+    "pinned_policy",
     "policy_for",
     "pool_of_journal",
     "prepare_model",

@@ -19,6 +19,7 @@ from server.conversations.store import ConversationStore
 from server.models.answer_formats import AnswerFormats
 from server.models.catalogue import Catalogue
 from server.models.prompts import PromptRenderers
+from server.models.safety_policies import SafetyPolicies
 from server.pools.end_journals import EndJournals
 from server.pools.gateway_pools import GatewayPools
 from server.pools.tenant_terms import TenantTermsSync
@@ -40,6 +41,7 @@ class GatewayContext:
     users: Users
     used_sessions: UsedSessions
     prompts: PromptRenderers
+    policies: SafetyPolicies
     catalogue: Catalogue
     shapes: AnswerFormats
     conversations: ConversationStore
@@ -78,6 +80,7 @@ def make_context(settings: Settings, gateway: str, db: Database, redis: RedisCli
         users=Users(db, settings.users_per_tenant_max),
         used_sessions=UsedSessions(db),
         prompts=PromptRenderers(settings, rates),
+        policies=SafetyPolicies(db),
         catalogue=Catalogue(db, settings),
         shapes=AnswerFormats(ShapeTrials(redis)),
         conversations=conversations,

@@ -3,8 +3,17 @@
 import hashlib
 
 from core.configuration.settings import Settings
+from engine.queue.types import PinnedPolicy
+from engine.safety.documents import DEFAULT, FORMER, PolicyDocument, policy_hash, stored
 
 MARGIN_SECONDS = 3600  # gateways store the policies that they enqueue under anew each minute
+BUILT_IN = frozenset(policy_hash(document) for document in (DEFAULT, *FORMER))
+"""Hashes of the policies that every worker has, and that stand nowhere."""
+
+
+def pinned(document: PolicyDocument) -> PinnedPolicy:
+    """The document's bytes with their hash."""
+    return PinnedPolicy(policy_hash(document), stored(document))
 
 
 def keep_seconds(settings: Settings) -> int:

@@ -24,11 +24,13 @@ from core.observability.telemetry import logger
 from core.redis import unreadable
 from core.redis.client import RedisClient
 from core.runtime.failed_rounds import logged_failures, store_errors
+from engine.api import POLICIES_CHANGED
 from server.access.closed_users import ClosedUsers
 from server.access.users import Users
 from server.connection import access_checks
 from server.connection.registry import ConnectionRegistry
 from server.models.catalogue import Catalogue
+from server.models.safety_policies import SafetyPolicies
 from server.pools.tenant_terms import TenantTermsSync
 from server.protocol.codes import CloseCode
 
@@ -55,6 +57,7 @@ class KnownRows:
     users: Users
     limits: LimitCache
     terms: TenantTermsSync
+    policies: SafetyPolicies
 
     def access_changed(self) -> None:
         """Drop what depends on access. A tenant's price book may have changed too."""
@@ -115,6 +118,8 @@ class ControlNewsListener:
             self._known.limits.changed(news.tenant)
         elif news.kind == TERMS_CHANGED:
             self._known.terms.changed()
+        elif news.kind == POLICIES_CHANGED:
+            self._known.policies.changed()
 
     def _superseded(self, news: ControlNews) -> None:
         socket = self._registry.find(news.key)

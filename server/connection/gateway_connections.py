@@ -63,7 +63,12 @@ class GatewayConnections:
             self.registry.work,
         )
         known = KnownRows(
-            context.catalogue, context.closed_users, context.users, context.limits, context.terms
+            context.catalogue,
+            context.closed_users,
+            context.users,
+            context.limits,
+            context.terms,
+            context.policies,
         )
         self._news = ControlNewsListener(redis, self.registry, known, self._check_access)
 
@@ -113,6 +118,7 @@ def _send_handler(
         context.users,
         context.closed_users,
         context.shapes,
+        context.policies,
         context.prompts,
         conversations,
         context.pools,

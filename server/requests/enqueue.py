@@ -8,7 +8,7 @@ from billing.api import Admitted, LeastRemaining, Principal, Quota, Remaining, U
 from core.errors import Refusal, Refused
 from core.runtime.failpoints import Failpoint, hit_failpoint
 from core.signing.signed_text import Keyring
-from engine.api import DEFAULT_POLICY, Enqueue, RequestInput, input_encoder, seal_request
+from engine.api import Enqueue, RequestInput, input_encoder, seal_request
 from server import instruments
 from server.access.authorization import cache_salt, owner_of
 from server.conversations.store import ConversationStore, Turn
@@ -20,6 +20,7 @@ from server.reading.subscriptions import RequestName, Subscriptions
 from server.requests import parse
 from server.requests.cancel import CancelHandler
 from server.requests.prepare import PreparedSend
+from server.requests.stored_policies import StoredPolicies
 from server.session.events import ReadableRequest, SendAccepted
 
 
@@ -41,6 +42,7 @@ class SendEnqueuer:
         self._conversations = conversations
         self._subscriptions = subscriptions
         self._cancels = cancels
+        self._policies = StoredPolicies()
 
     async def enqueue(
         self, principal: Principal, prepared: PreparedSend, admitted: Admitted
@@ -61,6 +63,7 @@ class SendEnqueuer:
         source = LiveSource(self._subscriptions, self._pools.logs, name)
         try:
             queue = self._pools.queues[admitted.pool]
+            await self._policies.store(queue, prepared.policy.in_pool)
             hit_failpoint(Failpoint.GATEWAY_AFTER_ADMIT)
             placed = await queue.enqueue(self._item(principal, prepared, admitted))
             hit_failpoint(Failpoint.GATEWAY_AFTER_ENQUEUE)
@@ -121,7 +124,7 @@ class SendEnqueuer:
             trace=carrier.get("traceparent", ""),
             salt=cache_salt(principal, prepared.user),
             priority=prepared.priority,
-            policy=DEFAULT_POLICY,
+            policy=prepared.policy.hash,
         )
         return Enqueue(
             tenant=tenant,
@@ -140,6 +143,7 @@ class SendEnqueuer:
             cancelled=admitted.cancelled,
             no_reader_ms=parse.no_reader_ms(send.options),
             shaped=prepared.sampling.response_format is not None,
+            policy=prepared.policy.in_pool,
         )
 
 

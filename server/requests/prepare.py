@@ -19,6 +19,7 @@ from server.conversations.store import ConversationStore
 from server.models.answer_formats import AnswerFormats
 from server.models.catalogue import Catalogue
 from server.models.prompts import ChatMessage, PromptRenderers
+from server.models.safety_policies import ProjectPolicy, SafetyPolicies
 from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import ErrorCode, refusal
 from server.requests import parse
@@ -41,6 +42,7 @@ class PreparedSend:
     user: str
     accepted_ms: int
     deadline_ms: int
+    policy: ProjectPolicy
 
 
 class SendPreparer:
@@ -54,6 +56,7 @@ class SendPreparer:
         users: Users,
         closed_users: ClosedUsers,
         formats: AnswerFormats,
+        policies: SafetyPolicies,
         prompts: PromptRenderers,
         conversations: ConversationStore,
         pools: GatewayPools,
@@ -64,6 +67,7 @@ class SendPreparer:
         self._users = users
         self._closed_users = closed_users
         self._formats = formats
+        self._policies = policies
         self._prompts = prompts
         self._conversations = conversations
         self._pools = pools
@@ -77,6 +81,7 @@ class SendPreparer:
         if await self._closed_users.has(principal.tenant, user):
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         await self._formats.check(principal, record, send.options.response_format)
+        policy = await self._policies.of(principal.tenant, principal.project)
         messages = await self._messages(principal, send)
         with spans.span("send.render"):
             prompt = await self._prompts.render(principal, record.folder, messages)
@@ -85,7 +90,7 @@ class SendPreparer:
         priority = parse.capped_priority(send.options.priority, principal.priority_max)
         accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
         deadline_ms = parse.deadline_ms(send.options, priority, accepted_ms, self._settings)
-        return PreparedSend(send, record, prompt, sampling, priority, user, accepted_ms, deadline_ms)
+        return PreparedSend(send, record, prompt, sampling, priority, user, accepted_ms, deadline_ms, policy)
 
     async def _project(self, principal: Principal, send: ParsedSend) -> str | None:
         named = send.metadata.get("project")

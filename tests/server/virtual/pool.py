@@ -19,6 +19,7 @@ from engine.api import (
     EntryKind,
     Hint,
     MigrationOrder,
+    PinnedPolicy,
     PriorityClass,
     ReaderState,
     ReaderView,
@@ -26,8 +27,9 @@ from engine.api import (
     end_payload,
     input_decoder,
 )
+from engine.safety.documents import document_of
 from engine.safety.filter import Filter
-from engine.safety.policy import UNFILTERED, BuiltInPolicies
+from engine.safety.policy import UNFILTERED, BuiltInPolicies, CompiledPolicy, compiled
 from server.protocol.codes import ErrorCode, refusal
 from tests.server.virtual.held import OVER, AnswerScript, Held
 
@@ -48,7 +50,7 @@ class MemoryPool:
         settled: Callable[[Held], None],
         news: Callable[[Hint], None],
     ) -> None:
-        self.name = name
+        self.name = self.pool = name
         self.held: dict[tuple[str, str], Held] = {}
         self.script: AnswerScript | None = None
         self._park_seconds = park_seconds_max
@@ -90,7 +92,7 @@ class MemoryPool:
         if found.claims == 1:
             found.claimed_ms = now_ms()
             policy = input_decoder.decode(found.asked.input).policy
-            found.filter = None if policy == UNFILTERED else Filter(POLICIES.compiled(policy))
+            found.filter = None if policy == UNFILTERED else Filter(_compiled(policy, found.asked.policy))
             self._append(found, EntryKind.RUNNING)
         at = found.asked.tenant, found.asked.id
         self._working[at] = asyncio.create_task(self._run(found, self.script))
@@ -165,6 +167,9 @@ class MemoryPool:
     async def renew_gateway(self, _gateway: str) -> bool:
         """Its lease is kept."""
         return True
+
+    async def store_policy(self, policy: PinnedPolicy) -> None:
+        """It comes with each request."""
 
     async def enqueue(self, asked: Enqueue) -> Enqueued | Refusal:
         """Create the request, or return the one there is."""
@@ -364,3 +369,7 @@ class MemoryPool:
             found.status, 1, found.head, found.tokens, found.control, "", asked.deadline_ms, ended, 1, "",
             found.priority, True, asked.body_hash, NOWHERE,
         )  # fmt: skip
+
+
+def _compiled(hash: str, pinned: PinnedPolicy | None) -> CompiledPolicy:
+    return POLICIES.compiled(hash) if pinned is None else compiled(document_of(pinned.document))

@@ -24,13 +24,15 @@ from billing.api import (
 from core.clock import now_ms
 from core.errors import Refused
 from core.ids import uuid7
-from engine.api import ModelRecord
+from engine.api import ModelRecord, pinned_policy
+from engine.safety.documents import DEFAULT
 from server.access import tickets
 from server.access.authentication import Authenticator
 from server.access.authorization import ConversationOwner, user_of
 from server.conversations.store import Turn, conversation_busy, conversation_not_found
 from server.conversations.tables import Message, MessageStatus
 from server.models.prompts import ChatMessage, PromptRenderer
+from server.models.safety_policies import ProjectPolicy
 from server.protocol.codes import ErrorCode, refusal
 from tests.engine.builders import PRICES
 
@@ -303,6 +305,20 @@ class MemoryPrompts:
             problem = f"the messages together may have {self._characters_max} characters: send fewer"
             raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=self._characters_max))
         return self._renderer.render(messages)
+
+
+class MemoryPolicies:
+    """One policy for everybody."""
+
+    def __init__(self) -> None:
+        self.document = DEFAULT
+
+    async def of(self, _tenant: str, _project: str) -> ProjectPolicy:
+        """What holds."""
+        return ProjectPolicy(self.document, pinned_policy(self.document))
+
+    def changed(self) -> None:
+        """It is never looked up."""
 
 
 class Nothing:
