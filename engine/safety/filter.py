@@ -22,7 +22,7 @@ from engine.safety.answer_views import View
 from engine.safety.flags import FlagLane
 from engine.safety.held_text import HeldText
 from engine.safety.policy import CompiledPolicy
-from engine.safety.scanner import Match
+from engine.safety.rules import Match
 from engine.safety.spans import Span, in_order
 from engine.safety.verdicts import Block, Flag
 

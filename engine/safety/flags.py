@@ -6,7 +6,8 @@ Nothing is held back for them, so a flag may follow its text. They never stand o
 from collections.abc import Sequence
 
 from engine.safety.held_text import HeldText
-from engine.safety.scanner import Match, Scanner
+from engine.safety.rules import Match
+from engine.safety.scanner import Scanner
 from engine.safety.spans import in_order
 from engine.safety.verdicts import Flag
 

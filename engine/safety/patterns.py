@@ -14,6 +14,7 @@ from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnkn
 from typing import Any
 
 from engine.safety.documents import PolicyError
+from engine.safety.heads import heads_of
 
 WIDTH_MAX = 256
 LENGTH_MAX = 1_024  # of the pattern itself
@@ -34,13 +35,15 @@ class PatternError(PolicyError):
 @dataclass(frozen=True)
 class Pattern:
     """A pattern compiled for RE2. `whole` matches it; `begun` matches each of its beginnings, the empty one
-    too. `width` is the most code points that a match has, `firsts` the bytes that one may begin with."""
+    too. `width` is the most code points that a match has, `firsts` the bytes that one may begin with.
+    `heads`: each match begins with one of them, in small letters; none where they are too short."""
 
     whole: str
     begun: str
     width: int
     firsts: frozenset[int]
     has_part: bool
+    heads: tuple[bytes, ...] = ()
 
 
 def parsed(pattern: str) -> Pattern:
@@ -66,7 +69,8 @@ def _parsed(pattern: str) -> Pattern:
         raise PatternError("it matches the empty text")
     if most > WIDTH_MAX:
         raise PatternError(f"it matches up to {most} characters; {WIDTH_MAX} at most")
-    return Pattern(node.whole, node.begun, most, node.firsts, "part" in tree.state.groupdict)
+    has_part = "part" in tree.state.groupdict
+    return Pattern(node.whole, node.begun, most, node.firsts, has_part, heads_of(tree))
 
 
 def _check_flags(flags: int) -> None:

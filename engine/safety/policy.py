@@ -15,9 +15,11 @@ from engine.safety.documents import (
     PolicyDocument,
     PolicyError,
     PolicyPattern,
+    PolicyWords,
     policy_hash,
 )
-from engine.safety.scanner import Rule, Scanner
+from engine.safety.rules import Rule
+from engine.safety.scanner import TOGETHER_MAX, Scanner
 from engine.safety.verdicts import Action
 
 UNFILTERED = ""  # the hash of no policy: admitted before there were any
@@ -28,11 +30,13 @@ class UnknownPolicyError(PolicyError):
 
 
 class CompiledPolicy:
-    """A policy's rules, compiled: `vetoes` block or redact, `flags` only flag. Thread-safe."""
+    """A policy's rules, compiled: `vetoes` block or redact, `flags` only flag. Thread-safe. `size`:
+    bytes that it holds beside what all policies share, estimated."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self.vetoes = Scanner([rule for rule in rules if rule.action != "flag"])
-        self.flags = Scanner([rule for rule in rules if rule.action == "flag"])
+    def __init__(self, rules: Sequence[Rule], together_max: int = TOGETHER_MAX) -> None:
+        self.vetoes = Scanner([rule for rule in rules if rule.action != "flag"], together_max)
+        self.flags = Scanner([rule for rule in rules if rule.action == "flag"], together_max)
+        self.size = self.vetoes.size + self.flags.size
 
 
 def compiled(document: PolicyDocument, of: Of = "answer") -> CompiledPolicy:
@@ -49,17 +53,18 @@ def rules_of(document: PolicyDocument, of: Of) -> Iterator[Rule]:
     for own in document.patterns:
         if action := _action(own, of):
             yield own_rule(own, action)
-    if document.words:
-        raise UnknownPolicyError("word lists are not known here")
+    for words in document.words:
+        if action := _action(words, of):
+            yield Rule("", words.name, action, words.scope, words=words.words, own=True)
 
 
 def own_rule(own: PolicyPattern, action: Action) -> Rule:
     """The rule of a policy's own pattern."""
     pattern = f"(?i:{own.pattern})" if own.ignore_case else own.pattern
-    return Rule(pattern, own.name, action, own.scope)
+    return Rule(pattern, own.name, action, own.scope, own=True)
 
 
-def _action(entry: PolicyDetector | PolicyPattern, of: Of) -> Action | None:
+def _action(entry: PolicyDetector | PolicyPattern | PolicyWords, of: Of) -> Action | None:
     return entry.action if of == "answer" else entry.prompt
 
 

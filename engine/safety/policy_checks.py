@@ -12,8 +12,10 @@ from engine.safety.documents import (
     PolicyPattern,
     stored,
 )
+from engine.safety.folding import BREAK, folded
 from engine.safety.patterns import PatternError, parsed
 from engine.safety.policy import own_rule
+from engine.safety.rules import RulePattern
 
 PATTERNS_MAX = 128
 LISTS_MAX = 16
@@ -54,6 +56,8 @@ def _check_limits(document: PolicyDocument) -> None:
     for word in words:
         if len(word) > WORD_LENGTH_MAX:
             raise PolicyError(f"{word[:WORD_LENGTH_MAX]!r}…: a word has {WORD_LENGTH_MAX} characters at most")
+        if not folded(word).plain.strip() or BREAK in word:
+            raise PolicyError(f"{word!r}: a word has a letter that can be seen, and no U+0000")
 
 
 def _check_detector(asked: PolicyDetector) -> None:
@@ -74,6 +78,6 @@ def _check_name(name: str) -> None:
 def _check_pattern(own: PolicyPattern) -> None:
     try:
         parsed(own.pattern)
-        parsed(own_rule(own, "flag").pattern)
+        RulePattern(0, own_rule(own, "flag"))
     except PatternError as error:
         raise PolicyError(f"pattern {own.name}: {error}") from error

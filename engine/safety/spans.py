@@ -5,9 +5,9 @@ as it comes, and what begins in it is covered too, but blocks nothing, since the
 Positions are bytes.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
 
-from engine.safety.scanner import Match
+from engine.safety.rules import Match
 from engine.safety.tail import Tail
 
 
@@ -54,8 +54,10 @@ class Span:
         return self.fixed_end <= undecided
 
 
-def in_order(matches: list[Match], stop: int) -> Iterator[Match]:
+def in_order(matches: list[Match], stop: int) -> list[Match]:
     """Take out the matches that begin before `stop`, by start, longest first, then in the rules' order."""
-    matches.sort(key=lambda match: (match.start, -match.end, match.order))
-    while matches and matches[0].start < stop:
-        yield matches.pop(0)
+    matches.sort(key=lambda match: (match.start, -match.end, match.order, match.text))
+    count = bisect_left(matches, stop, key=lambda match: match.start)
+    taken = matches[:count]
+    del matches[:count]
+    return taken

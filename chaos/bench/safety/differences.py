@@ -12,7 +12,7 @@ from engine.safety.constrained_names import ConstrainedNames
 from engine.safety.filter import Filter
 from engine.safety.json_view import JsonView
 from engine.safety.policy import CompiledPolicy
-from engine.safety.scanner import Rule
+from engine.safety.rules import Rule
 from engine.safety.verdicts import Block, Flag
 
 SPLITS = 3
@@ -110,4 +110,4 @@ def _facts(found: Output | Vetted) -> tuple[object, ...]:
 @lru_cache(POLICIES)
 def _policy(number: int) -> tuple[list[Rule], CompiledPolicy]:
     chosen = rules(Random(f"policy {number}"))
-    return chosen, CompiledPolicy(chosen)
+    return chosen, CompiledPolicy(chosen, together_max=(3, 64)[number % 2])

@@ -5,10 +5,11 @@ Nothing in here is anybody's: numbers are examples of their issuers, keys are ma
 
 import json
 import re
+from dataclasses import replace
 from random import Random
 
 from engine.safety.detectors import DETECTORS
-from engine.safety.scanner import Rule
+from engine.safety.rules import Rule
 
 SECRETS = (
     "4111 1111 1111 1111",
@@ -90,6 +91,26 @@ SMALL = (
     r"é[^\d]{0,2}",
     "e: (?P<part>.{1,3})",
 )
+# Words that begin and contain one another, look like others, or have no blanks beside them.
+WORDS = (
+    *(
+        "blue heron",
+        "blue",
+        "heron",
+        "herons",
+        "call",
+        "call me",
+        "key",
+        "C3",
+        "o2",
+        "@bob",
+        "x",
+        "the-x",
+        "ab c",
+    ),
+    *("Straße", "ﬁsh", "ключ", "сор", "cop", "日本", "本語", "각", "काम", "a\u0301b", "🙂", "λόγος"),
+)
+LETTERS_ALIKE = dict(zip("abcehiklmnoprstuxy", "аbсеһіkⅼмnоρrѕtuху", strict=True))
 NAMES = ("name", "note", "kind", "call")
 ESCAPED = 0.1
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -102,9 +123,33 @@ def document(random: Random) -> str:
     pieces: list[str] = []
     for _ in range(random.randint(1, 12)):
         piece = random.choice(SECRETS if random.random() < 0.5 else PROSE)
+        if random.random() < 0.3:
+            piece = disguised(random, random.choice(WORDS))
         cut = random.random()
         pieces.append(piece[: random.randint(0, len(piece))] if cut < 0.15 else piece)
     return "".join(pieces)
+
+
+def disguised(random: Random, word: str) -> str:
+    """The word as it is, or with letters of another width, case or alphabet, and with what nobody sees."""
+    how = random.choice((0, 0, 0.1, 0.5, 1))
+    return "".join(_disguised(random, letter) if random.random() < how else letter for letter in word)
+
+
+def _disguised(random: Random, letter: str) -> str:
+    match random.randrange(6):
+        case 0:
+            return letter + random.choice(("\u200b", "\u00ad", "\u200d\ufe0f", "\u200b" * 40))
+        case 1:
+            return letter + "\u0301" * random.choice((1, 2, 33))
+        case 2:
+            return letter.swapcase()
+        case 3:
+            return chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter
+        case 4:
+            return random.choice((" \n", "\u00a0", "\u3000\t", "\u200b ")) if letter == " " else letter
+        case _:
+            return LETTERS_ALIKE.get(letter, letter)
 
 
 def rules(random: Random) -> list[Rule]:
@@ -121,8 +166,13 @@ def rules(random: Random) -> list[Rule]:
         Rule(pattern, random.choice(("own", "card")), random.choice(ACTIONS), "tenant")
         for pattern in random.sample(SMALL, random.randint(0, 2))
     ]
+    for number in range(random.choice((0, 1, 1, 2))):
+        words = tuple(random.sample(WORDS, random.randint(1, len(WORDS))))
+        category = random.choice((f"words{number}", "own"))
+        found.append(Rule("", category, random.choice(ACTIONS), "project", words=words))
     random.shuffle(found)
-    return found
+    own = random.choice((0, 1, 0.5))
+    return [replace(rule, own=random.random() < own) for rule in found]
 
 
 def json_document(random: Random) -> str:

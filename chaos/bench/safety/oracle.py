@@ -1,21 +1,22 @@
 """What the safety filter's definition makes of a whole text, by brute force: no RE2, no holding, no pieces.
 Pure.
 
-Patterns are tried by Python's own `re`, at every start, for every end.
+Patterns are tried by Python's own `re`, words by folding, both at every start, for every end.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 from engine.safety.checks import CHECKS
 from engine.safety.documents import DEFAULT
+from engine.safety.folding import continues_a_word, folded
 from engine.safety.json_view import Units
 from engine.safety.patterns import WIDTH_MAX
 from engine.safety.policy import rules_of
-from engine.safety.scanner import Rule
+from engine.safety.rules import Rule
 from engine.safety.verdicts import Block, Flag
 
 TAIL = re.compile(r"(?:[A-Za-z0-9+/=\\]|[\r\n][ \t]*)*")
@@ -33,12 +34,13 @@ class Vetted:
 
 @dataclass(frozen=True)
 class RuleMatch:
-    """One match, in code points."""
+    """One match, in code points; of a word, the word as it folds."""
 
     start: int
     end: int
     order: int
     rule: Rule
+    word: str = ""
 
 
 @cache
@@ -119,6 +121,11 @@ def matches_in(text: str, rules: Sequence[Rule]) -> list[RuleMatch]:
     """Each rule's match at each start, by start, longest first."""
     found: set[RuleMatch] = set()
     for order, rule in enumerate(rules):
+        if rule.words:
+            found.update(
+                RuleMatch(start, end, order, rule, word) for start, end, word in _words_in(text, rule.words)
+            )
+            continue
         pattern, up_to_one = _compiled(rule.pattern)
         check = CHECKS[rule.check].good if rule.check else None
         for start in range(len(text)):
@@ -131,13 +138,39 @@ def matches_in(text: str, rules: Sequence[Rule]) -> list[RuleMatch]:
                     covered = match.span("part" if pattern.groupindex else 0)
                     found.add(RuleMatch(*covered, order, rule))
                     break
-    return sorted(found, key=lambda each: (each.start, -each.end, each.order))
+    return sorted(found, key=lambda each: (each.start, -each.end, each.order, each.word))
 
 
 @cache
 def _compiled(pattern: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """The pattern, and one that ends one character before the end of what it is shown."""
     return re.compile(pattern, re.ASCII), re.compile(rf"(?:{pattern})(?=[\s\S]\Z)", re.ASCII)
+
+
+def _words_in(text: str, words: tuple[str, ...]) -> Iterator[tuple[int, int, str]]:
+    known = [folded(word) for word in words]
+    for start in range(len(text)):
+        if start and _in_one_word(text[start - 1], text[start]):
+            continue
+        for end in range(start + 1, len(text) + 1):
+            seen = folded(text[start:end])
+            if list(seen.places[:1]) != [0] or not any(word.alike.startswith(seen.alike) for word in known):
+                break
+            if end < len(text):
+                more = folded(text[start : end + 1])
+                is_letter = len(more.places) > len(seen.places)
+                if not is_letter or _in_one_word(text[start + seen.places[-1]], text[end]):
+                    continue
+            for word in known:
+                own = any(
+                    one == other and one.isalpha() for one, other in zip(seen.plain, word.plain, strict=False)
+                )
+                if word.alike == seen.alike and (word.plain == seen.plain or own):
+                    yield start, end, word.plain
+
+
+def _in_one_word(one: str, other: str) -> bool:
+    return continues_a_word(one) and continues_a_word(other)
 
 
 class _Numbers:
@@ -149,7 +182,7 @@ class _Numbers:
 
     def of(self, match: RuleMatch, text: str) -> int:
         category = match.rule.category
-        key = category, "".join(filter(str.isalnum, text[match.start : match.end]))
+        key = category, "".join(filter(str.isalnum, match.word or text[match.start : match.end]))
         if match.rule.tail or match.rule.joins or key not in self._known:
             self._last[category] += 1
             self._known[key] = self._last[category]

@@ -6,7 +6,7 @@ from engine.safety.answer_views import View
 from engine.safety.documents import DEFAULT_POLICY
 from engine.safety.filter import Filter
 from engine.safety.policy import BuiltInPolicies, CompiledPolicy
-from engine.safety.scanner import Rule
+from engine.safety.rules import Rule
 from engine.safety.verdicts import Action, Flag
 
 POLICIES = BuiltInPolicies()

@@ -51,6 +51,9 @@ def test_the_default_and_what_is_within_bounds_may():
         ({"words": [words("x", name=f"n{at}")["words"][0] for at in range(17)]}, "17 word lists; 16"),
         (words(*map(str, range(10_001))), "10,001 words; 10,000"),
         (words("x" * 65), "'xxx.*: a word has 64"),
+        (words("\u200b"), "a letter that can be seen"),
+        (words("a\0"), "U\\+0000"),
+        (pattern("|".join(f"[^{letter}]{{250}}" for letter in "abcde")), "own: .* instructions"),
         (words(*["x" * 64] * 4_000), "the document has .* bytes"),
     ],
 )
