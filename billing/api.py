@@ -49,6 +49,8 @@ from billing.quota.types import (
 from billing.quota.unposted_usage import unacknowledged as unacknowledged_events
 from billing.reconciliation.comparison import MEANING, Check, Comparison, ComparisonState
 from billing.reconciliation.run import Reconciliation
+from billing.reports.safety_verdicts import DAYS_MAX as SAFETY_DAYS_MAX
+from billing.reports.safety_verdicts import SafetyDay, verdicts_by_day
 from billing.reports.usage_names import NAMED, UsageTerms, named_id, names_in_audit_log, names_of, usage_terms
 from billing.reports.usage_pages import UsageGroup, UsagePage, usage_page
 from billing.reports.usage_questions import (
@@ -157,6 +159,7 @@ __all__ = [
     "PRIORITIES",
     "READY_GAP_MS_MAX",
     "READY_INTERVALS_MAX",
+    "SAFETY_DAYS_MAX",
     "SCOPES",
     "SESSION_ENDED",
     "SETTLED_KEEP_MS",
@@ -218,6 +221,7 @@ __all__ = [
     "RequestLimits",
     "RestoreRecord",
     "Rollback",
+    "SafetyDay",
     "SafetyPolicy",
     "Scope",
     "SealedAdmission",
@@ -322,6 +326,7 @@ __all__ = [
     "user_is_closed",
     "user_named",
     "user_names",
+    "verdicts_by_day",
     "wait_for_writers",
     "window_at",
     "zone_named",

@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 import click
@@ -52,6 +53,9 @@ class Level:
         return {"level": self.scope, "tenant": self.tenant_id or None, "project": self.project_id or None}
 
 
+PLATFORM_LEVEL = Level(PLATFORM, "", "the platform")
+
+
 def on_policies(action: Callable[[Database, PolicyStore], Awaitable[T]]) -> T:
     """Run `action` on the configured database; what is refused becomes one line and exit code 1."""
     settings = Settings()
@@ -94,7 +98,7 @@ async def level_named(db: Database, tenant: str | None, project: str | None) -> 
     if tenant is None:
         if project is not None:
             raise click.UsageError("--project names a project of --tenant")
-        return Level(PLATFORM, "", "the platform")
+        return PLATFORM_LEVEL
     found = await find_tenant(db, tenant)
     if found is None:
         raise StartupError(f"there is no tenant {tenant!r}: see `parley tenants list`")
@@ -102,7 +106,8 @@ async def level_named(db: Database, tenant: str | None, project: str | None) -> 
         return Level(found.tenant_id, "", f"tenant {found.name}")
     of = await find_project(db, found.tenant_id, project)
     if of is None:
-        raise StartupError(f"tenant {found.name} has no project {project!r}: see `parley projects list`")
+        listed = f"parley projects list --tenant {quote(found.name)}"
+        raise StartupError(f"tenant {found.name} has no project {project!r}: see `{listed}`")
     return Level(found.tenant_id, of.id, f"project {of.name} of {found.name}")
 
 

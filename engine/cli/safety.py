@@ -27,6 +27,8 @@ from engine.cli.policy_levels import (
     with_earlier,
 )
 from engine.cli.safety_set import set_command
+from engine.cli.safety_stats import stats_command
+from engine.cli.safety_try import try_command
 from engine.policies.levels import level_facts
 from engine.policies.store import HISTORY_MAX, PolicyStore, scope_of
 from engine.safety.documents import DEFAULT, PolicyDocument, policy_hash
@@ -51,11 +53,14 @@ def command() -> None:
 
     \b
         parley safety show > platform.json           # what there is; edit it, then
+        parley safety try "a card: 4111 1111 1111 1111" --document platform.json
         parley safety set platform.json --reason why
     """
 
 
 command.add_command(set_command)
+command.add_command(stats_command)
+command.add_command(try_command)
 
 
 @command.command("show")

@@ -25,7 +25,7 @@ from engine.cli.policy_levels import (
     version_facts,
 )
 from engine.policies.merge import merged
-from engine.policies.overrides import Override, Place, overridden, overridden_below
+from engine.policies.overrides import LevelKey, Override, overridden, overridden_below
 from engine.policies.store import PolicyStore
 from engine.safety.documents import PolicyDocument
 from engine.safety.policy_checks import checked
@@ -134,7 +134,7 @@ async def _below(
     if level.project_id:
         return []
     rows = {(row.tenant_id, row.project_id): readable(row) for row in await store.below(level.tenant_id)}
-    levels: dict[Place, PolicyDocument] = {place: each for place, each in rows.items() if each}
+    levels: dict[LevelKey, PolicyDocument] = {place: each for place, each in rows.items() if each}
     if level.tenant_id and document:
         levels[level.tenant_id, ""] = document
     names = await tenant_names(db)
@@ -142,7 +142,7 @@ async def _below(
     return [(_whose(names, place), each) for place, each in found if place != (level.tenant_id, "")]
 
 
-def _whose(names: dict[str, str], place: Place) -> str:
+def _whose(names: dict[str, str], place: LevelKey) -> str:
     tenant, project = names.get(place[0], place[0]), place[1]
     return f"project {project} of {tenant}" if project else f"tenant {tenant}"
 

@@ -43,12 +43,12 @@ def _joined(levels: Iterable[tuple[Scope, Sequence[E]]]) -> tuple[E, ...]:
     groups: dict[E, list[E]] = {}
     for scope, entries in levels:
         for entry in entries:
-            groups.setdefault(asked_of(entry), []).append(replace(entry, scope=scope))
+            groups.setdefault(subject_of(entry), []).append(replace(entry, scope=scope))
     joined = [each for asked, group in groups.items() for each in _strictest(asked, group)]
     return tuple(sorted(joined, key=_place))
 
 
-def asked_of(entry: E) -> E:
+def subject_of(entry: E) -> E:
     """What is looked for, whatever is done about it and whose rule it is."""
     bare = replace(entry, action=None, prompt=None, scope=SCOPES[0])
     return replace(bare, words=tuple(sorted(set(bare.words)))) if isinstance(bare, PolicyWords) else bare

@@ -5,11 +5,11 @@ from typing import Literal
 
 import msgspec
 
-from engine.policies.merge import FIELDS, STRICTNESS, asked_of, merged
+from engine.policies.merge import FIELDS, STRICTNESS, merged, subject_of
 from engine.safety.documents import PolicyDocument
 from engine.safety.verdicts import Action, Scope
 
-Place = tuple[str, str]  # a level: ids of its tenant and its project, as in safety_policy
+LevelKey = tuple[str, str]  # a level: ids of its tenant and its project, as in safety_policy
 
 
 class Override(msgspec.Struct, frozen=True):
@@ -28,10 +28,10 @@ def overridden(outer: PolicyDocument, document: PolicyDocument) -> list[Override
     found: list[Override] = []
     for field in FIELDS:
         rules = sorted(outer.entries(), key=lambda each: STRICTNESS[getattr(each, field)])
-        strictest = {asked_of(each): each for each in rules}
+        strictest = {subject_of(each): each for each in rules}
         for entry in document.entries():
             asked: Action | None = getattr(entry, field)
-            holding = strictest.get(asked_of(entry))
+            holding = strictest.get(subject_of(entry))
             holds: Action | None = getattr(holding, field, None)
             if asked and holds and holding and STRICTNESS[holds] > STRICTNESS[asked]:
                 found.append(Override(entry.name, field, asked, holds, holding.scope))
@@ -39,8 +39,8 @@ def overridden(outer: PolicyDocument, document: PolicyDocument) -> list[Override
 
 
 def overridden_below(
-    platform: PolicyDocument | None, levels: Mapping[Place, PolicyDocument]
-) -> Iterable[tuple[Place, Override]]:
+    platform: PolicyDocument | None, levels: Mapping[LevelKey, PolicyDocument]
+) -> Iterable[tuple[LevelKey, Override]]:
     """The same of all documents of tenants and their projects, each with whose it is."""
     for (tenant, project), document in sorted(levels.items()):
         outer = merged(platform, levels.get((tenant, "")) if project else None)

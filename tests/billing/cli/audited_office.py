@@ -60,6 +60,8 @@ READS = {
     "requests show",
     "safety history",
     "safety show",
+    "safety stats",
+    "safety try",
     "sessions list",
     "tenants list",
     "usage compare",

@@ -1,5 +1,6 @@
 """`parley safety`: documents are shown as they are set again, changed after a look, kept with who and why."""
 
+import asyncio
 import json
 import re
 from dataclasses import dataclass
@@ -11,10 +12,16 @@ from click.testing import CliRunner, Result
 
 from billing.cli.projects import projects_command
 from billing.cli.tenants import tenants_command
+from billing.posting.biller import post
+from billing.tenants.tenancy import find_tenant
+from billing.usage import encode
 from core.actor import Author, acting_as
+from core.clock import now_ms
 from core.errors import StartupError
+from core.sql.database import Database
 from engine.cli.safety import command
 from engine.safety.documents import DEFAULT_POLICY
+from tests.billing.events import an_event
 
 BLOCKED = {"detectors": [{"name": "card", "version": 1, "action": "block"}]}
 OWN = {
@@ -190,3 +197,64 @@ def test_who_or_what_is_unknown_is_said(desk: Desk) -> None:
     assert "name a FILE, or say --remove" in desk.refused("set", "--reason", "r")
     assert "cannot be read" in desk.refused("set", "/nowhere/x.json", "--reason", "r")
     assert "no document to remove" in desk.refused("set", "--remove", "--reason", "r", "--yes")
+
+
+def test_a_text_is_tried_before_a_document_is_set(desk: Desk) -> None:
+    """Step by step: matches, places, whose rule, what is held when; and nothing of it is kept anywhere."""
+    secret = "my card is 4111 1111 1111 1111, EMP-123456 or a@b.example"
+    draft = desk.file(OWN)
+    told = desk.good("try", secret, "--tenant", "acme", "--document", draft)
+    rows = [line.split() for line in told.splitlines()]
+    assert ["11", "19", "card", "redact", "platform", "4111", "1111", "1111", "1111"] in rows
+    assert ["32", "10", "[EMPLOYEE_ID_1]", "employee_id", "tenant", "1"] in rows
+    assert "my card is [CARD_1], [EMPLOYEE_ID_1] or a@b.example" in told
+    assert "marked: email, by the platform's rule: a@b.example" in told
+    found = desk.json("try", "-", "--tenant", "acme", given=secret)
+    assert found["shown"] == "my card is [CARD_1], EMP-123456 or a@b.example"
+    assert max(step["held"] for step in found["steps"]) == 19
+    refused = desk.good("try", secret, "--tenant", "acme", "--document", draft, "--prompt")
+    assert "The prompt is refused, and nothing of it is sent, for card, by the tenant's rule." in refused
+    assert "my card" not in refused
+    assert desk.good("try", "hello", "--document", draft).startswith("Nothing is found.")
+    kept = [file for file in desk.home.rglob("*") if file.is_file() and b"4111 1111" in file.read_bytes()]
+    assert kept == []
+
+
+def test_what_is_no_text_is_said(desk: Desk) -> None:
+    """A file is taken for its text; what is too much or no text is refused."""
+    assert desk.json("try", desk.file("a@b.example"))["flags"][0]["category"] == "email"
+    path = desk.home / "binary"
+    path.write_bytes(b"ab\xff")
+    assert "not UTF-8, at byte 2" in desk.refused("try", str(path))
+    path.write_bytes(b"a" * ((256 << 10) + 1))
+    assert "256 KiB at most" in desk.refused("try", str(path))
+    assert "stdin is the text or the document" in desk.refused("try", "-", "--document", "-")
+    assert desk.json("try", "")["shown"] == ""
+
+
+def test_what_was_found_is_counted_by_day(desk: Desk) -> None:
+    """Of one tenant, and of all; where nothing was found, that is said."""
+    assert desk.good("stats") == "nothing was found in 0 requests of 30 days\n"
+    asyncio.run(_used(desk.home / "parley.db"))
+    table = [line.split() for line in desk.good("stats", "--tenant", "acme", "--days", "1").splitlines()]
+    assert table[0] == ["day", "category", "action", "verdicts", "requests", "of"]
+    assert [row[1:] for row in table[1:]] == [["card", "redact", "3", "2", "3"]]
+    (day,) = [json.loads(line) for line in desk.good("stats", "--days", "1", "--json").splitlines()]
+    assert (day["requests"], day["found"][0]["verdicts"]) == (3, 3)
+    assert "no tenant 'globex'" in desk.refused("stats", "--tenant", "globex")
+
+
+async def _used(file: Path) -> None:
+    db = Database(f"sqlite+aiosqlite:///{file}")
+    tenant = await find_tenant(db, "acme")
+    assert tenant is not None
+    for number, verdicts in enumerate(({"card": {"redact": 2}}, {"card": {"redact": 1}}, {})):
+        event = an_event(f"r{number}", tenant.tenant_id, policy=DEFAULT_POLICY, verdicts=verdicts, **_now())
+        batch, _ = await post(db, "default", [encode(event)])
+        assert not batch.held
+    await db.close()
+
+
+def _now() -> dict[str, int]:
+    at = now_ms()
+    return {"accepted_ms": at, "ended_ms": at}

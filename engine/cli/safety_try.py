@@ -1,0 +1,210 @@
+"""`parley safety try`: what a policy does to a text, step by step. Reads only; the text is kept nowhere."""
+
+import os
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from core.errors import StartupError
+from core.sql.database import Database
+from core.terminal.terminal import print_json, print_line, print_lines
+from core.terminal.terminal_tables import Block, Table, print_blocks
+from engine.cli.connection import json_option
+from engine.cli.policy_levels import (
+    PLATFORM_LEVEL,
+    STDIN,
+    Level,
+    level_named,
+    on_policies,
+    project_option,
+    read_level,
+    readable,
+    tenant_option,
+)
+from engine.policies.merge import SCOPES, merged
+from engine.policies.store import PolicyStore
+from engine.policies.trial import Trial, TrialStep, tried
+from engine.safety.documents import PolicyDocument, PolicyError, policy_hash
+from engine.safety.patterns import PatternError
+from engine.safety.policy import CompiledPolicy, UnknownPolicyError, compiled
+from engine.safety.policy_checks import checked
+
+TEXT_BYTES_MAX = 256 << 10
+HASH_CHARACTERS = 12
+TEXT_SHOWN = 60
+ROWS_MAX = 200  # of each table
+_PASSED = "({:,} more)"
+_DONE = {"redact": "redacted", "flag": "flagged"}
+
+
+@click.command("try")
+@click.argument("text")
+@tenant_option
+@project_option
+@click.option("--prompt", "as_prompt", is_flag=True, help="As a prompt; without it, as an answer.")
+@click.option("--document", "file", help="A FILE in place of the document that is set there.")
+@json_option
+def try_command(
+    text: str, tenant: str | None, project: str | None, as_prompt: bool, file: str | None, as_json: bool
+) -> None:
+    """What the rules that hold there do to TEXT: words, a file's name, or - for stdin.
+
+    Each match, with whose rule it is; what becomes of it; what is shown and what is held back as tokens come.
+    The text goes to this terminal and nowhere else. What is typed stays in your shell's history: give
+    secrets by - or a file.
+
+    \b
+        parley safety try "my card is 4111 1111 1111 1111" --tenant acme
+        parley safety try mail.txt --tenant acme --document draft.json   # before it is set
+        cat mail.txt | parley safety try - --prompt --json
+    """
+    if text == STDIN == file:
+        raise click.UsageError("stdin is the text or the document")
+    words, draft = _text_of(text), None if file is None else read_level(file)
+    if draft is not None and tenant is None and project is None:
+        level, document = PLATFORM_LEVEL, merged(_checked(draft))  # nothing of the database is asked for
+    else:
+        level, document = on_policies(lambda db, store: _held(db, store, tenant, project, draft))
+    trial = tried(words, _compiled(document, as_prompt), whole=as_prompt)
+    if as_json:
+        print_json({**level.facts, "sha256": policy_hash(document), **msgspec.to_builtins(trial)})
+        return
+    hash = policy_hash(document)[:HASH_CHARACTERS]
+    kind = "a prompt" if as_prompt else "an answer"
+    print_line(f"as {kind}, under what holds for {level.name} (policy {hash})", err=True)
+    print_blocks(*_blocks(trial, as_prompt))
+    if not (as_prompt and trial.block):
+        print_blocks("What the model gets" if as_prompt else "What is shown")
+        print_lines(trial.shown)
+        print_line()
+    print_blocks(*_end(trial, as_prompt))
+
+
+async def _held(
+    db: Database, store: PolicyStore, tenant: str | None, project: str | None, draft: PolicyDocument | None
+) -> tuple[Level, PolicyDocument]:
+    """What holds for a level, with the draft in place of its own document."""
+    level = await level_named(db, tenant, project)
+    rows = await store.newest(level.tenant_id, level.project_id)
+    documents = {scope: readable(row) for scope, row in rows.items()}
+    if draft is not None:
+        documents[level.scope] = _checked(draft)
+    return level, merged(*(documents.get(scope) for scope in SCOPES))
+
+
+def _checked(draft: PolicyDocument) -> PolicyDocument:
+    try:
+        checked(draft)
+    except PolicyError as error:
+        raise StartupError(str(error)) from error
+    return draft
+
+
+def _compiled(document: PolicyDocument, as_prompt: bool) -> CompiledPolicy:
+    try:
+        return compiled(document, "prompt" if as_prompt else "answer")
+    except (PolicyError, UnknownPolicyError, PatternError) as error:
+        raise StartupError(f"this version cannot look for what the policy asks: {error}") from error
+
+
+def _text_of(given: str) -> str:
+    """The words, a file's text, or stdin's. Raises StartupError."""
+    if given != STDIN and not os.path.isfile(given):
+        return given
+    try:
+        with click.open_file(given, "rb") as stream:
+            data: bytes = stream.read(TEXT_BYTES_MAX + 1)
+        text = data.decode()
+    except OSError as error:
+        raise StartupError(f"{given} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise StartupError(f"the text is not UTF-8, at byte {error.start:,}") from error
+    if len(data) > TEXT_BYTES_MAX:
+        raise StartupError(f"a text to try has {TEXT_BYTES_MAX >> 10} KiB at most")
+    return text
+
+
+def _blocks(trial: Trial, as_prompt: bool) -> Iterator[Block]:
+    if not trial.matches:
+        yield from ("Nothing is found.", "")
+    else:
+        yield from ("What is found", _matches(trial), "")
+    if trial.spans:
+        yield from ("What becomes of it", _spans(trial), "")
+    if not as_prompt and any(step.held or step.flags for step in trial.steps):
+        yield from ("As tokens come (they are guessed)", _steps(trial.steps), "")
+
+
+def _matches(trial: Trial) -> Table:
+    table = Table()
+    table.columns("from", "letters", right=True)
+    table.columns("what", "action", "whose rule", "text")
+    for match in trial.matches[:ROWS_MAX]:
+        place = (str(match.p), str(match.n))
+        table.row(*place, match.category, match.action, match.scope, _short(match.text))
+    return _cut(table, len(trial.matches))
+
+
+def _spans(trial: Trial) -> Table:
+    table = Table()
+    table.columns("from", "letters", right=True)
+    table.columns("becomes", "what", "whose rule")
+    table.columns("matches in one", right=True)
+    for span in trial.spans[:ROWS_MAX]:
+        becomes = span.placeholder or "the end"
+        table.row(str(span.p), str(span.n), becomes, span.category, span.scope, str(span.matches))
+    return _cut(table, len(trial.spans))
+
+
+def _steps(steps: list[TrialStep]) -> Table:
+    """Tokens after which something is held or marked; the others were shown as they came."""
+    table = Table()
+    table.columns("token", "shown")
+    table.columns("held", right=True)
+    table.columns("marked")
+    rows = list(_notable(steps))
+    for row in rows[:ROWS_MAX]:
+        table.row(*row)
+    return _cut(table, len(rows))
+
+
+def _notable(steps: list[TrialStep]) -> Iterator[tuple[str, ...]]:
+    passed, before = 0, 0
+    for step in steps:
+        if not (step.held or before or step.flags):
+            passed += 1
+            continue
+        if passed:
+            yield _PASSED.format(passed), "as they came", "0"
+            passed = 0
+        marked = ", ".join(f"{flag.category} {_DONE[flag.action]}" for flag in step.flags)
+        yield _quoted(step.token) or "(the end)", _quoted(step.shown), f"{step.held:,}", marked
+        before = step.held
+    if passed:
+        yield _PASSED.format(passed), "as they came", "0"
+
+
+def _cut(table: Table, rows: int) -> Table:
+    if rows > ROWS_MAX:
+        table.row(f"… {rows - ROWS_MAX:,} more: --json has all")
+    return table
+
+
+def _end(trial: Trial, as_prompt: bool) -> Iterator[Block]:
+    for flag in trial.flags:
+        if flag.action == "flag":
+            place = _short(trial.shown[flag.p : flag.p + flag.n])
+            yield f"marked: {flag.category}, by the {flag.scope}'s rule: {place}"
+    if trial.block is not None:
+        what = "refused, and nothing of it is sent" if as_prompt else "ended there (safety_blocked)"
+        whose = f"for {trial.block.category}, by the {trial.block.scope}'s rule"
+        yield f"The {'prompt' if as_prompt else 'answer'} is {what}, {whose}."
+
+
+def _quoted(text: str) -> str:
+    return f"{_short(text)!r}" if text else ""
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]}…"

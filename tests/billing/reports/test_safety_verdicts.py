@@ -1,0 +1,81 @@
+"""What safety found, by day, category and action, on SQLite and on Postgres."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+from billing.periods import Calendar, Period, window_at, zone_named
+from billing.posting.biller import post
+from billing.reports.safety_verdicts import SafetyDay, VerdictCount, last_days, verdicts_by_day
+from billing.tenants.tenancy import create_tenant, set_tenant
+from billing.usage import encode
+from core.sql.database import Database
+from tests.billing.events import an_event
+
+NOW_MS = 1_800_000_000_000  # 2027-01-15 08:00 UTC
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+POLICY = "a" * 64
+BLOCKED = {"reason": "blocked", "code": "safety_blocked"}
+Verdicts = Mapping[str, Mapping[str, int]]
+
+
+async def ended(
+    db: Database, tenant: str, request: str, at_ms: int, verdicts: Verdicts, **facts: Any
+) -> None:
+    """A request that ended, with what was found in it."""
+    event = an_event(
+        request,
+        tenant,
+        accepted_ms=at_ms - 1_000,
+        ended_ms=at_ms,
+        policy=POLICY,
+        verdicts=verdicts,
+        **facts,
+    )
+    batch, _ = await post(db, "default", [encode(event)])
+    assert not batch.held
+
+
+async def test_verdicts_are_summed_by_the_tenants_days(database: Database) -> None:
+    """A request counts on the day on which it ended, in the tenant's zone; others' are not in it."""
+    tenant = await create_tenant(database, "acme")
+    tenant = await set_tenant(database, tenant.tenant_id, time_zone="Asia/Kolkata")
+    other = await create_tenant(database, "globex")
+    id, midnight = tenant.tenant_id, window_at(Period.DAY, zone_named("Asia/Kolkata"), NOW_MS).start_ms
+    await ended(database, id, "r1", midnight, {"card": {"redact": 2}, "email": {"flag": 1}})
+    await ended(
+        database,
+        id,
+        "r2",
+        NOW_MS - 1,
+        {"card": {"redact": 1, "block": 1}},
+        reason="blocked",
+        code="safety_blocked",
+    )
+    await ended(database, id, "r3", NOW_MS - 2, {})
+    await ended(database, id, "r4", midnight - 1, {"card": {"redact": 5}})
+    await ended(database, id, "r5", midnight - 2 * DAY_MS, {"card": {"redact": 7}})
+    await ended(database, other.tenant_id, "r6", NOW_MS - 1, {"card": {"redact": 11}})
+    today, yesterday = await verdicts_by_day(database, tenant, 2, NOW_MS)
+    assert today == SafetyDay(
+        window_at(Period.DAY, zone_named("Asia/Kolkata"), NOW_MS),
+        3,
+        1,
+        [
+            VerdictCount("card", "block", 1, 1),
+            VerdictCount("card", "redact", 3, 2),
+            VerdictCount("email", "flag", 1, 1),
+        ],
+    )
+    assert (yesterday.requests, yesterday.found) == (1, [VerdictCount("card", "redact", 5, 1)])
+    everybody = await verdicts_by_day(database, None, 1, NOW_MS)
+    assert VerdictCount("card", "redact", 12, 2) in everybody[0].found  # of the UTC day
+
+
+def test_days_go_back_to_the_first_one() -> None:
+    """And no further."""
+    found = last_days(Calendar(zone_named("Europe/Berlin")), 400, 3 * DAY_MS)
+    assert found[-1].start_ms <= 0
+    assert len(found) == 4
+    assert all(later.start_ms == earlier.end_ms for later, earlier in pairwise(found))
