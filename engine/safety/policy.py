@@ -22,6 +22,7 @@ from engine.safety.rules import Rule
 from engine.safety.scanner import TOGETHER_MAX, Scanner
 from engine.safety.verdicts import Action
 
+BASE_BYTES = 200 << 10  # of the smallest policy
 UNFILTERED = ""  # the hash of no policy: admitted before there were any
 
 
@@ -36,7 +37,7 @@ class CompiledPolicy:
     def __init__(self, rules: Sequence[Rule], together_max: int = TOGETHER_MAX) -> None:
         self.vetoes = Scanner([rule for rule in rules if rule.action != "flag"], together_max)
         self.flags = Scanner([rule for rule in rules if rule.action == "flag"], together_max)
-        self.size = self.vetoes.size + self.flags.size
+        self.size = BASE_BYTES + self.vetoes.size + self.flags.size
 
 
 def compiled(document: PolicyDocument, of: Of = "answer") -> CompiledPolicy:

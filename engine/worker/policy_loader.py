@@ -10,7 +10,7 @@ from engine.queue.client import PoolQueue
 from engine.queue.pinned_policies import is_policy
 from engine.safety.documents import document_of
 from engine.safety.policy import CompiledPolicy, compiled
-from engine.worker.policy_cache import PolicyCache, compiled_bytes
+from engine.worker.policy_cache import PolicyCache
 
 HASH = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -36,7 +36,7 @@ class PolicyLoader:
                 policy = await asyncio.to_thread(_compiled, hash, document)
             except Exception as error:  # noqa: BLE001  (whatever is wrong with it, its answers end)
                 return f"safety policy {hash} cannot be read ({type(error).__name__})"
-        self._policies.keep(hash, policy, compiled_bytes(document))
+        self._policies.keep(hash, policy)
         return ""
 
 

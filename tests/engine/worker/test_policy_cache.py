@@ -11,14 +11,15 @@ from engine.safety.documents import (
     PolicyDocument,
     PolicyPattern,
     policy_hash,
-    stored,
 )
 from engine.safety.filter import Filter
 from engine.safety.policy import CompiledPolicy, UnknownPolicyError, compiled
-from engine.worker.policy_cache import BYTES_MAX, PolicyCache, compiled_bytes
+from engine.safety.rules import Rule
+from engine.worker.policy_cache import BYTES_MAX, PolicyCache
 from tests.support.tiers import by_form
 
-NONE = CompiledPolicy([])
+SMALL = CompiledPolicy([])
+LARGE = CompiledPolicy([Rule("", "words", "flag", "tenant", words=tuple(map(str, range(10_000))))])
 TENANTS = by_form(20, 200)
 TEXT = "Ask ann@example.org about 4111 1111 1111 1111 and the rest of it. " * 20
 
@@ -38,28 +39,28 @@ def known(cache: PolicyCache, *hashes: str) -> list[str]:
 def test_a_built_in_policy_is_always_there():
     """Whatever else is."""
     cache = PolicyCache(1)
-    cache.keep("a", NONE, 5)
+    cache.keep("a", SMALL)
     assert cache.compiled(DEFAULT_POLICY) is cache.compiled(DEFAULT_POLICY)
 
 
 def test_the_last_used_are_kept():
     """To the byte; one that is larger than all room is kept alone."""
-    cache = PolicyCache(30)
+    cache = PolicyCache(3 * SMALL.size)
     for hash in "abc":
-        cache.keep(hash, NONE, 10)
+        cache.keep(hash, SMALL)
     assert known(cache, "a") == ["a"], "which is the last used then"
-    cache.keep("d", NONE, 10)
-    assert (known(cache, *"abcd"), cache.bytes) == (["a", "c", "d"], 30)
-    cache.keep("e", NONE, 100)
-    assert (known(cache, *"abcde"), cache.bytes) == (["e"], 100)
+    cache.keep("d", SMALL)
+    assert (known(cache, *"abcd"), cache.bytes) == (["a", "c", "d"], 3 * SMALL.size)
+    cache.keep("e", LARGE)
+    assert (known(cache, *"abcde"), cache.bytes) == (["e"], LARGE.size)
 
 
 def test_a_policy_that_is_kept_again_counts_once():
     """It takes the place of the one before."""
-    cache = PolicyCache(30)
+    cache = PolicyCache(3 * SMALL.size)
     for _ in range(5):
-        cache.keep("a", NONE, 10)
-    assert cache.bytes == 10
+        cache.keep("a", SMALL)
+    assert cache.bytes == SMALL.size
     cache.drop("a")
     cache.drop("a")
     assert (known(cache, "a"), cache.bytes) == ([], 0)
@@ -78,7 +79,7 @@ def test_two_hundred_tenants_with_a_policy_each(capsys: pytest.CaptureFixture[st
         document = a_tenants(number)
         policy = compiled(document)
         Filter(policy).feed(TEXT, final=True)
-        cache.keep(policy_hash(document), policy, compiled_bytes(stored(document)))
+        cache.keep(policy_hash(document), policy)
     taken = _resident() - before
     with capsys.disabled():
         each, said = taken / TENANTS / 2**20, cache.bytes / TENANTS / 2**20
