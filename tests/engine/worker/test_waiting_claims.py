@@ -40,7 +40,7 @@ class WaitingWorker:
     def loaded(self, problem: str = "", now_ms: int = START_MS) -> WorkerCalls:
         """It is there now, or cannot be had."""
         if not problem:
-            self.policies.keep(HASH, compiled(DOCUMENT), 1)
+            self.policies.keep(HASH, compiled(DOCUMENT))
         return self.load.policy_loaded(HASH, problem, now_ms)
 
 
