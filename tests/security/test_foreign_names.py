@@ -63,6 +63,10 @@ FOREIGN = (
     "requests find --tenant {other} --project {project}",
     "requests find --tenant {other} --user alice",
     "requests show billed --tenant {other}",
+    "safety history --tenant {other} --project {project}",
+    "safety set --remove --tenant {other} --project {project} --reason why --yes",
+    "safety show --tenant {other} --project {project}",
+    "safety try hello --tenant {other} --project {project}",
     "sessions revoke --tenant {other} {session}",
     "tenants create third --price-book {book}",
     "tenants set {other} --price-book {book}",
@@ -89,7 +93,7 @@ NAMING_NONE = words(
     "checks whole everything watch repair status dest operators yes time_zone regex shows_costs "
     "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
     "percents kind priority note history last plan book ids over_ms cost_over after since until other force "
-    "term refused "
+    "term refused as_merged as_prompt number remove text with_diff "
 )
 # These name a thing of theirs by a word that means another thing elsewhere.
 NUMBERS = {
@@ -101,6 +105,7 @@ NUMBERS = {
         "limits set",
         "requests find",
         "requests list",
+        "safety history",
     )
 }
 ANY_POOL = {

@@ -23,6 +23,7 @@ from engine.cli.safety import command
 from engine.safety.documents import DEFAULT_POLICY
 from tests.billing.events import an_event
 
+ROOT = Path(__file__).parents[3]
 BLOCKED = {"detectors": [{"name": "card", "version": 1, "action": "block"}]}
 OWN = {
     "detectors": [{"name": "card", "action": "flag", "prompt": "block"}],
@@ -187,6 +188,19 @@ def test_what_cannot_be_looked_for_safely_is_refused(desk: Desk, document: str, 
     told = desk.refused("set", desk.file(document), "--tenant", "acme", "--reason", "r", given="y\n")
     assert re.search(why, told), told
     assert desk.json("show", "--tenant", "acme")["document"] == {}
+
+
+def test_the_documents_that_we_show_are_taken(desk: Desk) -> None:
+    """That of the manual, and that of the command's help."""
+    manual = (ROOT / "docs" / "safety.md").read_text().partition("```json\n")[2].partition("```")[0]
+    shown = " ".join(desk.good("--help").split())
+    helped = shown[shown.index('{"detectors"') : shown.index("The platform's document")]
+    for document in (manual, helped):
+        assert set(json.loads(document)) == {"detectors", "patterns", "words"}
+        desk.good("set", desk.file(document), "--tenant", "acme", "--reason", "r", "--yes")
+    found = desk.json("try", "it is EMP-123456, for Ｂlue her\u200bon", "--tenant", "acme")
+    assert found["shown"] == "it is [EMPLOYEE_ID_1], for Ｂlue her\u200bon"
+    assert [flag["category"] for flag in found["flags"]] == ["employee_id", "project_names"]
 
 
 def test_who_or_what_is_unknown_is_said(desk: Desk) -> None:
