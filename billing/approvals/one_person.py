@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.approvals.money_actions import CorrectionAction, GrantAction, MoneyActionResult, Move
+from billing.approvals.money_actions import CorrectionAction, MoneyActionResult, Move
 from billing.approvals.recent_moves import recent_amounts
 from billing.booking.amount_bounds import AmountBounds
 from billing.money import to_display
@@ -44,8 +44,6 @@ class OnePerson:
             lately_nano = await recent_amounts(session, self.tenant_id, current_author().name)
             if needs_two(MoneyActionResult(abs(nano)), self.bounds, lately_nano):
                 raise NeedsTwo
-        if isinstance(self.move, GrantAction):
-            return
         most_nano = self.bounds.most_nano
         shown_nano = most_nano if self.confirmed else min(self.bounds.unasked_nano, most_nano)
         AmountBounds(self.bounds.unasked_nano, shown_nano).check(nano)

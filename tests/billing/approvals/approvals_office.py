@@ -111,5 +111,7 @@ def office(
         made.mails.append((address, body))
 
     monkeypatch.setattr(second_person, "send_mail", send)
-    made.acme.parley("wallets", "grant", *OF, "--amount", "300 USD", "--key", "g1")
+    made.acme.parley(
+        "wallets", "grant", *OF, "--amount", "300 USD", "--key", "g1", correction_cents_max="30000"
+    )
     return made

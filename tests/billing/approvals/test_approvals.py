@@ -86,11 +86,13 @@ def test_every_kind_of_move_can_be_proposed(office: ApprovalsOffice) -> None:
 
 
 def test_without_a_second_person_it_is_refused(office: ApprovalsOffice) -> None:
-    """And says what to set. A grant is one person's then, as it was."""
+    """And says what to set, a grant too. One that was made is still told as made."""
     office.settings = {}
     office.refused("PARLEY_SECOND_PERSON", "wallets", *MUCH)
-    office.acme.parley("wallets", "grant", *OF, "--amount", "101 USD", "--key", "g2")
-    assert office.left() == 401 * 10**9
+    office.refused("PARLEY_SECOND_PERSON", "wallets", "grant", *OF, "--amount", "100.01 USD", "--key", "g2")
+    office.acme.parley("wallets", "grant", *OF, "--amount", "300 USD", "--key", "g1")
+    office.acme.parley("wallets", "grant", *OF, "--amount", "100 USD", "--key", "g2")
+    assert office.left() == 400 * 10**9
 
 
 def test_a_code_is_of_its_own_proposal_only(office: ApprovalsOffice) -> None:
