@@ -22,9 +22,13 @@ local function read_on(name, from, is_full, read)
   end
 end
 
+local function first_due(name, until_, from)
+  return call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', int(from), budget)
+end
+
 local function due(name, until_)
   local from = begin_of(name)
-  local found = call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', int(from), budget)
+  local found = first_due(name, until_, from)
   read_on(name, from, #found == budget, budget)
   return found
 end
@@ -136,13 +140,15 @@ local function drop_reads(gateway)
   call('ZREM', P .. 'gws', gateway)
 end
 
--- Parked for so long, it counts as having no reader: those that stay stuck park it no more.
+-- Parked for so long, it counts as having no reader: those that stay stuck park it no more. One that waits for its
+-- sender's time first is put off until then, so that it is in front of nobody.
 local function resume(member, t, id)
   local status, noread = unpack(call('HMGET', key('req', t, id), 'status', 'noread'))
   if status ~= 'parked' then
     call('ZREM', P .. 'parked', member)
   elseif noread then
     left_alone(t, id)
+    call('ZADD', P .. 'parked', 'XX', int(NOW + number_of(noread)), member)
   else
     unpark(t, id, 'bulk')
     call('HSET', key('req', t, id), 'given_up', '1')
@@ -194,7 +200,7 @@ for _, class in ipairs(CLASSES) do
   end_unserved(class)
 end
 each_lease('gws', drop_reads)
-each('parked', due('parked', NOW - args.park_ms), resume)
+each('parked', first_due('parked', NOW - args.park_ms, 0), resume) -- none stays in front
 each('unread', due('unread', NOW), end_unread)
 if args.moves then
   each('moving', due('moving', NOW), name_move)

@@ -3,6 +3,7 @@
 import pytest
 
 from engine.api import Control
+from engine.queue.client import REAP_BUDGET
 from tests.engine.builders import START_MS, pool, request
 from tests.support.redis import Redis
 
@@ -80,3 +81,31 @@ async def test_who_can_finish_moves_is_told_of_each_once_a_second(redis: Redis):
     assert (await p.queue.reap()).moves == []
     p.clock.advance(1)
     assert (await p.queue.reap()).moves == [at]
+
+
+async def test_those_that_wait_for_their_senders_time_are_in_front_of_no_parked_one(redis: Redis):
+    """However many there are: they were looked at, and the next look takes who is due behind them. At their
+    own time they end."""
+    p, due_ms = pool(redis), 600_000
+    many = [
+        request(tenant="many", no_reader_ms=2 * due_ms, deadline_ms=START_MS + 10 * due_ms)
+        for _ in range(250)
+    ]
+    one = request(tenant="one", deadline_ms=START_MS + 10 * due_ms)
+    assert 2 * REAP_BUDGET < len(many) < 3 * REAP_BUDGET
+    for each in (*many, one):
+        await p.queue.enqueue(each)
+    for each in many:
+        await p.queue.park(each.tenant, each.id)
+    p.clock.advance(1_000)
+    await p.queue.park(one.tenant, one.id)
+    p.clock.advance(due_ms - 1_000)
+    for _ in range(3):
+        await p.queue.reap()
+    p.clock.advance(1_000)
+    await p.queue.reap()
+    assert await p.places(one.tenant, one.id) == {"line:bulk", "ids:bulk"}
+    assert await p.client.zcard(p.key("parked")) == len(many)
+    p.clock.advance(2 * due_ms)
+    expired = (await p.queue.reap()).expired
+    assert [each.reason for each in expired if each.tenant == "many"] == ["cancelled"] * REAP_BUDGET

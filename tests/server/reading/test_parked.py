@@ -3,8 +3,15 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
+from core.configuration.settings import Settings
+from core.sql.database import Database
+from engine.queue import client
 from server.reading.subscriptions import RequestName, Subscriptions
 from tests.engine.builders import START_MS, Pool, append_to, end_entry, pool, request, usage_event
+from tests.server.site import running_site
+from tests.support.patience import wait_until
 from tests.support.redis import Redis
 
 GATEWAY = "g1"
@@ -68,3 +75,35 @@ async def test_once_unparked_by_age_it_stays_in_line_on_a_busy_pool_until_a_work
     await p.queue.append("w1", [append_to(claim, entries=ends, end=usage_event(*at))])
     kinds = await p.kinds(*at)
     assert (kinds.count("parked"), kinds[-1]) == (1, "end")
+
+
+async def test_a_user_whose_answers_wait_parked_holds_up_no_other_tenants(
+    redis: Redis, sqlite: Database, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """More of them than one look of the reaper takes stay parked for a day, as their sender wishes, and who
+    sent them is gone; another's is resumed at its time."""
+    monkeypatch.setattr(client, "REAP_BUDGET", 2)
+    changed = {"stuck_seconds": 0.2, "park_seconds_max": 1}
+    async with running_site(settings, sqlite, redis, **changed) as site:
+
+        async def fields(tenant: str, id: str) -> list[bytes | None]:
+            return await redis.hmget(f"{{p:default}}req:{tenant}:{id}", "status", "class", "given_up")
+
+        async def parked(tenant: str, *ids: str) -> bool:
+            return all([(await fields(tenant, id))[0] == b"parked" for id in ids])
+
+        waits = {"deadline_ms": 80_000_000, "on_no_reader": {"cancel_after_ms": 80_000_000}}
+        async with site.welcomed() as peer:
+            ids = [await peer.send(options=waits) for _ in range(6)]
+            await wait_until(lambda: parked(site.tenant, *ids))
+        async with site.welcomed(await site.foreign_key()) as other:
+            id = await other.send(options={"deadline_ms": 80_000_000})
+            await other.hear("accepted")
+            (key,) = [key async for key in redis.scan_iter(f"{{p:default}}req:*:{id}")]
+            tenant = key.decode().split(":")[2]
+
+            async def resumed() -> bool:
+                return await fields(tenant, id) == [b"queued", b"bulk", b"1"]
+
+            await wait_until(resumed)
+        assert await parked(site.tenant, *ids)
