@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import ahocorasick_rs
 import re2
 
-from engine.safety.rules import OWN_MEMORY_MAX, Match, RulePattern, expression, size_of
+from engine.safety.rules import Match, RulePattern, expression, memory_max, size_of
 
 
 class AnyLane:
@@ -18,10 +18,12 @@ class AnyLane:
     `size`: bytes, estimated."""
 
     def __init__(self, patterns: Sequence[RulePattern], shared: bool) -> None:
-        self.size = 0 if shared else 2 * OWN_MEMORY_MAX
+        program = sum(each.program for each in patterns)
+        self.size = 0 if shared else 2 * memory_max(program)
         begun = "(?:" + "|".join(each.pattern.begun for each in patterns) + r")\z"
-        self._begun = expression(begun, shared)
-        self._any = expression("|".join(f"(?:{each.pattern.whole})" for each in patterns), shared)
+        self._begun = expression(begun, shared, program)
+        whole = "|".join(f"(?:{each.pattern.whole})" for each in patterns)
+        self._any = expression(whole, shared, program)
         self._by_first = [[each for each in patterns if byte in each.pattern.firsts] for byte in range(256)]
 
     def undecided(self, text: bytes, start: int) -> int:

@@ -7,7 +7,7 @@ covers; without one it covers all.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
@@ -20,6 +20,7 @@ WIDTH_MAX = 256
 LENGTH_MAX = 1_024  # of the pattern itself
 DEPTH_MAX = 40  # of its brackets; the same everywhere, unlike Python's own bound
 SHOWN_MAX = 200  # of it in an error
+SOME_MAX = 4  # letters of a class that a sample is made of
 _CODE_POINT_MAX = 0x10FFFF
 _CATEGORIES = {
     "CATEGORY_DIGIT": [(48, 57)],
@@ -36,14 +37,17 @@ class PatternError(PolicyError):
 class Pattern:
     """A pattern compiled for RE2. `whole` matches it; `begun` matches each of its beginnings, the empty one
     too. `width` is the most code points that a match has, `firsts` the bytes that one may begin with.
-    `heads`: each match begins with one of them, in small letters; none where they are too short."""
+    `heads`: each match begins with one of them, in small letters; none where they are too short. `sample`:
+    one of the longest matches, `letters`: some that stand in matches."""
 
     whole: str
     begun: str
     width: int
     firsts: frozenset[int]
     has_part: bool
-    heads: tuple[bytes, ...] = ()
+    heads: tuple[bytes, ...]
+    sample: str
+    letters: frozenset[str]
 
 
 def parsed(pattern: str) -> Pattern:
@@ -70,7 +74,9 @@ def _parsed(pattern: str) -> Pattern:
     if most > WIDTH_MAX:
         raise PatternError(f"it matches up to {most} characters; {WIDTH_MAX} at most")
     has_part = "part" in tree.state.groupdict
-    return Pattern(node.whole, node.begun, most, node.firsts, has_part, heads_of(tree))
+    return Pattern(
+        node.whole, node.begun, most, node.firsts, has_part, heads_of(tree), node.sample, node.letters
+    )
 
 
 def _check_flags(flags: int) -> None:
@@ -81,13 +87,15 @@ def _check_flags(flags: int) -> None:
 @dataclass(frozen=True)
 class _Node:
     """A part of a pattern: what matches it, what matches its beginnings, code points of the shortest and
-    the longest match, and the bytes that a match begins with."""
+    the longest match, the bytes that a match begins with, a longest match, and letters of matches."""
 
     whole: str
     begun: str
     least: int
     most: int
     firsts: frozenset[int] = frozenset()
+    sample: str = ""
+    letters: frozenset[str] = frozenset()
 
 
 _EMPTY = _Node("", "", 0, 0)
@@ -107,7 +115,15 @@ def _then(first: _Node, rest: _Node) -> _Node:
     begun = f"(?:{first.whole}{rest.begun}|{first.begun})"
     if first.begun in ("", f"(?:{first.whole})?"):  # one character, or an edge between two
         begun = f"(?:{first.whole}{rest.begun})?"
-    return _Node(first.whole + rest.whole, begun, first.least + rest.least, first.most + rest.most, firsts)
+    return _Node(
+        first.whole + rest.whole,
+        begun,
+        first.least + rest.least,
+        first.most + rest.most,
+        firsts,
+        first.sample + rest.sample,
+        first.letters | rest.letters,
+    )
 
 
 def _node(op: Any, value: Any, ignore_case: bool, part: int | None) -> _Node:
@@ -122,7 +138,7 @@ def _node(op: Any, value: Any, ignore_case: bool, part: int | None) -> _Node:
             cased = (ignore_case or bool(added & re.IGNORECASE)) and not removed & re.IGNORECASE
             node = _sequence(inner, cased, part)
             bracket = "(" if group is not None and group == part else "(?:"
-            return _Node(f"{bracket}{node.whole})", node.begun, node.least, node.most, node.firsts)
+            return replace(node, whole=f"{bracket}{node.whole})")
         case "MAX_REPEAT" | "MIN_REPEAT":
             return _repeat(_sequence(value[2], ignore_case, part), value[0], value[1])
         case "AT" if str(value) in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
@@ -150,7 +166,14 @@ def _repeat(node: _Node, least: int, most: Any) -> _Node:
     begun = (
         f"{inner}{{0,{most}}}" if node.most == node.least == 1 else f"(?:{inner}{{0,{most - 1}}}{node.begun})"
     )
-    return _Node(f"{inner}{{{least},{most}}}", begun, node.least * least, node.most * most, node.firsts)
+    return replace(
+        node,
+        whole=f"{inner}{{{least},{most}}}",
+        begun=begun,
+        least=node.least * least,
+        most=node.most * most,
+        sample=node.sample * most,
+    )
 
 
 def _choice(nodes: Sequence[_Node]) -> _Node:
@@ -161,6 +184,8 @@ def _choice(nodes: Sequence[_Node]) -> _Node:
         min(node.least for node in nodes),
         max(node.most for node in nodes),
         firsts,
+        max((node.sample for node in nodes), key=len),
+        frozenset[str]().union(*(node.letters for node in nodes)),
     )
 
 
@@ -227,7 +252,15 @@ def _characters(ranges: Ranges) -> _Node:
     one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     named = [_escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}" for low, high in ranges]
     whole = named[0] if one else f"[{''.join(named)}]"
-    return _Node(whole, f"(?:{whole})?", 1, 1, _first_bytes(ranges))
+    letters = _some_of(ranges)
+    return _Node(whole, f"(?:{whole})?", 1, 1, _first_bytes(ranges), letters[0], frozenset(letters))
+
+
+def _some_of(ranges: Ranges) -> list[str]:
+    """A few characters of a class, usual ones first."""
+    ends = [end for each in ranges for end in each if not 0xD800 <= end <= 0xDFFF]
+    usual = [ord(letter) for letter in "a1 -" if any(low <= ord(letter) <= high for low, high in ranges)]
+    return [chr(each) for each in (*usual, *ends)][:SOME_MAX] or ["\ufffd"]
 
 
 def _first_bytes(ranges: Ranges) -> frozenset[int]:

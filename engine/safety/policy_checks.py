@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 
+from engine.safety.cost_trial import too_dear
 from engine.safety.detectors import DETECTORS
 from engine.safety.documents import (
     DOCUMENT_BYTES_MAX,
@@ -26,7 +27,7 @@ _CATEGORIES = {detector.category for detector in DETECTORS.values()}
 
 
 def checked(document: PolicyDocument) -> None:
-    """Raises PolicyError: the entry that no policy may have, and why."""
+    """Raises PolicyError: the entry that no policy may have, and why. Takes up to seconds of CPU."""
     if (size := len(stored(document))) > DOCUMENT_BYTES_MAX:
         raise PolicyError(f"the document has {size:,} bytes; {DOCUMENT_BYTES_MAX:,} at most")
     _check_limits(document)
@@ -42,6 +43,7 @@ def checked(document: PolicyDocument) -> None:
             _check_name(entry.name)
     for own in document.patterns:
         _check_pattern(own)
+    _check_cost(document)
 
 
 def _check_limits(document: PolicyDocument) -> None:
@@ -81,3 +83,11 @@ def _check_pattern(own: PolicyPattern) -> None:
         RulePattern(0, own_rule(own, "flag"))
     except PatternError as error:
         raise PolicyError(f"pattern {own.name}: {error}") from error
+
+
+def _check_cost(document: PolicyDocument) -> None:
+    found = too_dear([own_rule(own, "redact") for own in document.patterns])
+    if found is not None:
+        rule, cost = found
+        why = f"{cost:.0f} µs of CPU for a byte of hostile text. Nest fewer repetitions"
+        raise PolicyError(f"pattern {rule.category}: {rule.pattern!r} is too dear: {why}")

@@ -12,9 +12,11 @@ from engine.safety.checks import CHECKS, MatchCheck
 from engine.safety.patterns import SHOWN_MAX, Pattern, PatternError, parsed
 from engine.safety.verdicts import Action, Scope
 
-# Of one compiled expression; RE2 builds its automaton anew beyond it.
+# Bytes of one compiled expression; RE2 builds its automaton anew beyond them. Own ones get some for each
+# instruction, since a wide pattern that is slow in 1 MiB is fast in 4.
 MEMORY_MAX = 64 << 20
-OWN_MEMORY_MAX = 1 << 20
+OWN_MEMORY_MIN, OWN_MEMORY_MAX = 1 << 20, 8 << 20
+OWN_MEMORY_OF_ONE = 4 << 10
 SHARED_MAX = 256  # expressions of detectors, alone and together
 PROGRAM_MAX = 10_000  # instructions of an own expression
 _INSTRUCTION_BYTES = 64  # of one, and of what RE2 makes of it while it is used, as measured
@@ -89,10 +91,15 @@ class RulePattern:
         return None
 
 
-def expression(text: str, shared: bool = False) -> "re2._Regexp":
+def expression(text: str, shared: bool = False, program: int = PROGRAM_MAX) -> "re2._Regexp":
     """Compiled; of its matches at one place the longest counts. `shared`: all policies have the same one.
-    Raises PatternError."""
-    return _shared(text) if shared else _compiled(text, OWN_MEMORY_MAX)
+    `program`: about its instructions. Raises PatternError."""
+    return _shared(text) if shared else _compiled(text, memory_max(program))
+
+
+def memory_max(program: int) -> int:
+    """Bytes that an own expression of so many instructions may take."""
+    return min(max(OWN_MEMORY_MIN, OWN_MEMORY_OF_ONE * program), OWN_MEMORY_MAX)
 
 
 @lru_cache(SHARED_MAX)
@@ -100,10 +107,10 @@ def _shared(text: str) -> "re2._Regexp":
     return _compiled(text, MEMORY_MAX)
 
 
-def _compiled(text: str, memory_max: int) -> "re2._Regexp":
+def _compiled(text: str, memory: int) -> "re2._Regexp":
     options = re2.Options()
     options.longest_match = True
-    options.max_mem = memory_max
+    options.max_mem = memory
     options.log_errors = False
     try:
         return re2._Regexp(text.encode(), options)  # `re2.compile` would keep it beyond its policy

@@ -73,3 +73,12 @@ def test_re2_matches_what_python_does(pattern: str, good: list[str], bad: list[s
         ours, theirs = compiled.fullmatch(text), re.compile(pattern, re.ASCII).fullmatch(text)
         assert (ours is not None) == (text in good), text
         assert (theirs is not None) == (text in good), text
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_sample_is_a_longest_match(pattern: str):
+    """What hostile text is made of: it has the pattern's width, edges apart, and begins as a match does."""
+    found = parsed(pattern)
+    assert len(found.sample) == found.width
+    assert found.sample.encode()[0] in found.firsts
+    assert found.letters >= set(found.sample)

@@ -54,6 +54,7 @@ def test_the_default_and_what_is_within_bounds_may():
         (words("\u200b"), "a letter that can be seen"),
         (words("a\0"), "U\\+0000"),
         (pattern("|".join(f"[^{letter}]{{250}}" for letter in "abcde")), "own: .* instructions"),
+        (pattern("(?:a[ab]{0,15}){1,15}c"), r"pattern own: '\(\?:a.* too dear: \d+ µs"),
         (words(*["x" * 64] * 4_000), "the document has .* bytes"),
     ],
 )
@@ -61,3 +62,22 @@ def test_what_no_policy_may_have_is_refused(document: dict[str, Any], why: str):
     """Unknown detectors, names, too much of anything, patterns that cannot be filtered for."""
     with pytest.raises(PolicyError, match=why):
         checked(document_of(msgspec.json.encode(document)))
+
+
+def test_patterns_are_tried_together():
+    """Each is cheap alone; as many as these, which one text keeps alive, are not."""
+    many = [
+        {"name": f"n{at}", "pattern": f"[a-{chr(98 + at % 24)}]{{1,{100 + at}}}[0-9]", "action": "flag"}
+        for at in range(128)
+    ]
+    with pytest.raises(PolicyError, match="too dear"):
+        checked(document_of(msgspec.json.encode({"patterns": many})))
+    checked(document_of(msgspec.json.encode({"patterns": many[:1]})))
+
+
+@pytest.mark.parametrize(
+    "text", ["[a-z]{1,250}", ".{1,250}x", "(?:[a-z ]{1,10}){1,25}x", r"\W{1,256}", "[^x]{256}"]
+)
+def test_wide_patterns_are_not_refused_for_their_width(text: str):
+    """They get the memory that RE2 needs to be fast with them."""
+    checked(document_of(msgspec.json.encode(pattern(text))))
