@@ -116,7 +116,7 @@ if #rates > 0 then
   for number, limit in ipairs(rates) do
     buckets[number] = P .. limit[1]
   end
-  buckets = call('MGET', unpack(buckets))
+  buckets = call_again('MGET', unpack(buckets)) -- nil of a key of another type
 end
 for number, limit in ipairs(rates) do
   local amount = taken(limit[2], 1, input, chunk)

@@ -36,8 +36,9 @@ local FIELDS = { 'seed', 'posted', 'unbooked', 'held', 'open', 'limit', 'over', 
 local function read_money(key, now)
   local found = call('HMGET', P .. key, unpack(FIELDS))
   local money = {}
-  for at, name in ipairs(FIELDS) do
-    money[name] = number_of(found[at])
+  for at = 1, #FIELDS do
+    local value = found[at]
+    money[FIELDS[at]] = value and value ~= '0' and whole_of(value) or 0
   end
   money.seed = found[1] and whole_of(found[1])
   if money.rev > now + AHEAD_MS_MAX then
