@@ -1,7 +1,7 @@
 """What safety policies found in a tenant's requests: verdicts by day, category and action. Reads only.
 
-From the counts of ended requests (usage_event.safety_verdicts), never texts. A request counts on the day on
-which it ended: the tenant's days, of all tenants UTC's.
+From the counts of ended requests (usage_event.safety_verdicts) and of refused prompts (refusal_minute), never
+texts. A request counts on the day on which it ended: the tenant's days, of all tenants UTC's.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.periods import FIRST_MS, UTC_ZONE, Calendar, PeriodWindow
 from billing.prices.calendars import calendar_in
+from billing.tables.refusals import RefusalMinute
 from billing.tables.tenants import Tenant, UsageRow
 from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
@@ -31,17 +32,27 @@ class VerdictCount(msgspec.Struct, frozen=True, order=True):
     requests: int
 
 
+class RefusedPrompts(msgspec.Struct, frozen=True, order=True):
+    """Prompts that were refused. Of one key's and user's in a minute the latest one's category is known, so
+    they count under that."""
+
+    category: str
+    prompts: int
+
+
 class SafetyDay(msgspec.Struct, frozen=True):
-    """One day: all requests that ended, those among them that safety ended, and what was found."""
+    """One day: all requests that ended, those among them that safety ended, what was found in them, and the
+    prompts that never became requests."""
 
     window: PeriodWindow
     requests: int
     blocked: int
     found: list[VerdictCount]
+    refused: list[RefusedPrompts]
 
 
 async def verdicts_by_day(db: Database, tenant: Tenant | None, days: int, now_ms: int) -> list[SafetyDay]:
-    """The last `days` days with today, newest first; one short statement each, all of one state of the
+    """The last `days` days with today, newest first; some short statements each, all of one state of the
     database. `tenant` None, for operators: of all tenants."""
     assert 0 < days <= DAYS_MAX, "the days are bounded"
     async with db.snapshot() as session:
@@ -59,15 +70,31 @@ def last_days(calendar: Calendar, days: int, now_ms: int) -> list[PeriodWindow]:
 
 
 async def _day(session: AsyncSession, tenant_id: str | None, window: PeriodWindow) -> SafetyDay:
-    ended = [col(UsageRow.ended_ms) >= window.start_ms, col(UsageRow.ended_ms) < window.end_ms]
-    if tenant_id is not None:
-        ended.append(col(UsageRow.tenant_id) == tenant_id)
+    ended = _conditions(UsageRow, "ended_ms", tenant_id, window)
     blocked = func.count().filter(col(UsageRow.code) == BLOCKED)
     counted = select_columns(func.count(), blocked).select_from(UsageRow).where(*ended)
     requests, stopped = (await untyped(session).exec(counted)).one()
     rows: Sequence[Any] = (await untyped(session).exec(_found(session).where(*ended))).all()
     found = sorted(VerdictCount(*row) for row in rows)
-    return SafetyDay(window, requests, stopped, found)
+    return SafetyDay(window, requests, stopped, found, await _refused(session, tenant_id, window))
+
+
+async def _refused(
+    session: AsyncSession, tenant_id: str | None, window: PeriodWindow
+) -> list[RefusedPrompts]:
+    number = cast(func.sum(col(RefusalMinute.number)), BigInteger)
+    of = _conditions(RefusalMinute, "minute_ms", tenant_id, window)
+    statement = select_columns(col(RefusalMinute.why), number).where(*of, col(RefusalMinute.code) == BLOCKED)
+    rows: Sequence[Any] = (await untyped(session).exec(statement.group_by(col(RefusalMinute.why)))).all()
+    return sorted(RefusedPrompts(why.partition(" ")[0], prompts) for why, prompts in rows)
+
+
+def _conditions(
+    table: type[UsageRow] | type[RefusalMinute], at: str, tenant_id: str | None, window: PeriodWindow
+) -> list[Any]:
+    time: Any = getattr(table, at)
+    of = [] if tenant_id is None else [col(table.tenant_id) == tenant_id]
+    return [*of, time >= window.start_ms, time < window.end_ms]
 
 
 def _found(session: AsyncSession) -> Any:

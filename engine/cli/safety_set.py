@@ -26,7 +26,7 @@ from engine.cli.policy_levels import (
 )
 from engine.policies.merge import merged
 from engine.policies.overrides import LevelKey, Override, overridden, overridden_below
-from engine.policies.store import PolicyStore
+from engine.policies.store import BELOW_MAX, PolicyStore
 from engine.safety.documents import PolicyDocument
 from engine.safety.policy_checks import checked
 
@@ -133,8 +133,11 @@ async def _below(
     """What does nothing of the levels within this one, once it has the document."""
     if level.project_id:
         return []
-    rows = {(row.tenant_id, row.project_id): readable(row) for row in await store.below(level.tenant_id)}
-    levels: dict[LevelKey, PolicyDocument] = {place: each for place, each in rows.items() if each}
+    rows = await store.below(level.tenant_id)
+    if len(rows) == BELOW_MAX:
+        print_line(f"only {BELOW_MAX:,} levels within it were looked at", err=True)
+    documents = {(row.tenant_id, row.project_id): readable(row) for row in rows}
+    levels: dict[LevelKey, PolicyDocument] = {place: each for place, each in documents.items() if each}
     if level.tenant_id and document:
         levels[level.tenant_id, ""] = document
     names = await tenant_names(db)

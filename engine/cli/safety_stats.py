@@ -25,7 +25,7 @@ def stats_command(tenant: str | None, days: int, as_json: bool) -> None:
     """How often policies found something, by day, category and action, newest first.
 
     Of requests that ended: how many verdicts, in how many requests, and of how many that ended that day. A
-    request counts on the day on which it ended.
+    prompt that was refused is no request; of one user's in a minute the latest one's category counts.
 
     \b
         parley safety stats --tenant acme --days 7
@@ -48,11 +48,13 @@ def stats_command(tenant: str | None, days: int, as_json: bool) -> None:
     table.columns("day", whole=True)
     table.columns("category", "action")
     table.columns("verdicts", "requests", "of", right=True)
-    kinds = [(each, kind) for each in found for kind in each.found]
-    for each, kind in kinds:
-        numbers = (f"{number:,}" for number in (kind.verdicts, kind.requests, each.requests))
-        table.row(_date(zone, each), kind.category, kind.action, *numbers)
-    if not kinds:
+    for each in found:
+        for kind in each.found:
+            numbers = (f"{number:,}" for number in (kind.verdicts, kind.requests, each.requests))
+            table.row(_date(zone, each), kind.category, kind.action, *numbers)
+        for refused in each.refused:
+            table.row(_date(zone, each), refused.category, "prompt refused", f"{refused.prompts:,}")
+    if not any(each.found or each.refused for each in found):
         requests = sum(each.requests for each in found)
         print_line(f"nothing was found in {requests:,} requests of {days} days")
         return

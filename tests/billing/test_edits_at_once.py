@@ -48,6 +48,8 @@ from billing.wallets.wallets import NewGrant, grant, set_low_percents
 from core.clock import now_ms
 from core.redis.client import RedisClient
 from core.sql.database import Database
+from engine.policies.store import PolicyStore
+from engine.safety.documents import PolicyDocument, PolicyPattern
 from tests.billing.edits import AT_ONCE, Edited
 
 HOUR_MS = 3_600_000
@@ -316,6 +318,17 @@ async def low_marks(on: Edited) -> None:
     assert (row.low_percents, row.owed_term) == ([30], OwedTerm.INVOICED.value)
 
 
+async def safety_policies(on: Edited) -> None:
+    """Of a tenant and a project: each is a version on top of the one before."""
+    store = PolicyStore(on.db)
+    for project in ("", on.project):
+        rows = await on.at_once(
+            lambda n, project=project: store.set(on.redis, on.tenant.tenant_id, project, _policy(n), "r")
+        )
+        assert sorted(row.version for row in rows) == list(range(1, AT_ONCE + 1))
+    assert len(await on.audited("policy.set")) == 2 * AT_ONCE
+
+
 EDITS = (
     limits,
     limits_of_plans,
@@ -344,6 +357,7 @@ EDITS = (
     people,
     links,
     low_marks,
+    safety_policies,
 )
 
 
@@ -355,6 +369,10 @@ async def test_of_edits_at_once_each_sees_the_one_before(
     await edits(settings)
     for owner in (settings.tenant.tenant_id, PLATFORM):
         assert (await compare_states(settings.db, owner)).faults == []
+
+
+def _policy(n: int) -> PolicyDocument:
+    return PolicyDocument(patterns=(PolicyPattern("own", f"EMP-{n}", "flag"),))
 
 
 def _one(facts: dict[str, Any], names: list[str], n: int) -> dict[str, Any]:

@@ -6,7 +6,14 @@ from typing import Any
 
 from billing.periods import Calendar, Period, window_at, zone_named
 from billing.posting.biller import post
-from billing.reports.safety_verdicts import SafetyDay, VerdictCount, last_days, verdicts_by_day
+from billing.reports.safety_verdicts import (
+    RefusedPrompts,
+    SafetyDay,
+    VerdictCount,
+    last_days,
+    verdicts_by_day,
+)
+from billing.tables.refusals import RefusalMinute
 from billing.tenants.tenancy import create_tenant, set_tenant
 from billing.usage import encode
 from core.sql.database import Database
@@ -37,6 +44,19 @@ async def ended(
     assert not batch.held
 
 
+async def refused(db: Database, tenant: str, at_ms: int, code: str, why: str, number: int) -> None:
+    """Refusals of one minute."""
+    async with db.transaction() as session:
+        where: dict[str, Any] = {
+            "tenant_id": tenant,
+            "minute_ms": at_ms,
+            "key_id": "k1",
+            "user_id": "",
+            "code": code,
+        }
+        session.add(RefusalMinute(**where, number=number, why=why, last_ids=[]))
+
+
 async def test_verdicts_are_summed_by_the_tenants_days(database: Database) -> None:
     """A request counts on the day on which it ended, in the tenant's zone; others' are not in it."""
     tenant = await create_tenant(database, "acme")
@@ -57,6 +77,15 @@ async def test_verdicts_are_summed_by_the_tenants_days(database: Database) -> No
     await ended(database, id, "r4", midnight - 1, {"card": {"redact": 5}})
     await ended(database, id, "r5", midnight - 2 * DAY_MS, {"card": {"redact": 7}})
     await ended(database, other.tenant_id, "r6", NOW_MS - 1, {"card": {"redact": 11}})
+    for whose, at_ms, code, why, number in (
+        (id, midnight, "safety_blocked", "card block", 2),
+        (id, NOW_MS - 60_000, "safety_blocked", "card block", 3),
+        (id, NOW_MS - 60_000, "rate_limited", "user requests_per_minute", 9),
+        (id, midnight + 60_000, "safety_blocked", "employee_2 block", 7),
+        (id, midnight - 60_000, "safety_blocked", "card block", 11),
+        (other.tenant_id, midnight, "safety_blocked", "card block", 13),
+    ):
+        await refused(database, whose, at_ms, code, why, number)
     today, yesterday = await verdicts_by_day(database, tenant, 2, NOW_MS)
     assert today == SafetyDay(
         window_at(Period.DAY, zone_named("Asia/Kolkata"), NOW_MS),
@@ -67,6 +96,7 @@ async def test_verdicts_are_summed_by_the_tenants_days(database: Database) -> No
             VerdictCount("card", "redact", 3, 2),
             VerdictCount("email", "flag", 1, 1),
         ],
+        [RefusedPrompts("card", 5), RefusedPrompts("employee_2", 7)],
     )
     assert (yesterday.requests, yesterday.found) == (1, [VerdictCount("card", "redact", 5, 1)])
     everybody = await verdicts_by_day(database, None, 1, NOW_MS)

@@ -234,6 +234,18 @@ def test_a_text_is_tried_before_a_document_is_set(desk: Desk) -> None:
     assert kept == []
 
 
+def test_ten_thousand_words_are_set_and_tried(desk: Desk) -> None:
+    """As many as there may be; one more is refused."""
+    words = [f"bird{number}" for number in range(10_000)]
+    listed = {"words": [{"name": "birds", "action": "redact", "words": words}]}
+    desk.good("set", desk.file(listed), "--tenant", "acme", "--reason", "r", "--yes")
+    found = desk.json("try", "a ＢIRD9999 and bird10000", "--tenant", "acme")
+    assert found["shown"] == "a [BIRDS_1] and bird10000"
+    listed["words"][0]["words"] = [*words, "one more"]
+    told = desk.refused("set", desk.file(listed), "--tenant", "acme", "--reason", "r", "--yes")
+    assert "10,001 words; 10,000 at most" in told
+
+
 def test_what_is_no_text_is_said(desk: Desk) -> None:
     """A file is taken for its text; what is too much or no text is refused."""
     assert desk.json("try", desk.file("a@b.example"))["flags"][0]["category"] == "email"
