@@ -17,6 +17,7 @@ from engine.safety.look_alikes import COMPATIBLE, DROPPED, LOOK_ALIKES, SPACELES
 DROPPED_MAX = 32  # in a row within a word, as in the stream-safe format of UAX #15; more of them break it
 BREAK = "\0"
 _BLANKS = "\t\n\v\f\r\x85\u2028\u2029\u1680"
+_RUNS = re.compile(r"[!-~]{2,}|[\s\S]")  # of ASCII without blanks, or one code point
 _BLANKS_IN_A_ROW = re.compile(r"[ \t-\r]{2}")
 _ASCII_BLANKS = str.maketrans("\t\n\v\f\r", " " * 5)
 _CACHED = 16_384
@@ -40,8 +41,15 @@ def folded(text: str) -> Folded:
     alike: list[str] = []
     places: list[int] = []
     dropped, blank = 0, False
-    for at, character in enumerate(text):
-        letters, look = _letters(character)
+    for run in _RUNS.finditer(text):
+        at, end = run.span()
+        if end - at > 1:
+            dropped, blank = 0, False
+            plain.append(run[0].lower())
+            alike.append(plain[-1])
+            places += range(at, end)
+            continue
+        letters, look = _letters(run[0])
         if not letters or (blank and letters == " "):
             dropped += 1
             if dropped <= DROPPED_MAX:
@@ -60,13 +68,13 @@ def folded(text: str) -> Folded:
 def _letters(character: str) -> tuple[str, str]:
     """What a code point folds to: plain, and as what it looks like."""
     plain = alike = ""
-    for each in unicodedata.normalize("NFKD", COMPATIBLE.get(character, character)):
+    for each in unicodedata.normalize("NFKD", character):
         if DROPPED.match(each):
             continue
         letter = " " if each in _BLANKS else each.casefold()
-        look = LOOK_ALIKES.get(each, LOOK_ALIKES.get(letter, letter))
+        letter = COMPATIBLE.get(letter, letter)
         plain += letter
-        alike += look if len(look) == len(letter) else letter
+        alike += LOOK_ALIKES.get(letter, letter)
     return plain, alike
 
 

@@ -15,13 +15,12 @@ _PAIRS = (
     "ƶz ʐz ⱬz ƴy ɏy ℮e ƒf "  # Latin, then Cyrillic
     "аa вb еe ԁd сc ѕs һh нh ћh ђh іi јj кk ӏl мm оo өo ԛq рp тt уy үy ұy ѵv ԝw ѡw хx ҳx ьb єe "
     "қk ҡk ңh ҫc гr ԍg "
-    "αa βb γy εe ηn ιi κk νv οo ρp τt υu χx ωw σo ςc ϳj "  # Greek, then its capitals that differ
-    "Ηh Ζz Νn Μm Υy Βb "
+    "αa βb γy εe ζz ηh ιi κk μm νv οo ρp τt υu χx ωw σo ϳj "  # Greek
     "հh ոn սu օo ցg զq յj ժd աw "  # Armenian
     "Ꭺa Ᏼb Ꮯc Ꭰd Ꭼe Ꮐg Ꮋh Ꭵi Ꭻj Ꮶk Ꮮl Ꮇm Ꮲp Ꭱr Ꮪs Ꭲt Ꮩv Ꮃw Ꮓz "  # Cherokee
     "ꓮa ꓐb ꓚc ꓓd ꓰe ꓝf ꓖg ꓧh ꓲi ꓙj ꓗk ꓡl ꓟm ꓠn ꓳo ꓑp ꓣr ꓢs ꓔt ꓴu ꓦv ꓪw ꓫx ꓬy ꓜz"  # Lisu
 )
-# Each with the ASCII letter that it looks like.
+# Each letter, as case folding leaves it, with the ASCII letter that it looks like in one case at least.
 LOOK_ALIKES = {pair[0]: pair[1] for pair in _PAIRS.split()}
 # What Unicode calls default-ignorable, marks on Latin, Greek, Cyrillic, Hebrew and Arabic letters, and the
 # Arabic letter that only makes a word longer. Marks of other scripts are vowels, and stay.

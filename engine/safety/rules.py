@@ -15,12 +15,11 @@ from engine.safety.verdicts import Action, Scope
 # Bytes of one compiled expression; RE2 builds its automaton anew beyond them. Own ones get some for each
 # instruction, since a wide pattern that is slow in 1 MiB is fast in 4.
 MEMORY_MAX = 64 << 20
-OWN_MEMORY_MIN, OWN_MEMORY_MAX = 1 << 20, 8 << 20
+OWN_MEMORY_MIN, OWN_MEMORY_MAX = 512 << 10, 8 << 20
 OWN_MEMORY_OF_ONE = 4 << 10
 SHARED_MAX = 256  # expressions of detectors, alone and together
 PROGRAM_MAX = 10_000  # instructions of an own expression
-_INSTRUCTION_BYTES = 64  # of one, and of what RE2 makes of it while it is used, as measured
-_EXPRESSION_BYTES = 3 << 10
+_EXPRESSION_BYTES, _INSTRUCTION_BYTES = 3 << 10, 128  # as measured
 
 
 @dataclass(frozen=True)
@@ -119,5 +118,7 @@ def _compiled(text: str, memory: int) -> "re2._Regexp":
 
 
 def size_of(compiled: "re2._Regexp") -> int:
-    """Bytes of an expression for one pattern, estimated."""
-    return _EXPRESSION_BYTES + _INSTRUCTION_BYTES * compiled.programsize
+    """Bytes of an expression for one pattern, estimated: a state of its automaton for each instruction, of up
+    to a byte for each."""
+    program = compiled.programsize
+    return _EXPRESSION_BYTES + min(program * (program + _INSTRUCTION_BYTES), memory_max(program))

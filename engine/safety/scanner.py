@@ -24,8 +24,8 @@ class Scanner:
         self._words = WordLists(lists) if lists else None
         patterns = [RulePattern(order, rule) for order, rule in enumerate(rules) if not rule.words]
         own = [each for each in patterns if each.rule.own]
-        headed = [each for each in own if each.pattern.heads and len(own) > together_max]
-        others = [each for each in own if not each.pattern.heads or not headed]
+        headed = [each for each in own if each.pattern.heads]
+        others = [each for each in own if not each.pattern.heads]
         detectors = [each for each in patterns if not each.rule.own]
         self._lanes: list[AnyLane | HeadLane] = [
             *(AnyLane(each, shared=True) for each in _in_parts(detectors, together_max)),
