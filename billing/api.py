@@ -28,6 +28,7 @@ from billing.prices.calendars import calendar_of
 from billing.prices.rating import Counts, Meter, PricedQuantity, counts_of, rate
 from billing.quota.bindings import Bindings
 from billing.quota.client import Quota
+from billing.quota.lapsed_requests import release_lapsed
 from billing.quota.open_requests import OwnerFilter, keys_of_requests, open_of
 from billing.quota.packing import SETTLED_KEEP_MS
 from billing.quota.shadow_counts import count_shadowed
@@ -301,6 +302,7 @@ __all__ = [
     "record_restore",
     "record_separately",
     "refusals_of",
+    "release_lapsed",
     "requests_of",
     "revoke_key",
     "rollbacks_of",

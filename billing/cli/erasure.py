@@ -10,6 +10,7 @@ from sqlmodel import col, select
 from billing.audit.log import record_separately
 from billing.cli.run_command import json_option, run_with_redis, show, tenant_named
 from billing.quota.client import Quota
+from billing.quota.lapsed_requests import release_lapsed
 from billing.quota.open_requests import OwnerFilter, open_of
 from billing.reconciliation.tenant_keys import look_at_streams
 from billing.tables.audit import AuditLog
@@ -157,6 +158,7 @@ async def _user_named(db: Database, tenant: str, user: str) -> TenantUser:
 async def _require_quiet(redis: RedisClient, settings: Settings, whose: OwnerFilter) -> None:
     """Raises StartupError while requests run or usage is not booked: it would be booked with labels after the
     erasure."""
+    await release_lapsed(Quota(redis, settings), settings, whose.tenant)
     if left := len(await open_of(redis, whose)):
         raise StartupError(f"{left} requests of theirs are not over yet: close with --cancel, then try again")
     if (await look_at_streams(redis, await announced_pools(redis, settings))).unread:

@@ -19,7 +19,9 @@ from billing.closing.period_gaps import gaps_text
 from billing.money import to_display
 from billing.periods import Calendar
 from billing.prices.calendars import calendar_of
-from billing.quota.unposted_usage import unposted_usage
+from billing.quota.client import Quota
+from billing.quota.lapsed_requests import release_lapsed
+from billing.quota.unposted_usage import UnpostedUsage, unposted_usage
 from billing.tables.prices import PeriodClose
 from billing.wallets.owed import owed_by
 from core.clock import now_ms
@@ -54,7 +56,7 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
         owner = await tenant_named(db, tenant)
         calendar = await calendar_of(db, owner)
         window = month_window(month, calendar, now_ms())
-        found = await unposted_usage(redis, await _pools(redis), owner.tenant_id, window.end_ms)
+        found = await _unposted(redis, owner.tenant_id, window.end_ms)
         asked = CloseOptions(found, dry_run, force)
         closing = await close_period(db, owner, month_name(window, calendar), window, asked)
         return closing, calendar, await owed_by(db, owner.tenant_id)
@@ -73,13 +75,15 @@ def close_period_command(tenant: str, month: str | None, dry_run: bool, force: b
         print_owed(owed_nano)
 
 
-async def _pools(redis: RedisClient) -> set[str]:
-    """Pools in which requests may have ended; none where Redis is away, which the close finds out itself."""
-    settings = Settings()
+async def _unposted(redis: RedisClient, tenant: str, before_ms: int) -> UnpostedUsage:
+    """Usage that is not posted yet, in all pools; what lapsed is none. That Redis is away is in it."""
+    settings, pools = Settings(), set[str]()
     try:
-        return {settings.pool, *await announced_pools(redis, settings)}
+        await release_lapsed(Quota(redis, settings), settings, tenant)
+        pools = {settings.pool, *await announced_pools(redis, settings)}
     except (redis_errors.RedisError, OSError):
-        return set()
+        pass  # the next look finds it out itself
+    return await unposted_usage(redis, pools, tenant, before_ms)
 
 
 @click.command("periods")

@@ -43,6 +43,15 @@ async def open_of(redis: RedisClient, whose: OwnerFilter) -> list[tuple[str, str
     return found
 
 
+async def open_among(redis: RedisClient, tenant: str, ids: Sequence[str]) -> list[str]:
+    """Those of the ids whose request is admitted and not settled."""
+    pipeline = redis.pipeline(transaction=False)
+    for id in ids:
+        pipeline.hget(rq_key(tenant, id), "state")
+    replies = await pipeline.execute(raise_on_error=False)
+    return [id for id, state in readable(f"{{t:{tenant}}}rq:", ids, replies) if state == b"open"]
+
+
 async def keys_of_requests(redis: RedisClient, tenant: str, ids: Sequence[str]) -> dict[str, str]:
     """Id of the key with which each request was sent, as the directory has it; empty where it has none."""
     pipeline = redis.pipeline(transaction=False)

@@ -1,4 +1,4 @@
-"""Releases admissions that never reached their pool, because a gateway died in between.
+"""Releases admissions that never reached their pool, because a gateway died in between, and what lapsed.
 
 First the pool is told, so that a gateway that was only slow cannot enqueue what is no longer admitted.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from redis.exceptions import ResponseError
 
-from billing.api import Quota
+from billing.api import Quota, release_lapsed
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import logger
 from core.runtime.failed_rounds import store_errors
@@ -21,10 +21,14 @@ log = logger(__name__)
 
 
 async def release_stale_admissions(queue: PoolQueue, quota: Quota, older_than_ms: int = STALE_MS) -> int:
-    """Release admissions that one pool should have had long ago and has not. Returns their number."""
+    """Release admissions that one pool should have had long ago and has not, and those that lapsed, of any
+    pool. Returns their number."""
     swept = 0
     for tenant in sorted(await quota.open_tenants()):
         try:
+            for id in await release_lapsed(quota, queue.settings, tenant):
+                log.warning("admission.released", why="lapsed", tenant=tenant, id=id)
+                swept += 1
             stale = [id for id, pool in await quota.stale(tenant, older_than_ms) if pool == queue.pool]
             for at in range(0, len(stale), IDS_MAX):
                 swept += await _sweep(queue, quota, tenant, stale[at : at + IDS_MAX])

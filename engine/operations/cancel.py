@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from billing.api import OwnerFilter, Quota, open_of
+from billing.api import OwnerFilter, Quota, open_of, release_lapsed
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient
 from core.redis.pools import HOPS_MAX
@@ -36,6 +36,7 @@ async def cancel_requests(
     not yet ended: their workers do not obey, and the reaper ends them. Repeating it changes nothing.
 
     `stored` finds open requests by what SQL has of them: a worker can take them out of the tenant's list."""
+    await release_lapsed(Quota(redis, settings), settings, whose.tenant)
     began, told = time.monotonic(), set[str]()
 
     async def look() -> OpenRequests:
