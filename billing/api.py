@@ -2,7 +2,7 @@
 (besides billing.usage, which owns the usage event)."""
 
 from billing.audit.log import record, record_separately
-from billing.audit_heads.head_files import read_heads
+from billing.audit_heads.head_files import read_heads, require_heads
 from billing.audit_heads.restore_log import record_restore
 from billing.audit_heads.restores import RestoreRecord, Rollback, rollbacks_of
 from billing.booking.admissions import Admissions, SealedAdmission, admissions_of, seal, sealed_admission_of
@@ -304,6 +304,7 @@ __all__ = [
     "refusals_of",
     "release_lapsed",
     "requests_of",
+    "require_heads",
     "revoke_key",
     "rollbacks_of",
     "rotate_key",

@@ -2,31 +2,52 @@
 first entry of each stream again. May be repeated.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable
 
 from admin.backup.restore_mark import CountedBefore
 from billing.api import Quota
-from billing.shared_commands import EndedStream, last_line, slot_sums
+from billing.shared_commands import EndedStream, last_line, posted_key, slot_sums
 from core.configuration.settings import Settings
+from core.names import storable_name
 from core.redis.client import RedisClient
-from core.redis.pools import announce_pool
+from core.redis.pools import announce_pool, installations_in
 from core.sql.database import Database
 
 CONSUMER = "restore"
+SCANNED_AT_ONCE = 1_000
 
 
-async def counted_sums(redis: RedisClient, tenants: Sequence[str]) -> dict[str, CountedBefore]:
+async def is_shared(redis: RedisClient, settings: Settings) -> bool:
+    """True where other installations have pools there too: nothing in Redis says whose a tenant is."""
+    return bool(await installations_in(redis) - {settings.installation})
+
+
+async def tenants_counted(redis: RedisClient, settings: Settings) -> set[str]:
+    """Tenants whose ended requests Redis has counted; empty where it is shared."""
+    if await is_shared(redis, settings):
+        return set()
+    before, after = posted_key("*").split("*")
+    found: set[str] = set()
+    async for key in redis.scan_iter(match=posted_key("*"), count=SCANNED_AT_ONCE):
+        name = key.decode(errors="replace").removeprefix(before).removesuffix(after)
+        found |= {name} if storable_name(name) == name else set()
+    return found
+
+
+async def counted_sums(redis: RedisClient, tenants: Iterable[str]) -> dict[str, CountedBefore]:
     """Sums of each tenant's ended requests, as Redis has counted them; tenants without any are left out."""
     found: dict[str, CountedBefore] = {}
     for tenant in tenants:
         sums = await slot_sums(redis, tenant)
         if sums.get("requests", 0) > 0:
-            found[tenant] = CountedBefore(sums["requests"], sums.get("cost_nano", 0))
+            found[tenant] = CountedBefore(
+                sums["requests"], sums.get("cost_nano", 0), max(0, sums.get("output", 0))
+            )
     return found
 
 
 async def forget_lost_counts(
-    db: Database, redis: RedisClient, settings: Settings, tenants: Sequence[str], say: Callable[[str], None]
+    db: Database, redis: RedisClient, settings: Settings, tenants: Collection[str], say: Callable[[str], None]
 ) -> None:
     """Forget counts of books that are gone, of every tenant."""
     quota = Quota(redis, settings, db)
@@ -41,17 +62,3 @@ async def rewind_streams(redis: RedisClient, settings: Settings, pools: Collecti
     for pool in sorted(pools):
         await announce_pool(redis, settings, pool)
         await EndedStream(redis, pool, CONSUMER).rewind()
-
-
-def lost_requests(
-    before: Mapping[str, CountedBefore], after: Mapping[str, CountedBefore], held: Mapping[str, int]
-) -> dict[str, CountedBefore]:
-    """Of each tenant the ended requests that Redis had counted and that are in no book now, without those
-    that are held. Pure."""
-    lost: dict[str, CountedBefore] = {}
-    for tenant, counted in before.items():
-        now = after.get(tenant, CountedBefore(0, 0))
-        missing = counted.requests - now.requests - held.get(tenant, 0)
-        if missing > 0:
-            lost[tenant] = CountedBefore(missing, max(0, counted.cost_nano - now.cost_nano))
-    return lost

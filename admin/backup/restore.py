@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import os
 import shutil
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,13 @@ from redis.exceptions import RedisError
 
 from admin.backup import archive, manifest, postgres_tools
 from admin.backup.manifest import CopiedHead, Manifest, read_manifest
-from admin.backup.redis_marks import counted_sums, forget_lost_counts, lost_requests, rewind_streams
+from admin.backup.redis_marks import (
+    counted_sums,
+    forget_lost_counts,
+    is_shared,
+    rewind_streams,
+    tenants_counted,
+)
 from admin.backup.replay import ReplayedEnds, journals_in, pools_of, replay_journals, require_unlocked
 from admin.backup.restore_checks import (
     home_locked,
@@ -27,8 +33,9 @@ from admin.backup.restore_checks import (
     require_stopped,
     require_whole,
 )
-from admin.backup.restore_mark import RestoreMark, read_mark, remove_mark, write_mark
-from admin.backup.restore_report import RestoreReport, in_no_book
+from admin.backup.restore_loss import explained_hours, in_no_book, lost_requests
+from admin.backup.restore_mark import CountedBefore, RestoreMark, read_mark, remove_mark, write_mark
+from admin.backup.restore_report import RestoreReport
 from billing.api import (
     Check,
     Comparison,
@@ -38,13 +45,16 @@ from billing.api import (
     push_limits,
     read_heads,
     record_restore,
+    require_heads,
     rollbacks_of,
 )
 from billing.shared_commands import (
     EVERYTHING,
     Biller,
     DrainedStreams,
+    booked_sums,
     chain_ends,
+    ended_hours_since,
     held_by_tenant,
     restored_faults,
 )
@@ -97,6 +107,7 @@ async def restore(source: Path, settings: Settings, heads: Sequence[Path], say: 
         say(f"reading the backup: {sum(each.bytes for each in found.files) >> 20} MiB")
         await asyncio.to_thread(require_whole, folder, found)
         require_fit(found, settings)
+        require_heads(settings, heads)
         list(read_heads(settings, heads))  # one that cannot be read is told now
         digest = hashlib.sha256((folder / manifest.FILE).read_bytes()).hexdigest()
         mark = await _begun(settings, found, digest)
@@ -115,11 +126,17 @@ async def _begun(settings: Settings, found: Manifest, digest: str) -> RestoreMar
         )
     empty = await is_empty(settings)
     if not empty and (mark is None or not await _holds(settings, found.heads)):
-        where = database_url(settings.database_endpoint).set(query={}).render_as_string(hide_password=True)
-        raise StartupError(f"the database {where} is not empty: a backup is restored into an empty one only")
+        raise StartupError(
+            f"the database {_named(settings)} is not empty: a backup is restored into an empty one only"
+        )
     if empty and mark is not None and mark.placed:
         raise StartupError("the database that was being restored is gone: empty the home, and begin again")
     return mark or RestoreMark(digest)
+
+
+def _named(settings: Settings) -> str:
+    """The database for people, without its password."""
+    return database_url(settings.database_endpoint).set(query={}).render_as_string(hide_password=True)
 
 
 async def _holds(settings: Settings, heads: Sequence[CopiedHead]) -> bool:
@@ -198,7 +215,8 @@ async def _fit(
     names = {each.tenant_id: each.name for each in await list_tenants(db)}
     tenants = sorted(names)
     if run.mark.counted is None:
-        run.marked(counted=await counted_sums(redis, tenants))
+        counted = {*tenants, *await tenants_counted(redis, settings)}
+        run.marked(counted=await counted_sums(redis, counted))
     with run.timed("redis", "making the counts in Redis fit the books"):
         await forget_lost_counts(db, redis, settings, tenants, run.say)
         await rewind_streams(redis, settings, pools)
@@ -247,28 +265,52 @@ async def _checked(
 ) -> RestoreReport:
     counted = run.mark.counted or {}
     held = await held_by_tenant(db)
-    lost = lost_requests(counted, await counted_sums(redis, sorted(names)), held)
+    missing = in_no_book(
+        names, held, replayed.running, lost_requests(counted, await _booked(db, redis, names, counted), held)
+    )
     with run.timed("verify", "verifying all books and changes"):
         faults = await restored_faults(db, run.settings, run.heads)
     with run.timed("reconcile", "comparing the books"):
-        compared = await Reconciliation(db, redis, run.settings).run(EVERYTHING, whole=True)
+        reconciliation = Reconciliation(db, redis, run.settings)
+        compared = await reconciliation.run(EVERYTHING, whole=True)
+    hours = await ended_hours_since(db, await reconciliation.pools(), run.manifest.made_ms)
+    explained = explained_hours(hours, missing, bool(counted))
+    subjects = {compared.subject for each in explained for compared in each.compared()}
+    differing = [each for each in map(_judged, compared) if _differs(each)]
+    follows = [each for each in differing if each.check is Check.R5 and each.subject in subjects]
     return RestoreReport(
         backup_sha256=run.mark.backup_sha256,
         made_ms=run.manifest.made_ms,
+        home=run.settings.home,
+        database=_named(run.settings),
         tenants=len(names),
         redis_survived=bool(counted),
+        redis_shared=await is_shared(redis, run.settings),
         replayed=replayed.put,
         billed=drained.posted.total(),
         known=drained.repeated,
         strangers={who: count for who, count in drained.posted.items() if who not in names},
-        in_no_book=in_no_book(names, held, replayed.running, lost),
+        in_no_book=missing,
         damaged_journals=replayed.damaged,
         rolled_back=0,
         models=run.manifest.models,
         faults=faults,
-        differences=[_shown(each) for each in map(_judged, compared) if _differs(each)],
+        differences=[_shown(each) for each in differing if each not in follows],
+        following=[f"{_shown(each)}: it follows from what is lost" for each in follows],
+        following_until_ms=max((each.looked_at_until_ms for each in explained), default=0),
         seconds=run.seconds,
     )
+
+
+async def _booked(
+    db: Database, redis: RedisClient, names: Mapping[str, str], counted: Collection[str]
+) -> dict[str, CountedBefore]:
+    """Sums by the books: in Redis for tenants that there are, where they are repaired; else in SQL."""
+    booked = await counted_sums(redis, sorted(names))
+    for tenant in sorted(set(counted) - set(names)):
+        sums = await booked_sums(db, tenant)
+        booked[tenant] = CountedBefore(sums["requests"], sums["cost_nano"], sums["output"])
+    return booked
 
 
 def _judged(compared: Comparison) -> Comparison:

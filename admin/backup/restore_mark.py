@@ -17,10 +17,11 @@ BYTES_MAX = 256 << 20
 
 
 class CountedBefore(msgspec.Struct, frozen=True):
-    """Sums that a Redis that survived had counted of a tenant before the restore."""
+    """Sums that a Redis that survived had counted of a tenant before the restore. `output`: tokens."""
 
     requests: Annotated[int, msgspec.Meta(ge=0)]
     cost_nano: int
+    output: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class RestoreMark(msgspec.Struct, frozen=True):

@@ -1,39 +1,33 @@
 """The result of a restore, and its lines for people. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
 from admin.backup.manifest import NamedModel
-from admin.backup.restore_mark import CountedBefore
+from admin.backup.restore_loss import InNoBook
 from billing.api import to_display
 
 SHOWN_MAX = 20
 
 
-class InNoBook(msgspec.Struct, frozen=True):
-    """Ended requests of a tenant that are in no book. `held`: quarantined, so people decide; `running`: their
-    end is in a journal, and by Redis they still run; `lost`: Redis had counted them, and nothing else is
-    known of them; `lost_nano`: what they had cost. `tenant` empty: of nobody who can be named."""
-
-    tenant: str
-    name: str
-    held: int = 0
-    running: int = 0
-    lost: int = 0
-    lost_nano: int = 0
-
-
 class RestoreReport(msgspec.Struct, frozen=True):
-    """Result of a restore. `billed`, `known`: events of streams and journals that are in the books
-    since, and that were there before; `strangers`: those of tenants that the backup lacks, by tenant;
-    `redis_survived`: it had counts of before; `differences`: comparisons that differ; `seconds`: by step."""
+    """Result of a restore. `home`, `database`: where to, the latter as a URL without password; `billed`,
+    `known`: events of streams and journals that are in the books since, and that were there before;
+    `strangers`: those of tenants that the backup lacks, by tenant; `redis_survived`: it had counts of before;
+    `redis_shared`: other installations have counts there, so that no tenant of its own can be told;
+    `differences`: comparisons that differ; `following`: those that differ for what is told as lost, which R5
+    tells until `following_until_ms`; `seconds`: by step."""
 
     backup_sha256: str
     made_ms: int
+    home: Path
+    database: str
     tenants: int
     redis_survived: bool
+    redis_shared: bool
     replayed: int
     billed: int
     known: int
@@ -44,39 +38,18 @@ class RestoreReport(msgspec.Struct, frozen=True):
     models: list[NamedModel]
     faults: list[tuple[str, str]]
     differences: list[str]
+    following: list[str]
+    following_until_ms: int
     seconds: dict[str, float]
 
     @property
     def whole(self) -> bool:
-        """True where verify and reconcile found nothing."""
+        """True where verify and reconcile found nothing but what is told as lost."""
         return not self.faults and not self.differences
 
 
-def in_no_book(
-    names: Mapping[str, str],
-    held: Mapping[str, int],
-    running: Mapping[str, int],
-    lost: Mapping[str, CountedBefore],
-) -> list[InNoBook]:
-    """Ended requests that are in no book, by tenant."""
-    nothing = CountedBefore(0, 0)
-    return [
-        InNoBook(
-            tenant,
-            names.get(tenant, tenant or "(unreadable)"),
-            held.get(tenant, 0),
-            running.get(tenant, 0),
-            lost.get(tenant, nothing).requests,
-            lost.get(tenant, nothing).cost_nano,
-        )
-        for tenant in sorted({*held, *running, *lost})
-    ]
-
-
 def lines_of(report: RestoreReport) -> Iterator[str]:
-    """The report for people."""
-    made = datetime.fromtimestamp(report.made_ms // 1000, UTC).isoformat()
-    yield f"restored the backup of {made}: {report.tenants} {'tenant' if report.tenants == 1 else 'tenants'}"
+    """The report for people: what was found, and at its end what was done and what to do."""
     yield (f"ended requests of streams and journals: {report.billed} billed now, {report.known} already were")
     for tenant, count in sorted(report.strangers.items())[:SHOWN_MAX]:
         yield f"  {count} of them were billed to {tenant}, a tenant that the backup does not have"
@@ -87,9 +60,45 @@ def lines_of(report: RestoreReport) -> Iterator[str]:
         yield f"not in a backup: the weights of {model.name} {model.version} ({model.fingerprint})"
     yield from _limited((f"  {owner or '(platform)'}: {fault}" for owner, fault in report.faults), "verify")
     yield from _limited((f"  {each}" for each in report.differences), "reconcile")
+    yield from _limited((f"  {each}" for each in report.following), "reconcile")
     yield f"verify: {'WRONG' if report.faults else 'whole'} ({report.seconds.get('verify', 0):.1f} s)"
-    differs = "DIFFERS" if report.differences else "equal"
+    differs = (
+        "DIFFERS" if report.differences else "equal but for what is told" if report.following else "equal"
+    )
     yield f"reconcile: {differs} ({report.seconds.get('reconcile', 0):.1f} s)"
+    yield from _ending(report)
+
+
+def _ending(report: RestoreReport) -> Iterator[str]:
+    """What was done, what is not as it was, and what to do next."""
+    made = _shown(report.made_ms)
+    yield ""
+    yield f"RESTORED: the backup of {made}, of {_counted(report.tenants, 'tenant')}"
+    yield f"  into the home {report.home}, and the database {report.database}"
+    if report.following:
+        yield (
+            f"  R5 (`parley reconcile`, `parley usage unbilled`) misses what is told as lost above, until "
+            f"{_shown(report.following_until_ms)}; reconcile ends with 1 till then. Where Redis lost counts, "
+            "it shows less than was lost"
+        )
+    yield f"  Gone is all else that was done after {made}: keys, limits, prices, tenants, conversations"
+    yield (
+        "  WORDS THAT WERE ERASED AFTER IT ARE BACK: erase them again (`parley users erase`, "
+        "`parley tenants erase`)"
+    )
+    if not report.whole:
+        yield "  BUT THE BOOKS ARE NOT WHOLE: see above (exit code 1). To say the restore again mends nothing"
+        return
+    models = "add the models that are named above (`parley models add`), then " if report.models else ""
+    yield f"  Next: {models}start (`parley up`, or each process); on Postgres first `parley db roles --apply`"
+
+
+def _shown(unix_ms: int) -> str:
+    return datetime.fromtimestamp(unix_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _missing(report: RestoreReport) -> Iterator[str]:
@@ -101,11 +110,14 @@ def _missing(report: RestoreReport) -> Iterator[str]:
             f"{each.running} still run by Redis" if each.running else "",
             f"{each.lost} lost, which cost {to_display(each.lost_nano)}" if each.lost else "",
         ]
-        yield f"in no book, of {each.name}: {', '.join(word for word in told if word)}"
+        whose = f"{each.name}, a tenant that the backup does not have" if each.stranger else each.name
+        yield f"in no book, of {whose}: {', '.join(word for word in told if word)}"
     if len(report.in_no_book) > SHOWN_MAX:
         yield f"  and of {len(report.in_no_book) - SHOWN_MAX} more tenants (--json has all)"
     if not report.redis_survived:
         yield "Redis had no counts of before: what it alone knew of the time after the backup is not known"
+    if report.redis_shared:
+        yield "Redis has other installations too: tenants made after the backup could not be told from theirs"
     for path in report.damaged_journals:
         yield f"not all of the journal {path} can be read: it stays where it is"
 

@@ -9,6 +9,8 @@ from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.observability.error_facts import reason
 
+OTHERS_MAX = 3
+
 
 def chosen_files(settings: Settings, files: Sequence[Path]) -> Sequence[Path]:
     """These files, else those of PARLEY_AUDIT_HEADS that exist."""
@@ -23,6 +25,25 @@ def lines_of(path: Path) -> Generator[str]:
                 yield line
     except OSError as error:
         raise StartupError(f"cannot read {path}: {reason(error)}") from error
+
+
+def require_heads(settings: Settings, files: Sequence[Path]) -> None:
+    """Raise StartupError for a file that somebody names and in which no line is a head of this installation:
+    it would prove nothing, without a word."""
+    for path in files:
+        heads = (head for line in lines_of(path) if (head := read_line(line)) is not None)
+        others: set[str] = set()
+        for head in heads:
+            if head.installation == settings.installation:
+                break
+            if len(others) < OTHERS_MAX:
+                others.add(head.installation)
+        else:
+            named = ", ".join(map(repr, sorted(others)))
+            of = f" of {settings.installation!r}, only of {named}" if others else ""
+            raise StartupError(
+                f"{path} has no audit head{of}: name a file that was kept of `parley audit head`"
+            )
 
 
 def read_heads(settings: Settings, files: Sequence[Path] = ()) -> Generator[ChainHead]:

@@ -11,7 +11,7 @@ import msgspec
 
 from billing.audit.verify import owners
 from billing.audit_heads.check import CheckedHeads, check_heads
-from billing.audit_heads.head_files import chosen_files, lines_of
+from billing.audit_heads.head_files import chosen_files, lines_of, require_heads
 from billing.audit_heads.heads import ChainHead
 from billing.audit_heads.store_heads import HeadStoreProgress, current_heads
 from billing.audit_heads.stores import HeadNotStored, HeadStore, head_stores_of, key_of
@@ -70,8 +70,9 @@ async def checked_heads(
     db: Database, files: Sequence[Path], only: str | None
 ) -> list[tuple[Path, CheckedHeads]]:
     """Check files of heads: these, else the configured ones that exist. Raises StartupError where one cannot
-    be read."""
+    be read, or is named and has none."""
     settings = Settings()
+    require_heads(settings, files)
     key = key_of(settings)
     return [
         (path, await check_heads(db, lines_of(path), settings.installation, key, only))

@@ -7,6 +7,7 @@ no hold older than its lease without a live request. (R3 compares with a payment
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -133,6 +134,11 @@ class BookSums(msgspec.Struct):
     def used(self, *meters: str) -> int:
         """Quantity of these meters that requests used, without corrections."""
         return sum(self.quantities.get(f"{LineKind.USAGE}:{meter}", 0) for meter in meters)
+
+
+def hour_name(hour_ms: int) -> str:
+    """An hour in a comparison's subject, for people: when it began."""
+    return datetime.fromtimestamp(hour_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def lines_and_revenue(tenant_id: str, sums: BookSums) -> list[Comparison]:

@@ -9,7 +9,7 @@ from sqlmodel import col, select
 
 from billing.dedicated_pools.reports import pool_seconds
 from billing.periods import HOUR_MS, PeriodWindow
-from billing.reconciliation.comparison import Check, Comparison
+from billing.reconciliation.comparison import Check, Comparison, hour_name
 from billing.tables.dedicated_pools import PoolInterval
 from billing.tables.reconciliation import EngineHour
 from billing.tables.tenants import PLATFORM
@@ -92,7 +92,7 @@ def engine_hour(row: EngineHour) -> list[Comparison]:
     counted but never handed over are no difference. Pure."""
     seen = row.output_taken + row.output_dropped + row.output_test
     prompts = row.prompt_new + row.prompt_again + row.prompt_test
-    name = f"{row.pool} {row.worker} {row.hour_ms // HOUR_MS}"
+    name = f"{row.pool} {row.worker} {hour_name(row.hour_ms)}"
     unbilled = row.engine_output - row.output_taken
     share = f"unbilled {100 * unbilled / row.engine_output:.1f} %" if row.engine_output else ""
     return [

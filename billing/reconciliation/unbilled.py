@@ -15,7 +15,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.booking.assess import Quarantined, decode_event
 from billing.periods import HOUR_MS
-from billing.reconciliation.comparison import Check, Comparison
+from billing.reconciliation.comparison import Check, Comparison, hour_name
 from billing.reconciliation.pools import FIELDS_MAX
 from billing.tables.reconciliation import EndedHour
 from billing.tables.tenants import PLATFORM, UsageQuarantine, UsageRow
@@ -61,9 +61,19 @@ class EndedPoolHour:
         output."""
         return max(0, self.output - self.billed_output - self.held_output)
 
+    @property
+    def end_ms(self) -> int:
+        """When the hour is over."""
+        return self.hour_ms + HOUR_MS
+
+    @property
+    def looked_at_until_ms(self) -> int:
+        """How long R5 tells of it, where something is lost."""
+        return self.hour_ms + LOOKED_AT_MS
+
     def compared(self, waiting: str = "") -> list[Comparison]:
         """The hour as comparisons of R5."""
-        name = f"{self.pool} {self.hour_ms // HOUR_MS} ended"
+        name = f"{self.pool} {hour_name(self.hour_ms)} ended"
         held = f"{self.held_requests} held" if self.held_requests else ""
         pairs = (
             ("requests", self.requests, self.lost_requests),

@@ -13,7 +13,9 @@ from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient
 
 T = TypeVar("T")
+POOLS = ":pools"  # after the installation's name
 POOLS_MAX = 256
+SCANNED_AT_ONCE = 1_000
 HOPS_MAX = 8  # hops that are followed from one pool to the next: more would be a circle
 REPEAT_SECONDS = 3_600.0
 
@@ -29,6 +31,12 @@ async def announced_pools(redis: RedisClient, settings: Settings) -> set[str]:
     """All pools ever announced, for callers that come once and must leave none out."""
     found = {_named(name) for name in await redis.smembers(_key(settings))}
     return {name for name in found if name is not None}
+
+
+async def installations_in(redis: RedisClient) -> set[str]:
+    """Installations that have announced pools in this Redis."""
+    keys = [key async for key in redis.scan_iter(match=f"*{POOLS}", count=SCANNED_AT_ONCE)]
+    return {key.decode(errors="replace").removesuffix(POOLS) for key in keys if b"{" not in key}
 
 
 async def known_pools(redis: RedisClient, settings: Settings) -> set[str]:
@@ -55,7 +63,7 @@ def _named(raw: bytes) -> str | None:
 
 
 def _key(settings: Settings) -> str:
-    return f"{settings.installation}:pools"
+    return f"{settings.installation}{POOLS}"
 
 
 class ByPool(Mapping[str, T]):

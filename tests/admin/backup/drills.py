@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlmodel import col, select
 
@@ -16,6 +17,7 @@ from admin.backup.restore_report import RestoreReport
 from billing.enforcement.limit_cache import LimitCache
 from billing.enforcement.limit_settings import set_budget
 from billing.ledger.grant_spending import GrantKind
+from billing.periods import HOUR_MS
 from billing.posting.biller import Biller
 from billing.posting.usage_stream import EndedStream
 from billing.quota.client import Quota
@@ -24,7 +26,7 @@ from billing.reconciliation.comparison import ComparisonState
 from billing.reconciliation.run import EVERYTHING, Reconciliation
 from billing.tables.tenants import UsageRow
 from billing.tenants.tenancy import create_tenant
-from billing.usage import ENDED_FIELD, UsageEvent, UsageOwner, encode, ended_stream
+from billing.usage import ENDED_FIELD, EndedCounts, UsageEvent, UsageOwner, encode, ended_hours, ended_stream
 from billing.wallets.wallets import NewGrant, grant
 from chaos.installation import postgres
 from core.clock import now_ms
@@ -104,6 +106,12 @@ class Drill:
         memory = (await PoolQueue(self.redis, POOL, self.settings).ends()).memory
         self.ended.append(event)
         return JournaledEnd(event.tenant, id, memory, at.decode(), encode(event))
+
+    async def counts_ends(self, requests: int) -> None:
+        """What a process says of itself that it ended this hour."""
+        hour_ms, output = now_ms() // HOUR_MS * HOUR_MS, an_event("r", self.tenant).output_text
+        counts = msgspec.msgpack.encode(EndedCounts(requests, requests * output))
+        await self.redis.hset(ended_hours(POOL), f"w1:{hour_ms}", counts)  # pyright: ignore
 
     async def bill(self) -> None:
         """As the biller does."""

@@ -14,8 +14,9 @@ from admin.backup.manifest import encode_manifest, read_manifest
 from admin.backup.restore import restore
 from admin.backup.restore_checks import is_empty
 from admin.backup.restore_mark import read_mark
+from admin.backup.restore_report import lines_of
 from billing.audit.log import list_rows
-from billing.audit_heads.heads import line_of
+from billing.audit_heads.heads import Chain, ChainHead, line_of
 from billing.audit_heads.restores import RESTORED
 from billing.audit_heads.store_heads import current_heads
 from billing.posting.biller import Biller
@@ -28,12 +29,13 @@ from chaos.tampering.unguarded import tamper
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.files import file_lock
+from core.redis.pools import announce_pool
 from core.web.local_urls import UP_LOCK
 from engine.journal.files import taken
 from engine.queue.client import PoolQueue
 from engine.queue.journaled_ends import JournaledEnd
 from tests.admin.backup.drills import POOL, Drill, databases, drill
-from tests.support.home import TEST_SECRET
+from tests.support.home import TEST_SECRET, settings_in
 from tests.support.patience import wait_until
 
 __all__ = ["databases", "drill"]
@@ -136,6 +138,77 @@ async def test_a_tenant_that_the_backup_lacks_is_named(drill: Drill, tmp_path: P
     report = await drill.restore(source)
     assert report.strangers == {other: 1}
     assert await drill.billed(other) == {"r1"}
+    assert report.in_no_book == []
+
+
+async def test_what_such_a_tenant_lost_is_told(drill: Drill, tmp_path: Path) -> None:
+    """Redis had counted it: how much, of whom, what it cost, as of every other tenant; R5 differs for it,
+    which is told as a consequence, and no fault."""
+    source = await drill.back_up(tmp_path / "backup")
+    other = (await create_tenant(drill.database, "later")).tenant_id
+    for tenant in (other, drill.tenant):
+        await drill.ends(f"of-{tenant}", tenant)
+    await drill.counts_ends(2)
+    await drill.bill()
+    await drill.trim()
+    await drill.lose_database()
+    report = await drill.restore(source)
+    told = {each.tenant: (each.lost, each.stranger) for each in report.in_no_book}
+    assert told == {other: (1, True), drill.tenant: (1, False)}
+    assert len({each.lost_nano for each in report.in_no_book} - {0}) == 1
+    assert (report.whole, len(report.following)) == (True, 2), (report.differences, report.following)
+    text = "\n".join(lines_of(report))
+    assert f"in no book, of {other}, a tenant that the backup does not have: 1 lost, which cost $" in text
+    assert "parley up" in text.splitlines()[-1]
+
+
+async def test_more_missing_than_is_told_is_a_difference(drill: Drill, tmp_path: Path) -> None:
+    """Processes ended three requests, and two are told: nobody says that the third follows from it."""
+    source = await drill.back_up(tmp_path / "backup")
+    for id in ("r1", "r2"):
+        await drill.ends(id)
+    await drill.counts_ends(3)
+    await drill.bill()
+    await drill.trim()
+    await drill.lose_database()
+    report = await drill.restore(source)
+    assert [each.lost for each in report.in_no_book] == [2]
+    assert not report.whole
+    assert report.following == []
+    assert {each.split()[0] for each in report.differences} == {"R5"}
+
+
+async def test_tenants_of_another_installation_are_not_ours(drill: Drill, tmp_path: Path) -> None:
+    """In a Redis that several use nothing says whose a tenant is: that is told, and nobody is named."""
+    source = await drill.back_up(tmp_path / "backup")
+    other = settings_in(drill.settings.home, installation="other")
+    await announce_pool(drill.redis, other, POOL)
+    stranger = (await create_tenant(drill.database, "of-the-other")).tenant_id
+    await drill.ends("r1", stranger)
+    await drill.bill()
+    await drill.trim()
+    await drill.lose_database()
+    report = await drill.restore(source)
+    assert (report.in_no_book, report.redis_shared, report.whole) == ([], True, True)
+    assert any("other installations" in line for line in lines_of(report))
+
+
+async def test_a_file_without_heads_is_refused(drill: Drill, tmp_path: Path) -> None:
+    """Garbage, nothing, or heads of another installation: before anything is written."""
+    source = await drill.back_up(tmp_path / "backup")
+    await drill.lose_database()
+    file, sha256 = tmp_path / "heads", "0" * 64
+    foreign = line_of(ChainHead("2026-01-01T00:00:00Z", "other", Chain.BOOKS, drill.tenant, 1, sha256))
+    for content, why in (
+        ("nonsense\n", "no audit head"),
+        ("", "no audit head"),
+        (foreign, "only of 'other'"),
+    ):
+        file.write_text(content)
+        with pytest.raises(StartupError, match=why):
+            await drill.restore(source, file)
+    assert await is_empty(drill.restoring)
+    assert read_mark(drill.settings.home) is None
 
 
 STEPS = ["_place", "forget_lost_counts", "replay_journals", "_repair", "record_restore", "_checked"]

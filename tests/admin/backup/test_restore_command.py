@@ -71,7 +71,10 @@ def test_a_home_is_restored_with_its_own_valkey(home: Path, tmp_path: Path, sqli
     done = restored(home, source)
     assert done.exit_code == 0, (done.output, done.exception)
     for line in (
-        "restored the backup of 2023-11-14T22:13:20+00:00: 1 tenant",
+        "RESTORED: the backup of 2023-11-14 22:13:20 UTC, of 1 tenant",
+        f"into the home {home}, and the database sqlite+aiosqlite:///{home}/parley.db",
+        "WORDS THAT WERE ERASED AFTER IT ARE BACK",
+        "Next: add the models that are named above (`parley models add`), then start (`parley up`",
         "0 billed now, 0 already were",
         "in no book: none that Redis or a journal knows of",
         "Redis had no counts of before",

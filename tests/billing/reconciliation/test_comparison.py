@@ -151,8 +151,12 @@ def test_what_is_lost_of_an_hour_is_neither_billed_nor_held() -> None:
     hour = EndedPoolHour("p", 5 * HOUR_MS, 9, 90, 4, 50, 2, 30)
     assert (hour.lost_requests, hour.lost_output) == (3, 10)
     requests, tokens = hour.compared("soon")
-    assert (requests.subject, requests.expected, requests.actual) == ("p 5 ended requests", 9, 6)
-    assert (tokens.subject, tokens.expected, tokens.actual) == ("p 5 ended tokens", 90, 80)
+    assert (requests.subject, requests.expected, requests.actual) == (
+        "p 1970-01-01 05:00 UTC ended requests",
+        9,
+        6,
+    )
+    assert (tokens.subject, tokens.expected, tokens.actual) == ("p 1970-01-01 05:00 UTC ended tokens", 90, 80)
     assert (requests.detail, requests.waiting, tokens.waiting) == ("2 held", "soon", "soon")
     whole = replace(hour, billed_requests=7, billed_output=60)
     assert [(each.waiting, each.state) for each in whole.compared("soon")] == [
@@ -197,9 +201,13 @@ def test_what_an_engine_never_handed_over_is_no_difference(engine: int, unseen_m
     )
     row = EngineHour(pool="p", worker="w", hour_ms=2 * HOUR_MS, updated_ms=0, **(facts | counts))
     output, prompt = pools.engine_hour(row)
-    assert (output.subject, output.expected, output.actual) == ("p w 2 output", engine, actual)
+    assert (output.subject, output.expected, output.actual) == (
+        "p w 1970-01-01 02:00 UTC output",
+        engine,
+        actual,
+    )
     assert (prompt.subject, prompt.expected, prompt.actual, prompt.detail) == (
-        "p w 2 prompt",
+        "p w 1970-01-01 02:00 UTC prompt",
         engine,
         actual,
         "",
