@@ -16,6 +16,7 @@ EVENTS_MAX = 500
 BLOCK_MS = 500
 # A batch takes milliseconds: entries pending for this long belong to a consumer that died or failed.
 CLAIM_IDLE_MS = 5_000
+SEQUENCE_MAX = (1 << 64) - 1  # Redis has none after it
 CONSUMER_IDLE_MS_MAX = 3_600_000
 
 
@@ -112,7 +113,7 @@ class EndedStream:
         if pending["min"] is not None:
             return _parsed(pending["min"])
         milliseconds, sequence = _parsed(last_delivered)
-        return milliseconds, sequence + 1
+        return milliseconds, min(sequence + 1, SEQUENCE_MAX)
 
 
 async def active_consumers(redis: RedisClient, pool: str, idle_ms_max: int) -> dict[str, int]:

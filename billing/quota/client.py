@@ -46,9 +46,9 @@ from core.configuration.settings import Settings
 from core.errors import Refusal
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
+from core.redis import redis_errors
 from core.redis.client import RedisClient
 from core.redis.members import names, readable, reading, whole
-from core.redis.script_calls import UnreadableReplyError
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
 
@@ -132,7 +132,7 @@ class Quota:
         ]
         try:
             reply = await _ADMIT(self.redis, keys, admit_call(a, attempt, self._bindings))
-        except UnreadableReplyError:
+        except redis_errors.UnreadableReplyError:
             return _conflict()
         if reply.verdict == "conflict":
             return _conflict()

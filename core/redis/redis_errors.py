@@ -1,4 +1,5 @@
-"""redis-py's errors, which are imported only once somebody looks at one: most commands meet none.
+"""redis-py's errors and our own of their kind, which are imported only once somebody looks at one: most
+commands meet none.
 
 except redis_errors.RedisError as error: ...
 """
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
         WatchError,
     )
 
+    from core.redis.script_errors import UnreadableReplyError, UnsendableCallError
+
 __all__ = (
     "AuthenticationError",
     "BusyLoadingError",
@@ -27,6 +30,8 @@ __all__ = (
     "OutOfMemoryError",
     "RedisError",
     "ResponseError",
+    "UnreadableReplyError",
+    "UnsendableCallError",
     "WatchError",
 )
 
@@ -53,6 +58,10 @@ def is_of_wrong_type(error: "ResponseError") -> bool:
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in ("UnreadableReplyError", "UnsendableCallError"):
+        from core.redis import script_errors
+
+        return getattr(script_errors, name)
     from redis import exceptions
 
     return getattr(exceptions, name)

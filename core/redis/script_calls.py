@@ -12,6 +12,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar, cast, get_args, get_orig
 
 import msgspec
 
+from core.redis import redis_errors
+
 EXACT_MAX = 1 << 53  # beyond it a Lua number is not exact
 
 Signed = Annotated[int, "signed"]  # an argument that may be below zero, as no other may
@@ -25,10 +27,6 @@ class ScriptCall(msgspec.Struct, kw_only=True):
 
 class ScriptReply(msgspec.Struct, kw_only=True):
     """The reply of one script."""
-
-
-class UnreadableReplyError(ValueError):
-    """A reply that does not fit its struct: the script read something in Redis that is not ours."""
 
 
 Reply = TypeVar("Reply")
@@ -56,12 +54,13 @@ def shape_of(struct: type[msgspec.Struct]) -> CallShape:
 
 
 def arguments_of(call: ScriptCall) -> list[bytes]:
-    """The call as EVALSHA takes it. Raises ValueError for a number that Lua would round."""
+    """The call as EVALSHA takes it. Raises UnsendableCallError."""
     shape = shape_of(type(call))
     mapped = {name: value for name in shape.mapped if (value := getattr(call, name)) is not None}
     if not _is_exact(mapped.values()):
         wrong = [name for name, value in mapped.items() if not _is_exact((value,))]
-        raise ValueError(f"{type(call).__name__}.{wrong[0]} has a number beyond 2^53, which Lua rounds")
+        where = f"{type(call).__name__}.{wrong[0]}"
+        raise redis_errors.UnsendableCallError(f"{where} has a number beyond 2^53, which Lua rounds")
     rest: list[bytes] = getattr(call, shape.rest) if shape.rest else []
     return [_encoder.encode(mapped), *(getattr(call, name) for name in shape.beside), *rest]
 
@@ -171,8 +170,8 @@ def reply_of(kind: type[Reply], found: Any) -> Reply:
     packed, *beside = parts
     try:
         reply = _decoder(kind).decode(packed)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableReplyError(f"{kind.__name__}: {type(error).__name__}") from error
+    except (TypeError, msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise redis_errors.UnreadableReplyError(f"{kind.__name__}: {type(error).__name__}") from error
     _put_beside(reply, beside)
     return reply
 

@@ -51,8 +51,8 @@ class Script(Generic[Call, Reply]):
         _known[self.sha] = self
 
     async def __call__(self, client: RedisClient, keys: Sequence[str], call: Call) -> Reply:
-        """The script's reply. `keys` share one hash tag. Raises ValueError: a number of the call that Lua
-        would round, a reply that cannot be read."""
+        """The script's reply. `keys` share one hash tag. Raises UnsendableCallError and
+        UnreadableReplyError, both of them RedisErrors."""
         return reply_of(self.reply, await self.run(client, keys, arguments_of(call)))
 
     async def or_none(self, client: RedisClient, keys: Sequence[str], call: Call) -> Reply | None:
@@ -111,7 +111,10 @@ class Script(Generic[Call, Reply]):
             return error
 
     def _read(self, found: Any) -> Reply | Exception:
-        return found if isinstance(found, Exception) else reply_of(self.reply, found)
+        try:
+            return found if isinstance(found, Exception) else reply_of(self.reply, found)
+        except redis_errors.UnreadableReplyError as error:
+            return error
 
 
 def known_scripts() -> "Sequence[Script[Any, Any]]":

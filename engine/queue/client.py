@@ -14,7 +14,7 @@ from core.configuration.settings import Settings
 from core.errors import Refusal
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient
-from core.redis.members import names, reading
+from core.redis.members import names, reading, set_aside
 from core.redis.scripts import Script
 from core.redis.unreadable import Unreadable, read
 from engine.queue import lua_scripts, redis_keys, script_replies
@@ -116,7 +116,9 @@ class PoolQueue:
     async def claim(self, worker: str, call: int, offer: ClaimOffer) -> ClaimReply:
         """Work for a registered worker. `call` counts from 1; a repeated number repeats its answer."""
         given = claim_call(worker, call, secrets.token_hex(8), offer, self.settings)
-        return script_replies.claims(await self._run(lua_scripts.CLAIM, given))
+        found = script_replies.claims(await self._run(lua_scripts.CLAIM, given))
+        set_aside(redis_keys.claims(self.pool, worker), found.odd)
+        return found
 
     async def append(self, worker: str, items: Sequence[Append]) -> list[Appended]:
         """Commit one flush: an answer for each item, in order; a large one in parts. `worker` is for traces;
@@ -259,7 +261,9 @@ class PoolQueue:
             lease_ms=self.settings.worker_lease_ms,
             info=msgspec.json.encode(info),
         )
-        return script_replies.renewed(await self._run(lua_scripts.RENEW, call))
+        renewed = script_replies.renewed(await self._run(lua_scripts.RENEW, call))
+        set_aside(redis_keys.claims(self.pool, worker), renewed.odd)
+        return renewed
 
     async def deregister(self, worker: str, why: ReleaseWhy = "drain") -> int:
         """Take a worker out of the pool; its requests go back in line. Returns their number."""

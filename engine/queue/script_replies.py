@@ -1,7 +1,7 @@
 """Replies of the pool's scripts (a struct a script), and their translation to types. Pure."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from engine.queue.types import (
     WorkerView,
 )
 from engine.request import Control, PriorityClass, RequestStatus
+
+Row = TypeVar("Row")
 
 NO_POLICY = "no_policy"
 _REFUSALS = {
@@ -85,11 +87,12 @@ class ClaimRow(
 
 
 class ClaimsReply(ScriptReply, kw_only=True):
-    """Claimed rows. `parts`: of each row its input and its tokens. `victims`: tenant and id."""
+    """Rows (ClaimRow), each decoded by itself: anybody may have written its id. `parts`: of each row its
+    input and its tokens. `victims`: tenant and id, decoded so too."""
 
     retry_ms: int
-    rows: list[ClaimRow]
-    victims: list[tuple[str, str]]
+    rows: list[msgspec.Raw]
+    victims: list[msgspec.Raw]
     parts: list[bytes] = []
 
 
@@ -164,10 +167,11 @@ class ViewReply(ScriptReply, kw_only=True):
 
 
 class RenewReply(ScriptReply, kw_only=True):
-    """`alive`: the lease was kept; `control`: tenant, id and flags of the worker's requests."""
+    """`alive`: the lease was kept; `control`: tenant, id and flags of the worker's requests, each decoded by
+    itself."""
 
     alive: bool
-    control: list[tuple[str, str, int]]
+    control: list[msgspec.Raw]
 
 
 class ReapReply(ScriptReply, kw_only=True):
@@ -214,10 +218,17 @@ def enqueued(reply: EnqueueReply) -> Enqueued | Refusal:
 
 
 def claims(reply: ClaimsReply) -> ClaimReply:
-    """Claims, with the bytes that stand beside their rows."""
+    """Claims, with the bytes that stand beside their rows, without what cannot be decoded."""
+    rows = [read("row", _row.decode, row) for row in reply.rows]
     bytes_of = zip(reply.parts[::2], reply.parts[1::2], strict=True)
-    rows = zip(reply.rows, bytes_of, strict=True)
-    return ClaimReply([_claim(row, *parts) for row, parts in rows], reply.retry_ms, reply.victims)
+    found = [
+        _claim(row, *parts)
+        for row, parts in zip(rows, bytes_of, strict=True)
+        if not isinstance(row, Unreadable)
+    ]
+    victims = _decoded(_names.decode, reply.victims)
+    odd = len(rows) + len(reply.victims) - len(found) - len(victims)
+    return ClaimReply(found, reply.retry_ms, victims, odd)
 
 
 def _claim(row: ClaimRow, packed: bytes, tokens: bytes) -> Claim:
@@ -298,20 +309,30 @@ def view(reply: ViewReply | None) -> ReaderView | None:
 
 
 def renewed(reply: RenewReply) -> Renewed:
-    """The result of a renewal, with the flags of the worker's requests."""
-    return Renewed(reply.alive, [(tenant, id, Control(flag)) for tenant, id, flag in reply.control])
+    """The result of a renewal, with the flags of the worker's requests, without what cannot be decoded."""
+    found = _decoded(_flags.decode, reply.control)
+    control = [(tenant, id, Control(flag)) for tenant, id, flag in found]
+    return Renewed(reply.alive, control, len(reply.control) - len(found))
 
 
 def reaped(reply: ReapReply) -> Reaped:
     """The result of a reap, without the rows that cannot be decoded."""
-    ends = [end for row in reply.expired if not isinstance(end := read("end", _end.decode, row), Unreadable)]
-    moves = [to for row in reply.moves if not isinstance(to := read("move", _move.decode, row), Unreadable)]
-    expired = [ExpiredRequest(*end) for end in ends]
-    return Reaped(reply.requeued, expired, reply.dead_readers, moves, reply.odd)
+    expired = [ExpiredRequest(*end) for end in _decoded(_end.decode, reply.expired)]
+    moves = _decoded(_names.decode, reply.moves)
+    odd = len(reply.expired) + len(reply.moves) - len(expired) - len(moves)
+    return Reaped(reply.requeued, expired, reply.dead_readers, moves, reply.odd + odd)
 
 
+def _decoded(decode: Callable[[msgspec.Raw], Row], rows: Sequence[msgspec.Raw]) -> list[Row]:
+    """The rows that can be decoded."""
+    found = [read("row", decode, row) for row in rows]
+    return [row for row in found if not isinstance(row, Unreadable)]
+
+
+_row = msgspec.msgpack.Decoder(ClaimRow)
+_names = msgspec.msgpack.Decoder(tuple[str, str])
+_flags = msgspec.msgpack.Decoder(tuple[str, str, int])
 _end = msgspec.msgpack.Decoder(tuple[str, str, str, str])
-_move = msgspec.msgpack.Decoder(tuple[str, str])
 
 
 def worker(name: str, lease_ms: int, now_ms: int, held: int, fields: Mapping[bytes, bytes]) -> WorkerView:

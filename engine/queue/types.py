@@ -131,11 +131,13 @@ class Claim(msgspec.Struct, frozen=True):
 
 class ClaimReply(msgspec.Struct, frozen=True):
     """Reply to one claim call. `retry_ms` > 0: a waiting request did not fit; ask again after it. `victims`:
-    tenant and id of claims that were ordered to leave for interactive work."""
+    tenant and id of claims that were ordered to leave for interactive work. `odd`: rows that could not be
+    read, which were set aside."""
 
     claims: list[Claim]
     retry_ms: int
     victims: list[tuple[str, str]] = []
+    odd: int = 0
 
 
 class Append(msgspec.Struct, frozen=True, kw_only=True):
@@ -233,10 +235,12 @@ class ReaderView(msgspec.Struct, frozen=True):
 
 
 class Renewed(msgspec.Struct, frozen=True):
-    """Reply to a renewal. `alive` False: not renewed, and other workers have or get the claims."""
+    """Reply to a renewal. `alive` False: not renewed, and other workers have or get the claims. `odd`: flags
+    of claims that could not be read, which were set aside."""
 
     alive: bool
     control: list[tuple[str, str, Control]]
+    odd: int = 0
 
 
 class WorkerView(msgspec.Struct, frozen=True):

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.redis.redis_errors import UnreadableReplyError
 from core.redis.script_calls import (
     EXACT_MAX,
     ScriptCall,
     ScriptReply,
     Signed,
-    UnreadableReplyError,
     arguments_of,
     header_of,
     reply_of,

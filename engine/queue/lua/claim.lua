@@ -2,9 +2,7 @@
 --: args: now_ms:int, worker:str, number:int, nonce:str, fingerprint:str, slots:int, kv_tokens:int,
 --:   prefill_tokens:int, picks_max:int, deaths_max:int, prompt_weight:float, delta_tokens:float, age_standard_ms:int,
 --:   age_bulk_ms:int, lowest:str
---: reply: retry_ms:int, rows:[ClaimRow], victims:[(str,str)], parts:[bytes]
---: ClaimRow: tenant:str, id:str, ck:str, cn:int, epoch:int, n:int, o:int, raw:int, visible:int, granted:int,
---:   control:int, deaths:int, claimed:int, first:int, cached:int, recomputed:int, covered:int
+--: reply: retry_ms:int, rows:[Raw], victims:[Raw], parts:[bytes]
 -- Classes in order, in a class the tenant whose turn it is; nothing of a class below the lowest. Replies the rows to
 -- run, with the input and the tokens of each beside them, and what the worker shall give back for interactive work.
 -- The picks of a call are stored and repeated for the same call number, so a lost reply strands nothing.

@@ -28,16 +28,17 @@ end
 local is_moving = status == 'moving'
 if (status ~= 'queued' and status ~= 'parked' and not is_moving) or number_of(head) ~= expected then
   local at = is_repeated() and call('HGET', req, 'end_at')
-  return at and reply(at)
+  return is_entry_id(at) and reply(at) or nil
 end
+local at = add_end(args.event)
 for position, entry in ipairs(entries) do
-  write(log, expected + position, entry)
+  put_entry(log, expected + position, entry)
 end
 call('HSET', req, 'o', int(expected + #entries))
 tell(t, id, expected + #entries, entries)
 if is_moving then
   call('ZREM', P .. 'moving', member_of(t, id))
 end
-local at = finish(t, id, args.event, args.log_keep_seconds)
+finish(t, id, at, args.log_keep_seconds)
 publish()
 return reply(at)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --: args: now_ms:int, worker:str, step_age_ms:int, step_age_ms_max:int, lease_ms:int, info:bytes
---: reply: alive:bool, control:[(str,str,int)]
+--: reply: alive:bool, control:[Raw]
 -- Keeps the lease of a worker whose engine moves. Replies whether it was kept, and the flags of what it holds.
 local CLAIMS_READ_MAX = 2000 -- more than an engine runs
 local name = args.worker

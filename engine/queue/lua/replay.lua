@@ -7,7 +7,6 @@
 -- back, and where. With `again` an event is known only where the stream has it: the books that had it are gone.
 local KEEP_SECONDS = 86400
 local stream, replayed = P .. 'ended', P .. 'replayed'
-local memory = memory_of_ends()
 local outcomes = {}
 
 local function holds(at, event)
@@ -20,6 +19,7 @@ for position, item in ipairs(args.ends) do
   local field = item.memory .. ' ' .. at .. ' ' .. member_of(t, id)
   local status, ended_at = unpack(call('HMGET', key('req', t, id), 'status', 'end_at'))
   local before = call('HGET', replayed, field)
+  before = is_entry_id(before) and before
   if before and (not args.again or holds(before, event)) then
     outcomes[#outcomes + 1] = { 'known', before }
   elseif status and status ~= 'ended' then
@@ -27,7 +27,7 @@ for position, item in ipairs(args.ends) do
   elseif (status and ended_at == at and not args.again) or holds(at, event) then
     outcomes[#outcomes + 1] = { 'known', at }
   else
-    local now_at = call('XADD', stream, '*', 'e', event)
+    local now_at = add_end(event)
     call('HSET', replayed, field, now_at)
     outcomes[#outcomes + 1] = { 'put', now_at }
   end
@@ -35,4 +35,4 @@ end
 if call('EXISTS', replayed) == 1 then
   call('EXPIRE', replayed, KEEP_SECONDS)
 end
-return cmsgpack.pack({ memory = memory, outcomes = outcomes })
+return cmsgpack.pack({ memory = memory_of_ends(), outcomes = outcomes })

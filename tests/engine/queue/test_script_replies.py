@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.errors import Refusal
@@ -121,8 +122,16 @@ def test_who_is_refused_for_good_is_not_told_to_come_again(reason: str, expected
             MigratedTo("far", MigrationOrder("far", 2, 9, b"seal")),
         ),
         (
-            script_replies.renewed(RenewReply(alive=True, control=[("t1", "r1", 4)])),
-            Renewed(True, [("t1", "r1", Control(4))]),
+            script_replies.renewed(
+                RenewReply(
+                    alive=True,
+                    control=[
+                        msgspec.Raw(msgspec.msgpack.encode(("t1", "r1", 4))),
+                        packed_row(b"t1", b"\xff"),
+                    ],
+                )
+            ),
+            Renewed(True, [("t1", "r1", Control(4))], 1),
         ),
         (script_replies.renewed(RenewReply(alive=False, control=[])), Renewed(False, [])),
         (
@@ -134,7 +143,7 @@ def test_who_is_refused_for_good_is_not_told_to_come_again(reason: str, expected
                     moves=[packed_row(b"t1", b"r2"), packed_row(b"\xff")],
                 )
             ),
-            Reaped(1, [ExpiredRequest("t1", "r1", "error", "c")], 2, [("t1", "r2")]),
+            Reaped(1, [ExpiredRequest("t1", "r1", "error", "c")], 2, [("t1", "r2")], 2),
         ),
         (script_replies.view(None), None),
     ],

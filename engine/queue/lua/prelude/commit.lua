@@ -93,7 +93,7 @@ local function store(item, tokens, record)
     end
   end
   for position, entry in ipairs(entries) do
-    write(log, o0 + position, entry)
+    put_entry(log, o0 + position, entry)
     if entry[1] == 't' and entry[2] ~= '' then
       put('covered', int(entry[5]))
     end
@@ -134,16 +134,16 @@ local function commit(item, tokens, event, before)
     confirm(item, record)
   end
   if code ~= 'OK' then
-    local is_own = code == 'ENDED' and record[17] == item.ck and item.ck ~= ''
+    local is_own = code == 'ENDED' and record[17] == item.ck and item.ck ~= '' and is_entry_id(record[16])
     return answer_of(code, number_of(record[3]), number_of(record[4]), record, is_own and record[16] or nil)
   end
   if before then
     before()
   end
+  local at = event ~= '' and add_end(event) or nil
   local n, o = store(item, tokens, record)
-  local at
-  if event ~= '' then
-    at = finish(item.tenant, item.id, event, args.log_keep_seconds)
+  if at then
+    finish(item.tenant, item.id, at, args.log_keep_seconds)
     code = 'ENDED'
   end
   return answer_of(code, n, o, record, at)

@@ -70,11 +70,23 @@ end
 -- False where the log has no such place. Raises every other error.
 local function is_written(log, o, entry)
   local good, failed = pcall(write, log, o, entry)
+  if good then
+    return true
+  end
   local why = tostring(type(failed) == 'table' and failed.err or failed)
-  if not good and not string.find(why, 'stream', 1, true) and not string.find(why, 'XADD', 1, true) then
+  if not string.find(why, 'stream', 1, true) and not string.find(why, 'XADD', 1, true) then
     error(failed)
   end
-  return good
+  return false
+end
+
+-- An entry at its place. A log that a worker wrote so that it has no such place goes: its readers find that it is lost,
+-- and the request goes on.
+local function put_entry(log, o, entry)
+  if not is_written(log, o, entry) then
+    call('DEL', log)
+    write(log, o, entry)
+  end
 end
 
 -- One event by the queue itself, at the head. Where the record's head is none of the log's, the log has it; a log in

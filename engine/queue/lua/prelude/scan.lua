@@ -42,7 +42,7 @@ end
 
 local function candidate_of(line, t, id)
   local values = call('HMGET', key('req', t, id), unpack(WAITING))
-  local good = values[1] == 'queued'
+  local good = values[1] == 'queued' and not string.find(t .. id, '[^\32-\126]') -- nor is any other name ours
   for at = 3, 10 do -- from the prompt's tokens to `cn`: a request without is nobody's to run
     good = good and whole_of(values[at]) ~= nil
   end

@@ -188,12 +188,11 @@ local function drop_readers(t, id)
   call('DEL', key('rd', t, id))
 end
 
--- The end of a request: its usage event, and nothing left but the log and the record, for `keep` seconds. Replies the
--- event's place in the stream, which the record keeps, with whose claim it was: a retried append finds it.
-local function finish(t, id, event, keep)
+-- The end of a request, of which nothing is left but the log and the record, for `keep` seconds. The record keeps where
+-- its usage event is in the stream (`at`), and whose claim it was: a retried append finds it.
+local function finish(t, id, at, keep)
   local req, log = key('req', t, id), key('log', t, id)
   local class, worker, ck = unpack(call('HMGET', req, 'class', 'worker', 'ck'))
-  local at = call('XADD', P .. 'ended', '*', 'e', event)
   call('HSET', req, 'status', 'ended', 'ck', '', 'worker', '', 'end_at', at, 'end_ck', ck or '')
   call('DEL', key('tok', t, id), key('in', t, id))
   call('ZREM', P .. 'deadlines', member_of(t, id))
@@ -207,5 +206,4 @@ local function finish(t, id, event, keep)
   drop_readers(t, id)
   call('EXPIRE', req, keep)
   call('EXPIRE', log, keep)
-  return at
 end
