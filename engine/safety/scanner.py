@@ -44,7 +44,7 @@ class Scanner:
             return found
         known = text.decode()
         word = self._words.undecided(known, _point_of(text, known, start))
-        return min(found, _byte_of(text, known, word))
+        return min(found, _bytes_of(known, 0, word))
 
     def matches(self, text: bytes, base: int, start: int, stop: int) -> Iterator[Match]:
         """Matches that begin from `start` to before `stop`, in any order. `base` is the position of the
@@ -59,9 +59,13 @@ class Scanner:
 
     def _word_matches(self, words: WordLists, text: bytes, base: int, at: int, end: int) -> Iterator[Match]:
         known = text.decode()
-        for each in words.matches(known, _point_of(text, known, at), _point_of(text, known, end)):
-            start, stop = (base + _byte_of(text, known, point) for point in (each.start, each.end))
-            yield Match(start, stop, each.owner, self.rules[each.owner], each.word)
+        found = sorted(words.matches(known, _point_of(text, known, at), _point_of(text, known, end)))
+        point = start = 0  # the last one, and its byte: a prompt may have a word in each of its lines
+        for each in found:
+            start += _bytes_of(known, point, each.start)
+            point = each.start
+            stop = start + _bytes_of(known, each.start, each.end)
+            yield Match(base + start, base + stop, each.owner, self.rules[each.owner], each.word)
 
 
 def _in_parts(patterns: Iterable[RulePattern], together_max: int) -> Iterator[list[RulePattern]]:
@@ -82,5 +86,5 @@ def _point_of(text: bytes, known: str, at: int) -> int:
     return at if len(text) == len(known) else len(text[:at].decode())
 
 
-def _byte_of(text: bytes, known: str, point: int) -> int:
-    return point if len(text) == len(known) else len(known[:point].encode())
+def _bytes_of(known: str, start: int, stop: int) -> int:
+    return len(known[start:stop].encode())

@@ -8,16 +8,16 @@ side: none continues a word (a script without blanks has edges everywhere).
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import ahocorasick_rs
-from msgspec import Struct
 
 from engine.safety.folding import BREAK, DROPPED_MAX, Folded, continues_a_word, folded
 
 _WORD_BYTES, _LETTER_BYTES = 400, 50  # as measured
 
 
-class WordMatch(Struct, frozen=True):
+class WordMatch(NamedTuple):
     """Indices of code points; `owner` is the number that the word came with."""
 
     start: int

@@ -109,3 +109,14 @@ def test_hostile_text_costs_a_bounded_time():
         for letter in text[:1_000]:
             filter.feed(letter)
         assert time.thread_time() - began < 1.0
+
+
+def test_a_prompt_full_of_words_costs_linear_time():
+    """A word in each line of a text beyond ASCII: four times the text takes about four times as long."""
+
+    def seconds(lines: int) -> float:
+        began = time.thread_time()
+        Filter(listed("heron", "цапля")).feed("heron — цапля\n" * lines, final=True)
+        return time.thread_time() - began
+
+    assert seconds(20_000) < 10 * seconds(5_000)
