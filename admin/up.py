@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 
 from admin.child_processes import ChildProcess, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
+from admin.home_traces import require_its_database
 from admin.operators import operator_code_on_record
 from billing.api import make_link_code
 from core.access.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
@@ -52,8 +53,11 @@ LOCK_SECONDS_MAX = 0.1  # other processes hold it for a moment to see whether it
 @click.option("--model", help="smollm2 (default), a model folder, or a hub id.")
 @click.option("--host", help="Address to listen on (PARLEY_HOST).")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the chat page and API (PARLEY_PORT).")
+@click.option("--new-database", is_flag=True, help="Begin anew where this home's database is gone.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON line when ready instead of text.")
-def command(workers: int, model: str | None, host: str | None, port: int | None, as_json: bool) -> None:
+def command(
+    workers: int, model: str | None, host: str | None, port: int | None, new_database: bool, as_json: bool
+) -> None:
     """Start the whole platform on this machine and stay until Ctrl-C.
 
     All it needs lives in PARLEY_HOME (default ~/.parley). It is stopped together, however this ends.
@@ -64,18 +68,23 @@ def command(workers: int, model: str | None, host: str | None, port: int | None,
     # Children find the same folder wherever they run.
     os.environ["PARLEY_HOME"] = str(settings.home)
     service.run(
-        settings, "up", lambda s, stop: PlatformStart(s, workers, model or s.model, as_json).run(stop)
+        settings,
+        "up",
+        lambda s, stop: PlatformStart(s, workers, model or s.model, as_json, new_database).run(stop),
     )
 
 
 class PlatformStart:
     """One start of the platform."""
 
-    def __init__(self, settings: Settings, workers: int, model: str, as_json: bool) -> None:
+    def __init__(
+        self, settings: Settings, workers: int, model: str, as_json: bool, new_database: bool = False
+    ) -> None:
         self._settings = settings
         self._workers = workers
         self._model = model
         self._as_json = as_json
+        self._new_database = new_database
         self._began = monotonic()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -88,6 +97,8 @@ class PlatformStart:
                 raise StartupError(
                     "a restore did not end here: run `parley restore` with the same backup again"
                 )
+            if not self._new_database:
+                await require_its_database(settings)
             listen(settings.host, settings.port, "PARLEY_PORT").close()
             console = settings.console_host, settings.console_endpoint_port
             listen(*console, "PARLEY_CONSOLE_PORT").close()

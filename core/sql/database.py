@@ -209,7 +209,7 @@ async def migrate(endpoint: str) -> None:
         else:
             await _migrate_postgres(endpoint)
     except (OSError, DBAPIError) as error:
-        raise StartupError(f"cannot migrate: {database_failure(error, _shown(url))}") from error
+        raise StartupError(f"cannot migrate: {database_failure(error, shown_url(url))}") from error
 
 
 async def _migrate_sqlite(endpoint: str, url: URL) -> None:
@@ -268,7 +268,7 @@ def _refuse_former(found: str | None, url: URL) -> None:
     """StartupError where this revision is of before 0.1.0."""
     if found is not None and FORMER_REVISION.fullmatch(found):
         raise StartupError(
-            f"{_shown(url)} was made before 0.1.0 (schema {found}), which starts with a fresh database: "
+            f"{shown_url(url)} was made before 0.1.0 (schema {found}), which starts with a fresh database: "
             "name an empty one in PARLEY_DATABASE_URL (SQLite: or move the file elsewhere), and start again"
         )
 
@@ -304,7 +304,7 @@ async def require_schema(db: Database) -> None:
     try:
         found = await revision_of(db)
     except (OSError, DBAPIError) as error:
-        raise database_failure(error, _shown(db.engine.url)) from error
+        raise database_failure(error, shown_url(db.engine.url)) from error
     if found is None:
         raise StartupError(NO_TABLES)
     if found in schema_versions()[1:]:
@@ -344,7 +344,7 @@ def _lacks_the_table(error: OSError | DBAPIError) -> bool:
     )
 
 
-def _shown(url: URL) -> str:
+def shown_url(url: URL) -> str:
     """The URL for people, without secrets, those of its query too."""
     places = {name: value for name, value in url.query.items() if name in ("host", "port")}
     return url.set(query=places).render_as_string(hide_password=True)
