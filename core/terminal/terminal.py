@@ -62,6 +62,14 @@ def prompt_secret(what: str) -> str:
     return str(click.prompt(printable_line(what), hide_input=True, err=True))
 
 
+def agrees(question: str) -> bool:
+    """Ask on stderr; False where the answer is no, or nobody answers."""
+    try:
+        return click.confirm(printable_line(question), err=True)
+    except click.Abort:
+        return False
+
+
 def is_terminal() -> bool:
     """True where stdout is a terminal."""
     return sys.stdout.isatty()

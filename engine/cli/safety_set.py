@@ -8,7 +8,7 @@ import msgspec
 from billing.api import tenant_names
 from core.errors import StartupError
 from core.sql.database import Database
-from core.terminal.terminal import print_json, print_line
+from core.terminal.terminal import agrees, print_json, print_line
 from engine.cli.connection import json_option
 from engine.cli.policy_levels import (
     STDIN,
@@ -92,8 +92,8 @@ def set_command(
     change = on_policies(look)
     if not as_json:
         _show(change)
-    if not yes and change.diff:
-        _ask(f"set this for {change.level.name}?")
+    if change.diff and not yes and not agrees(f"set this for {change.level.name}?"):
+        raise StartupError("nothing is changed; --yes does not ask")
     at = (change.level.tenant_id, change.level.project_id)
     row = on_policies_and_redis(
         lambda store, redis: store.set(redis, *at, document, reason, on_version=change.on_version)
@@ -163,12 +163,3 @@ def _show(change: PolicyChange) -> None:
 
 def _told(each: Override) -> str:
     return f"{each.name}: {each.asked} {_OF[each.of]} does nothing: the {each.scope}'s {each.holds} holds"
-
-
-def _ask(question: str) -> None:
-    try:
-        agreed = click.confirm(question, err=True)
-    except click.Abort:
-        agreed = False
-    if not agreed:
-        raise StartupError("nothing is changed; --yes does not ask")
