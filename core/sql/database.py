@@ -90,12 +90,11 @@ class Database:
 
     @asynccontextmanager
     async def erasing(self) -> AsyncGenerator[AsyncSession]:
-        """A transaction for erasures: SQLite overwrites what it deletes, Postgres does with the next
-        VACUUM."""
+        """A transaction for erasures: SQLite overwrites what it deletes (core/sql/write_ahead_log.py has the
+        rest), Postgres does with the next VACUUM."""
         async with self.session() as session:
             if self.dialect == "sqlite":
                 connection = await session.connection()
-                await connection.exec_driver_sql("PRAGMA secure_delete=ON")
                 await connection.exec_driver_sql("BEGIN IMMEDIATE")
             yield session
             await session.commit()
@@ -379,10 +378,11 @@ def _without_tls(url: URL) -> tuple[URL, dict[str, str]]:
 
 
 def _configure_sqlite(connection: Any, _record: object) -> None:
-    """Set two pragmas. synchronous=FULL: a commit that was acknowledged outlives a power cut, as the biller
-    relies on. recursive_triggers: a row that INSERT OR REPLACE removes fires delete triggers too."""
+    """Set pragmas. synchronous=FULL: a commit that was acknowledged outlives a power cut, as the biller
+    relies on. recursive_triggers: a row that INSERT OR REPLACE removes fires delete triggers too.
+    secure_delete: nothing stays in the file of what any writer deleted or replaced."""
     cursor = connection.cursor()
-    lasting = ("foreign_keys=ON", "synchronous=FULL", "recursive_triggers=ON")
+    lasting = ("foreign_keys=ON", "synchronous=FULL", "recursive_triggers=ON", "secure_delete=ON")
     for pragma in (f"busy_timeout={SQLITE_BUSY_MS}", *lasting):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

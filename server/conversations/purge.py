@@ -18,6 +18,7 @@ from core.observability.error_facts import error_facts
 from core.observability.telemetry import logger
 from core.runtime.failed_rounds import is_store_down, logged_failures
 from core.sql.database import Database
+from core.sql.write_ahead_log import empty_log
 from server.conversations.recorder import PoolRecorders
 from server.conversations.tables import Conversation, Message
 
@@ -38,15 +39,22 @@ class Purge:
         self._recorders = recorders
         self._settings = settings
         self._skipped = set[str]()
+        self._logged = True  # in SQLite's log there may be what was deleted, also by commands before
 
     async def run(self) -> None:
         """Purge for ever; a failure is logged and tried again in the next round."""
         while True:
-            for step in (self.step, self.clear_sessions):
-                with logged_failures(log, "purge.run_failed", step=step.__name__):
-                    while await step(now_ms()):
-                        pass
+            await self.round()
             await asyncio.sleep(ROUND_SECONDS)
+
+    async def round(self) -> None:
+        """Delete all that is due. While a reader holds up SQLite's log, each round tries to empty it."""
+        for step in (self.step, self.clear_sessions):
+            with logged_failures(log, "purge.run_failed", step=step.__name__):
+                while await step(now_ms()):
+                    self._logged = True
+        with logged_failures(log, "purge.run_failed", step="empty_log"):
+            self._logged = self._logged and not await empty_log(self._db)
 
     async def clear_sessions(self, now: int) -> int:
         """Delete some sessions that have ended by themselves, with the users that were made for them."""
