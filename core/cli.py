@@ -9,6 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
+from types import FrameType
 from typing import Any, NoReturn
 
 import click
@@ -149,10 +150,19 @@ def _end_with(error: Exception) -> NoReturn:
 
 def _hear_interrupts() -> None:
     """Restore SIGINT in a process that a script started in the background: it inherits SIGINT as ignored and
-    could not be ended as the documents say. Threads other than the main one leave it as it is."""
-    ours = threading.current_thread() is threading.main_thread()
-    if ours and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    could not be ended as the documents say. SIGTERM is as SIGINT, so that a command ends what it began;
+    services have handlers of their own. Threads other than the main one leave both as they are."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupt)
+
+
+def _interrupt(_number: int, frame: FrameType | None) -> None:
+    heard = signal.getsignal(signal.SIGINT)
+    (heard if callable(heard) else signal.default_int_handler)(signal.SIGINT, frame)
 
 
 def _warn_of_unknown_settings() -> None:

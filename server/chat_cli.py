@@ -1,4 +1,5 @@
-"""`parley chat`: talk to a gateway in a terminal. Ctrl-C stops the answer, not the program.
+"""`parley chat`: talk to a gateway in a terminal. Ctrl-C stops the answer, not the program; SIGTERM and a
+terminal that closes stop both.
 
 The client lives in a thread of its own: its connection stays alive while the terminal waits for a line.
 """
@@ -7,12 +8,14 @@ import asyncio
 import contextlib
 import importlib
 import json
+import signal
 import sys
 import threading
-from collections.abc import Generator
-from concurrent.futures import Future
+from collections.abc import Callable, Generator
+from concurrent.futures import CancelledError, Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
@@ -23,33 +26,44 @@ from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line, stream
 from core.terminal.terminal_tables import working
 from core.web.local_urls import UP_FILE
-from parley_client import Answer, Client, Ended, ProtocolError, error_text
+from parley_client import Answer, Client, Ended, ProtocolError, Standing, error_text
+from server.chat_words import removed_text
 
 CONNECT_SECONDS_MAX = 15.0
+CANCEL_SECONDS_MAX = 10.0  # from a cancel to the answer's end
+QUEUED_SECONDS = 1.0  # in line, after which the user is told
 NANO_DIGITS = 9
 INTERRUPTED = 130
+SIGNALLED = 128  # and the signal's number
+LEAVING = (signal.SIGTERM, signal.SIGHUP)
+QUEUED = "In line for a worker. Ctrl-C gives up."
 TAKEN_BACK = "Some of that was taken back. The answer is:"
 HELP = "/new starts a new chat, /quit or Ctrl-D leaves, Ctrl-C stops an answer."
 
 
 @dataclass(frozen=True)
 class ChatTarget:
-    """Gateway, key and model (None: the gateway's default) of a chat."""
+    """Gateway, key, model (None: the gateway's default) and the most tokens of an answer (None: what the
+    model's context leaves) of a chat."""
 
     url: str
     key: str
     model: str | None
+    max_tokens: int | None = None
 
 
 @click.command()
 @click.option("--url", envvar="PARLEY_URL", help="Gateway; default: that of `parley up`.")
 @click.option("--key", envvar="PARLEY_KEY", help="API key; default: the demo key of `parley up`.")
 @click.option("--model", help="Model to ask; default: the gateway's.")
+@click.option(
+    "--max-tokens", type=click.IntRange(1), help="Most tokens of an answer; default: the model's room."
+)
 @click.option("--once", "prompt", help="Ask this, print the answer, leave. Piped input works too.")
 @click.option("--json", "as_json", is_flag=True, help="With one answer: print it as one JSON object.")
-def command(url: str | None, key: str | None, model: str | None, prompt: str | None, as_json: bool) -> None:
+def command(prompt: str | None, as_json: bool, **asked: Any) -> None:
     """Chat in the terminal; without options, with the platform that `parley up` started here."""
-    target = _target(url, key, model)
+    target = _target(**asked)
     if prompt is None and not sys.stdin.isatty():
         prompt = sys.stdin.read()
     if prompt is None and as_json:
@@ -57,6 +71,7 @@ def command(url: str | None, key: str | None, model: str | None, prompt: str | N
     with _loop_thread() as loop:
         terminal = Terminal(target, loop, as_json)
         try:
+            _hear(terminal.interrupt)
             code = terminal.once(prompt) if prompt is not None else terminal.talk()
         except ProtocolError as error:
             raise StartupError(error_text(error, now_ms())) from None
@@ -74,13 +89,27 @@ class Terminal:
         self._as_json = as_json
         self._client: Client | None = None
         self._answer: Answer | None = None
+        self._asked: str | None = None  # the request that has not ended
+        self._left_by = 0
+        self._stopping = False
+        self._turning: asyncio.Task[Ended] | None = None
+
+    def interrupt(self, number: int, _frame: FrameType | None) -> None:
+        """Stop the request that has not ended, or without one what the terminal does: the handler of signals.
+        It raises nothing while there is one, as that could hit any line of what waits for its end."""
+        if number in LEAVING:
+            self._left_by = number
+        if self._asked is None:
+            raise KeyboardInterrupt
+        self._stopping = True
+        self._loop.call_soon_threadsafe(self._stop)
 
     def once(self, prompt: str) -> int:
         """Send one prompt. Returns the exit code."""
         self._connect()
         ended = self._turn(prompt, None)
         if ended.reason == "cancelled":
-            return INTERRUPTED
+            return SIGNALLED + self._left_by if self._left_by else INTERRUPTED
         return 0 if ended.reason in ("stop", "length") else 1
 
     def talk(self) -> int:
@@ -91,7 +120,10 @@ class Terminal:
         _note(f"Connected to {self._target.url}. {HELP}")
         conversation = client.new_id()
         while True:
-            match self._line():
+            line = self._line()
+            if self._left_by:
+                return SIGNALLED + self._left_by
+            match line:
                 case None | "/quit":
                     return 0
                 case "/help":
@@ -123,8 +155,8 @@ class Terminal:
             await client.__aenter__()
 
     def _line(self) -> str | None:
-        """The line that the user typed; None at the end of input."""
-        while True:
+        """The line that the user typed; None at the end of input, or to leave."""
+        while not self._left_by:
             try:
                 return input("› ").strip()
             except EOFError:
@@ -132,7 +164,9 @@ class Terminal:
                 return None
             except KeyboardInterrupt:
                 print_line()
-                _note("Ctrl-D leaves.")
+                if not self._left_by:
+                    _note("Ctrl-D leaves.")
+        return None
 
     def _talk_turn(self, prompt: str, conversation: str) -> None:
         try:
@@ -145,7 +179,13 @@ class Terminal:
     def _turn(self, prompt: str, conversation: str | None) -> Ended:
         """Send the prompt, print the answer as it comes, and its cost."""
         assert self._client is not None
-        ended = self._run(self._stream(self._client, prompt, conversation))
+        self._stopping, self._asked = False, self._client.new_id()
+        try:
+            ended = self._run(self._stream(self._client, self._asked, prompt, conversation))
+        except CancelledError:
+            raise StartupError(_not_ended(self._asked)) from None
+        finally:
+            self._asked = None
         assert self._answer is not None
         if self._as_json:
             facts = {name: value for name, value in asdict(ended).items() if name != "trace"}
@@ -153,15 +193,32 @@ class Terminal:
             print_json({"id": self._answer.id, "text": self._answer.text, "flags": flags} | facts)
         else:
             print_line()
+            if removed := removed_text(self._answer.text, self._answer.flags):
+                _note(removed)
             _note(_facts(ended))
         return ended
 
-    async def _stream(self, client: Client, prompt: str, conversation: str | None) -> Ended:
-        self._answer = None
-        self._answer = await client.send(prompt, conversation=conversation, model=self._target.model)
-        if not self._as_json:
-            await self._print(self._answer)
-        return await self._answer.end()
+    async def _stream(self, client: Client, id: str, prompt: str, conversation: str | None) -> Ended:
+        self._answer, self._turning = None, asyncio.current_task()
+        if self._stopping:
+            self._stop()
+        most = self._target.max_tokens
+        self._answer = await client.send(
+            prompt,
+            id=id,
+            conversation=conversation,
+            model=self._target.model,
+            options=None if most is None else {"max_tokens": most},
+        )
+        if self._stopping:
+            self._stop()
+        queued = asyncio.create_task(_note_queued(self._answer))
+        try:
+            if not self._as_json:
+                await self._print(self._answer)
+            return await self._answer.end()
+        finally:
+            queued.cancel()
 
     async def _print(self, answer: Answer) -> None:
         """Print text as it comes; where the server takes some back, a note and the text that is left."""
@@ -174,31 +231,53 @@ class Terminal:
             stream(answer.text[len(printed) :])
             printed = answer.text
 
+    def _stop(self) -> None:
+        """Ask to stop the request; where it does not end, its reading does. On the loop."""
+        if self._client is not None and self._asked is not None and self._turning is not None:
+            self._cancelling = self._loop.create_task(self._client.cancel(self._asked))
+            self._loop.call_later(CANCEL_SECONDS_MAX, self._turning.cancel)
+
     def _run(self, work: Any) -> Any:
-        """Wait for work on the client's loop. Ctrl-C stops the answer, or without one the work."""
+        """Wait for work on the client's loop. Without a request Ctrl-C stops the work."""
         future: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        while True:
-            try:
-                return future.result()
-            except KeyboardInterrupt:
-                if self._answer is None or future.done():
-                    future.cancel()
-                    raise
-                asyncio.run_coroutine_threadsafe(self._answer.cancel(), self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+
+def _hear(interrupt: Callable[[int, FrameType | None], None]) -> None:
+    """Have signals call `interrupt`, but those that this process was started to ignore (nohup)."""
+    ours = threading.current_thread() is threading.main_thread()
+    for number in (signal.SIGINT, *LEAVING) if ours else ():
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+
+
+async def _note_queued(answer: Answer) -> None:
+    await asyncio.sleep(QUEUED_SECONDS)
+    if answer.standing is Standing.QUEUED:
+        _note(QUEUED)
+
+
+def _not_ended(id: str | None) -> str:
+    """What a user does about a cancelled request that did not end."""
+    return f"not ended after {CANCEL_SECONDS_MAX:.0f} s: `parley requests cancel {id}` ends it for sure"
 
 
 def _note(text: str) -> None:
     print_line(text, err=True, dim=True)
 
 
-def _target(url: str | None, key: str | None, model: str | None) -> ChatTarget:
+def _target(url: str | None, key: str | None, model: str | None, max_tokens: int | None = None) -> ChatTarget:
     """The given target, completed by PARLEY_HOME/up.json."""
     if url and key:
-        return ChatTarget(url, key, model)
+        return ChatTarget(url, key, model, max_tokens)
     path = Settings().home / UP_FILE
     try:
         up = json.loads(path.read_text())
-        return ChatTarget(url or up["url"], key or up["key"], model)
+        return ChatTarget(url or up["url"], key or up["key"], model, max_tokens)
     except (OSError, ValueError, KeyError):
         raise StartupError(_how_to(path)) from None
 

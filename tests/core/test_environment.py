@@ -93,19 +93,30 @@ def test_every_command_warns_and_goes_on(capsys: pytest.CaptureFixture[str], mon
     assert CANARY not in err
 
 
-def test_a_command_that_was_started_with_sigint_ignored_is_ended_by_it(monkeypatch: pytest.MonkeyPatch):
-    """As a script starts what it puts in the background."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ignored", [True, False])
+def test_a_command_is_ended_by_a_signal(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals, ignored: bool
+):
+    """By SIGTERM as by Ctrl-C, which it may clean up after; also where a script put it in the background, and
+    SIGINT was ignored."""
+    cleaned: list[bool] = []
 
     @click.command()
     def command() -> None:
-        os.kill(os.getpid(), signal.SIGINT)
-        signal.sigtimedwait([], 0)  # the handler runs by now
+        try:
+            os.kill(os.getpid(), number)
+            signal.sigtimedwait([], 0)  # the handler runs by now
+        finally:
+            cleaned.append(True)
 
     monkeypatch.setattr("sys.argv", ["parley"])
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
+    terminate = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         with pytest.raises(SystemExit) as ended:
             in_one_line(command)
     finally:
-        signal.signal(signal.SIGINT, before)
-    assert ended.value.code == 1
+        signal.signal(signal.SIGINT, interrupt)
+        signal.signal(signal.SIGTERM, terminate)
+    assert (ended.value.code, cleaned) == (1, [True])

@@ -1,5 +1,6 @@
 """`parley chat`: as a process, against a peer whose every frame is written by hand, and its parts here."""
 
+import asyncio
 import json
 import os
 import pty
@@ -13,8 +14,9 @@ from typing import Any, cast
 import pytest
 
 from core.errors import StartupError
+from engine.safety.detectors import CATEGORIES
 from parley_client import Client, Ended, ProtocolError, SafetyBlock, Usage
-from server import chat_cli
+from server import chat_cli, chat_words
 from server.chat_cli import ChatTarget, Terminal
 from tests.support.patience import patience
 from tests.support.processes import Piped, parley, piped
@@ -153,6 +155,116 @@ async def test_ctrl_c_stops_the_answer_not_the_program(peer: Peer, home: Path):
         os.close(line)
     assert code == 0
     assert "cancelled" in error
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
+@pytest.mark.parametrize("stage", ["sent", "queued", "running"])
+async def test_a_signal_cancels_what_was_asked(
+    number: signal.Signals, code: int, stage: str, peer: Peer, home: Path
+):
+    """However far it came: nothing runs, or waits in line, for a reader who is gone."""
+    remember(home, peer)
+    process = await chat(home, "--once", "A story", "--max-tokens", "9")
+    socket = await peer.socket()
+    await socket.welcome()
+    send = await socket.hear("send")
+    assert send["options"] == {"max_tokens": 9}
+    socket.heard.append(send)
+    assert process.stderr is not None
+    assert process.stdout is not None
+    if stage != "sent":
+        await socket.accept()
+    async with patience():
+        if stage == "queued":
+            await process.stderr.readuntil(chat_cli.QUEUED.encode())
+        if stage == "running":
+            await socket.delta("Once upon", 1)
+            await process.stdout.readuntil(b"Once upon")
+    process.send_signal(number)
+    assert (await socket.hear("cancel"))["id"] == send["id"]
+    if stage == "sent":
+        await socket.accept()
+    text = "Once upon" if stage == "running" else ""
+    await socket.end(text, 2 if text else 1, reason="cancelled")
+    ended, _, error = await finished(process)
+    assert ended == code, error
+    assert "cancelled" in error
+
+
+def test_a_request_that_does_not_end_is_named(monkeypatch: pytest.MonkeyPatch):
+    """The program ends all the same, and says what ends the request."""
+    monkeypatch.setattr(chat_cli, "CANCEL_SECONDS_MAX", 0.0)
+
+    class Deaf(Client):
+        async def send(self, *_: Any, **asked: Any) -> Any:
+            terminal.interrupt(signal.SIGINT, None)
+            await asyncio.Event().wait()
+
+    with chat_cli._loop_thread() as loop:
+        terminal = Terminal(ChatTarget("http://gateway.test", "k", None), loop, as_json=False)
+        terminal._client = Deaf("ws://gateway.test", "k")
+        with pytest.raises(StartupError, match=r"`parley requests cancel [0-9a-f-]+`"):
+            terminal._turn("x", None)
+
+
+async def test_sigterm_ends_a_talk_with_its_answer(peer: Peer, home: Path):
+    """Ctrl-C would go on to the next line."""
+    remember(home, peer)
+    terminal, line = pty.openpty()
+    try:
+        process = await chat(home, stdin=line)
+        socket = await peer.socket()
+        await socket.welcome()
+        os.write(terminal, b"A story\n")
+        id = await socket.accept()
+        process.send_signal(signal.SIGTERM)
+        assert (await socket.hear("cancel"))["id"] == id
+        await socket.end("", 1, reason="cancelled")
+        code, _, _ = await finished(process)
+    finally:
+        os.close(terminal)
+        os.close(line)
+    assert code == 143
+
+
+def test_sigterm_ends_a_talk_that_waits_for_a_line(monkeypatch: pytest.MonkeyPatch):
+    """With the exit code of a program that it ended."""
+    terminal = Talk(["a"])
+
+    def leaves(prompt: str) -> str:
+        if not terminal.typed:
+            terminal.interrupt(signal.SIGTERM, None)
+        return terminal.input(prompt)
+
+    monkeypatch.setattr("builtins.input", leaves)
+    assert terminal.talk() == 143
+    assert terminal.asked == [("a", 1)]
+
+
+async def test_what_was_taken_out_is_told(peer: Peer, home: Path):
+    """Behind the answer, on stderr: each thing once, with the names that the chat page has."""
+    remember(home, peer)
+    process = await chat(home, "--once", "x")
+    socket = await peer.socket()
+    await socket.welcome()
+    await socket.accept()
+    text = "Pay [CARD_1], not [CARD_1] or [CARD_2], see a@b.example."
+    await socket.delta(text, 1)
+    placeholders = [("card", "redact", at, 8) for at in (4, 18, 30)]
+    for o, (category, action, p, n) in enumerate([*placeholders, ("email", "flag", 44, 11)], 2):
+        flag = {"category": category, "action": action, "scope": "platform", "p": p, "n": n}
+        await socket.tell("event", g=1, o=o, k="flagged", v=flag)
+    await socket.end(text, 6)
+    code, out, error = await finished(process)
+    assert (code, out) == (0, text + "\n")
+    assert "Removed before it reached you: 2 card numbers.\n" in error
+
+
+def test_every_category_has_a_word():
+    """Of those that we look for ourselves."""
+    assert set(chat_words.WORDS) == CATEGORIES
 
 
 @pytest.mark.parametrize(
