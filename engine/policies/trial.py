@@ -5,14 +5,16 @@ what.
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Literal
 
 import msgspec
 
 from engine.safety.filter import Filter
 from engine.safety.policy import CompiledPolicy
-from engine.safety.scanner import Match, Scanner
+from engine.safety.scanner import Scanner
 from engine.safety.verdicts import Action, Block, Flag, Scope
 
 Outcome = Literal["block", "redact"]
@@ -92,22 +94,19 @@ def _steps(text: str, filter: Filter, whole: bool) -> Iterator[TrialStep]:
 
 
 def _matches(text: str, scanner: Scanner) -> Iterator[TrialMatch]:
-    data = text.encode()
-    for match in scanner.matches(data, 0, 0, len(data)):
-        yield _placed(data, match)
-
-
-def _placed(data: bytes, match: Match) -> TrialMatch:
-    found = data[match.start : match.end].decode()
-    place = len(data[: match.start].decode())
-    return TrialMatch(place, len(found), match.rule.category, match.rule.action, match.rule.scope, found)
+    data, at, point = text.encode(), 0, 0
+    for match in sorted(scanner.matches(data, 0, 0, len(data)), key=attrgetter("start")):
+        point += len(data[at : match.start].decode())
+        at, found, rule = match.start, data[match.start : match.end].decode(), match.rule
+        yield TrialMatch(point, len(found), rule.category, rule.action, rule.scope, found)
 
 
 def _spans(filter: Filter, flags: list[Flag], shown: str, matches: list[TrialMatch]) -> Iterator[TrialSpan]:
     """Places that were taken: redactions in the order of their placeholders, then the block."""
     redactions = iter(sorted((flag for flag in flags if flag.action == "redact"), key=lambda flag: flag.p))
+    starts = [each.p for each in matches if each.action != "flag"]  # in order
     for start, end in filter.taken:
-        count = sum(start < each.p + each.n and each.p < end and each.action != "flag" for each in matches)
+        count = bisect_left(starts, end) - bisect_left(starts, start)
         place = (start, end - start)
         flag = next(redactions, None)
         if flag is not None:
