@@ -18,6 +18,7 @@ from billing.budgets.key_chains import KnownChains
 from billing.limits import TOKENS_MAX, MoneyLimit, RequestLimits
 from billing.quota import script_calls as calls
 from billing.quota.bindings import SEAL, Bindings, Record, directory_of, record_replied
+from billing.quota.holds import found_holds
 from billing.quota.money import MoneyCounts
 from billing.quota.packing import SETTLED_KEEP_MS, admit_call, settlement
 from billing.quota.redis_keys import mark_key, open_key, open_requests_key, posted_key, rq_key, tag
@@ -48,7 +49,7 @@ from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis import redis_errors
 from core.redis.client import RedisClient
-from core.redis.members import names, readable, reading, whole
+from core.redis.members import names, reading, set_aside, whole
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
 
@@ -57,7 +58,7 @@ repeated = RepeatedWarning(log)
 
 CANCEL_MARK_MS = 60_000
 STALE_MS = 60_000
-STALE_MAX = 10_000
+TAKEN_OUT_AT_ONCE = 500
 WAIT_STEP_MS = 100
 WAIT_MS_MAX = 2_000
 SEED_TRIES = 5
@@ -231,10 +232,7 @@ class Quota:
 
     async def release(self, tenant: str, id: str, now_ms: int = 0) -> bool:
         """Undo an admission that the queue refused; True where there was an open one."""
-        keys = [rq_key(tenant, id), open_key(tenant), open_requests_key(tenant)]
-        return await _RELEASE(
-            self.redis, keys, calls.ReleaseCall(now_ms=now_ms, id=id, keep_ms=SETTLED_KEEP_MS)
-        )
+        return await _RELEASE(self.redis, *_release_of(tenant, id, now_ms))
 
     async def rebind(self, tenant: str, id: str, pool: str, hop: int) -> str | None:
         """Bind the request to `pool` after its `hop`th move, unless a later move has bound it already.
@@ -335,24 +333,24 @@ class Quota:
         return set(names(OPEN_TENANTS, await self.redis.zrange(OPEN_TENANTS, 0, -1)))
 
     async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
-        """The tenant's open requests, or those admitted before a time; oldest first, at most some
-        thousands."""
-        most = "+inf" if admitted_before_ms is None else f"({admitted_before_ms}"
-        key = open_requests_key(tenant)
-        found = self.redis.zrange(key, "-inf", most, byscore=True, offset=0, num=STALE_MAX)
-        ids = names(key, await reading(key, found, []))
-        pipeline = self.redis.pipeline(transaction=False)
-        for id in ids:
-            pipeline.hmget(rq_key(tenant, id), "state", "pool", "admitted", "deadline", "hold")
-        replies = await pipeline.execute(raise_on_error=False) if ids else []
-        rows = [row for row in readable(key, ids, replies) if row[1][0] == b"open"]
-        holds = [read("hold", _hold, row) for row in rows]
-        return [hold for hold in holds if not isinstance(hold, Unreadable)]
+        """The tenant's open requests, or those admitted before a time; oldest first."""
+        return (await found_holds(self.redis, tenant, _before(admitted_before_ms))).holds
 
     async def stale(self, tenant: str, older_than_ms: int = STALE_MS) -> Sequence[tuple[str, str]]:
         """(id, pool) of requests that have been open for longer. The sweep asks their pools, and releases
-        those that no pool knows."""
-        return [(hold.id, hold.pool) for hold in await self.holds(tenant, now_ms() - older_than_ms)]
+        those that no pool knows. What stands among them and is none is taken out."""
+        found = await found_holds(self.redis, tenant, _before(now_ms() - older_than_ms))
+        key = open_requests_key(tenant)
+        for first in range(0, len(found.odd), TAKEN_OUT_AT_ONCE):
+            await self.redis.zrem(key, *found.odd[first : first + TAKEN_OUT_AT_ONCE])
+        await self._take_out(tenant, found.closed)
+        set_aside(key, len(found.closed))
+        return [(hold.id, hold.pool) for hold in found.holds]
+
+    async def _take_out(self, tenant: str, ids: Sequence[str]) -> None:
+        for first in range(0, len(ids), TAKEN_OUT_AT_ONCE):
+            some = ids[first : first + TAKEN_OUT_AT_ONCE]
+            await _RELEASE.many(self.redis, [_release_of(tenant, id, not_open=True) for id in some])
 
     async def open_requests(self, tenant: str) -> int:
         """Number of the tenant's requests that are admitted and not settled."""
@@ -360,9 +358,15 @@ class Quota:
         return await reading(key, self.redis.zcard(key), 0)
 
 
-def _hold(row: tuple[str, Sequence[bytes]]) -> Hold:
-    id, (_, pool, admitted, deadline, hold) = row
-    return Hold(id, pool.decode(), int(admitted), int(deadline), int(hold))
+def _release_of(
+    tenant: str, id: str, now_ms: int = 0, not_open: bool = False
+) -> tuple[list[str], calls.ReleaseCall]:
+    keys = [rq_key(tenant, id), open_key(tenant), open_requests_key(tenant)]
+    return keys, calls.ReleaseCall(now_ms=now_ms, id=id, keep_ms=SETTLED_KEEP_MS, not_open=not_open)
+
+
+def _before(ms: int | None) -> str:
+    return "+inf" if ms is None else f"({ms}"
 
 
 def _conflict() -> Refusal:

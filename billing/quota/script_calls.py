@@ -111,6 +111,7 @@ class ReleaseCall(ScriptCall, kw_only=True):
     now_ms: int
     id: str
     keep_ms: int
+    not_open: bool = False
 
 
 class CancelCall(ScriptCall, kw_only=True):
