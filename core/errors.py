@@ -1,10 +1,23 @@
 """The errors that all packages share: typed refusals for callers, one-line failures for operators."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 class StartupError(Exception):
     """Raised where a process cannot start; its message is one line that tells the operator what to do."""
+
+
+@dataclass(frozen=True)
+class RefusedText:
+    """What of a text a safety policy refuses: `n` code points from `p` on, of the text as it was sent; of
+    several messages, which. `scope`: whose policy it is. Never the text itself."""
+
+    category: str
+    scope: Literal["platform", "tenant", "project"]
+    p: int
+    n: int
+    message: int | None = None
 
 
 @dataclass(frozen=True)
@@ -13,6 +26,7 @@ class Refusal:
 
     `scope` names whose limit is reached, `dimension` what is counted there, and the numbers are of it: units,
     or nano-USD where money is counted; `resets_at_ms` is Unix ms. `retry`: the same call may work later.
+    `text`: what a safety policy refuses.
     """
 
     code: str
@@ -26,6 +40,7 @@ class Refusal:
     spent: int | None = None
     held: int | None = None
     resets_at_ms: int | None = None
+    text: RefusedText | None = None
 
 
 class Refused(Exception):  # noqa: N818  (a refusal is an answer, not a fault)

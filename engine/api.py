@@ -67,6 +67,11 @@ from engine.request import (
     seal_request,
 )
 from engine.safety.documents import DEFAULT_POLICY, PolicyDocument, PolicyError
+from engine.safety.policy import CompiledPolicy
+from engine.safety.policy import compiled as compiled_policy
+from engine.safety.prompts import PromptBlock, PromptFlag, VettedPrompt
+from engine.safety.prompts import vetted as vetted_prompt
+from engine.safety.verdicts import Flag
 from engine.trials.client import ShapeTrials
 from engine.worker.interrupted import InterruptedAnswer, InterruptedEngine, InterruptedPrompt
 
@@ -84,6 +89,7 @@ __all__ = [
     "Claim",
     "ClaimOffer",
     "ClaimReply",
+    "CompiledPolicy",
     "Control",
     "DamagedLogError",
     "DamagedRecordError",
@@ -95,6 +101,7 @@ __all__ = [
     "EntryKind",
     "ExpiredRequest",
     "Explained",
+    "Flag",
     "Hint",
     "HintChannel",
     "InterruptedAnswer",
@@ -119,6 +126,8 @@ __all__ = [
     "PolicyStore",
     "PoolQueue",
     "PriorityClass",
+    "PromptBlock",
+    "PromptFlag",
     "ReaderState",
     "ReaderView",
     "Reaped",
@@ -131,9 +140,11 @@ __all__ = [
     "Sampling",
     "ShapeTrials",
     "TenantTerms",
+    "VettedPrompt",
     "WorkerView",
     "WorkerWakes",
     "checked_format",
+    "compiled_policy",
     "end_payload",
     "end_unclaimed",
     "explain_request",
@@ -156,5 +167,6 @@ __all__ = [
     "taken_journal",
     "text_hash",
     "uses_patterns",
+    "vetted_prompt",
     "visible_text",
 ]

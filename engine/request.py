@@ -107,7 +107,8 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     `trace` is a W3C traceparent; `model` the name the client asked for; `priority` the class it was sent in,
     None: not said; `policy` the hash of the safety policy that its answer is filtered by, empty: no filter;
     `seal` the gateway's proof to the biller that it admitted this; `salt` keeps its owner's cached prefixes
-    from other owners' of the tenant.
+    from other owners' of the tenant; `prompt_verdicts`: what that policy found in the prompt, as (category,
+    action, how often).
     """
 
     prompt: bytes
@@ -123,6 +124,7 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     salt: str = ""
     policy: str = ""
     priority: PriorityClass | None = None
+    prompt_verdicts: tuple[tuple[str, str, int], ...] = ()
 
 
 def seal_request(request: RequestInput, tenant: str, id: str, keyring: Keyring) -> RequestInput:

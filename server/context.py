@@ -18,6 +18,7 @@ from server.conversations.recorder import PoolRecorders
 from server.conversations.store import ConversationStore
 from server.models.answer_formats import AnswerFormats
 from server.models.catalogue import Catalogue
+from server.models.prompt_vetting import PromptVetting
 from server.models.prompts import PromptRenderers
 from server.models.safety_policies import SafetyPolicies
 from server.pools.end_journals import EndJournals
@@ -42,6 +43,7 @@ class GatewayContext:
     used_sessions: UsedSessions
     prompts: PromptRenderers
     policies: SafetyPolicies
+    vetting: PromptVetting
     catalogue: Catalogue
     shapes: AnswerFormats
     conversations: ConversationStore
@@ -81,6 +83,7 @@ def make_context(settings: Settings, gateway: str, db: Database, redis: RedisCli
         used_sessions=UsedSessions(db),
         prompts=PromptRenderers(settings, rates),
         policies=SafetyPolicies(db),
+        vetting=PromptVetting(),
         catalogue=Catalogue(db, settings),
         shapes=AnswerFormats(ShapeTrials(redis)),
         conversations=conversations,

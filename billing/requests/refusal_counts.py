@@ -39,8 +39,8 @@ class RefusalKey(NamedTuple):
 
 
 class RefusalCount(msgspec.Struct, frozen=True):
-    """Number of refusals. `why`: scope and dimension of the limit that refused the latest; `ids`: the latest
-    requests, newest last."""
+    """Number of refusals. `why`: scope and dimension of the limit that refused the latest, or category and
+    action of a safety policy; `ids`: the latest requests, newest last."""
 
     number: int
     why: str = ""

@@ -36,7 +36,7 @@ ENTRY_BYTES_MAX = 1 << 20
 FIELD = b"c"
 LATE_MS_MAX = 3 * 3_600_000
 EARLY_MS_MAX = 2 * MINUTE_MS
-WHY = re.compile(r"[a-z_ ]{0,100}", re.ASCII)
+WHY = re.compile(r"[a-z0-9_ ]{0,100}", re.ASCII)
 OPAQUE = re.compile(r"u_[0-9a-f]{32}", re.ASCII)
 
 Word = Annotated[str, Meta(max_length=WORD_CHARACTERS_MAX, pattern=r"^[^\x00]*$")]
@@ -52,7 +52,7 @@ class RefusalRow(msgspec.Struct, frozen=True, array_like=True):
     user: Word
     code: Code
     number: Annotated[int, Meta(ge=1, le=1_000_000_000)]
-    why: Annotated[str, Meta(pattern=r"^[a-z_ ]{0,100}$")] = ""
+    why: Annotated[str, Meta(pattern=r"^[a-z0-9_ ]{0,100}$")] = ""
     ids: Annotated[list[Annotated[str, Meta(max_length=36)]], Meta(max_length=10)] = []
 
 

@@ -104,9 +104,17 @@ def end_payload(facts: EndFacts, request: RequestInput) -> RequestEnd:
         policy=request.policy,
         priority=request.priority.value if request.priority else "",
         trace_id=found[1] if (found := TRACEPARENT.fullmatch(request.trace)) else "",
-        verdicts=usage.verdicts_of(facts.verdicts),
+        verdicts=usage.verdicts_of(_verdicts(facts, request)),
     )
     return RequestEnd(_payload(facts, counts, event), event)
+
+
+def _verdicts(facts: EndFacts, request: RequestInput) -> Counter[tuple[str, str]]:
+    """Those on the answer and those on its prompt."""
+    found = Counter(facts.verdicts)
+    for category, action, count in request.prompt_verdicts:
+        found[category, action] += count
+    return found
 
 
 def billable(facts: EndFacts) -> Counts:

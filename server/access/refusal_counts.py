@@ -35,7 +35,8 @@ class RefusalNotes:
     def note(self, principal: Principal, id: str, user: str, refused: Refusal) -> None:
         """Count a refused send. `id`: its request id as sent; `user`: id of the user it would be charged to,
         as far as known."""
-        limit = " ".join(part for part in (refused.scope, refused.dimension) if part)
+        parts = (refused.text.category, "block") if refused.text else (refused.scope, refused.dimension)
+        limit = " ".join(part for part in parts if part)
         known_id = id if uuid7_ms(id) is not None else ""
         self._tally.add((principal.tenant, principal.key, user), str(refused.code), limit, known_id, now_ms())
 

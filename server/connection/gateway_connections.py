@@ -119,6 +119,7 @@ def _send_handler(
         context.closed_users,
         context.shapes,
         context.policies,
+        context.vetting,
         context.prompts,
         conversations,
         context.pools,

@@ -18,6 +18,7 @@ from billing.api import is_open
 from core.errors import Refused
 from core.ids import uuid7
 from core.sql.database import Database
+from engine.api import Flag
 from server.access.authorization import ConversationOwner
 from server.conversations.tables import Conversation, Message, MessageStatus
 from server.models.prompts import ChatMessage
@@ -31,7 +32,8 @@ PAGE_ROWS = 50
 @dataclass(frozen=True)
 class Turn:
     """One turn of a conversation: the user's message, and the request that answers it. `key`: the sender's
-    owner key; `user`: id of the user it is charged to, empty for none."""
+    owner key; `user`: id of the user it is charged to, empty for none; `flags`: what safety marked in the
+    message."""
 
     conversation: str
     request: str
@@ -40,6 +42,7 @@ class Turn:
     now_ms: int
     key: str = ""
     user: str = ""
+    flags: Sequence[Flag] = ()
 
 
 @dataclass(frozen=True)
@@ -283,6 +286,8 @@ def _new_conversation(tenant: str, owner: ConversationOwner, turn: Turn) -> Conv
 
 
 def _rows(tenant: str, turn: Turn, last: int) -> list[Message]:
+    flags = msgspec.to_builtins(turn.flags)
+
     def row(role: str, content: str, status: MessageStatus, position: int, model: str = "") -> Message:
         return Message(
             tenant_id=tenant,
@@ -297,6 +302,7 @@ def _rows(tenant: str, turn: Turn, last: int) -> list[Message]:
             created_ms=turn.now_ms,
             owner_key=turn.key,
             user_id=turn.user,
+            flags=flags if role == "user" and flags else None,
         )
 
     return [

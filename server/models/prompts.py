@@ -133,8 +133,8 @@ class PromptRenderer:
 class PromptRenderers:
     """Renderers by model folder, loaded once each.
 
-    Characters are counted first. A long prompt is rendered off the event loop, one of a tenant at a time, so
-    that other tenants find a thread.
+    Characters are counted apart and first. A long prompt is rendered off the event loop, one of a tenant at a
+    time, so that other tenants find a thread.
     """
 
     def __init__(self, settings: Settings, rates: CallRates) -> None:
@@ -144,13 +144,15 @@ class PromptRenderers:
         self._threads = ThreadPoolExecutor(THREADS, "prompts")
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
+    def count(self, principal: Principal, messages: Sequence[ChatMessage]) -> None:
+        """Count a prompt's characters, before anything costly is done with it. Raises Refused for too many,
+        in this prompt or lately."""
+        self._rates.prompt(principal, self._characters(messages))
+
     async def render(self, principal: Principal, folder: Path, messages: Sequence[ChatMessage]) -> list[int]:
-        """Token ids of the prompt, by PromptRenderer.render. Raises Refused also for too many characters."""
-        characters = sum(len(message["content"]) for message in messages)
-        if characters > self._characters_max:
-            problem = f"the messages together may have {self._characters_max} characters: send fewer"
-            raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=self._characters_max))
-        self._rates.prompt(principal, characters)
+        """Token ids of the prompt, by PromptRenderer.render. Raises Refused also for too many characters:
+        placeholders may be longer than what they stand for."""
+        characters = self._characters(messages)
         renderer = self._renderers.get(folder)
         if renderer is None:
             renderer = self._renderers[folder] = await asyncio.to_thread(PromptRenderer.load, folder)
@@ -160,6 +162,13 @@ class PromptRenderers:
         async with turn:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._threads, renderer.render, messages)
+
+    def _characters(self, messages: Sequence[ChatMessage]) -> int:
+        characters = sum(len(message["content"]) for message in messages)
+        if characters > self._characters_max:
+            problem = f"the messages together may have {self._characters_max} characters: send fewer"
+            raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=self._characters_max))
+        return characters
 
 
 def _encode(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from enum import IntEnum, StrEnum
 from typing import TypedDict
 
-from core.errors import Refusal
+from core.errors import Refusal, RefusedText
+from server.protocol.flags import RefusedPlace
 
 
 class CloseCode(IntEnum):
@@ -106,6 +107,16 @@ def suspended() -> Refusal:
     return refusal(ErrorCode.ACCOUNT_SUSPENDED, "this account is suspended: ask its administrator")
 
 
+def safety_blocked(text: RefusedText) -> Refusal:
+    """The refusal of a prompt that a safety policy blocks."""
+    category = text.category.replace("_", " ")
+    problem = (
+        f"not sent: a safety policy of the {text.scope} lets no {category} into prompts; "
+        "nothing was stored or billed: change the text and send it again"
+    )
+    return Refusal(ErrorCode.SAFETY_BLOCKED, problem, text=text)
+
+
 def of_queue(refused: Refusal) -> Refusal:
     """A refusal of the queue or the quota, with the protocol's own code."""
     code, scope = QUEUE_REFUSALS.get(refused.code, (None, None))
@@ -137,3 +148,9 @@ def limit_facts(refused: Refusal) -> LimitFacts:
         held=refused.held,
         resets_at_ms=refused.resets_at_ms,
     )
+
+
+def refused_place(refused: Refusal) -> RefusedPlace | None:
+    """The place of a prompt that safety refuses; None for any other refusal."""
+    text = refused.text
+    return None if text is None else RefusedPlace(text.category, text.scope, text.p, text.n, text.message)

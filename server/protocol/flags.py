@@ -32,6 +32,29 @@ class LoggedFlag(Struct, frozen=True):
         return self.p + self.n
 
 
+class SentFlag(Struct, frozen=True, omit_defaults=True):
+    """A place in the text as its sender sent it, `n` code points from `p` on, of the message `m` where
+    several were sent. `x`: the placeholder that model and history got in its stead."""
+
+    category: Category
+    action: Literal["redact", "flag"]
+    scope: PolicyScope
+    p: int
+    n: int
+    x: str | None = None
+    m: int | None = None
+
+
+class RefusedPlace(Struct, frozen=True, omit_defaults=True):
+    """The place in the text as its sender sent it for which all of it was refused."""
+
+    category: Category
+    scope: PolicyScope
+    p: int
+    n: int
+    m: int | None = None
+
+
 class EndSafety(Struct, frozen=True):
     """What blocked an answer, and whose policy it was."""
 

@@ -7,9 +7,9 @@ here; server/requests/parse.py checks them.
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
-from server.protocol.flags import EndSafety
+from server.protocol.flags import EndSafety, RefusedPlace, SentFlag
 
 Natural = Annotated[int, Meta(ge=0)]
 Id = Annotated[str, Meta(max_length=64)]
@@ -191,7 +191,7 @@ class QuotaLeft(Struct, frozen=True, omit_defaults=True):
 
 
 class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
-    """The request is durable; `g` names it on this connection."""
+    """The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt."""
 
     id: str
     g: int
@@ -200,6 +200,7 @@ class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
     priority: str
     queue: QueuePosition
     quota: QuotaLeft = QuotaLeft()
+    flags: list[SentFlag] | UnsetType = UNSET
 
 
 class Attached(Struct, frozen=True, tag_field="t", tag="attached"):
@@ -332,7 +333,8 @@ class GoAway(Struct, frozen=True, tag_field="t", tag="go_away", omit_defaults=Tr
 
 
 class Error(Struct, frozen=True, tag_field="t", tag="error", omit_defaults=True):
-    """A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD."""
+    """A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD.
+    `safety`: what of a prompt is refused."""
 
     code: str
     message: str
@@ -347,6 +349,7 @@ class Error(Struct, frozen=True, tag_field="t", tag="error", omit_defaults=True)
     spent: int | None = None
     held: int | None = None
     resets_at_ms: int | None = None
+    safety: RefusedPlace | None = None
 
 
 class ServerPing(Struct, frozen=True, tag_field="t", tag="ping"):

@@ -83,7 +83,7 @@ class SendEnqueuer:
         reading = ReadableRequest(send.id, placed.epoch, 0, placed.head, placed.status.value)
         dup = not placed.created
         place, quota = (placed.position, placed.wait_ms), quota_of(admitted.standing)
-        accepted = SendAccepted(reading, dup, prepared.priority.value, *place, quota)
+        accepted = SendAccepted(reading, dup, prepared.priority.value, *place, quota, prepared.vetted.sent)
         return accepted, source
 
     async def _undo(self, prepared: PreparedSend, tenant: str) -> None:
@@ -97,9 +97,9 @@ class SendEnqueuer:
         send = prepared.send
         if send.conversation is None:
             return
-        text = send.messages[-1]["content"]
+        text = prepared.vetted.messages[-1]["content"]
         facts = (send.conversation, send.id, text, prepared.record.name, prepared.accepted_ms)
-        turn = Turn(*facts, key=principal.owner_key, user=prepared.user)
+        turn = Turn(*facts, key=principal.owner_key, user=prepared.user, flags=prepared.vetted.flags)
         await self._conversations.open_turn(principal.tenant, owner_of(principal), turn)
 
     def _item(self, principal: Principal, prepared: PreparedSend, admitted: Admitted) -> Enqueue:
@@ -125,6 +125,7 @@ class SendEnqueuer:
             salt=cache_salt(principal, prepared.user),
             priority=prepared.priority,
             policy=prepared.policy.hash,
+            prompt_verdicts=tuple((*of, count) for of, count in sorted(prepared.vetted.counts.items())),
         )
         return Enqueue(
             tenant=tenant,

@@ -68,7 +68,8 @@ class RoleMessage(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ParsedSend:
-    """A checked send. `messages`: the whole prompt of a stateless turn, the new message of a stored one."""
+    """A checked send. `messages`: the whole prompt of a stateless turn, the new message of a stored one;
+    `several`: they came as `messages`, and not as one `content`."""
 
     id: str
     model: str | None
@@ -77,6 +78,7 @@ class ParsedSend:
     options: Options
     metadata: dict[str, Any]
     body_hash: str
+    several: bool = False
 
 
 def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
@@ -100,7 +102,8 @@ def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
         hashed = body_hash(body)
     except UnicodeError:
         raise bad_request("a text holds half of a surrogate pair, which is no Unicode character") from None
-    return ParsedSend(send.id, send.model, send.conversation, messages, options, metadata, hashed)
+    several = send.messages is not None
+    return ParsedSend(send.id, send.model, send.conversation, messages, options, metadata, hashed, several)
 
 
 def sampling(options: Options, prompt_tokens: int, context: int, temperature: float) -> Sampling:

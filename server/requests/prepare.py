@@ -18,6 +18,7 @@ from server.access.users import Users
 from server.conversations.store import ConversationStore
 from server.models.answer_formats import AnswerFormats
 from server.models.catalogue import Catalogue
+from server.models.prompt_vetting import PromptVetting, VettedMessages
 from server.models.prompts import ChatMessage, PromptRenderers
 from server.models.safety_policies import ProjectPolicy, SafetyPolicies
 from server.pools.gateway_pools import GatewayPools
@@ -43,6 +44,7 @@ class PreparedSend:
     accepted_ms: int
     deadline_ms: int
     policy: ProjectPolicy
+    vetted: VettedMessages
 
 
 class SendPreparer:
@@ -57,6 +59,7 @@ class SendPreparer:
         closed_users: ClosedUsers,
         formats: AnswerFormats,
         policies: SafetyPolicies,
+        vetting: PromptVetting,
         prompts: PromptRenderers,
         conversations: ConversationStore,
         pools: GatewayPools,
@@ -68,6 +71,7 @@ class SendPreparer:
         self._closed_users = closed_users
         self._formats = formats
         self._policies = policies
+        self._vetting = vetting
         self._prompts = prompts
         self._conversations = conversations
         self._pools = pools
@@ -82,7 +86,10 @@ class SendPreparer:
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         await self._formats.check(principal, record, send.options.response_format)
         policy = await self._policies.of(principal.tenant, principal.project)
-        messages = await self._messages(principal, send)
+        history = await self._history(principal, send)
+        self._prompts.count(principal, [*history, *send.messages])
+        vetted = await self._vetting.vet(principal.tenant, policy, send.messages, send.several)
+        messages = [*history, *vetted.messages]
         with spans.span("send.render"):
             prompt = await self._prompts.render(principal, record.folder, messages)
         context = min(record.max_model_len, self._settings.worker_max_model_len or record.max_model_len)
@@ -90,7 +97,8 @@ class SendPreparer:
         priority = parse.capped_priority(send.options.priority, principal.priority_max)
         accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
         deadline_ms = parse.deadline_ms(send.options, priority, accepted_ms, self._settings)
-        return PreparedSend(send, record, prompt, sampling, priority, user, accepted_ms, deadline_ms, policy)
+        times = (accepted_ms, deadline_ms)
+        return PreparedSend(send, record, prompt, sampling, priority, user, *times, policy, vetted)
 
     async def _project(self, principal: Principal, send: ParsedSend) -> str | None:
         named = send.metadata.get("project")
@@ -99,9 +107,9 @@ class SendPreparer:
         found = await find_project(self._db, principal.tenant, named)
         return found.id if found else None
 
-    async def _messages(self, principal: Principal, send: ParsedSend) -> list[ChatMessage]:
+    async def _history(self, principal: Principal, send: ParsedSend) -> list[ChatMessage]:
         if send.conversation is None:
-            return list(send.messages)
+            return []
         owner = owner_of(principal)
         try:
             history = await self._conversations.history(principal.tenant, owner, send.conversation)
@@ -112,7 +120,7 @@ class SendPreparer:
             history = await self._conversations.history(principal.tenant, owner, send.conversation)
         if len(history) >= self._settings.prompt_messages_max:
             raise parse.bad_request("this conversation has too many messages: start a new one")
-        return [*history, *send.messages]
+        return history
 
 
 @lru_cache(maxsize=64)

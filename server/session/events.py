@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from core.errors import Refusal
 from engine.api import Entry
 from server.protocol.codes import CloseCode
+from server.protocol.flags import SentFlag
 from server.protocol.messages import ClientMessage, QuotaLeft
 
 NO_QUOTA = QuotaLeft()
@@ -81,6 +82,7 @@ class SendAccepted:
     position: int = 0
     wait_ms: int = 0
     quota: QuotaLeft = NO_QUOTA
+    flags: tuple[SentFlag, ...] = ()
 
 
 @dataclass(frozen=True)

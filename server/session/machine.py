@@ -7,10 +7,12 @@ import random
 from enum import StrEnum
 from typing import assert_never
 
+from msgspec import UNSET
+
 from core.errors import Refusal
 from server.protocol import codec
 from server.protocol import messages as m
-from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal
+from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal, refused_place
 from server.session import effects as fx
 from server.session import events as ev
 from server.session.access_timer import AccessTimer
@@ -289,7 +291,7 @@ class Session:
         stream = self._readings.open(reading)
         place = m.QueuePosition(event.position, event.wait_ms)
         named = (id, stream.g, reading.epoch, event.dup, event.priority)
-        accepted = m.Accepted(*named, place, event.quota)
+        accepted = m.Accepted(*named, place, event.quota, list(event.flags) or UNSET)
         out: list[fx.Effect] = [fx.Emit(accepted)]
         if fresh and wished.detached:
             self._readings.drop(id)
@@ -374,5 +376,6 @@ def _error(refused: Refusal, re: str | None = None, id: str | None = None) -> fx
             id,
             refused.after_ms,
             **limit_facts(refused),
+            safety=refused_place(refused),
         )
     )

@@ -9,6 +9,7 @@ import msgspec
 import yaml
 from msgspec import Struct
 
+from engine.safety.documents import PolicyDocument
 from tests.conformance.values import BadCase
 
 Encoding = Literal["json", "msgpack"]
@@ -92,6 +93,7 @@ class Setup(Strict, frozen=True):
     settings: dict[str, Any] = {}
     limits: list[WrittenLimit] = []
     budgets: list[BudgetFacts] = []
+    policy: PolicyDocument | None = None
 
     @property
     def script(self) -> WorkerScript:
@@ -328,7 +330,7 @@ class Case:
     def is_plain(self) -> bool:
         """Whether it needs no tenant of its own: one key, and nothing that outlives its connections."""
         lasting = any(isinstance(step, Revoke | Http) for step in self.steps)
-        limited = self.setup.limits or self.setup.budgets
+        limited = self.setup.limits or self.setup.budgets or self.setup.policy
         return not (self.setup.keys or limited or self.drains or lasting)
 
     @property

@@ -15,6 +15,7 @@ from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.ids import uuid7
 from engine.api import RequestStatus
+from engine.policies.merge import merged
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
 from tests.conformance.ledger import Answers
 from tests.conformance.line import GatewayLine, LineRefused, encoding_of
@@ -178,6 +179,7 @@ class Machines:
             changed = {"drain_seconds_max": 1.0, **WRONG_OFTEN, **case.setup.settings}
             async with virtual_gateway(self._settings(changed), self._model) as gateway:
                 stage = MachineContext(gateway)
+                gateway.policies.document = merged(None, case.setup.policy)
                 for name, facts in {OWN: KeyFacts(), **case.setup.keys}.items():
                     stage.make_key(name, facts)
                 if case.setup.worker == "ready":

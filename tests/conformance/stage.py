@@ -29,7 +29,7 @@ from chaos.injected.scripted import NextToken, ScriptedEngine
 from core.clock import now_ms
 from core.ids import uuid7
 from core.sql.database import Database
-from engine.api import Control, EndReason, EntryKind, RequestStatus, end_unclaimed
+from engine.api import Control, EndReason, EntryKind, PolicyStore, RequestStatus, end_unclaimed
 from server.conversations.store import ConversationStore
 from server.conversations.tables import MessageStatus
 from tests.conformance.cases import Case, KeyFacts, WorkerScript
@@ -144,6 +144,9 @@ class TenantContext:
         for money in case.setup.budgets:
             facts = {"scope": money.scope, "period": money.period, "limit_nano": money.nano}
             await set_budget(site.database, site.redis, tenant, **facts)
+        if case.setup.policy is not None:
+            store = PolicyStore(site.database)
+            await store.set(site.redis, tenant, "", case.setup.policy, "of a case")
 
     def tenant_of(self, token: str) -> str:
         """Which of the case's tenants a token is of; the own one for what is no key."""

@@ -9,7 +9,7 @@ export class ProtocolError extends Error {
     /**
      * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
      *   limit?: number, dimension?: string, remaining?: number, spent?: number, held?: number,
-     *   resets_at_ms?: number}} frame an `error`
+     *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPlace}} frame an `error`
      */
     constructor(frame: {
         code: string;
@@ -23,6 +23,7 @@ export class ProtocolError extends Error {
         spent?: number;
         held?: number;
         resets_at_ms?: number;
+        safety?: import("./frames.js").RefusedPlace;
     });
     code: string;
     /** The same message may work later. */
@@ -37,6 +38,8 @@ export class ProtocolError extends Error {
     held: number | null;
     /** When it begins anew, Unix ms. */
     resetsAtMs: number | null;
+    /** The place for which a prompt was refused. */
+    safety: import("./frames.js").RefusedPlace | null;
 }
 /** One request and the text of its answer so far: always a prefix of the server's log. */
 export class Answer {
@@ -55,6 +58,8 @@ export class Answer {
     text: string;
     /** What safety marked in `text`, in its order. @type {SafetyFlag[]} */
     flags: SafetyFlag[];
+    /** What safety found in the prompt as it was sent (prompts.js). @type {PromptFlag[]} */
+    promptFlags: PromptFlag[];
     /** Tokens that `text` covers. */
     tokens: number;
     /** @type {Status} */
@@ -140,6 +145,7 @@ export type SafetyFlag = {
     p: number;
     n: number;
 };
+export type PromptFlag = import("./frames.js").SentFlag;
 /**
  * what blocked an answer, and whose policy it was
  */

@@ -21,6 +21,7 @@ import { sha256 } from "./sha256.js";
  * @typedef {{category: string, action: "redact" | "flag", scope: "platform" | "tenant" | "project", p: number,
  *   n: number}} SafetyFlag
  */
+/** @typedef {import("./frames.js").SentFlag} PromptFlag */
 /** @typedef {import("./frames.js").EndSafety} SafetyBlock what blocked an answer, and whose policy it was */
 /** @typedef {{queue_ms: number, ttft_ms: number | null, total_ms: number}} Timing */
 /**
@@ -62,7 +63,7 @@ export class ProtocolError extends Error {
   /**
    * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
    *   limit?: number, dimension?: string, remaining?: number, spent?: number, held?: number,
-   *   resets_at_ms?: number}} frame an `error`
+   *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPlace}} frame an `error`
    */
   constructor(frame) {
     super(frame.message);
@@ -80,6 +81,8 @@ export class ProtocolError extends Error {
     this.held = frame.held ?? null;
     /** When it begins anew, Unix ms. */
     this.resetsAtMs = frame.resets_at_ms ?? null;
+    /** The place for which a prompt was refused. */
+    this.safety = frame.safety ?? null;
   }
 }
 
@@ -100,6 +103,8 @@ export class Answer {
     this.text = "";
     /** What safety marked in `text`, in its order. @type {SafetyFlag[]} */
     this.flags = [];
+    /** What safety found in the prompt as it was sent (prompts.js). @type {PromptFlag[]} */
+    this.promptFlags = [];
     /** Tokens that `text` covers. */
     this.tokens = 0;
     /** @type {Status} */

@@ -140,5 +140,6 @@ export type Counters = {
 };
 import { Answer } from "./answer.js";
 import { ProtocolError } from "./answer.js";
+import { redacted } from "./prompts.js";
 import { SignedOut } from "./link.js";
-export { Answer, ProtocolError, SignedOut };
+export { Answer, ProtocolError, redacted, SignedOut };

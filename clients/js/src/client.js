@@ -13,9 +13,10 @@ import { Answer, ProtocolError } from "./answer.js";
 import { uuid7 } from "./ids.js";
 import { inTime } from "./in_time.js";
 import { Link, SignedOut } from "./link.js";
+import { redacted } from "./prompts.js";
 import { Readings } from "./readings.js";
 
-export { Answer, ProtocolError, SignedOut };
+export { Answer, ProtocolError, redacted, SignedOut };
 
 /** @typedef {import("./frames.js").ClientMessage} ClientMessage */
 /** @typedef {import("./frames.js").ServerMessage} ServerMessage */

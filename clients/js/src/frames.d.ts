@@ -173,7 +173,18 @@ export interface QuotaLeft {
   budget?: Left;
 }
 
-/** The request is durable; `g` names it on this connection. */
+/** A place in the text as its sender sent it, `n` code points from `p` on, of the message `m` where several were sent. `x`: the placeholder that model and history got in its stead. */
+export interface SentFlag {
+  category: string;
+  action: "redact" | "flag";
+  scope: "platform" | "tenant" | "project";
+  p: number;
+  n: number;
+  x?: string;
+  m?: number;
+}
+
+/** The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt. */
 export interface Accepted {
   t: "accepted";
   id: string;
@@ -183,6 +194,7 @@ export interface Accepted {
   priority: string;
   queue: QueuePosition;
   quota: QuotaLeft;
+  flags?: SentFlag[];
 }
 
 /** The request is read from `from` on. */
@@ -305,7 +317,16 @@ export interface GoAway {
   url?: string;
 }
 
-/** A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD. */
+/** The place in the text as its sender sent it for which all of it was refused. */
+export interface RefusedPlace {
+  category: string;
+  scope: "platform" | "tenant" | "project";
+  p: number;
+  n: number;
+  m?: number;
+}
+
+/** A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD. `safety`: what of a prompt is refused. */
 export interface Error {
   t: "error";
   code: string;
@@ -321,6 +342,7 @@ export interface Error {
   spent?: number;
   held?: number;
   resets_at_ms?: number;
+  safety?: RefusedPlace;
 }
 
 /** Asks the client for a pong. */

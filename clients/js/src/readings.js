@@ -7,7 +7,9 @@ import { Answer, ProtocolError, span } from "./answer.js";
 /** @typedef {import("./answer.js").Logged} Logged */
 /** @typedef {import("./frames.js").ClientMessage} ClientMessage */
 /** @typedef {import("./frames.js").WelcomeRequest} WelcomeRequest */
-/** @typedef {{g: number, epoch?: number, state?: string, queue?: import("./frames.js").QueuePosition}} Bound */
+/** @typedef {import("./frames.js").Accepted["flags"]} PromptFlags */
+/** @typedef {{g: number, epoch?: number, state?: string, queue?: import("./frames.js").QueuePosition,
+ *   flags?: PromptFlags}} Bound */
 /** @typedef {import("./answer.js").Change} Change */
 /** @typedef {import("./answer.js").Trace} Trace */
 /** @typedef {import("./answer.js").Watcher} Watcher */
@@ -124,6 +126,7 @@ export class Readings {
     answer.accepted = true;
     answer.epoch ??= frame.epoch ?? null;
     answer.queue = frame.queue ?? answer.queue;
+    answer.promptFlags = frame.flags ?? answer.promptFlags;
     if (answer.status === "sending") {
       answer.status = frame.state === "running" || frame.state === "parked" ? frame.state : "queued";
     }

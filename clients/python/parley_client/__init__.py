@@ -22,6 +22,7 @@ from parley_client.client import Client
 from parley_client.connection import Encoding
 from parley_client.limit_words import error_text
 from parley_client.link import SignedOut
+from parley_client.prompts import PromptBlock, PromptFlag, redacted
 from parley_client.reader import Answer
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "Encoding",
     "Ended",
     "Event",
+    "PromptBlock",
+    "PromptFlag",
     "ProtocolError",
     "Reset",
     "SafetyBlock",
@@ -43,4 +46,5 @@ __all__ = [
     "Trace",
     "Usage",
     "error_text",
+    "redacted",
 ]

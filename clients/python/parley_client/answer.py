@@ -11,13 +11,16 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, TypeVar, cast
 
+from parley_client.prompts import PromptBlock, PromptFlag, block_of, flags_of
+
 Frame = Mapping[str, Any]
 
 
 class ProtocolError(Exception):
     """A refusal or failure with a code of docs/protocol.md. `retry`: it may work later, after `after_ms`.
 
-    `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD."""
+    `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD. `safety`: the place
+    for which a prompt was refused."""
 
     def __init__(self, error: Frame) -> None:
         super().__init__(f"{error['code']}: {error['message']}")
@@ -32,6 +35,7 @@ class ProtocolError(Exception):
         self.spent: int | None = error.get("spent")
         self.held: int | None = error.get("held")
         self.resets_at_ms: int | None = error.get("resets_at_ms")
+        self.safety: PromptBlock | None = block_of(error)
 
 
 class TextTakenBack(Exception):  # noqa: N818  (it is a fact about the answer, not a fault)
@@ -199,6 +203,7 @@ class OpenAnswer:
         self.applied = 0
         self.text = ""
         self.flags: list[SafetyFlag] = []
+        self.prompt_flags: list[PromptFlag] = []
         self.tokens = 0
         self.standing = Standing.SENDING
         self.moved_because: str | None = None
@@ -239,6 +244,7 @@ class OpenAnswer:
     def bind(self, frame: Frame) -> None:
         """Take the number `g` of this connection, from `accepted`, `attached` or a welcome."""
         self.accepted, self.g = True, frame["g"]
+        self.prompt_flags = flags_of(frame) or self.prompt_flags
         self.epoch = self.epoch or frame["epoch"]
         self.paused = False  # the server repeats it where it still holds
         if self.standing is Standing.SENDING:

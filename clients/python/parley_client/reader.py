@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from parley_client.answer import Ended, Event, OpenAnswer, Reset, SafetyFlag, Standing, Text, TextTakenBack
+from parley_client.prompts import PromptFlag
 
 
 class AnswerSource(Protocol):
@@ -48,6 +49,11 @@ class Answer:
     def flags(self) -> tuple[SafetyFlag, ...]:
         """What safety marked in `text`: placeholders of redactions, and what was only flagged."""
         return tuple(self._reading.flags)
+
+    @property
+    def prompt_flags(self) -> tuple[PromptFlag, ...]:
+        """What safety found in the prompt as it was sent: `redacted` puts the placeholders there."""
+        return tuple(self._reading.prompt_flags)
 
     @property
     def applied(self) -> int:

@@ -12,8 +12,19 @@ from tests.support.patience import START_SECONDS, finished, soon
 from tests.support.scripted_peer import Peer, scripted_peer
 
 PACKAGE = Path(__file__).parents[3] / "clients" / "js"
-MODULES = {"acks", "answer", "client", "connection", "ids", "in_time", "link", "readings", "sha256"}
-TYPES = {"answer", "client", "connection", "frames", "link"}
+MODULES = {
+    "acks",
+    "answer",
+    "client",
+    "connection",
+    "ids",
+    "in_time",
+    "link",
+    "prompts",
+    "readings",
+    "sha256",
+}
+TYPES = {"answer", "client", "connection", "frames", "link", "prompts"}
 # `bare`: a runtime without sockets of its own, as Node 20 is.
 CUSTOMER = """
 import { Client } from "parley-client";

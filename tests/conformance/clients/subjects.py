@@ -8,7 +8,18 @@ from typing import Any, Protocol
 import httpx
 from playwright.async_api import Page
 
-from parley_client import Answer, Client, Encoding, Ended, ProtocolError, Reset, SignedOut, Text
+from parley_client import (
+    Answer,
+    Client,
+    Encoding,
+    Ended,
+    PromptBlock,
+    PromptFlag,
+    ProtocolError,
+    Reset,
+    SignedOut,
+    Text,
+)
 from parley_client.answer import OpenAnswer
 from tests.conformance.clients.steps import OptionsStep
 
@@ -176,6 +187,7 @@ class PythonSubject:
             "text": reading.text,
             "applied": reading.applied,
             "flags": [vars(flag) for flag in reading.flags],
+            "prompt_flags": [_said(flag) for flag in reading.prompt_flags],
             "epoch": reading.epoch,
             "status": "failed" if error else str(reading.standing),
             "tokens": reading.tokens,
@@ -211,7 +223,15 @@ class PythonSubject:
 
 def _error(error: ProtocolError | None) -> Facts | None:
     names = ("code", "message", "retry", "after_ms", "scope", "limit", *LIMIT_FACTS)
-    return None if error is None else {name: getattr(error, name) for name in names}
+    if error is None:
+        return None
+    place = error.safety and _said(error.safety)
+    return {**{name: getattr(error, name) for name in names}, "safety": place}
+
+
+def _said(of: PromptFlag | PromptBlock) -> Facts:
+    """Without what was not said."""
+    return {name: value for name, value in vars(of).items() if value is not None}
 
 
 START = """async ([options, key]) => {
@@ -270,9 +290,9 @@ ANSWER = """(id) => {
   const { text, applied, epoch, status, tokens, paused, cancelling, reason, code, verified, error } = answer;
   const { code: problem, message, retry, afterMs: after_ms, scope, limit } = error ?? {};
   const { dimension, remaining, spent, held, resetsAtMs: resets_at_ms } = error ?? {};
-  const counted = { dimension, remaining, spent, held, resets_at_ms };
+  const counted = { dimension, remaining, spent, held, resets_at_ms, safety: error?.safety };
   return {
-    flags: answer.flags, safety: answer.safety,
+    flags: answer.flags, prompt_flags: answer.promptFlags, safety: answer.safety,
     text, applied, epoch, status, tokens, paused, cancelling, reason, code, verified,
     moved_because: answer.movedBecause,
     usage: answer.usage?.total ?? null,

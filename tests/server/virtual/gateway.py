@@ -35,6 +35,7 @@ from tests.server.virtual.stores import (
     MemoryPrompts,
     MemoryQuota,
     MemoryUsers,
+    MemoryVetting,
     Nothing,
 )
 
@@ -145,6 +146,7 @@ class VirtualGateway:
     keys: MemoryKeys
     quota: MemoryQuota
     conversations: MemoryConversations
+    policies: MemoryPolicies
     pool: MemoryPool
     connections: GatewayConnections
     health: Health
@@ -212,6 +214,7 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
         flags = msgspec.to_builtins(flags_after(found.entries))
         conversations.record(asked.tenant, asked.id, found.said, flags, found.head, end)
 
+    policies = MemoryPolicies()
     pool = MemoryPool(POOL, settings.park_seconds_max, settled, hints.tell)
     record = ModelRecord("tiny", "1", FINGERPRINT, model, POOL, CONTEXT)
     keys, nothing = MemoryKeys(redis, settings), Nothing()
@@ -227,7 +230,8 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
         "closed_users": nothing,
         "users": MemoryUsers(),
         "used_sessions": nothing,
-        "policies": MemoryPolicies(),
+        "policies": policies,
+        "vetting": MemoryVetting(),
         "prompts": MemoryPrompts(model, settings.prompt_characters_max),
         "catalogue": MemoryCatalogue(record),
         "shapes": nothing,
@@ -244,7 +248,9 @@ async def virtual_gateway(settings: Settings, model: Path) -> AsyncGenerator[Vir
     await subscriptions.start()
     app = main.limited_application(context, connections, health)
     tasks = [asyncio.create_task(subscriptions.run()), asyncio.create_task(connections.run())]
-    gateway = VirtualGateway(settings, redis, keys, quota, conversations, pool, connections, health, app)
+    gateway = VirtualGateway(
+        settings, redis, keys, quota, conversations, policies, pool, connections, health, app
+    )
     try:
         yield gateway
         for task in tasks:

@@ -6,11 +6,14 @@ here: they are billing's, and cases about them are played against the real ones.
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+
+import msgspec
 
 from billing.api import (
     Admission,
@@ -24,13 +27,14 @@ from billing.api import (
 from core.clock import now_ms
 from core.errors import Refused
 from core.ids import uuid7
-from engine.api import ModelRecord, pinned_policy
+from engine.api import ModelRecord, VettedPrompt, compiled_policy, pinned_policy, vetted_prompt
 from engine.safety.documents import DEFAULT
 from server.access import tickets
 from server.access.authentication import Authenticator
 from server.access.authorization import ConversationOwner, user_of
 from server.conversations.store import Turn, conversation_busy, conversation_not_found
 from server.conversations.tables import Message, MessageStatus
+from server.models.prompt_vetting import PromptVetting
 from server.models.prompts import ChatMessage, PromptRenderer
 from server.models.safety_policies import ProjectPolicy
 from server.protocol.codes import ErrorCode, refusal
@@ -230,6 +234,7 @@ class MemoryConversations:
         mine = {"request_id": turn.request, "epoch": 1, "head": 0, "usage": {}, "timing": {}, "code": ""}
         mine |= {"flags": None, "safety": None}
         user = {"role": "user", "content": turn.content, "status": MessageStatus.ENDED, **mine}
+        user["flags"] = msgspec.to_builtins(turn.flags) or None
         answer = {"role": "assistant", "content": "", "status": MessageStatus.RUNNING, "reason": "", **mine}
         found.messages += [SimpleNamespace(**user), SimpleNamespace(**answer, cost_nano=0)]
 
@@ -299,11 +304,15 @@ class MemoryPrompts:
         self._renderer = _renderer(folder)
         self._characters_max = characters_max
 
-    async def render(self, _who: Principal, _folder: Path, messages: list[ChatMessage]) -> list[int]:
-        """Token ids."""
+    def count(self, _who: Principal, messages: list[ChatMessage]) -> None:
+        """Only how many are too many."""
         if sum(len(message["content"]) for message in messages) > self._characters_max:
             problem = f"the messages together may have {self._characters_max} characters: send fewer"
             raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=self._characters_max))
+
+    async def render(self, _who: Principal, _folder: Path, messages: list[ChatMessage]) -> list[int]:
+        """Token ids."""
+        self.count(_who, messages)
         return self._renderer.render(messages)
 
 
@@ -319,6 +328,14 @@ class MemoryPolicies:
 
     def changed(self) -> None:
         """It is never looked up."""
+
+
+class MemoryVetting(PromptVetting):
+    """Prompts vetted where they come: virtual time knows no threads."""
+
+    async def _in_thread(self, policy: ProjectPolicy, texts: Sequence[str]) -> list[VettedPrompt]:
+        compiled = compiled_policy(policy.document, "prompt")
+        return [vetted_prompt(text, compiled) for text in texts]
 
 
 class Nothing:

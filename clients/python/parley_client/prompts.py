@@ -1,0 +1,56 @@
+"""What a safety policy found in a prompt, by its places in the text as it was sent. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class PromptFlag:
+    """`n` code points from `p` on, of the message `m` where several were sent. `action`: "redact", model and
+    history got `x` in their stead; "flag", they went through. `scope`: whose policy it is."""
+
+    category: str
+    action: str
+    scope: str
+    p: int
+    n: int
+    x: str | None = None
+    m: int | None = None
+
+
+@dataclass(frozen=True)
+class PromptBlock:
+    """The place for which a prompt was refused, and whose policy it is."""
+
+    category: str
+    scope: str
+    p: int
+    n: int
+    m: int | None = None
+
+
+def flags_of(accepted: Mapping[str, Any]) -> list[PromptFlag]:
+    """Those that an `accepted` names."""
+    found: list[PromptFlag] = []
+    for said in accepted.get("flags", ()):
+        of = (said["category"], said["action"], said["scope"])
+        found.append(PromptFlag(*of, said["p"], said["n"], said.get("x"), said.get("m")))
+    return found
+
+
+def block_of(error: Mapping[str, Any]) -> PromptBlock | None:
+    """The place that an `error` names."""
+    if (said := error.get("safety")) is None:
+        return None
+    return PromptBlock(said["category"], said["scope"], said["p"], said["n"], said.get("m"))
+
+
+def redacted(text: str, flags: Sequence[PromptFlag], message: int | None = None) -> str:
+    """The text as model and history got it. `message`: which of several it is."""
+    pieces, at = list[str](), 0
+    for flag in flags:
+        if flag.x is not None and flag.m == message:
+            pieces += [text[at : flag.p], flag.x]
+            at = flag.p + flag.n
+    return "".join([*pieces, text[at:]])
