@@ -21,6 +21,7 @@ LENGTH_MAX = 1_024  # of the pattern itself
 DEPTH_MAX = 40  # of its brackets; the same everywhere, unlike Python's own bound
 SHOWN_MAX = 200  # of it in an error
 SOME_MAX = 4  # letters of a class that a sample is made of
+_NESTED = re.compile(r"(?<!\\)\[\^?\[")  # `[[:alpha:]]`: Python takes it for single letters, and warns
 _CODE_POINT_MAX = 0x10FFFF
 _CATEGORIES = {
     "CATEGORY_DIGIT": [(48, 57)],
@@ -62,6 +63,8 @@ def parsed(pattern: str) -> Pattern:
 def _parsed(pattern: str) -> Pattern:
     if len(pattern) > LENGTH_MAX:
         raise PatternError(f"a pattern has {LENGTH_MAX:,} characters at most")
+    if _NESTED.search(pattern):
+        raise PatternError(r"a class has no class in it; write \[ for a bracket")
     steps = ((character == "(") - (character == ")") for character in pattern)
     if max(accumulate(steps), default=0) > DEPTH_MAX:
         raise PatternError(f"its brackets are more than {DEPTH_MAX} deep")

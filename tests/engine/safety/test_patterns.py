@@ -32,6 +32,7 @@ PATTERNS = [each.pattern for detector in DETECTORS.values() for each in detector
         ("(?>ab)", "atomic"),
         ("(a", "unterminated"),
         ("(?s)a.", "only i"),
+        ("[[:alpha:]]x", "no class in it"),
         ("(?x: a b)", "only i"),
         ("(" * 41 + "a" + ")" * 41, "40 deep"),
         ("a" * 1_025, "1,024 characters"),
