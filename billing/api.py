@@ -30,7 +30,7 @@ from billing.quota.bindings import Bindings
 from billing.quota.client import Quota
 from billing.quota.lapsed_requests import release_lapsed
 from billing.quota.open_requests import OwnerFilter, keys_of_requests, open_of
-from billing.quota.packing import SETTLED_KEEP_MS
+from billing.quota.packing import SETTLED_KEEP_MS, UNLIMITED_TOKENS
 from billing.quota.shadow_counts import count_shadowed
 from billing.quota.types import (
     Admission,
@@ -168,6 +168,7 @@ __all__ = [
     "TERMS_CHANGED",
     "UNITS",
     "UNLIMITED",
+    "UNLIMITED_TOKENS",
     "USAGE_SCOPE",
     "USAGE_SCOPES",
     "Admission",

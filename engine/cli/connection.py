@@ -8,7 +8,7 @@ import click
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
 
-from billing.api import find_tenant, record_separately
+from billing.api import find_tenant, record_separately, tenant_names
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.client import connect
@@ -56,6 +56,18 @@ async def tenant_id_of(pool: PoolConnection, named: str | None) -> str | None:
     if tenant is None:
         raise StartupError(f"there is no tenant {named!r}: see `parley tenants list`")
     return tenant.tenant_id
+
+
+async def names_of_tenants(pool: PoolConnection) -> dict[str, str]:
+    """Tenants' names by id; none while the database does not answer."""
+    db = Database(pool.settings.database_endpoint)
+    try:
+        await require_schema(db)
+        return await tenant_names(db)
+    except (StartupError, SQLAlchemyError, OSError):
+        return {}
+    finally:
+        await db.close()
 
 
 async def on_record(pool: "PoolConnection", tenant: str, action: str, target: str, **facts: object) -> None:

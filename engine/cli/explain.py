@@ -7,6 +7,7 @@ import click
 
 from billing.api import (
     UNITS,
+    UNLIMITED_TOKENS,
     BookedLine,
     BookedRequest,
     HeldBack,
@@ -208,7 +209,10 @@ def _in_pool(found: RequestDetail) -> Facts:
 def _holds(held: HeldRequest) -> Facts:
     yield "admitted", time_of_day(held.admitted_ms) or NOTHING
     yield "prices", f"book {held.book}, version {held.version}"
-    yield "tokens", f"{held.input_tokens} input, {held.granted} output granted so far"
+    granted = f"{held.granted} output granted so far"
+    if held.granted >= UNLIMITED_TOKENS:
+        granted = "output up to its max_tokens, as no money limits it"
+    yield "tokens", f"{held.input_tokens} input, {granted}"
     yield "money", f"{to_display(held.held_nano)} of each budget and the wallet"
     for each in held.counted_in:
         shadow = " (shadow)" if each.shadow else ""

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import click
 import msgspec
@@ -19,6 +19,7 @@ from engine.cli.connection import (
     find_request,
     in_pool,
     json_option,
+    names_of_tenants,
     on_record,
     pool_option,
     tenant_id_of,
@@ -38,6 +39,14 @@ CANCEL_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 
 
+class ListedRequests(NamedTuple):
+    """Requests, names of tenants by id, and the time at which they were read."""
+
+    rows: list[InspectedRequest]
+    names: Mapping[str, str]
+    now_ms: int
+
+
 @click.group()
 def command() -> None:
     """Requests: in a pool, and those that are over. Prompts and answers are never shown."""
@@ -55,14 +64,18 @@ command.add_command(explain_command)
 @pool_option
 @json_option
 def list_command(tenant: str | None, status: str | None, limit: int, pool: str | None, as_json: bool) -> None:
-    """Requests that have not ended, the nearest deadline first; with `--status ended` the last that have."""
+    """Requests that have not ended, the nearest deadline first. With `--status ended`: the last that have
+    and are not billed yet, which takes a second or two; the others are in `parley requests find`."""
     wanted = RequestStatus(status) if status else None
-    rows, now = in_pool(pool, lambda found: _list(found, tenant, wanted, limit))
+    listed = in_pool(pool, lambda found: _list(found, tenant, wanted, limit))
     if as_json:
-        for row in rows:
-            print_json(row)
-    elif rows:
-        print_blocks(_table(rows, now))
+        for row in listed.rows:
+            name = listed.names.get(row.tenant, row.tenant)
+            print_json({**msgspec.structs.asdict(row), "tenant_name": name})
+    elif listed.rows:
+        print_blocks(_table(listed))
+    elif wanted is RequestStatus.ENDED:
+        print_line("No request fits that is not billed yet: for those that are, see `parley requests find`.")
     else:
         print_line("No request is open." if not (tenant or status) else "No request fits.")
 
@@ -74,11 +87,11 @@ def list_command(tenant: str | None, status: str | None, limit: int, pool: str |
 @json_option
 def show(id: str, tenant: str | None, pool: str | None, as_json: bool) -> None:
     """Where the request ID is, how far it got, who reads it. One that has moved is shown where it is now."""
-    found, worker, came_from = in_pool(pool, lambda each: _show(each, id, tenant))
+    found, worker, came_from, names = in_pool(pool, lambda each: _show(each, id, tenant))
     if as_json:
         print_json({**_flat(found), "at": worker, "came_from": came_from})
         return
-    for name, value in _lines(found, came_from):
+    for name, value in _lines(found, came_from, names):
         print_line(f"{name:15}{value}")
     if worker is not None:
         print_blocks(worker_table([worker]))
@@ -95,15 +108,16 @@ def cancel(id: str, tenant: str | None, pool: str | None) -> None:
 
 async def _list(
     pool: PoolConnection, tenant: str | None, status: RequestStatus | None, limit: int
-) -> tuple[list[InspectedRequest], int]:
-    whose = await tenant_id_of(pool, tenant)
-    return await pool.inspection.requests(whose, status, limit), await pool.queue.now_ms()
+) -> ListedRequests:
+    rows = await pool.inspection.requests(await tenant_id_of(pool, tenant), status, limit)
+    names = await names_of_tenants(pool) if rows else {}
+    return ListedRequests(rows, names, await pool.queue.now_ms())
 
 
 async def _show(
     pool: PoolConnection, id: str, tenant: str | None
-) -> tuple[RequestDetail, WorkerRow | None, list[str]]:
-    """The request, its worker, and the pools that it came from as far as they still know."""
+) -> tuple[RequestDetail, WorkerRow | None, list[str], dict[str, str]]:
+    """The request, its worker, the pools that it came from as far as they still know, and tenants' names."""
     pool, found = await find_request(pool, id, await tenant_id_of(pool, tenant))
     came_from = list[str]()
     while found.row.status == RequestStatus.MOVED and len(came_from) < HOPS_MAX:
@@ -114,7 +128,8 @@ async def _show(
         came_from.append(pool.name)
         pool, found = there, detail
     workers = await pool.inspection.workers() if found.row.worker else []
-    return found, next((row for row in workers if row.worker == found.row.worker), None), came_from
+    worker = next((row for row in workers if row.worker == found.row.worker), None)
+    return found, worker, came_from, await names_of_tenants(pool)
 
 
 async def _cancel(pool: PoolConnection, id: str, tenant: str | None) -> str:
@@ -143,18 +158,19 @@ async def _cancel(pool: PoolConnection, id: str, tenant: str | None) -> str:
     raise StartupError(f"{id} is marked cancelled, but its worker has not ended it yet")
 
 
-def _table(rows: list[InspectedRequest], now: int) -> Table:
+def _table(listed: ListedRequests) -> Table:
     table = Table(ruled=True)
     table.columns("id", min_width=36)
     table.columns("tenant", "status", "class", "worker", "model")
-    table.columns("claims", "prompt", "tokens", "log", "age", "deadline in", right=True, whole=True)
-    for row in rows:
+    table.columns("prompt", "tokens", "age", "left", right=True, whole=True)
+    for row in listed.rows:
         ended = row.status == RequestStatus.ENDED
+        name = listed.names.get(row.tenant, row.tenant)
         table.row(
-            *(row.id, row.tenant, row.reason or row.status, row.priority or NOTHING, row.worker or NOTHING),
-            *(row.model, str(row.claims), str(row.prompt_tokens), str(row.tokens), str(row.log_head)),
-            duration(max(0, now - row.accepted_ms)),
-            NOTHING if ended else duration(max(0, row.deadline_ms - now)),
+            *(row.id, name, row.reason or row.status, row.priority or NOTHING, row.worker or NOTHING),
+            *(row.model, str(row.prompt_tokens), str(row.tokens)),
+            duration(max(0, listed.now_ms - row.accepted_ms)),
+            NOTHING if ended else duration(max(0, row.deadline_ms - listed.now_ms)),
         )
     return table
 
@@ -164,10 +180,11 @@ def _flat(found: RequestDetail) -> dict[str, Any]:
     return {**msgspec.structs.asdict(fields.pop("row")), **fields}
 
 
-def _lines(found: RequestDetail, came_from: list[str]) -> Iterator[tuple[str, str]]:
+def _lines(found: RequestDetail, came_from: list[str], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     row = found.row
     came = f", moved there from {', '.join(came_from)}" if came_from else ""
-    yield from (("request", row.id), ("tenant", row.tenant), ("pool", row.pool + came), ("model", row.model))
+    tenant = f"{names[row.tenant]} ({row.tenant})" if row.tenant in names else row.tenant
+    yield from (("request", row.id), ("tenant", tenant), ("pool", row.pool + came), ("model", row.model))
     moved = f" to pool {found.moved_to}" if found.moved_to else ""
     yield "status", row.status + moved + _orders(found.control)
     yield "class", f"{row.priority}, {row.lane} lane"

@@ -80,7 +80,10 @@ async def test_requests_are_listed_and_shown_without_their_text(pool: Pool, parl
     assert waiting.id in listed
     assert "g1 reading" in shown
     (row,) = await parley.rows("requests", "list", "--tenant", tenant, "--status", "queued")
-    assert (row["id"], row["status"]) == (waiting.id, "queued")
+    assert (row["id"], row["status"], row["tenant_name"]) == (waiting.id, "queued", "acme")
+    assert "acme" in listed
+    assert tenant not in listed, "a name is shorter"
+    assert "`parley requests find`" in await parley("requests", "list", "--status", "ended")
     (found,) = await parley.rows("requests", "show", claim.id)
     assert (found["worker"], found["tokens"], found["log_head"]) == ("w1", 2, 3)
     top = await parley("queue", "top")

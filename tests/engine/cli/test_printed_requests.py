@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
+from billing.api import UNLIMITED_TOKENS, HeldRequest
 from core.terminal.terminal_tables import print_blocks
-from engine.cli import requests
+from engine.cli import explain, requests
 from engine.operations.inspection import InspectedRequest, RequestDetail
 from engine.request import Control
 from tests.engine.cli.printed import AT_MS, printed
@@ -31,23 +32,26 @@ def a_detail(row: InspectedRequest, **changes: Any) -> dict[str, str]:
         **{"input_cached": 5, "recomputed_tokens": 6, "deaths": 7, "preempts": 8, "control": 0},
         **{"moved_to": "", "older": None, "log_first": None, "readers": {}, "now_ms": AT_MS, **changes},
     }
-    came_from = fields.pop("came_from", [])
-    return dict(requests._lines(RequestDetail(row=row, **fields), came_from))
+    came_from, names = fields.pop("came_from", []), fields.pop("names", {})
+    return dict(requests._lines(RequestDetail(row=row, **fields), came_from, names))
 
 
 def test_requests_are_printed_with_how_long_they_wait_and_have(capsys: pytest.CaptureFixture[str]):
     """What has ended says why and has no more time; what is late has none left."""
     ended = a_row(status="ended", reason="stop", priority="", worker="w1", claims=1)
     late = a_row(accepted_ms=AT_MS + 1, deadline_ms=AT_MS - 1)
-    print_blocks(requests._table([a_row(), ended, late], AT_MS))
+    listed = requests.ListedRequests([a_row(), ended, late], {"t1": "acme"}, AT_MS)
+    print_blocks(requests._table(listed))
     lines = printed(capsys)
     assert [" ".join(line.split()) for line in lines] == [
-        "id tenant status class worker model claims prompt tokens log age deadline in",
-        f"{ID} t1 queued bulk - tiny 0 10 20 30 2.0 s 3.0 s",
-        f"{ID} t1 stop - w1 tiny 1 10 20 30 2.0 s -",
-        f"{ID} t1 queued bulk - tiny 0 10 20 30 0 ms 0 ms",
+        "id tenant status class worker model prompt tokens age left",
+        f"{ID} acme queued bulk - tiny 10 20 2.0 s 3.0 s",
+        f"{ID} acme stop - w1 tiny 10 20 2.0 s -",
+        f"{ID} acme queued bulk - tiny 10 20 0 ms 0 ms",
     ]
-    assert lines[0].index("claims") + len("claims") == lines[1].index(" 0 ") + 2, "numbers stand on the right"
+    assert lines[0].index("prompt") + len("prompt") == lines[1].index(" 10 ") + 3, (
+        "numbers stand on the right"
+    )
 
 
 def test_one_request_is_told_whole():
@@ -75,6 +79,19 @@ def test_one_request_is_told_whole():
     }
 
 
+@pytest.mark.parametrize(
+    ("granted", "told"),
+    [
+        (256, "12 input, 256 output granted so far"),
+        (UNLIMITED_TOKENS, "12 input, output up to its max_tokens, as no money limits it"),
+    ],
+)
+def test_what_a_running_request_may_write(granted: int, told: str):
+    """In words where nothing is counted out to it."""
+    held = HeldRequest("open", "p", "p", "k", "", "tiny", 12, granted, 0, AT_MS, AT_MS, False, "b", 1, [])
+    assert dict(explain._holds(held))["tokens"] == told
+
+
 def test_what_is_not_so_is_not_told():
     """No place in line where it does not wait, no time that was never reached."""
     told = a_detail(a_row())
@@ -84,6 +101,7 @@ def test_what_is_not_so_is_not_told():
         *("near", "none", "entries none kept, epoch 1, 2 characters", "-", "-", "none")
     ]
     assert a_detail(a_row(), warm="w0")["worker"] == "none; last w0"
+    assert a_detail(a_row(), names={"t1": "acme"})["tenant"] == "acme (t1)"
     assert a_detail(a_row(), older=0)["in line"] == "0 of its class wait longer"
 
 
