@@ -61,7 +61,9 @@ _tenant = click.option("--tenant", required=True, help="The tenant's name or id.
     type=click.Choice([each.value for each in Dimension]),
     help="What is counted.",
 )
-@click.option("--limit", required=True, type=click.IntRange(0), help="Units a minute, or at once; 0: none.")
+@click.option(
+    "--limit", required=True, type=click.IntRange(0), help="Units a minute, or at once; 0: nothing passes."
+)
 @click.option("--burst", type=click.IntRange(1), help="Units that may come at once; by default the limit.")
 @click.option("--models", default="*", show_default=True, help="The models that are counted, as `gpt-*`.")
 @click.option("--shadow", is_flag=True, help="Only count what would be refused.")

@@ -64,19 +64,22 @@ def refusal_of(limits: RequestLimits, answer: RefusedLimit, now_ms: int) -> Refu
 
 
 def money_refusal(scope: str, period: str, sums: tuple[int, int, int, int], ends_ms: int | None) -> Refusal:
-    """Refusal by a budget or the wallet. `sums`: limit, remaining, spent, held."""
+    """Refusal by a budget or the wallet. `sums`: limit, remaining, spent, held. A budget of 0 begins anew as
+    it was: no end of it is named."""
     limit, remaining, spent, held = sums
     wallet = period == WALLET
+    never = limit == 0 and not wallet
+    budget = f"the {scope}'s budget {'allows no spending' if never else 'is used up'}"
     return Refusal(
         "insufficient_quota" if wallet else "budget_exceeded",
-        "the prepaid credit is used up" if wallet else f"the {scope}'s budget is used up",
+        "the prepaid credit is used up" if wallet else budget,
         scope=scope,
         limit=limit,
         dimension=period,
         remaining=remaining,
         spent=spent,
         held=held,
-        resets_at_ms=ends_ms,
+        resets_at_ms=None if never else ends_ms,
     )
 
 

@@ -62,7 +62,9 @@ export function endsAtATime({ dimension }) {
 function budgetText({ scope, dimension, limit, remaining, resetsAtMs }, now) {
   const size = limit == null ? "" : ` of ${dollars(limit)}`;
   const anew = resetsAtMs ? `; it begins anew ${whenText(resetsAtMs, now)}` : "";
-  const what = `${ownerOf(scope)} budget${size}${PERIODS.get(dimension ?? "") ?? ""}`;
+  const period = PERIODS.get(dimension ?? "") ?? "";
+  if (limit === 0) return `${ownerOf(scope)} budget${period} allows no spending. ${TO_RAISE}`;
+  const what = `${ownerOf(scope)} budget${size}${period}`;
   return `${what} ${spentText(remaining)}${anew}. ${TO_RAISE}`;
 }
 

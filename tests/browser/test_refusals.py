@@ -32,6 +32,11 @@ async def test_a_limit_is_told_in_words(open_page: OpenPage, peer: Peer):
     await expect(note(page)).to_contain_text(words)
     await page.get_by_role("button", name="Retry").click()
     refused["id"] = (await socket.hear("send"))["id"]
+    none = {"scope": "project", "dimension": "day", "limit": 0, "remaining": 0}
+    await socket.tell("error", code="budget_exceeded", retry=False, **refused, **none)
+    await expect(note(page)).to_contain_text("This project's budget for today allows no spending.")
+    await page.get_by_role("button", name="Retry").click()
+    refused["id"] = (await socket.hear("send"))["id"]
     rate = {"scope": "project", "dimension": "requests_per_minute", "limit": 2, "after_ms": 1500}
     await socket.tell("error", code="rate_limited", retry=True, **refused, **rate)
     words = "This project's limit of 2 requests a minute is reached. Try again in 1 second."

@@ -49,6 +49,10 @@ def _limit_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
 
 def _budget_text(error: ProtocolError, now_ms: int, zone: tzinfo | None) -> str:
     size = "" if error.limit is None else f" of {_money(error.limit)}"
+    if error.limit == 0:
+        return (
+            f"{_owner(error)} budget{PERIODS.get(error.dimension or '', '')} allows no spending. {TO_RAISE}"
+        )
     what = f"{_owner(error)} budget{size}{PERIODS.get(error.dimension or '', '')}"
     resets = error.resets_at_ms
     anew = f"; it begins anew {_when(resets, now_ms, zone)}" if resets else ""

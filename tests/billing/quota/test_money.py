@@ -64,6 +64,14 @@ async def test_what_does_not_fit_is_refused_with_all_the_numbers(tenant: Limited
     assert (await tenant.refused("c", input=10_000)).spent == 152
 
 
+async def test_a_budget_of_nothing_names_no_time_to_wait_for(tenant: LimitedTenant) -> None:
+    """The next period would refuse just as well."""
+    await limited(tenant, 0)
+    refusal = await tenant.refused("a")
+    assert (refusal.code, refusal.limit, refusal.resets_at_ms) == ("budget_exceeded", 0, None)
+    assert refusal.message == "the tenant's budget allows no spending"
+
+
 @pytest.mark.parametrize(
     ("left", "granted"),
     [(HELD, 256), (HELD - 1, 128), (101 + 2 * 128 + 1, 128), (110, 4), (104, 1), (103, None)],

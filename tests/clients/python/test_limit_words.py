@@ -28,6 +28,10 @@ CASES = [
         "raise it.",
     ),
     (
+        {"code": "budget_exceeded", "scope": "user", "dimension": "day", "limit": 0, "resets_at_ms": NOW_MS},
+        "Your budget for today allows no spending. An administrator can raise it.",
+    ),
+    (
         {"code": "budget_exceeded", "scope": "tenant", "dimension": "lifetime"},
         "Your organization's budget is used up. An administrator can raise it.",
     ),
