@@ -5,7 +5,7 @@ tried only where its letters stand. The others are one expression, a few dozen a
 would build its automaton anew all the time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import ahocorasick_rs
 import re2
@@ -32,16 +32,17 @@ class AnyLane:
         found = self._begun.search(text, start)
         return len(text) if found is None else found.start()
 
-    def matches(self, text: bytes, base: int, start: int, stop: int) -> Iterator[Match]:
+    def matches(self, text: bytes, base: int, start: int, stop: int) -> list[Match]:
         """Matches that begin at an index from `start` to before `stop`."""
+        matches: list[Match] = []
         at = start
         while at < stop and (found := self._any.search(text, at)) is not None:
             if (begin := found.start()) >= stop:
-                return
-            for each in self._by_first[text[begin]]:
-                if match := each.longest(text, begin, base):
-                    yield match
+                break
+            patterns = self._by_first[text[begin]]
+            matches += [match for each in patterns if (match := each.longest(text, begin, base))]
             at = begin + 1
+        return matches
 
 
 class HeadLane:
@@ -75,11 +76,13 @@ class HeadLane:
                 found = at
         return start + found
 
-    def matches(self, text: bytes, base: int, start: int, stop: int) -> Iterator[Match]:
+    def matches(self, text: bytes, base: int, start: int, stop: int) -> list[Match]:
         """As of the other lane."""
+        matches: list[Match] = []
         seen = text[start : stop + self._length_max].lower()
         for number, at, _ in self._automaton.find_matches_as_indexes(seen, overlapping=True):
             if (begin := start + at) < stop:
                 for each, _ in self._patterns[number]:
                     if match := each.longest(text, begin, base):
-                        yield match
+                        matches.append(match)
+        return matches

@@ -39,23 +39,26 @@ class Scanner:
     def undecided(self, text: bytes, start: int) -> int:
         """Index of the first byte, from `start` on, where a match may begin that the text does not yet
         hold whole; its length, where there is none."""
-        found = min((lane.undecided(text, start) for lane in self._lanes), default=len(text))
+        found = len(text)
+        for lane in self._lanes:
+            found = min(found, lane.undecided(text, start))
         if self._words is None:
             return found
         known = text.decode()
         word = self._words.undecided(known, _point_of(text, known, start))
         return min(found, _bytes_of(known, 0, word))
 
-    def matches(self, text: bytes, base: int, start: int, stop: int) -> Iterator[Match]:
+    def matches(self, text: bytes, base: int, start: int, stop: int) -> list[Match]:
         """Matches that begin from `start` to before `stop`, in any order. `base` is the position of the
         text's first byte; `stop` is no later than what is undecided."""
         at, end = start - base, stop - base
-        if at >= end:
-            return
-        for lane in self._lanes:
-            yield from lane.matches(text, base, at, end)
-        if self._words is not None:
-            yield from self._word_matches(self._words, text, base, at, end)
+        found: list[Match] = []
+        if at < end:
+            for lane in self._lanes:
+                found += lane.matches(text, base, at, end)
+            if self._words is not None:
+                found += self._word_matches(self._words, text, base, at, end)
+        return found
 
     def _word_matches(self, words: WordLists, text: bytes, base: int, at: int, end: int) -> Iterator[Match]:
         known = text.decode()

@@ -56,6 +56,8 @@ class Span:
 
 def in_order(matches: list[Match], stop: int) -> list[Match]:
     """Take out the matches that begin before `stop`, by start, longest first, then in the rules' order."""
+    if not matches:
+        return []
     matches.sort(key=lambda match: (match.start, -match.end, match.order, match.text))
     count = bisect_left(matches, stop, key=lambda match: match.start)
     taken = matches[:count]
