@@ -1,6 +1,7 @@
 """Commands of this package that belong to another package's groups, and what `parley restore` does with its
 books. Kept out of billing.api, so that a worker's start does not import them."""
 
+from billing.audit_heads.restore_log import is_restored
 from billing.cli.requests import find_command
 from billing.cli.restored import booked_sums, chain_ends, ended_hours_since, restored_faults
 from billing.posting.biller import Biller, DrainedStreams
@@ -24,6 +25,7 @@ __all__ = [
     "ended_hours_since",
     "find_command",
     "held_by_tenant",
+    "is_restored",
     "last_line",
     "posted_key",
     "restored_faults",

@@ -16,14 +16,26 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
-from admin.backup.manifest import CHUNK_BYTES, ENDS_FOLDER, FILE, CopiedFile, decode_manifest, hashed
+from admin.backup.manifest import (
+    CHUNK_BYTES,
+    ENDS_FOLDER,
+    FILE,
+    POSTGRES_FILE,
+    SECRET_FILE,
+    SQLITE_FILE,
+    CopiedFile,
+    decode_manifest,
+    hashed,
+)
 from core.errors import StartupError
 
 SUFFIX = ".tar"
+PACKED = {".gz", ".tgz", ".bz2", ".tbz", ".xz", ".txz", ".zst", ".zip", ".7z", ".lz4"}
 DRAFT = "parley-backup-"
 COPY = "copy"
 MEMBERS_MAX = 20_000
 DEPTH_MAX = 2  # `ends/NAME`
+OF_A_BACKUP = {FILE, SECRET_FILE, SQLITE_FILE, POSTGRES_FILE, ENDS_FOLDER}
 
 
 def require_new(target: Path) -> None:
@@ -32,6 +44,19 @@ def require_new(target: Path) -> None:
         raise StartupError(f"{target} exists already: name another place, nothing is written over")
     if not target.parent.is_dir():
         raise StartupError(f"the folder {target.parent} does not exist")
+    if target.suffix.lower() in PACKED:
+        raise StartupError(
+            f"a backup is a folder, or one file where its name ends with {SUFFIX}: {target.name} would be a "
+            "folder. Pack it afterwards (it is compressed little)"
+        )
+
+
+def require_apart(target: Path, home: Path) -> None:
+    """Raise StartupError for a backup inside of what it copies, with which it would be lost."""
+    if target.parent.resolve().is_relative_to(home.resolve()):
+        raise StartupError(
+            f"{target} is inside of PARLEY_HOME {home}, with which it would be lost: elsewhere"
+        )
 
 
 @contextmanager
@@ -190,11 +215,21 @@ def _unpack(source: Path, folder: Path) -> None:
                 room -= member.size
                 name = _safe_name(member)
                 if count > MEMBERS_MAX or room < 0 or name is None:
-                    raise StartupError(f"{source} is no backup of ours: it holds {member.name[:100]!r}")
+                    raise StartupError(f"{source} is no backup of ours{_why(member, room)}")
                 if member.isfile():
                     _unpack_one(tar, member, folder / name)
     except (tarfile.TarError, EOFError, ValueError) as error:
-        raise StartupError(f"{source} is no .tar file, or is damaged") from error
+        raise StartupError(f"{source} is no .tar file, or was cut off or damaged") from error
+
+
+def _why(member: tarfile.TarInfo, room: int) -> str:
+    held = f": it holds {member.name[:100]!r}"
+    if room < 0:
+        return f", or was cut off{held}, which is larger than the rest of the file"
+    parts = PurePosixPath(member.name).parts
+    if len(parts) > 1 and parts[-1] in OF_A_BACKUP and ".." not in parts:
+        return f"{held}. Is it a backup's folder that was packed? Unpack it, and name that folder"
+    return held
 
 
 def _members(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from admin.backup import manifest as files
-from admin.backup.archive import drafted, require_new, sync
+from admin.backup.archive import drafted, require_apart, require_new, sync
 from admin.backup.copied_facts import copied_counts, copied_heads, copied_models, copied_schema
 from admin.backup.manifest import CopiedDatabase, CopiedFile, Manifest, copied_file, encode_manifest
 from admin.backup.postgres_tools import PostgresTools, check_dump, dump, find_tools, server_facts
@@ -26,7 +26,8 @@ from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.client import connect
-from core.sql.database import NO_TABLES, Database, require_folder, revision_of
+from core.runtime.embedded import RESTORE_MARK
+from core.sql.database import Database, require_folder, revision_of, shown_url
 from core.sql.store_errors import database_failure
 from engine.api import JOURNALS_FOLDER
 
@@ -68,6 +69,12 @@ async def backup(settings: Settings, call: BackupCall, say: Say) -> BackupReport
     begun = monotonic()
     target = call.target.absolute()
     require_new(target)
+    require_apart(target, settings.home)
+    if (settings.home / RESTORE_MARK).exists():
+        raise StartupError(
+            f"a restore into {settings.home} did not end: a backup would be of half of it. Say the same "
+            "`parley restore` again first"
+        )
     db = Database(settings.database_endpoint)
     try:
         tools = await _require_copyable(db, settings)
@@ -90,10 +97,17 @@ async def backup(settings: Settings, call: BackupCall, say: Say) -> BackupReport
 
 async def _require_copyable(db: Database, settings: Settings) -> PostgresTools | None:
     """Look before anything is written whether there is a database, and what copies it (None: SQLite)."""
-    require_folder(db.engine.url)
+    nothing = StartupError(
+        f"there is nothing to back up: the database {shown_url(db.engine.url)} has no tables yet, and "
+        f"PARLEY_HOME is {settings.home}. Are these the installation's (PARLEY_HOME, PARLEY_DATABASE_URL)?"
+    )
+    try:
+        require_folder(db.engine.url)
+    except StartupError:
+        raise nothing from None
     try:
         if await revision_of(db) is None:
-            raise StartupError(NO_TABLES)
+            raise nothing
         return None if db.dialect == "sqlite" else find_tools(settings, *await server_facts(db))
     except (OSError, DBAPIError) as error:
         raise database_failure(error) from error

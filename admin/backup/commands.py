@@ -1,6 +1,7 @@
 """`parley backup`: parses, shows progress on stderr, prints what was copied."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import click
@@ -15,6 +16,8 @@ from core.terminal.terminal_tables import Table, print_blocks
 HEADS_SHOWN_MAX = 20
 HASH_SHOWN = 16
 WARNING = "yellow"
+WITH_WARNINGS = 3
+INTERRUPTED = 130
 
 
 @click.command("backup")
@@ -33,14 +36,22 @@ def backup_command(target: Path, as_json: bool) -> None:
     Run it on the machine of PARLEY_HOME with the settings of the other processes. Postgres is copied by
     `pg_dump` of the server's version or newer (PARLEY_PG_TOOLS). `parley restore` puts a backup into an empty
     installation.
+
+    Exit code 3 where there is a backup, and a warning: what is not in it, or what is wrong in what it copied.
     """
-    report = asyncio.run(backup(Settings(), BackupCall(target), _say))
+    try:
+        report = asyncio.run(backup(Settings(), BackupCall(target), _say))
+    except KeyboardInterrupt:
+        print_line("interrupted: there is no backup. Say the same again", err=True)
+        sys.exit(INTERRUPTED)
     if as_json:
         print_json(report)
     else:
         show_report(report)
     for warning in report.warnings:
         print_line(f"WARNING: {warning}", err=True, colour=WARNING)
+    if report.warnings:
+        sys.exit(WITH_WARNINGS)
 
 
 def show_report(report: BackupReport) -> None:

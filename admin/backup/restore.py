@@ -29,6 +29,8 @@ from admin.backup.restore_checks import (
     home_locked,
     is_empty,
     keep_secret,
+    kept_as_it_was,
+    not_empty,
     require_fit,
     require_stopped,
     require_whole,
@@ -64,7 +66,7 @@ from core.errors import Refused, StartupError
 from core.redis.client import RedisClient, connect
 from core.redis.pools import announced_pools
 from core.runtime.embedded import EmbeddedValkey, ensure_home
-from core.sql.database import Database, database_url, migrate
+from core.sql.database import Database, database_url, migrate, shown_url
 from core.sql.store_errors import redis_failure
 from engine.api import JOURNALS_FOLDER
 
@@ -101,8 +103,11 @@ class Restore:
 async def restore(source: Path, settings: Settings, heads: Sequence[Path], say: Say) -> RestoreReport:
     """Restore a backup, a folder or .tar file, into the database and home of the settings. Raises
     StartupError where that is not possible."""
-    await asyncio.to_thread(ensure_home, settings)
-    with home_locked(settings.home), archive.opened(source, settings.home) as folder:
+    with (
+        kept_as_it_was(settings.home),
+        home_locked(settings.home),
+        archive.opened(source, settings.home) as folder,
+    ):
         found = read_manifest(folder)
         say(f"reading the backup: {sum(each.bytes for each in found.files) >> 20} MiB")
         await asyncio.to_thread(require_whole, folder, found)
@@ -111,6 +116,7 @@ async def restore(source: Path, settings: Settings, heads: Sequence[Path], say: 
         list(read_heads(settings, heads))  # one that cannot be read is told now
         digest = hashlib.sha256((folder / manifest.FILE).read_bytes()).hexdigest()
         mark = await _begun(settings, found, digest)
+        await asyncio.to_thread(ensure_home, settings)
         run = Restore(settings, folder, heads, say, found, mark)
         async with _redis(settings) as redis:
             return await _run(run, redis)
@@ -126,17 +132,10 @@ async def _begun(settings: Settings, found: Manifest, digest: str) -> RestoreMar
         )
     empty = await is_empty(settings)
     if not empty and (mark is None or not await _holds(settings, found.heads)):
-        raise StartupError(
-            f"the database {_named(settings)} is not empty: a backup is restored into an empty one only"
-        )
+        raise await not_empty(settings, digest)
     if empty and mark is not None and mark.placed:
         raise StartupError("the database that was being restored is gone: empty the home, and begin again")
     return mark or RestoreMark(digest)
-
-
-def _named(settings: Settings) -> str:
-    """The database for people, without its password."""
-    return database_url(settings.database_endpoint).set(query={}).render_as_string(hide_password=True)
 
 
 async def _holds(settings: Settings, heads: Sequence[CopiedHead]) -> bool:
@@ -282,7 +281,7 @@ async def _checked(
         backup_sha256=run.mark.backup_sha256,
         made_ms=run.manifest.made_ms,
         home=run.settings.home,
-        database=_named(run.settings),
+        database=shown_url(database_url(run.settings.database_endpoint)),
         tenants=len(names),
         redis_survived=bool(counted),
         redis_shared=await is_shared(redis, run.settings),

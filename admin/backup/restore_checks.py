@@ -7,20 +7,22 @@ import asyncio
 import hmac
 import os
 from collections.abc import Collection, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from admin.backup.manifest import SECRET_FILE, Manifest, damaged_files
-from billing.shared_commands import active_consumers
+from billing.shared_commands import active_consumers, is_restored
 from core.clock import monotonic
 from core.configuration.settings import ADMISSION_PURPOSE, Settings
 from core.errors import StartupError
 from core.files import file_lock
 from core.redis.client import RedisClient
+from core.runtime.embedded import RESTORE_MARK
 from core.signing.signed_text import Keyring, checked_secret
-from core.sql.database import Database, database_url, schema_versions
+from core.sql.database import Database, database_url, revision_of, schema_versions, shown_url
 from core.web.local_urls import UP_LOCK
 from engine.api import living_processes
 
@@ -102,6 +104,55 @@ async def is_empty(settings: Settings) -> bool:
             return (await connection.execute(text(TABLES))).scalar() == 0
     finally:
         await db.close()
+
+
+async def not_empty(settings: Settings, backup_sha256: str) -> StartupError:
+    """What to say of a database that is not empty: also that it has this very backup already."""
+    url = database_url(settings.database_endpoint)
+    where = f"the database {shown_url(url)} is not empty"
+    if await _has_restored(settings, backup_sha256):
+        return StartupError(f"{where}: this backup was restored into it already, so start (`parley up`)")
+    if url.get_backend_name() == "sqlite":
+        name = Path(url.database or "").name
+        todo = f"move {name} away, with {name}-wal and {name}-shm"
+    else:
+        todo = "name one without tables in PARLEY_DATABASE_URL"
+    return StartupError(f"{where}, and a backup is restored into an empty one only: {todo}")
+
+
+async def _has_restored(settings: Settings, backup_sha256: str) -> bool:
+    """True where its audit log has a restore of this backup. A database of anything else has none."""
+    db = Database(settings.database_endpoint)
+    try:
+        return await revision_of(db) is not None and await is_restored(db, backup_sha256)
+    except (StartupError, OSError, DBAPIError):
+        return False
+    finally:
+        await db.close()
+
+
+@contextmanager
+def kept_as_it_was(home: Path) -> Generator[None]:
+    """A home, made where there is none, that a restore which is refused leaves as it found it."""
+    was_there, had_lock = home.exists(), (home / UP_LOCK).exists()
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise StartupError(f"cannot use PARLEY_HOME {home}: {error.strerror}") from error
+    try:
+        yield
+    except BaseException:
+        if not (home / RESTORE_MARK).exists():
+            _remove_made(home, was_there, had_lock)
+        raise
+
+
+def _remove_made(home: Path, was_there: bool, had_lock: bool) -> None:
+    with suppress(OSError):
+        if not had_lock:
+            (home / UP_LOCK).unlink()
+        if not was_there:
+            home.rmdir()
 
 
 @contextmanager

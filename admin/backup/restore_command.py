@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
+from admin.backup.commands import INTERRUPTED
 from admin.backup.restore import restore
 from admin.backup.restore_report import lines_of
 from core.clock import monotonic
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.files.private_files import keep_private
+from core.runtime.embedded import RESTORE_MARK
 from core.sql.store_errors import store_failure
 from core.terminal.terminal import print_dated_line, print_json, print_line
 
@@ -33,9 +35,10 @@ def restore_command(source: Path, heads: tuple[Path, ...], as_json: bool) -> Non
     `ends` has journals perhaps. What ended after the backup and is still in Redis or a journal is billed.
     What is in no book is counted and named.
 
-    It ends with what `parley audit verify` and `parley reconcile --from-first-row` find; exit code 1 where
-    anything is wrong. One that was killed is said again with the same SOURCE. The audit log has a row of it,
-    by which `audit verify` knows newer heads that were kept elsewhere as rolled back.
+    It ends with what `parley audit verify` and `parley reconcile --from-first-row` find, what is gone and
+    what to do next; exit code 1 where more is wrong than what is told as lost. One that was killed is said
+    again with the same SOURCE. The audit log has a row of it, by which `audit verify` knows newer heads that
+    were kept elsewhere as rolled back.
     """
     settings, began = Settings(), monotonic()
     keep_private(settings.home)
@@ -45,6 +48,11 @@ def restore_command(source: Path, heads: tuple[Path, ...], as_json: bool) -> Non
 
     try:
         report = asyncio.run(restore(source, settings, heads, say))
+    except KeyboardInterrupt:
+        begun = (settings.home / RESTORE_MARK).exists()
+        how = "in the middle: say the same again" if begun else "before anything was written"
+        print_line(f"interrupted {how} (`parley restore {source}`)", err=True)
+        sys.exit(INTERRUPTED)
     except Exception as error:
         told = store_failure(error, settings)
         if told is None:

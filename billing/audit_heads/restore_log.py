@@ -30,6 +30,17 @@ async def record_restore(
     return records
 
 
+async def is_restored(db: Database, backup_sha256: str) -> bool:
+    """True where a restore of this backup is recorded."""
+    found = select(AuditLog.seq).where(
+        col(AuditLog.tenant_id) == PLATFORM,
+        col(AuditLog.action) == RESTORED,
+        col(AuditLog.after).contains(backup_sha256),
+    )
+    async with db.session() as session:
+        return (await session.exec(found.limit(1))).first() is not None
+
+
 async def restores_in(db: Database, installation: str, key: bytes | None) -> Restores:
     """Read the recorded restores of an installation; with a key, only signed ones excuse a head."""
     found, after = Restores(installation, key), 0

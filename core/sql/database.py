@@ -39,7 +39,7 @@ SQLITE_LOOKS_EACH = 50_000  # steps of SQLite's virtual machine, a millisecond o
 UNDEFINED_TABLE = "42P01"
 OUT_OF_TIME = ("57014", "SQLITE_INTERRUPT")
 FORMER_REVISION = re.compile(r"\d{4}")  # those of 0.1.0 and later begin with a letter
-NO_TABLES = "the database has no tables yet: start with `parley up`, or run `parley db migrate`"
+NO_TABLES = "the database {} has no tables yet: start with `parley up`, or run `parley db migrate`"
 
 
 class TableBase(SQLModel):
@@ -305,7 +305,7 @@ async def require_schema(db: Database) -> None:
     except (OSError, DBAPIError) as error:
         raise database_failure(error, shown_url(db.engine.url)) from error
     if found is None:
-        raise StartupError(NO_TABLES)
+        raise StartupError(NO_TABLES.format(shown_url(db.engine.url)))
     if found in schema_versions()[1:]:
         raise StartupError("the database schema is not up to date: run `parley db migrate`")
 
@@ -324,10 +324,9 @@ async def revision_of(db: Database) -> str | None:
 
 
 def require_folder(url: URL) -> None:
-    """StartupError where a SQLite file's folder is missing, as before the first start with a new
-    PARLEY_HOME."""
+    """StartupError where a SQLite file's folder is missing, as before a first start."""
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").parent.exists():
-        raise StartupError(NO_TABLES)
+        raise StartupError(NO_TABLES.format(shown_url(url)))
 
 
 def is_out_of_time(error: DBAPIError) -> bool:

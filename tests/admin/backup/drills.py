@@ -149,8 +149,13 @@ class Drill:
     @property
     def restoring(self) -> Settings:
         """The settings under which it is restored."""
-        given = {} if self.postgres_folder is None else {"database_url": self.target}
-        return settings_in(self.settings.home, redis_url=self.settings.redis_endpoint, **given)
+        return settings_in(self.settings.home, **self.given)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """What is in them besides the home."""
+        database = {} if self.postgres_folder is None else {"database_url": self.target}
+        return {"redis_url": self.settings.redis_endpoint, **database}
 
     async def restore(self, source: Path, *heads: Path) -> RestoreReport:
         """What the command does."""

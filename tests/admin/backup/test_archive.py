@@ -156,6 +156,14 @@ def test_too_many_members_are_refused(tmp_path: Path):
         pass
 
 
+def test_a_folder_that_was_packed_by_hand_is_to_be_unpacked(tmp_path: Path):
+    """Its files stand below the folder's name."""
+    with tarfile.open(tmp_path / "made.tar", "w:") as tar:
+        tar.addfile(member("monday/secret", size=2), io.BytesIO(b"ab"))
+    with pytest.raises(StartupError, match="Unpack it, and name that folder"), opened(tmp_path / "made.tar"):
+        pass
+
+
 @pytest.mark.parametrize("content", [b"", b"no archive", b"\x1f\x8b\x08\x00" * 200])
 def test_what_is_no_archive_is_said(tmp_path: Path, content: bytes):
     """An empty or foreign file has no manifest, or is no archive; a place where there is nothing is named."""
@@ -172,5 +180,5 @@ def test_a_cut_off_archive_is_refused(tmp_path: Path):
         filled(copy)
     data = (tmp_path / "whole.tar").read_bytes()
     (tmp_path / "cut.tar").write_bytes(data[:2_000])
-    with pytest.raises(StartupError, match=r"cut\.tar"), opened(tmp_path / "cut.tar"):
+    with pytest.raises(StartupError, match=r"cut\.tar .*cut off"), opened(tmp_path / "cut.tar"):
         pass

@@ -23,7 +23,7 @@ from chaos.tampering.filling import fill, typing
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.pools import announce_pool
-from core.runtime.embedded import EmbeddedValkey, ensure_home
+from core.runtime.embedded import RESTORE_MARK, EmbeddedValkey, ensure_home
 from core.sql.database import Database
 from engine.queue.journaled_ends import JournaledEnd
 from tests.admin.backup.backed_up import backed_up, booked, copied_database, copied_ends, names_of
@@ -169,7 +169,7 @@ async def test_without_redis_there_is_a_backup_that_says_so(home: Path, sqlite: 
     done = await asyncio.to_thread(
         CliRunner().invoke, backup_command, [str(tmp_path / "again")], env=environment
     )
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 3, done.output
     assert "pool default: UNKNOWN IN REDIS, 1 in journals" in done.stdout
     assert "WARNING: ENDED REQUESTS THAT WAIT IN REDIS" in done.stderr
 
@@ -288,15 +288,18 @@ async def test_a_home_with_its_own_redis(home: Path, sqlite: Database, tmp_path:
 async def test_what_cannot_be_copied_is_one_line(
     home: Path, redis_url: str, sqlite: Database, tmp_path: Path
 ):
-    """And leaves nothing: no tables, no secret, a target that is there, a place that takes no files."""
+    """And leaves nothing: no tables, no secret, a target that is there, a place that takes no files, a target
+    that would be lost with the home or is no archive."""
     settings = settings_in(home, redis_url=redis_url)
     (tmp_path / "empty").mkdir()
     for wrong, target, says in (
-        (settings_in(tmp_path / "none"), tmp_path / "made", "no tables yet"),
+        (settings_in(tmp_path / "none"), tmp_path / "made", f"{tmp_path}/none/parley.db has no tables yet"),
         (settings_in(tmp_path / "empty"), tmp_path / "made", "no tables yet"),
         (settings_in(home, secret=None), tmp_path / "made", "there is no secret"),
         (settings, tmp_path / "empty", "exists already"),
         (settings, tmp_path / "none" / "made", "does not exist"),
+        (settings, tmp_path / "made.tar.gz", "would be a folder"),
+        (settings, home / "made", "inside of PARLEY_HOME"),
         (settings, Path("/proc/made"), "/proc cannot be written"),
     ):
         with pytest.raises(StartupError, match=says):
@@ -304,6 +307,14 @@ async def test_what_cannot_be_copied_is_one_line(
     assert not (home / "secret").exists()
     assert sorted(os.listdir(tmp_path)) == ["empty"]
     assert [name for name in os.listdir(tmp_path / "empty") if not name.startswith("parley.db")] == []
+
+
+async def test_half_of_a_restore_is_not_backed_up(home: Path, sqlite: Database, tmp_path: Path):
+    """Its database is there, and Redis does not fit it yet."""
+    (home / RESTORE_MARK).write_text("{}")
+    with pytest.raises(StartupError, match=f"a restore into {home} did not end"):
+        await backups.backup(settings_in(home), BackupCall(tmp_path / "made"), lambda _: None)
+    assert os.listdir(tmp_path) == []
 
 
 async def test_the_command_prints_what_was_copied(

@@ -80,16 +80,18 @@ async def test_a_killed_backup_leaves_no_target(home: Path, sqlite: Database, tm
 
 
 async def test_an_interrupted_backup_leaves_nothing(home: Path, sqlite: Database, tmp_path: Path):
-    """Ctrl-C in the middle: the draft is gone with the command."""
+    """Ctrl-C in the middle: the draft is gone with the command, which says so."""
+    log = home / "said.log"
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(home / "silent.sock"))
         silent.listen()
         environment = {**os.environ, "PARLEY_HOME": str(home), "PARLEY_SECRET": TEST_SECRET}
         environment["PARLEY_REDIS_URL"] = f"unix://{home / 'silent.sock'}"
-        process = await begun(parley("backup", str(tmp_path / "made")), environment)
+        process = await begun(parley("backup", str(tmp_path / "made")), environment, log)
         await wait_until(lambda: list(tmp_path.glob(f".{DRAFT}*/copy/ends")))
         process.send_signal(signal.SIGINT)
-        assert await process.wait() != 0
+        assert await process.wait() == 130
+    assert log.read_text().endswith("\ninterrupted: there is no backup. Say the same again\n")
     assert os.listdir(tmp_path) == []
 
 
