@@ -1,10 +1,13 @@
 """The manifest of a backup: the list of its files, and the state that the database was copied in.
 
-Encodes, decodes and compares; the only I/O is the hash of a file.
+Encodes, decodes and compares; the only I/O is reading a backup's files, which may be anybody's.
 """
 
+import errno
 import hashlib
-from pathlib import Path
+import os
+import stat
+from pathlib import Path, PurePosixPath
 from typing import IO, Literal
 
 import msgspec
@@ -100,22 +103,32 @@ def read_manifest(folder: Path) -> Manifest:
     newer release."""
     path = folder / FILE
     try:
-        if path.stat().st_size > MANIFEST_BYTES_MAX:
+        with opened_plainly(path) as file:
+            data = file.read(MANIFEST_BYTES_MAX + 1)
+        if len(data) > MANIFEST_BYTES_MAX:
             raise StartupError(f"{path} is too large for a manifest")
-        data = path.read_bytes()
         found = msgspec.json.decode(data)
         if isinstance(found, dict) and found.get("format") != FORMAT:  # pyright: ignore[reportUnknownMemberType]
             raise StartupError(f"{folder} was made by another release: its format is not {FORMAT}")
         return _decoder.decode(data)
     except OSError as error:
         raise StartupError(f"{folder} is no backup: cannot read {FILE}: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StartupError(f"{folder} is no backup: {FILE} is not one of ours") from error
+
+
+def opened_plainly(path: Path) -> IO[bytes]:
+    """A file, opened for reading. Raises OSError, also where it is a link, a pipe or anything but a file."""
+    opened = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(opened).st_mode):
+        return os.fdopen(opened, "rb")
+    os.close(opened)
+    raise OSError(errno.EINVAL, "it is no file")
 
 
 def copied_file(folder: Path, name: str) -> CopiedFile:
     """The size and hash of a file below a folder. Raises OSError."""
-    with (folder / name).open("rb") as file:
+    with opened_plainly(folder / name) as file:
         return hashed(name, file)
 
 
@@ -128,15 +141,28 @@ def hashed(name: str, content: IO[bytes]) -> CopiedFile:
     return CopiedFile(name, size, digest.hexdigest())
 
 
+def is_plain_name(name: str) -> bool:
+    """True for a file's name in the backup's folder, or in that of ends."""
+    parts = PurePosixPath(name).parts
+    plain = "/".join(parts) == name and ".." not in parts and "\x00" not in name
+    return plain and (len(parts) == 1 or (len(parts) == 2 and parts[0] == ENDS_FOLDER))
+
+
 def damaged_files(folder: Path, manifest: Manifest) -> list[str]:
-    """Names of the manifest's files that are missing or not what they were."""
-    found: list[str] = []
-    for each in manifest.files:
-        inside = Path(each.name)
-        try:
-            safe = not inside.is_absolute() and ".." not in inside.parts
-            if not safe or copied_file(folder, each.name) != each:
-                found.append(each.name)
-        except OSError:
-            found.append(each.name)
-    return found
+    """Names of files that are missing, not what they were, or read by a restore and not in the manifest."""
+    listed = {each.name for each in manifest.files}
+    kept = SQLITE_FILE if manifest.database.kind == "sqlite" else POSTGRES_FILE
+    found = [each.name for each in manifest.files if not _is_whole(folder, each)]
+    if manifest.database.file != kept:
+        found.append(manifest.database.file)
+    ends = folder / ENDS_FOLDER
+    present = {f"{ENDS_FOLDER}/{each.name}" for each in ends.glob("*")}
+    read = {kept, SECRET_FILE, *present, *([ENDS_FOLDER] if ends.is_symlink() else [])}
+    return found + sorted(read - listed)
+
+
+def _is_whole(folder: Path, file: CopiedFile) -> bool:
+    try:
+        return is_plain_name(file.name) and copied_file(folder, file.name) == file
+    except OSError:
+        return False

@@ -109,9 +109,9 @@ async def restore(source: Path, settings: Settings, heads: Sequence[Path], say: 
         archive.opened(source, settings.home) as folder,
     ):
         found = read_manifest(folder)
+        require_fit(found, settings)
         say(f"reading the backup: {sum(each.bytes for each in found.files) >> 20} MiB")
         await asyncio.to_thread(require_whole, folder, found)
-        require_fit(found, settings)
         require_heads(settings, heads)
         list(read_heads(settings, heads))  # one that cannot be read is told now
         digest = hashlib.sha256((folder / manifest.FILE).read_bytes()).hexdigest()

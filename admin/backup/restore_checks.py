@@ -39,7 +39,7 @@ AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
 
 
 def require_whole(folder: Path, manifest: Manifest) -> None:
-    """Every file is what it was. Reads all of them: call it in a thread."""
+    """Every file is what it was, and what is read is among them. Reads all of them: call it in a thread."""
     damaged = damaged_files(folder, manifest)
     if damaged:
         more = f" and {len(damaged) - NAMED_MAX} more" if len(damaged) > NAMED_MAX else ""
@@ -68,10 +68,10 @@ def require_fit(manifest: Manifest, settings: Settings) -> None:
 
 def keep_secret(folder: Path, settings: Settings) -> None:
     """Put the backup's secret into the home, where there is none, and see that no other is in force."""
-    path = folder / SECRET_FILE
-    if not path.is_file():
-        return
-    secret = checked_secret(path.read_text().strip(), "the backup's secret")
+    try:
+        secret = checked_secret((folder / SECRET_FILE).read_text().strip(), "the backup's secret")
+    except ValueError as error:
+        raise StartupError("the backup's secret is no text") from error
     own = settings.home / "secret"
     present = settings.secret.get_secret_value() if settings.secret else None
     where = "PARLEY_SECRET"

@@ -47,7 +47,7 @@ def read_mark(home: Path) -> RestoreMark | None:
         return None
     except OSError as error:
         raise StartupError(f"cannot read {path}: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise StartupError(
             f"{path} is damaged: empty the home and the database, and restore into them"
         ) from error

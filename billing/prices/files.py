@@ -93,7 +93,7 @@ def parse(text: str) -> tuple[PriceFile, dict[str, FlatPrices]]:
     """Parse a file; return it and its prices by model. Raises ValueError with the fault and its place."""
     try:
         file = msgspec.toml.decode(text, type=PriceFile)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"this is no price file: {error}") from error
     return file, {model: _flat(model, prices) for model, prices in file.models.items()}
 

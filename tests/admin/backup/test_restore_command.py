@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from admin.backup import manifest
@@ -100,3 +101,18 @@ def test_books_that_are_wrong_are_told(home: Path, tmp_path: Path, sqlite_templa
     assert found["faults"]
     assert found["differences"]
     assert not (home / "restoring.json").exists()
+
+
+@pytest.mark.parametrize("hashes", [True, False])
+def test_a_forged_manifest_restores_nothing(home: Path, tmp_path: Path, sqlite_template: Path, hashes: bool):
+    """In one line; nothing is in the home."""
+    source, outside = a_backup(tmp_path, sqlite_template), tmp_path / "outside.sqlite"
+    (source / manifest.SQLITE_FILE).rename(outside)
+    made = json.loads((source / manifest.FILE).read_bytes())
+    made["database"]["file"] = str(outside)
+    made["files"] = made["files"][1:] if hashes else []
+    (source / manifest.FILE).write_text(json.dumps(made))
+    result = restored(home, source)
+    assert "the backup is damaged: " in str(result.exception)
+    assert str(outside) in str(result.exception)
+    assert not any((home / name).exists() for name in ("parley.db", "secret"))

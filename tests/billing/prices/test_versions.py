@@ -68,6 +68,7 @@ def test_any_price_that_is_written_is_read_back(nano: int) -> None:
         (("book =", "bok ="), "bok"),
         (("+01:00", ""), "timezone"),
         (("[models.large]", "[models.large"), "no price file"),
+        (("[models.large]", f"deep = {'[' * 10_000}"), "no price file"),
         (("[models.", "[modls."), "modls"),
     ],
 )
