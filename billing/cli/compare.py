@@ -79,7 +79,9 @@ def compare_command(month: str | None, other: str | None, tenant: str | None, by
     if found and not as_json and len(rows) > 1:
         everything = total(one for each in found for one in each.differences.values())
         rows.append({"tenant": "", by: "total", **_money(everything, as_json)})
-    show_table(rows, as_json, "nothing was used in either month")
+    show_table(
+        rows, as_json, "nothing was used in either month: --month names another, also one that is not over"
+    )
 
 
 async def _compared(

@@ -9,6 +9,7 @@ from sqlmodel import col, select
 
 from billing.audit.log import record_separately
 from billing.cli.run_command import json_option, run_with_redis, show, tenant_named
+from billing.money import to_display
 from billing.quota.client import Quota
 from billing.quota.lapsed_requests import release_lapsed
 from billing.quota.open_requests import OwnerFilter, open_of
@@ -22,7 +23,9 @@ from billing.tables.tenants import ApiKey, TenantUser
 from billing.tables.wallets import BudgetAlert
 from billing.tenants import erasure, users
 from billing.tenants.tenancy import publish_news
+from billing.wallets.wallets import wallet_state
 from core.actions import action
+from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.client import RedisClient
@@ -94,7 +97,8 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
     """Erase TENANT (name or id), which must be closed: all conversations, messages, labels, names, keys and
     alert targets.
 
-    Its books stay, with amounts and ids. Nothing brings the rest back.
+    Its books stay, with amounts and ids, and so does money left in its wallet, which is told. Nothing brings
+    the rest back.
     """
 
     async def erase(db: Database, redis: RedisClient) -> dict[str, Any]:
@@ -108,11 +112,23 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
         await publish_news(redis, found.tenant_id)
         return {"tenant": found.tenant_id, "users": count} | {
             **_erased(*gone),
+            **await wallet_facts(db, found.tenant_id, as_json),
             **await _log(db),
             **_backups(settings),
         }
 
     show(run_with_redis(erase), as_json)
+
+
+async def wallet_facts(db: Database, tenant_id: str, as_json: bool) -> dict[str, Any]:
+    """What is left of a tenant's prepaid money, for who closes or erases it; nothing where nothing is."""
+    state = await wallet_state(db, tenant_id, now_ms())
+    left_nano = 0 if state is None else state.limit_nano - state.posted_nano
+    if left_nano <= 0:
+        return {}
+    if as_json:
+        return {"wallet_left_nano": left_nano}
+    return {"wallet_left": f"{to_display(left_nano)}: `parley wallets pay-out` books what you pay back of it"}
 
 
 async def erase_known(

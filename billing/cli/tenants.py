@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from billing.cli.cancel import Cancelled, cancel_option, cancel_requests, facts_of
-from billing.cli.erasure import erase_tenant_command
+from billing.cli.erasure import erase_tenant_command, wallet_facts
 from billing.cli.run_command import (
     NO_NUMBER,
     NUMBER_OR_NONE,
@@ -143,10 +143,11 @@ def close_command(tenant: str, cancel: bool, as_json: bool) -> None:
     """Refuse all keys of TENANT (name or id) from now on, and close its connections.
 
     What it used stays in the books, and what it still runs is finished and billed, unless --cancel ends it,
-    now or by closing again. `reopen` lets it in again.
+    now or by closing again. `reopen` lets it in again. Money left in its wallet stays there, and is told.
     """
     closed, cancelled = _close(tenant, closed=True, cancel=cancel)
-    show(_tenant_facts(closed) | facts_of(cancelled), as_json)
+    left = run_on_database(lambda db: wallet_facts(db, closed.tenant_id, as_json))
+    show(_tenant_facts(closed) | facts_of(cancelled) | left, as_json)
 
 
 @tenants_command.command("reopen")

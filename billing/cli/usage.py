@@ -44,6 +44,7 @@ from core.sql.database import Database
 from core.terminal.terminal import print_line, progress, sheet
 
 DAYS_MAX = 400
+NO_GROUP = "(none)"  # usage that stands for no user, as of a service
 
 
 @click.group("usage")
@@ -305,7 +306,7 @@ def _row(by: str, usage: UsageSums, as_json: bool, names: Mapping[str, str]) -> 
     amount = facts.pop("amount_nano")
     money: dict[str, Any] = {"amount_nano": amount} if as_json else {"amount": to_display(amount)}
     group = _group(by, usage, names)
-    return {by: group if as_json else names.get(group, group), **facts, **money}
+    return {by: group if as_json else names.get(group, group) or NO_GROUP, **facts, **money}
 
 
 def _print_csv(by: str, found: list[UsageSums], whose: Mapping[str, str]) -> None:

@@ -129,6 +129,7 @@ def list_command(as_json: bool) -> None:
             **_money("used", state.posted_nano, as_json),
             **_money("owed", owed.get(owner.tenant_id, 0), as_json),
             "next_expiry": iso_time(state.next_expiry_ms),
+            "closed": iso_time(owner.closed_ms),
         }
         for owner, state in states
     ]

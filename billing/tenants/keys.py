@@ -171,7 +171,10 @@ async def rotate_key(
         await lock_tenant(session, tenant_id)
         old = await _key(session, tenant_id, key_id)
         if old is None or old.revoked_ms is not None:
-            raise bad_request(f"there is no such key to rotate: {key_id!r} is unknown or revoked")
+            raise bad_request(
+                f"there is no such key to rotate: {key_id!r} is unknown or revoked (a key is "
+                "named by its id or prefix, pk_…, not by its name: see `parley keys list`)"
+            )
         if old.expires_ms is not None and old.expires_ms <= now:
             raise bad_request(f"pk_{old.prefix} has expired: create a new key")
         follower = select(ApiKey).where(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from billing.cli import erasure
+from billing.cli import erasure, usage
+from billing.reports.usage_report import UsageSums
 from billing.tenants.keys import authenticate_key
 from billing.tenants.sessions import open_operator_session, open_session, principal_of_session
 from billing.tenants.sign_in_links import read_link_code
@@ -161,6 +162,24 @@ def test_what_was_closed_is_let_in_again(acme: Acme) -> None:
         assert "'none'" in acme.refuses(f"{what}s", "reopen", *which[:-1], "none")
 
 
+def test_money_that_a_closed_tenant_left_is_told(acme: Acme) -> None:
+    """To who closes it and to who lists wallets; nothing where nothing is left."""
+    (closed,) = acme.told("tenants", "close", "acme")
+    assert "wallet_left_nano" not in closed
+    acme.parley("tenants", "reopen", "acme")
+    acme.parley("wallets", "grant", "--tenant", "acme", "--amount", "2.50 USD", "--key", "g")
+    assert "$2.50: `parley wallets pay-out`" in acme.parley("tenants", "close", "acme").output
+    (closed,) = acme.told("tenants", "close", "acme")
+    (wallet,) = acme.told("wallets", "list")
+    assert (closed["wallet_left_nano"], wallet["closed"]) == (2_500_000_000, closed["closed"])
+
+
+@pytest.mark.parametrize(("as_json", "user"), [(False, "(none)"), (True, "")])
+def test_usage_of_nobody_has_a_name(as_json: bool, user: str) -> None:
+    """So that its column stands, also where no request names a user."""
+    assert usage._row("user", UsageSums(""), as_json, {})["user"] == user
+
+
 def test_a_link_signs_in_whom_it_was_made_for(acme: Acme) -> None:
     """At the place that was named, with a code that is the key's and the user's."""
     (made,) = acme.told("keys", "create", "--tenant", "acme")
@@ -208,8 +227,10 @@ def test_what_is_erased_is_gone_in_an_order_that_loses_nothing(
     monkeypatch.setattr(erasure.erasure, "erase_tenant", noted("erase", 1))
     monkeypatch.setattr(erasure, "publish_news", noted("tell"))
     if whole:
+        acme.parley("wallets", "grant", "--tenant", "acme", "--amount", "1 USD", "--key", "g")
         acme.parley("tenants", "close", "acme")
         (said,) = acme.told("tenants", "erase", "acme", "--yes")
+        assert said["wallet_left_nano"] == 10**9
         assert (said["users"], done) == (1, ["erase_texts", "erase", "tell"])
     else:
         (said,) = acme.told("users", "erase", "--tenant", "acme", "ann", "--yes")
