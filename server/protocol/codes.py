@@ -8,7 +8,7 @@ from enum import IntEnum, StrEnum
 from typing import TypedDict
 
 from core.errors import Refusal, RefusedText
-from server.protocol.flags import RefusedPlace
+from server.protocol.flags import RefusedPrompt
 
 
 class CloseCode(IntEnum):
@@ -150,7 +150,7 @@ def limit_facts(refused: Refusal) -> LimitFacts:
     )
 
 
-def refused_place(refused: Refusal) -> RefusedPlace | None:
+def refused_prompt(refused: Refusal) -> RefusedPrompt | None:
     """The place of a prompt that safety refuses; None for any other refusal."""
     text = refused.text
-    return None if text is None else RefusedPlace(text.category, text.scope, text.p, text.n, text.message)
+    return None if text is None else RefusedPrompt(text.category, text.scope, text.p, text.n, text.message)

@@ -45,7 +45,7 @@ class SentFlag(Struct, frozen=True, omit_defaults=True):
     m: int | None = None
 
 
-class RefusedPlace(Struct, frozen=True, omit_defaults=True):
+class RefusedPrompt(Struct, frozen=True, omit_defaults=True):
     """The place in the text as its sender sent it for which all of it was refused."""
 
     category: Category

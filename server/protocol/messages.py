@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from server.protocol.flags import EndSafety, RefusedPlace, SentFlag
+from server.protocol.flags import EndSafety, RefusedPrompt, SentFlag
 
 Natural = Annotated[int, Meta(ge=0)]
 Id = Annotated[str, Meta(max_length=64)]
@@ -349,7 +349,7 @@ class Error(Struct, frozen=True, tag_field="t", tag="error", omit_defaults=True)
     spent: int | None = None
     held: int | None = None
     resets_at_ms: int | None = None
-    safety: RefusedPlace | None = None
+    safety: RefusedPrompt | None = None
 
 
 class ServerPing(Struct, frozen=True, tag_field="t", tag="ping"):

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from core.errors import Refusal
 from server.protocol import codec
 from server.protocol import messages as m
-from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal, refused_place
+from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal, refused_prompt
 from server.session import effects as fx
 from server.session import events as ev
 from server.session.access_timer import AccessTimer
@@ -376,6 +376,6 @@ def _error(refused: Refusal, re: str | None = None, id: str | None = None) -> fx
             id,
             refused.after_ms,
             **limit_facts(refused),
-            safety=refused_place(refused),
+            safety=refused_prompt(refused),
         )
     )

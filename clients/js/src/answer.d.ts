@@ -9,7 +9,7 @@ export class ProtocolError extends Error {
     /**
      * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
      *   limit?: number, dimension?: string, remaining?: number, spent?: number, held?: number,
-     *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPlace}} frame an `error`
+     *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPrompt}} frame an `error`
      */
     constructor(frame: {
         code: string;
@@ -23,7 +23,7 @@ export class ProtocolError extends Error {
         spent?: number;
         held?: number;
         resets_at_ms?: number;
-        safety?: import("./frames.js").RefusedPlace;
+        safety?: import("./frames.js").RefusedPrompt;
     });
     code: string;
     /** The same message may work later. */
@@ -39,7 +39,7 @@ export class ProtocolError extends Error {
     /** When it begins anew, Unix ms. */
     resetsAtMs: number | null;
     /** The place for which a prompt was refused. */
-    safety: import("./frames.js").RefusedPlace | null;
+    safety: import("./frames.js").RefusedPrompt | null;
 }
 /** One request and the text of its answer so far: always a prefix of the server's log. */
 export class Answer {

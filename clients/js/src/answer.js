@@ -63,7 +63,7 @@ export class ProtocolError extends Error {
   /**
    * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
    *   limit?: number, dimension?: string, remaining?: number, spent?: number, held?: number,
-   *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPlace}} frame an `error`
+   *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPrompt}} frame an `error`
    */
   constructor(frame) {
     super(frame.message);

@@ -318,7 +318,7 @@ export interface GoAway {
 }
 
 /** The place in the text as its sender sent it for which all of it was refused. */
-export interface RefusedPlace {
+export interface RefusedPrompt {
   category: string;
   scope: "platform" | "tenant" | "project";
   p: number;
@@ -342,7 +342,7 @@ export interface Error {
   spent?: number;
   held?: number;
   resets_at_ms?: number;
-  safety?: RefusedPlace;
+  safety?: RefusedPrompt;
 }
 
 /** Asks the client for a pong. */

@@ -22,7 +22,7 @@ from parley_client.client import Client
 from parley_client.connection import Encoding
 from parley_client.limit_words import error_text
 from parley_client.link import SignedOut
-from parley_client.prompts import PromptBlock, PromptFlag, redacted
+from parley_client.prompts import SafetyPromptBlock, SafetyPromptFlag, redacted
 from parley_client.reader import Answer
 
 __all__ = [
@@ -32,12 +32,12 @@ __all__ = [
     "Encoding",
     "Ended",
     "Event",
-    "PromptBlock",
-    "PromptFlag",
     "ProtocolError",
     "Reset",
     "SafetyBlock",
     "SafetyFlag",
+    "SafetyPromptBlock",
+    "SafetyPromptFlag",
     "SignedOut",
     "Standing",
     "Status",

@@ -11,7 +11,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, TypeVar, cast
 
-from parley_client.prompts import PromptBlock, PromptFlag, block_of, flags_of
+from parley_client.prompts import SafetyPromptBlock, SafetyPromptFlag, block_of, flags_of
 
 Frame = Mapping[str, Any]
 
@@ -35,7 +35,7 @@ class ProtocolError(Exception):
         self.spent: int | None = error.get("spent")
         self.held: int | None = error.get("held")
         self.resets_at_ms: int | None = error.get("resets_at_ms")
-        self.safety: PromptBlock | None = block_of(error)
+        self.safety: SafetyPromptBlock | None = block_of(error)
 
 
 class TextTakenBack(Exception):  # noqa: N818  (it is a fact about the answer, not a fault)
@@ -203,7 +203,7 @@ class OpenAnswer:
         self.applied = 0
         self.text = ""
         self.flags: list[SafetyFlag] = []
-        self.prompt_flags: list[PromptFlag] = []
+        self.prompt_flags: list[SafetyPromptFlag] = []
         self.tokens = 0
         self.standing = Standing.SENDING
         self.moved_because: str | None = None

@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class PromptFlag:
+class SafetyPromptFlag:
     """`n` code points from `p` on, of the message `m` where several were sent. `action`: "redact", model and
     history got `x` in their stead; "flag", they went through. `scope`: whose policy it is."""
 
@@ -20,7 +20,7 @@ class PromptFlag:
 
 
 @dataclass(frozen=True)
-class PromptBlock:
+class SafetyPromptBlock:
     """The place for which a prompt was refused, and whose policy it is."""
 
     category: str
@@ -30,23 +30,23 @@ class PromptBlock:
     m: int | None = None
 
 
-def flags_of(accepted: Mapping[str, Any]) -> list[PromptFlag]:
+def flags_of(accepted: Mapping[str, Any]) -> list[SafetyPromptFlag]:
     """Those that an `accepted` names."""
-    found: list[PromptFlag] = []
+    found: list[SafetyPromptFlag] = []
     for said in accepted.get("flags", ()):
         of = (said["category"], said["action"], said["scope"])
-        found.append(PromptFlag(*of, said["p"], said["n"], said.get("x"), said.get("m")))
+        found.append(SafetyPromptFlag(*of, said["p"], said["n"], said.get("x"), said.get("m")))
     return found
 
 
-def block_of(error: Mapping[str, Any]) -> PromptBlock | None:
+def block_of(error: Mapping[str, Any]) -> SafetyPromptBlock | None:
     """The place that an `error` names."""
     if (said := error.get("safety")) is None:
         return None
-    return PromptBlock(said["category"], said["scope"], said["p"], said["n"], said.get("m"))
+    return SafetyPromptBlock(said["category"], said["scope"], said["p"], said["n"], said.get("m"))
 
 
-def redacted(text: str, flags: Sequence[PromptFlag], message: int | None = None) -> str:
+def redacted(text: str, flags: Sequence[SafetyPromptFlag], message: int | None = None) -> str:
     """The text as model and history got it. `message`: which of several it is."""
     pieces, at = list[str](), 0
     for flag in flags:

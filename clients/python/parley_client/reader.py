@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from parley_client.answer import Ended, Event, OpenAnswer, Reset, SafetyFlag, Standing, Text, TextTakenBack
-from parley_client.prompts import PromptFlag
+from parley_client.prompts import SafetyPromptFlag
 
 
 class AnswerSource(Protocol):
@@ -51,7 +51,7 @@ class Answer:
         return tuple(self._reading.flags)
 
     @property
-    def prompt_flags(self) -> tuple[PromptFlag, ...]:
+    def prompt_flags(self) -> tuple[SafetyPromptFlag, ...]:
         """What safety found in the prompt as it was sent: `redacted` puts the placeholders there."""
         return tuple(self._reading.prompt_flags)
 

@@ -1,10 +1,10 @@
 """Prompts as model and history got them, in the Python client: placeholders where the flags say."""
 
-from parley_client import PromptFlag, redacted
+from parley_client import SafetyPromptFlag, redacted
 
-CARD = PromptFlag("card", "redact", "tenant", 2, 4, "[CARD_1]")
-LATER = PromptFlag("email", "redact", "tenant", 7, 5, "[EMAIL_1]")
-MARKED = PromptFlag("phone", "flag", "project", 0, 1)
+CARD = SafetyPromptFlag("card", "redact", "tenant", 2, 4, "[CARD_1]")
+LATER = SafetyPromptFlag("email", "redact", "tenant", 7, 5, "[EMAIL_1]")
+MARKED = SafetyPromptFlag("phone", "flag", "project", 0, 1)
 
 
 def test_placeholders_stand_where_the_flags_say():
@@ -15,6 +15,6 @@ def test_placeholders_stand_where_the_flags_say():
 
 def test_of_several_messages_each_has_its_own():
     """A flag without a message is none of theirs."""
-    first = PromptFlag("card", "redact", "tenant", 0, 1, "[CARD_1]", m=1)
+    first = SafetyPromptFlag("card", "redact", "tenant", 0, 1, "[CARD_1]", m=1)
     assert redacted("xy", [CARD, first], message=1) == "[CARD_1]y"
     assert redacted("xy", [first]) == "xy"

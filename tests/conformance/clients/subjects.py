@@ -13,10 +13,10 @@ from parley_client import (
     Client,
     Encoding,
     Ended,
-    PromptBlock,
-    PromptFlag,
     ProtocolError,
     Reset,
+    SafetyPromptBlock,
+    SafetyPromptFlag,
     SignedOut,
     Text,
 )
@@ -229,7 +229,7 @@ def _error(error: ProtocolError | None) -> Facts | None:
     return {**{name: getattr(error, name) for name in names}, "safety": place}
 
 
-def _said(of: PromptFlag | PromptBlock) -> Facts:
+def _said(of: SafetyPromptFlag | SafetyPromptBlock) -> Facts:
     """Without what was not said."""
     return {name: value for name, value in vars(of).items() if value is not None}
 
