@@ -259,6 +259,7 @@ class PoolQueue:
             step_age_ms=step_age_ms,
             step_age_ms_max=min(STEP_AGE_MS_MAX, max(STEP_AGE_MS_MIN, 4 * predicted)),
             lease_ms=self.settings.worker_lease_ms,
+            kv_tokens=int(info.get("kv_tokens", 0)),
             info=msgspec.json.encode(info),
         )
         renewed = script_replies.renewed(await self._run(lua_scripts.RENEW, call))

@@ -177,6 +177,7 @@ class RenewCall(PoolCall, kw_only=True):
     step_age_ms: int
     step_age_ms_max: int
     lease_ms: int
+    kv_tokens: int
     info: bytes
 
 

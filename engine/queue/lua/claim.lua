@@ -310,7 +310,12 @@ local function keep_pace()
   if busy == '1' and last then
     local gap = math.max(0, math.min(NOW - number_of(last), PACE_MS_MAX)) / #picks
     local kept = pace and 0.8 ^ #picks or 0
-    call('HSET', KEYS[1], 'pace', string.format('%.3f', kept * fraction_of(pace, 0) + (1 - kept) * gap))
+    call(
+      'HSET',
+      KEYS[1],
+      'pace',
+      string.format('%.3f', kept * math.min(fraction_of(pace, 0), PACE_MS_MAX) + (1 - kept) * gap)
+    )
   end
   call('HSET', KEYS[1], 'taken_at', int(NOW), 'busy', left > 0 and '1' or '0')
 end

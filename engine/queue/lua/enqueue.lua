@@ -6,7 +6,7 @@
 --: reply: refusal:str, number:int, created:bool, status:str?, epoch:int, head:int, position:int, wait_ms:int,
 --:   dest:str
 -- Create or return. Replies where it is, or a refusal with its number; of a moved one also the pool.
-local NO_WORKER_RETRY_MS = 5000
+local NO_WORKER_RETRY_MS, PACE_MS_MAX = 5000, 60000 -- as claim.lua measures it
 local t, id, class, fingerprint, gateway = args.tenant, args.id, args.priority, args.fingerprint, args.gateway
 local prompt, deadline = args.prompt_tokens, args.deadline_ms
 local req, total = key('req', t, id), 0
@@ -53,7 +53,7 @@ end
 
 -- Predicted from the pace at which a full pool has been taking requests lately.
 local function wait_for(ahead)
-  return math.floor(ahead * fraction_of(call('HGET', KEYS[1], 'pace'), 0))
+  return math.floor(ahead * math.min(fraction_of(call('HGET', KEYS[1], 'pace'), 0), PACE_MS_MAX))
 end
 
 local function known()
@@ -86,9 +86,17 @@ local function memory_is_short()
   return limit > 0 and number_of(string.match(info, 'used_memory:(%d+)')) > limit * args.memory_fraction_max
 end
 
+local function largest()
+  return whole_of(call('HGET', KEYS[1], 'size:' .. fingerprint)) or math.huge
+end
+
 -- What neither the largest worker nor the tenant's cap could ever hold would wait for ever.
 local function too_large()
-  local size = whole_of(call('HGET', KEYS[1], 'size:' .. fingerprint)) or math.huge
+  local size = largest()
+  if prompt + args.max_tokens > size then -- a worker may have written that: those that are registered say it
+    measure({ [fingerprint] = true })
+    size = largest()
+  end
   local cap = whole_of(call('HGET', P .. 'ten:' .. t, 'tokens_max')) or math.huge
   local most = math.min(size, cap)
   return prompt + args.max_tokens > most and { refusal = 'rejected_too_large', number = most }

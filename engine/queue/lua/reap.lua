@@ -8,20 +8,6 @@ local budget, deaths_max, no_worker_ms = args.budget, args.deaths_max, args.no_w
 local OVERDUE_MS, SCAN, MOVE_RETRY_MS, LEASE_MS_MAX, ODD_RETRY_MS, READS_MAX = 2000, 64, 1000, 60000, 60000, 1000
 local requeued, expired, named, dropped, moves, odd, reads_left = 0, {}, {}, 0, {}, 0, READS_MAX
 
--- Where a list has more than one call reads, the next one reads on behind those: entries that stay, since they can
--- neither be ended nor put away, keep none behind them waiting.
-local function begin_of(name)
-  return math.max(0, number_of(call('HGET', KEYS[1], 'from:' .. name)))
-end
-
-local function read_on(name, from, is_full, read)
-  if is_full then
-    call('HSET', KEYS[1], 'from:' .. name, int(from + read))
-  elseif from > 0 then
-    call('HDEL', KEYS[1], 'from:' .. name)
-  end
-end
-
 local function first_due(name, until_, from)
   return call('ZRANGE', P .. name, '-inf', int(until_), 'BYSCORE', 'LIMIT', int(from), budget)
 end
@@ -106,20 +92,21 @@ end
 local function end_unserved(class)
   local name, is_full = 'age:' .. class, true
   local from = begin_of(name)
-  local found = call('ZRANGE', P .. name, int(from), int(from + SCAN - 1))
-  for _, member in ipairs(found) do
+  local found = call('ZRANGE', P .. name, int(from), int(from + SCAN - 1), 'WITHSCORES')
+  for at = 1, #found, 2 do
+    local member = found[at]
     local t, id = split(member)
     local order, fingerprint = unpack(call('HMGET', key('req', t, id), 'order', 'fingerprint'))
     if not order then
       odd = odd + call('ZREM', P .. 'age:' .. class, member)
-    elseif number_of(order) / 1000 > NOW - no_worker_ms then
+    elseif fraction_of(found[at + 1], 0) / 1000 > NOW - no_worker_ms then
       is_full = false
       break
     elseif number_of(call('HGET', KEYS[1], 'seen:' .. (fingerprint or ''))) <= NOW - no_worker_ms then
       expire(t, id, 'error', 'engine_lost')
     end
   end
-  read_on(name, from, is_full and #found == SCAN, SCAN)
+  read_on(name, from, is_full and #found == 2 * SCAN, SCAN)
 end
 
 -- A gateway that is gone reads nothing. What it read beyond READS_MAX is for the next call.
@@ -191,6 +178,7 @@ end
 
 notice_restart()
 cut_leases()
+odd = odd + recount_all()
 each_lease('workers', dismiss_lost)
 if next(left_without) then
   measure(left_without)

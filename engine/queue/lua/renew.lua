@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
---: args: now_ms:int, worker:str, step_age_ms:int, step_age_ms_max:int, lease_ms:int, info:bytes
+--: args: now_ms:int, worker:str, step_age_ms:int, step_age_ms_max:int, lease_ms:int, kv_tokens:int, info:bytes
 --: reply: alive:bool, control:[Raw]
 -- Keeps the lease of a worker whose engine moves. Replies whether it was kept, and the flags of what it holds.
 local CLAIMS_READ_MAX = 2000 -- more than an engine runs
@@ -10,6 +10,9 @@ if call('ZSCORE', P .. 'workers', name) and moves then
   alive = true
   call('ZADD', P .. 'workers', int(NOW + args.lease_ms), name)
   call('HSET', worker, 'info', args.info)
+  if args.kv_tokens > 0 then
+    call('HSET', worker, 'size', args.kv_tokens) -- another worker may have written it
+  end
   call('HSET', KEYS[1], 'seen:' .. call('HGET', worker, 'fingerprint'), int(NOW))
 end
 if call('ZSCORE', P .. 'workers', name) then
