@@ -100,7 +100,9 @@ def backed_up(seconds: float, written: int, missing: int, faults: int) -> list[F
     made = Manifest(1, "", "", 0, database, [], [], [], [])
     copied = BackupReport(Path(), 1, seconds, seconds, made, [])
     told = [("t1", "a fault")] * faults
-    report = RestoreReport("", 0, 1, True, 0, 0, 0, {}, [], [], 0, [], told, [], {"verify": 1.0})
+    report = RestoreReport(
+        "", 0, Path(), "", 1, True, False, 0, 0, 0, {}, [], [], 0, [], told, [], [], 0, {"verify": 1.0}
+    )
     return backup.figures_of(backup.Measured(1.0, written, copied, 10, 10 - missing, report, 1.0))
 
 
