@@ -18,7 +18,7 @@ from billing.budgets.key_chains import KnownChains
 from billing.limits import TOKENS_MAX, MoneyLimit, RequestLimits
 from billing.quota import script_calls as calls
 from billing.quota.bindings import SEAL, Bindings, Record, directory_of, record_replied
-from billing.quota.holds import found_holds
+from billing.quota.holds import indexed_holds
 from billing.quota.money import MoneyCounts
 from billing.quota.packing import SETTLED_KEEP_MS, admit_call, settlement
 from billing.quota.redis_keys import mark_key, open_key, open_requests_key, posted_key, rq_key, tag
@@ -334,12 +334,12 @@ class Quota:
 
     async def holds(self, tenant: str, admitted_before_ms: int | None = None) -> Sequence[Hold]:
         """The tenant's open requests, or those admitted before a time; oldest first."""
-        return (await found_holds(self.redis, tenant, _before(admitted_before_ms))).holds
+        return (await indexed_holds(self.redis, tenant, _before(admitted_before_ms))).holds
 
     async def stale(self, tenant: str, older_than_ms: int = STALE_MS) -> Sequence[tuple[str, str]]:
         """(id, pool) of requests that have been open for longer. The sweep asks their pools, and releases
         those that no pool knows. What stands among them and is none is taken out."""
-        found = await found_holds(self.redis, tenant, _before(now_ms() - older_than_ms))
+        found = await indexed_holds(self.redis, tenant, _before(now_ms() - older_than_ms))
         key = open_requests_key(tenant)
         for first in range(0, len(found.odd), TAKEN_OUT_AT_ONCE):
             await self.redis.zrem(key, *found.odd[first : first + TAKEN_OUT_AT_ONCE])

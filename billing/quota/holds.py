@@ -16,7 +16,7 @@ FIELDS = ("state", "pool", "admitted", "deadline", "hold")
 
 
 @dataclass
-class FoundHolds:
+class IndexedHolds:
     """Open requests, oldest first; members of their index that have none: names (`closed`), and bytes that
     are not even a name (`odd`)."""
 
@@ -25,9 +25,9 @@ class FoundHolds:
     odd: list[bytes] = field(default_factory=list[bytes])
 
 
-async def found_holds(redis: RedisClient, tenant: str, most: str) -> FoundHolds:
+async def indexed_holds(redis: RedisClient, tenant: str, most: str) -> IndexedHolds:
     """What stands in the index up to a score, at most READ_MAX."""
-    key, found = open_requests_key(tenant), FoundHolds()
+    key, found = open_requests_key(tenant), IndexedHolds()
     for first in range(0, READ_MAX, AT_ONCE):
         page = redis.zrange(key, "-inf", most, byscore=True, offset=first, num=AT_ONCE)
         members = await reading(key, page, [])
@@ -37,7 +37,7 @@ async def found_holds(redis: RedisClient, tenant: str, most: str) -> FoundHolds:
     return found
 
 
-async def _look(redis: RedisClient, tenant: str, members: Sequence[bytes], found: FoundHolds) -> None:
+async def _look(redis: RedisClient, tenant: str, members: Sequence[bytes], found: IndexedHolds) -> None:
     key = open_requests_key(tenant)
     ids = names(key, members)
     found.odd += set(members) - {id.encode() for id in ids}
