@@ -26,7 +26,7 @@ from core.errors import StartupError
 from core.files import file_lock
 from core.redis.client import RedisClient, connect
 from core.runtime import service
-from core.runtime.embedded import RESTORE_MARK, EmbeddedValkey, ensure_home
+from core.runtime.embedded import EmbeddedValkey, ensure_home, require_restored
 from core.sql.database import Database, migrate
 from core.sql.store_errors import redis_failure
 from core.tasks import cancel_tasks
@@ -93,10 +93,7 @@ class PlatformStart:
         self._settings.require_edge()
         with self._locked():
             settings = self._settings
-            if (settings.home / RESTORE_MARK).exists():
-                raise StartupError(
-                    "a restore did not end here: run `parley restore` with the same backup again"
-                )
+            require_restored(settings.home)
             if not self._new_database:
                 await require_its_database(settings)
             listen(settings.host, settings.port, "PARLEY_PORT").close()

@@ -47,7 +47,7 @@ def require_new(target: Path) -> None:
     if target.suffix.lower() in PACKED:
         raise StartupError(
             f"a backup is a folder, or one file where its name ends with {SUFFIX}: {target.name} would be a "
-            "folder. Pack it afterwards (it is compressed little)"
+            "folder. Pack it afterwards"
         )
 
 

@@ -26,7 +26,7 @@ from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.redis.client import connect
-from core.runtime.embedded import RESTORE_MARK
+from core.runtime.embedded import require_restored
 from core.sql.database import Database, require_folder, revision_of, shown_url
 from core.sql.store_errors import database_failure
 from engine.api import JOURNALS_FOLDER
@@ -70,11 +70,7 @@ async def backup(settings: Settings, call: BackupCall, say: Say) -> BackupReport
     target = call.target.absolute()
     require_new(target)
     require_apart(target, settings.home)
-    if (settings.home / RESTORE_MARK).exists():
-        raise StartupError(
-            f"a restore into {settings.home} did not end: a backup would be of half of it. Say the same "
-            "`parley restore` again first"
-        )
+    require_restored(settings.home)
     db = Database(settings.database_endpoint)
     try:
         tools = await _require_copyable(db, settings)

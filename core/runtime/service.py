@@ -14,6 +14,7 @@ from core.files.private_files import keep_private
 from core.observability import telemetry
 from core.observability.error_facts import raised_at
 from core.runtime import crashes, hooks
+from core.runtime.embedded import require_restored
 from core.sql.store_errors import store_failure
 from core.terminal.terminal import print_line
 
@@ -29,6 +30,7 @@ def run(settings: Settings, name: str, main: Main) -> None:
     telemetry.configure(settings, name)
     keep_private(settings.home)
     try:
+        require_restored(settings.home)
         if hooks.at_start is not None:
             hooks.at_start(settings.home)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -1,6 +1,7 @@
 """A process whose start fails half way leaves nothing open, and says in one line what to do."""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from core.access.processes import BILLER
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.runtime import leash
+from core.runtime.embedded import RESTORE_MARK
 from core.runtime.service import why_it_ended
 from core.sql.database import Database
 from core.sql.stores import open_stores
@@ -26,6 +28,7 @@ from engine.queue.client import PoolQueue
 from server import main as gateway
 from tests.support.home import settings_in
 from tests.support.patience import soon, wait_until
+from tests.support.processes import finished, parley
 from tests.support.scripted_redis import scripted_redis
 
 Serve = Callable[[Settings, asyncio.Event], Awaitable[None]]
@@ -110,6 +113,16 @@ async def test_a_biller_without_its_key(home: Path, redis_url: str):
     url = f"sqlite+aiosqlite:///{home / 'parley.db'}"
     settings = Settings.model_validate({"home": home, "redis_url": redis_url, "database_url": url})
     assert "parley secrets admission" in await refused(biller.main, settings)
+
+
+@pytest.mark.parametrize("command", ["gateway", "biller"])
+def test_no_process_starts_on_half_of_a_restore(command: str, home: Path, redis_url: str):
+    """What Redis counts may not fit the database yet."""
+    (home / RESTORE_MARK).write_text("{}")
+    environment = {**os.environ, "PARLEY_HOME": str(home), "PARLEY_REDIS_URL": redis_url}
+    done = finished(parley(command), environment)
+    assert done.returncode == 1
+    assert f"a restore did not end here ({home})" in done.stderr.splitlines()[-1]
 
 
 async def test_a_supervisor_without_its_folder(home: Path, redis_url: str):

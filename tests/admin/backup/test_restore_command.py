@@ -18,6 +18,7 @@ from admin.backup.manifest import (
     encode_manifest,
 )
 from admin.backup.restore_command import restore_command
+from admin.backup.restore_mark import RestoreMark, write_mark
 from billing.posting.biller import post
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
@@ -75,7 +76,7 @@ def test_a_home_is_restored_with_its_own_valkey(home: Path, tmp_path: Path, sqli
         "RESTORED: the backup of 2023-11-14 22:13:20 UTC, of 1 tenant",
         f"into the home {home}, and the database sqlite+aiosqlite:///{home}/parley.db",
         "WORDS THAT WERE ERASED AFTER IT ARE BACK",
-        "Next: add the models that are named above (`parley models add`), then start (`parley up`",
+        "Next: add the models named above that are gone (`parley models add`), then start (`parley up`",
         "0 billed now, 0 already were",
         "in no book: none that Redis or a journal knows of",
         "Redis had no counts of before",
@@ -90,6 +91,22 @@ def test_a_home_is_restored_with_its_own_valkey(home: Path, tmp_path: Path, sqli
     again = restored(home, source)
     assert again.exit_code != 0
     assert "is not empty" in str(again.exception)
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before", "in the middle"])
+def test_an_interrupted_one_says_how_far_it_is(home: Path, monkeypatch: pytest.MonkeyPatch, begun: bool):
+    """Ctrl-C: whether anything was written, and what to say again."""
+
+    async def interrupted(*_: object) -> None:
+        if begun:
+            write_mark(home, RestoreMark("0" * 64))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("admin.backup.restore_command.restore", interrupted)
+    done = restored(home, home)
+    assert done.exit_code == 130
+    how = "in the middle: say the same again" if begun else "before anything was written"
+    assert f"interrupted {how} (`parley restore {home}`)" in done.stderr
 
 
 def test_books_that_are_wrong_are_told(home: Path, tmp_path: Path, sqlite_template: Path):
