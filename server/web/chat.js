@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { Browsers } from "./browsers.js";
-import { Client, ProtocolError, SignedOut } from "/web/client/client.js";
+import { Client, ProtocolError, redacted, SignedOut } from "/web/client/client.js";
 import { Composer } from "./composer.js";
 import { button, byId, closeDialogs, el } from "./dom.js";
 import { Notice } from "./notice.js";
@@ -15,7 +15,10 @@ import { errorText, endText, titleOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
 /** @typedef {import("./answer_view.js").AnswerView} AnswerView */
-/** @typedef {{answer: Answer, conversation: string, view: AnswerView | null}} Live an answer on its way */
+/**
+ * @typedef {{answer: Answer, conversation: string, view: AnswerView | null, bubble?: HTMLElement}} Live an answer on
+ *   its way; of one that was asked for here, the question's bubble too
+ */
 
 const SUSPENDED = "account_suspended";
 const SUGGESTIONS = [
@@ -183,9 +186,11 @@ class Chat {
    * @param {Answer} answer
    * @param {string} conversation
    * @param {AnswerView | null} view
+   * @param {HTMLElement} [bubble]
    */
-  #follow(answer, conversation, view) {
-    this.#live.set(answer.id, { answer, conversation, view });
+  #follow(answer, conversation, view, bubble) {
+    this.#live.set(answer.id, { answer, conversation, view, bubble });
+    this.#redact(answer);
     this.#sidebar.setRunning(conversation, true);
     if (answer.finished) this.#ended(answer);
     if (view) this.#transcript.changed(view, answer);
@@ -194,7 +199,7 @@ class Chat {
 
   /** @param {string} content */
   async #send(content) {
-    this.#transcript.addQuestion(content);
+    const bubble = this.#transcript.addQuestion(content);
     const view = this.#transcript.addAnswer(content);
     this.#transcript.changed(view, { text: "", status: "sending", reason: null, usage: null, cost: null });
     const opened = (this.#sending = this.#opened);
@@ -208,7 +213,7 @@ class Chat {
       this.#sidebar.touch(conversation, titleOf(content));
       const answer = await this.client.send({ content, conversation, model: this.#composer.model });
       this.#sending = 0;
-      this.#follow(answer, conversation, opened === this.#opened ? view : null);
+      this.#follow(answer, conversation, opened === this.#opened ? view : null, bubble);
     } catch (error) {
       this.#sending = 0;
       const shown = failed(error);
@@ -257,7 +262,16 @@ class Chat {
     if (!live) return;
     if (live.view) this.#transcript.changed(live.view, answer);
     if (change === "accepted" && answer.message) this.#unsent.drop(live.conversation);
+    if (change === "accepted") this.#redact(answer);
     if (change === "end" || change === "failed") this.#ended(answer);
+  }
+
+  /** Show the question as the model got it and the history keeps it. @param {Answer} answer */
+  #redact(answer) {
+    const { bubble } = this.#live.get(answer.id) ?? {};
+    if (bubble && answer.promptFlags.length > 0) {
+      bubble.textContent = redacted(answer.message?.content ?? bubble.textContent ?? "", answer.promptFlags);
+    }
   }
 
   /** @param {Answer} answer */

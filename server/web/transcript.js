@@ -48,12 +48,13 @@ export class Transcript {
   }
 
   /**
-   * What the user said.
+   * What the user said, in a bubble that is returned.
    * @param {string} content
    */
   addQuestion(content) {
     const bubble = el("div", { class: "bubble", dir: "auto" }, content);
     this.#log.append(el("article", { class: "question" }, el("h2", { class: "unseen" }, "You said"), bubble));
+    return bubble;
   }
 
   /**

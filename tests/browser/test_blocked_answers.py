@@ -71,3 +71,16 @@ async def test_a_block_is_said_where_the_text_ends(
     await watched.page.get_by_role("button", name="Copy request id").click()
     assert await watched.page.evaluate("copied") == "r1"
     assert watched.errors == []
+
+
+async def test_a_redacted_question_follows_at_once(open_page: OpenPage, peer: Peer):
+    """The bubble says what the model got; what was only flagged stays."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await write(page, "😀 Is 4111 1111 1111 1111 of ann@example.org?")
+    bubble = page.locator(".bubble")
+    await expect(bubble).to_have_text("😀 Is 4111 1111 1111 1111 of ann@example.org?")
+    card = {"category": "card", "action": "redact", "scope": "tenant", "p": 5, "n": 19, "x": "[CARD_1]"}
+    mail = {"category": "email", "action": "flag", "scope": "tenant", "p": 28, "n": 15}
+    await socket.accept(flags=[card, mail])
+    await expect(bubble).to_have_text("😀 Is [CARD_1] of ann@example.org?")
