@@ -282,7 +282,18 @@ class Chat {
     if (answer.status === "failed" && answer.message && !answer.accepted) live.view?.element.classList.add("refused");
     this.#sidebar.setRunning(live.conversation, false);
     if (live.conversation === this.#current) this.#announce(answer);
+    this.#takeBack(live);
     this.#frame();
+  }
+
+  /** Put a question that a safety policy refused back where it can be changed. @param {Live} live */
+  #takeBack({ answer, conversation, view }) {
+    const { safety } = answer.error ?? {};
+    const content = answer.message?.content;
+    if (!safety || content === undefined || !view || byId("log").lastElementChild !== view.element) return;
+    this.#unsent.drop(conversation);
+    this.#transcript.dropLastTurn();
+    this.#composer.refused(content, safety);
   }
 
   /** @param {Answer} answer */

@@ -1,8 +1,10 @@
 // Where the user writes: Enter sends, Shift+Enter starts a line; while an answer runs, the button stops it.
 
 import { byId, el } from "./dom.js";
+import { refusedText } from "./safety_words.js";
 
 /** @typedef {import("./api.js").Model} Model */
+/** @typedef {import("/web/client/frames.js").RefusedPrompt} RefusedPrompt */
 
 const GROWS_BY_ITSELF = CSS.supports("field-sizing", "content");
 
@@ -25,7 +27,11 @@ export class Composer {
       event.preventDefault();
       this.#submit();
     });
-    this.#prompt.addEventListener("input", () => this.#changed());
+    this.#prompt.addEventListener("input", () => {
+      this.#notSent.hidden = true;
+      this.#changed();
+    });
+    byId("show-where").addEventListener("click", () => this.#showWhere());
     this.#stop.addEventListener("click", onStop);
     this.#model.addEventListener("change", () => localStorage.setItem("model", this.#model.value));
   }
@@ -36,6 +42,9 @@ export class Composer {
   #send = /** @type {HTMLButtonElement} */ (byId("send"));
   #stop = /** @type {HTMLButtonElement} */ (byId("stop"));
   #running = false;
+  #notSent = byId("not-sent");
+  /** @type {[number, number]} the place that a policy refused, in UTF-16 */
+  #place = [0, 0];
 
   /** The model to ask; undefined: the server's default. */
   get model() {
@@ -82,6 +91,27 @@ export class Composer {
     this.#prompt.setSelectionRange(content.length, content.length);
   }
 
+  /**
+   * Take a question back that a safety policy refused, and say why.
+   * @param {string} content
+   * @param {RefusedPrompt} safety
+   */
+  refused(content, safety) {
+    const { head, rest } = refusedText(safety);
+    byId("not-sent-head").textContent = head;
+    byId("not-sent-rest").textContent = rest;
+    const points = Array.from(content);
+    const until = (/** @type {number} */ at) => points.slice(0, at).join("").length;
+    this.#place = [until(safety.p), until(safety.p + safety.n)];
+    this.edit(content);
+    this.#notSent.hidden = false;
+  }
+
+  #showWhere() {
+    this.#prompt.focus();
+    this.#prompt.setSelectionRange(...this.#place);
+  }
+
   focus() {
     if (matchMedia("(hover: hover)").matches) this.#prompt.focus(); // a touch keyboard would cover the answer
   }
@@ -90,6 +120,7 @@ export class Composer {
     const content = this.#prompt.value.trim().replace(LONE_SURROGATE, "\ufffd");
     if (content === "" || this.#running) return;
     this.#prompt.value = "";
+    this.#notSent.hidden = true;
     this.#changed();
     this.#onSend(content);
   }

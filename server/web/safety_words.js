@@ -112,6 +112,17 @@ export function blockedText(safety) {
   };
 }
 
+/**
+ * Why a question was not sent, and what may be done about it.
+ * @param {SafetyBlock} safety
+ */
+export function refusedText({ category, scope }) {
+  return {
+    head: `Not sent: ${policyOf(scope)} lets no ${wordsOf(category).many} in.`,
+    rest: "Nothing was stored or billed. Change the text and send it again.",
+  };
+}
+
 /** @param {string} text */
 function capital(text) {
   return text.charAt(0).toUpperCase() + text.slice(1);

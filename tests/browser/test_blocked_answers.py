@@ -84,3 +84,28 @@ async def test_a_redacted_question_follows_at_once(open_page: OpenPage, peer: Pe
     mail = {"category": "email", "action": "flag", "scope": "tenant", "p": 28, "n": 15}
     await socket.accept(flags=[card, mail])
     await expect(bubble).to_have_text("😀 Is [CARD_1] of ann@example.org?")
+
+
+async def test_a_refused_question_comes_back_with_its_place(open_page: OpenPage, peer: Peer):
+    """Above the composer: whose policy, what for, what to do; the place is selected by code points. It goes
+    with the first change."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await write(page, "😀 Is 4111 1111 1111 1111 mine?")
+    send = await socket.hear("send")
+    place = {"category": "card", "scope": "tenant", "p": 5, "n": 19}
+    facts = {"re": "send", "id": send["id"], "message": "not sent", "retry": False}
+    await socket.tell("error", code="safety_blocked", safety=place, **facts)
+    line, field = page.locator("#not-sent"), page.get_by_label("Message", exact=True)
+    await expect(line.locator("strong")).to_have_text(
+        "Not sent: your organization’s safety policy lets no card numbers in."
+    )
+    await expect(line).to_contain_text("Nothing was stored or billed. Change the text and send it again.")
+    await expect(field).to_have_value("😀 Is 4111 1111 1111 1111 mine?")
+    await expect(page.locator("#log > *")).to_have_count(0)
+    await page.get_by_role("button", name="Show where").click()
+    chosen = await field.evaluate("(of) => of.value.slice(of.selectionStart, of.selectionEnd)")
+    assert chosen == "4111 1111 1111 1111"
+    await page.keyboard.type("it")
+    await expect(line).to_be_hidden()
+    await expect(field).to_have_value("😀 Is it mine?")
