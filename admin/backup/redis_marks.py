@@ -3,6 +3,7 @@ first entry of each stream again. May be repeated.
 """
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 
 from admin.backup.restore_mark import CountedBefore
 from billing.api import Quota
@@ -10,11 +11,13 @@ from billing.shared_commands import EndedStream, last_line, posted_key, slot_sum
 from core.configuration.settings import Settings
 from core.names import storable_name
 from core.redis.client import RedisClient
+from core.redis.members import made_anew
 from core.redis.pools import announce_pool, installations_in
 from core.sql.database import Database
 
 CONSUMER = "restore"
 SCANNED_AT_ONCE = 1_000
+TENANTS_MAX = 100_000
 
 
 async def is_shared(redis: RedisClient, settings: Settings) -> bool:
@@ -23,14 +26,17 @@ async def is_shared(redis: RedisClient, settings: Settings) -> bool:
 
 
 async def tenants_counted(redis: RedisClient, settings: Settings) -> set[str]:
-    """Tenants whose ended requests Redis has counted; empty where it is shared."""
+    """Tenants whose ended requests Redis has counted, TENANTS_MAX at most: a worker may write keys of any
+    tenant. Empty where it is shared."""
     if await is_shared(redis, settings):
         return set()
     before, after = posted_key("*").split("*")
     found: set[str] = set()
-    async for key in redis.scan_iter(match=posted_key("*"), count=SCANNED_AT_ONCE):
+    keys = redis.scan_iter(match=posted_key("*"), count=SCANNED_AT_ONCE, _type="hash")
+    async for key in keys:
         name = key.decode(errors="replace").removeprefix(before).removesuffix(after)
-        found |= {name} if storable_name(name) == name else set()
+        if storable_name(name) == name and len(found) < TENANTS_MAX:
+            found.add(name)
     return found
 
 
@@ -38,7 +44,7 @@ async def counted_sums(redis: RedisClient, tenants: Iterable[str]) -> dict[str, 
     """Sums of each tenant's ended requests, as Redis has counted them; tenants without any are left out."""
     found: dict[str, CountedBefore] = {}
     for tenant in tenants:
-        sums = await slot_sums(redis, tenant)
+        sums = await made_anew(redis, posted_key(tenant), partial(slot_sums, redis, tenant))
         if sums.get("requests", 0) > 0:
             found[tenant] = CountedBefore(
                 sums["requests"], sums.get("cost_nano", 0), max(0, sums.get("output", 0))

@@ -21,6 +21,7 @@ from billing.audit_heads.restores import RESTORED
 from billing.audit_heads.store_heads import current_heads
 from billing.posting.biller import Biller
 from billing.posting.usage_stream import active_consumers
+from billing.quota.redis_keys import posted_key
 from billing.quota.types import Admitted
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import create_tenant
@@ -191,6 +192,20 @@ async def test_tenants_of_another_installation_are_not_ours(drill: Drill, tmp_pa
     report = await drill.restore(source)
     assert (report.in_no_book, report.redis_shared, report.whole) == ([], True, True)
     assert any("other installations" in line for line in lines_of(report))
+
+
+async def test_planted_keys_stop_no_restore(drill: Drill, tmp_path: Path) -> None:
+    """A worker that was taken over writes keys of any tenant: what is no sum is passed over, and one of
+    a tenant that there is made anew."""
+    source = await drill.back_up(tmp_path / "backup")
+    await drill.lose_database()
+    for tenant in ("text", drill.tenant):
+        await drill.redis.set(posted_key(tenant), "no hash")
+    await drill.redis.hset("{t:odd}posted", "requests", "nan")  # pyright: ignore
+    await drill.redis.hset(b"{t:\xff\xfe}posted", "requests", "7")  # pyright: ignore
+    report = await drill.restore(source)
+    assert (report.whole, report.in_no_book) == (True, [])
+    assert isinstance(await drill.ask("new"), Admitted)
 
 
 async def test_a_file_without_heads_is_refused(drill: Drill, tmp_path: Path) -> None:
