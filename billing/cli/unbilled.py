@@ -15,6 +15,7 @@ from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, UsageEvent, ended_str
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient, connect
+from core.redis.members import entries_behind
 from core.redis.pools import known_pools
 from core.sql.database import Database
 from core.terminal.terminal import print_line
@@ -68,11 +69,14 @@ async def waiting(redis: RedisClient, pool: str, now: int) -> list[UsageEvent]:
         return []
     groups = {group["name"].decode(): group for group in await redis.xinfo_groups(key)}
     group = groups.get(ENDED_GROUP_BILLER)
-    start = f"({group['last-delivered-id'].decode()}" if group else "-"
-    if group and group["pending"]:
-        oldest = (await redis.xpending(key, ENDED_GROUP_BILLER))["min"]
-        start = start if oldest is None else oldest.decode()  # None: acknowledged meanwhile
-    entries = await redis.xrange(key, min=start, max=str(now - WAITED_MS), count=WAITING_MAX)
+    pending = group and group["pending"] and await redis.xpending(key, ENDED_GROUP_BILLER)
+    oldest = pending and pending["min"]  # None: acknowledged meanwhile
+    until = str(now - WAITED_MS)
+    if group and not oldest:
+        entries = await entries_behind(redis, key, group["last-delivered-id"], WAITING_MAX, until)
+    else:
+        start = oldest.decode() if oldest else "-"
+        entries = await redis.xrange(key, min=start, max=until, count=WAITING_MAX)
     events = [decode_event(fields.get(ENDED_FIELD.encode(), b"")) for _, fields in entries]
     return [event for event in events if event is not None]
 

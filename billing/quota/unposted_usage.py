@@ -15,7 +15,7 @@ from billing.quota.redis_keys import open_requests_key
 from billing.usage import ENDED_FIELD, ENDED_GROUP_BILLER, ended_stream, read_event
 from core.redis import redis_errors
 from core.redis.client import RedisClient
-from core.redis.members import names, reading
+from core.redis.members import entries_behind, names, reading
 from core.redis.unreadable import Unreadable
 
 ENTRIES_AT_ONCE = 500
@@ -85,11 +85,13 @@ async def unacknowledged(redis: RedisClient, pool: str) -> AsyncGenerator[tuple[
             return  # nothing ended there
         raise
     group = groups.get(ENDED_GROUP_BILLER)
-    after = f"({group['last-delivered-id'].decode()}" if group else "-"
-    if group and group["pending"]:
-        oldest = (await redis.xpending(key, ENDED_GROUP_BILLER))["min"]
-        after = after if oldest is None else oldest.decode()  # None: acknowledged meanwhile
-    while page := await redis.xrange(key, min=after, count=ENTRIES_AT_ONCE):
+    pending = group and group["pending"] and await redis.xpending(key, ENDED_GROUP_BILLER)
+    oldest = pending and pending["min"]  # None: acknowledged meanwhile
+    if group and not oldest:
+        page = await entries_behind(redis, key, group["last-delivered-id"], ENTRIES_AT_ONCE)
+    else:
+        page = await redis.xrange(key, min=oldest.decode() if oldest else "-", count=ENTRIES_AT_ONCE)
+    while page:
         for id, fields in page:
             yield id.decode(), fields.get(ENDED_FIELD.encode(), b"")
-        after = f"({page[-1][0].decode()}"
+        page = await entries_behind(redis, key, page[-1][0], ENTRIES_AT_ONCE)

@@ -28,7 +28,7 @@ from billing.wallets.wallets import wallet_state
 from core.names import storable_name
 from core.redis import redis_errors
 from core.redis.client import RedisClient
-from core.redis.members import names, reading
+from core.redis.members import entries_behind, names, reading
 from core.redis.unreadable import Unreadable, read
 from core.sql.database import Database
 
@@ -82,7 +82,7 @@ async def _look(redis: RedisClient, key: str) -> tuple[str, int, int]:
     if pending:
         oldest = (await redis.xpending(key, ENDED_GROUP_BILLER))["min"]
     else:
-        behind = await redis.xrange(key, min=f"({delivered}", count=1)
+        behind = await entries_behind(redis, key, delivered, 1)
         if not behind:
             return last_id, 0, 0
         oldest = behind[0][0]

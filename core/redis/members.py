@@ -16,6 +16,7 @@ Value = TypeVar("Value")
 Reply = TypeVar("Reply")
 
 NAME_BYTES_MAX = 1_000  # of ours, with tenant and id
+LAST_ID = "18446744073709551615-18446744073709551615"  # of a stream; nothing can stand behind it
 WHOLE = re.compile(rb"-?[0-9]{1,18}")
 
 
@@ -36,6 +37,14 @@ async def reading(key: str, reply: Awaitable[Reply], nothing: Reply) -> Reply:
             raise
     set_aside(key, 1)
     return nothing
+
+
+async def entries_behind(
+    redis: RedisClient, key: str, id: bytes | str, count: int, until: str = "+"
+) -> list[tuple[bytes, dict[bytes, bytes]]]:
+    """The entries of a stream behind an id, which may be the last that there is."""
+    place = id if isinstance(id, str) else id.decode()
+    return [] if place == LAST_ID else await redis.xrange(key, min=f"({place}", max=until, count=count)
 
 
 async def made_anew(redis: RedisClient, key: str, command: Callable[[], Awaitable[Reply]]) -> Reply:

@@ -6,10 +6,13 @@ from typing import Any
 import pytest
 
 from billing.api import Quota
+from billing.cli.unbilled import waiting
 from billing.posting.biller import Biller
 from billing.posting.usage_stream import EndedStream
+from billing.quota.unposted_usage import unacknowledged, unposted_usage
 from billing.usage import ended_stream
 from core.access.processes import WORKER
+from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.redis.dropped_keys import tell_dropped
 from core.sql.database import Database
@@ -65,7 +68,7 @@ async def test_an_answer_ends_where_the_last_id_is_used_up(last: str, worker: An
 async def test_a_waiting_request_ends_once_and_is_billed_once(
     sqlite: Database, worker: Any, redis: Redis, settings: Settings
 ):
-    """Also where the biller had read the last id there is, and trims."""
+    """Also where the biller had read the last id there is, and trims; who looks at what waits finds it."""
     queue, quota, crew = (
         PoolQueue(redis, "default", settings),
         Quota(redis, settings),
@@ -80,6 +83,9 @@ async def test_a_waiting_request_ends_once_and_is_billed_once(
         await worker.xadd(ENDED, {"e": "x"}, id=LAST)
         await biller.drain()
         await stream.trim()
+        assert not (await unposted_usage(redis, ["default"], "t1", now_ms() + 1_000)).unreachable
+        assert await waiting(redis, "default", now_ms()) == []
+        assert [_ async for _ in unacknowledged(redis, "default")] == []
         assert await end_unclaimed(queue, quota, "t1", id, "cancelled")
         assert not await end_unclaimed(queue, quota, "t1", id, "cancelled")
     await biller.drain()

@@ -264,7 +264,10 @@ class Plants:
         return [("SADD", key, *[self._member() for _ in range(self._random.choice((1, 3, 10)))])]
 
     def _stream(self, key: str | bytes) -> list[Command]:
-        at = self._random.choice(("*", "*", "1-0", "7-0", "9007199254740993-0", "18446744073709551614-1"))
+        last = "18446744073709551615-18446744073709551615"  # nothing can be added after it
+        at = self._random.choice(
+            ("*", "*", "1-0", "7-0", "9007199254740993-0", "18446744073709551614-1", last)
+        )
         field = self._random.choice(("e", "x", "k", "v", "p", "r", "i"))
         return [("XADD", key, at, field, self._value(""), self._random.choice("xkv"), self.any_bytes())]
 

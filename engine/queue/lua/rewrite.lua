@@ -6,6 +6,7 @@
 --:   entries:[(str,str,int,int,int,str)]
 -- Retract: the log is copied to a new key with the same offsets and without the text from `position` on; that key takes
 -- the log's place, then the item is committed.
+local PAGE = 500
 local t, id = args.item.tenant, args.item.id
 
 local function first_code_points(text, count)
@@ -36,7 +37,7 @@ local function cut_log()
   local draft, from = log .. ':cut', '-'
   call('DEL', draft)
   while true do
-    local page = call('XRANGE', log, from, '+', 'COUNT', 500)
+    local page = call('XRANGE', log, from, '+', 'COUNT', PAGE)
     if #page == 0 then
       break
     end
@@ -44,6 +45,9 @@ local function cut_log()
       -- False: a second entry of one offset, which no script has written.
       is_written(draft, number_of(string.match(entry[1], '^%d+')), without_vetoed(entry[2]))
       from = '(' .. entry[1]
+    end
+    if #page < PAGE then
+      break
     end
   end
   call('RENAME', draft, log)
