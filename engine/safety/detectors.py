@@ -17,6 +17,7 @@ class DetectorPattern(NamedTuple):
     check: str = ""
     tail: bool = False
     joins: bool = False
+    not_behind: str = ""
 
 
 class Detector(NamedTuple):
@@ -28,32 +29,32 @@ class Detector(NamedTuple):
 
 _LETTERS = "[A-Za-z0-9]"
 _WORD = "[A-Za-z0-9_-]"
-_LABEL = "(?:aws_?)?secret_?(?:access_?)?key(?:_id)?"
+_LABEL = "secret[ _-]?(?:access[ _-]?)?key"
 
 _API_KEYS = (
     # Amazon: access keys, and secret keys behind their label
     DetectorPattern("(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
     DetectorPattern(
-        rf"(?i:{_LABEL})[\"']?[ \t]{{0,4}}(?:[:=]|=>|:=)[ \t]{{0,4}}[\"']?(?P<part>[A-Za-z0-9/+]{{40}})\b",
+        rf"(?i:{_LABEL})(?:[^A-Za-z0-9/+]{{1,24}}|[ \t]{{0,4}}\[None\]: )(?P<part>[A-Za-z0-9/+]{{40}})",
         "digit",
     ),
     # Google: API keys, OAuth client secrets and access tokens
     DetectorPattern(f"AIza{_WORD}{{35}}"),
     DetectorPattern(f"GOCSPX-{_WORD}{{28}}"),
-    DetectorPattern(f"ya29\\.{_WORD}{{20,200}}", "digit"),
+    DetectorPattern(f"ya29\\.{_WORD}{{20,250}}", "digit"),
     # Azure storage
-    DetectorPattern("AccountKey=(?P<part>[A-Za-z0-9+/]{86}==)"),
+    DetectorPattern("(?i:AccountKey)[^A-Za-z0-9/+]{1,6}(?P<part>[A-Za-z0-9+/]{86}==)"),
     # GitHub, GitLab
     DetectorPattern(f"gh[pousr]_{_LETTERS}{{36,200}}"),
     DetectorPattern(f"github_pat_{_LETTERS}{{22}}_{_LETTERS}{{59}}"),
-    DetectorPattern(f"gl(?:pat|dt|rt|cbt|ptt|soat)-{_WORD}{{20,64}}", "digit"),
+    DetectorPattern(f"gl(?:pat|dt|rt|cbt|ptt|soat)-{_WORD}{{20,64}}"),
     # OpenAI, Anthropic, Hugging Face, and Parley itself
     DetectorPattern(f"sk-{_LETTERS}{{20}}T3BlbkFJ{_LETTERS}{{20}}"),
     DetectorPattern(f"sk-(?:proj|svcacct|admin|ant-[a-z]{{2,8}}[0-9]{{2}})-{_WORD}{{20,200}}", "digit"),
     DetectorPattern(f"hf_{_LETTERS}{{34}}"),
     DetectorPattern("pk_[0-9a-f]{12}_[0-9a-f]{48}"),
     # Slack: tokens, web hooks
-    DetectorPattern(f"xox[abeoprs]-{_LETTERS}[A-Za-z0-9-]{{10,200}}", "digit"),
+    DetectorPattern(f"xox[abceoprs]-{_LETTERS}[A-Za-z0-9-]{{10,200}}", "digit"),
     DetectorPattern(f"xapp-[0-9]-{_LETTERS}{{8,20}}-[0-9]{{8,20}}-[a-f0-9]{{32,80}}"),
     DetectorPattern(
         f"hooks\\.slack\\.com/services/(?P<part>T{_LETTERS}{{7,12}}/B{_LETTERS}{{7,12}}/{_LETTERS}{{20,30}})"
@@ -66,29 +67,25 @@ _API_KEYS = (
     DetectorPattern(f"SG\\.{_WORD}{{22}}\\.{_WORD}{{43}}"),
     # npm, PyPI, DigitalOcean, Databricks, Telegram bots
     DetectorPattern(f"npm_{_LETTERS}{{36}}"),
-    DetectorPattern(f"pypi-AgEIcHlwaS5vcmc{_WORD}{{50,200}}"),
+    DetectorPattern(f"pypi-AgE[A-Za-z0-9]{{8,16}}{_WORD}{{50,230}}"),
     DetectorPattern("do[oprt]_v1_[a-f0-9]{64}"),
     DetectorPattern(r"\bdapi[a-f0-9]{32}\b"),
-    DetectorPattern(f"\\b[0-9]{{8,10}}:AA{_WORD}{{33}}"),
+    DetectorPattern(f"(?:bot|\\b)[0-9]{{8,10}}:AA{_WORD}{{33}}"),
 )
 _PRIVATE_KEYS = (
-    # With the headers of encrypted keys and of PGP blocks, which are no letters of a key
-    DetectorPattern(
-        "-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:\r?\nProc-Type: 4,ENCRYPTED\r?\nDEK-Info: [A-Z0-9-]{3,20},[0-9A-Fa-f]{16,64}"
-        r"|(?:\r?\n(?:Version|Comment): [^\r\n]{0,48}){1,2})?",
-        tail=True,
-    ),
+    DetectorPattern("-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----", tail=True),
     DetectorPattern("-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----", joins=True),
 )
+_GAP = r"[ \u00a0\u202f\u2011.-]?"  # between groups of digits
 _CARDS = (
     DetectorPattern(
-        r"\b(?:[2-6][0-9]{3}(?:[ \u00a0-]?[0-9]{4}){3}(?:[ \u00a0-]?[0-9]{1,3})?"
-        r"|3[0-9]{3}[ \u00a0-]?[0-9]{6}[ \u00a0-]?[0-9]{4,5})\b",
+        rf"\b(?:[2-6][0-9]{{3}}(?:{_GAP}[0-9]{{4}}){{3}}(?:{_GAP}[0-9]{{1,3}})?"
+        rf"|3[0-9]{{3}}{_GAP}[0-9]{{6}}{_GAP}[0-9]{{4,5}}|3[0-9]{{3}}(?:{_GAP}[0-9]{{4}}){{2}}{_GAP}[0-9]{{2,3}})\b",
         "card",
+        not_behind=".",  # 0.4276844298184532
     ),
 )
-_IBANS = (DetectorPattern(r"\b[A-Z]{2}[0-9]{2}(?:[ \u00a0-]?[A-Z0-9]){11,30}\b", "iban"),)
+_IBANS = (DetectorPattern(r"\b[A-Z]{2}[0-9]{2}(?:[ \u00a0\u202f\u2011-]?[A-Z0-9]){11,30}\b", "iban"),)
 _EMAILS = (
     DetectorPattern(
         r"\b[A-Za-z0-9](?:[A-Za-z0-9._%+-]{0,40})@(?:[A-Za-z0-9][A-Za-z0-9-]{0,40}\.){1,4}[A-Za-z]{2,24}\b"

@@ -111,7 +111,7 @@ class Filter:
                     self._end(span.lead)
                 return
             self._drop(span.end)
-        self._span = Span(match)
+        self._span = Span(match, quoted=self._view is not None)
         self._span.grow(self._held.data, self._held.base)
 
     def _decide(self, span: Span) -> None:

@@ -250,6 +250,8 @@ def _inverted(ranges: Ranges) -> Ranges:
 
 
 def _characters(ranges: Ranges) -> _Node:
+    ranges = [each for low, high in ranges for each in ((low, min(high, 0xD7FF)), (max(low, 0xE000), high))]
+    ranges = [(low, high) for low, high in ranges if low <= high]  # no text has halves of surrogate pairs
     if not ranges:
         raise PatternError("a class without a character matches nothing")
     one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]

@@ -74,7 +74,16 @@ def _detector_rules(asked: PolicyDetector, action: Action) -> Iterator[Rule]:
     if detector is None:
         raise UnknownPolicyError(f"detector {asked.name} version {asked.version}")
     for each in detector.patterns:
-        yield Rule(each.pattern, detector.category, action, asked.scope, each.check, each.tail, each.joins)
+        yield Rule(
+            each.pattern,
+            detector.category,
+            action,
+            asked.scope,
+            each.check,
+            each.tail,
+            each.joins,
+            each.not_behind,
+        )
 
 
 class BuiltInPolicies:

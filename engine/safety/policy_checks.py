@@ -55,6 +55,9 @@ def _check_limits(document: PolicyDocument) -> None:
     ):
         if found > most:
             raise PolicyError(f"{found:,} {what}; {most:,} at most")
+    for each in document.words:
+        if not each.words:
+            raise PolicyError(f"{each.name} has no words")
     for word in words:
         if len(word) > WORD_LENGTH_MAX:
             raise PolicyError(f"{word[:WORD_LENGTH_MAX]!r}…: a word has {WORD_LENGTH_MAX} characters at most")

@@ -26,7 +26,7 @@ _EXPRESSION_BYTES, _INSTRUCTION_BYTES = 3 << 10, 128  # as measured
 class Rule:
     """One pattern of a policy, or one list of words, and what is done about its matches. `tail`: letters of
     a key that follow are covered too (engine/safety/tail.py); `joins`: it belongs to a redaction that ends
-    where it begins."""
+    where it begins. `not_behind`: a letter of ASCII that no match begins behind."""
 
     pattern: str
     category: str
@@ -35,6 +35,7 @@ class Rule:
     check: str = ""
     tail: bool = False
     joins: bool = False
+    not_behind: str = ""
     words: tuple[str, ...] = ()  # the pattern is empty then
     own: bool = False  # a policy's own, no detector's
 
@@ -59,6 +60,7 @@ class RulePattern:
         self.pattern: Pattern = parsed(rule.pattern)
         self.rule = rule
         self._order = order
+        self._not_behind = rule.not_behind.encode()
         self._check = CHECKS[rule.check] if rule.check else None
         self._whole = expression(self.pattern.whole, shared=not rule.own)
         self.program = self._whole.programsize
@@ -70,7 +72,8 @@ class RulePattern:
     def longest(self, text: bytes, begin: int, base: int) -> Match | None:
         """The match that begins there, None where there is none. `base` is the position of the text's first
         byte."""
-        found = self._whole.match(text, begin)
+        behind = text[begin - 1 : begin] if self.rule.not_behind else b""  # one code point is always there
+        found = self._whole.match(text, begin) if not behind or behind != self._not_behind else None
         if found is None:
             return None
         if self._check is not None:

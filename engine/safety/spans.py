@@ -13,14 +13,15 @@ from engine.safety.tail import Tail
 
 class Span:
     """Matches that overlap, the first one of them `lead`. `fixed_end` is the end of those that begin before
-    any tail, `end` that of all."""
+    any tail, `end` that of all. `quoted`: of an answer in JSON."""
 
-    def __init__(self, lead: Match) -> None:
+    def __init__(self, lead: Match, quoted: bool = False) -> None:
         self.lead = lead
         self.start = lead.start
         self.fixed_end = lead.end
         self.block: Match | None = None
         self.decided = False
+        self._quoted = quoted
         self._tails: list[Tail] = []
         self._end = lead.end
         self.add(lead)
@@ -47,7 +48,7 @@ class Span:
                 self.block = match
         self._end = max(self._end, match.end)
         if match.rule.tail:
-            self._tails.append(Tail(match.end))
+            self._tails.append(Tail(match.end, self._quoted))
 
     def complete(self, undecided: int) -> bool:
         """True where no match that is part of it by its fixed end can still come."""

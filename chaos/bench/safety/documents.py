@@ -39,6 +39,11 @@ SECRETS = (
     "\r\n\r\nMII=",
     "-----BEGIN PRIVATE KEY-----\nAKIAIOSFODNN7EXAMPLE",
     "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN PRIVATE KEY----- MIIEvQIBADANBgkqhkiG9w0 BAQEFAASCBKcwggSjAg -----END PRIVATE KEY-----",
+    '"-----BEGIN PRIVATE KEY-----\\n" +\n"MIIEvQIBADANBgkqhkiG9w0\\n" +\n"BAQ=\\n-----END PRIVATE KEY-----"',
+    "> -----BEGIN RSA PRIVATE KEY-----\n> Proc-Type: 4,ENCRYPTED\n>\n> MIIEvQIBADANBgkqhkiG9w0",
+    "0.4276844298184532",
+    "4111\u202f1111\u202f1111\u202f1111",
     "bob@example.com",
     "a.very.long.name+tag@mail.example.co.uk",
     "+49 170 1234567",
@@ -159,7 +164,16 @@ def rules(random: Random) -> list[Rule]:
         action = random.choice(ACTIONS[1:] if random.random() < 0.8 else ACTIONS)
         scope = random.choice(("platform", "tenant", "project"))
         found += [
-            Rule(each.pattern, detector.category, action, scope, each.check, each.tail, each.joins)
+            Rule(
+                each.pattern,
+                detector.category,
+                action,
+                scope,
+                each.check,
+                each.tail,
+                each.joins,
+                each.not_behind,
+            )
             for each in detector.patterns
         ]
     found += [

@@ -17,9 +17,8 @@ from engine.safety.json_view import Units
 from engine.safety.patterns import WIDTH_MAX
 from engine.safety.policy import rules_of
 from engine.safety.rules import Rule
+from engine.safety.tail import Tail
 from engine.safety.verdicts import Block, Flag
-
-TAIL = re.compile(r"(?:[A-Za-z0-9+/=\\]|[\r\n][ \t]*)*")
 
 
 @dataclass
@@ -54,8 +53,9 @@ def vetted(text: str, rules: Sequence[Rule], units: Units | None = None) -> Vett
     seen = units or Units(text, list(text), [])
     found, shown = Vetted(), _Shown()
     numbers = _Numbers()
+    vetoes, quoted = [rule for rule in rules if rule.action != "flag"], units is not None
     at = 0
-    for span in _spans(seen.text, matches_in(seen.text, [rule for rule in rules if rule.action != "flag"])):
+    for span in _spans(seen.text, matches_in(seen.text, vetoes), quoted):
         lead, fixed_end, blocking = span[0], span[0].end, list[RuleMatch]()
         for match in span:
             if match.start < fixed_end:
@@ -75,7 +75,7 @@ def vetted(text: str, rules: Sequence[Rule], units: Units | None = None) -> Vett
         if outside := [each for each in late if not _is_one_string(units, each.start, each.end)]:
             at, found.block = outside[0].start, _block(lead)
             break
-        at = max(_reach(seen.text, match) for match in span)
+        at = max(_reach(seen.text, match, quoted) for match in span)
     else:
         shown.add(seen.text[at:], seen.raws[at:])
         at = len(seen.text)
@@ -129,7 +129,7 @@ def matches_in(text: str, rules: Sequence[Rule]) -> list[RuleMatch]:
         pattern, up_to_one = _compiled(rule.pattern)
         check = CHECKS[rule.check].good if rule.check else None
         for start in range(len(text)):
-            if pattern.match(text, start) is None:
+            if pattern.match(text, start) is None or (start and text[start - 1] == rule.not_behind):
                 continue
             for end in range(min(len(text), start + WIDTH_MAX), start, -1):
                 whole = end == len(text)
@@ -189,7 +189,7 @@ class _Numbers:
         return self._known[key]
 
 
-def _spans(text: str, matches: Iterable[RuleMatch]) -> list[list[RuleMatch]]:
+def _spans(text: str, matches: Iterable[RuleMatch], quoted: bool) -> list[list[RuleMatch]]:
     spans: list[list[RuleMatch]] = []
     end = 0
     for match in matches:
@@ -198,13 +198,16 @@ def _spans(text: str, matches: Iterable[RuleMatch]) -> list[list[RuleMatch]]:
             spans.append([])
             end = 0
         spans[-1].append(match)
-        end = max(end, _reach(text, match))
+        end = max(end, _reach(text, match, quoted))
     return spans
 
 
-def _reach(text: str, match: RuleMatch) -> int:
-    found = TAIL.match(text, match.end) if match.rule.tail else None
-    return found.end() if found else match.end
+def _reach(text: str, match: RuleMatch, quoted: bool) -> int:
+    if not match.rule.tail:
+        return match.end
+    tail = Tail(0, quoted)
+    tail.grow(text[match.end :].encode(), 0)
+    return match.end + tail.end  # its letters are ASCII
 
 
 def _is_one_string(units: Units | None, start: int, end: int) -> bool:

