@@ -173,7 +173,7 @@ async def rotate_key(
         if old is None or old.revoked_ms is not None:
             raise bad_request(
                 f"there is no such key to rotate: {key_id!r} is unknown or revoked (a key is "
-                "named by its id or prefix, pk_…, not by its name: see `parley keys list`)"
+                f"named by its id or prefix, pk_…, not by its name: see {_listed(tenant_id)})"
             )
         if old.expires_ms is not None and old.expires_ms <= now:
             raise bad_request(f"pk_{old.prefix} has expired: create a new key")

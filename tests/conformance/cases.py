@@ -397,5 +397,3 @@ def _check_keys(node: Any) -> None:
         case yaml.SequenceNode():
             for value in node.value:
                 _check_keys(value)
-        case _:
-            pass

@@ -7,16 +7,14 @@ import pty
 import signal
 from asyncio.subprocess import Process
 from collections.abc import AsyncGenerator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from core.errors import StartupError
-from engine.safety.detectors import CATEGORIES
-from parley_client import Client, Ended, ProtocolError, SafetyBlock, Usage
-from server import chat_cli, chat_words
+from parley_client import Client, Ended, ProtocolError, Usage
+from server import chat_cli
 from server.chat_cli import ChatTarget, Terminal
 from tests.support.patience import patience
 from tests.support.processes import Piped, parley, piped
@@ -262,53 +260,6 @@ async def test_what_was_taken_out_is_told(peer: Peer, home: Path):
     assert "Removed before it reached you: 2 card numbers.\n" in error
 
 
-def test_every_category_has_a_word():
-    """Of those that we look for ourselves."""
-    assert set(chat_words.WORDS) == CATEGORIES
-
-
-@pytest.mark.parametrize(
-    ("nano", "told"),
-    [
-        (0, "0.00"),
-        (1, "0.000000001"),
-        (10_000_000, "0.01"),
-        (999_999_999, "0.999999999"),
-        (1_000_000_000, "1.00"),
-        (12_500_000_000, "12.50"),
-        (1_234_000_000, "1.234"),
-    ],
-)
-def test_money_is_told_to_the_last_digit(nano: int, told: str):
-    """At least two places; no zero behind them."""
-    assert chat_cli._amount(nano) == told
-
-
-def ended(reason: str = "stop", verified: bool = True, **money: Any) -> Ended:
-    """An answer that ended so."""
-    cost: dict[str, Any] = {"cost_nano": 6100, "currency": "usd"} | money
-    return Ended(reason, None, Usage(1_037, None, 12, 1_049), **cost, timing={}, verified=verified)
-
-
-@pytest.mark.parametrize(
-    ("what", "told"),
-    [
-        (ended(), " · 0.0000061 USD"),
-        (ended(cost_nano=0), " · 0.00 USD"),
-        (ended(cost_nano=None), ""),
-        (ended(currency=None), ""),
-        (
-            replace(ended("blocked", cost_nano=None), safety=SafetyBlock("private_key", "tenant")),
-            " · blocked · private key, by a safety policy of the tenant",
-        ),
-        (ended("length", verified=False), " · 0.0000061 USD · length · the text does not have its hash"),
-    ],
-)
-def test_what_is_said_of_an_answer(what: Ended, told: str):
-    """Its tokens, its cost where that is shown, and whatever is not as usual."""
-    assert chat_cli._facts(what) == "1,049 tokens (1,037 in, 12 out)" + told
-
-
 @pytest.mark.parametrize(
     ("given", "kept", "target"),
     [
@@ -367,7 +318,7 @@ class Talk(Terminal):
         answer = self.answers.pop(0) if self.answers else "stop"
         if answer not in ("stop", "length", "error", "cancelled"):
             raise ProtocolError({"code": answer, "message": "because"})
-        return ended(answer)
+        return Ended(answer, None, Usage(1, None, 1, 2), None, None, timing={}, verified=True)
 
 
 @pytest.mark.parametrize(("reason", "code"), [("stop", 0), ("length", 0), ("cancelled", 130), ("error", 1)])
