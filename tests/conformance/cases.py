@@ -329,9 +329,9 @@ class Case:
     @property
     def is_plain(self) -> bool:
         """Whether it needs no tenant of its own: one key, and nothing that outlives its connections."""
-        lasting = any(isinstance(step, Revoke | Http) for step in self.steps)
         limited = self.setup.limits or self.setup.budgets or self.setup.policy
-        return not (self.setup.keys or limited or self.drains or lasting)
+        lasting = self.drains or any(isinstance(step, Revoke | Http) for step in self.steps)
+        return not (self.setup.keys or limited or lasting)
 
     @property
     def drains(self) -> bool:
@@ -385,15 +385,12 @@ def _cases_of(path: Path) -> Iterator[Case]:
 
 
 def _check_keys(node: Any) -> None:
-    match node:
-        case yaml.MappingNode():
-            seen: set[str] = set()
-            for key, value in node.value:
-                name = f"{key.tag} {key.value}"
-                if name in seen and key.value != "<<":
-                    raise BadCase(f"line {key.start_mark.line + 1}: {key.value!r} is given twice")
-                seen.add(name)
-                _check_keys(value)
-        case yaml.SequenceNode():
-            for value in node.value:
-                _check_keys(value)
+    seen: set[str] = set()
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        name = f"{key.tag} {key.value}"
+        if name in seen and key.value != "<<":
+            raise BadCase(f"line {key.start_mark.line + 1}: {key.value!r} is given twice")
+        seen.add(name)
+        _check_keys(value)
+    for value in node.value if isinstance(node, yaml.SequenceNode) else ():
+        _check_keys(value)
