@@ -22,7 +22,7 @@ SECRETS = (
     "-----BEGIN PRIVATE KEY-----\nMIIEvetoedvetoedvetoed ",
 )
 # What no part of an installation may hold. A secret that an answer's end cuts off in its middle is none.
-TRACES = (*(each.strip() for each in SECRETS[:8]), "MIIEvetoed", "BEGIN RSA PRIVATE KEY", "BEGIN PRIVATE KEY")
+TRACES = (*(each.strip() for each in SECRETS[:8]), "MIIEvetoed")
 
 
 def secret_next(context: Sequence[int], mark: int, secrets: Sequence[Sequence[int]]) -> int | None:
