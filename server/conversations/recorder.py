@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from redis.exceptions import ResponseError
 
-from billing.api import admissions_of, is_erased
+from billing.api import Bindings, Quota, admissions_of, is_erased
 from billing.usage import ENDED_FIELD, ENDED_GROUP_RECORDER, UsageEvent, ended_stream, read_event
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -45,6 +45,7 @@ LOST_AFTER_MS = 60_000
 TAIL_ENTRIES = 1
 NEWEST_EVENTS = 200
 NUMBER_MAX = 1 << 31
+WITHHELD = "internal"  # the code of an answer whose text is not stored
 
 log = logger(__name__)
 
@@ -102,6 +103,7 @@ class Recorder:
         self._conversations = conversations
         self._gateway = gateway
         self._admissions = admissions_of(settings)
+        self._quota = Quota(redis, settings, bindings=Bindings(settings.keyring, settings.installation))
 
     async def run(self) -> None:
         """Record for ever; a failure is logged and tried again, because the event stays unacknowledged."""
@@ -195,14 +197,18 @@ class Recorder:
             if self._is_own(event):
                 await self._record(tenant, request, view)
                 return
+            if await self._withhold(tenant, request, view):
+                return
 
     async def _record_event(self, event: UsageEvent) -> None:
         view = await self._queue.view(event.tenant, event.request)
         if view is None:
             return
-        recorded = False
-        if event.owner.conversation and self._is_own(event):
-            recorded = await self._record(event.tenant, event.request, view)
+        if not self._is_own(event):
+            recorded = await self._withhold(event.tenant, event.request, view)
+        else:
+            stored = bool(event.owner.conversation)
+            recorded = stored and await self._record(event.tenant, event.request, view)
         is_kept = recorded or await self._may_be_read(event)
         keep_seconds = self._settings.log_keep_seconds if is_kept else 0
         await self._queue.expire_log(event.tenant, event.request, keep_seconds)
@@ -219,6 +225,17 @@ class Recorder:
         if problem := self._admissions.strange(self._queue.pool, event):
             log.error("recorder.record_failed", tenant=event.tenant, id=event.request, problem=problem)
         return not problem
+
+    async def _withhold(self, tenant: str, request: str, view: ReaderView) -> bool:
+        """End the stored answer, without its text, of a request that has ended here, and whose event is of
+        another admission: a worker changed what it was admitted under. False: by its sealed admission it is
+        none of this pool, or nothing was written."""
+        admitted = await self._quota.directory(tenant, request)
+        if not view.ended or admitted is None or admitted.pool != self._queue.pool:
+            return False
+        found = await self._conversations.answer_row(tenant, request)
+        answer = _lost(found[0], WITHHELD) if found else None
+        return answer is not None and await self._conversations.record(tenant, request, answer)
 
     async def _record(self, tenant: str, request: str, view: ReaderView) -> bool:
         """Write the answer of a request that has ended into its conversation, once. False: nothing was
@@ -350,8 +367,8 @@ def _event_of(fields: dict[bytes, bytes] | None) -> UsageEvent | Unreadable:
     return read_event((fields or {}).get(ENDED_FIELD.encode(), b""))
 
 
-def _lost(row: Message) -> RecordedAnswer:
-    """The stored end of a request that Redis never got or does not know any more."""
+def _lost(row: Message, code: str = "log_lost") -> RecordedAnswer:
+    """The stored end of a request that Redis never got, does not know any more, or tells wrong things of."""
     usage = {"input": 0, "cached_input": 0, "output": 0, "total": 0}
     timing = {"queue_ms": 0, "ttft_ms": 0, "total_ms": 0}
-    return RecordedAnswer("", "error", "log_lost", usage, timing, 0, row.epoch, row.head, now_ms())
+    return RecordedAnswer("", "error", code, usage, timing, 0, row.epoch, row.head, now_ms())

@@ -11,6 +11,7 @@ from billing.usage import ENDED_FIELD, UsageEvent, ended_stream
 from core.access.processes import WORKER
 from core.clock import now_ms
 from core.configuration.settings import Settings
+from core.errors import Refused
 from core.ids import uuid7
 from core.sql.database import Database
 from core.tasks import cancel_tasks
@@ -20,6 +21,7 @@ from server.conversations.purge import forget_answer
 from server.conversations.store import Turn
 from server.conversations.tables import Message
 from tests.billing.events import an_event
+from tests.billing.quota.admissions import an_admission
 from tests.security.poisoned_pools import END, recorded
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
@@ -87,6 +89,39 @@ async def test_no_forged_text_is_recorded(
     await run_until_recorded(edge, redis, OTHER)
     row = await scene.row()
     assert (row.status, row.content) == ("ended", "true")
+
+
+@pytest.mark.parametrize("next_turn_first", [True, False])
+@pytest.mark.parametrize(
+    "forged",
+    [{"policy": ""}, {"policy": "f" * 64}, {"owner": an_event().owner}],
+    ids=["none", "unknown", "owner"],
+)
+async def test_no_conversation_stays_busy_for_what_a_worker_wrote(
+    forged: dict[str, Any], next_turn_first: bool, sqlite: Database, redis: Redis, settings: Settings
+):
+    """It changes what its own pool's request was admitted under, so that the end's event has no good seal:
+    the answer has ended with an error, without a text that may be unfiltered, and the next turn comes."""
+    edge = make_context(settings, "gw-test", sqlite, redis)
+    scene = ForgedAnswer(edge, redis)
+    await scene.begin()
+    owner = ConversationOwner(PROJECT, "k1", "")
+    await edge.quota.admit(an_admission(tenant=TENANT, id=scene.turn.request, pool=OWN, now_ms=now_ms()))
+    await scene.end(redis, OWN, msgspec.structs.replace(scene.event(OWN, policy="a" * 64), **forged), "raw")
+    with pytest.raises(Refused):
+        await edge.conversations.history(TENANT, owner, scene.turn.conversation)
+    if next_turn_first:
+        await edge.pools.recorders.catch_up(TENANT, scene.turn.conversation)
+    else:
+        await run_until_recorded(edge, redis, OWN)
+    row = await scene.row()
+    assert (row.status, row.reason, row.code, row.content) == ("ended", "error", "internal", "")
+    assert [
+        each["role"] for each in await edge.conversations.history(TENANT, owner, scene.turn.conversation)
+    ] == [
+        "user",
+        "assistant",
+    ]
 
 
 async def test_what_has_ended_is_caught_up_with(sqlite: Database, redis: Redis, settings: Settings):

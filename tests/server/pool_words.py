@@ -59,6 +59,7 @@ class World:
         self.before: list[Entry] = []
         self.flagged: list[Entry] = []
         self.problem = ""
+        self.admitted_to: str | None = None
         self.row: Message | None = None
         self.known = True
         self.rows = True
@@ -100,6 +101,10 @@ class World:
     def strange(self, pool: str, event: UsageEvent) -> str:
         assert pool == event.pool
         return self.problem
+
+    async def directory(self, tenant: str, request: str) -> Any:
+        self.did.append(("directory", tenant, request))
+        return self.admitted_to and SimpleNamespace(pool=self.admitted_to)
 
     # The tables
 

@@ -33,6 +33,7 @@ def world(monkeypatch: pytest.MonkeyPatch, watch: StubClock) -> World:
         ("PoolQueue", Queue),
         ("LogReader", PoolWordsLog),
         ("admissions_of", made.admissions_of),
+        ("Quota", lambda *_, **__: made),
         ("is_erased", made.is_erased),
     ):
         monkeypatch.setattr(module, name, stub)
@@ -87,7 +88,7 @@ async def test_streams_come_as_lists_and_as_maps(world: World, reply: Any):
     [
         (False, "c1", "", ["view"]),
         (True, "", "", ["view", "expire"]),
-        (True, "c1", "no seal", ["view", "rows", "expire"]),
+        (True, "c1", "no seal", ["view", "directory", "rows", "expire"]),
         (True, "c1", "", ["view", "tail", "text", "record", "expire"]),
     ],
 )
@@ -213,6 +214,30 @@ async def test_catching_up_looks_among_the_newest(world: World):
     world.problem = ""
     await world.recorder().catch_up("t1", "r1", view())
     assert world.answers == [RECORDED]
+
+
+@pytest.mark.parametrize("conversation", ["c1", ""])
+@pytest.mark.parametrize(
+    ("status", "admitted_to", "withheld"),
+    [
+        (RequestStatus.ENDED, "default", True),
+        (RequestStatus.RUNNING, "default", False),
+        (RequestStatus.ENDED, "big", False),
+        (RequestStatus.ENDED, None, False),
+    ],
+)
+async def test_an_end_of_another_admission_is_stored_without_its_text(
+    world: World, conversation: str, status: RequestStatus, admitted_to: str | None, withheld: bool
+):
+    """Where it was admitted to this pool, and has ended: by the recorder, and by the next turn before it."""
+    world.problem, world.admitted_to, world.row = "no seal", admitted_to, row()
+    world.views["default", "r1"] = view(status)
+    world.newest = [(b"1-0", fields(event("r1", conversation)))]
+    await world.recorder()._record_if_readable(event("r1", conversation))
+    assert world.answers == [replace(LOST, code="internal")] * withheld
+    world.answers.clear()
+    await world.recorder().catch_up("t1", "r1", view(status))
+    assert world.answers == [replace(LOST, code="internal")] * withheld
 
 
 @pytest.mark.parametrize(
