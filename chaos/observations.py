@@ -61,7 +61,8 @@ class Seam:
 class Answered:
     """What one client saw of one request. `problem`: why it never ended or was refused, empty otherwise.
 
-    `silence`: the longest time between two pieces of its text, in seconds."""
+    `frames`: all text that came, also what was replaced later. `silence`: the longest time between two pieces
+    of its text, in seconds."""
 
     tenant: str
     question: WorkloadRequest
@@ -71,6 +72,7 @@ class Answered:
     first_text_at: float | None = None
     ended_at: float | None = None
     text: str = ""
+    frames: str = ""
     reason: str = ""
     code: str = ""
     verified: bool = False
@@ -127,7 +129,7 @@ class Observations:
     `leftovers`: what the queue still held when everything had ended;
     `compared`: what the product's own reconciliation says, where books differ or cannot be compared;
     `counters`: what the clients counted; `secrets`: answers have some in them, and `leaks` names where a part
-    of one was found;
+    of one was found, `searched` how many of each kind were looked through;
     `memory_mib`: the most that a gateway held, where that was looked at."""
 
     seed: int
@@ -143,6 +145,7 @@ class Observations:
     leftovers: list[str] = field(default_factory=list[str])
     secrets: bool = False
     leaks: list[str] = field(default_factory=list[str])
+    searched: Mapping[str, int] = field(default_factory=dict[str, int])
     compared: list[Comparison] = field(default_factory=list[Comparison])
     counters: Mapping[str, int] = field(default_factory=dict[str, int])
     memory_mib: float = 0.0

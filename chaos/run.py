@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -28,13 +28,15 @@ ENGINES = click.Choice([engine.value for engine in EngineKind])
 
 @dataclass(frozen=True)
 class Run:
-    """One run as it was asked for. `rate`: faults a second."""
+    """One run as it was asked for. `rate`: faults a second. `resumes`: rounds go on until readers have
+    resumed so often, whatever `strikes` says."""
 
     scenario: Scenario
     plan: InstallationPlan
     strikes: int
     rate: float
     per_round: int
+    resumes: int
     state: Path | None
 
     @property
@@ -44,6 +46,7 @@ class Run:
         plan = self.plan
         parts = [f"--seed {plan.seed} --kills {self.strikes} --workers {plan.workers} --rate {self.rate:g}"]
         parts.append(f"--engine {plan.engine} --gateways {plan.gateways} --round {self.per_round}")
+        parts += [f"--resumes {self.resumes}"] * (self.resumes > 0)
         parts += [f"--dtype {plan.dtype}"] * (plan.engine is EngineKind.VLLM)
         parts += ["--supervised"] * (not plan.forked)
         return f"python -m chaos run {self.scenario.name} {' '.join(parts)}"
@@ -60,7 +63,7 @@ class Run:
         if self.state is not None:
             tally = report.load(self.state, tally)
             progress(report.describe(tally))
-        while tally.strikes < self.strikes:
+        while tally.strikes < self.strikes or tally.resumes < self.resumes:
             await self._round(tally)
             if self.state is not None:
                 report.save(self.state, tally)
@@ -78,7 +81,8 @@ class Run:
                 progress(f"{before + done} of {self.strikes} faults, {seconds:.0f} s in this round")
 
         plan = scenarios.with_seed(self.plan, scenarios.round_seed(self.plan.seed, tally.rounds))
-        strikes = min(self.per_round, self.strikes - tally.strikes)
+        left = self.strikes - tally.strikes
+        strikes = min(self.per_round, left if left > 0 else self.scenario.strikes)
         facts = await scenarios.run_round(self.scenario, plan, strikes, self.rate, told)
         tally.add(facts, judge(facts, plan.engine is EngineKind.SCRIPTED))
         bad = f", WRONG: {tally.wrong}" if not tally.clean else ""
@@ -96,11 +100,12 @@ def _command(scenario: Scenario) -> click.Command:
     @click.option("--seed", type=int, help="Of questions and faults; a random one by default, printed.")
     @click.option("--kills", "strikes", default=scenario.strikes, show_default=True, help="How many faults.")
     @click.option("--workers", default=4, show_default=True, type=click.IntRange(1, 64))
-    @click.option("--gateways", default=1, show_default=True, type=click.IntRange(1, 8))
+    @click.option("--gateways", default=scenario.gateways, show_default=True, type=click.IntRange(1, 8))
     @click.option("--engine", default=min(scenario.engines).value, show_default=True, type=ENGINES)
     @click.option("--dtype", default="float32", show_default=True, help="Of vLLM; auto: the model's own.")
     @click.option("--rate", type=float, help=f"Faults a second (scripted: {scenario.per_second:g}).")
     @click.option("--round", "per_round", default=500, show_default=True, help="Faults an installation.")
+    @click.option("--resumes", default=0, help="Go on until readers have resumed so often.")
     @click.option("--supervised", is_flag=True, help="Workers under `parley supervisor`; always with vLLM.")
     @click.option("--state", type=click.Path(path_type=Path), help="Keep results here and go on from them.")
     @json_option
@@ -113,6 +118,7 @@ def _command(scenario: Scenario) -> click.Command:
         dtype: str,
         rate: float | None,
         per_round: int,
+        resumes: int,
         supervised: bool,
         state: Path | None,
         as_json: bool,
@@ -125,8 +131,9 @@ def _command(scenario: Scenario) -> click.Command:
         forked = scenario.forked and not supervised and not vllm
         settings = scenario.settings | (scenarios.VLLM_SETTINGS if vllm else {})
         plan = InstallationPlan(chosen, workers, gateways, forked, seed, dtype=dtype, settings=settings)
+        plan = replace(plan, kept=scenario.kept)
         rate = rate or (scenario.vllm_per_second if vllm else scenario.per_second)
-        asked = Run(scenario, plan, strikes, rate, per_round, state)
+        asked = Run(scenario, plan, strikes, rate, per_round, resumes, state)
         configure_logs(Settings.model_validate({"log_level": "error"}), "chaos")
         progress(f"seed {seed}")
         tally = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(asked.tally())

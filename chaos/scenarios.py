@@ -7,7 +7,8 @@ is judged. A long run is many rounds, so that an interrupted one goes on where i
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from chaos.faults import (
@@ -23,7 +24,9 @@ from chaos.faults import (
 )
 from chaos.faults.context import FaultContext
 from chaos.installation.cluster import EngineKind, Installation, InstallationPlan, running_cluster
+from chaos.installation.span_receiver import receiving_spans
 from chaos.judge.collect import gather, witnessed
+from chaos.judge.leaks import TELLS_SECRETS, overhearing
 from chaos.observations import DoneFault, Observations
 from chaos.workload import Crowd, Kind, questions
 
@@ -49,7 +52,7 @@ class Scenario:
     engine and with vLLM; `strikes` how many a run has by default. `engines`: those that it applies to.
 
     `open`: how many answers are under way at a time, asked by `clients`. `apart`: a fault that takes long
-    puts the next ones off."""
+    puts the next ones off. `gateways`: how many by default; `kept`: they are started again when they end."""
 
     name: str
     about: str
@@ -62,6 +65,8 @@ class Scenario:
     engines: frozenset[EngineKind] = frozenset(EngineKind)
     open: int = 16
     clients: int = 4
+    gateways: int = 1
+    kept: bool = False
     kind: Kind = field(default_factory=Kind)
     settings: dict[str, object] = field(default_factory=dict[str, object])
     pause_p50_ms: float | None = None
@@ -144,12 +149,14 @@ ALL = (
     ),
     Scenario(
         "safety",
-        "Answers with secrets in them; workers are killed, connections cut, and further readers come.",
+        "Answers with secrets in them; workers and gateways are killed, connections cut, and readers come.",
         vetoed.strike,
         per_second=4.0,
         vllm_per_second=0.1,
         strikes=60,
-        settings=SPREAD | NO_POISON | {"test_secrets": "1"},
+        gateways=2,
+        kept=True,
+        settings=SPREAD | NO_POISON | {TELLS_SECRETS: "1"},
         engines=frozenset({EngineKind.SCRIPTED}),
         clients=16,
     ),
@@ -179,13 +186,18 @@ async def run_round(
     scenario: Scenario, plan: InstallationPlan, strikes: int, per_second: float, told: Told
 ) -> Observations:
     """One round with this many faults. `told` hears of each fault."""
-    async with running_cluster(plan) as cluster, witnessed(cluster) as events:
+    async with (
+        _exporting_spans(plan) as (plan, spans),
+        running_cluster(plan) as cluster,
+        witnessed(cluster) as events,
+        overhearing(cluster, spans) as overheard,
+    ):
         stop = asyncio.Event()
         vllm = plan.engine is EngineKind.VLLM
         kind = VLLM_KIND if vllm else scenario.kind
         crowd = _crowd(cluster, scenario.clients, VLLM_OPEN if vllm else scenario.open)
         async with asyncio.TaskGroup() as group:
-            scene = FaultContext(cluster, crowd, group, warm_only=not plan.forked)
+            scene = FaultContext(cluster, crowd, group, warm_only=not plan.forked, overheard=overheard)
             group.create_task(crowd.run(questions(plan.seed, kind), stop))
             began = time.monotonic()
             done = await _strike(scenario, scene, strikes, per_second, told)
@@ -193,12 +205,25 @@ async def run_round(
             stop.set()
         seen = {"strikes": done, "outages": scene.outages, "counters": crowd.counters}
         more = {"seconds": seconds, "memory_mib": scene.memory_mib}
-        return await gather(cluster, crowd.answers + scene.answers, events, **seen, **more)
+        return await gather(cluster, crowd.answers + scene.answers, events, overheard, **seen, **more)
+
+
+@asynccontextmanager
+async def _exporting_spans(
+    plan: InstallationPlan,
+) -> AsyncGenerator[tuple[InstallationPlan, Sequence[bytes]]]:
+    """Where secrets are looked for, the same plan with a receiver of trace spans."""
+    if TELLS_SECRETS not in plan.settings:
+        yield plan, ()
+        return
+    with receiving_spans() as received:
+        yield replace(plan, settings=plan.settings | {"otlp_endpoint": received.url}), received.bodies
 
 
 def _crowd(cluster: Installation, clients: int, open_: int) -> Crowd:
-    tenant = cluster.tenant
-    return Crowd(cluster.balancer.url, tenant.key, tenant.id, min(clients, open_), max(1, open_ // clients))
+    tenant, stored = cluster.tenant, TELLS_SECRETS in cluster.plan.settings
+    at_once = max(1, open_ // clients)
+    return Crowd(cluster.balancer.url, tenant.key, tenant.id, min(clients, open_), at_once, stored)
 
 
 async def _strike(

@@ -56,13 +56,15 @@ class WatchedAnswer:
     text_at: float | None = None
     moved: list[tuple[float, str]] = field(default_factory=list[tuple[float, str]])
     seams: list[Seam] = field(default_factory=list[Seam])
+    frames: list[str] = field(default_factory=list[str])
 
     def see(self, event: Event, now: float) -> None:
         """One event of the answer."""
         match event:
             case Status("moved", detail):
                 self.moved.append((now, str(detail["why"]) if isinstance(detail, dict) else ""))
-            case Text() | Reset():
+            case Text(text) | Reset(text):
+                self.frames += ["\n", text] if isinstance(event, Reset) else [text]
                 self._text(now)
                 self._close(now)
             case Ended():
@@ -81,17 +83,20 @@ class WatchedAnswer:
         self.moved.clear()
 
 
-async def ask(client: Client, tenant: str, question: WorkloadRequest, id: str) -> Answered:
+async def ask(
+    client: Client, tenant: str, question: WorkloadRequest, id: str, conversation: str | None = None
+) -> Answered:
     """One question read to its end, however that is."""
     watched = WatchedAnswer(Answered(tenant, question, id, time.monotonic()))
-    return await _to_its_end(_sent(client, question, id), watched)
+    return await _to_its_end(_sent(client, question, id, conversation), watched)
 
 
-async def _sent(client: Client, question: WorkloadRequest, id: str) -> Answer:
+async def _sent(client: Client, question: WorkloadRequest, id: str, conversation: str | None) -> Answer:
     """Accepted. Where the platform could not say (`internal`), sent again with the same id."""
     for attempt in range(SENDS_MAX):
         try:
-            return await client.send(question.content, options=_options(question), id=id)
+            options = _options(question)
+            return await client.send(question.content, conversation=conversation, options=options, id=id)
         except ProtocolError as error:
             if error.code != UNKNOWN_OUTCOME or attempt == SENDS_MAX - 1:
                 raise
@@ -117,7 +122,8 @@ async def _to_its_end(opening: Coroutine[Any, Any, Answer], watched: WatchedAnsw
             with suppress(Exception):
                 await answer.detach()
     text, epoch = (answer.text, answer.epoch or 1) if answer else ("", 1)
-    return replace(watched.fact, text=text, epoch=epoch, seams=tuple(watched.seams))
+    seen = {"frames": "".join(watched.frames), "seams": tuple(watched.seams)}
+    return replace(watched.fact, text=text, epoch=epoch, **seen)
 
 
 async def reread(client: Client, tenant: str, id: str, question: WorkloadRequest) -> Answered:
@@ -137,14 +143,15 @@ async def watch(answer: Answer, watched: WatchedAnswer) -> None:
 class Crowd:
     """Clients that ask one question after the other until told to stop.
 
-    `answers` in the order they ended, `open` those that are under way by id; `counters` are the sums of what
-    the clients counted."""
+    `stored`: each question begins a conversation. `answers` in the order they ended, `open` those that are
+    under way by id; `counters` are the sums of what the clients counted."""
 
     url: str
     key: str
     tenant: str
     clients: int = 4
     at_once: int = 4
+    stored: bool = False
     answers: list[Answered] = field(default_factory=list[Answered])
     open: dict[str, WorkloadRequest] = field(default_factory=dict[str, WorkloadRequest])
     counters: Counter[str] = field(default_factory=Counter[str])
@@ -167,7 +174,8 @@ class Crowd:
         while not stop.is_set():
             question, id = next(asks), client.new_id()
             self.open[id] = question
-            answer = await ask(client, self.tenant, question, id)
+            conversation = client.new_id() if self.stored else None
+            answer = await ask(client, self.tenant, question, id, conversation)
             self.answers.append(answer)
             del self.open[id]
             if answer.refused:

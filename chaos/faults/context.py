@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from chaos.installation.cluster import Installation
+from chaos.judge.leaks import Overheard
 from chaos.observations import Answered, Outage
 from chaos.workload import Crowd
 
@@ -21,5 +22,6 @@ class FaultContext:
     warm_only: bool = False
     outages: list[Outage] = field(default_factory=list[Outage])
     memory_mib: float = 0.0
+    overheard: Overheard = field(default_factory=Overheard)
     struck: set[str] = field(default_factory=set[str])
     """Workers that were killed: their pids may be others' by now."""

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from dataclasses import asdict
 
 from chaos.faults.context import FaultContext
 from chaos.observations import Answered, DoneFault, WorkloadRequest
@@ -31,3 +32,4 @@ async def _read_all(scene: FaultContext, asked: list[tuple[str, WorkloadRequest]
         reading = [reread(client, crowd.tenant, id, question) for id, question in asked]
         answers: list[Answered] = await asyncio.gather(*reading)
     scene.answers += answers
+    crowd.counters.update(asdict(client.counters))

@@ -16,12 +16,13 @@ SECRETS = (
     "AKIAIOSFODNN7EXAMPLE ",
     "sk-proj-vetoedvetoedvetoed0123456789 ",
     "ghp_vetoedvetoedvetoedvetoedvetoed012345 ",
-    "DE89 3704 0044 0532 0130 00 ",
+    "BE71 0961 2345 6769 ",
     "GB82WEST12345698765432 ",
     "-----BEGIN RSA PRIVATE KEY-----\nMIIEvetoed\nvetoed0123456789==\n-----END RSA PRIVATE KEY----- ",
     "-----BEGIN PRIVATE KEY-----\nMIIEvetoedvetoedvetoed ",
 )
-# What no part of an installation may hold. A secret that an answer's end cuts off in its middle is none.
+# What no part of an installation may hold. A secret that an answer's end cuts off in its middle is none; none
+# ends in 0, as a request's id, which begins with one, follows the text in the database's file.
 TRACES = (*(each.strip() for each in SECRETS[:8]), "MIIEvetoed")
 
 

@@ -72,6 +72,11 @@ class RestartedProcess:
     settings: dict[str, Any]
     running: RunningProcess
 
+    @property
+    def url(self) -> str:
+        """A gateway's, without a path."""
+        return f"http://127.0.0.1:{self.settings['port']}"
+
     async def keep(self) -> None:
         """For ever."""
         while True:

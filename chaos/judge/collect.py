@@ -7,14 +7,13 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
 from redis.exceptions import RedisError
 
 from billing.api import Check, Comparison, ComparisonState, Reconciliation, UsageEvent
 from billing.usage import ENDED_FIELD, decode, ended_stream
-from chaos.injected.secrets import TRACES
 from chaos.installation.cluster import Installation
 from chaos.judge.allowed_losses import forgotten
+from chaos.judge.leaks import TELLS_SECRETS, Overheard, searched
 from chaos.observations import Answered, Observations, Outage
 from core.tasks import cancel_tasks
 from engine.api import Entry
@@ -24,7 +23,6 @@ BLOCK_MS = 200
 PAGE_ENTRIES = 2000
 REST_SECONDS_MAX = 20.0
 POLL_SECONDS = 0.1
-TELLS_SECRETS = "test_secrets"  # a setting of an installation whose engine does (chaos/injected/secrets.py)
 BOOKS = frozenset({Check.R1, Check.R2, Check.R7})
 COUNTED = frozenset({Check.R4, Check.R5, Check.R8})
 
@@ -42,16 +40,23 @@ async def witnessed(cluster: Installation) -> AsyncGenerator[list[UsageEvent]]:
 
 
 async def gather(
-    cluster: Installation, answers: Sequence[Answered], events: Sequence[UsageEvent], **more: Any
+    cluster: Installation,
+    answers: Sequence[Answered],
+    events: Sequence[UsageEvent],
+    overheard: Overheard | None = None,
+    **more: Any,
 ) -> Observations:
     """Everything the oracle judges, once nothing moves any more or patience is over.
 
-    `more`: fields of Facts that the caller knows."""
+    `overheard`: given where secrets are looked for in it and everywhere else; `more`: fields of Observations
+    that the caller knows."""
     outages: Sequence[Outage] = more.get("outages", ())
     billed = [each for each in answers if not each.refused and not forgotten(each, outages)]
     await _come_to_rest(cluster, {answer.id for answer in billed})
     asked = {each.id: each.tenant for each in answers if not each.refused}
     logs = {id: await _log(cluster, tenant, id) for id, tenant in asked.items()}
+    secrets = TELLS_SECRETS in cluster.plan.settings
+    looked = await searched(cluster, answers, logs, overheard) if secrets and overheard else ([], {})
     return Observations(
         seed=cluster.plan.seed,
         answers=list(answers),
@@ -63,8 +68,9 @@ async def gather(
         settled=await cluster.settled(),
         leftovers=await cluster.leftovers(),
         compared=await _compared(cluster, lossless=not outages),
-        secrets=TELLS_SECRETS in cluster.plan.settings,
-        leaks=await _leaks(cluster, answers) if TELLS_SECRETS in cluster.plan.settings else [],
+        secrets=secrets,
+        leaks=looked[0],
+        searched=looked[1],
         **more,
     )
 
@@ -79,22 +85,6 @@ async def _compared(cluster: Installation, lossless: bool) -> list[Comparison]:
         await asyncio.sleep(POLL_SECONDS)  # a dead biller's batch is read again some seconds later
         compared = await reconciliation.run(checks, whole=True)
     return [each for each in compared if each.state is not ComparisonState.EQUAL]
-
-
-async def _leaks(cluster: Installation, answers: Sequence[Answered]) -> list[str]:
-    """Where a part of a secret stands: in what clients read, in the metrics, or in any file of the
-    installation (database, Redis' own log of all writes, logs, journals)."""
-    texts = {f"text of {answer.id}": answer.text.encode() for answer in answers}
-    async with httpx.AsyncClient() as client:
-        for gateway in cluster.gateways:
-            page = await client.get(f"{gateway.url}/metrics")
-            texts[f"metrics of {gateway.url}"] = page.content
-    files = sorted(each for each in cluster.site.settings.home.rglob("*") if each.is_file())
-    texts |= {str(each): await asyncio.to_thread(each.read_bytes) for each in files}
-    traces = [each.encode() for each in TRACES]
-    return [
-        f"{place}: {trace.decode()}" for place, text in texts.items() for trace in traces if trace in text
-    ]
 
 
 async def _read_along(cluster: Installation, seen: list[UsageEvent]) -> None:

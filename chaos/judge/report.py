@@ -3,7 +3,7 @@ but for that."""
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from chaos.figures.figures import Figure, show
 from chaos.figures.samples import percentile
 from chaos.judge.allowed_losses import FORGOTTEN
 from chaos.observations import Answered, DoneFault, Finding, Observations, WrongKind
+from engine.api import EntryKind
 
 ENGINE_LOST = "engine_lost"
 FINDINGS_KEPT = 100
@@ -25,13 +26,17 @@ WHOLE = tuple(WrongKind)
 class ReportTally(msgspec.Struct):
     """The sum of all rounds so far. `pauses_ms`: from a fault to the next text of each answer it hit;
     `warm_pauses_ms` those of faults that left the others room. `forgotten`: answers that Redis forgot;
-    `poisoned`: those that ended because they kill workers."""
+    `poisoned`: those that ended because they kill workers. `kinds`: faults by kind; `takeovers`: how often
+    a log says that another worker takes over; `searched`: what was looked through for secrets, by kind."""
 
     scenario: str
     seed: int
     arguments: dict[str, Any]
     rounds: int = 0
     strikes: int = 0
+    kinds: dict[str, int] = msgspec.field(default_factory=dict[str, int])
+    takeovers: int = 0
+    searched: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     answers: int = 0
     refused: int = 0
     tokens: int = 0
@@ -67,16 +72,22 @@ class ReportTally(msgspec.Struct):
         self.silence_ms = max([self.silence_ms, *(1000 * answer.silence for answer in facts.answers)])
         self.forgotten += sum(answer.code in FORGOTTEN for answer in facts.answers if not answer.refused)
         self.poisoned += sum(answer.code == ENGINE_LOST for answer in facts.answers)
-        for name, value in facts.counters.items():
-            self.counters[name] = self.counters.get(name, 0) + value
+        self.takeovers += sum(each.k is EntryKind.MOVED for log in facts.logs.values() for each in log)
+        _add(self.kinds, Counter(strike.kind for strike in facts.strikes))
+        _add(self.searched, facts.searched)
+        _add(self.counters, facts.counters)
         self.memory_mib = max(self.memory_mib, facts.memory_mib)
         self.first_ms += [1000 * (a.first_text_at - a.sent_at) for a in facts.answers if a.first_text_at]
         # A request counts once for each kind of wrong, however often the oracle stumbles over it.
         counted = Counter(what for what, _ in {(each.what, each.request or each.detail) for each in findings})
-        for what, count in counted.items():
-            self.wrong[what.value] = self.wrong.get(what.value, 0) + count
+        _add(self.wrong, {what.value: count for what, count in counted.items()})
         for each in findings[: max(0, FINDINGS_KEPT - len(self.findings))]:
             self.findings.append(f"{where}: {each.what.value} {each.request}: {each.detail}")
+
+    @property
+    def resumes(self) -> int:
+        """How often a reader went on with its resume token after its connection or gateway was gone."""
+        return self.counters.get("resumed", 0)
 
     @property
     def clean(self) -> bool:
@@ -110,6 +121,10 @@ class ReportTally(msgspec.Struct):
             Figure("answers", self.answers, ""),
             Figure("tokens", self.tokens, ""),
             Figure("seams that readers saw", self.seams, ""),
+            Figure("takeovers by another worker", self.takeovers, ""),
+        ]
+        rows[1:1] = [
+            Figure(f"faults: {kind}", n, "") for kind, n in self.kinds.items() if len(self.kinds) > 1
         ]
         rows += self._pauses(pause_p50_ms, pause_p99_ms)
         counted = {
@@ -126,7 +141,13 @@ class ReportTally(msgspec.Struct):
             Figure("asked to first text, p99", percentile(self.first_ms, 0.99), "ms"),
         ]
         rows += [Figure(f"clients: {name}", self.counters.get(name, 0), "") for name in COUNTERS]
+        rows += [Figure(f"searched for secrets: {kind}", n, "") for kind, n in self.searched.items()]
         return rows + [Figure(what.value, self.wrong.get(what.value, 0), "", most=0) for what in WHOLE]
+
+
+def _add(sums: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, count in more.items():
+        sums[name] = sums.get(name, 0) + count
 
 
 def pauses(answers: Sequence[Answered], strikes: Sequence[DoneFault]) -> list[tuple[float, bool]]:
