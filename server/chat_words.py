@@ -30,6 +30,6 @@ def removed_text(text: str, flags: Iterable[SafetyFlag]) -> str:
 
 
 def _word(category: str, placeholders: set[str]) -> str:
-    name = category.replace("_", " ")
-    one, many = WORDS.get(category, (name, name))
+    own = f"× {category.replace('_', ' ')}"  # a name that may be a plural, or no noun
+    one, many = WORDS.get(category, (own, own))
     return one if len(placeholders) == 1 else many

@@ -5,7 +5,7 @@ import { button, copyText, el, icon } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
 import { marked } from "./marks.js";
 import { costText } from "./money.js";
-import { blockedText, summaryText } from "./safety_words.js";
+import { blockedText, removedText, summaryText } from "./safety_words.js";
 import { cutOff, errorText, reasonText, usageText, waitMsOf, waitOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
@@ -33,7 +33,7 @@ export class AnswerView {
     this.#retry = button({ class: "quiet retry" }, [icon("retry"), "Retry"], actions.retry);
     this.#foot = el("div", { class: "foot", hidden: "" }, this.#facts, this.#copy, this.#retry);
     this.#markdown = new MarkdownView(this.#text);
-    this.#chips = new Chips(this.#text);
+    this.#chips = new Chips(this.#text, removedText);
     this.element = el(
       "article",
       { class: "answer", "aria-busy": "true" },

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { Browsers } from "./browsers.js";
-import { Client, ProtocolError, redacted, SignedOut } from "/web/client/client.js";
+import { Client, ProtocolError, SignedOut } from "/web/client/client.js";
 import { Composer } from "./composer.js";
 import { button, byId, closeDialogs, el } from "./dom.js";
 import { Notice } from "./notice.js";
@@ -15,9 +15,10 @@ import { errorText, endText, titleOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
 /** @typedef {import("./answer_view.js").AnswerView} AnswerView */
+/** @typedef {import("./question_view.js").QuestionView} QuestionView */
 /**
- * @typedef {{answer: Answer, conversation: string, view: AnswerView | null, bubble?: HTMLElement}} Live an answer on
- *   its way; of one that was asked for here, the question's bubble too
+ * @typedef {{answer: Answer, conversation: string, view: AnswerView | null, question?: QuestionView}} Live an
+ *   answer on its way; of one that was asked for here, the question too
  */
 
 const SUSPENDED = "account_suspended";
@@ -144,7 +145,7 @@ class Chat {
     for (const message of messages) {
       if (message.role === "user") {
         question = message.content;
-        this.#transcript.addQuestion(question);
+        this.#transcript.addQuestion(question, message.flags);
       } else if (message.role === "assistant") {
         const view = this.#transcript.addAnswer(question);
         if (message.status === "running") this.#follow(this.client.attach(message.request_id), conversation, view);
@@ -186,11 +187,12 @@ class Chat {
    * @param {Answer} answer
    * @param {string} conversation
    * @param {AnswerView | null} view
-   * @param {HTMLElement} [bubble]
+   * @param {QuestionView} [question]
    */
-  #follow(answer, conversation, view, bubble) {
-    this.#live.set(answer.id, { answer, conversation, view, bubble });
-    this.#redact(answer);
+  #follow(answer, conversation, view, question) {
+    const live = { answer, conversation, view, question };
+    this.#live.set(answer.id, live);
+    if (answer.accepted) this.#accepted(live);
     this.#sidebar.setRunning(conversation, true);
     if (answer.finished) this.#ended(answer);
     if (view) this.#transcript.changed(view, answer);
@@ -199,7 +201,7 @@ class Chat {
 
   /** @param {string} content */
   async #send(content) {
-    const bubble = this.#transcript.addQuestion(content);
+    const question = this.#transcript.addQuestion(content);
     const view = this.#transcript.addAnswer(content);
     this.#transcript.changed(view, { text: "", status: "sending", reason: null, usage: null, cost: null });
     const opened = (this.#sending = this.#opened);
@@ -213,7 +215,7 @@ class Chat {
       this.#sidebar.touch(conversation, titleOf(content));
       const answer = await this.client.send({ content, conversation, model: this.#composer.model });
       this.#sending = 0;
-      this.#follow(answer, conversation, opened === this.#opened ? view : null, bubble);
+      this.#follow(answer, conversation, opened === this.#opened ? view : null, question);
     } catch (error) {
       this.#sending = 0;
       const shown = failed(error);
@@ -232,6 +234,13 @@ class Chat {
     this.#current = conversation;
     history.pushState(null, "", `#/${conversation}`);
     this.#sidebar.setCurrent(conversation);
+  }
+
+  /** The open chat is none: a new one begins with the next question. */
+  #leave() {
+    this.#current = null;
+    history.replaceState(null, "", "#/");
+    this.#sidebar.setCurrent(null);
   }
 
   /**
@@ -261,17 +270,17 @@ class Chat {
     const live = this.#live.get(answer.id);
     if (!live) return;
     if (live.view) this.#transcript.changed(live.view, answer);
-    if (change === "accepted" && answer.message) this.#unsent.drop(live.conversation);
-    if (change === "accepted") this.#redact(answer);
+    if (change === "accepted") this.#accepted(live);
     if (change === "end" || change === "failed") this.#ended(answer);
   }
 
-  /** Show the question as the model got it and the history keeps it. @param {Answer} answer */
-  #redact(answer) {
-    const { bubble } = this.#live.get(answer.id) ?? {};
-    if (bubble && answer.promptFlags.length > 0) {
-      bubble.textContent = redacted(answer.message?.content ?? bubble.textContent ?? "", answer.promptFlags);
-    }
+  /** Its question is shown, here and as a title, as the model got it and the history keeps it. @param {Live} live */
+  #accepted({ answer, conversation, question }) {
+    if (answer.message) this.#unsent.drop(conversation);
+    if (!question) return;
+    question.accepted(answer.promptFlags);
+    this.#sidebar.accepted(conversation, titleOf(question.text));
+    this.#frame();
   }
 
   /** @param {Answer} answer */
@@ -293,6 +302,7 @@ class Chat {
     if (!safety || content === undefined || !view || byId("log").lastElementChild !== view.element) return;
     this.#unsent.drop(conversation);
     this.#transcript.dropLastTurn();
+    if (this.#sidebar.refused(conversation) && this.#transcript.empty) this.#leave();
     this.#composer.refused(content, safety);
   }
 

@@ -1,17 +1,21 @@
-// The placeholders in an answer: those of one number light up together, and each says what stood there. Copies
+// The placeholders in a text: those of one number light up together, and each says what stood there. Copies
 // hold the placeholder itself.
 
 import { byId, el } from "./dom.js";
-import { removedText } from "./safety_words.js";
 
 /** @typedef {import("/web/client/answer.js").SafetyFlag} SafetyFlag */
+/** @typedef {typeof import("./safety_words.js").removedText} Words */
 
 const GAP_PX = 6;
 
 export class Chips {
-  /** @param {HTMLElement} root the answer's text */
-  constructor(root) {
+  /**
+   * @param {HTMLElement} root the text they stand in
+   * @param {Words} words what is said of one
+   */
+  constructor(root, words) {
     this.#root = root;
+    this.#words = words;
     root.addEventListener("pointerover", (event) => this.#light(chipAt(event)));
     root.addEventListener("pointerleave", () => this.#light(focused(root)));
     root.addEventListener("focusin", (event) => this.#light(chipAt(event)));
@@ -24,6 +28,7 @@ export class Chips {
   }
 
   #root;
+  #words;
   /** @type {SafetyFlag[]} */
   #flags = [];
   #text = "";
@@ -33,7 +38,7 @@ export class Chips {
   #pressed = null;
 
   /**
-   * The answer changed.
+   * The text changed.
    * @param {string} text
    * @param {SafetyFlag[]} flags
    */
@@ -65,7 +70,7 @@ export class Chips {
     const source = chip.dataset.source ?? "";
     const points = Array.from(this.#text);
     const flag = this.#flags.find(({ p, n }) => points.slice(p, p + n).join("") === source);
-    explain(this, chip, removedText(source, chip.textContent ?? "", flag?.scope ?? ""));
+    explain(this, chip, this.#words(source, chip.textContent ?? "", flag?.scope ?? ""));
   }
 
   /** What was explained is closed. */
@@ -152,7 +157,7 @@ export function copyWithSources(event) {
   for (const chip of chips) if (chip instanceof HTMLElement) chip.replaceWith(chip.dataset.source ?? "");
   if (inside instanceof HTMLElement) fragment.replaceChildren(inside.dataset.source ?? "");
   const copied = el("div", { class: "copied" }, fragment);
-  within.closest("pre, .prose, .log")?.append(copied); // where it is laid out, its lines are as shown
+  within.closest("pre, .prose, .bubble, .log")?.append(copied); // where it is laid out, its lines are as shown
   event.clipboardData.setData("text/plain", copied.innerText);
   event.clipboardData.setData("text/html", copied.innerHTML);
   copied.remove();

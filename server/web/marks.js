@@ -20,7 +20,19 @@ const MARKED = /\uee00([^\uee01]*)\uee01/;
  * @param {boolean} growing
  */
 export function marked(text, flags, growing) {
-  let shown = "";
+  const all = parts(text, flags);
+  const shown = all.map((part, i) => (i % 2 === 0 ? withoutMarks(part) : START + part + END));
+  const rest = shown.pop() ?? "";
+  return shown.join("") + (growing ? rest.replace(LAST_PLACEHOLDER, "") : rest);
+}
+
+/**
+ * The text in parts: each second one is the placeholder of a redaction.
+ * @param {string} text
+ * @param {SafetyFlag[]} flags
+ */
+export function parts(text, flags) {
+  const found = [];
   let from = 0;
   let point = 0;
   for (const flag of redactions(flags)) {
@@ -29,12 +41,26 @@ export function marked(text, flags, growing) {
     const to = indexAfter(text, at, flag.n);
     const source = text.slice(at, to);
     if (categoryOf(source) !== flag.category) continue;
-    shown += withoutMarks(text.slice(from, at)) + START + source + END;
+    found.push(text.slice(from, at), source);
     from = to;
     point = flag.p + flag.n;
   }
-  const rest = withoutMarks(text.slice(from));
-  return shown + (growing ? rest.replace(LAST_PLACEHOLDER, "") : rest);
+  return [...found, text.slice(from)];
+}
+
+/**
+ * The redactions of a question, found in it as it was sent, by their places in what became of it.
+ * @param {import("/web/client/frames.js").SentFlag[]} sent
+ * @returns {SafetyFlag[]}
+ */
+export function placesAfter(sent) {
+  let moved = 0;
+  return sent.flatMap(({ category, action, scope, p, n, x }) => {
+    if (x === undefined) return [];
+    const flag = { category, action, scope, p: p + moved, n: Array.from(x).length };
+    moved += flag.n - n;
+    return [flag];
+  });
 }
 
 /**

@@ -6,8 +6,8 @@ import { nameOf, redactions } from "./marks.js";
 /** @typedef {import("/web/client/answer.js").SafetyBlock} SafetyBlock */
 /**
  * Words of a category. `chip`: before its number; `one`, `many`: counted; `same`: what the number stands for;
- * `without`: what a question should do without.
- * @typedef {{name: string, chip: string, one: string, many: string, same: string, without: string}} Words
+ * `without`: what a question should do without; `none`: what a policy lets in that forbids it.
+ * @typedef {{name: string, chip: string, one: string, many: string, same: string, without: string, none: string}} Words
  */
 
 /** @type {Map<string, Words>} */
@@ -31,16 +31,19 @@ const POLICIES = { tenant: "your organization’s", project: "this project’s",
  * @returns {Words}
  */
 function words(name, chip, one, many, same, without) {
-  return { name, chip, one, many, same, without };
+  return { name, chip, one, many, same, without, none: `no ${many} in` };
 }
 
 /**
+ * A name that a policy's author chose may be a plural, or no noun: nothing is made of it.
  * @param {string} category
  * @returns {Words}
  */
 function wordsOf(category) {
   const name = category.replaceAll("_", " ");
-  return WORDS.get(category) ?? words(name, name, name, name, "one", "it");
+  const counted = `× ${name}`;
+  const own = { name, chip: name, one: counted, many: counted, same: "one", without: "it" };
+  return WORDS.get(category) ?? { ...own, none: `nothing in that it calls “${name}”` };
 }
 
 /** @param {string} scope */
@@ -58,7 +61,7 @@ export function chipLabel(source) {
 }
 
 /**
- * What is said of a placeholder to whoever asks.
+ * What is said of an answer's placeholder to whoever asks.
  * @param {string} source the placeholder
  * @param {string} shown how the page shows it there
  * @param {string} scope
@@ -72,6 +75,18 @@ export function removedText(source, shown, scope) {
       `“${shown}” is the same ${same} all through this answer.`,
     ],
   };
+}
+
+/**
+ * What is said of a question's placeholder to whoever asks.
+ * @param {string} source
+ * @param {string} _shown
+ * @param {string} scope
+ */
+export function keptOutText(source, _shown, scope) {
+  const { name } = wordsOf(nameOf(source).category);
+  const said = `${capital(policyOf(scope))} lets none in. The model read “${source}” in its place.`;
+  return { title: `${capital(name)}, removed`, lines: [said] };
 }
 
 /**
@@ -118,7 +133,7 @@ export function blockedText(safety) {
  */
 export function refusedText({ category, scope }) {
   return {
-    head: `Not sent: ${policyOf(scope)} lets no ${wordsOf(category).many} in.`,
+    head: `Not sent: ${policyOf(scope)} lets ${wordsOf(category).none}.`,
     rest: "Nothing was stored or billed. Change the text and send it again.",
   };
 }

@@ -1,8 +1,8 @@
 // Which elements show a block of Markdown. Pure: plain objects, made into DOM by markdown.js.
 
+import { chipShape } from "./chip_shape.js";
 import { parseInline, plain } from "./inline.js";
 import { withChips } from "./marks.js";
-import { chipLabel } from "./safety_words.js";
 
 /** @typedef {import("./blocks.js").Block} Block */
 /** @typedef {string | Shape} Child */
@@ -193,7 +193,7 @@ function code(text, outline) {
  */
 function inlineShape(node, place, outline) {
   if (typeof node === "string") return node;
-  if (node.tag === "chip") return chipShape(plain(node.children), place, outline);
+  if (node.tag === "chip") return chipShape(plain(node.children), place, outline.sources);
   const within = place === "link" || node.href !== undefined ? "link" : node.tag === "code" ? "code" : place;
   const children = node.children.map((child) => inlineShape(child, within, outline));
   if (node.href === undefined) return { tag: node.tag, children };
@@ -202,25 +202,4 @@ function inlineShape(node, place, outline) {
   const attributes = { href: node.href, rel: REL, target: "_blank" };
   if (shown !== node.href) attributes.title = node.href; // where it really goes
   return { tag: "a", attributes, children: shown === "" ? [node.href] : children };
-}
-
-/**
- * A placeholder: a button that says what stood there, in code the placeholder itself, so that columns stay. The
- * first of a number is a tab stop. A link holds no button.
- * @param {string} source
- * @param {"text" | "code" | "link"} place
- * @param {Outline} outline
- * @returns {Shape}
- */
-function chipShape(source, place, outline) {
-  const label = chipLabel(source);
-  /** @type {Record<string, string>} its word has a direction of its own, and gives the text none */
-  const attributes = { dir: "ltr", "data-source": source };
-  if (place === "link") return { tag: "span", attributes: { ...attributes, class: "chip" }, children: [label] };
-  attributes.type = "button";
-  attributes.class = place === "code" ? "chip verbatim" : "chip";
-  attributes["aria-label"] = `${label}, removed`;
-  if (outline.sources.has(source)) attributes.tabindex = "-1";
-  outline.sources.add(source);
-  return { tag: "button", attributes, children: [place === "code" ? source : label] };
 }

@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import { button, byId, el, icon } from "./dom.js";
 import { dayText } from "./words.js";
 
-/** @typedef {import("./api.js").Conversation} Conversation */
+/** @typedef {import("./api.js").Conversation & {typed?: boolean}} Conversation `typed`: the server has no turn of it */
 
 const NARROW = matchMedia("(max-width: 760px)");
 
@@ -56,10 +56,35 @@ export class Sidebar {
    * @param {string} title of a new chat
    */
   touch(id, title) {
-    const known = this.#conversations.find((each) => each.id === id);
-    const first = { id, title: known?.title ?? title, updated_ms: Date.now(), running: true };
+    const known = this.#of(id);
+    const typed = known?.typed ?? !known;
+    const first = { id, title: known && !typed ? known.title : title, updated_ms: Date.now(), running: true, typed };
     this.#conversations = [first, ...this.#conversations.filter((each) => each.id !== id)];
     this.#draw();
+  }
+
+  /**
+   * The server took a turn of a chat.
+   * @param {string} id
+   * @param {string} title of a new chat
+   */
+  accepted(id, title) {
+    const known = this.#of(id);
+    if (!known?.typed) return;
+    known.typed = false;
+    known.title = title;
+    this.#draw();
+  }
+
+  /**
+   * A turn of a chat is taken back: a chat that has no other is none.
+   * @param {string} id
+   * @returns {boolean} whether it is gone
+   */
+  refused(id) {
+    if (!this.#of(id)?.typed) return false;
+    this.#drop(id);
+    return true;
   }
 
   /**
@@ -67,7 +92,7 @@ export class Sidebar {
    * @param {boolean} running
    */
   setRunning(id, running) {
-    const known = this.#conversations.find((each) => each.id === id);
+    const known = this.#of(id);
     if (!known || known.running === running) return;
     known.running = running;
     this.#draw();
@@ -81,7 +106,18 @@ export class Sidebar {
 
   /** @param {string} id */
   titleOf(id) {
-    return this.#conversations.find((each) => each.id === id)?.title;
+    return this.#of(id)?.title;
+  }
+
+  /** @param {string} id */
+  #of(id) {
+    return this.#conversations.find((each) => each.id === id);
+  }
+
+  /** @param {string} id */
+  #drop(id) {
+    this.#conversations = this.#conversations.filter((each) => each.id !== id);
+    this.#draw();
   }
 
   /** Close the drawer. */
@@ -157,8 +193,7 @@ export class Sidebar {
   /** @param {string} id */
   async #delete(id) {
     await api.deleteConversation(id);
-    this.#conversations = this.#conversations.filter((each) => each.id !== id);
-    this.#draw();
+    this.#drop(id);
     this.#onDeleted(id);
   }
 }

@@ -2,7 +2,8 @@
 
 import { AnswerView, flash } from "./answer_view.js";
 import { copyWithSources } from "./chips.js";
-import { byId, copyText, el } from "./dom.js";
+import { byId, copyText } from "./dom.js";
+import { QuestionView } from "./question_view.js";
 
 /** @typedef {import("./answer_view.js").Shown} Shown */
 
@@ -48,13 +49,14 @@ export class Transcript {
   }
 
   /**
-   * What the user said, in a bubble that is returned.
+   * What the user said.
    * @param {string} content
+   * @param {import("/web/client/answer.js").SafetyFlag[]} [flags]
    */
-  addQuestion(content) {
-    const bubble = el("div", { class: "bubble", dir: "auto" }, content);
-    this.#log.append(el("article", { class: "question" }, el("h2", { class: "unseen" }, "You said"), bubble));
-    return bubble;
+  addQuestion(content, flags = []) {
+    const view = new QuestionView(content, flags);
+    this.#log.append(view.element);
+    return view;
   }
 
   /**

@@ -78,6 +78,39 @@ async def test_streamed_resumed_and_stored_look_the_same(open_page: OpenPage, pe
     assert watched.errors == []
 
 
+async def test_names_of_own_rules_are_neither_one_nor_many(open_page: OpenPage, peer: Peer):
+    """Their author may have chosen a plural, or no noun at all."""
+    watched = await history(open_page, peer, "[CITY_1], [CITY_2], [CITY_1], [PROJECT_NAMES_1], [CARD_1]")
+    page = watched.page
+    await expect(page.locator(".missing")).to_have_text(
+        "Removed before it reached you: 2 × city, 1 × project names, 1 card number."
+    )
+    await expect(chips(page)).to_have_text(["city 1", "city 2", "city 1", "project names 1", "card 1"])
+    await chips(page).nth(3).click()
+    await expect(page.get_by_role("dialog", name="Project names, removed").locator("p").last).to_have_text(
+        "“project names 1” is the same one all through this answer."
+    )
+
+
+async def test_the_first_of_a_number_is_a_tab_stop_however_the_text_came(open_page: OpenPage, peer: Peer):
+    """Read as removed, in the order of the text, also where later blocks came when it was drawn; those in the
+    question are others."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await write(page, "a@b.example?")
+    mail = {"category": "email", "action": "redact", "scope": "tenant", "p": 0, "n": 11, "x": "[EMAIL_1]"}
+    await socket.accept(flags=[mail])
+    await said(socket, ANSWER)
+    await expect(page.locator(".facts")).to_be_visible()
+    stops = list[str]()
+    await page.locator("#scroller").focus()
+    for _ in range(6):
+        await page.keyboard.press("Tab")
+        stops.append(await page.evaluate("document.activeElement.ariaLabel ?? ''"))
+    names = ["e-mail 1", "e-mail 1", "phone 1", "IBAN 1", "IBAN 2"]
+    assert [stop for stop in stops if stop.endswith("removed")] == [f"{name}, removed" for name in names]
+
+
 async def test_a_retract_takes_its_chips_along(open_page: OpenPage, peer: Peer):
     """Those that stand before it stay."""
     watched, socket = await opened(open_page, peer)

@@ -6,13 +6,24 @@ from typing import Any
 import pytest
 
 from engine.safety.detectors import CATEGORIES
-from parley_client import Ended, SafetyBlock, Usage
+from parley_client import Ended, SafetyBlock, SafetyFlag, Usage
 from server import chat_cli, chat_words
 
 
 def test_every_category_has_a_word():
     """Of those that we look for ourselves."""
     assert set(chat_words.WORDS) == CATEGORIES
+
+
+def test_names_of_own_rules_are_neither_one_nor_many():
+    """Their author may have chosen a plural, or no noun at all."""
+    flags = [
+        SafetyFlag("city", "redact", "tenant", 0, 8),
+        SafetyFlag("city", "redact", "tenant", 9, 8),
+        SafetyFlag("project_names", "redact", "tenant", 18, 17),
+    ]
+    told = chat_words.removed_text("[CITY_1] [CITY_2] [PROJECT_NAMES_1]", flags)
+    assert told == "Removed before it reached you: 2 × city, 1 × project names."
 
 
 @pytest.mark.parametrize(

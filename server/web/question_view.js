@@ -1,0 +1,65 @@
+// One question on the page: as it was typed, then as the model read it and the history keeps it.
+
+import { redacted } from "/web/client/client.js";
+import { chipShape } from "./chip_shape.js";
+import { Chips } from "./chips.js";
+import { el } from "./dom.js";
+import { parts, placesAfter } from "./marks.js";
+import { chipLabel, keptOutText } from "./safety_words.js";
+
+/** @typedef {import("/web/client/answer.js").SafetyFlag} SafetyFlag */
+/** @typedef {import("/web/client/frames.js").SentFlag} SentFlag */
+
+export class QuestionView {
+  /**
+   * @param {string} content
+   * @param {SafetyFlag[]} flags what a safety policy marked in it
+   */
+  constructor(content, flags) {
+    this.text = content;
+    this.#sent = content;
+    this.#bubble = el("div", { class: "bubble", dir: "auto" });
+    this.#chips = new Chips(this.#bubble, keptOutText);
+    this.element = el("article", { class: "question" }, el("h2", { class: "unseen" }, "You said"), this.#bubble);
+    this.#show(content, flags);
+  }
+
+  /** What it says now. */
+  text;
+  #sent;
+  #bubble;
+  #chips;
+  /** @type {SafetyFlag[]} */
+  #places = [];
+
+  /**
+   * It was accepted: placeholders stand for what the policy keeps from the model.
+   * @param {SentFlag[]} flags by their places in what was sent
+   */
+  accepted(flags) {
+    const places = placesAfter(flags);
+    if (places.length !== this.#places.length) this.#show(redacted(this.#sent, flags), places);
+  }
+
+  /**
+   * @param {string} text
+   * @param {SafetyFlag[]} places
+   */
+  #show(text, places) {
+    const before = /** @type {Set<string>} */ (new Set());
+    const shown = parts(text, places).map((part, i) => (i % 2 === 0 ? part : chip(part, before)));
+    this.text = text;
+    this.#places = places;
+    this.#bubble.replaceChildren(...shown);
+    this.#chips.update(text, places);
+  }
+}
+
+/**
+ * @param {string} source
+ * @param {Set<string>} before
+ */
+function chip(source, before) {
+  const { attributes } = chipShape(source, "text", before);
+  return el("button", attributes, chipLabel(source));
+}
