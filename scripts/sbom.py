@@ -28,10 +28,10 @@ def main(stacks: list[str]) -> None:
 
 
 def bill(stacks: list[str]) -> dict[str, Any]:
-    """The bill of materials of base, build and these locks, of the checkers, and of the images."""
+    """The bill of materials of base, build and these locks, of what npm installs, and of the images."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     locks = dict.fromkeys(["base", "build", *stacks])
-    parts = [part for lock in locks for part in packages(lock)] + checkers() + image_parts()
+    parts = [part for lock in locks for part in packages(lock)] + npm_packages() + image_parts()
     name, version = project["name"], project["version"]
     return {
         "bomFormat": "CycloneDX",
@@ -56,8 +56,8 @@ def packages(lock: str) -> list[dict[str, Any]]:
     ]
 
 
-def checkers() -> list[dict[str, Any]]:
-    """What `make check` runs on Node; no part of an installation."""
+def npm_packages() -> list[dict[str, Any]]:
+    """What the chat page is made of; excluded: what builds it, and what `make check` runs on Node."""
     lock = json.loads((ROOT / "package-lock.json").read_text())
     found: list[dict[str, Any]] = []
     for path, facts in lock["packages"].items():
@@ -65,7 +65,8 @@ def checkers() -> list[dict[str, Any]]:
             name = path.rpartition("node_modules/")[2]
             content = base64.b64decode(facts["integrity"].removeprefix("sha512-")).hex()
             part = _part("package-lock.json", "npm", name, facts["version"], [("SHA-512", content)])
-            found.append(part | {"scope": "excluded"})
+            stays_behind = {"dev", "devOptional", "peer"} & facts.keys()
+            found.append(part | ({"scope": "excluded"} if stays_behind else {}))
     return found
 
 

@@ -43,6 +43,7 @@ def main(stacks: list[str]) -> None:
         if not lock.is_file():
             sys.exit(f"there is no lock {lock}")
         install_lock(stack, lock)
+    build_page()
     install_project()
 
 
@@ -98,6 +99,12 @@ def install_project() -> None:
     if not pip(["--no-build-isolation", *editable], len(parts)):
         fail()
     stamp.write_text(wanted)
+
+
+def build_page() -> None:
+    """The chat page, where its sources changed (scripts/page.py); else the project's build would."""
+    if subprocess.run([str(PYTHON), "-m", "scripts.page"], cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
+        sys.exit(1)
 
 
 def pip(arguments: list[str], count: int) -> bool:

@@ -1,8 +1,6 @@
 """The gateway's HTTP routes, the chat page, and the headers that lock it down."""
 
 from starlette.datastructures import MutableHeaders
-from starlette.requests import Request
-from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,7 +12,7 @@ from server.http.health import Health
 from server.http.limit_routes import LimitRoutes
 from server.http.session_routes import SessionRoutes
 from server.http.ticket_routes import TicketRoutes
-from server.http.web_files import WEB, web_routes
+from server.http.web_files import page, web_routes
 
 POLICY = "; ".join(
     (
@@ -66,11 +64,6 @@ def routes(context: GatewayContext, health: Health) -> list[BaseRoute]:
         Route("/readyz", health.readyz, methods=["GET"]),
         *web_routes(),
     ]
-
-
-async def page(_request: Request) -> Response:
-    """The chat page."""
-    return FileResponse(WEB / "index.html", media_type="text/html; charset=utf-8")
 
 
 class SecurityHeaders:

@@ -6,14 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import axe_core_python
+import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
+from scripts.page import build as build_page
 from tests.support.browsers import chromium_path
 from tests.support.home import short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
 from tests.support.scripted_peer import Peer, scripted_peer
 
+CACHE = Path(__file__).parents[2] / ".cache"
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 FLAGS = [
@@ -134,10 +137,20 @@ async def emptied(context: BrowserContext) -> None:
     await context.clear_cookies()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def modules() -> Path:
+    """The page is built from its sources as they are, once a run; the folder has each of its modules under
+    its own name, which a test imports as `/web/NAME.js`. Packages are found there as on the page."""
+    folder = CACHE / "page-modules"
+    build_page()
+    build_page(folder, "modules")
+    return folder
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def peer() -> AsyncGenerator[Peer]:
+async def peer(modules: Path) -> AsyncGenerator[Peer]:
     """A server that the test plays by hand."""
-    async with scripted_peer() as playing:
+    async with scripted_peer(modules) as playing:
         yield playing
 
 

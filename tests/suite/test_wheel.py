@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -36,6 +37,17 @@ def test_the_wheel_holds_the_product_alone(wheel: dict[str, bytes]) -> None:
     assert {room for room in rooms if not room.endswith(".dist-info")} == ROOMS
     assert not [name for name in wheel if name.endswith((".pth", "sitecustomize.py"))]
     assert not [name for name in wheel if b"import chaos" in wheel[name] or b"from chaos" in wheel[name]]
+
+
+def test_the_wheel_carries_the_page_as_it_was_built(wheel: dict[str, bytes]) -> None:
+    """With the licences of what is in it; neither its sources nor what builds it."""
+    held = {name.removeprefix("server/web/") for name in wheel if name.startswith("server/web/")}
+    assert {"dist/index.html", "dist/index.html.br", "dist/licences.md", "client/client.js"} <= held
+    assert {name.partition("/")[0] for name in held} == {"dist", "client"}
+    asked = re.findall(r'(?:src|href)="/web/([^"]+)"', wheel["server/web/dist/index.html"].decode())
+    assert asked
+    assert {f"dist/{name}" for name in asked} <= held
+    assert not [name for name in wheel if "node_modules" in name]
 
 
 def test_the_wheel_carries_the_licence(wheel: dict[str, bytes]) -> None:

@@ -6,10 +6,11 @@ gateway rarely shows: cuts in mid-delta, repeats, gaps, snaps, a drain.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,8 +23,8 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from core.clock import now_ms
-from server.http.app import SecurityHeaders, page
-from server.http.web_files import web_routes
+from server.http.app import SecurityHeaders
+from server.http.web_files import BUILT, page, web_routes
 from tests.support.patience import START_SECONDS, patience, wait_until
 
 Frame = dict[str, Any]
@@ -264,7 +265,7 @@ class Peer:
         self.conversations = [each for each in self.conversations if each["id"] != request.path_params["id"]]
         return JSONResponse({})
 
-    def app(self) -> Starlette:
+    def app(self, modules: Sequence[Path] = ()) -> Starlette:
         """The routes of docs/protocol.md, "HTTP beside the socket"."""
         routes = [
             Route("/", page),
@@ -280,7 +281,7 @@ class Peer:
             Route("/v1/conversations/{id}", self._delete, methods=["DELETE"]),
             Route("/v1/conversations/{id}/messages", self._messages),
             WebSocketRoute("/v1/ws", self._play),
-            *web_routes(),
+            *web_routes((BUILT, *modules)),
         ]
         return Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)])
 
@@ -332,11 +333,16 @@ class _Wire(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def scripted_peer() -> AsyncGenerator[Peer]:
-    """A peer on a free port."""
+async def scripted_peer(*modules: Path) -> AsyncGenerator[Peer]:
+    """A peer on a free port. `modules`: folders with the page's modules, for tests that import one."""
     peer = Peer()
     config = uvicorn.Config(
-        peer.app(), port=0, log_level="error", ws="websockets-sansio", ws_ping_interval=None, lifespan="off"
+        peer.app(modules),
+        port=0,
+        log_level="error",
+        ws="websockets-sansio",
+        ws_ping_interval=None,
+        lifespan="off",
     )
     server = uvicorn.Server(config)
     config.load()

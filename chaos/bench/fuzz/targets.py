@@ -49,7 +49,7 @@ CALLERS_LIMITS = (
 )
 # We sign in from one address.
 ADDRESS_LIMITS = ("signins_per_address_per_minute", "failed_signins_per_address_per_minute")
-STATIC = ("/web/chat.js", "/web/{id}")
+STATIC = ("/web/client/client.js", "/web/{id}")
 SOCKET = Route("GET", "/v1/ws", socket=True)
 
 

@@ -1,0 +1,74 @@
+"""The chat page is built when its sources changed, and whoever cannot build it is told what to do."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from scripts import javascript, page
+from scripts.javascript import ROOT, find_node
+
+
+def test_a_page_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Two that build at once build it once, a changed source builds it again, and what no build reads changes
+    nothing."""
+    target = tmp_path / "dist"
+    with ThreadPoolExecutor() as pool:
+        built = list(pool.map(lambda _: page.build(target), range(2)))
+    assert sorted(built) == [False, True]
+    assert (target / "index.html").is_file()
+    assert [each.name for each in tmp_path.iterdir()] == ["dist"]
+    assert page.BUILT not in {path.parent for path in page.sources()}
+    changed = tmp_path / "changed.js"
+    changed.write_text("1;")
+    monkeypatch.setattr(page, "ROOT", Path("/"))
+    monkeypatch.setattr(page, "SOURCES", (*page.SOURCES, changed))
+    first = page.fingerprint()
+    changed.write_text("2;")
+    assert page.fingerprint() != first
+
+
+def test_a_build_that_fails_leaves_the_last_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A slip in a source does not take the page from a running gateway."""
+    (tmp_path / "dist").mkdir()
+    (tmp_path / "dist" / "index.html").write_text("the last one")
+    broken = tmp_path / "vite.config.mjs"
+    broken.write_text("export default 1 1;")
+    monkeypatch.setattr(page, "CONFIG", broken)
+    monkeypatch.setattr(page, "SOURCES", ())
+    with pytest.raises(SystemExit, match=r"the page could not be built: .* is as it was"):
+        page.build(tmp_path / "dist")
+    assert (tmp_path / "dist" / "index.html").read_text() == "the last one"
+
+
+def test_without_npms_registry_one_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Neither a traceback nor a page of npm's own words."""
+    for name in ("package.json", "package-lock.json"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    monkeypatch.setattr(javascript, "ROOT", tmp_path)
+    monkeypatch.setattr(javascript, "LOCK", tmp_path / "package-lock.json")
+    monkeypatch.setattr(javascript, "STAMP", tmp_path / "node_modules" / ".parley-lock")
+    for name, value in {
+        "registry": "http://127.0.0.1:9/",
+        "fetch_retries": "0",
+        "cache": str(tmp_path),
+    }.items():
+        monkeypatch.setenv(f"npm_config_{name}", value)
+    with pytest.raises(SystemExit) as ended:
+        javascript.install(*find_node())
+    said = str(ended.value)
+    assert "\n" not in said
+    assert "ECONNREFUSED" in said
+    assert "npm config set registry" in said
+    assert "a wheel of Parley" in said
+
+
+def test_the_page_script_says_what_it_did():
+    """Run as the wheel's build runs it."""
+    page.build()
+    command = [sys.executable, "-m", "scripts.page"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout == "the page is as its sources\n"
