@@ -95,7 +95,7 @@ _meter.create_observable_gauge(
 )
 CLOSES = _meter.create_counter("parley_closes", description="WebSocket closes by code")
 UPGRADES_REFUSED = _meter.create_counter(
-    "parley_upgrades_refused", description="WebSockets not opened: too many silent ones, or too many at once"
+    "parley_upgrades_refused", description="WebSockets not opened: too many silent or at once, an Origin"
 )
 TURNS = _meter.create_counter("parley_sends", description="Sends by outcome: accepted, dup or an error code")
 _LIMIT_REFUSALS = _meter.create_counter(

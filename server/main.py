@@ -26,10 +26,11 @@ from core.sql.stores import open_stores
 from core.tasks import cancel_tasks
 from core.web import http
 from core.web.metrics import GATEWAY_PLACE, serving_metrics_async
-from server.access.authentication import origin_allowed
+from server.access.authentication import ORIGIN_PROBLEM, origin_allowed
 from server.connection.effect_handlers import Caller
 from server.connection.gateway_connections import GatewayConnections
 from server.connection.registry import ConnectionRegistry
+from server.connection.turned_away import turn_away
 from server.connection.upgrade_limits import UpgradeLimits
 from server.connection.websocket import WIRE, ParleyWebSocketProtocol, SocketWriter
 from server.context import GatewayContext, make_context
@@ -165,6 +166,10 @@ def application(context: GatewayContext, connections: GatewayConnections, health
             return
         await socket.accept(subprotocol)
         writer: SocketWriter = socket.scope["extensions"][WIRE]
+        if not origin_allowed(socket, connections.settings):
+            unidentified, address = connections.registry.unidentified, address_of(socket.scope)
+            turn_away(writer, unidentified, address, socket.headers["origin"], ORIGIN_PROBLEM)
+            return
         scheme, _, token = socket.headers.get("authorization", "").partition(" ")
         bearer = token.strip() if scheme.lower() == "bearer" else ""
         caller = Caller(address_of(socket.scope), bearer)
@@ -180,8 +185,6 @@ def _upgrade_problem(
 ) -> tuple[int, str] | None:
     if subprotocol is None:
         return 400, f"offer one of the subprotocols {', '.join(Subprotocol)}"
-    if not origin_allowed(socket, connections.settings):
-        return 403, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"
     if connections.registry.draining:
         return 503, "this gateway is stopping: connect again"
     return None

@@ -50,6 +50,9 @@ KEY_PROBLEM = (
 TICKET_PROBLEM = (
     "this ticket does not work: it is wrong, was used, is too old, or what it is for has ended; get a new one"
 )
+ORIGIN_PROBLEM = (
+    "this page's Origin is not allowed here: whoever runs the gateway lists it in PARLEY_PUBLIC_ORIGINS"
+)
 
 log = logger(__name__)
 

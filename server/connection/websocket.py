@@ -68,8 +68,8 @@ class SocketWriter(Protocol):
         """Read again."""
         ...
 
-    def close(self, code: int) -> None:
-        """Send a close frame."""
+    def close(self, code: int, reason: str = "") -> None:
+        """Send a close frame; `reason` has 123 bytes at most."""
         ...
 
     def abort(self, code: int) -> None:
@@ -280,11 +280,11 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
             self.loop.call_soon(self._read_on)
         self._pace_reading()
 
-    def close(self, code: int) -> None:
+    def close(self, code: int, reason: str = "") -> None:
         """See SocketWriter."""
         if self.close_sent or self.transport.is_closing():
             return
-        self._send_close(code)
+        self._send_close(code, reason)
         self.release()  # the peer's own close frame comes in
         self.close_timer = self.loop.call_later(self.close_timeout, self.transport.close)
 
@@ -294,10 +294,10 @@ class ParleyWebSocketProtocol(WebSocketsSansIOProtocol):
             self._send_close(code)
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
-    def _send_close(self, code: int) -> None:
+    def _send_close(self, code: int, reason: str = "") -> None:
         self.close_sent = True
         if self.conn.state is State.OPEN:
-            self.conn.send_close(code)
+            self.conn.send_close(code, reason)
             self.transport.write(b"".join(self.conn.data_to_send()))
 
     def _send_too_big(self, most: int) -> None:

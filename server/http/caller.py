@@ -7,7 +7,7 @@ from core.errors import Refused
 from core.network.addresses import address_of
 from core.web.cookies import read_cookie
 from server.access import history_passes, tickets
-from server.access.authentication import KEY_PROBLEM, origin_allowed
+from server.access.authentication import KEY_PROBLEM, ORIGIN_PROBLEM, origin_allowed
 from server.context import GatewayContext
 from server.http.replies import remember_caller, unauthorized
 from server.protocol.codes import ErrorCode, refusal, suspended
@@ -95,7 +95,7 @@ def bearer_of(request: Request) -> str | None:
 def require_own_origin(request: Request, context: GatewayContext) -> None:
     """Raises Refused (forbidden) where a browser sends this from another site's page."""
     if not origin_allowed(request, context.settings):
-        raise Refused(refusal(ErrorCode.FORBIDDEN, "this Origin is not allowed (PARLEY_PUBLIC_ORIGINS)"))
+        raise Refused(refusal(ErrorCode.FORBIDDEN, ORIGIN_PROBLEM))
 
 
 def require_own_page(request: Request, context: GatewayContext) -> None:

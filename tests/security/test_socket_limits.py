@@ -1,18 +1,21 @@
 """Connections: what one end user or one silent address may have of what all share."""
 
+import asyncio
+import contextlib
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, cast
 
 import httpx
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from billing.api import Principal
 from core.configuration.settings import Settings
 from core.network import unidentified_sockets
 from core.observability.telemetry import RepeatedWarning
 from core.sql.database import Database
+from server.access.authentication import ORIGIN_PROBLEM
 from server.connection import connection
 from server.connection.connection_limit import ConnectionLimit
 from tests.server.site import RawPeer, Site, running_site
@@ -117,6 +120,41 @@ async def test_silent_sockets_of_one_address_are_few(
         assert refused.value.response.headers["retry-after"] == "1"
         async with httpx.AsyncClient(verify=False) as client:
             assert (await client.get(f"{site.url}/healthz")).status_code == 200
+
+
+async def test_a_page_of_another_site_is_told_and_kept_as_a_silent_socket(
+    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """It reads why, as a browser says nothing of a refused upgrade; one that does not go counts as a socket
+    that said no hello, its hello is not read, and nothing of it is in Redis."""
+    monkeypatch.setattr(unidentified_sockets, "GRACE_SECONDS", 3600)
+    evil = {"origin": "https://evil.example"}
+    async with running_site(settings, sqlite, redis, **SILENT) as site, AsyncExitStack() as stack:
+        for _ in range(5):
+            async with site.open(**evil) as page:
+                with contextlib.suppress(ConnectionClosed):
+                    await page.tell("hello", v=1, token=site.key)
+                assert await page.closed() == 4504
+                assert page.socket.close_reason == ORIGIN_PROBLEM
+        assert not await cast(Any, redis).keys("*sess:*")
+        for _ in range(3):
+            stay = await asyncio.open_connection("127.0.0.1", site.settings.port)
+            stack.callback(stay[1].close)
+            stay[1].write(upgrade(site, **evil))
+            assert b" 101 " in await stay[0].readuntil(b"\r\n\r\n")
+            assert ORIGIN_PROBLEM.encode() in await stay[0].readuntil(ORIGIN_PROBLEM.encode())
+        with pytest.raises(InvalidStatus) as refused:
+            await stack.enter_async_context(site.open())
+        assert refused.value.response.status_code == 429
+
+
+def upgrade(site: Site, **headers: str) -> bytes:
+    """The head of a request for a WebSocket."""
+    fixed = {"host": site.url.removeprefix("http://"), "connection": "Upgrade", "upgrade": "websocket"}
+    fixed |= {"sec-websocket-version": "13", "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA=="}
+    named = fixed | {"sec-websocket-protocol": "parley.v1.json"} | headers
+    lines = ["GET /v1/ws HTTP/1.1", *(f"{name}: {value}" for name, value in named.items()), "", ""]
+    return "\r\n".join(lines).encode()
 
 
 async def test_who_is_silent_longest_makes_room(

@@ -73,7 +73,7 @@ class VirtualSocket:
         self._held = False
         asyncio.get_running_loop().call_soon(self._read_on)
 
-    def close(self, code: int) -> None:
+    def close(self, code: int, reason: str = "") -> None:
         """See server.connection.websocket.Wire."""
         if self.closed is None:
             self.closed = int(code)
