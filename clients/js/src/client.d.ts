@@ -16,11 +16,14 @@ export class Client {
     newId(): Promise<string>;
     /**
      * Start one turn. Resolves once it has an id; `answer.done` tells how it ended. Until the server accepts it,
-     * it is kept and sent again after every reconnect.
+     * it is kept and sent again after every reconnect. `onWaiting` is told why it waits while there is no connection.
      * @param {Message} message
+     * @param {{onWaiting?: (why: Cause) => void}} [listeners]
      * @returns {Promise<Answer>}
      */
-    send(message: Message): Promise<Answer>;
+    send(message: Message, { onWaiting }?: {
+        onWaiting?: (why: Cause) => void;
+    }): Promise<Answer>;
     /**
      * Read a request from its start, whoever sent it and wherever it stands.
      * @param {string} id
@@ -48,6 +51,7 @@ export type Welcome = import("./frames.js").Welcome;
  */
 export type Frame = ClientMessage | ServerMessage;
 export type LinkState = import("./link.js").LinkState;
+export type Cause = import("./causes.js").Cause;
 export type Change = import("./answer.js").Change;
 export type SafetyFlag = import("./answer.js").SafetyFlag;
 export type Trace = import("./answer.js").Trace;

@@ -11,10 +11,10 @@
 
 import { Answer, ProtocolError } from "./answer.js";
 import { uuid7 } from "./ids.js";
-import { inTime } from "./in_time.js";
-import { Link, SignedOut } from "./link.js";
+import { freshToken, Link, SignedOut } from "./link.js";
 import { redacted } from "./prompts.js";
 import { Readings } from "./readings.js";
+import { WaitingSends } from "./waiting.js";
 
 export { Answer, ProtocolError, redacted, SignedOut };
 
@@ -24,6 +24,7 @@ export { Answer, ProtocolError, redacted, SignedOut };
 /** @typedef {import("./frames.js").Welcome} Welcome */
 /** @typedef {ClientMessage | ServerMessage} Frame a message of protocol parley.v1 */
 /** @typedef {import("./link.js").LinkState} LinkState */
+/** @typedef {import("./causes.js").Cause} Cause */
 /** @typedef {import("./answer.js").Change} Change */
 /** @typedef {import("./answer.js").SafetyFlag} SafetyFlag */
 /** @typedef {import("./answer.js").Trace} Trace */
@@ -103,6 +104,7 @@ export class Client {
   #clockOffsetMs = null;
   /** Counts welcomes, so that what was begun on an earlier connection is told apart. */
   #connections = 0;
+  #waiting = new WaitingSends();
   /** @type {{resolve: (value?: unknown) => void, reject: (error: Error) => void}[]} wait for the first welcome */
   #clockless = [];
 
@@ -145,12 +147,27 @@ export class Client {
 
   /**
    * Start one turn. Resolves once it has an id; `answer.done` tells how it ended. Until the server accepts it,
-   * it is kept and sent again after every reconnect.
+   * it is kept and sent again after every reconnect. `onWaiting` is told why it waits while there is no connection.
    * @param {Message} message
+   * @param {{onWaiting?: (why: Cause) => void}} [listeners]
    * @returns {Promise<Answer>}
    */
-  async send(message) {
-    const id = message.id ?? (await this.newId());
+  async send(message, { onWaiting } = {}) {
+    const { state } = this;
+    const waiting = this.#waiting.add(onWaiting ?? (() => {}), state.state === "waiting" ? state.why : null);
+    try {
+      waiting.answer = this.#sent(message, message.id ?? (await this.newId()));
+      return waiting.answer;
+    } finally {
+      waiting.over = waiting.answer === null;
+    }
+  }
+
+  /**
+   * @param {Message} message
+   * @param {string} id
+   */
+  #sent(message, id) {
     /** @type {import("./frames.js").Send} */
     const frame = { ...message, t: "send", id };
     const known = this.#readings.get(id);
@@ -267,7 +284,7 @@ export class Client {
     const until = Date.now() + expiresInMs;
     while (connection === this.#connections && this.state.state === "open" && Date.now() < until) {
       try {
-        const token = await inTime(this.options.token(), until - Date.now());
+        const token = await freshToken(() => this.options.token(), until - Date.now());
         if (connection === this.#connections) this.#link.tell({ t: "auth", token });
         return;
       } catch (error) {
@@ -292,6 +309,7 @@ export class Client {
   /** @param {LinkState} state */
   #linked(state) {
     if (state.state === "stopped") this.#stopped(state);
+    if (state.state === "waiting") this.#waiting.say(state.why);
     this.options.onState?.(state);
   }
 

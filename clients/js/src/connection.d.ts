@@ -19,6 +19,7 @@ export function mayReconnect(code: number): boolean;
  * @property {(code?: number) => void} close
  * @property {((event: any) => void) | null} onopen
  * @property {((event: any) => void) | null} onmessage
+ * @property {((event: any) => void) | null} onerror
  * @property {((event: any) => void) | null} onclose
  */
 /** @typedef {new (url: string, protocol: string) => Socket} SocketClass */
@@ -52,6 +53,12 @@ export class Connection {
      * @returns {boolean} false where the socket is not open
      */
     tell(frame: ClientMessage): boolean;
+    /**
+     * Why it was lost.
+     * @param {number} code
+     * @param {string} reason
+     */
+    cause(code: number, reason: string): import("./causes.js").Cause;
     /** Close without telling the listener, and without waiting for the peer: whoever closes knows. */
     close(): void;
     #private;
@@ -78,6 +85,7 @@ export type Socket = {
     close: (code?: number) => void;
     onopen: ((event: any) => void) | null;
     onmessage: ((event: any) => void) | null;
+    onerror: ((event: any) => void) | null;
     onclose: ((event: any) => void) | null;
 };
 export type SocketClass = new (url: string, protocol: string) => Socket;

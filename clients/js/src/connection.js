@@ -1,5 +1,7 @@
 // One WebSocket: frames in, frames out, and whether it still lives. It knows nothing of requests.
 
+import { badReply, lost, unreachable } from "./causes.js";
+
 /** @typedef {import("./frames.js").ClientMessage} ClientMessage */
 /** @typedef {import("./frames.js").ServerMessage} ServerMessage */
 /**
@@ -17,6 +19,7 @@
  * @property {(code?: number) => void} close
  * @property {((event: any) => void) | null} onopen
  * @property {((event: any) => void) | null} onmessage
+ * @property {((event: any) => void) | null} onerror
  * @property {((event: any) => void) | null} onclose
  */
 /** @typedef {new (url: string, protocol: string) => Socket} SocketClass */
@@ -47,7 +50,12 @@ export class Connection {
     this.#listener = listener;
     /** @type {Socket} */
     this.#socket = new Socket(url, SUBPROTOCOL);
-    this.#socket.onopen = () => this.#closed || listener.onOpen();
+    this.#url = url;
+    this.#socket.onopen = () => {
+      this.#opened = true;
+      if (!this.#closed) listener.onOpen();
+    };
+    this.#socket.onerror = (event) => void (this.#trouble = String(event.message ?? ""));
     this.#socket.onmessage = (event) => this.#receive(event.data);
     this.#socket.onclose = (event) => this.#lost(event.code, event.reason);
     this.#watch();
@@ -57,6 +65,11 @@ export class Connection {
   #socket;
   #silenceMs = WELCOME_MS_MAX;
   #closed = false;
+  #opened = false;
+  #url;
+  #trouble = "";
+  /** @type {import("./causes.js").Cause | null} */
+  #nonsense = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   /** The last `error` about the connection itself: it says why the close that follows. @type {import("./frames.js").Error | null} */
@@ -93,6 +106,16 @@ export class Connection {
     return true;
   }
 
+  /**
+   * Why it was lost.
+   * @param {number} code
+   * @param {string} reason
+   */
+  cause(code, reason) {
+    if (this.#nonsense) return this.#nonsense;
+    return this.#opened ? lost(code, reason, this.fault) : unreachable(this.#url, reason || this.#trouble);
+  }
+
   /** Close without telling the listener, and without waiting for the peer: whoever closes knows. */
   close() {
     this.#closed = true;
@@ -105,7 +128,14 @@ export class Connection {
     if (this.#closed) return;
     this.#watch();
     /** @type {unknown} */
-    const frame = JSON.parse(String(data));
+    let frame;
+    try {
+      frame = JSON.parse(String(data));
+    } catch {
+      this.#nonsense = badReply(this.#url);
+      this.#socket.close();
+      return this.#lost(ABNORMAL, "");
+    }
     if (typeof frame !== "object" || frame === null) return;
     const known = /** @type {ServerMessage} */ (frame);
     if (known.t === "error" && known.id === undefined) this.fault = known;
@@ -117,7 +147,7 @@ export class Connection {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => {
       this.#socket.close();
-      this.#lost(ABNORMAL, "silence"); // a close handshake with a dead peer takes minutes
+      this.#lost(ABNORMAL, `nothing came for ${ms} ms`); // a close handshake with a dead peer takes minutes
     }, ms);
   }
 

@@ -1,11 +1,19 @@
+/**
+ * A token, whatever the callback does: rejects where it throws, hangs, or gives none.
+ * @param {() => Promise<string>} token
+ * @param {number} ms
+ */
+export function freshToken(token: () => Promise<string>, ms: number): Promise<string>;
 /** @typedef {import("./frames.js").ClientMessage} ClientMessage */
 /** @typedef {import("./frames.js").ServerMessage} ServerMessage */
 /** @typedef {import("./frames.js").Hello} Hello */
 /** @typedef {import("./frames.js").Welcome} Welcome */
 /** @typedef {import("./connection.js").SocketClass} SocketClass */
 /**
- * Where the connection stands. "waiting": reconnects in `inMs`. "stopped": will not reconnect by itself.
- * @typedef {{state: "connecting"} | {state: "open"} | {state: "waiting", inMs: number, attempt: number}
+ * Where the connection stands. "waiting": reconnects in `inMs`, `why` it has to. "stopped": will not reconnect by
+ * itself.
+ * @typedef {{state: "connecting"} | {state: "open"}
+ *   | {state: "waiting", inMs: number, attempt: number, why: import("./causes.js").Cause}
  *   | {state: "stopped", code: string, message: string}} LinkState
  */
 /**
@@ -72,7 +80,8 @@ export type Hello = import("./frames.js").Hello;
 export type Welcome = import("./frames.js").Welcome;
 export type SocketClass = import("./connection.js").SocketClass;
 /**
- * Where the connection stands. "waiting": reconnects in `inMs`. "stopped": will not reconnect by itself.
+ * Where the connection stands. "waiting": reconnects in `inMs`, `why` it has to. "stopped": will not reconnect by
+ * itself.
  */
 export type LinkState = {
     state: "connecting";
@@ -82,6 +91,7 @@ export type LinkState = {
     state: "waiting";
     inMs: number;
     attempt: number;
+    why: import("./causes.js").Cause;
 } | {
     state: "stopped";
     code: string;

@@ -1,5 +1,6 @@
 // Keeps one welcomed connection: dials, backs off, hands over without a gap, wakes, stops. It knows no answers.
 
+import { checkedToken, noToken } from "./causes.js";
 import { Connection, RATE_LIMITED, SUPERSEDED, mayReconnect } from "./connection.js";
 import { inTime } from "./in_time.js";
 
@@ -9,8 +10,10 @@ import { inTime } from "./in_time.js";
 /** @typedef {import("./frames.js").Welcome} Welcome */
 /** @typedef {import("./connection.js").SocketClass} SocketClass */
 /**
- * Where the connection stands. "waiting": reconnects in `inMs`. "stopped": will not reconnect by itself.
- * @typedef {{state: "connecting"} | {state: "open"} | {state: "waiting", inMs: number, attempt: number}
+ * Where the connection stands. "waiting": reconnects in `inMs`, `why` it has to. "stopped": will not reconnect by
+ * itself.
+ * @typedef {{state: "connecting"} | {state: "open"}
+ *   | {state: "waiting", inMs: number, attempt: number, why: import("./causes.js").Cause}
  *   | {state: "stopped", code: string, message: string}} LinkState
  */
 /**
@@ -153,7 +156,7 @@ export class Link {
     if (!this.#current) this.#become({ state: "connecting" });
     let token;
     try {
-      token = await inTime(this.owner.token(), TOKEN_MS_MAX);
+      token = await freshToken(() => this.owner.token(), TOKEN_MS_MAX);
     } catch (error) {
       if (dial === this.#dials) this.#noToken(error);
       return;
@@ -187,7 +190,7 @@ export class Link {
     this.#dialling = false;
     if (this.#current) return void (error instanceof SignedOut || this.#moveLater());
     if (error instanceof SignedOut) this.stop(error.code, error.message);
-    else this.#retryLater();
+    else this.#retryLater(noToken(error));
   }
 
   /**
@@ -240,7 +243,8 @@ export class Link {
     this.#leaving = null;
     const { fault } = connection;
     const waitMs = fault?.after_ms ?? (code === RATE_LIMITED ? RATE_LIMITED_MS : 0);
-    if (mayReconnect(code) || this.#ownDoing(code)) return this.#retryLater(waitMs);
+    const why = connection.cause(code, reason);
+    if (mayReconnect(code) || this.#ownDoing(code)) return this.#retryLater(why, waitMs);
     const message = reason || fault?.message || `the server closed the connection (${code})`;
     this.stop(STOPPED_AS.get(code) ?? "closed", message);
   }
@@ -274,14 +278,15 @@ export class Link {
   }
 
   /**
+   * @param {import("./causes.js").Cause} why
    * @param {number} [waitMs] the server asked to wait at least this long
    */
-  #retryLater(waitMs = 0) {
+  #retryLater(why, waitMs = 0) {
     const inMs = waitMs + this.#jitter(this.#attempt++);
     this.reconnects++;
     clearTimeout(this.#retryTimer);
     this.#retryTimer = setTimeout(() => void this.#dial(), inMs);
-    this.#become({ state: "waiting", inMs, attempt: this.#attempt });
+    this.#become({ state: "waiting", inMs, attempt: this.#attempt, why });
   }
 
   /**
@@ -297,6 +302,15 @@ export class Link {
     this.state = state;
     this.owner.onState(state);
   }
+}
+
+/**
+ * A token, whatever the callback does: rejects where it throws, hangs, or gives none.
+ * @param {() => Promise<string>} token
+ * @param {number} ms
+ */
+export async function freshToken(token, ms) {
+  return checkedToken(await inTime(Promise.resolve(token()), ms));
 }
 
 /**

@@ -19,7 +19,7 @@ from parley_client.answer import (
     Usage,
 )
 from parley_client.client import Client
-from parley_client.connection import Encoding
+from parley_client.connection import ConnectionState, Encoding
 from parley_client.limit_words import error_text
 from parley_client.link import SignedOut
 from parley_client.prompts import SafetyPromptBlock, SafetyPromptFlag, redacted
@@ -28,6 +28,7 @@ from parley_client.reader import Answer
 __all__ = [
     "Answer",
     "Client",
+    "ConnectionState",
     "Counters",
     "Encoding",
     "Ended",

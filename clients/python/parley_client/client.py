@@ -12,16 +12,17 @@ reader sees it, `link.py` keeps a connection.
 """
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from parley_client.acks import Acks
 from parley_client.answer import Counters, Event, Frame, OpenAnswer, ProtocolError
-from parley_client.connection import Encoding, GatewayClosed, Stopped
+from parley_client.connection import ConnectionState, Encoding, GatewayClosed, Stopped
 from parley_client.ids import now_ms, uuid7
 from parley_client.link import Link, LinkSettings
 from parley_client.reader import Answer
@@ -32,6 +33,9 @@ AUTH_RETRY_SECONDS_MIN, AUTH_RETRY_SECONDS_MAX = 0.25, 5.0
 FRAME_BYTES_MAX = 256 * 1024
 CLOSED = {"code": "closed", "message": "the client was closed"}
 LOGGED = frozenset({"delta", "event", "snap", "retract", "end"})
+Told = TypeVar("Told")
+WhyWaiting = Callable[[ProtocolError], None]
+_log = logging.getLogger(__name__)
 AGENT = {"name": "parley-python", "version": "1"}
 
 
@@ -40,7 +44,8 @@ class Client:
     one in use is about to end; it raises SignedOut where it can get none.
 
     `window`: smaller windows than the server's, {"events": …, "bytes": …}. `batch`: fewer, larger pieces of
-    text after an answer's first second. `trace`: events carry their origin in the log.
+    text after an answer's first second. `trace`: events carry their origin in the log. `on_state` is called
+    whenever the connection is open, lost or stopped, and says why.
     """
 
     def __init__(
@@ -53,7 +58,11 @@ class Client:
         trace: bool = False,
         encoding: Encoding = "json",
         backoff_seconds: float = 0.5,
+        on_state: Callable[[ConnectionState], None] | None = None,
     ) -> None:
+        self._on_state = on_state
+        self._waiting: ProtocolError | None = None
+        self._waiting_sends: dict[str, WhyWaiting] = {}
         self._window = dict(window) if window else None
         self._caps = ["batch"] * batch + ["trace"] * trace
         self._readings = OpenAnswers(trace)
@@ -83,6 +92,11 @@ class Client:
         """The reason why the client will not connect again; None: it is or will be connected."""
         return self._stopped
 
+    @property
+    def waiting(self) -> ProtocolError | None:
+        """The reason why there is no connection now, while the client tries to have one again; else None."""
+        return self._waiting
+
     async def __aenter__(self) -> Self:
         """Connect; waits for an unreachable server. Raises ProtocolError where it refuses us."""
         self._spawn(self._stay_connected())
@@ -91,7 +105,8 @@ class Client:
             await self._opened.wait()
             if self._stopped is not None:
                 raise self._stopped
-        except BaseException:
+        except BaseException as error:
+            self._explain(error)
             await self.close()
             raise
         return self
@@ -123,10 +138,12 @@ class Client:
         options: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
         id: str | None = None,
+        on_waiting: WhyWaiting | None = None,
     ) -> Answer:
         """Start one turn; returns once the server accepted it. Raises ProtocolError where it is refused.
 
-        The same `id` and body again re-attach to the same answer: nothing runs twice."""
+        The same `id` and body again re-attach to the same answer: nothing runs twice. `on_waiting` is told
+        why it waits while there is no connection."""
         if self._stopped is not None:
             raise self._stopped
         id = id or self.new_id()
@@ -142,7 +159,16 @@ class Client:
         if len(msgspec.json.encode(message)) > self._frame_bytes_max:
             problem = f"a message has at most {self._frame_bytes_max} bytes"
             raise ProtocolError({"code": "too_large", "message": problem, "limit": self._frame_bytes_max})
-        return await self._read(id, message)
+        if on_waiting is not None:
+            self._waiting_sends[id] = on_waiting
+            self._say_waiting(on_waiting)
+        try:
+            return await self._read(id, message)
+        except asyncio.CancelledError as error:
+            self._explain(error)
+            raise
+        finally:
+            self._waiting_sends.pop(id, None)
 
     async def attach(self, id: str) -> Answer:
         """Read a request from its start, whoever sent it and in any state. Raises ProtocolError."""
@@ -211,6 +237,14 @@ class Client:
         """Note that no connection is open."""
         self._readings.lost()
 
+    def became(self, state: ConnectionState) -> None:
+        """Note where the connection stands, and tell who wants to know."""
+        self._waiting = state.why if state.state == "waiting" else None
+        for on_waiting in list(self._waiting_sends.values()):
+            self._say_waiting(on_waiting)
+        if self._on_state is not None:
+            _call(self._on_state, state)
+
     # Called by answers
 
     async def detach(self, reading: OpenAnswer) -> None:
@@ -223,6 +257,15 @@ class Client:
         self._acknowledge_soon()
         await self._tell(frames)
         return event
+
+    def _say_waiting(self, on_waiting: WhyWaiting) -> None:
+        if self._waiting is not None:
+            _call(on_waiting, self._waiting)
+
+    def _explain(self, error: BaseException) -> None:
+        """Note on an error that cuts a wait short what it waited for."""
+        if self._waiting is not None:
+            error.add_note(f"not connected: {self._waiting}")
 
     async def _read(self, id: str, message: Frame | None) -> Answer:
         """Send or attach, and wait until the server has it."""
@@ -305,9 +348,18 @@ class Client:
             self._stopped = self._stopped or ProtocolError(why)
             self._readings.fail_all(why)
             self._answers.clear()
+            self.became(ConnectionState("stopped", self._stopped))
             self._opened.set()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _call(listener: Callable[[Told], None], told: Told) -> None:
+    """Tell the application; a fault of it must not keep us from connecting."""
+    try:
+        listener(told)
+    except Exception:  # noqa: BLE001  (the application's fault)
+        _log.exception("a listener of the client failed")

@@ -12,8 +12,10 @@ from itertools import count
 from typing import Any, Protocol
 
 from parley_client.answer import Counters
+from parley_client.causes import checked_token, no_token
 from parley_client.connection import (
     SUPERSEDED,
+    ConnectionState,
     Encoding,
     Frame,
     GatewayClosed,
@@ -57,6 +59,10 @@ class LinkOwner(Protocol):
 
     def lost(self) -> None:
         """Note that no connection is open; the next hello goes on from what is applied now."""
+        ...
+
+    def became(self, state: ConnectionState) -> None:
+        """Note where the connection stands."""
         ...
 
 
@@ -111,7 +117,7 @@ class Link:
                 opened = None
                 if not (closed.retryable or self._own_doing(closed)):
                     raise closed.stopped() from None
-                await self._back_off(closed.wait_seconds)
+                await self._back_off(closed)
 
     async def tell(self, frame: Frame) -> None:
         """Send one frame, if a connection is open; what must arrive is sent again at the next welcome."""
@@ -130,12 +136,13 @@ class Link:
             return self._settings.key
         try:
             async with asyncio.timeout(TOKEN_SECONDS_MAX):
-                return await self._settings.key()
+                return checked_token(await self._settings.key())
         except SignedOut as signed_out:
             raise Stopped(signed_out.code, str(signed_out) or "signed out") from signed_out
         except Exception as error:  # the application's fault: its network may come back
             _log.warning("no token for the gateway, trying again: %r", error)
-            raise GatewayClosed(1006, f"no token: {error}") from error
+            problem = no_token(error, TOKEN_SECONDS_MAX)
+            raise GatewayClosed(1006, problem, cause="no_token") from error
 
     async def _open(self, url: str) -> _Opened:
         """Connect, say hello, wait for the welcome."""
@@ -172,6 +179,7 @@ class Link:
             self._counters.handovers += 1
             self._leave(before)
         await self._owner.welcomed(opened.welcome, opened.hello)
+        self._owner.became(ConnectionState("open"))
         asked: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         reading = asyncio.create_task(self._read(opened, asked))
         moving = asyncio.create_task(self._move(asked, reading))
@@ -231,12 +239,14 @@ class Link:
         self._stray_until = 0.0
         return True
 
-    async def _back_off(self, wait_seconds: float) -> None:
+    async def _back_off(self, closed: GatewayClosed) -> None:
         self._connection = None
         self._owner.lost()
         self._counters.reconnects += 1
         self._attempt += 1
-        await asyncio.sleep(wait_seconds + self._jitter(self._attempt - 1))
+        seconds = closed.wait_seconds + self._jitter(self._attempt - 1)
+        self._owner.became(ConnectionState("waiting", closed.why, seconds))
+        await asyncio.sleep(seconds)
 
     def _jitter(self, attempt: int) -> float:
         """Full jitter: a random wait between nothing and a ceiling that doubles."""

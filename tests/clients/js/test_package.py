@@ -15,6 +15,7 @@ PACKAGE = Path(__file__).parents[3] / "clients" / "js"
 MODULES = {
     "acks",
     "answer",
+    "causes",
     "client",
     "connection",
     "ids",
@@ -23,8 +24,9 @@ MODULES = {
     "prompts",
     "readings",
     "sha256",
+    "waiting",
 }
-TYPES = {"answer", "client", "connection", "frames", "link", "prompts"}
+TYPES = {"answer", "causes", "client", "connection", "frames", "link", "prompts"}
 # `bare`: a runtime without sockets of its own, as Node 20 is.
 CUSTOMER = """
 import { Client } from "parley-client";

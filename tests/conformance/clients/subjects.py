@@ -1,6 +1,7 @@
 """The clients that the suite drives: ours in Python, and ours of the browser in a page of Chromium."""
 
 import asyncio
+import json
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,6 +25,8 @@ from parley_client.answer import OpenAnswer
 from tests.conformance.clients.steps import OptionsStep
 
 Facts = dict[str, Any]
+PAGE = "<!doctype html><p>sign in"
+NO_TOKENS: dict[str, Any] = {"page": PAGE, "nothing": None}
 LIMIT_FACTS = ("dimension", "remaining", "spent", "held", "resets_at_ms")
 
 
@@ -47,7 +50,8 @@ class Subject(Protocol):
         ...
 
     async def set_token(self, kind: str) -> None:
-        """What asking for a token brings from now on: `good`, `offline` or `signed_out`."""
+        """What asking for a token brings from now on: `good`, `offline`, `signed_out`, or what is none:
+        `page`, `nothing`, `not_json`."""
         ...
 
     async def answer(self, id: str) -> Facts | None:
@@ -55,7 +59,7 @@ class Subject(Protocol):
         ...
 
     async def state(self) -> Facts:
-        """`state`: open, lost or stopped (then `code` and `message`)."""
+        """`state`: open, lost (then `why`, once it is known) or stopped (then `code` and `message`)."""
         ...
 
     async def counters(self) -> Facts:
@@ -76,6 +80,7 @@ class _SubjectRead:
     answer: Answer | None = None
     refused: ProtocolError | None = None
     traces: list[Facts] = field(default_factory=list[Facts])
+    waiting: Facts | None = None
     task: asyncio.Task[None] | None = None
 
 
@@ -122,6 +127,10 @@ class PythonSubject:
             raise ConnectionError("offline")
         if self._token == "signed_out":
             raise SignedOut("signed out")
+        if self._token == "not_json":
+            json.loads(PAGE)
+        if self._token in NO_TOKENS:
+            return NO_TOKENS[self._token]
         self._tokens += 1
         return f"ticket-{self._tokens}" if self._key is None else await self._real_ticket(self._key)
 
@@ -132,13 +141,20 @@ class PythonSubject:
         return reply.raise_for_status().json()["ticket"]
 
     async def send(self, id: str, message: Facts, unread: bool) -> None:
-        await self._begin(id, self.client.send(**message, id=id), unread)
+        read = _SubjectRead()
+
+        def waiting(why: ProtocolError) -> None:
+            read.waiting = {"code": why.code, "message": why.message}
+
+        await self._begin(id, read, self.client.send(**message, id=id, on_waiting=waiting), unread)
 
     async def attach(self, id: str, unread: bool) -> None:
-        await self._begin(id, self.client.attach(id), unread)
+        await self._begin(id, _SubjectRead(), self.client.attach(id), unread)
 
-    async def _begin(self, id: str, starting: Coroutine[Any, Any, Answer], unread: bool) -> None:
-        read = self._reads[id] = _SubjectRead()
+    async def _begin(
+        self, id: str, read: _SubjectRead, starting: Coroutine[Any, Any, Answer], unread: bool
+    ) -> None:
+        self._reads[id] = read
         if not unread:
             read.may_read.set()
         read.task = asyncio.create_task(self._read(read, starting))
@@ -202,11 +218,14 @@ class PythonSubject:
             "cost": ended.cost_nano if ended else None,
             "error": _error(error),
             "traces": read.traces,
+            "waiting": read.waiting,
         }
 
     async def state(self) -> Facts:
         if (stopped := self.client.stopped) is not None:
             return {"state": "stopped", "code": stopped.code, "message": stopped.message}
+        if (why := self.client.waiting) is not None:
+            return {"state": "lost", "why": {"code": why.code, "message": why.message}}
         return {"state": "open" if self.client.connected else "lost"}
 
     async def counters(self) -> Facts:
@@ -236,13 +255,16 @@ def _said(of: SafetyPromptFlag | SafetyPromptBlock) -> Facts:
 
 START = """async ([options, key]) => {
   const { Client, SignedOut } = await import("/web/client/client.js");
-  const subject = { answers: {}, traces: {}, unread: {}, token: "good", tokens: 0 };
+  const subject = { answers: {}, traces: {}, unread: {}, waiting: {}, token: "good", tokens: 0 };
+  const NO_TOKENS = { page: "<!doctype html><p>sign in", nothing: undefined };
   window.subject = subject;
   subject.client = new Client({
     ...options,
     token: async () => {
       if (subject.token === "offline") throw new Error("offline");
       if (subject.token === "signed_out") throw new SignedOut("signed out");
+      if (subject.token === "not_json") return JSON.parse(NO_TOKENS.page);
+      if (subject.token in NO_TOKENS) return NO_TOKENS[subject.token];
       subject.tokens++;
       if (!key) return `ticket-${subject.tokens}`;
       const headers = { authorization: `Bearer ${key}` };
@@ -263,7 +285,10 @@ START = """async ([options, key]) => {
 }"""
 SEND = """async ([id, message, unread]) => {
   if (unread) subject.hold(id);
-  subject.answers[id] = await subject.client.send({ ...message, id });
+  subject.answers[id] = await subject.client.send(
+    { ...message, id },
+    { onWaiting: (why) => void (subject.waiting[id] = why) },
+  );
 }"""
 ATTACH = """([id, unread]) => {
   if (unread) subject.hold(id);
@@ -299,11 +324,13 @@ ANSWER = """(id) => {
     cost: answer.cost?.nano ?? null,
     error: error && { code: problem, message, retry, after_ms, scope, limit, ...counted },
     traces: subject.traces[id] ?? [],
+    waiting: subject.waiting[id] ?? null,
   };
 }"""
 STATE = """() => {
-  const { state, code, message } = subject.client.state;
+  const { state, code, message, why } = subject.client.state;
   if (state === "stopped") return { state, code, message };
+  if (why) return { state: "lost", why };
   return { state: state === "open" ? "open" : "lost" };
 }"""
 
