@@ -19,6 +19,8 @@ from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.ids import uuid7
 from core.sql.database import Database
+from engine.policies.store import PolicyStore
+from engine.safety.documents import PolicyDetector, PolicyDocument
 from tests.browser.chat_page import write
 from tests.browser.conftest import OpenPage
 from tests.conformance.clients.steps import OptionsStep
@@ -196,6 +198,39 @@ async def test_secrets_are_chips_on_the_page(
             assert "4111" not in await page.content()
             await page.reload()
         assert shown[0] == shown[1]
+        assert watched.errors == []
+
+
+@pytest.mark.browser
+async def test_a_vetted_question_is_the_same_in_the_history(
+    open_page: OpenPage, sqlite: Database, redis: Redis, settings: Settings
+):
+    """Of a real policy: no chat of a refused question; a redacted one, and its title, after a reload too."""
+    rules = PolicyDocument((PolicyDetector("card", prompt="redact"), PolicyDetector("iban", prompt="block")))
+    async with running_site(settings, sqlite, redis) as site, site.answering("No.", 0.004):
+        await PolicyStore(site.database).set(site.redis, site.tenant, "", rules, "a test")
+        watched = await open_page(site.url)
+        page = watched.page
+        await page.get_by_label("API key").fill(site.key)
+        await page.keyboard.press("Enter")
+        await write(page, "Is it DE89 3704 0044 0532 0130 00?")
+        await expect(page.locator("#not-sent strong")).to_contain_text("lets no IBANs in.")
+        await expect(page.locator("#conversations .name")).to_have_count(0)
+        await write(page, "😀 4111 1111 1111 1111 or\n[CARD_1]?")
+        shown = list[str]()
+        for _ in range(2):
+            await expect(page.locator(".facts")).to_be_visible()
+            await expect(page.locator(".bubble .chip")).to_have_text(["card 1"])
+            await expect(page.locator(".bubble")).to_have_text("😀 card 1 or\n[CARD_1]?")
+            await expect(page.locator("#conversations .name")).to_have_text(["😀 [CARD_1] or [CARD_1]?"])
+            shown.append(await page.locator(".bubble").inner_html())
+            assert "4111" not in await page.content()
+            await page.reload()
+        assert shown[0] == shown[1]
+        await page.locator(".bubble .chip").click()
+        await expect(page.locator("#removed")).to_contain_text(
+            "Your organization’s safety policy lets none in."
+        )
         assert watched.errors == []
 
 
