@@ -74,6 +74,10 @@ safety_verdicts = _meter.create_counter(
 safety_failures = _meter.create_counter(
     "parley_safety_failures", description="Answers that ended because their filter failed. Alert above 0"
 )
+safety_unbilled = _meter.create_counter(
+    "parley_safety_unbilled_tokens",
+    description="Tokens of blocked answers whose text was held: sampled, and billed to nobody",
+)
 safety_held = _meter.create_histogram(
     "parley_safety_held_tokens",
     description="At each flush of an answer: its tokens whose text a pattern still holds",

@@ -209,6 +209,13 @@ class ClaimedRequest:
         return None if self._filter is None else self._transcript.n - self._transcript.covered
 
     @property
+    def unbilled(self) -> int:
+        """Number of ids that its end does not bill: it is blocked, and their text was shown to nobody."""
+        event = self.event
+        is_blocked = event is not None and event.reason == EndReason.BLOCKED
+        return len(self.ids) - event.output_text if is_blocked else 0
+
+    @property
     def taken(self) -> int:
         """Number of ids in the log."""
         return self._logged_n

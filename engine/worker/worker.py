@@ -200,6 +200,8 @@ class Worker:
             instruments.appends.add(1, {"code": result.code.value})
             if answer.held is not None:
                 instruments.safety_held.record(answer.held)
+            if result.code == "ENDED":
+                instruments.safety_unbilled.add(answer.unbilled)
             if result.code not in ("OK", "DUP", "ENDED"):
                 log.warning("worker.append_refused", code=result.code.value, **_names(answer))
                 self._changed.set()

@@ -3,6 +3,7 @@ SQL, log lines, spans, metrics; with workers killed in mid-answer."""
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import httpx
@@ -10,7 +11,8 @@ import httpx
 from chaos.injected.scripted import ScriptedEngine
 from core.clock import now_ms
 from core.ids import uuid7
-from engine.api import visible_text
+from engine.api import PolicyStore, visible_text
+from engine.safety.documents import PolicyDetector, PolicyDocument
 from tests.security.sinks import Sinks
 from tests.server.conftest import gateway as gateway
 from tests.server.site import Site, saying
@@ -74,6 +76,25 @@ async def test_vetoed_text_is_found_nowhere(gateway: Site, sinks: Sinks):
     assert "parley_safety_held_tokens_bucket" in sinks.everything
     for piece in PIECES:
         assert [place for place, found in enumerate(everywhere) if piece in found] == []
+
+
+async def test_what_a_block_leaves_unbilled_is_counted(gateway: Site, sinks: Sinks):
+    """The tokens whose text was held: operators see what is sampled for nothing. Not of another end."""
+    document, before = PolicyDocument((PolicyDetector("api_key", "block"),)), _unbilled(sinks)
+    await PolicyStore(gateway.database).set(gateway.redis, gateway.tenant, "", document, "a test's")
+    async with gateway.welcomed() as peer:
+        for said, reason in (("nothing of it", "stop"), (f"the key is {KEY}, and on", "blocked")):
+            async with gateway.answering(said):
+                await peer.send("say it")
+                end = await peer.hear("end")
+                assert end["reason"] == reason
+    assert end["usage"]["output"] == len("the key is ")
+    await wait_until(lambda: _unbilled(sinks) - before == len(f"{KEY},"))
+
+
+def _unbilled(sinks: Sinks) -> float:
+    found = re.findall(r"^parley_safety_unbilled_tokens_total\S* (\S+)$", sinks.everything, re.MULTILINE)
+    return float(found[-1]) if found else 0.0
 
 
 async def _reached(site: Site, id: str, tokens: int) -> bool:

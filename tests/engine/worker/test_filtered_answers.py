@@ -15,7 +15,7 @@ from engine.grammar.response_format import checked_format
 from engine.queue.types import Append, Claim
 from engine.request import EndReason, Entry, EntryKind, input_decoder, input_encoder
 from engine.safety.answer_views import view_for
-from engine.safety.documents import DEFAULT_POLICY, PolicyDetector, PolicyDocument, policy_hash
+from engine.safety.documents import DEFAULT_POLICY, PolicyDetector, PolicyDocument, PolicyPattern, policy_hash
 from engine.safety.filter import Filter
 from engine.safety.policy import BuiltInPolicies, compiled
 from engine.safety.verdicts import Flag
@@ -39,14 +39,19 @@ LIMITS = ModelLimits((EOS,), 10**6)
 
 
 class Policies(BuiltInPolicies):
-    """The default policy, and one that blocks keys."""
+    """The default policy, one that blocks keys, and one whose matches overlap."""
 
     BLOCKING = PolicyDocument((PolicyDetector("api_key", "block"), PolicyDetector("email", "flag")))
+    CHAINED = PolicyDocument(
+        patterns=(PolicyPattern("link", "<a<", "redact"), PolicyPattern("end", "<KEY", "block"))
+    )
 
     def __init__(self) -> None:
         super().__init__()
         self.blocking = policy_hash(self.BLOCKING)
         self._compiled[self.blocking] = compiled(self.BLOCKING)
+        self.chained = policy_hash(self.CHAINED)
+        self._compiled[self.chained] = compiled(self.CHAINED)
 
 
 POLICIES = Policies()
@@ -217,6 +222,27 @@ def test_a_block_ends_the_answer_and_bills_what_was_shown():
     assert log.answer.event is not None
     assert log.answer.event.output_text == len("The key is ")
     assert log.answer.event.verdicts == {"api_key": {"block": 1}}
+    assert log.answer.unbilled == len(KEY + ",")
+
+
+@pytest.mark.parametrize("links", [1, 40])
+def test_what_a_chain_of_matches_held_is_counted(links: int):
+    """Each begins in the one before, so all are one span: a block at its end shows and bills nothing of it.
+    An answer that ends another way bills all."""
+    log = AnswerLog(POLICIES.chained)
+    log.say("so ")
+    assert log.say("<" + "a<" * links)
+    assert log.answer.held == 1 + 2 * links
+    assert not log.say("KEY.")
+    log.flush()
+    assert (log.text, log.end["reason"]) == ("so ", "blocked")
+    assert log.answer.event is not None
+    assert (log.answer.event.output_text, log.answer.unbilled) == (3, len(log.answer.ids) - 3)
+    other = AnswerLog(POLICIES.chained)
+    other.say("so <a<a<")
+    other.answer.end(EndReason.STOP)
+    other.flush()
+    assert other.answer.unbilled == 0
 
 
 def test_the_engine_stops_in_the_step_that_blocks():
