@@ -152,7 +152,7 @@ class Chat {
         else view.show({ ...message, id: message.request_id, text: message.content, status: "ended" });
       }
     }
-    if (this.#unsent.of(conversation) === question) this.#unsent.drop(conversation); // it arrived after all
+    this.#unsent.look(conversation, messages);
     this.#showUnsent(conversation);
     this.#transcript.toEnd();
   }
@@ -214,6 +214,7 @@ class Chat {
       this.#unsent.keep(conversation, content);
       this.#sidebar.touch(conversation, titleOf(content));
       const answer = await this.client.send({ content, conversation, model: this.#composer.model });
+      this.#unsent.sentAs(conversation, answer.id);
       this.#sending = 0;
       this.#follow(answer, conversation, opened === this.#opened ? view : null, question);
     } catch (error) {

@@ -66,6 +66,24 @@ async def test_a_redacted_question_follows_at_once(open_page: OpenPage, peer: Pe
     assert watched.errors == []
 
 
+async def test_what_arrived_redacted_is_not_offered_again(open_page: OpenPage, peer: Peer):
+    """The page was left before it heard so: what it kept of the question says something else by now."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await write(page, TYPED)
+    send = await socket.hear("send")
+    ids = {"request_id": send["id"]}
+    question, answer = stored("No.")
+    question |= ids | {"content": READ, "flags": flags_of(READ)}
+    peer.messages[send["conversation"]] = [question, answer | ids]
+    await page.reload()
+    await (await peer.socket()).welcome()
+    await expect(page.locator(".facts")).to_be_visible()
+    await expect(chips(page)).to_have_text(["card 1"])
+    await expect(page.locator(".question")).to_have_count(1)
+    assert await page.evaluate("sessionStorage.length") == 0
+
+
 async def test_places_move_by_what_was_put_there(open_page: OpenPage, peer: Peer):
     """Entries have the places of what was typed; a number's first chip is a tab stop."""
     watched, socket = await opened(open_page, peer)
