@@ -211,9 +211,9 @@ class ClaimedRequest:
     @property
     def unbilled(self) -> int:
         """Number of ids that its end does not bill: it is blocked, and their text was shown to nobody."""
-        event = self.event
-        is_blocked = event is not None and event.reason == EndReason.BLOCKED
-        return len(self.ids) - event.output_text if is_blocked else 0
+        if self.event is None or self.event.reason != EndReason.BLOCKED:
+            return 0
+        return len(self.ids) - self.event.output_text
 
     @property
     def taken(self) -> int:

@@ -15,14 +15,17 @@ from core.errors import Refused
 from core.ids import uuid7
 from core.sql.database import Database
 from core.tasks import cancel_tasks
+from engine.request import input_decoder, input_encoder
 from server.access.authorization import ConversationOwner
 from server.context import GatewayContext, make_context
 from server.conversations.purge import forget_answer
-from server.conversations.store import Turn
+from server.conversations.store import ConversationStore, Turn
 from server.conversations.tables import Message
 from tests.billing.events import an_event
 from tests.billing.quota.admissions import an_admission
 from tests.security.poisoned_pools import END, recorded
+from tests.server.conftest import gateway as gateway
+from tests.server.site import Site
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 from tests.support.users import client_of
@@ -122,6 +125,37 @@ async def test_no_conversation_stays_busy_for_what_a_worker_wrote(
         "user",
         "assistant",
     ]
+
+
+@pytest.mark.parametrize("policy", ["", "f" * 64, None], ids=["none", "unknown", "garbage"])
+async def test_a_request_that_was_changed_before_it_ran_frees_its_conversation(
+    gateway: Site, policy: str | None
+):
+    """A worker that was taken over writes another policy, or garbage, into the request that an honest one
+    then claims: the next turn of the conversation is taken, and history has no text of the first."""
+    talk, redis, changed = uuid7(now_ms()), gateway.redis, b"?"
+    async with gateway.welcomed() as peer:
+        id = await peer.send("say it", conversation=talk)
+        await peer.hear("accepted")
+        key = f"{{p:{gateway.settings.pool}}}in:{gateway.tenant}:{id}"
+        asked = input_decoder.decode(await redis.get(key) or b"")
+        if policy is not None:
+            changed = input_encoder.encode(msgspec.structs.replace(asked, policy=policy))
+        await redis.set(key, changed)
+        async with gateway.answering("raw AKIAIOSFODNN7EXAMPLE"):
+            await peer.hear("end")
+            await wait_until(lambda: is_stored(gateway, id))
+            await peer.send("and", conversation=talk)
+            await peer.hear("accepted")
+            await peer.hear("end")
+
+
+async def is_stored(site: Site, request: str) -> bool:
+    found = await ConversationStore(site.database).answer_row(site.tenant, request)
+    assert found is not None
+    if found[0].status == "ended":
+        assert (found[0].code, found[0].content) == ("internal", "")
+    return found[0].status == "ended"
 
 
 async def test_what_has_ended_is_caught_up_with(sqlite: Database, redis: Redis, settings: Settings):
