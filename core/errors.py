@@ -11,13 +11,13 @@ class StartupError(Exception):
 @dataclass(frozen=True)
 class RefusedText:
     """What of a text a safety policy refuses: `n` code points from `p` on, of the text as it was sent; of
-    several messages, which. `scope`: whose policy it is. Never the text itself."""
+    several messages, which, or "system". `scope`: whose policy it is. Never the text itself."""
 
     category: str
     scope: Literal["platform", "tenant", "project"]
     p: int
     n: int
-    message: int | None = None
+    message: int | Literal["system"] | None = None
 
 
 @dataclass(frozen=True)

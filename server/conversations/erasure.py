@@ -66,6 +66,7 @@ async def texts_of(db: Database, tenant: str, user: str) -> AsyncGenerator[dict[
             "kind": "conversation",
             "id": row.id,
             "title": row.title,
+            "system": row.system,
             "deleted": row.deleted_ms is not None,
         }
         yield facts | {"messages": await _messages(db, tenant, of_it)}
@@ -182,8 +183,8 @@ async def _sent_by(db: Database, tenant: str, user: str) -> dict[str, int]:
 
 
 async def _erase_messages(db: Database, tenant: str, requests: Sequence[str]) -> int:
-    """Erase messages of conversations that a service key keeps for several people, with titles: a title is
-    somebody's first words."""
+    """Erase messages of conversations that a service key keeps for several people, with titles and system
+    prompts: a title is somebody's first words, and a system prompt may tell of somebody."""
     theirs = (col(Message.tenant_id) == tenant, col(Message.request_id).in_(requests))
     async with db.erasing() as session:
         touched = (await session.exec(select(Message.conversation_id).where(*theirs).distinct())).all()
@@ -192,7 +193,7 @@ async def _erase_messages(db: Database, tenant: str, requests: Sequence[str]) ->
         await session.exec(locked)  # whoever adds a turn there locks its row too
         done = await session.exec(delete(Message).where(*theirs))
         if touched:
-            await session.exec(update(Conversation).where(*which).values(title=""))
+            await session.exec(update(Conversation).where(*which).values(title="", system=""))
             left = select(Message.conversation_id).where(
                 col(Message.tenant_id) == tenant, col(Message.conversation_id).in_(touched)
             )

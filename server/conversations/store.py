@@ -33,7 +33,7 @@ PAGE_ROWS = 50
 class Turn:
     """One turn of a conversation: the user's message, and the request that answers it. `key`: the sender's
     owner key; `user`: id of the user it is charged to, empty for none; `flags`: what safety marked in the
-    message."""
+    message; `system`: what the conversation's system prompt is from now on, None: what it was."""
 
     conversation: str
     request: str
@@ -43,6 +43,7 @@ class Turn:
     key: str = ""
     user: str = ""
     flags: Sequence[Flag] = ()
+    system: str | None = None
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,19 @@ class ConversationStore:
             raise conversation_busy()
         return [{"role": each.role, "content": each.content} for each in messages]
 
-    async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> None:
+    async def system(self, tenant: str, owner: ConversationOwner, conversation: str) -> str:
+        """A conversation's system prompt; empty for an id nobody used, and for another owner's."""
+        async with self.db.session() as session:
+            statement = select(Conversation.system).where(
+                *_owned(tenant, owner),
+                col(Conversation.id) == conversation,
+                col(Conversation.deleted_ms).is_(None),
+            )
+            return (await session.exec(statement)).first() or ""
+
+    async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> str | None:
         """Insert the user's message and the answer's running row; make the conversation at its first turn.
+        Returns the system prompt that it replaces, None where it replaces none.
 
         The same request again changes nothing. Raises Refused as `history` does, and where the user or the
         tenant was closed meanwhile: what erasing has looked through gets no new rows.
@@ -105,18 +117,26 @@ class ConversationStore:
                 )
                 known = select(Message.id).where(where, col(Message.request_id) == turn.request)
                 if (await session.exec(known)).first() is not None:
-                    return
+                    return None
                 last = (await session.exec(select(func.max(Message.position)).where(where))).one() or 0
                 row.updated_ms = turn.now_ms
+                replaced = None if turn.system is None else row.system
+                row.system = row.system if turn.system is None else turn.system
                 session.add(row)
                 session.add_all(_rows(tenant, turn, last))
+                return replaced
         except (IntegrityError, StaleDataError) as error:  # another turn, or its end, came between
             raise conversation_busy() from error
 
-    async def abandon(self, tenant: str, request: str) -> None:
-        """Take back a turn that the queue refused."""
+    async def abandon(self, tenant: str, request: str, replaced: str | None = None) -> None:
+        """Take back a turn that the queue refused. `replaced`: the system prompt of before; None:
+        the same."""
         async with self.db.transaction() as session:
             mine = (col(Message.tenant_id) == tenant, col(Message.request_id) == request)
+            if replaced is not None:
+                of = select(Message.conversation_id).where(*mine)
+                where = (col(Conversation.tenant_id) == tenant, col(Conversation.id).in_(of))
+                await session.exec(update(Conversation).where(*where).values(system=replaced))
             await session.exec(delete(Message).where(*mine))
 
     async def record(self, tenant: str, request: str, answer: RecordedAnswer) -> bool:

@@ -21,7 +21,8 @@ class MessageStatus(StrEnum):
 
 
 class Conversation(TableBase, table=True):
-    """A thread of one owner (tenant, project, key or user). `deleted_ms` hides it; purge.py deletes it."""
+    """A thread of one owner (tenant, project, key or user). `system`: what its prompts begin with; empty:
+    with nothing. `deleted_ms` hides it; purge.py deletes it."""
 
     __table_args__ = (
         Index("ix_conversation_owner", "tenant_id", "project_id", "owner_key", "user_id", "updated_ms", "id"),
@@ -39,6 +40,7 @@ class Conversation(TableBase, table=True):
     owner_key: str
     user_id: str
     title: str
+    system: str = ""
     created_ms: int = Field(sa_type=BigInteger)
     updated_ms: int = Field(sa_type=BigInteger)
     deleted_ms: int | None = Field(default=None, sa_type=BigInteger)

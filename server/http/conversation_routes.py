@@ -70,9 +70,8 @@ class ConversationRoutes:
         conversation = _conversation(request)
         await self._catch_up(principal.tenant, conversation)
         after = cursors.read_position(request.query_params.get("cursor"))
-        page = await self._context.conversations.messages(
-            principal.tenant, owner_of(principal), conversation, after
-        )
+        which = (principal.tenant, owner_of(principal), conversation)
+        page = await self._context.conversations.messages(*which, after)
         if page is None:
             raise conversation_not_found(conversation)
         more = len(page) == PAGE_ROWS
@@ -80,6 +79,7 @@ class ConversationRoutes:
             {
                 "messages": [_message(row, principal) for row in page],
                 "cursor": cursors.pack_position(page[-1].position) if more else None,
+                "system": await self._context.conversations.system(*which),
             }
         )
 

@@ -9,6 +9,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Literal
 from weakref import WeakValueDictionary
 
 from core.errors import Refused, RefusedText
@@ -33,18 +34,23 @@ INLINE_CHARACTERS_MAX = 4 * 1024
 COMPILED_MAX = 64
 THREADS = 2
 
+Message = int | Literal["system"] | None
+"""Which text of a send: the index in `messages`, its `system`, or its only content."""
+
 log = logger(__name__)
 
 
 @dataclass(frozen=True)
 class VettedMessages:
-    """`messages` are what model and history get; `sent` the verdicts by their places in what was sent,
-    `flags` those of the last message by their places in what it is now. `counts`: by category and action."""
+    """`messages` are what model and history get, beside `system`, where the send brings one; `sent` the
+    verdicts by their places in what was sent, `flags` those of the last message by their places in what it is
+    now. `counts`: by category and action."""
 
     messages: list[ChatMessage]
     sent: tuple[SentFlag, ...] = ()
     flags: tuple[Flag, ...] = ()
     counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    system: str | None = None
 
 
 class PromptVetting:
@@ -56,21 +62,29 @@ class PromptVetting:
         self._turns = WeakValueDictionary[str, asyncio.Lock]()
 
     async def vet(
-        self, tenant: str, policy: ProjectPolicy, messages: Sequence[ChatMessage], several: bool
+        self,
+        tenant: str,
+        policy: ProjectPolicy,
+        messages: Sequence[ChatMessage],
+        several: bool,
+        system: str | None = None,
     ) -> VettedMessages:
-        """Vet messages that a send brings. `several`: they were given as `messages`, so that a place names
-        which. Raises Refused (safety_blocked)."""
+        """Vet messages that a send brings, and its `system`. `several`: they were given as `messages`, so
+        that a place names which. Raises Refused (safety_blocked)."""
         if not policy.has_prompt_rules:
-            return VettedMessages(list(messages))
+            return VettedMessages(list(messages), system=system)
         compiled = self._known(policy.hash)
         texts = [message["content"] for message in messages]
+        if system is not None:
+            texts.insert(0, system)
         if compiled is not None and sum(map(len, texts)) <= INLINE_CHARACTERS_MAX:
             found = _vetted(texts, compiled)
         else:
             turn = self._turns.setdefault(tenant, asyncio.Lock())
             async with turn:
                 found = await self._in_thread(policy, texts)
-        return _joined(messages, found, several)
+        first, found = (found[0], found[1:]) if system is not None else (None, found)
+        return _joined(messages, first, found, several)
 
     async def _in_thread(self, policy: ProjectPolicy, texts: Sequence[str]) -> list[VettedPrompt]:
         loop = asyncio.get_running_loop()
@@ -110,23 +124,30 @@ def _vetted(texts: Sequence[str], policy: CompiledPolicy) -> list[VettedPrompt]:
     return found
 
 
-def _joined(messages: Sequence[ChatMessage], found: Sequence[VettedPrompt], several: bool) -> VettedMessages:
+def _joined(
+    messages: Sequence[ChatMessage],
+    system: VettedPrompt | None,
+    found: Sequence[VettedPrompt],
+    several: bool,
+) -> VettedMessages:
     sent: list[SentFlag] = []
     counts = Counter[tuple[str, str]]()
-    for at, each in enumerate(found):
-        message = at if several else None
+    places: list[tuple[Message, VettedPrompt]] = [] if system is None else [("system", system)]
+    places += [(at if several else None, each) for at, each in enumerate(found)]
+    for message, each in places:
         if each.block is not None:
             raise Refused(safety_blocked(_place(each.block, message)))
         sent += [_flag(flag, message) for flag in each.sent]
         counts += each.counts
     vetted = [{**message, "content": each.text} for message, each in zip(messages, found, strict=True)]
-    return VettedMessages(list(vetted), tuple(sent), found[-1].flags, counts)
+    said = None if system is None else system.text
+    return VettedMessages(list(vetted), tuple(sent), found[-1].flags, counts, said)
 
 
-def _place(block: PromptBlock, message: int | None) -> RefusedText:
+def _place(block: PromptBlock, message: Message) -> RefusedText:
     return RefusedText(block.category, block.scope, block.p, block.n, message)
 
 
-def _flag(flag: PromptFlag, message: int | None) -> SentFlag:
+def _flag(flag: PromptFlag, message: Message) -> SentFlag:
     x = flag.x if flag.action == "redact" else None
     return SentFlag(flag.category, flag.action, flag.scope, flag.p, flag.n, x, message)

@@ -34,7 +34,7 @@ class LoggedFlag(Struct, frozen=True):
 
 class SentFlag(Struct, frozen=True, omit_defaults=True):
     """A place in the text as its sender sent it, `n` code points from `p` on, of the message `m` where
-    several were sent. `x`: the placeholder that model and history got in its stead."""
+    several were sent, or of `system`. `x`: the placeholder that model and history got in its stead."""
 
     category: Category
     action: Literal["redact", "flag"]
@@ -42,7 +42,7 @@ class SentFlag(Struct, frozen=True, omit_defaults=True):
     p: int
     n: int
     x: str | None = None
-    m: int | None = None
+    m: int | Literal["system"] | None = None
 
 
 class RefusedPrompt(Struct, frozen=True, omit_defaults=True):
@@ -52,7 +52,7 @@ class RefusedPrompt(Struct, frozen=True, omit_defaults=True):
     scope: PolicyScope
     p: int
     n: int
-    m: int | None = None
+    m: int | Literal["system"] | None = None
 
 
 class EndSafety(Struct, frozen=True):

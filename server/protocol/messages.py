@@ -66,6 +66,7 @@ class Send(Struct, frozen=True, tag_field="t", tag="send"):
     conversation: str | None = None
     content: Any = None
     messages: Any = None
+    system: str | None = None
     options: Any = None
     metadata: Any = None
 

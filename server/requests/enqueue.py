@@ -55,7 +55,7 @@ class SendEnqueuer:
             await self._quota.release(tenant, send.id)
             raise Refused(log_lost())
         try:
-            await self._store(principal, prepared)
+            replaced = await self._store(principal, prepared)
         except Exception:
             await self._quota.release(tenant, send.id)
             raise
@@ -68,7 +68,7 @@ class SendEnqueuer:
             placed = await queue.enqueue(self._item(principal, prepared, admitted))
             hit_failpoint(Failpoint.GATEWAY_AFTER_ENQUEUE)
             if isinstance(placed, Refusal):
-                await self._undo(prepared, tenant)
+                await self._undo(prepared, tenant, replaced)
                 raise Refused(of_queue(placed))
             if placed.dest:  # it moved between our look at the directory and this
                 source.close()
@@ -86,21 +86,24 @@ class SendEnqueuer:
         accepted = SendAccepted(reading, dup, prepared.priority.value, *place, quota, prepared.vetted.sent)
         return accepted, source
 
-    async def _undo(self, prepared: PreparedSend, tenant: str) -> None:
-        """Release an admission whose enqueue failed."""
+    async def _undo(self, prepared: PreparedSend, tenant: str, replaced: str | None) -> None:
+        """Release an admission whose enqueue failed, and give its conversation the system prompt that it
+        replaced."""
         hit_failpoint(Failpoint.GATEWAY_BEFORE_RELEASE)
         await self._quota.release(tenant, prepared.send.id)
         if prepared.send.conversation is not None:
-            await self._conversations.abandon(tenant, prepared.send.id)
+            await self._conversations.abandon(tenant, prepared.send.id, replaced)
 
-    async def _store(self, principal: Principal, prepared: PreparedSend) -> None:
-        send = prepared.send
+    async def _store(self, principal: Principal, prepared: PreparedSend) -> str | None:
+        """Write the turn's rows. Returns the system prompt that it replaces, None where it replaces none."""
+        send, vetted = prepared.send, prepared.vetted
         if send.conversation is None:
-            return
-        text = prepared.vetted.messages[-1]["content"]
+            return None
+        text = vetted.messages[-1]["content"]
         facts = (send.conversation, send.id, text, prepared.record.name, prepared.accepted_ms)
-        turn = Turn(*facts, key=principal.owner_key, user=prepared.user, flags=prepared.vetted.flags)
-        await self._conversations.open_turn(principal.tenant, owner_of(principal), turn)
+        who = (principal.owner_key, prepared.user)
+        turn = Turn(*facts, *who, flags=vetted.flags, system=vetted.system)
+        return await self._conversations.open_turn(principal.tenant, owner_of(principal), turn)
 
     def _item(self, principal: Principal, prepared: PreparedSend, admitted: Admitted) -> Enqueue:
         send, tenant = prepared.send, principal.tenant

@@ -17,6 +17,7 @@ from server.protocol.codes import ErrorCode, refusal
 from server.protocol.messages import Send
 
 METADATA_BYTES_MAX = 4 * 1024
+SYSTEM_BYTES_MAX = 16 * 1024
 NO_READER_MS_MAX = 24 * 3600 * 1000
 ROLES = ("system", "user", "assistant")
 NOT_SERVED = {
@@ -69,7 +70,8 @@ class RoleMessage(Struct, frozen=True):
 @dataclass(frozen=True)
 class ParsedSend:
     """A checked send. `messages`: the whole prompt of a stateless turn, the new message of a stored one;
-    `several`: they came as `messages`, and not as one `content`."""
+    `several`: they came as `messages`, and not as one `content`. `system`: what replaces a conversation's
+    own, empty for none; None: not given."""
 
     id: str
     model: str | None
@@ -79,6 +81,7 @@ class ParsedSend:
     metadata: dict[str, Any]
     body_hash: str
     several: bool = False
+    system: str | None = None
 
 
 def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
@@ -89,6 +92,7 @@ def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
     if send.conversation is not None and send.messages is not None:
         raise bad_request("a stored conversation takes `content`; its history is kept here")
     messages = _messages(send, settings.prompt_messages_max)
+    system = _system(send)
     options = _options(send.options)
     metadata = _metadata(send.metadata)
     body = {
@@ -98,12 +102,15 @@ def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
         "options": msgspec.to_builtins(options),
         "metadata": metadata,
     }
+    if system is not None:  # else the hash is that of before there was one
+        body["system"] = system
     try:
         hashed = body_hash(body)
     except UnicodeError:
         raise bad_request("a text holds half of a surrogate pair, which is no Unicode character") from None
     several = send.messages is not None
-    return ParsedSend(send.id, send.model, send.conversation, messages, options, metadata, hashed, several)
+    asked = (send.id, send.model, send.conversation, messages, options, metadata)
+    return ParsedSend(*asked, hashed, several, system)
 
 
 def sampling(options: Options, prompt_tokens: int, context: int, temperature: float) -> Sampling:
@@ -185,6 +192,17 @@ def _messages(send: Send, most: int) -> list[dict[str, str]]:
     if not any(message["role"] == "user" and message["content"].strip() for message in messages):
         raise bad_request("the prompt is empty: there is no text of a user in it")
     return messages
+
+
+def _system(send: Send) -> str | None:
+    system = send.system
+    if system is None:
+        return None
+    if send.messages is not None:
+        raise bad_request("system: goes with `content`; of `messages` give the first the role system")
+    if len(system.encode(errors="surrogatepass")) > SYSTEM_BYTES_MAX:
+        raise bad_request(f"system: a text of at most {SYSTEM_BYTES_MAX} bytes")
+    return _text(system, "system")
 
 
 def _message(raw: Any, at: int) -> dict[str, str]:

@@ -87,9 +87,11 @@ class SendPreparer:
         await self._formats.check(principal, record, send.options.response_format)
         policy = await self._policies.of(principal.tenant, principal.project)
         history = await self._history(principal, send)
-        self._prompts.count(principal, [*history, *send.messages])
-        vetted = await self._vetting.vet(principal.tenant, policy, send.messages, send.several)
-        messages = [*history, *vetted.messages]
+        own = await self._own_system(principal, send)
+        self._prompts.count(principal, [*system_message(send.system, own), *history, *send.messages])
+        texts = (send.messages, send.several, send.system)
+        vetted = await self._vetting.vet(principal.tenant, policy, *texts)
+        messages = [*system_message(vetted.system, own), *history, *vetted.messages]
         with spans.span("send.render"):
             prompt = await self._prompts.render(principal, record.folder, messages)
         context = min(record.max_model_len, self._settings.worker_max_model_len or record.max_model_len)
@@ -107,6 +109,12 @@ class SendPreparer:
         found = await find_project(self._db, principal.tenant, named)
         return found.id if found else None
 
+    async def _own_system(self, principal: Principal, send: ParsedSend) -> str:
+        """The system prompt of its conversation, which holds where the send brings none."""
+        if send.conversation is None or send.system is not None:
+            return ""
+        return await self._conversations.system(principal.tenant, owner_of(principal), send.conversation)
+
     async def _history(self, principal: Principal, send: ParsedSend) -> list[ChatMessage]:
         if send.conversation is None:
             return []
@@ -121,6 +129,13 @@ class SendPreparer:
         if len(history) >= self._settings.prompt_messages_max:
             raise parse.bad_request("this conversation has too many messages: start a new one")
         return history
+
+
+def system_message(replaced: str | None, own: str) -> list[ChatMessage]:
+    """The message that a prompt begins with: the send's, also where that is empty, else its conversation's
+    own."""
+    text = own if replaced is None else replaced
+    return [{"role": "system", "content": text}] if text else []
 
 
 @lru_cache(maxsize=64)

@@ -51,11 +51,12 @@ async def test_vetoed_text_of_prompts_is_found_nowhere(gateway: Site, sinks: Sin
         assert refused["safety"] == {"category": "iban", "scope": "tenant", "p": 3, "n": len(IBAN)}
         assert (await Quota(gateway.redis, gateway.settings).holds(gateway.tenant)) == []
         assert await _history(gateway) == []
-        id = await peer.send(SENT, conversation=talk)
+        id = await peer.send(SENT, conversation=talk, system=f"of {CARD}")
         accepted = await peer.hear("accepted", id=id)
-        assert [(each["category"], each.get("x")) for each in accepted["flags"]] == [
-            ("card", "[CARD_1]"),
-            ("email", None),
+        assert [(each["category"], each.get("x"), each.get("m")) for each in accepted["flags"]] == [
+            ("card", "[CARD_1]", "system"),
+            ("card", "[CARD_1]", None),
+            ("email", None, None),
         ]
         await peer.hear("end", g=accepted["g"])
         await wait_until(lambda: _stored(gateway))
@@ -63,7 +64,7 @@ async def test_vetoed_text_of_prompts_is_found_nowhere(gateway: Site, sinks: Sin
         await wait_until(lambda: len(contexts) > 4)
     for context in contexts:
         assert not _holds(context, CARD)
-        assert _holds(context, "[CARD_1]")
+        assert _holds(context, "of [CARD_1]")
     [user, _, *_] = await _history(gateway)
     assert (user["role"], user["content"]) == ("user", SHOWN)
     assert [(each["category"], each["p"], each["n"]) for each in user["flags"]] == [
@@ -73,7 +74,7 @@ async def test_vetoed_text_of_prompts_is_found_nowhere(gateway: Site, sinks: Sin
     redis: Any = gateway.redis
     ends = await redis.xrange(ended_stream(gateway.settings.pool))
     events = {event.request: event for event in (decode(fields[ENDED_FIELD.encode()]) for _, fields in ends)}
-    assert events[id].verdicts == {"card": {"redact": 1}, "email": {"flag": 1}}
+    assert events[id].verdicts == {"card": {"redact": 2}, "email": {"flag": 1}}
     assert refused["id"] not in events
     assert await _counted(gateway) == ("safety_blocked", "iban block", (refused["id"],))
     everywhere = [await _redis(gateway), sinks.everything, json.dumps(await _history(gateway))]

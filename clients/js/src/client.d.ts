@@ -109,6 +109,10 @@ export type Message = {
         content: string;
     }[] | undefined;
     conversation?: string | undefined;
+    /**
+     * what the model is told before; a conversation keeps it for its later turns
+     */
+    system?: string | undefined;
     model?: string | undefined;
     options?: object | undefined;
     metadata?: object | undefined;

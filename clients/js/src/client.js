@@ -48,6 +48,7 @@ export { Answer, ProtocolError, redacted, SignedOut };
  * @property {string} [content]
  * @property {{role: string, content: string}[]} [messages]
  * @property {string} [conversation]
+ * @property {string} [system] what the model is told before; a conversation keeps it for its later turns
  * @property {string} [model]
  * @property {object} [options]
  * @property {object} [metadata]

@@ -45,6 +45,7 @@ export interface Send {
   conversation?: string | null;
   content?: any;
   messages?: any;
+  system?: string | null;
   options?: any;
   metadata?: any;
 }
@@ -173,7 +174,7 @@ export interface QuotaLeft {
   budget?: Left;
 }
 
-/** A place in the text as its sender sent it, `n` code points from `p` on, of the message `m` where several were sent. `x`: the placeholder that model and history got in its stead. */
+/** A place in the text as its sender sent it, `n` code points from `p` on, of the message `m` where several were sent, or of `system`. `x`: the placeholder that model and history got in its stead. */
 export interface SentFlag {
   category: string;
   action: "redact" | "flag";
@@ -181,7 +182,7 @@ export interface SentFlag {
   p: number;
   n: number;
   x?: string;
-  m?: number;
+  m?: number | "system";
 }
 
 /** The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt. */
@@ -323,7 +324,7 @@ export interface RefusedPrompt {
   scope: "platform" | "tenant" | "project";
   p: number;
   n: number;
-  m?: number;
+  m?: number | "system";
 }
 
 /** A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD. `safety`: what of a prompt is refused. */

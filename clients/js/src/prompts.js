@@ -6,7 +6,7 @@
  * The text as model and history got it.
  * @param {string} text as it was sent
  * @param {PromptFlag[]} flags of its answer (`answer.promptFlags`)
- * @param {number} [message] which of several messages it is
+ * @param {number | "system"} [message] which of several messages it is, or the `system` beside it
  * @returns {string}
  */
 export function redacted(text, flags, message) {

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True)
 class SafetyPromptFlag:
-    """`n` code points from `p` on, of the message `m` where several were sent. `action`: "redact", model and
-    history got `x` in their stead; "flag", they went through. `scope`: whose policy it is."""
+    """`n` code points from `p` on, of the message `m` where several were sent, or of `system`. `action`:
+    "redact", model and history got `x` in their stead; "flag", they went through. `scope`: whose policy it
+    is."""
 
     category: str
     action: str
@@ -16,7 +17,7 @@ class SafetyPromptFlag:
     p: int
     n: int
     x: str | None = None
-    m: int | None = None
+    m: int | Literal["system"] | None = None
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class SafetyPromptBlock:
     scope: str
     p: int
     n: int
-    m: int | None = None
+    m: int | Literal["system"] | None = None
 
 
 def flags_of(accepted: Mapping[str, Any]) -> list[SafetyPromptFlag]:
@@ -46,8 +47,10 @@ def block_of(error: Mapping[str, Any]) -> SafetyPromptBlock | None:
     return SafetyPromptBlock(said["category"], said["scope"], said["p"], said["n"], said.get("m"))
 
 
-def redacted(text: str, flags: Sequence[SafetyPromptFlag], message: int | None = None) -> str:
-    """The text as model and history got it. `message`: which of several it is."""
+def redacted(
+    text: str, flags: Sequence[SafetyPromptFlag], message: int | Literal["system"] | None = None
+) -> str:
+    """The text as model and history got it. `message`: which of several it is, or "system"."""
     pieces, at = list[str](), 0
     for flag in flags:
         if flag.x is not None and flag.m == message:

@@ -45,7 +45,7 @@ def _conversations() -> None:
     op.create_table(
         "conversation",
         *text_keys("tenant_id", "id"),
-        *texts("project_id", "owner_key", "user_id", "title"),
+        *texts("project_id", "owner_key", "user_id", "title", "system"),
         *numbers("created_ms", "updated_ms"),
         *maybe_numbers("deleted_ms"),
     )

@@ -139,7 +139,9 @@ async def test_pools_forget_what_they_may_still_know(
 async def _turn(
     kept: ConversationStore, owner: ConversationOwner, conversation: str, request: str, user: str = ""
 ) -> None:
-    turn = Turn(conversation, request, f"what of {request}", "tiny", 1, key="k", user=user)
+    turn = Turn(
+        conversation, request, f"what of {request}", "tiny", 1, key="k", user=user, system=f"as {request}"
+    )
     await kept.open_turn("t", owner, turn)
     await kept.record("t", request, RecordedAnswer(f"that of {request}", "stop", "", {}, {}, 1, 1, 3, 2))
 
@@ -162,6 +164,7 @@ async def test_all_of_a_users_words_are_told(sqlite: Database):
         ("conversation", "c2", "what of r2", True),
         ("messages", None, None, None),
     ]
+    assert [each.get("system") for each in told] == ["as r1", "as r2", None]
     assert [[message["content"] for message in each["messages"]] for each in told] == [
         ["what of r1", "that of r1"],
         ["what of r2", "that of r2"],
@@ -180,15 +183,15 @@ async def test_all_of_a_users_words_are_told(sqlite: Database):
 
 
 async def test_words_in_a_service_keys_conversation_go_with_its_title(sqlite: Database):
-    """What others said there stays; a conversation of nobody's words goes, another tenant's does not."""
+    """And with its system prompt. What others said there stays; a conversation of nobody's words goes, another tenant's does not."""
     kept, service = ConversationStore(sqlite), ConversationOwner("p", "k", "")
     for conversation, request in (("c1", "r1"), ("c1", "r2"), ("c2", "r3"), ("c3", "r4")):
         await _turn(kept, service, conversation, request)
     await kept.open_turn("u", service, Turn("c1", "r1", "theirs", "tiny", 1))
     assert await erasure._erase_messages(sqlite, "t", ["r9"]) == 0
     assert await erasure._erase_messages(sqlite, "t", ["r1", "r3"]) == 4
-    titles = {row.id: row.title for row in await kept.page("t", service, None)}
-    assert titles == {"c1": "", "c3": "what of r4"}
+    titles = {row.id: (row.title, row.system) for row in await kept.page("t", service, None)}
+    assert titles == {"c1": ("", ""), "c3": ("what of r4", "as r4")}
     left = await kept.messages("t", service, "c1", 0)
     assert [row.content for row in left or ()] == ["what of r2", "that of r2"]
     (other,) = await kept.page("u", service, None)

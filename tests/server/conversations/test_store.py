@@ -62,6 +62,25 @@ async def rows(kept: ConversationStore, tenant: str = "t") -> list[tuple[Any, ..
     return [(row.position, row.role, row.content, row.request_id, row.status) for row in found or ()]
 
 
+async def test_a_system_prompt_stays_until_another_one_comes(kept: ConversationStore):
+    """Also an empty one. It is its owner's, and what a refused turn replaced comes back."""
+    assert await kept.system("t", ANN, "c1") == ""
+    assert await kept.open_turn("t", ANN, replace(TURN, system="be kind")) == ""
+    assert await kept.open_turn("t", ANN, replace(TURN, system="be kind")) is None, "the same turn again"
+    assert await kept.record("t", "r1", ANSWER)
+    assert await kept.open_turn("t", ANN, replace(TURN, request="r2")) is None
+    await kept.abandon("t", "r2")
+    assert await kept.system("t", ANN, "c1") == "be kind"
+    assert [await kept.system("t", other, "c1") for other in OTHERS] == ["", "", ""]
+    for system in ("be rude", ""):
+        replaced = await kept.open_turn("t", ANN, replace(TURN, request="r3", system=system))
+        assert (replaced, await kept.system("t", ANN, "c1")) == ("be kind", system)
+        await kept.abandon("t", "r3", replaced)
+        assert await kept.system("t", ANN, "c1") == "be kind"
+    assert await kept.delete("t", ANN, "c1", 2_000)
+    assert await kept.system("t", ANN, "c1") == ""
+
+
 async def test_a_turn_is_two_rows_and_a_conversation(kept: ConversationStore):
     """The same request again changes nothing; the next turn comes behind, and the title stays."""
     assert await kept.history("t", ANN, "c1") == []

@@ -87,6 +87,16 @@ async def test_each_of_several_messages_is_vetted():
     assert refused.value.refusal.text == RefusedText("iban", "tenant", 2, len(IBAN), 1)
 
 
+async def test_a_system_prompt_is_vetted_beside_the_message():
+    """First; its places say so, and the message's flags are not its."""
+    found = await PromptVetting().vet("t", RULES, user("hi"), several=False, system=f"a {CARD}")
+    assert (found.system, found.messages, found.flags) == ("a [CARD_1]", user("hi"), ())
+    assert found.sent == (SentFlag("card", "redact", "platform", 2, 19, "[CARD_1]", "system"),)
+    with pytest.raises(Refused) as refused:
+        await PromptVetting().vet("t", RULES, user(CARD), several=False, system=IBAN)
+    assert refused.value.refusal.text == RefusedText("iban", "tenant", 0, len(IBAN), "system")
+
+
 async def test_a_refusal_says_what_to_do_and_nothing_of_the_text():
     """Whose policy it was and for what; the place is beside it."""
     with pytest.raises(Refused) as refused:

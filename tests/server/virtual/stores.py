@@ -205,6 +205,7 @@ class Stored:
     owner: ConversationOwner
     messages: list[Any] = field(default_factory=list[Any])
     deleted: bool = False
+    system: str = ""
 
 
 class MemoryConversations:
@@ -224,12 +225,17 @@ class MemoryConversations:
             raise conversation_busy()
         return [{"role": each.role, "content": each.content} for each in found.messages]
 
-    async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> None:
+    async def system(self, tenant: str, owner: ConversationOwner, conversation: str) -> str:
+        """What its prompts begin with."""
+        found = self._found.get((tenant, conversation))
+        return found.system if found is not None and found.owner == owner else ""
+
+    async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> str | None:
         """The user's message and the answer's running row."""
         at = tenant, turn.conversation
         found = self._found.setdefault(at, Stored(owner))
         if any(each.request_id == turn.request for each in found.messages):
-            return
+            return None
         await self.history(tenant, owner, turn.conversation)
         mine = {"request_id": turn.request, "epoch": 1, "head": 0, "usage": {}, "timing": {}, "code": ""}
         mine |= {"flags": None, "safety": None}
@@ -237,11 +243,16 @@ class MemoryConversations:
         user["flags"] = msgspec.to_builtins(turn.flags) or None
         answer = {"role": "assistant", "content": "", "status": MessageStatus.RUNNING, "reason": "", **mine}
         found.messages += [SimpleNamespace(**user), SimpleNamespace(**answer, cost_nano=0)]
+        replaced = None if turn.system is None else found.system
+        found.system = found.system if turn.system is None else turn.system
+        return replaced
 
-    async def abandon(self, tenant: str, request: str) -> None:
+    async def abandon(self, tenant: str, request: str, replaced: str | None = None) -> None:
         """Take back a turn that the queue refused."""
         for (of, _), found in self._found.items():
             if of == tenant:
+                if replaced is not None and any(each.request_id == request for each in found.messages):
+                    found.system = replaced
                 found.messages = [each for each in found.messages if each.request_id != request]
 
     async def answer_row(self, tenant: str, request: str) -> tuple[Message, ConversationOwner] | None:
