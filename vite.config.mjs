@@ -6,12 +6,13 @@ import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
+import { minifySync } from "rolldown/utils";
 import { defineConfig } from "vite";
 
 const ROOT = fileURLToPath(new URL("server/web/", import.meta.url));
 const CLIENT = fileURLToPath(new URL("clients/js/src/", import.meta.url));
 // Run before the first paint, so they are no modules, and Vite leaves such scripts alone.
-const CLASSIC = ["theme-early.js"];
+const CLASSIC = ["theme-early.js", "send-early.js"];
 
 /** Gives classic scripts a hashed name too. */
 function classicScripts() {
@@ -23,7 +24,7 @@ function classicScripts() {
       handler(_options, bundle) {
         const page = bundle["index.html"];
         for (const name of CLASSIC) {
-          const source = readFileSync(join(ROOT, name), "utf8");
+          const source = minifySync(name, readFileSync(join(ROOT, name), "utf8")).code;
           const hash = createHash("sha256").update(source).digest("base64url").slice(0, 8);
           const fileName = `assets/${name.replace(/\.js$/, "")}-${hash}.js`;
           this.emitFile({ type: "asset", fileName, source });

@@ -13,6 +13,7 @@ from chaos.bench.fuzz.scripts import fuzz_scripts
 from chaos.bench.interactive import interactive
 from chaos.bench.masks import masks
 from chaos.bench.noisy import noisy
+from chaos.bench.page import page
 from chaos.bench.prefill import prefill
 from chaos.bench.queue import queue
 from chaos.bench.quotas import quotas
@@ -63,6 +64,7 @@ bench.add_command(wire)
 bench.add_command(resume)
 bench.add_command(cancel)
 bench.add_command(drain)
+bench.add_command(page)
 bench.add_command(fuzz)
 bench.add_command(fuzz_scripts)
 chaos.add_command(run)

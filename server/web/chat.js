@@ -73,8 +73,11 @@ class Chat {
   #sending = 0;
   #lost = false;
 
-  /** Start, once signed in. */
-  async start() {
+  /**
+   * Start, once signed in.
+   * @param {boolean} before the reader already was when the page began to load
+   */
+  async start(before) {
     themeSwitch(byId("theme"));
     byId("sign-out").addEventListener("click", () => void this.#signOut());
     new Browsers(() => this.#signOut());
@@ -86,6 +89,7 @@ class Chat {
     byId("suggestions").replaceChildren(...SUGGESTIONS.map((text) => this.#suggestion(text)));
     this.client.connect();
     await Promise.all([this.#load(), this.#open(chatInAddress())]);
+    this.#composer.early(before);
   }
 
   /** Chats and models. Where it fails the notice tells why, and the next connection loads again. */
@@ -387,7 +391,8 @@ function chatInAddress() {
   return /^#\/([0-9a-f-]{36})$/.exec(location.hash)?.[1] ?? null;
 }
 
+const byLink = location.hash.startsWith("#c=");
 await signIn();
-byId("app").hidden = false;
+const signedIn = !byLink && document.body.dataset.view === "loading";
 document.body.dataset.view = "chat";
-await new Chat().start();
+await new Chat().start(signedIn);

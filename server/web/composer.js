@@ -1,6 +1,7 @@
 // Where the user writes: Enter sends, Shift+Enter starts a line; while an answer runs, the button stops it.
 
 import { byId, el } from "./dom.js";
+import { takeEarly } from "./early.js";
 import { refusedText } from "./safety_words.js";
 
 /** @typedef {import("./api.js").Model} Model */
@@ -114,6 +115,21 @@ export class Composer {
 
   focus() {
     if (matchMedia("(hover: hover)").matches) this.#prompt.focus(); // a touch keyboard would cover the answer
+  }
+
+  /**
+   * What was asked for while the page loaded is sent now.
+   * @param {boolean} signedIn who wrote it was signed in; else it stays for whom is now to send or not
+   */
+  early(signedIn) {
+    if (!signedIn) delete document.body.dataset.asked;
+    const asked = takeEarly(this.#prompt);
+    const later = this.#prompt.value;
+    if (asked === "") return;
+    this.#prompt.value = asked;
+    this.#submit();
+    this.#prompt.value += later;
+    this.#changed();
   }
 
   #submit() {

@@ -24,6 +24,7 @@ export class Notice {
   #text = byId("notice-text");
   #action = byId("notice-action");
   #wasOpen = false;
+  #said = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
@@ -35,13 +36,14 @@ export class Notice {
     clearTimeout(this.#timer);
     if (link.state === "open") {
       this.#wasOpen = true;
+      this.#said = false;
       this.#box.hidden = true;
       this.#onSaid(true);
     } else if (link.state === "stopped") {
       this.#say(errorText(link), link.code === "unauthorized" ? "Sign in" : "Connect");
     } else {
       const until = Date.now() + (link.state === "waiting" ? link.inMs : 0);
-      const wait = this.#box.hidden ? QUIET_MS : 0;
+      const wait = this.#said ? 0 : QUIET_MS;
       this.#timer = setTimeout(() => this.#count(until, answering), wait);
     }
   }
@@ -68,6 +70,7 @@ export class Notice {
     this.#action.textContent = action;
     this.#action.hidden = action === "";
     this.#box.hidden = false;
+    this.#said = true;
     this.#onSaid(false);
   }
 }

@@ -98,11 +98,18 @@ async def new_context(chromium: Browser, **options: Any) -> BrowserContext:
 async def open_page(chromium: Browser, plain_context: BrowserContext) -> AsyncGenerator[OpenPage]:
     """Opens `url` in a context whose pages run `script` first: a fresh one, or where neither script nor
     options are given and the test has no other, the shared one, which is then emptied. A page whose clock is
-    moved wants its `own`: the clock is the context's. `answer` plays the server."""
+    moved wants its `own`: the clock is the context's. `answer` plays the server. Not `loaded`: the page has
+    only begun to come."""
     contexts: list[BrowserContext] = []
 
     async def open_in_context(
-        url: str, script: str = "", answer: Answer | None = None, *, own: bool = False, **options: Any
+        url: str,
+        script: str = "",
+        answer: Answer | None = None,
+        *,
+        own: bool = False,
+        loaded: bool = True,
+        **options: Any,
     ) -> WatchedPage:
         shares = not (own or script or answer or options or contexts)
         context = plain_context if shares else await new_context(chromium, **options)
@@ -113,7 +120,7 @@ async def open_page(chromium: Browser, plain_context: BrowserContext) -> AsyncGe
             await context.route("**/*", answer)
         page = await context.new_page()
         watched = WatchedPage(page, "/".join(url.split("/")[:3]))
-        await page.goto(url)
+        await page.goto(url, wait_until="load" if loaded else "commit")
         return watched
 
     yield open_in_context

@@ -17,6 +17,7 @@ from chaos.bench import (
     interactive,
     masks,
     noisy,
+    page,
     queue,
     quotas,
     tampering,
@@ -136,6 +137,11 @@ def fuzzed(held_ms: float, said: str = "", letters: int = 1024, broken: int = 0)
     return command._figures(2, targets.FuzzFindings(1, ["GET /"] * broken, 7), [first, second], holds)
 
 
+def loaded(before: int, with_parser: int, seconds: float) -> list[Figure]:
+    """A page of so much JavaScript, which took text after so many seconds."""
+    return page.figures_of(page.PageWeight(before, with_parser), [page.PageLoad(seconds, 2 * seconds)])
+
+
 def served(second: float) -> list[Figure]:
     """Weighted tokens, of which the tenant of the second weight had more than its share."""
     return fairness._figures({"weight1": 100.0, "weight2": 2 * second, "weight4": 400.0})
@@ -164,6 +170,7 @@ WITHIN: dict[str, Build] = {
     "fairness": lambda: served(122.9),
     "relay": lambda: relayed(50_000),
     "masks": lambda: masks.figures_of([{"mask": 0.02, "token": 0.02}]),
+    "chat page": lambda: loaded(45_000, 90_000, 6.0),
 }
 # By goal: what the figure that is missed is called.
 BEYOND: list[tuple[str, Build]] = [
@@ -201,6 +208,9 @@ BEYOND: list[tuple[str, Build]] = [
     ("log lines with a key or a cookie", lambda: fuzzed(50.0, said="my key")),
     ("Jain's index of service by weight", lambda: served(123.1)),
     ("tokens/s a gateway core", lambda: relayed(49_998)),
+    ("JavaScript before the composer works, brotli", lambda: loaded(45_001, 90_000, 6.0)),
+    ("JavaScript with the parser, brotli", lambda: loaded(45_000, 90_001, 6.0)),
+    ("the composer takes text, worst of 1", lambda: loaded(45_000, 90_000, 6.01)),
     ("mask of accepted shapes, CPU: worst", lambda: masks.figures_of([{"mask": 0.0201, "token": 0.02}])),
 ]
 
