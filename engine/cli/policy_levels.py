@@ -20,7 +20,8 @@ from core.sql.database import Database, require_schema
 from core.sql.store_errors import redis_failure
 from core.terminal.safe_text import printable_text
 from engine.cli.formatting import time_of_day
-from engine.policies.levels import level_facts, level_of
+from engine.policies.level_files import LevelFile, level_file
+from engine.policies.levels import level_facts
 from engine.policies.store import PolicyStore, scope_of, written
 from engine.safety.documents import DEFAULT, DOCUMENT_BYTES_MAX, PolicyDocument, PolicyError
 from engine.safety.verdicts import Scope
@@ -36,11 +37,12 @@ project_option = click.option("--project", help="The document of this project (n
 
 @dataclass(frozen=True)
 class Level:
-    """Whose document is meant. `name`: for people."""
+    """Whose document is meant. `name`: for people; `options`: what names it in a command."""
 
     tenant_id: str
     project_id: str
     name: str
+    options: str = ""
 
     @property
     def scope(self) -> Scope:
@@ -102,16 +104,18 @@ async def level_named(db: Database, tenant: str | None, project: str | None) -> 
     found = await find_tenant(db, tenant)
     if found is None:
         raise StartupError(f"there is no tenant {tenant!r}: see `parley tenants list`")
+    options = f" --tenant {quote(found.name)}"
     if project is None:
-        return Level(found.tenant_id, "", f"tenant {found.name}")
+        return Level(found.tenant_id, "", f"tenant {found.name}", options)
     of = await find_project(db, found.tenant_id, project)
     if of is None:
-        listed = f"parley projects list --tenant {quote(found.name)}"
+        listed = f"parley projects list{options}"
         raise StartupError(f"tenant {found.name} has no project {project!r}: see `{listed}`")
-    return Level(found.tenant_id, of.id, f"project {of.name} of {found.name}")
+    options += f" --project {quote(of.name)}"
+    return Level(found.tenant_id, of.id, f"project {of.name} of {found.name}", options)
 
 
-def read_level(file: str) -> PolicyDocument:
+def read_level(file: str) -> LevelFile:
     """The document in a file, or with `-` on stdin. Raises StartupError."""
     try:
         with click.open_file(file, "rb") as stream:
@@ -119,7 +123,7 @@ def read_level(file: str) -> PolicyDocument:
     except OSError as error:
         raise StartupError(f"{file} cannot be read: {error.strerror}") from error
     try:
-        return level_of(data)
+        return level_file(data)
     except PolicyError as error:
         raise StartupError(f"{'stdin' if file == STDIN else Path(file).name}: {error}") from error
 

@@ -1,6 +1,7 @@
 """`parley safety`: what is looked for in answers and prompts, and whose rule that is."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -29,6 +30,7 @@ from engine.cli.policy_levels import (
 from engine.cli.safety_set import set_command
 from engine.cli.safety_stats import stats_command
 from engine.cli.safety_try import try_command
+from engine.policies.level_files import file_facts
 from engine.policies.levels import level_facts
 from engine.policies.store import HISTORY_MAX, PolicyStore, scope_of
 from engine.safety.documents import DEFAULT, PolicyDocument, policy_hash
@@ -36,25 +38,37 @@ from engine.safety.documents import DEFAULT, PolicyDocument, policy_hash
 HASH_CHARACTERS = 12
 
 
+class Shown(NamedTuple):
+    """A version, if there is one, the newest version's number, and all that holds there."""
+
+    row: SafetyPolicy | None
+    base: int
+    held: PolicyDocument
+
+
 @click.group()
 def command() -> None:
     """What is looked for in texts: rules of the platform, of tenants and of projects.
 
     A document is JSON. Its rules block, redact or flag what they find: `action` in answers, `prompt` in
-    prompts.
+    prompts. Where one of them is left out, nothing is looked for there.
 
     \b
         {"detectors": [{"name": "card", "action": "block", "prompt": "redact"}],
-         "patterns":  [{"name": "employee_id", "pattern": "EMP-[0-9]{6}", "action": "redact"}],
-         "words":     [{"name": "project_names", "action": "flag", "words": ["blue heron"]}]}
+         "patterns":  [{"name": "employee_id", "action": "redact", "prompt": "redact",
+                        "pattern": "EMP-[0-9]{6}"}],
+         "words":     [{"name": "project_names", "action": "flag", "prompt": "flag",
+                        "words": ["blue heron"]}]}
 
     The platform's document is the floor. A tenant's and a project's add rules or make them stricter; none
-    makes one weaker. What runs goes on under the rules that it began with.
+    makes one weaker. Each replaces the one before at its level, and the platform's the built-in default:
+    begin with what `show` prints. What runs goes on under the rules that it began with.
 
     \b
         parley safety show > platform.json           # what there is; edit it, then
         parley safety try "a card: 4111 1111 1111 1111" --document platform.json
         parley safety set platform.json --reason why
+        parley safety show --version 3 | parley safety set - --yes --reason back     # undo
     """
 
 
@@ -85,28 +99,30 @@ def show_command(
     if as_merged and number:
         raise click.UsageError("--merged is of the newest versions")
 
-    async def read(db: Database, store: PolicyStore) -> tuple[Level, SafetyPolicy | None, PolicyDocument]:
+    async def read(db: Database, store: PolicyStore) -> tuple[Level, Shown]:
         level = await level_named(db, tenant, project)
-        held = await store.applies(level.tenant_id, level.project_id)
-        if number is None:
-            rows = await store.history(level.tenant_id, level.project_id, 1)
-            return level, rows[0] if rows else None, held
-        row = await store.version(level.tenant_id, level.project_id, number)
-        if row is None:
-            raise StartupError(f"{level.name} has no version {number}: see `parley safety history`")
-        return level, row, held
+        rows = await store.history(level.tenant_id, level.project_id, 1)
+        row, base = (rows[0], rows[0].version) if rows else (None, 0)
+        if number is not None:
+            row = await store.version(level.tenant_id, level.project_id, number)
+        if row is None and number is not None:
+            listed = f"parley safety history{level.options}"
+            raise StartupError(f"{level.name} has no version {number}: see `{listed}`")
+        return level, Shown(row, base, await store.applies(level.tenant_id, level.project_id))
 
-    level, row, held = on_policies(read)
+    level, shown = on_policies(read)
     if as_merged:
-        _show_merged(level, held, as_json)
+        _show_merged(level, shown.held, as_json)
         return
+    row = shown.row
     document = readable(row) if row else None
-    facts = level_facts(DEFAULT if document is None and not level.tenant_id else document or PolicyDocument())
+    document = DEFAULT if document is None and not level.tenant_id else document or PolicyDocument()
     if as_json:
-        print_json({**(version_facts(row) if row else level.facts), "document": facts})
+        facts = {"base": shown.base, "document": level_facts(document)}
+        print_json({**(version_facts(row) if row else level.facts), **facts})
         return
     print_line(_said_of(level, row), err=True)
-    print_lines(document_text(facts))
+    print_lines(document_text(file_facts(document, shown.base)))
 
 
 def _show_merged(level: Level, held: PolicyDocument, as_json: bool) -> None:

@@ -22,6 +22,8 @@ from engine.cli.policy_levels import (
     readable,
     tenant_option,
 )
+from engine.cli.safety_change import one_sided_lines
+from engine.policies.losses import one_sided
 from engine.policies.merge import SCOPES, merged
 from engine.policies.store import PolicyStore
 from engine.policies.trial import Trial, TrialStep, tried
@@ -61,7 +63,7 @@ def try_command(
     """
     if text == STDIN == file:
         raise click.UsageError("stdin is the text or the document")
-    words, draft = _text_of(text), None if file is None else read_level(file)
+    words, draft = _text_of(text), None if file is None else read_level(file).document
     if draft is not None and tenant is None and project is None:
         level, document = PLATFORM_LEVEL, merged(_checked(draft))  # nothing of the database is asked for
     else:
@@ -73,6 +75,8 @@ def try_command(
     hash = policy_hash(document)[:HASH_CHARACTERS]
     kind = "a prompt" if as_prompt else "an answer"
     print_line(f"as {kind}, under what holds for {level.name} (policy {hash})", err=True)
+    for line in _elsewhere(document, as_prompt):
+        print_line(line, err=True)
     print_blocks(*_blocks(trial, as_prompt))
     if not (as_prompt and trial.block):
         print_blocks("What the model gets" if as_prompt else "What is shown")
@@ -106,6 +110,15 @@ def _compiled(document: PolicyDocument, as_prompt: bool) -> CompiledPolicy:
         return compiled(document, "prompt" if as_prompt else "answer")
     except (PolicyError, UnknownPolicyError, PatternError) as error:
         raise StartupError(f"this version cannot look for what the policy asks: {error}") from error
+
+
+def _elsewhere(document: PolicyDocument, as_prompt: bool) -> Iterator[str]:
+    """Rules that do nothing here, as they look at the other side only."""
+    unasked = one_sided(document, document)
+    if as_prompt:
+        yield from one_sided_lines({"prompt": unasked["prompt"]})
+    elif names := unasked["action"]:
+        yield f"{', '.join(names)}: looked for in prompts only, which --prompt tries"
 
 
 def _text_of(given: str) -> str:

@@ -7,27 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
-from engine.safety.documents import DOCUMENT_BYTES_MAX, PolicyDocument, PolicyError, document_of, stored
+from engine.safety.documents import PolicyDocument, stored
 
 SCOPE = "scope"
-KINDS = ("detectors", "patterns", "words")
-
-
-def level_of(data: bytes) -> PolicyDocument:
-    """The level's document that this JSON is, not checked further (engine/safety/policy_checks.py). Raises
-    PolicyError."""
-    if len(data) > DOCUMENT_BYTES_MAX:
-        raise PolicyError(
-            f"a document has {DOCUMENT_BYTES_MAX >> 10} KiB at most, this one {len(data):,} bytes"
-        )
-    document = document_of(data)
-    for kind, entries in msgspec.json.decode(data, type=dict[str, list[dict[str, Any]]]).items():
-        for entry in entries:
-            if SCOPE in entry:
-                raise PolicyError(
-                    f"{kind} {entry.get('name')}: leave out `scope`, which follows from where it is saved"
-                )
-    return document
 
 
 def level_facts(document: PolicyDocument) -> dict[str, list[dict[str, Any]]]:

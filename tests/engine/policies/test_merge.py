@@ -3,21 +3,19 @@
 import random
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from engine.policies.levels import level_facts, level_of, level_text
+from engine.policies.level_files import level_file
+from engine.policies.levels import level_facts, level_text
 from engine.policies.merge import FIELDS, STRICTNESS, Entry, merged
 from engine.policies.overrides import Override, overridden, overridden_below
 from engine.safety.documents import (
     DEFAULT,
     DEFAULT_POLICY,
-    DOCUMENT_BYTES_MAX,
     PolicyDetector,
     PolicyDocument,
-    PolicyError,
     PolicyPattern,
     PolicyWords,
     policy_hash,
@@ -162,26 +160,7 @@ def test_a_levels_document_is_written_and_read_without_scopes() -> None:
         "detectors": [{"name": "card", "version": 1, "prompt": "block"}],
         "patterns": [{"name": "a", "pattern": "b", "action": "flag"}],
     }
-    assert level_of(level_text(document).encode()) == document
-
-
-@pytest.mark.parametrize(
-    ("written", "why"),
-    [
-        (b"", "not a policy's document"),
-        (b"[]", "not a policy's document"),
-        (b"\xff\xfe", "not a policy's document"),
-        (b'{"detector": []}', "detector"),
-        (b'{"detectors": [{"name": "card", "action": "hide"}]}', "hide"),
-        (b'{"detectors": [{"name": "card", "acton": "flag"}]}', "acton"),
-        (b'{"detectors": [{"name": "card", "action": "flag", "scope": "platform"}]}', "leave out `scope`"),
-        (b'{"words": []}' + b" " * DOCUMENT_BYTES_MAX, "256 KiB at most"),
-    ],
-)
-def test_what_is_no_document_is_refused_with_the_reason(written: bytes, why: str) -> None:
-    """Nothing is guessed."""
-    with pytest.raises(PolicyError, match=why):
-        level_of(written)
+    assert level_file(level_text(document).encode()).document == document
 
 
 def _shuffled(document: PolicyDocument, draw: random.Random) -> PolicyDocument:
