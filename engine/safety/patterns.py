@@ -56,8 +56,12 @@ def parsed(pattern: str) -> Pattern:
     try:
         return _parsed(pattern)
     except (PatternError, re.error, OverflowError) as error:
-        shown = repr(pattern) if len(pattern) <= SHOWN_MAX else f"{pattern[:SHOWN_MAX]!r}…"
-        raise PatternError(f"{shown}: {error}") from error
+        raise PatternError(f"{shown(pattern)}: {error}") from error
+
+
+def shown(pattern: str) -> str:
+    """A pattern, for an error."""
+    return repr(pattern) if len(pattern) <= SHOWN_MAX else f"{pattern[:SHOWN_MAX]!r}…"
 
 
 def _parsed(pattern: str) -> Pattern:
@@ -149,7 +153,9 @@ def _node(op: Any, value: Any, ignore_case: bool, part: int | None) -> _Node:
         case "AT":
             raise PatternError("a pattern has no ^, $, \\A or \\Z: it is looked for everywhere")
         case "ASSERT" | "ASSERT_NOT":
-            raise PatternError("lookaround is not supported")
+            raise PatternError(
+                r"lookaround is not supported; \b is where a word begins or ends (\\b in JSON)"
+            )
         case "GROUPREF" | "GROUPREF_EXISTS":
             raise PatternError("references to groups are not supported")
         case name:

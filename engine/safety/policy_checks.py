@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from difflib import get_close_matches
 
 from engine.safety.cost_trial import too_dear
 from engine.safety.detectors import DETECTORS
@@ -14,9 +15,10 @@ from engine.safety.documents import (
     stored,
 )
 from engine.safety.folding import BREAK, folded
-from engine.safety.patterns import PatternError, parsed
+from engine.safety.patterns import PatternError, parsed, shown
 from engine.safety.policy import own_rule
 from engine.safety.rules import RulePattern
+from engine.safety.slips import slip_in
 
 PATTERNS_MAX = 128
 LISTS_MAX = 16
@@ -58,17 +60,27 @@ def _check_limits(document: PolicyDocument) -> None:
     for each in document.words:
         if not each.words:
             raise PolicyError(f"{each.name} has no words")
-    for word in words:
-        if len(word) > WORD_LENGTH_MAX:
-            raise PolicyError(f"{word[:WORD_LENGTH_MAX]!r}…: a word has {WORD_LENGTH_MAX} characters at most")
-        if not folded(word).plain.strip() or BREAK in word:
-            raise PolicyError(f"{word!r}: a word has a letter that can be seen, and no U+0000")
+        for number, word in enumerate(each.words, 1):
+            if why := _wrong_in(word):
+                raise PolicyError(f"words {each.name}, word {number}: {why}")
+
+
+def _wrong_in(word: str) -> str:
+    """Why this is no word to look for; empty where it is one."""
+    if len(word) > WORD_LENGTH_MAX:
+        return f"{word[:WORD_LENGTH_MAX]!r}…: a word has {WORD_LENGTH_MAX} characters at most"
+    if not folded(word).plain.strip() or BREAK in word:
+        return f"{word!r}: a word has a letter that can be seen, and no U+0000"
+    return ""
 
 
 def _check_detector(asked: PolicyDetector) -> None:
     if (asked.name, asked.version) not in DETECTORS:
         known = ", ".join(sorted(f"{name} {version}" for name, version in DETECTORS))
-        raise PolicyError(f"no detector {asked.name} version {asked.version}; there are {known}")
+        near = get_close_matches(asked.name[:64].lower(), sorted({name for name, _ in DETECTORS}), n=1)
+        meant = f"; did you mean {near[0]}?" if near and near[0] != asked.name else ""
+        named = f"no detector {asked.name[:64]} version {asked.version}"
+        raise PolicyError(f"{named}; there are {known}{meant}")
 
 
 def _check_name(name: str) -> None:
@@ -81,6 +93,8 @@ def _check_name(name: str) -> None:
 
 
 def _check_pattern(own: PolicyPattern) -> None:
+    if slip := slip_in(own.pattern):
+        raise PolicyError(f"pattern {own.name}: {shown(own.pattern)}: {slip}")
     try:
         parsed(own.pattern)
         RulePattern(0, own_rule(own, "flag"))

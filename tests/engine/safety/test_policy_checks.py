@@ -42,7 +42,15 @@ def test_the_default_and_what_is_within_bounds_may():
         (pattern(r"\ud800x"), "pattern own: .*matches nothing"),
         (pattern("x", name="A b"), "'A b': a name"),
         (pattern("x*"), r"pattern own: 'x\*': .*no bound"),
-        (pattern("(?<=a)b"), r"pattern own: .*lookaround"),
+        (pattern("(?<=a)b"), r"pattern own: .*lookaround is not supported; \\b is"),
+        (pattern("\bEMP"), r"U\+0008: did you mean \\b\? In JSON .* \"\\\\b\"$"),
+        (pattern("a\x1bb"), r"U\+001B: did you mean \\x1b\?"),
+        (pattern("EMP-[0-9]{6"), r"'EMP-\[0-9\]\{6': \{ at character 10 is not closed; .* write \\\{"),
+        (pattern("x{6;}"), r"\{ at character 2 begins no repetition"),
+        (pattern("x{a{2}"), r"\{ at character 2 begins no repetition"),
+        (pattern("[0-9]6}"), r"\} at character 7 closes nothing"),
+        ({"detectors": [{"name": "Cards", "action": "flag"}]}, "no detector Cards .*did you mean card"),
+        (words("heron", "owl", " "), "words own, word 3: ' ': a word has a letter"),
         (pattern("a)|(b", ignore_case=True), "pattern own: .*unbalanced"),
         (pattern("x?"), "pattern own: .*empty"),
         (pattern("x{300}"), "pattern own: .*256"),
@@ -64,6 +72,14 @@ def test_what_no_policy_may_have_is_refused(document: dict[str, Any], why: str):
     """Unknown detectors, names, too much of anything, patterns that cannot be filtered for."""
     with pytest.raises(PolicyError, match=why):
         checked(document_of(msgspec.json.encode(document)))
+
+
+@pytest.mark.parametrize(
+    "text", [r"\{6\}", "[{}]x", "[]{]x", "[^]{]x", r"[\]{]x", "a{2}", "a{2,4}", "a{,4}b", r"\N{EM DASH}x"]
+)
+def test_braces_that_are_meant_are_taken(text: str):
+    """Escaped, in a class, or of a repetition."""
+    checked(document_of(msgspec.json.encode(pattern(text))))
 
 
 def test_patterns_are_tried_together():
