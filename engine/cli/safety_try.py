@@ -1,7 +1,9 @@
 """`parley safety try`: what a policy does to a text, step by step. Reads only; the text is kept nowhere."""
 
 import os
+import re
 from collections.abc import Iterator
+from shlex import quote
 
 import click
 import msgspec
@@ -35,35 +37,45 @@ from engine.safety.policy_checks import checked
 TEXT_BYTES_MAX = 256 << 10
 HASH_CHARACTERS = 12
 TEXT_SHOWN = 60
-ROWS_MAX = 200  # of each table
+ROWS_MAX = 20  # of each table: what is shown stays in sight
+_PATH = re.compile(r"[^\s@]*[/\\][^\s@]*|[^\s@]+\.[A-Za-z]\w{0,4}")  # what may be meant as one
 _PASSED = "({:,} more)"
 _DONE = {"redact": "redacted", "flag": "flagged"}
 
 
 @click.command("try")
-@click.argument("text")
+@click.argument("text", required=False)
+@click.option("--file", "text_file", help="The text in this FILE, in place of TEXT.")
 @tenant_option
 @project_option
 @click.option("--prompt", "as_prompt", is_flag=True, help="As a prompt; without it, as an answer.")
 @click.option("--document", "file", help="A FILE in place of the document that is set there.")
 @json_option
 def try_command(
-    text: str, tenant: str | None, project: str | None, as_prompt: bool, file: str | None, as_json: bool
+    text: str | None,
+    text_file: str | None,
+    tenant: str | None,
+    project: str | None,
+    as_prompt: bool,
+    file: str | None,
+    as_json: bool,
 ) -> None:
-    """What the rules that hold there do to TEXT: words, a file's name, or - for stdin.
+    """What the rules that hold there do to TEXT (- is stdin), or to the text in a file.
 
     Each match, with whose rule it is; what becomes of it; what is shown and what is held back as tokens come.
     The text goes to this terminal and nowhere else. What is typed stays in your shell's history: give
-    secrets by - or a file.
+    secrets by - or --file.
 
     \b
         parley safety try "my card is 4111 1111 1111 1111" --tenant acme
-        parley safety try mail.txt --tenant acme --document draft.json   # before it is set
+        parley safety try --file mail.txt --tenant acme --document draft.json   # before it is set
         cat mail.txt | parley safety try - --prompt --json
     """
-    if text == STDIN == file:
+    if (text is None) == (text_file is None):
+        raise click.UsageError("name a TEXT (- is stdin), or a --file")
+    if file == STDIN and STDIN in (text, text_file):
         raise click.UsageError("stdin is the text or the document")
-    words, draft = _text_of(text), None if file is None else read_level(file).document
+    words, draft = _text_of(text, text_file), None if file is None else read_level(file).document
     if draft is not None and tenant is None and project is None:
         level, document = PLATFORM_LEVEL, merged(_checked(draft))  # nothing of the database is asked for
     else:
@@ -121,16 +133,31 @@ def _elsewhere(document: PolicyDocument, as_prompt: bool) -> Iterator[str]:
         yield f"{', '.join(names)}: looked for in prompts only, which --prompt tries"
 
 
-def _text_of(given: str) -> str:
+def _text_of(given: str | None, file: str | None) -> str:
     """The words, a file's text, or stdin's. Raises StartupError."""
-    if given != STDIN and not os.path.isfile(given):
-        return given
+    if file is not None or given == STDIN:
+        return _read(file or STDIN)
+    assert given is not None
+    if os.path.exists(given):
+        kind = "folder" if os.path.isdir(given) else "file"
+        raise StartupError(
+            f"{given} is a {kind}: --file {quote(given)} tries what is in it, and - takes words from stdin"
+        )
+    if not given.strip():
+        print_line("the text is empty", err=True)
+    elif _PATH.fullmatch(given):
+        print_line(f"no file has this name: {given} itself is the text (--file reads a file)", err=True)
+    return given
+
+
+def _read(file: str) -> str:
+    """The text in a file, or on stdin."""
     try:
-        with click.open_file(given, "rb") as stream:
+        with click.open_file(file, "rb") as stream:
             data: bytes = stream.read(TEXT_BYTES_MAX + 1)
         text = data.decode()
     except OSError as error:
-        raise StartupError(f"{given} cannot be read: {error.strerror}") from error
+        raise StartupError(f"{file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise StartupError(f"the text is not UTF-8, at byte {error.start:,}") from error
     if len(data) > TEXT_BYTES_MAX:
@@ -142,11 +169,12 @@ def _blocks(trial: Trial, as_prompt: bool) -> Iterator[Block]:
     if not trial.matches:
         yield from ("Nothing is found.", "")
     else:
-        yield from ("What is found", _matches(trial), "")
+        yield from ("What is found", _matches(trial), *_more(len(trial.matches)), "")
     if trial.spans:
-        yield from ("What becomes of it", _spans(trial), "")
+        yield from ("What becomes of it", _spans(trial), *_more(len(trial.spans)), "")
     if not as_prompt and any(step.held or step.flags for step in trial.steps):
-        yield from ("As tokens come (they are guessed)", _steps(trial.steps), "")
+        rows = list(_notable(trial.steps))
+        yield from ("As tokens come (they are guessed)", _steps(rows), *_more(len(rows)), "")
 
 
 def _matches(trial: Trial) -> Table:
@@ -156,7 +184,7 @@ def _matches(trial: Trial) -> Table:
     for match in trial.matches[:ROWS_MAX]:
         place = (str(match.p), str(match.n))
         table.row(*place, match.category, match.action, match.scope, _short(match.text))
-    return _cut(table, len(trial.matches))
+    return table
 
 
 def _spans(trial: Trial) -> Table:
@@ -167,19 +195,18 @@ def _spans(trial: Trial) -> Table:
     for span in trial.spans[:ROWS_MAX]:
         becomes = span.placeholder or "the end"
         table.row(str(span.p), str(span.n), becomes, span.category, span.scope, str(span.matches))
-    return _cut(table, len(trial.spans))
+    return table
 
 
-def _steps(steps: list[TrialStep]) -> Table:
+def _steps(rows: list[tuple[str, ...]]) -> Table:
     """Tokens after which something is held or marked; the others were shown as they came."""
     table = Table()
     table.columns("token", "shown")
     table.columns("held", right=True)
     table.columns("marked")
-    rows = list(_notable(steps))
     for row in rows[:ROWS_MAX]:
         table.row(*row)
-    return _cut(table, len(rows))
+    return table
 
 
 def _notable(steps: list[TrialStep]) -> Iterator[tuple[str, ...]]:
@@ -198,10 +225,9 @@ def _notable(steps: list[TrialStep]) -> Iterator[tuple[str, ...]]:
         yield _PASSED.format(passed), "as they came", "0"
 
 
-def _cut(table: Table, rows: int) -> Table:
+def _more(rows: int) -> Iterator[Block]:
     if rows > ROWS_MAX:
-        table.row(f"… {rows - ROWS_MAX:,} more: --json has all")
-    return table
+        yield f"… {rows - ROWS_MAX:,} more: --json has all"
 
 
 def _end(trial: Trial, as_prompt: bool) -> Iterator[Block]:

@@ -193,15 +193,41 @@ def test_ten_thousand_words_are_set_and_tried(desk: Desk) -> None:
 
 
 def test_what_is_no_text_is_said(desk: Desk) -> None:
-    """A file is taken for its text; what is too much or no text is refused."""
-    assert desk.json("try", desk.file("a@b.example"))["flags"][0]["category"] == "email"
+    """A file is named as one; what is too much or no text is refused."""
+    assert desk.json("try", "--file", desk.file("a@b.example"))["flags"][0]["category"] == "email"
     path = desk.home / "binary"
     path.write_bytes(b"ab\xff")
-    assert "not UTF-8, at byte 2" in desk.refused("try", str(path))
+    assert "not UTF-8, at byte 2" in desk.refused("try", "--file", str(path))
     path.write_bytes(b"a" * ((256 << 10) + 1))
-    assert "256 KiB at most" in desk.refused("try", str(path))
+    assert "256 KiB at most" in desk.refused("try", "--file", str(path))
+    assert "cannot be read: Is a directory" in desk.refused("try", "--file", str(desk.home))
+    assert "cannot be read: No such file" in desk.refused("try", "--file", str(desk.home / "mails.txt"))
     assert "stdin is the text or the document" in desk.refused("try", "-", "--document", "-")
+    assert "name a TEXT" in desk.refused("try")
+    assert "name a TEXT" in desk.refused("try", "x", "--file", "-")
+    assert desk.json("try", "--file", "-", given="x")["shown"] == "x"
+
+
+def test_a_files_name_is_not_taken_for_a_text_unsaid(desk: Desk) -> None:
+    """What is a file or a folder is refused; what may be meant as one is tried, and that is said."""
+    file = desk.file("my card is 4111 1111 1111 1111")
+    assert f"is a file: --file {file} tries what is in it" in desk.refused("try", file)
+    assert "is a folder" in desk.refused("try", str(desk.home))
+    for text in ("mails.txt", "nowhere/mails"):
+        assert f"no file has this name: {text} itself is the text" in desk.run("try", text).stderr
+    for text in ("a@b.example", "mails", "see mails.txt", "3.14", "10.0.0.1"):
+        assert "no file" not in desk.run("try", text).stderr
+    assert "the text is empty" in desk.run("try", "").stderr
     assert desk.json("try", "")["shown"] == ""
+
+
+def test_a_long_text_leaves_what_is_shown_in_sight(desk: Desk) -> None:
+    """Tables are cut, and --json has all of them."""
+    text = "call 4111 1111 1111 1111 " * 200
+    told = desk.good("try", text).splitlines()
+    assert len(told) < 80
+    assert "… 180 more: --json has all" in told
+    assert len(desk.json("try", text)["matches"]) == 200
 
 
 def test_what_was_found_is_counted_by_day(desk: Desk) -> None:
