@@ -21,12 +21,20 @@ class RefusedText:
 
 
 @dataclass(frozen=True)
+class TokensThatFit:
+    """Tokens of what is too large: how many it `has`, and how many would `fit`."""
+
+    has: int
+    fit: int
+
+
+@dataclass(frozen=True)
 class Refusal:
     """A typed answer to a caller whose request is refused (docs/protocol.md, "Errors").
 
     `scope` names whose limit is reached, `dimension` what is counted there, and the numbers are of it: units,
     or nano-USD where money is counted; `resets_at_ms` is Unix ms. `retry`: the same call may work later.
-    `text`: what a safety policy refuses.
+    `text`: what a safety policy refuses; `tokens`: by how much a prompt is too large.
     """
 
     code: str
@@ -41,6 +49,7 @@ class Refusal:
     held: int | None = None
     resets_at_ms: int | None = None
     text: RefusedText | None = None
+    tokens: TokensThatFit | None = None
 
 
 class Refused(Exception):  # noqa: N818  (a refusal is an answer, not a fault)

@@ -20,8 +20,8 @@ from core.ids import uuid7
 from core.sql.database import Database
 from engine.api import Flag
 from server.access.authorization import ConversationOwner
+from server.conversations.history import HistoryBounds, PromptContext, TurnHistory, read_history
 from server.conversations.tables import Conversation, Message, MessageStatus
-from server.models.prompts import ChatMessage
 from server.protocol.codes import ErrorCode, refusal
 from server.protocol.flags import EndSafety, LoggedFlag
 
@@ -33,7 +33,8 @@ PAGE_ROWS = 50
 class Turn:
     """One turn of a conversation: the user's message, and the request that answers it. `key`: the sender's
     owner key; `user`: id of the user it is charged to, empty for none; `flags`: what safety marked in the
-    message; `system`: what the conversation's system prompt is from now on, None: what it was."""
+    message; `system`: what the conversation's system prompt is from now on, None: what it was; `context`:
+    what its prompt had of the conversation."""
 
     conversation: str
     request: str
@@ -44,6 +45,7 @@ class Turn:
     user: str = ""
     flags: Sequence[Flag] = ()
     system: str | None = None
+    context: PromptContext | None = None
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,10 @@ class ConversationStore:
     def __init__(self, db: Database) -> None:
         self.db = db
 
-    async def history(self, tenant: str, owner: ConversationOwner, conversation: str) -> list[ChatMessage]:
-        """The messages so far, oldest first; empty for an id nobody used.
+    async def history(
+        self, tenant: str, owner: ConversationOwner, conversation: str, model: str, bounds: HistoryBounds
+    ) -> TurnHistory:
+        """What a turn for `model` follows; nothing for an id that nobody used.
 
         Raises Refused: unknown_conversation where it is somebody else's or deleted, conversation_busy where
         an answer in it is still running.
@@ -78,13 +82,13 @@ class ConversationStore:
         async with self.db.session() as session:
             row = await session.get(Conversation, (tenant, conversation))
             if row is None:
-                return []
+                return TurnHistory()
             if row.deleted_ms is not None or _owner(row) != owner:
                 raise conversation_not_found(conversation)
-            messages = (await session.exec(_messages(tenant, conversation))).all()
-        if any(message.status == MessageStatus.RUNNING for message in messages):
+            found = await read_history(session, tenant, conversation, model, bounds)
+        if found is None:
             raise conversation_busy()
-        return [{"role": each.role, "content": each.content} for each in messages]
+        return found
 
     async def system(self, tenant: str, owner: ConversationOwner, conversation: str) -> str:
         """A conversation's system prompt; empty for an id nobody used, and for another owner's."""
@@ -307,25 +311,31 @@ def _new_conversation(tenant: str, owner: ConversationOwner, turn: Turn) -> Conv
 
 def _rows(tenant: str, turn: Turn, last: int) -> list[Message]:
     flags = msgspec.to_builtins(turn.flags)
-
-    def row(role: str, content: str, status: MessageStatus, position: int, model: str = "") -> Message:
-        return Message(
-            tenant_id=tenant,
-            id=uuid7(turn.now_ms),
-            conversation_id=turn.conversation,
-            position=position,
-            role=role,
-            content=content,
-            request_id=turn.request,
-            status=status.value,
-            model=model,
-            created_ms=turn.now_ms,
-            owner_key=turn.key,
-            user_id=turn.user,
-            flags=flags if role == "user" and flags else None,
-        )
-
-    return [
-        row("user", turn.content, MessageStatus.ENDED, last + 1),
-        row("assistant", "", MessageStatus.RUNNING, last + 2, turn.model),
-    ]
+    common: dict[str, Any] = {
+        "tenant_id": tenant,
+        "conversation_id": turn.conversation,
+        "request_id": turn.request,
+        "created_ms": turn.now_ms,
+        "owner_key": turn.key,
+        "user_id": turn.user,
+    }
+    user = Message(
+        **common,
+        id=uuid7(turn.now_ms),
+        position=last + 1,
+        role="user",
+        content=turn.content,
+        status=MessageStatus.ENDED.value,
+        flags=flags or None,
+    )
+    answer = Message(
+        **common,
+        id=uuid7(turn.now_ms),
+        position=last + 2,
+        role="assistant",
+        content="",
+        status=MessageStatus.RUNNING.value,
+        model=turn.model,
+        context=turn.context.packed(user.id) if turn.context else None,
+    )
+    return [user, answer]

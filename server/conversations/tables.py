@@ -51,7 +51,8 @@ class Message(TableBase, table=True):
     log (`epoch`, `head`), so that it can be replayed once the log is gone. `owner_key` (first key of a chain
     of rotations) and `user_id` (empty: none) say who sent the turn, in a service key's conversation too;
     `parent_id` is empty: nothing fills it yet. `flags` and `safety` are what a safety policy marked in the
-    text, and what blocked it (server/protocol/flags.py)."""
+    text, and what blocked it (server/protocol/flags.py); `context` what an answer's prompt had of the
+    conversation (history.py)."""
 
     __table_args__ = (
         ForeignKeyConstraint(
@@ -100,3 +101,4 @@ class Message(TableBase, table=True):
     owner_key: str = ""
     user_id: str = ""
     parent_id: str = ""
+    context: dict[str, Any] | None = Field(default=None, sa_type=JSON)

@@ -108,11 +108,18 @@ def _message(row: Message, principal: Principal) -> dict[str, object]:
         "code": row.code,
         "flags": row.flags or [],
         "safety": row.safety,
+        "context": _context(row),
         "model": row.model,
         "usage": usage_seen_by(principal, row.usage),
         "cost": {"nano": row.cost_nano, "currency": "usd"} if principal.sees_amounts else None,
         "created_ms": row.created_ms,
     }
+
+
+def _context(row: Message) -> dict[str, object] | None:
+    """What of the conversation an answer's prompt had."""
+    context = row.context
+    return None if context is None else {name: context[name] for name in ("kept", "dropped", "room")}
 
 
 def _conversation(request: Request) -> str:

@@ -10,8 +10,9 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,37 @@ SPECIAL_NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
 
 ChatMessage = Mapping[str, str]
 """{"role": system, user or assistant, "content": text}"""
+
+
+@dataclass(frozen=True)
+class ChatPrompt:
+    """Messages to render: `system` ones, and turns, of which the oldest may be left out. `unfinished`: the
+    last message is the beginning of an answer, which goes on there."""
+
+    turns: Sequence[Sequence[ChatMessage]]
+    system: Sequence[ChatMessage] = ()
+    unfinished: bool = False
+
+    def newest(self, kept: int) -> "ChatPrompt":
+        """The same with the last `kept` turns alone."""
+        return replace(self, turns=self.turns[len(self.turns) - kept :])
+
+
+@dataclass(frozen=True)
+class RenderedPrompt:
+    """A prompt's token ids; `turns`: how many of them are each turn's, `fixed` those of no turn."""
+
+    ids: list[int]
+    turns: tuple[int, ...]
+
+    @property
+    def fixed(self) -> int:
+        """Number of tokens that are no turn's: of the system prompt and the template."""
+        return len(self.ids) - sum(self.turns)
+
+
+Fitting = Callable[[RenderedPrompt], int]
+"""How many of the newest turns are to be kept of what all of them are rendered to."""
 
 
 class PromptRenderer:
@@ -79,23 +111,55 @@ class PromptRenderer:
 
         Raises Refused (bad_request) where the template does not take these messages.
         """
+        return self.render_fitting(ChatPrompt([messages]), lambda prompt: len(prompt.turns)).ids
+
+    def render_fitting(self, prompt: ChatPrompt, fitting: Fitting) -> RenderedPrompt:
+        """The prompt of the turns that `fitting` keeps. Each text is made into tokens once."""
+        system = self._encoded(prompt.system)
+        turns = [self._encoded(turn) for turn in prompt.turns]
+        while True:
+            rendered = self._assembled(prompt, system, turns)
+            kept = fitting(rendered)
+            if kept == len(turns):
+                return rendered
+            assert 0 < kept < len(turns), "turns are dropped, none comes back"
+            prompt, turns = prompt.newest(kept), turns[len(turns) - kept :]
+
+    def _assembled(
+        self, prompt: ChatPrompt, system: Sequence[list[int]], turns: Sequence[Sequence[list[int]]]
+    ) -> RenderedPrompt:
+        """The template with these texts. An unfinished answer stands where the template lets one begin."""
+        messages = [message for turn in (prompt.system, *prompt.turns) for message in turn]
+        contents = [content for turn in (system, *turns) for content in turn]
+        whose = [at for at, turn in enumerate((system, *turns)) for _ in turn]  # 0: of no turn
+        sizes = [0] * (len(turns) + 1)
+        begun = contents[-1] if prompt.unfinished else []
+        pieces = self._pieces(messages[:-1] if prompt.unfinished else messages)
+        encoded = _encode(self._tokenizer, pieces[::2])
+        between = [ids if piece else [] for piece, ids in zip(pieces[::2], encoded, strict=True)]
+        ids = list(between[0])  # what every prompt begins with is no turn's
+        for at, number in enumerate(map(int, pieces[1::2])):
+            sizes[whose[number]] += len(contents[number]) + (len(between[at]) if at else 0)
+            ids += contents[number] + between[at + 1]
+        sizes[-1] += len(begun)
+        return RenderedPrompt(ids + begun, tuple(sizes[1:]))
+
+    def _pieces(self, messages: Sequence[ChatMessage]) -> list[str]:
+        """Pieces of the template's text, and between them the numbers of the messages whose texts are there.
+        Some tokenizers make a token of an empty one."""
         mark = f"\ue000{secrets.token_hex(8)}:"
         marked = [
             {"role": message["role"], "content": f"{mark}{number}\ue001"}
             for number, message in enumerate(messages)
         ]
-        ids: list[int] = []
-        pieces = re.split(re.escape(mark) + "([0-9]+)\ue001", self._fill(marked))
-        ids_of_pieces = [
-            found if piece else []  # some tokenizers make a token of nothing
-            for piece, found in zip(pieces[::2], _encode(self._tokenizer, pieces[::2]), strict=True)
+        return re.split(re.escape(mark) + "([0-9]+)\ue001", self._fill(marked))
+
+    def _encoded(self, messages: Sequence[ChatMessage]) -> list[list[int]]:
+        texts = [message["content"] for message in messages]
+        return [
+            self._without_control(text, ids)
+            for text, ids in zip(texts, _encode(self._plain, texts), strict=True)
         ]
-        contents = [messages[int(piece)]["content"] for piece in pieces[1::2]]
-        ids_of_contents = [*_encode(self._plain, contents), []]
-        for piece, content, content_ids in zip(ids_of_pieces, [*contents, ""], ids_of_contents, strict=True):
-            ids.extend(piece)
-            ids.extend(self._without_control(content, content_ids))
-        return ids
 
     def _fill(self, messages: Sequence[ChatMessage]) -> str:
         deadline = time.monotonic() + RENDER_SECONDS_MAX
@@ -149,19 +213,22 @@ class PromptRenderers:
         in this prompt or lately."""
         self._rates.prompt(principal, self._characters(messages))
 
-    async def render(self, principal: Principal, folder: Path, messages: Sequence[ChatMessage]) -> list[int]:
-        """Token ids of the prompt, by PromptRenderer.render. Raises Refused also for too many characters:
+    async def render(
+        self, principal: Principal, folder: Path, prompt: ChatPrompt, fitting: Fitting
+    ) -> RenderedPrompt:
+        """The prompt, by PromptRenderer.render_fitting. Raises Refused also for too many characters:
         placeholders may be longer than what they stand for."""
+        messages = [message for turn in (prompt.system, *prompt.turns) for message in turn]
         characters = self._characters(messages)
         renderer = self._renderers.get(folder)
         if renderer is None:
             renderer = self._renderers[folder] = await asyncio.to_thread(PromptRenderer.load, folder)
         if characters <= INLINE_CHARACTERS_MAX and len(messages) <= INLINE_MESSAGES_MAX:
-            return renderer.render(messages)
+            return renderer.render_fitting(prompt, fitting)
         turn = self._turns.setdefault(principal.tenant, asyncio.Lock())
         async with turn:
             loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._threads, renderer.render, messages)
+            return await loop.run_in_executor(self._threads, renderer.render_fitting, prompt, fitting)
 
     def _characters(self, messages: Sequence[ChatMessage]) -> int:
         characters = sum(len(message["content"]) for message in messages)

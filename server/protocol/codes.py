@@ -7,7 +7,8 @@ from dataclasses import replace
 from enum import IntEnum, StrEnum
 from typing import TypedDict
 
-from core.errors import Refusal, RefusedText
+from core.errors import Refusal, RefusedText, TokensThatFit
+from server.protocol.context_use import TokenCounts
 from server.protocol.flags import RefusedPrompt
 
 
@@ -97,9 +98,10 @@ def refusal(
     after_ms: int | None = None,
     scope: str | None = None,
     limit: int | None = None,
+    tokens: TokensThatFit | None = None,
 ) -> Refusal:
     """A refusal whose `retry` follows from its code."""
-    return Refusal(code, message, code in RETRYABLE, after_ms, scope, limit)
+    return Refusal(code, message, code in RETRYABLE, after_ms, scope, limit, tokens=tokens)
 
 
 def suspended() -> Refusal:
@@ -154,3 +156,9 @@ def refused_prompt(refused: Refusal) -> RefusedPrompt | None:
     """The place of a prompt that safety refuses; None for any other refusal."""
     text = refused.text
     return None if text is None else RefusedPrompt(text.category, text.scope, text.p, text.n, text.message)
+
+
+def too_many_tokens(refused: Refusal) -> TokenCounts | None:
+    """By how much a refused prompt is too large; None where that is not why."""
+    tokens = refused.tokens
+    return None if tokens is None else TokenCounts(tokens.has, tokens.fit)

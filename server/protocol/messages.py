@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from server.protocol.context_use import ContextUse, TokenCounts
 from server.protocol.flags import EndSafety, RefusedPrompt, SentFlag
 
 Natural = Annotated[int, Meta(ge=0)]
@@ -192,7 +193,8 @@ class QuotaLeft(Struct, frozen=True, omit_defaults=True):
 
 
 class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
-    """The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt."""
+    """The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt;
+    `context` of a conversation; `max_tokens` of the answer. All three only the first time."""
 
     id: str
     g: int
@@ -202,6 +204,8 @@ class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
     queue: QueuePosition
     quota: QuotaLeft = QuotaLeft()
     flags: list[SentFlag] | UnsetType = UNSET
+    context: ContextUse | UnsetType = UNSET
+    max_tokens: int | UnsetType = UNSET
 
 
 class Attached(Struct, frozen=True, tag_field="t", tag="attached"):
@@ -335,7 +339,7 @@ class GoAway(Struct, frozen=True, tag_field="t", tag="go_away", omit_defaults=Tr
 
 class Error(Struct, frozen=True, tag_field="t", tag="error", omit_defaults=True):
     """A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD.
-    `safety`: what of a prompt is refused."""
+    `safety`: what of a prompt is refused; `tokens`: by how much it is too large."""
 
     code: str
     message: str
@@ -351,6 +355,7 @@ class Error(Struct, frozen=True, tag_field="t", tag="error", omit_defaults=True)
     held: int | None = None
     resets_at_ms: int | None = None
     safety: RefusedPrompt | None = None
+    tokens: TokenCounts | None = None
 
 
 class ServerPing(Struct, frozen=True, tag_field="t", tag="ping"):

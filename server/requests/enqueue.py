@@ -14,6 +14,7 @@ from server.access.authorization import cache_salt, owner_of
 from server.conversations.store import ConversationStore, Turn
 from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import of_queue
+from server.protocol.context_use import ContextUse
 from server.protocol.messages import Left, QuotaLeft
 from server.reading.sources import LiveSource, Source, log_lost
 from server.reading.subscriptions import RequestName, Subscriptions
@@ -81,10 +82,12 @@ class SendEnqueuer:
         source.seen(placed.epoch)
         instruments.PROMPT_TOKENS.record(len(prepared.prompt))
         reading = ReadableRequest(send.id, placed.epoch, 0, placed.head, placed.status.value)
-        dup = not placed.created
         place, quota = (placed.position, placed.wait_ms), quota_of(admitted.standing)
-        accepted = SendAccepted(reading, dup, prepared.priority.value, *place, quota, prepared.vetted.sent)
-        return accepted, source
+        facts = (prepared.priority.value, *place, quota, prepared.vetted.sent)
+        if not placed.created:  # its prompt is that of another preparation
+            return SendAccepted(reading, True, *facts), source
+        used = (_used(prepared), prepared.sampling.max_tokens)
+        return SendAccepted(reading, False, *facts, *used), source
 
     async def _undo(self, prepared: PreparedSend, tenant: str, replaced: str | None) -> None:
         """Release an admission whose enqueue failed, and give its conversation the system prompt that it
@@ -102,7 +105,7 @@ class SendEnqueuer:
         text = vetted.messages[-1]["content"]
         facts = (send.conversation, send.id, text, prepared.record.name, prepared.accepted_ms)
         who = (principal.owner_key, prepared.user)
-        turn = Turn(*facts, *who, flags=vetted.flags, system=vetted.system)
+        turn = Turn(*facts, *who, flags=vetted.flags, system=vetted.system, context=prepared.context)
         return await self._conversations.open_turn(principal.tenant, owner_of(principal), turn)
 
     def _item(self, principal: Principal, prepared: PreparedSend, admitted: Admitted) -> Enqueue:
@@ -149,6 +152,12 @@ class SendEnqueuer:
             shaped=prepared.sampling.response_format is not None,
             policy=prepared.policy.in_pool,
         )
+
+
+def _used(prepared: PreparedSend) -> ContextUse | None:
+    """What of the conversation the prompt has, for `accepted`."""
+    context = prepared.context
+    return None if context is None else ContextUse(context.kept, context.dropped, context.room)
 
 
 def quota_of(standing: LeastRemaining) -> QuotaLeft:

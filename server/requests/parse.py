@@ -83,6 +83,11 @@ class ParsedSend:
     several: bool = False
     system: str | None = None
 
+    @property
+    def stored(self) -> bool:
+        """True for a turn of a conversation: its history is kept here, and trimmed."""
+        return self.conversation is not None
+
 
 def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
     """Check a send. Raises Refused (bad_request)."""
@@ -113,24 +118,15 @@ def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
     return ParsedSend(*asked, hashed, several, system)
 
 
-def sampling(options: Options, prompt_tokens: int, context: int, temperature: float) -> Sampling:
-    """Sampling of a turn. `context` is the most tokens of prompt and answer, `temperature` the model's own.
+def sampling(options: Options, max_tokens: int, temperature: float) -> Sampling:
+    """Sampling of a turn whose answer has at most `max_tokens`; `temperature` is the model's own.
 
-    Raises Refused: too_large where the answer does not fit, bad_request where min_tokens cannot be met.
+    Raises Refused (bad_request) where min_tokens cannot be met.
     """
-    room = context - prompt_tokens
-    wanted = options.max_tokens or max(1, room)
-    if wanted > room:
-        asked = f" and max_tokens asks for {options.max_tokens}" if options.max_tokens else ""
-        problem = (
-            f"the prompt has {prompt_tokens} tokens{asked}, the model takes {context} in all: "
-            "shorten the prompt, or ask for less"
-        )
-        raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=context))
-    if options.min_tokens > wanted:
-        raise bad_request(f"options.min_tokens: {options.min_tokens} is more than max_tokens, {wanted}")
+    if options.min_tokens > max_tokens:
+        raise bad_request(f"options.min_tokens: {options.min_tokens} is more than max_tokens, {max_tokens}")
     return Sampling(
-        max_tokens=wanted,
+        max_tokens=max_tokens,
         min_tokens=options.min_tokens,
         temperature=temperature if options.temperature is None else options.temperature,
         top_p=options.top_p,

@@ -15,16 +15,19 @@ from engine.api import ModelRecord, PriorityClass, Sampling
 from server.access.authorization import owner_of
 from server.access.closed_users import ClosedUsers
 from server.access.users import Users
+from server.conversations.history import HistoryBounds, PromptContext, TurnHistory
 from server.conversations.store import ConversationStore
 from server.models.answer_formats import AnswerFormats
 from server.models.catalogue import Catalogue
 from server.models.prompt_vetting import PromptVetting, VettedMessages
-from server.models.prompts import ChatMessage, PromptRenderers
+from server.models.prompts import ChatPrompt, PromptRenderers
 from server.models.safety_policies import ProjectPolicy, SafetyPolicies
 from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import ErrorCode, refusal
 from server.requests import parse
+from server.requests.answer_room import AnswerRoom
 from server.requests.parse import ParsedSend
+from server.requests.prompt_turns import all_turns, context_of, system_message, within
 
 TEMPERATURE_DEFAULT = 1.0
 
@@ -45,6 +48,7 @@ class PreparedSend:
     deadline_ms: int
     policy: ProjectPolicy
     vetted: VettedMessages
+    context: PromptContext | None = None
 
 
 class SendPreparer:
@@ -65,6 +69,7 @@ class SendPreparer:
         pools: GatewayPools,
     ) -> None:
         self._settings = settings
+        self._bounds = HistoryBounds(settings.prompt_messages_max, settings.prompt_characters_max)
         self._db = db
         self._catalogue = catalogue
         self._users = users
@@ -86,21 +91,33 @@ class SendPreparer:
             raise Refused(refusal(ErrorCode.FORBIDDEN, "this user is closed"))
         await self._formats.check(principal, record, send.options.response_format)
         policy = await self._policies.of(principal.tenant, principal.project)
-        history = await self._history(principal, send)
+        history = await self._history(principal, send, record.name)
         own = await self._own_system(principal, send)
-        self._prompts.count(principal, [*system_message(send.system, own), *history, *send.messages])
+        sent = [*system_message(send.system, own), *send.messages]
+        history = within(history, sent, self._bounds)
+        self._prompts.count(principal, [*history.messages, *sent])
         texts = (send.messages, send.several, send.system)
         vetted = await self._vetting.vet(principal.tenant, policy, *texts)
-        messages = [*system_message(vetted.system, own), *history, *vetted.messages]
+        turns = [*(turn.messages for turn in history.turns), vetted.messages]
+        asked = ChatPrompt(turns, system_message(vetted.system, own))
+        room = self._room(record, send)
         with spans.span("send.render"):
-            prompt = await self._prompts.render(principal, record.folder, messages)
-        context = min(record.max_model_len, self._settings.worker_max_model_len or record.max_model_len)
-        sampling = parse.sampling(send.options, len(prompt), context, default_temperature(record.folder))
+            fitting = room.turns_kept if send.stored else all_turns
+            prompt = await self._prompts.render(principal, record.folder, asked, fitting)
+        context = context_of(history, prompt, room) if send.stored else None
+        most = room.tokens_beside(prompt, trimmed=send.stored)
+        sampling = parse.sampling(send.options, most, default_temperature(record.folder))
         priority = parse.capped_priority(send.options.priority, principal.priority_max)
         accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
         deadline_ms = parse.deadline_ms(send.options, priority, accepted_ms, self._settings)
         times = (accepted_ms, deadline_ms)
-        return PreparedSend(send, record, prompt, sampling, priority, user, *times, policy, vetted)
+        who = (send, record, prompt.ids, sampling, priority, user)
+        return PreparedSend(*who, *times, policy, vetted, context)
+
+    def _room(self, record: ModelRecord, send: ParsedSend) -> AnswerRoom:
+        context = min(record.max_model_len, self._settings.worker_max_model_len or record.max_model_len)
+        asked = send.options.max_tokens
+        return AnswerRoom(context, asked or context, asked is not None)
 
     async def _project(self, principal: Principal, send: ParsedSend) -> str | None:
         named = send.metadata.get("project")
@@ -115,27 +132,18 @@ class SendPreparer:
             return ""
         return await self._conversations.system(principal.tenant, owner_of(principal), send.conversation)
 
-    async def _history(self, principal: Principal, send: ParsedSend) -> list[ChatMessage]:
+    async def _history(self, principal: Principal, send: ParsedSend, model: str) -> TurnHistory:
+        """The turns of its conversation that a prompt of this gateway may have."""
         if send.conversation is None:
-            return []
-        owner = owner_of(principal)
+            return TurnHistory()
+        who = (principal.tenant, owner_of(principal), send.conversation)
         try:
-            history = await self._conversations.history(principal.tenant, owner, send.conversation)
+            return await self._conversations.history(*who, model, self._bounds)
         except Refused as refused:
             if refused.refusal.code != ErrorCode.CONVERSATION_BUSY:
                 raise
             await self._pools.recorders.catch_up(principal.tenant, send.conversation)
-            history = await self._conversations.history(principal.tenant, owner, send.conversation)
-        if len(history) >= self._settings.prompt_messages_max:
-            raise parse.bad_request("this conversation has too many messages: start a new one")
-        return history
-
-
-def system_message(replaced: str | None, own: str) -> list[ChatMessage]:
-    """The message that a prompt begins with: the send's, also where that is empty, else its conversation's
-    own."""
-    text = own if replaced is None else replaced
-    return [{"role": "system", "content": text}] if text else []
+            return await self._conversations.history(*who, model, self._bounds)
 
 
 @lru_cache(maxsize=64)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from core.errors import Refusal
 from engine.api import Entry
 from server.protocol.codes import CloseCode
+from server.protocol.context_use import ContextUse
 from server.protocol.flags import SentFlag
 from server.protocol.messages import ClientMessage, QuotaLeft
 
@@ -83,6 +84,8 @@ class SendAccepted:
     wait_ms: int = 0
     quota: QuotaLeft = NO_QUOTA
     flags: tuple[SentFlag, ...] = ()
+    context: ContextUse | None = None
+    max_tokens: int | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from core.errors import Refusal
 from server.protocol import codec
 from server.protocol import messages as m
-from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal, refused_prompt
+from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal, refused_prompt, too_many_tokens
 from server.session import effects as fx
 from server.session import events as ev
 from server.session.access_timer import AccessTimer
@@ -291,7 +291,8 @@ class Session:
         stream = self._readings.open(reading)
         place = m.QueuePosition(event.position, event.wait_ms)
         named = (id, stream.g, reading.epoch, event.dup, event.priority)
-        accepted = m.Accepted(*named, place, event.quota, list(event.flags) or UNSET)
+        facts = (list(event.flags) or UNSET, event.context or UNSET, event.max_tokens or UNSET)
+        accepted = m.Accepted(*named, place, event.quota, *facts)
         out: list[fx.Effect] = [fx.Emit(accepted)]
         if fresh and wished.detached:
             self._readings.drop(id)
@@ -377,5 +378,6 @@ def _error(refused: Refusal, re: str | None = None, id: str | None = None) -> fx
             refused.after_ms,
             **limit_facts(refused),
             safety=refused_prompt(refused),
+            tokens=too_many_tokens(refused),
         )
     )

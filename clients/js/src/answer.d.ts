@@ -9,7 +9,8 @@ export class ProtocolError extends Error {
     /**
      * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
      *   limit?: number, dimension?: string, remaining?: number, spent?: number, held?: number,
-     *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPrompt}} frame an `error`
+     *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPrompt,
+     *   tokens?: import("./frames.js").TokenCounts}} frame an `error`
      */
     constructor(frame: {
         code: string;
@@ -24,6 +25,7 @@ export class ProtocolError extends Error {
         held?: number;
         resets_at_ms?: number;
         safety?: import("./frames.js").RefusedPrompt;
+        tokens?: import("./frames.js").TokenCounts;
     });
     code: string;
     /** The same message may work later. */
@@ -40,6 +42,8 @@ export class ProtocolError extends Error {
     resetsAtMs: number | null;
     /** The place for which a prompt was refused. */
     safety: import("./frames.js").RefusedPrompt | null;
+    /** By how much a prompt is too large. */
+    tokens: import("./frames.js").TokenCounts | null;
 }
 /** One request and the text of its answer so far: always a prefix of the server's log. */
 export class Answer {
@@ -60,6 +64,10 @@ export class Answer {
     flags: SafetyFlag[];
     /** What safety found in the prompt as it was sent (prompts.js). @type {PromptFlag[]} */
     promptFlags: PromptFlag[];
+    /** What of its conversation its prompt has; null where that is not known. @type {ContextUse | null} */
+    context: ContextUse | null;
+    /** The most tokens that it may have; null where that is not known. @type {number | null} */
+    maxTokens: number | null;
     /** Tokens that `text` covers. */
     tokens: number;
     /** @type {Status} */
@@ -146,6 +154,7 @@ export type SafetyFlag = {
     n: number;
 };
 export type PromptFlag = import("./frames.js").SentFlag;
+export type ContextUse = import("./frames.js").ContextUse;
 /**
  * what blocked an answer, and whose policy it was
  */

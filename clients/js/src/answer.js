@@ -22,6 +22,7 @@ import { sha256 } from "./sha256.js";
  *   n: number}} SafetyFlag
  */
 /** @typedef {import("./frames.js").SentFlag} PromptFlag */
+/** @typedef {import("./frames.js").ContextUse} ContextUse */
 /** @typedef {import("./frames.js").EndSafety} SafetyBlock what blocked an answer, and whose policy it was */
 /** @typedef {{queue_ms: number, ttft_ms: number | null, total_ms: number}} Timing */
 /**
@@ -63,7 +64,8 @@ export class ProtocolError extends Error {
   /**
    * @param {{code: string, message: string, retry?: boolean, after_ms?: number, scope?: string,
    *   limit?: number, dimension?: string, remaining?: number, spent?: number, held?: number,
-   *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPrompt}} frame an `error`
+   *   resets_at_ms?: number, safety?: import("./frames.js").RefusedPrompt,
+   *   tokens?: import("./frames.js").TokenCounts}} frame an `error`
    */
   constructor(frame) {
     super(frame.message);
@@ -83,6 +85,8 @@ export class ProtocolError extends Error {
     this.resetsAtMs = frame.resets_at_ms ?? null;
     /** The place for which a prompt was refused. */
     this.safety = frame.safety ?? null;
+    /** By how much a prompt is too large. */
+    this.tokens = frame.tokens ?? null;
   }
 }
 
@@ -105,6 +109,10 @@ export class Answer {
     this.flags = [];
     /** What safety found in the prompt as it was sent (prompts.js). @type {PromptFlag[]} */
     this.promptFlags = [];
+    /** What of its conversation its prompt has; null where that is not known. @type {ContextUse | null} */
+    this.context = null;
+    /** The most tokens that it may have; null where that is not known. @type {number | null} */
+    this.maxTokens = null;
     /** Tokens that `text` covers. */
     this.tokens = 0;
     /** @type {Status} */

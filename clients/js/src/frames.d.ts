@@ -185,7 +185,14 @@ export interface SentFlag {
   m?: number | "system";
 }
 
-/** The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt. */
+/** What of its conversation a prompt has: turns `kept`, this one too, and `dropped`; `room`: tokens that turns may still have before some are dropped. */
+export interface ContextUse {
+  kept: number;
+  dropped: number;
+  room: number;
+}
+
+/** The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt; `context` of a conversation; `max_tokens` of the answer. All three only the first time. */
 export interface Accepted {
   t: "accepted";
   id: string;
@@ -196,6 +203,8 @@ export interface Accepted {
   queue: QueuePosition;
   quota: QuotaLeft;
   flags?: SentFlag[];
+  context?: ContextUse;
+  max_tokens?: number;
 }
 
 /** The request is read from `from` on. */
@@ -327,7 +336,13 @@ export interface RefusedPrompt {
   m?: number | "system";
 }
 
-/** A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD. `safety`: what of a prompt is refused. */
+/** Tokens of what is too large: how many it `has`, and how many would `fit`. */
+export interface TokenCounts {
+  has: number;
+  fit: number;
+}
+
+/** A refusal. `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD. `safety`: what of a prompt is refused; `tokens`: by how much it is too large. */
 export interface Error {
   t: "error";
   code: string;
@@ -344,6 +359,7 @@ export interface Error {
   held?: number;
   resets_at_ms?: number;
   safety?: RefusedPrompt;
+  tokens?: TokenCounts;
 }
 
 /** Asks the client for a pong. */

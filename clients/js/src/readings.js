@@ -9,7 +9,7 @@ import { Answer, ProtocolError, span } from "./answer.js";
 /** @typedef {import("./frames.js").WelcomeRequest} WelcomeRequest */
 /** @typedef {import("./frames.js").Accepted["flags"]} PromptFlags */
 /** @typedef {{g: number, epoch?: number, state?: string, queue?: import("./frames.js").QueuePosition,
- *   flags?: PromptFlags}} Bound */
+ *   flags?: PromptFlags, context?: import("./frames.js").ContextUse, max_tokens?: number}} Bound */
 /** @typedef {import("./answer.js").Change} Change */
 /** @typedef {import("./answer.js").Trace} Trace */
 /** @typedef {import("./answer.js").Watcher} Watcher */
@@ -127,6 +127,8 @@ export class Readings {
     answer.epoch ??= frame.epoch ?? null;
     answer.queue = frame.queue ?? answer.queue;
     answer.promptFlags = frame.flags ?? answer.promptFlags;
+    answer.context = frame.context ?? answer.context;
+    answer.maxTokens = frame.max_tokens ?? answer.maxTokens;
     if (answer.status === "sending") {
       answer.status = frame.state === "running" || frame.state === "parked" ? frame.state : "queued";
     }

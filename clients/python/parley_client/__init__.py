@@ -22,7 +22,7 @@ from parley_client.client import Client
 from parley_client.connection import ConnectionState, Encoding
 from parley_client.limit_words import error_text
 from parley_client.link import SignedOut
-from parley_client.prompts import SafetyPromptBlock, SafetyPromptFlag, redacted
+from parley_client.prompts import KeptTurns, SafetyPromptBlock, SafetyPromptFlag, TooManyTokens, redacted
 from parley_client.reader import Answer
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Encoding",
     "Ended",
     "Event",
+    "KeptTurns",
     "ProtocolError",
     "Reset",
     "SafetyBlock",
@@ -44,6 +45,7 @@ __all__ = [
     "Status",
     "Text",
     "TextTakenBack",
+    "TooManyTokens",
     "Trace",
     "Usage",
     "error_text",

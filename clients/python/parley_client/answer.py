@@ -11,7 +11,16 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any, TypeVar, cast
 
-from parley_client.prompts import SafetyPromptBlock, SafetyPromptFlag, block_of, flags_of
+from parley_client.prompts import (
+    KeptTurns,
+    SafetyPromptBlock,
+    SafetyPromptFlag,
+    TooManyTokens,
+    block_of,
+    context_of,
+    flags_of,
+    tokens_of,
+)
 
 Frame = Mapping[str, Any]
 
@@ -20,7 +29,7 @@ class ProtocolError(Exception):
     """A refusal or failure with a code of docs/protocol.md. `retry`: it may work later, after `after_ms`.
 
     `scope` is at its `limit` of `dimension`; the numbers count that, money in nano-USD. `safety`: the place
-    for which a prompt was refused."""
+    for which a prompt was refused; `tokens`: by how much one is too large."""
 
     def __init__(self, error: Frame) -> None:
         super().__init__(f"{error['code']}: {error['message']}")
@@ -36,6 +45,7 @@ class ProtocolError(Exception):
         self.held: int | None = error.get("held")
         self.resets_at_ms: int | None = error.get("resets_at_ms")
         self.safety: SafetyPromptBlock | None = block_of(error)
+        self.tokens: TooManyTokens | None = tokens_of(error)
 
 
 class TextTakenBack(Exception):  # noqa: N818  (it is a fact about the answer, not a fault)
@@ -204,6 +214,8 @@ class OpenAnswer:
         self.text = ""
         self.flags: list[SafetyFlag] = []
         self.prompt_flags: list[SafetyPromptFlag] = []
+        self.context: KeptTurns | None = None
+        self.max_tokens: int | None = None
         self.tokens = 0
         self.standing = Standing.SENDING
         self.moved_because: str | None = None
@@ -245,6 +257,8 @@ class OpenAnswer:
         """Take the number `g` of this connection, from `accepted`, `attached` or a welcome."""
         self.accepted, self.g = True, frame["g"]
         self.prompt_flags = flags_of(frame) or self.prompt_flags
+        self.context = context_of(frame) or self.context
+        self.max_tokens = frame.get("max_tokens", self.max_tokens)
         self.epoch = self.epoch or frame["epoch"]
         self.paused = False  # the server repeats it where it still holds
         if self.standing is Standing.SENDING:

@@ -1,4 +1,5 @@
-"""What a safety policy found in a prompt, by its places in the text as it was sent. Pure."""
+"""What the server says of a prompt: what a safety policy found in it, by its places in the text as it was
+sent, and how much of it a model reads. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,36 @@ class SafetyPromptBlock:
     p: int
     n: int
     m: int | Literal["system"] | None = None
+
+
+@dataclass(frozen=True)
+class KeptTurns:
+    """What of its conversation a prompt has: turns `kept`, the one that was sent too, and `dropped`; `room`:
+    tokens that turns may still have before some are dropped."""
+
+    kept: int
+    dropped: int
+    room: int
+
+
+@dataclass(frozen=True)
+class TooManyTokens:
+    """Tokens of what is too large: how many it `has`, and how many would `fit`."""
+
+    has: int
+    fit: int
+
+
+def context_of(accepted: Mapping[str, Any]) -> KeptTurns | None:
+    """That of an `accepted` that names it."""
+    said = accepted.get("context")
+    return None if said is None else KeptTurns(said["kept"], said["dropped"], said["room"])
+
+
+def tokens_of(error: Mapping[str, Any]) -> TooManyTokens | None:
+    """The counts that an `error` names."""
+    said = error.get("tokens")
+    return None if said is None else TooManyTokens(said["has"], said["fit"])
 
 
 def flags_of(accepted: Mapping[str, Any]) -> list[SafetyPromptFlag]:

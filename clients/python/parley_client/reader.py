@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Protocol
 
 from parley_client.answer import Ended, Event, OpenAnswer, Reset, SafetyFlag, Standing, Text, TextTakenBack
-from parley_client.prompts import SafetyPromptFlag
+from parley_client.prompts import KeptTurns, SafetyPromptFlag
 
 
 class AnswerSource(Protocol):
@@ -54,6 +54,17 @@ class Answer:
     def prompt_flags(self) -> tuple[SafetyPromptFlag, ...]:
         """What safety found in the prompt as it was sent: `redacted` puts the placeholders there."""
         return tuple(self._reading.prompt_flags)
+
+    @property
+    def context(self) -> KeptTurns | None:
+        """What of its conversation its prompt has; None where that is not known: of no conversation, or only
+        attached to."""
+        return self._reading.context
+
+    @property
+    def max_tokens(self) -> int | None:
+        """The most tokens that it may have; None where that is not known."""
+        return self._reading.max_tokens
 
     @property
     def applied(self) -> int:

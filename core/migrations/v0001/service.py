@@ -71,6 +71,7 @@ def _conversations() -> None:
         *numbers("created_ms"),
         *maybe_numbers("ended_ms"),
         *texts("owner_key", "user_id", "parent_id"),
+        sa.Column("context", sa.JSON()),
         sa.CheckConstraint("cost_nano >= 0", name="ck_message_cost"),
         sa.CheckConstraint("role IN ('system', 'user', 'assistant')", name="ck_message_role"),
         sa.CheckConstraint("status IN ('running', 'ended')", name="ck_message_status"),

@@ -14,12 +14,14 @@ from parley_client import (
     Client,
     Encoding,
     Ended,
+    KeptTurns,
     ProtocolError,
     Reset,
     SafetyPromptBlock,
     SafetyPromptFlag,
     SignedOut,
     Text,
+    TooManyTokens,
 )
 from parley_client.answer import OpenAnswer
 from tests.conformance.clients.steps import OptionsStep
@@ -204,6 +206,8 @@ class PythonSubject:
             "applied": reading.applied,
             "flags": [vars(flag) for flag in reading.flags],
             "prompt_flags": [_said(flag) for flag in reading.prompt_flags],
+            "context": _said(reading.context) if reading.context else None,
+            "max_tokens": reading.max_tokens,
             "epoch": reading.epoch,
             "status": "failed" if error else str(reading.standing),
             "tokens": reading.tokens,
@@ -245,10 +249,11 @@ def _error(error: ProtocolError | None) -> Facts | None:
     if error is None:
         return None
     place = error.safety and _said(error.safety)
-    return {**{name: getattr(error, name) for name in names}, "safety": place}
+    tokens = error.tokens and _said(error.tokens)
+    return {**{name: getattr(error, name) for name in names}, "safety": place, "tokens": tokens}
 
 
-def _said(of: SafetyPromptFlag | SafetyPromptBlock) -> Facts:
+def _said(of: SafetyPromptFlag | SafetyPromptBlock | KeptTurns | TooManyTokens) -> Facts:
     """Without what was not said."""
     return {name: value for name, value in vars(of).items() if value is not None}
 
@@ -315,9 +320,11 @@ ANSWER = """(id) => {
   const { text, applied, epoch, status, tokens, paused, cancelling, reason, code, verified, error } = answer;
   const { code: problem, message, retry, afterMs: after_ms, scope, limit } = error ?? {};
   const { dimension, remaining, spent, held, resetsAtMs: resets_at_ms } = error ?? {};
-  const counted = { dimension, remaining, spent, held, resets_at_ms, safety: error?.safety };
+  const { safety, tokens: counts } = error ?? {};
+  const counted = { dimension, remaining, spent, held, resets_at_ms, safety, tokens: counts };
   return {
     flags: answer.flags, prompt_flags: answer.promptFlags, safety: answer.safety,
+    context: answer.context, max_tokens: answer.maxTokens,
     text, applied, epoch, status, tokens, paused, cancelling, reason, code, verified,
     moved_because: answer.movedBecause,
     usage: answer.usage?.total ?? null,

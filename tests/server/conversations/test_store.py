@@ -13,6 +13,7 @@ from billing.tables.tenants import TenantUser
 from core.errors import Refused
 from core.sql.database import Database
 from server.access.authorization import ConversationOwner
+from server.conversations.history import HistoryBounds, TurnHistory
 from server.conversations.store import PAGE_ROWS, ConversationStore, RecordedAnswer, Turn
 from server.conversations.tables import Conversation, Message
 from server.protocol.flags import EndSafety, LoggedFlag
@@ -56,6 +57,11 @@ BUSY = (
 )
 
 
+async def history(kept: ConversationStore, tenant: str = "t", owner: ConversationOwner = ANN) -> TurnHistory:
+    """What a turn in c1 follows."""
+    return await kept.history(tenant, owner, "c1", "tiny", HistoryBounds(100, 10_000))
+
+
 async def rows(kept: ConversationStore, tenant: str = "t") -> list[tuple[Any, ...]]:
     """The messages of c1."""
     found = await kept.messages(tenant, ANN, "c1", 0)
@@ -83,7 +89,7 @@ async def test_a_system_prompt_stays_until_another_one_comes(kept: ConversationS
 
 async def test_a_turn_is_two_rows_and_a_conversation(kept: ConversationStore):
     """The same request again changes nothing; the next turn comes behind, and the title stays."""
-    assert await kept.history("t", ANN, "c1") == []
+    assert await history(kept) == TurnHistory()
     said = " what \n is\t" + "x" * 100
     await kept.open_turn("t", ANN, replace(TURN, content=said))
     await kept.open_turn("t", ANN, replace(TURN, content="again", now_ms=1_100))
@@ -110,10 +116,10 @@ async def test_a_turn_is_two_rows_and_a_conversation(kept: ConversationStore):
 async def test_history_is_what_was_said_once_nothing_runs(kept: ConversationStore):
     """While an answer runs there is none, and no other turn."""
     await kept.open_turn("t", ANN, TURN)
-    assert await refused(kept.history("t", ANN, "c1")) == BUSY
+    assert await refused(history(kept)) == BUSY
     assert await refused(kept.open_turn("t", ANN, replace(TURN, request="r2"))) == BUSY
     await kept.record("t", "r1", ANSWER)
-    assert await kept.history("t", ANN, "c1") == [
+    assert (await history(kept)).messages == [
         {"role": "user", "content": "hello"},
         {"role": "assistant", "content": "hi"},
     ]
@@ -123,12 +129,12 @@ async def test_history_is_what_was_said_once_nothing_runs(kept: ConversationStor
 async def test_what_is_anothers_is_unknown(kept: ConversationStore, other: ConversationOwner):
     """Of another project, key or user; in another tenant the id is free."""
     await kept.open_turn("t", ANN, TURN)
-    assert await refused(kept.history("t", other, "c1")) == unknown("c1")
+    assert await refused(history(kept, owner=other)) == unknown("c1")
     assert await refused(kept.open_turn("t", other, replace(TURN, request="r2"))) == unknown("c1")
     assert await kept.messages("t", other, "c1", 0) is None
     assert not await kept.delete("t", other, "c1", 5)
     assert await kept.page("t", other, None) == []
-    assert await kept.history("u", ANN, "c1") == []
+    assert await history(kept, "u") == TurnHistory()
     assert await kept.messages("u", ANN, "c1", 0) is None
     assert await kept.page("u", ANN, None) == []
     assert not await kept.delete("u", ANN, "c1", 5)
@@ -143,7 +149,7 @@ async def test_what_is_deleted_is_unknown_to_everybody(kept: ConversationStore):
     assert await kept.delete("t", ANN, "c1", 5_000)
     assert not await kept.delete("t", ANN, "c1", 6_000)
     assert not await kept.delete("t", ANN, "no such", 6_000)
-    assert await refused(kept.history("t", ANN, "c1")) == unknown("c1")
+    assert await refused(history(kept)) == unknown("c1")
     assert await refused(kept.open_turn("t", ANN, replace(TURN, request="r3"))) == unknown("c1")
     assert await kept.messages("t", ANN, "c1", 0) is None
     assert await kept.answer_row("t", "r1") is None
@@ -200,7 +206,7 @@ async def test_a_turn_that_was_refused_is_taken_back(kept: ConversationStore):
     for tenant, conversation, request in (("t", "c1", "r1"), ("t", "c2", "r2"), ("u", "c1", "r1")):
         await kept.open_turn(tenant, ANN, Turn(conversation, request, "hello", "tiny", 1_000))
     await kept.abandon("t", "r1")
-    assert await kept.history("t", ANN, "c1") == []
+    assert await history(kept) == TurnHistory()
     assert len(await rows(kept, "u")) == 2
     assert await kept.running("t", "c2") is not None
 

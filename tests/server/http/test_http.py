@@ -13,6 +13,7 @@ from core.ids import uuid7
 from core.sql.database import Database
 from server.access.authorization import ConversationOwner, user_of
 from server.conversations import store
+from server.conversations.history import HistoryBounds
 from server.conversations.store import RecordedAnswer, Turn
 from server.http import conversation_routes
 from server.http.app import routes
@@ -150,8 +151,9 @@ async def test_a_turn_is_stored_listed_and_deleted(site: Site):
         await _turn(site, owner, "too early", turn.conversation)
     assert await site.edge.conversations.record(site.tenant, turn.request, _answer("Hi!"))
     assert not await site.edge.conversations.record(site.tenant, turn.request, _answer("again"))
-    history = await site.edge.conversations.history(site.tenant, owner, turn.conversation)
-    assert [each["content"] for each in history] == ["  Hello\n there ", "Hi!"]
+    asked = (site.tenant, owner, turn.conversation, "tiny", HistoryBounds(10, 1_000))
+    history = await site.edge.conversations.history(*asked)
+    assert [each["content"] for each in history.messages] == ["  Hello\n there ", "Hi!"]
     path = f"/v1/conversations/{turn.conversation}"
     messages = (await site.client.get(f"{path}/messages", headers=site.bearer)).json()["messages"]
     assert [(each["role"], each["status"]) for each in messages] == [
@@ -163,7 +165,7 @@ async def test_a_turn_is_stored_listed_and_deleted(site: Site):
     assert (await site.client.delete(path, headers=site.bearer)).status_code == 200
     assert (await site.client.delete(path, headers=site.bearer)).status_code == 404
     with pytest.raises(Refused, match="unknown_conversation"):
-        await site.edge.conversations.history(site.tenant, owner, turn.conversation)
+        await site.edge.conversations.history(*asked)
 
 
 async def test_conversations_are_their_owners_alone(site: Site, database: Database):

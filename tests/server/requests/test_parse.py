@@ -227,33 +227,11 @@ def test_what_is_not_given_is_what_no_one_asked_for():
     assert parse.no_reader_ms(Options()) is None
 
 
-@pytest.mark.parametrize(
-    ("options", "prompt_tokens", "words"),
-    [
-        (Options(max_tokens=61), 40, " and max_tokens asks for 61"),
-        (Options(), 100, ""),
-        (Options(), 101, ""),
-    ],
-)
-def test_an_answer_that_does_not_fit_is_too_large(options: Options, prompt_tokens: int, words: str):
-    """The refusal says the sum."""
-    problem = (
-        f"the prompt has {prompt_tokens} tokens{words}, the model takes 100 in all: "
-        "shorten the prompt, or ask for less"
-    )
-    with pytest.raises(Refused) as found:
-        parse.sampling(options, prompt_tokens, 100, 0.7)
-    refusal = found.value.refusal
-    assert (refusal.code, refusal.message, refusal.limit) == ("too_large", problem, 100)
-
-
-def test_an_answer_takes_what_is_left_and_no_more():
-    """All of it where nothing is asked for, one token at least; no more than that may be its least."""
-    assert parse.sampling(Options(), 40, 100, 0.7).max_tokens == 60
-    assert parse.sampling(Options(max_tokens=60), 40, 100, 0.7).max_tokens == 60
-    assert parse.sampling(Options(min_tokens=1), 99, 100, 0.7).max_tokens == 1
+def test_an_answer_is_no_shorter_than_its_least():
+    """What it may have at most is known by now."""
+    assert parse.sampling(Options(min_tokens=1), 1, 0.7).max_tokens == 1
     with refused("bad_request", "options.min_tokens: 2 is more than max_tokens, 1"):
-        parse.sampling(Options(min_tokens=2), 99, 100, 0.7)
+        parse.sampling(Options(min_tokens=2), 1, 0.7)
 
 
 def test_an_answer_is_sampled_as_asked():
@@ -272,7 +250,7 @@ def test_an_answer_is_sampled_as_asked():
         repetition_penalty=1.5,
         response_format="packed",
     )
-    assert parse.sampling(asked, 1, 100, 0.7) == Sampling(
+    assert parse.sampling(asked, 9, 0.7) == Sampling(
         max_tokens=9,
         min_tokens=2,
         temperature=0.0,
@@ -286,7 +264,7 @@ def test_an_answer_is_sampled_as_asked():
         repetition_penalty=1.5,
         response_format="packed",
     )
-    assert parse.sampling(Options(), 1, 100, 0.7).temperature == 0.7
+    assert parse.sampling(Options(), 9, 0.7).temperature == 0.7
 
 
 def test_a_class_is_lowered_to_what_a_key_may_have():

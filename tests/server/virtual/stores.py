@@ -32,10 +32,11 @@ from engine.safety.documents import DEFAULT
 from server.access import tickets
 from server.access.authentication import Authenticator
 from server.access.authorization import ConversationOwner, user_of
+from server.conversations.history import StoredTurn, TurnHistory
 from server.conversations.store import Turn, conversation_busy, conversation_not_found
 from server.conversations.tables import Message, MessageStatus
 from server.models.prompt_vetting import PromptVetting
-from server.models.prompts import ChatMessage, PromptRenderer
+from server.models.prompts import ChatMessage, ChatPrompt, Fitting, PromptRenderer, RenderedPrompt
 from server.models.safety_policies import ProjectPolicy
 from server.protocol.codes import ErrorCode, refusal
 from tests.engine.builders import PRICES
@@ -214,16 +215,25 @@ class MemoryConversations:
     def __init__(self) -> None:
         self._found: dict[tuple[str, str], Stored] = {}
 
-    async def history(self, tenant: str, owner: ConversationOwner, conversation: str) -> list[ChatMessage]:
-        """The messages so far."""
+    async def history(self, tenant: str, owner: ConversationOwner, conversation: str, *_: Any) -> TurnHistory:
+        """The turns so far: all of them, or from the last answer's cut on."""
         found = self._found.get((tenant, conversation))
         if found is None:
-            return []
+            return TurnHistory()
         if found.owner != owner or found.deleted:
             raise conversation_not_found(conversation)
         if any(each.status == MessageStatus.RUNNING for each in found.messages):
             raise conversation_busy()
-        return [{"role": each.role, "content": each.content} for each in found.messages]
+        turns = [
+            StoredTurn(
+                user.id, tuple({"role": each.role, "content": each.content} for each in (user, answer))
+            )
+            for user, answer in zip(found.messages[::2], found.messages[1::2], strict=True)
+        ]
+        context = found.messages[-1].context if turns else None
+        first = context["first"] if context else ""
+        cut = next((at for at, turn in enumerate(turns) if turn.id == first), 0)
+        return TurnHistory(tuple(turns[cut:]), cut)
 
     async def system(self, tenant: str, owner: ConversationOwner, conversation: str) -> str:
         """What its prompts begin with."""
@@ -238,10 +248,12 @@ class MemoryConversations:
             return None
         await self.history(tenant, owner, turn.conversation)
         mine = {"request_id": turn.request, "epoch": 1, "head": 0, "usage": {}, "timing": {}, "code": ""}
-        mine |= {"flags": None, "safety": None}
+        own = f"message {len(found.messages)}"
+        mine |= {"flags": None, "safety": None, "id": own, "context": None}
         user = {"role": "user", "content": turn.content, "status": MessageStatus.ENDED, **mine}
         user["flags"] = msgspec.to_builtins(turn.flags) or None
-        answer = {"role": "assistant", "content": "", "status": MessageStatus.RUNNING, "reason": "", **mine}
+        answer = {**mine, "role": "assistant", "content": "", "status": MessageStatus.RUNNING, "reason": ""}
+        answer["context"] = turn.context.packed(own) if turn.context else None
         found.messages += [SimpleNamespace(**user), SimpleNamespace(**answer, cost_nano=0)]
         replaced = None if turn.system is None else found.system
         found.system = found.system if turn.system is None else turn.system
@@ -321,10 +333,12 @@ class MemoryPrompts:
             problem = f"the messages together may have {self._characters_max} characters: send fewer"
             raise Refused(refusal(ErrorCode.TOO_LARGE, problem, limit=self._characters_max))
 
-    async def render(self, _who: Principal, _folder: Path, messages: list[ChatMessage]) -> list[int]:
+    async def render(
+        self, _who: Principal, _folder: Path, prompt: ChatPrompt, fitting: Fitting
+    ) -> RenderedPrompt:
         """Token ids."""
-        self.count(_who, messages)
-        return self._renderer.render(messages)
+        self.count(_who, [message for turn in prompt.turns for message in turn])
+        return self._renderer.render_fitting(prompt, fitting)
 
 
 class MemoryPolicies:

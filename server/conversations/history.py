@@ -1,0 +1,140 @@
+"""Reads what a new turn of a conversation follows: its newest turns, in pages, back to the cut that its last
+answer had; without one, as many as a prompt may have. Never a whole conversation of any length.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import func
+from sqlmodel import col, select
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from server.conversations.tables import Message, MessageStatus
+from server.models.prompts import ChatMessage
+
+PAGE_ROWS = 100
+
+
+@dataclass(frozen=True)
+class HistoryBounds:
+    """The most that is read: a little more than this, so that it is known not to fit."""
+
+    messages: int
+    characters: int
+
+
+@dataclass(frozen=True)
+class StoredTurn:
+    """A turn as prompts have it. `id`: its first message's; `rows`: number of its stored messages."""
+
+    id: str
+    messages: tuple[ChatMessage, ...]
+    rows: int = 2
+
+    @property
+    def characters(self) -> int:
+        """Size of its texts."""
+        return sum(len(message["content"]) for message in self.messages)
+
+
+@dataclass(frozen=True)
+class TurnHistory:
+    """Newest turns, oldest first; `dropped` turns are before them."""
+
+    turns: tuple[StoredTurn, ...] = ()
+    dropped: int = 0
+
+    @property
+    def messages(self) -> list[ChatMessage]:
+        """The messages of all turns."""
+        return [message for turn in self.turns for message in turn.messages]
+
+    def newest(self, kept: int) -> "TurnHistory":
+        """The same without its oldest turns."""
+        gone = len(self.turns) - kept
+        return TurnHistory(self.turns[gone:], self.dropped + gone)
+
+
+@dataclass(frozen=True)
+class PromptContext:
+    """What of a conversation a prompt had. `first`: id of its first message, empty: this turn's own; turns
+    `kept` (this one too) and `dropped`; `room`: tokens that turns may still have before some are dropped."""
+
+    first: str
+    kept: int
+    dropped: int
+    room: int
+
+    def packed(self, own: str) -> dict[str, str | int]:
+        """As the answer's row has it. `own`: id of the turn's own message."""
+        first = self.first or own
+        return {"first": first, "kept": self.kept, "dropped": self.dropped, "room": self.room}
+
+
+async def read_history(
+    session: AsyncSession, tenant: str, conversation: str, model: str, bounds: HistoryBounds
+) -> TurnHistory | None:
+    """The history that a turn for `model` follows; None while an answer runs. The cut of the last answer
+    holds where that was the same model's."""
+    rows = list[Message]()
+    first, dropped, characters = "", 0, 0
+    while True:
+        page = await _page_before(session, tenant, conversation, rows[-1].position if rows else None)
+        if any(row.status == MessageStatus.RUNNING for row in page):
+            return None
+        if not rows and page:
+            first, dropped = _cut(page[0], model)
+        for row in page:
+            rows.append(row)
+            characters += len(row.content)
+            if row.id == first:
+                return TurnHistory(_turns(rows), dropped)
+            if len(rows) > bounds.messages or characters > bounds.characters:
+                before = await _turns_before(session, tenant, conversation, row.position)
+                return TurnHistory(_turns(rows), before)
+        if len(page) < PAGE_ROWS:
+            return TurnHistory(_turns(rows))
+
+
+def _cut(newest: Message, model: str) -> tuple[str, int]:
+    facts: dict[str, Any] = newest.context or {}
+    return (facts["first"], facts["dropped"]) if facts and newest.model == model else ("", 0)
+
+
+def _turns(rows: Sequence[Message]) -> tuple[StoredTurn, ...]:
+    """The turns in rows that are newest first. Neighbouring texts of an answer are one message."""
+    turns = list[list[Message]]()
+    for row in reversed(rows):
+        if row.role == "user" or not turns:
+            turns.append([])
+        turns[-1].append(row)
+    return tuple(StoredTurn(turn[0].id, _joined(turn), len(turn)) for turn in turns)
+
+
+def _joined(rows: Sequence[Message]) -> tuple[ChatMessage, ...]:
+    messages = list[ChatMessage]()
+    for row in rows:
+        before = messages.pop()["content"] if messages and messages[-1]["role"] == row.role else ""
+        messages.append({"role": row.role, "content": before + row.content})
+    return tuple(messages)
+
+
+async def _page_before(
+    session: AsyncSession, tenant: str, conversation: str, position: int | None
+) -> Sequence[Message]:
+    of_it = (col(Message.tenant_id) == tenant, col(Message.conversation_id) == conversation)
+    statement = select(Message).where(*of_it)
+    if position is not None:
+        statement = statement.where(col(Message.position) < position)
+    return (await session.exec(statement.order_by(col(Message.position).desc()).limit(PAGE_ROWS))).all()
+
+
+async def _turns_before(session: AsyncSession, tenant: str, conversation: str, position: int) -> int:
+    statement = select(func.count()).where(
+        col(Message.tenant_id) == tenant,
+        col(Message.conversation_id) == conversation,
+        col(Message.position) < position,
+        col(Message.role) == "user",
+    )
+    return (await session.exec(statement)).one()
