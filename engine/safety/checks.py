@@ -1,4 +1,5 @@
-"""Checks of what a pattern matched: cards by issuer and check digit, IBANs by country and check digits. Pure.
+"""Checks of what a pattern matched: cards by issuer and check digit, IBANs by country and check digits,
+addresses by what follows them. Pure.
 
 A check also says which ends are worth a try: `4111 1111 1111 1111 2` is a card before its last digit.
 """
@@ -51,12 +52,19 @@ _IBAN_LENGTHS = {
 }
 
 
+# Of names such as `logo@2x.png`; no domain has one.
+_FILE_ENDINGS = ("avif", "bmp", "gif", "heic", "ico", "jpeg", "jpg", "pdf", "png", "svg", "tiff", "webp")
+_REMOTE_USERS = ("git@", "gitea@", "gitlab@", "hg@")
+
+
 class MatchCheck(NamedTuple):
     """`good`: whether a text is what its pattern is after. `ends`: lengths of its beginnings to look at in
-    its place, longest first; at most a handful, since hostile text has many matches."""
+    its place, longest first; at most a handful, since hostile text has many matches. `whole`: no shorter
+    one counts, so that a pattern can take in what may not stand behind."""
 
     good: Callable[[str], bool]
     ends: Callable[[str], Sequence[int]]
+    whole: bool = False
 
 
 def _card_lengths(digits: str) -> tuple[int, ...]:
@@ -93,6 +101,17 @@ def _iban_ends(text: str) -> list[int]:
     return [places[length - 1] + 1] if length <= len(places) else []
 
 
+def _is_address(text: str) -> bool:
+    """True unless it is a file's name or a remote's (`git@host:org/repo`, `user@host:/path`)."""
+    address, is_remote, path = text.partition(":")
+    address, slash, _ = address.partition("/")
+    if address.rpartition(".")[2].lower() in _FILE_ENDINGS:
+        return False
+    if address.startswith(_REMOTE_USERS):
+        return not (is_remote or slash)
+    return path not in ("/", "~/")
+
+
 def _has_digit(text: str) -> bool:
     return any(character.isdigit() for character in text)
 
@@ -100,5 +119,6 @@ def _has_digit(text: str) -> bool:
 CHECKS: dict[str, MatchCheck] = {
     "card": MatchCheck(_card_is_good, _card_ends),
     "iban": MatchCheck(_iban_is_good, _iban_ends),
+    "address": MatchCheck(_is_address, lambda text: [len(text)], whole=True),
     "digit": MatchCheck(_has_digit, lambda text: [len(text)]),
 }

@@ -88,7 +88,9 @@ _CARDS = (
 _IBANS = (DetectorPattern(r"\b[A-Z]{2}[0-9]{2}(?:[ \u00a0\u202f\u2011-]?[A-Z0-9]){11,30}\b", "iban"),)
 _EMAILS = (
     DetectorPattern(
-        r"\b[A-Za-z0-9](?:[A-Za-z0-9._%+-]{0,40})@(?:[A-Za-z0-9][A-Za-z0-9-]{0,40}\.){1,4}[A-Za-z]{2,24}\b"
+        r"\b(?P<part>[A-Za-z0-9](?:[A-Za-z0-9._%+-]{0,40})@(?:[A-Za-z0-9][A-Za-z0-9-]{0,40}\.){1,4}[A-Za-z]{2,18}\b)"
+        r"(?::[A-Za-z0-9_.~-]{0,22}(?:/|\.git\b)|/)?",  # a remote's path, by which it is no address
+        "address",
     ),
 )
 _PHONES = (

@@ -3,7 +3,9 @@
 Nothing is held back for them, so a flag may follow its text. They never stand on a placeholder.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 
 from engine.safety.held_text import HeldText
 from engine.safety.rules import Match
@@ -49,8 +51,9 @@ class FlagLane:
 
     def _counts(self, match: Match) -> bool:
         """True for the first of its category that is on no placeholder."""
-        free = all(match.end <= start or end <= match.start for start, end in self._placeholders)
         first = match.rule.category in self._missing
+        behind = bisect_right(self._placeholders, match.start, key=itemgetter(1))
+        free = behind == len(self._placeholders) or match.end <= self._placeholders[behind][0]
         if free:
             self._missing.discard(match.rule.category)
         return free and first

@@ -5,7 +5,7 @@ from collections import Counter
 from difflib import get_close_matches
 
 from engine.safety.cost_trial import too_dear
-from engine.safety.detectors import DETECTORS
+from engine.safety.detectors import CATEGORIES, DETECTORS
 from engine.safety.documents import (
     DOCUMENT_BYTES_MAX,
     PolicyDetector,
@@ -25,7 +25,6 @@ LISTS_MAX = 16
 WORDS_MAX = 10_000  # of all lists
 WORD_LENGTH_MAX = 64
 NAME = re.compile("[a-z][a-z0-9_]{0,63}")
-_CATEGORIES = {detector.category for detector in DETECTORS.values()}
 
 
 def checked(document: PolicyDocument) -> None:
@@ -88,7 +87,7 @@ def _check_name(name: str) -> None:
         raise PolicyError(
             f"{name[:64]!r}: a name has small letters, digits and _, begins with a letter, ≤ 64"
         )
-    if name in _CATEGORIES:
+    if name in CATEGORIES:
         raise PolicyError(f"{name} is a detector's name")
 
 

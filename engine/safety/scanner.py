@@ -1,8 +1,8 @@
 """Finds a policy's matches in text that comes in pieces. Pure.
 
 The matches of a text: for each pattern and each start the longest match there; where its check refuses that,
-the longest shorter one that the check accepts; each word of each list (engine/safety/words.py). They may
-overlap. Text is UTF-8 here, positions are bytes from its beginning.
+the longest shorter one that the check accepts; for each list and each start the longest word there
+(engine/safety/words.py). They may overlap. Text is UTF-8 here, positions are bytes from its beginning.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -62,7 +62,7 @@ class Scanner:
 
     def _word_matches(self, words: WordLists, text: bytes, base: int, at: int, end: int) -> Iterator[Match]:
         known = text.decode()
-        found = sorted(words.matches(known, _point_of(text, known, at), _point_of(text, known, end)))
+        found = words.matches(known, _point_of(text, known, at), _point_of(text, known, end))
         point = start = 0  # the last one, and its byte: a prompt may have a word in each of its lines
         for each in found:
             start += _bytes_of(known, point, each.start)

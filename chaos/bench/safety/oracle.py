@@ -122,9 +122,12 @@ def matches_in(text: str, rules: Sequence[Rule]) -> list[RuleMatch]:
     found: set[RuleMatch] = set()
     for order, rule in enumerate(rules):
         if rule.words:
-            found.update(
-                RuleMatch(start, end, order, rule, word) for start, end, word in _words_in(text, rule.words)
-            )
+            longest: dict[int, RuleMatch] = {}
+            for start, end, word in _words_in(text, rule.words):
+                known = longest.get(start)
+                if known is None or (-end, word) < (-known.end, known.word):
+                    longest[start] = RuleMatch(start, end, order, rule, word)
+            found.update(longest.values())
             continue
         pattern, up_to_one = _compiled(rule.pattern)
         check = CHECKS[rule.check].good if rule.check else None
@@ -137,6 +140,8 @@ def matches_in(text: str, rules: Sequence[Rule]) -> list[RuleMatch]:
                 if match is not None and (check is None or check(text[start:end])):
                     covered = match.span("part" if pattern.groupindex else 0)
                     found.add(RuleMatch(*covered, order, rule))
+                    break
+                if match is not None and check is not None and CHECKS[rule.check].whole:
                     break
     return sorted(found, key=lambda each: (each.start, -each.end, each.order, each.word))
 

@@ -3,7 +3,10 @@
 import time
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from chaos.bench.safety.oracle import matches_in
 from engine.safety.constrained_names import ConstrainedNames
 from engine.safety.filter import Filter
 from engine.safety.folding import DROPPED_MAX
@@ -11,7 +14,9 @@ from engine.safety.json_view import JsonView
 from engine.safety.policy import CompiledPolicy
 from engine.safety.rules import Rule
 from engine.safety.verdicts import Flag
+from engine.safety.words import WordLists
 from tests.engine.safety.filters import filtered, shown
+from tests.support.tiers import by_form
 
 
 def listed(*words: str) -> CompiledPolicy:
@@ -109,6 +114,34 @@ def test_hostile_text_costs_a_bounded_time():
         for letter in text[:1_000]:
             filter.feed(letter)
         assert time.thread_time() - began < 1.0
+
+
+NESTED = tuple(" ".join("a" * count) for count in range(1, 33))
+
+
+@pytest.mark.parametrize("words", [NESTED, tuple("日" * count for count in range(1, 65))])
+def test_words_that_begin_alike_cost_linear_time(words: tuple[str, ...]):
+    """Each begins with the ones before it: of 32,000 letters at once, each place is looked at once."""
+    for letters in (words[0] + " ", words[0], "а "):  # the last one is no letter of the words' own
+        began = time.thread_time()
+        Filter(listed(*words)).feed(letters * (32_000 // len(letters)), final=True)
+        assert time.thread_time() - began < 1.0
+
+
+WORD = st.text("ab. а", min_size=1, max_size=5).map(str.strip).filter(bool)
+WORDS = st.lists(WORD, min_size=1, max_size=8).map(tuple)
+
+
+@settings(max_examples=by_form(200, 2_000))
+@given(WORDS, WORDS, st.text("ab. а\u200b", max_size=16))
+def test_of_each_list_the_longest_word_at_a_place_counts(
+    one: tuple[str, ...], two: tuple[str, ...], text: str
+):
+    """As the definition has it, by brute force: words that begin, hold and overlap each other."""
+    rules = [Rule("", "one", "redact", "tenant", words=one), Rule("", "two", "redact", "tenant", words=two)]
+    known = [(match.start, match.end, match.order, match.word) for match in matches_in(text, rules)]
+    lists = WordLists([(word, order) for order, rule in enumerate(rules) for word in rule.words])
+    assert sorted(lists.matches(text, 0, len(text))) == sorted(known)
 
 
 def test_a_prompt_full_of_words_costs_linear_time():
