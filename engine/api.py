@@ -66,6 +66,7 @@ from engine.request import (
     input_encoder,
     seal_request,
 )
+from engine.safety.cpu_budget import FilterTooDearError
 from engine.safety.documents import DEFAULT_POLICY, PolicyDocument, PolicyError
 from engine.safety.policy import CompiledPolicy
 from engine.safety.policy import compiled as compiled_policy
@@ -101,6 +102,7 @@ __all__ = [
     "EntryKind",
     "ExpiredRequest",
     "Explained",
+    "FilterTooDearError",
     "Flag",
     "Hint",
     "HintChannel",

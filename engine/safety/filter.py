@@ -15,16 +15,20 @@ Text is held only while a pattern could still match with it. At the end of an an
 rest is text like any other (`final`); a cancelled one loses what is held.
 """
 
+import time
 from collections import Counter
 from collections.abc import Sequence
 
 from engine.safety.answer_views import View
+from engine.safety.cpu_budget import CpuBudget
 from engine.safety.flags import FlagLane
 from engine.safety.held_text import HeldText
 from engine.safety.policy import CompiledPolicy
 from engine.safety.rules import Match
 from engine.safety.spans import Span, in_order
 from engine.safety.verdicts import Block, Flag
+
+PIECE = 4_096  # code points that are filtered at once: a bound of what is looked at before the budget is
 
 
 class Filter:
@@ -39,6 +43,7 @@ class Filter:
         self.taken: list[tuple[int, int]] = []
         self._view = view
         self._vetoes = policy.vetoes
+        self._budget = CpuBudget()
         self._flags = FlagLane(policy.flags)
         self._held = HeldText()
         self._seen = 0  # matches that begin before it are found
@@ -54,9 +59,17 @@ class Filter:
         return self._held.position
 
     def feed(self, text: str, final: bool = False) -> list[str | Flag]:
-        """Visible text and flags in the order of the log. `final`: no more text follows."""
-        if self.blocked is not None:
-            return []
+        """Visible text and flags in the order of the log. `final`: no more text follows. Raises
+        FilterTooDearError; nothing more may be fed then."""
+        out: list[str | Flag] = []
+        for at in range(0, max(len(text), 1), PIECE):
+            if self.blocked is None:
+                began = time.thread_time()
+                out += self._feed(text[at : at + PIECE], final and at + PIECE >= len(text))
+                self._budget.spend(began, self._held.end)
+        return _joined(out)
+
+    def _feed(self, text: str, final: bool) -> list[str | Flag]:
         self._add(text, final)
         self._decide_up_to(self._undecided(final))
         self._held.forget()
@@ -64,7 +77,7 @@ class Filter:
         for flag in flags:
             self.counts[flag.category, "flag"] += 1
         out, self._out = [*self._out, *flags], []
-        return _joined(out)
+        return out
 
     def _add(self, text: str, final: bool) -> None:
         if self._view is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.safety.documents import PolicyError
 from engine.safety.heads import heads_of
@@ -20,6 +20,8 @@ WIDTH_MAX = 256
 LENGTH_MAX = 1_024  # of the pattern itself
 DEPTH_MAX = 40  # of its brackets; the same everywhere, unlike Python's own bound
 SHOWN_MAX = 200  # of it in an error
+STRETCH_MIN = 12  # characters
+STRETCHES_MAX = 32
 SOME_MAX = 4  # letters of a class that a sample is made of
 _NESTED = re.compile(r"(?<!\\)\[\^?\[")  # `[[:alpha:]]`: Python takes it for single letters, and warns
 _CODE_POINT_MAX = 0x10FFFF
@@ -34,12 +36,20 @@ class PatternError(PolicyError):
     """A pattern that nobody may look for. The message has it, and why."""
 
 
+class Stretch(NamedTuple):
+    """A part of a pattern that matches many characters, by which hostile text keeps many beginnings of
+    matches alive: some of its `letters`, and the shortest text that leads to it."""
+
+    lead: str
+    letters: str
+
+
 @dataclass(frozen=True)
 class Pattern:
     """A pattern compiled for RE2. `whole` matches it; `begun` matches each of its beginnings, the empty one
     too. `width` is the most code points that a match has, `firsts` the bytes that one may begin with.
     `heads`: each match begins with one of them, in small letters; none where they are too short. `sample`:
-    one of the longest matches, `letters`: some that stand in matches."""
+    one of the longest matches, `letters`: some that stand in matches, `stretches`: those of the pattern."""
 
     whole: str
     begun: str
@@ -49,6 +59,7 @@ class Pattern:
     heads: tuple[bytes, ...]
     sample: str
     letters: frozenset[str]
+    stretches: frozenset[Stretch]
 
 
 def parsed(pattern: str) -> Pattern:
@@ -80,10 +91,12 @@ def _parsed(pattern: str) -> Pattern:
         raise PatternError("it matches the empty text")
     if most > WIDTH_MAX:
         raise PatternError(f"it matches up to {most} characters; {WIDTH_MAX} at most")
+    if len(node.stretches) > STRETCHES_MAX:
+        many = f"{len(node.stretches)} parts that match {STRETCH_MIN} characters or more"
+        raise PatternError(f"it has {many}; {STRETCHES_MAX} at most")
     has_part = "part" in tree.state.groupdict
-    return Pattern(
-        node.whole, node.begun, most, node.firsts, has_part, heads_of(tree), node.sample, node.letters
-    )
+    found = (node.sample, node.letters, node.stretches)
+    return Pattern(node.whole, node.begun, most, node.firsts, has_part, heads_of(tree), *found)
 
 
 def _check_flags(flags: int) -> None:
@@ -94,7 +107,9 @@ def _check_flags(flags: int) -> None:
 @dataclass(frozen=True)
 class _Node:
     """A part of a pattern: what matches it, what matches its beginnings, code points of the shortest and
-    the longest match, the bytes that a match begins with, a longest match, and letters of matches."""
+    the longest match, the bytes that a match begins with, a longest match, letters of matches, a shortest
+    match, its stretches; whether characters of words begin and end its matches, or others. `edge`: it is the
+    edge of a word (True), or none (False)."""
 
     whole: str
     begun: str
@@ -103,6 +118,11 @@ class _Node:
     firsts: frozenset[int] = frozenset()
     sample: str = ""
     letters: frozenset[str] = frozenset()
+    short: str = ""
+    stretches: frozenset[Stretch] = frozenset()
+    begins: frozenset[bool] = frozenset()
+    ends: frozenset[bool] = frozenset()
+    edge: bool | None = None
 
 
 _EMPTY = _Node("", "", 0, 0)
@@ -110,9 +130,55 @@ _EMPTY = _Node("", "", 0, 0)
 
 def _sequence(items: Iterable[Any], ignore_case: bool, part: int | None) -> _Node:
     found = _EMPTY
-    for op, value in reversed(list(items)):
-        found = _then(_node(op, value, ignore_case, part), found)
-    return found
+    nodes = [_node(op, value, ignore_case, part) for op, value in items]
+    for node in reversed(nodes):
+        found = _then(node, found)
+    for at, node in enumerate(nodes):
+        if node.edge is not None:
+            _check_edge(node.edge, nodes[:at], nodes[at + 1 :])
+    return replace(found, stretches=found.stretches | _unrolled(nodes)) if nodes else found
+
+
+def _check_edge(edge: bool, before: Sequence[_Node], after: Sequence[_Node]) -> None:
+    """Raises PatternError where the characters beside it are such that it is never there."""
+    one = _beside((node.ends, node.least) for node in reversed(before))
+    other = _beside((node.begins, node.least) for node in after)
+    if any((left != right) == edge for left in one for right in other):
+        return
+    raise PatternError(
+        r"nothing matches: \b stands between two characters that are both of a word, or both not"
+        if edge
+        else r"nothing matches: \B stands between a character of a word and one that is not"
+    )
+
+
+def _beside(parts: Iterable[tuple[frozenset[bool], int]]) -> frozenset[bool]:
+    found = frozenset[bool]()
+    for those, least in parts:
+        found |= those
+        if least:
+            return found
+    return frozenset((True, False))  # what stands around is not known
+
+
+def _unrolled(nodes: Sequence[_Node]) -> frozenset[Stretch]:
+    """Stretches that are written one short part after the other."""
+    found: set[Stretch] = set()
+    lead, width, letters = "", 0, ""
+    for node in [*nodes, _EMPTY]:
+        if 0 < node.most < STRETCH_MIN and len(node.letters) > 1:
+            width, letters = width + node.most, letters + _few(node.letters - set(letters))
+            continue
+        if width >= STRETCH_MIN:
+            found.add(Stretch(lead, letters[: 2 * SOME_MAX]))
+        if width:
+            lead, width, letters = lead + letters[:1], 0, ""
+        lead += node.short
+    return frozenset(found)
+
+
+def _few(letters: frozenset[str]) -> str:
+    return "".join(sorted(letters)[: 2 * SOME_MAX])
 
 
 def _then(first: _Node, rest: _Node) -> _Node:
@@ -130,6 +196,10 @@ def _then(first: _Node, rest: _Node) -> _Node:
         firsts,
         first.sample + rest.sample,
         first.letters | rest.letters,
+        first.short + rest.short,
+        first.stretches | {Stretch(first.short + each.lead, each.letters) for each in rest.stretches},
+        first.begins if first.least else first.begins | rest.begins,
+        rest.ends if rest.least else first.ends | rest.ends,
     )
 
 
@@ -149,7 +219,8 @@ def _node(op: Any, value: Any, ignore_case: bool, part: int | None) -> _Node:
         case "MAX_REPEAT" | "MIN_REPEAT":
             return _repeat(_sequence(value[2], ignore_case, part), value[0], value[1])
         case "AT" if str(value) in ("AT_BOUNDARY", "AT_NON_BOUNDARY"):
-            return _Node(r"\b" if str(value) == "AT_BOUNDARY" else r"\B", "", 0, 0)
+            is_edge = str(value) == "AT_BOUNDARY"
+            return _Node(r"\b" if is_edge else r"\B", "", 0, 0, edge=is_edge)
         case "AT":
             raise PatternError("a pattern has no ^, $, \\A or \\Z: it is looked for everywhere")
         case "ASSERT" | "ASSERT_NOT":
@@ -171,6 +242,9 @@ def _repeat(node: _Node, least: int, most: Any) -> _Node:
         )
     if most == 0:
         return _EMPTY
+    stretches = node.stretches
+    if most > 1 and node.most * most >= STRETCH_MIN:
+        stretches |= {Stretch("", _few(node.letters))}
     inner = f"(?:{node.whole})"
     begun = (
         f"{inner}{{0,{most}}}" if node.most == node.least == 1 else f"(?:{inner}{{0,{most - 1}}}{node.begun})"
@@ -182,6 +256,8 @@ def _repeat(node: _Node, least: int, most: Any) -> _Node:
         least=node.least * least,
         most=node.most * most,
         sample=node.sample * most,
+        short=node.short * least,
+        stretches=stretches,
     )
 
 
@@ -195,6 +271,10 @@ def _choice(nodes: Sequence[_Node]) -> _Node:
         firsts,
         max((node.sample for node in nodes), key=len),
         frozenset[str]().union(*(node.letters for node in nodes)),
+        min((node.short for node in nodes), key=len),
+        frozenset[Stretch]().union(*(node.stretches for node in nodes)),
+        frozenset[bool]().union(*(node.begins for node in nodes)),
+        frozenset[bool]().union(*(node.ends for node in nodes)),
     )
 
 
@@ -264,7 +344,26 @@ def _characters(ranges: Ranges) -> _Node:
     named = [_escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}" for low, high in ranges]
     whole = named[0] if one else f"[{''.join(named)}]"
     letters = _some_of(ranges)
-    return _Node(whole, f"(?:{whole})?", 1, 1, _first_bytes(ranges), letters[0], frozenset(letters))
+    node = _Node(
+        whole, f"(?:{whole})?", 1, 1, _first_bytes(ranges), letters[0], frozenset(letters), letters[0]
+    )
+    kinds = _kinds(ranges)
+    return replace(node, begins=kinds, ends=kinds)
+
+
+def _kinds(ranges: Ranges) -> frozenset[bool]:
+    """Whether characters of words are among these, and others (of ASCII, as `\\b` has it)."""
+    words = sum(
+        max(0, min(high, last) - max(low, first) + 1)
+        for low, high in _disjoint(ranges)
+        for first, last in _CATEGORIES["CATEGORY_WORD"]
+    )
+    size = sum(high - low + 1 for low, high in _disjoint(ranges))
+    return frozenset(is_word for is_word, count in ((True, words), (False, size - words)) if count)
+
+
+def _disjoint(ranges: Ranges) -> Ranges:
+    return _inverted(_inverted(ranges))
 
 
 def _some_of(ranges: Ranges) -> list[str]:

@@ -56,13 +56,18 @@ def rules_of(document: PolicyDocument, of: Of) -> Iterator[Rule]:
             yield own_rule(own, action)
     for words in document.words:
         if action := _action(words, of):
-            yield Rule("", words.name, action, words.scope, words=words.words, own=True)
+            yield words_rule(words, action)
 
 
 def own_rule(own: PolicyPattern, action: Action) -> Rule:
     """The rule of a policy's own pattern."""
     pattern = f"(?i:{own.pattern})" if own.ignore_case else own.pattern
     return Rule(pattern, own.name, action, own.scope, own=True)
+
+
+def words_rule(words: PolicyWords, action: Action) -> Rule:
+    """The rule of a list of words."""
+    return Rule("", words.name, action, words.scope, words=words.words, own=True)
 
 
 def _action(entry: PolicyDetector | PolicyPattern | PolicyWords, of: Of) -> Action | None:

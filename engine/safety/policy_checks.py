@@ -16,7 +16,7 @@ from engine.safety.documents import (
 )
 from engine.safety.folding import BREAK, folded
 from engine.safety.patterns import PatternError, parsed, shown
-from engine.safety.policy import own_rule
+from engine.safety.policy import own_rule, words_rule
 from engine.safety.rules import RulePattern
 from engine.safety.slips import slip_in
 
@@ -102,8 +102,13 @@ def _check_pattern(own: PolicyPattern) -> None:
 
 
 def _check_cost(document: PolicyDocument) -> None:
-    found = too_dear([own_rule(own, "redact") for own in document.patterns])
-    if found is not None:
-        rule, cost = found
-        why = f"{cost:.0f} µs of CPU for a byte of hostile text. Nest fewer repetitions"
-        raise PolicyError(f"pattern {rule.category}: {rule.pattern!r} is too dear: {why}")
+    rules = [own_rule(own, "redact") for own in document.patterns]
+    found = too_dear([*rules, *(words_rule(each, "redact") for each in document.words)])
+    if found is None:
+        return
+    rule, cost = found
+    why = f"{cost:.0f} µs of CPU for a byte of hostile text, all that is here together"
+    if rule.words:
+        raise PolicyError(f"words {rule.category}: the lists are too dear: {why}. Take fewer lists")
+    advice = "Repeat and nest less, begin with fixed letters"
+    raise PolicyError(f"pattern {rule.category}: {rule.pattern!r} is too dear: {why}. {advice}")

@@ -26,10 +26,15 @@ class Scanner:
         own = [each for each in patterns if each.rule.own]
         headed = [each for each in own if each.pattern.heads]
         others = [each for each in own if not each.pattern.heads]
+        scopes = dict.fromkeys(each.rule.scope for each in others)  # apart: so their costs only add up
         detectors = [each for each in patterns if not each.rule.own]
         self._lanes: list[AnyLane | HeadLane] = [
             *(AnyLane(each, shared=True) for each in _in_parts(detectors, together_max)),
-            *(AnyLane(each, shared=False) for each in _in_parts(others, together_max)),
+            *(
+                AnyLane(part, shared=False)
+                for scope in scopes
+                for part in _in_parts((each for each in others if each.rule.scope == scope), together_max)
+            ),
         ]
         if headed:
             self._lanes.append(HeadLane(headed))

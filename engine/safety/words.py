@@ -51,6 +51,13 @@ class WordLists:
         heads = [each for each, shorter in zip(self._sorted, self._shorter, strict=True) if shorter < 0]
         self._heads = ahocorasick_rs.AhoCorasick(heads, store_patterns=False)
 
+    def deepest(self) -> str:
+        """The word that most others stand in the beginning of, as it looks; empty: there is none."""
+        depths: list[int] = []
+        for shorter in self._shorter:
+            depths.append(1 + depths[shorter] if shorter >= 0 else 1)
+        return self._sorted[depths.index(max(depths))] if depths else ""
+
     def undecided(self, text: str, start: int) -> int:
         """Index of the first code point, from `start` on, where a word may begin that the text does not yet
         hold whole, or may not end there; its length, where there is none."""

@@ -301,7 +301,7 @@ class ClaimedRequest:
         try:
             return release(*args, **kwargs)
         except Exception as error:  # noqa: BLE001  (any fault of a filter would end one worker after another)
-            self.failure = f"{type(error).__name__} while filtering"
+            self.failure = f"{type(error).__name__} while filtering under policy {self.request.policy}"
             return []
 
     def _write(self, pool: str, now_ms: int) -> None:

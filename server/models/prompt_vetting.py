@@ -17,6 +17,7 @@ from core.observability.error_facts import error_summary
 from core.observability.telemetry import logger
 from engine.api import (
     CompiledPolicy,
+    FilterTooDearError,
     Flag,
     PolicyError,
     PromptBlock,
@@ -73,18 +74,25 @@ class PromptVetting:
         that a place names which. Raises Refused (safety_blocked)."""
         if not policy.has_prompt_rules:
             return VettedMessages(list(messages), system=system)
-        compiled = self._known(policy.hash)
         texts = [message["content"] for message in messages]
         if system is not None:
             texts.insert(0, system)
-        if compiled is not None and sum(map(len, texts)) <= INLINE_CHARACTERS_MAX:
-            found = _vetted(texts, compiled)
-        else:
-            turn = self._turns.setdefault(tenant, asyncio.Lock())
-            async with turn:
-                found = await self._in_thread(policy, texts)
+        try:
+            found = await self._found(tenant, policy, texts)
+        except FilterTooDearError as error:  # beyond what was tried as it was saved; says nothing of the text
+            log.error("policies.too_dear", policy=policy.hash, error=error_summary(error))
+            problem = "the safety policy of this project takes too long for this text"
+            raise Refused(refusal(ErrorCode.INTERNAL, problem)) from error
         first, found = (found[0], found[1:]) if system is not None else (None, found)
         return _joined(messages, first, found, several)
+
+    async def _found(self, tenant: str, policy: ProjectPolicy, texts: Sequence[str]) -> list[VettedPrompt]:
+        compiled = self._known(policy.hash)
+        if compiled is not None and sum(map(len, texts)) <= INLINE_CHARACTERS_MAX:
+            return _vetted(texts, compiled)
+        turn = self._turns.setdefault(tenant, asyncio.Lock())
+        async with turn:
+            return await self._in_thread(policy, texts)
 
     async def _in_thread(self, policy: ProjectPolicy, texts: Sequence[str]) -> list[VettedPrompt]:
         loop = asyncio.get_running_loop()

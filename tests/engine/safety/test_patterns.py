@@ -37,12 +37,24 @@ PATTERNS = [each.pattern for detector in DETECTORS.values() for each in detector
         ("(" * 41 + "a" + ")" * 41, "40 deep"),
         ("a" * 1_025, "1,024 characters"),
         (r"[^\x00-\U0010ffff]", "matches nothing"),
+        (r"a\bb", r"nothing matches: \\b"),
+        (r"é\b(?:é|ö)", r"nothing matches: \\b"),  # they are no characters of a word here
+        (r"[a-z]{1,3}\b_?[0-9]", r"nothing matches: \\b"),
+        (r"-(?:x|a\B-)", r"nothing matches: \\B"),
     ],
 )
 def test_what_cannot_be_filtered_for_is_refused(pattern: str, why: str):
     """No bound, no text, too wide, or not in RE2: an error that says so."""
     with pytest.raises(PatternError, match=why):
         parsed(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\bab\b", r"a\b_?-", r"[a-z]\b[ -]?x", r"(?:-|a)\bb", r"a\Bb", r"x(?:\b|y)z"]
+)
+def test_an_edge_that_may_be_there_is_allowed(pattern: str):
+    """Where one of the characters beside it can be of another kind, or is not known."""
+    assert parsed(pattern)
 
 
 @given(st.data())

@@ -1,12 +1,19 @@
 """What may become a policy: each refusal names the entry and the reason."""
 
+import time
+from collections.abc import Sequence
+from random import Random
 from typing import Any
 
 import msgspec
 import pytest
 
+from engine.policies.merge import SCOPES
 from engine.safety.documents import DEFAULT, PolicyError, document_of
+from engine.safety.filter import Filter
+from engine.safety.policy import CompiledPolicy
 from engine.safety.policy_checks import checked
+from engine.safety.rules import Rule
 
 
 def pattern(text: str, **more: Any) -> dict[str, Any]:
@@ -64,7 +71,19 @@ def test_the_default_and_what_is_within_bounds_may():
         (words("\u200b"), "a letter that can be seen"),
         (words("a\0"), "U\\+0000"),
         (pattern("|".join(f"[^{letter}]{{250}}" for letter in "abcde")), "own: .* instructions"),
-        (pattern("(?:a[ab]{0,15}){1,15}c"), r"pattern own: '\(\?:a.* too dear: \d+ µs"),
+        (pattern("(?:a[ab]{0,15}){1,15}c"), r"pattern own: '\(\?:a.* too dear: .*\d+ µs"),
+        (pattern("a[ab]{200}c"), "own: .* too dear"),  # where text comes as tokens do
+        (pattern("(?:x{250}|a[ab]{200}c)"), "own: .* too dear"),  # behind one that is longer, and harmless
+        (pattern("|".join([*(f"{each}{{9}}" for each in "bdefghijkmnopq"), "a[ab]{200}c"])), "too dear"),
+        (pattern("[mn]o[ab]?m[a-z]{200}Q"), "own: .* too dear"),
+        (pattern("a" + "[ab]" * 200 + "c"), "own: .* too dear"),  # without a repetition
+        (pattern("|".join(f"{each}[ab]{{20}}" for each in map(chr, range(200, 240)))), "own: .*40 parts"),
+        (pattern(r"a\bb"), r"own: .*nothing matches: \\b"),
+        (
+            {"words": [words("a", name=f"n{at}", action="block")["words"][0] for at in range(15)]}
+            | pattern("[a-z]{1,9}"),
+            "too dear",
+        ),
         (words(*["x" * 64] * 4_000), "the document has .* bytes"),
     ],
 )
@@ -91,6 +110,25 @@ def test_patterns_are_tried_together():
     with pytest.raises(PolicyError, match="too dear"):
         checked(document_of(msgspec.json.encode({"patterns": many})))
     checked(document_of(msgspec.json.encode({"patterns": many[:1]})))
+
+
+def test_levels_cost_together_what_each_costs():
+    """Three that are tried apart and are nearly too dear have no expression in common, so costs add up."""
+    document = document_of(msgspec.json.encode(pattern("a[ab]{40}c")))
+    checked(document)
+    rules = [
+        Rule(f"a[ab]{{{40 + at}}}c", f"n{at}", "redact", scope, own=True) for at, scope in enumerate(SCOPES)
+    ]
+    text = "".join(Random(1).choices("ab", k=2_000))
+
+    def cost(rules: Sequence[Rule]) -> float:
+        filter = Filter(CompiledPolicy(rules))
+        began = time.thread_time()
+        for at in range(0, len(text), 4):
+            filter.feed(text[at : at + 4])
+        return time.thread_time() - began
+
+    assert min(cost(rules) for _ in range(3)) < 2 * sum(min(cost([rule]) for _ in range(3)) for rule in rules)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from engine.backends.base import StepOutput
 from engine.grammar.response_format import checked_format
 from engine.queue.types import Append, Claim
 from engine.request import EndReason, Entry, EntryKind, input_decoder, input_encoder
+from engine.safety import cpu_budget
 from engine.safety.answer_views import view_for
 from engine.safety.documents import DEFAULT_POLICY, PolicyDetector, PolicyDocument, PolicyPattern, policy_hash
 from engine.safety.filter import Filter
@@ -264,7 +265,9 @@ def test_a_filter_that_fails_is_told_to_operators(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Filter, "feed", broken)
     work = core.stepped([StepOutput(key, ids_of("hi"), None, 0)], START_MS)
-    assert [why for _, why in work.unfiltered] == ["RuntimeError while filtering"]
+    assert [why for _, why in work.unfiltered] == [
+        f"RuntimeError while filtering under policy {DEFAULT_POLICY}"
+    ]
     assert work.abort == [key]
 
 
@@ -319,6 +322,17 @@ def test_a_log_that_another_filter_wrote_ends_typed():
     assert (log.end["reason"], log.end["code"]) == ("error", "internal")
 
 
+def test_a_text_that_takes_too_much_cpu_ends_its_answer(monkeypatch: pytest.MonkeyPatch):
+    """Typed, with the policy told to operators: the last line behind what is refused as a policy is saved."""
+    log = AnswerLog()
+    log.say("well ")
+    monkeypatch.setattr(cpu_budget, "SECONDS_MIN", -1)
+    assert not log.say("and bad")
+    assert log.answer.failure == f"FilterTooDearError while filtering under policy {DEFAULT_POLICY}"
+    log.flush()
+    assert (log.text, log.end["reason"], log.end["code"]) == ("well ", "error", "internal")
+
+
 def test_a_filter_that_throws_ends_its_answer_alone(monkeypatch: pytest.MonkeyPatch):
     """Nothing after the fault is shown, and the reason is told without text."""
     log = AnswerLog()
@@ -329,7 +343,7 @@ def test_a_filter_that_throws_ends_its_answer_alone(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Filter, "feed", broken)
     assert not log.say("and bad")
-    assert log.answer.failure == "ValueError while filtering"
+    assert log.answer.failure == f"ValueError while filtering under policy {DEFAULT_POLICY}"
     log.flush()
     assert (log.text, log.end["reason"], log.end["code"]) == ("well ", "error", "internal")
 

@@ -8,6 +8,7 @@ import pytest
 
 from core.errors import Refused, RefusedText
 from engine.api import CompiledPolicy, PolicyDocument, VettedPrompt, pinned_policy
+from engine.safety import cpu_budget
 from engine.safety.documents import DEFAULT, PolicyDetector, PolicyPattern
 from engine.safety.verdicts import Flag
 from server.models import prompt_vetting
@@ -141,6 +142,16 @@ async def test_what_cannot_be_compiled_lets_nothing_through():
         with pytest.raises(Refused) as refused:
             await PromptVetting().vet("t", unknown, user("hello"), several=False)
         assert refused.value.refusal.code == "internal"
+
+
+async def test_a_text_that_takes_too_much_cpu_is_refused(monkeypatch: pytest.MonkeyPatch):
+    """As a fault of ours, with nothing of the text."""
+    monkeypatch.setattr(cpu_budget, "SECONDS_MIN", -1)
+    for text in (CARD, CARD * INLINE_CHARACTERS_MAX):
+        with pytest.raises(Refused) as refused:
+            await PromptVetting().vet("t", RULES, user(text), several=False)
+        assert refused.value.refusal.code == "internal"
+        assert CARD not in refused.value.refusal.message
 
 
 async def test_compiled_policies_are_kept_within_bounds(compiled: list[str], monkeypatch: pytest.MonkeyPatch):
