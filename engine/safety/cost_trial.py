@@ -20,8 +20,8 @@ from engine.safety.words import WordLists
 
 PIECES = (4, 64)  # code points fed at once: a token's, a slow reader's
 LENGTH = 768  # code points of a text
-MICROSECONDS_MAX = 16.0  # of CPU for a byte of a level's
-AGAIN = 4  # a cost counts where it is as high each time
+MICROSECONDS_MAX = 20.0  # of CPU for a byte of a level's
+AGAIN = 6  # a cost counts where it is as high each time
 LEADS = 0.3  # of the places in a stretch another match begins
 _HOLDER = Rule(rf"[\x00-\U0010fffe]{{{WIDTH_MAX - 1}}}\U0010ffff", "holder", "redact", "project", own=True)
 

@@ -5,7 +5,7 @@ saved. Pure but for the CPU clock.
 import time
 
 SECONDS_MIN = 0.25  # of any text: automata are built while the first letters come
-MICROSECONDS_A_BYTE = 100  # twice what three levels may take on the texts that they are tried with
+MICROSECONDS_A_BYTE = 100  # three levels may take 60 on the texts that they are tried with
 
 
 class FilterTooDearError(Exception):

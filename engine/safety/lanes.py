@@ -12,6 +12,8 @@ import re2
 
 from engine.safety.rules import Match, RulePattern, expression, memory_max, size_of
 
+BYTES_MAX = 4  # of a code point
+
 
 class AnyLane:
     """Patterns as one expression, in the order of their rules. `shared`: all policies have the same ones.
@@ -60,9 +62,11 @@ class HeadLane:
         self._automaton = ahocorasick_rs.BytesAhoCorasick(list(by_head))
         self._beginnings = {head[:length] for head in by_head for length in range(1, len(head))}
         self._length_max = max(map(len, by_head))
+        self._reach = max(map(_reach, patterns))
 
     def undecided(self, text: bytes, start: int) -> int:
         """As of the other lane."""
+        start = max(start, len(text) - self._reach)
         seen = text[start:].lower()
         found = len(seen)
         for length in range(min(self._length_max - 1, len(seen)), 0, -1):
@@ -71,7 +75,8 @@ class HeadLane:
                 break
         for number, at, _ in self._automaton.find_matches_as_indexes(seen, overlapping=True):
             if at < found and any(
-                begun.fullmatch(text, start + at) is not None for _, begun in self._patterns[number]
+                len(seen) - at <= _reach(each) and begun.fullmatch(text, start + at) is not None
+                for each, begun in self._patterns[number]
             ):
                 found = at
         return start + found
@@ -86,3 +91,8 @@ class HeadLane:
                     if match := each.longest(text, begin, base):
                         matches.append(match)
         return matches
+
+
+def _reach(pattern: RulePattern) -> int:
+    """Bytes of its longest match, at most: what began earlier is decided."""
+    return BYTES_MAX * pattern.pattern.width
