@@ -15,7 +15,6 @@ Text is held only while a pattern could still match with it. At the end of an an
 rest is text like any other (`final`); a cancelled one loses what is held.
 """
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 
@@ -61,15 +60,17 @@ class Filter:
     def feed(self, text: str, final: bool = False) -> list[str | Flag]:
         """Visible text and flags in the order of the log. `final`: no more text follows. Raises
         FilterTooDearError; nothing more may be fed then."""
+        if len(text) <= PIECE:
+            return _joined(self._feed(text, final))
         out: list[str | Flag] = []
-        for at in range(0, max(len(text), 1), PIECE):
-            if self.blocked is None:
-                began = time.thread_time()
-                out += self._feed(text[at : at + PIECE], final and at + PIECE >= len(text))
-                self._budget.spend(began, self._held.end)
+        for at in range(0, len(text), PIECE):
+            out += self._feed(text[at : at + PIECE], final and at + PIECE >= len(text))
         return _joined(out)
 
     def _feed(self, text: str, final: bool) -> list[str | Flag]:
+        if self.blocked is not None:
+            return []
+        began = self._budget.clock()
         self._add(text, final)
         self._decide_up_to(self._undecided(final))
         self._held.forget()
@@ -77,6 +78,7 @@ class Filter:
         for flag in flags:
             self.counts[flag.category, "flag"] += 1
         out, self._out = [*self._out, *flags], []
+        self._budget.spend(began, self._held.end)
         return out
 
     def _add(self, text: str, final: bool) -> None:
