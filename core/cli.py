@@ -144,7 +144,7 @@ def _end_with_settings(error: Exception) -> None:
 def _end_with(error: Exception) -> NoReturn:
     print_line(f"parley: {error}", err=True)
     if "--json" in sys.argv:
-        print_json({"error": str(error)})
+        print_json({"error": str(error), **(error.facts if isinstance(error, StartupError) else {})})
     sys.exit(1)
 
 

@@ -1,11 +1,17 @@
 """The errors that all packages share: typed refusals for callers, one-line failures for operators."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 
 class StartupError(Exception):
-    """Raised where a process cannot start; its message is one line that tells the operator what to do."""
+    """Raised where a process cannot start; its message is one line that tells the operator what to do.
+    `facts`: what programs are told beside it, with --json."""
+
+    def __init__(self, message: str = "", facts: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.facts = facts or {}
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line, stream
 from core.terminal.terminal_tables import working
 from core.web.local_urls import UP_FILE
-from parley_client import Answer, Client, Ended, ProtocolError, Standing, error_text
-from server.chat_words import removed_text
+from parley_client import Answer, Client, Ended, ProtocolError, Standing
+from server.chat_words import policy_of, refusal_facts, refused_text, safety_lines
 
 CONNECT_SECONDS_MAX = 15.0
 CANCEL_SECONDS_MAX = 10.0  # from a cancel to the answer's end
@@ -74,7 +74,7 @@ def command(prompt: str | None, as_json: bool, **asked: Any) -> None:
             _hear(terminal.interrupt)
             code = terminal.once(prompt) if prompt is not None else terminal.talk()
         except ProtocolError as error:
-            raise StartupError(error_text(error, now_ms())) from None
+            raise StartupError(refused_text(error, now_ms()), refusal_facts(error)) from None
         finally:
             terminal.close()
     sys.exit(code)
@@ -147,7 +147,8 @@ class Terminal:
             with working(f"Connecting to {self._target.url}"):
                 self._run(self._enter(self._client))
         except TimeoutError:
-            raise StartupError(f"no gateway answers at {self._target.url}: is `parley up` running?") from None
+            problem = f"no gateway answers at {self._target.url}: is `parley up` running?"
+            raise StartupError(problem, {"code": "unreachable"}) from None
         return self._client
 
     async def _enter(self, client: Client) -> None:
@@ -174,7 +175,7 @@ class Terminal:
         except ProtocolError as error:
             if error.code in ("closed", "unauthorized", "superseded", "forbidden"):
                 raise
-            print_line(error_text(error, now_ms()), err=True, colour="red")
+            print_line(refused_text(error, now_ms()), err=True, colour="red")
 
     def _turn(self, prompt: str, conversation: str | None) -> Ended:
         """Send the prompt, print the answer as it comes, and its cost."""
@@ -183,18 +184,20 @@ class Terminal:
         try:
             ended = self._run(self._stream(self._client, self._asked, prompt, conversation))
         except CancelledError:
-            raise StartupError(_not_ended(self._asked)) from None
+            raise StartupError(_not_ended(self._asked), {"code": "not_ended", "id": self._asked}) from None
         finally:
             self._asked = None
         assert self._answer is not None
         if self._as_json:
             facts = {name: value for name, value in asdict(ended).items() if name != "trace"}
             flags = [asdict(flag) for flag in self._answer.flags]
-            print_json({"id": self._answer.id, "text": self._answer.text, "flags": flags} | facts)
+            of_prompt = [asdict(flag) for flag in self._answer.prompt_flags]
+            said = {"id": self._answer.id, "text": self._answer.text, "flags": flags}
+            print_json(said | {"prompt_flags": of_prompt} | facts)
         else:
             print_line()
-            if removed := removed_text(self._answer.text, self._answer.flags):
-                _note(removed)
+            for line in safety_lines(self._answer.text, self._answer.flags, self._answer.prompt_flags):
+                _note(line)
             _note(_facts(ended))
         return ended
 
@@ -295,7 +298,7 @@ def _facts(ended: Ended) -> str:
         facts.append(ended.reason)
     if ended.safety is not None:
         category = ended.safety.category.replace("_", " ")
-        facts.append(f"{category}, by a safety policy of the {ended.safety.scope}")
+        facts.append(f"{category}, by {policy_of(ended.safety.scope)}")
     if not ended.verified:
         facts.append("the text does not have its hash")
     return " · ".join(facts)

@@ -133,9 +133,9 @@ def _billed(booked: BookedRequest) -> Facts:
 
 
 def _found(verdicts: Mapping[str, Mapping[str, int]]) -> str:
-    """The verdicts in words, as `1 email redacted`."""
+    """The verdicts in words, as `1 × email redacted`."""
     each = [
-        f"{count} {category} {_DONE.get(action, action)}"
+        f"{count} × {category} {_DONE.get(action, action)}"
         for category, counts in verdicts.items()
         for action, count in counts.items()
     ]

@@ -111,9 +111,8 @@ def suspended() -> Refusal:
 
 def safety_blocked(text: RefusedText) -> Refusal:
     """The refusal of a prompt that a safety policy blocks."""
-    category = text.category.replace("_", " ")
     problem = (
-        f"not sent: a safety policy of the {text.scope} lets no {category} into prompts; "
+        f"not sent: a safety policy of the {text.scope} blocks prompts in which it finds “{text.category}”; "
         "nothing was stored or billed: change the text and send it again"
     )
     return Refusal(ErrorCode.SAFETY_BLOCKED, problem, text=text)

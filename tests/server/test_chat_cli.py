@@ -257,7 +257,42 @@ async def test_what_was_taken_out_is_told(peer: Peer, home: Path):
     await socket.end(text, 6)
     code, out, error = await finished(process)
     assert (code, out) == (0, text + "\n")
-    assert "Removed before it reached you: 2 card numbers.\n" in error
+    assert "Removed before it reached you: 2 card numbers.\nMarked in this answer: e-mail address.\n" in error
+
+
+async def test_a_prompts_verdicts_are_told(peer: Peer, home: Path):
+    """What the model got otherwise, and what was marked: in a line each, and in JSON by their places."""
+    flags = [{"category": "card", "action": "redact", "scope": "tenant", "p": 0, "n": 16, "x": "[CARD_1]"}]
+    for option in ((), ("--json",)):
+        remember(home, peer)
+        process = await chat(home, "--once", "4111111111111111", *option)
+        socket = await peer.socket()
+        await socket.welcome()
+        await socket.accept(flags=flags)
+        await socket.delta("The Nile.", 1)
+        await socket.end("The Nile.", 2)
+        code, out, error = await finished(process)
+        assert code == 0
+        if option:
+            assert json.loads(out)["prompt_flags"] == [{**flags[0], "m": None}]
+        else:
+            assert "Removed from your text before the model got it: 1 card number.\n" in error
+
+
+async def test_a_refusal_in_json_has_its_code_and_place(peer: Peer, home: Path):
+    """A program need not read a sentence."""
+    remember(home, peer)
+    process = await chat(home, "--once", "x", "--json")
+    socket = await peer.socket()
+    await socket.welcome()
+    id = (await socket.hear("send"))["id"]
+    place = {"category": "card", "scope": "tenant", "p": 0, "n": 1}
+    error = {"code": "safety_blocked", "message": "not sent", "retry": False, "safety": place}
+    await socket.tell("error", re="send", id=id, **error)
+    code, out, _ = await finished(process)
+    told = json.loads(out)
+    assert (code, told["code"], told["safety"], told["retry"]) == (1, "safety_blocked", place, False)
+    assert "lets no card numbers in (characters 1 to 1)" in told["error"]
 
 
 @pytest.mark.parametrize(

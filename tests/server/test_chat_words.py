@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.safety.detectors import CATEGORIES
-from parley_client import Ended, SafetyBlock, SafetyFlag, Usage
+from parley_client import Ended, ProtocolError, SafetyBlock, SafetyFlag, SafetyPromptFlag, Usage
 from server import chat_cli, chat_words
 
 
@@ -24,6 +24,54 @@ def test_names_of_own_rules_are_neither_one_nor_many():
     ]
     told = chat_words.removed_text("[CITY_1] [CITY_2] [PROJECT_NAMES_1]", flags)
     assert told == "Removed before it reached you: 2 × city, 1 × project names."
+
+
+def test_what_happened_to_a_prompt_and_an_answer_is_a_line_each():
+    """What was removed is counted, what was marked is named once."""
+    prompt = [
+        SafetyPromptFlag("card", "redact", "tenant", 0, 16, "[CARD_1]"),
+        SafetyPromptFlag("card", "redact", "tenant", 20, 16, "[CARD_1]"),
+        SafetyPromptFlag("water", "redact", "tenant", 40, 5, "[WATER_1]"),
+        SafetyPromptFlag("email", "flag", "platform", 50, 5),
+    ]
+    flags = [
+        SafetyFlag("card", "redact", "platform", 0, 8),
+        SafetyFlag("project_names", "flag", "tenant", 9, 4),
+    ]
+    assert list(chat_words.safety_lines("[CARD_1] owls", flags, prompt)) == [
+        "Removed from your text before the model got it: 1 card number, 1 × water.",
+        "Marked in your text, and sent: e-mail address.",
+        "Removed before it reached you: 1 card number.",
+        "Marked in this answer: project names.",
+    ]
+    assert list(chat_words.safety_lines("owls", [], [])) == []
+
+
+@pytest.mark.parametrize(
+    ("category", "told"),
+    [("card", "no card numbers in"), ("cold_water", "nothing in that it calls “cold water”")],
+)
+def test_a_refused_prompt_has_its_reason_and_its_place(category: str, told: str):
+    """For people in words, for programs in the protocol's names."""
+    place = {"category": category, "scope": "tenant", "p": 11, "n": 19}
+    error = ProtocolError({"code": "safety_blocked", "message": "not sent", "safety": place})
+    said = chat_words.refused_text(error, 0)
+    assert said.startswith(f"not sent: your organization's safety policy lets {told} (characters 12 to 30)")
+    assert chat_words.refusal_facts(error) == {"code": "safety_blocked", "retry": False, "safety": place}
+
+
+def test_a_limits_refusal_has_its_numbers():
+    """All that the protocol said, and nothing that it did not."""
+    said = {
+        "code": "rate_limited",
+        "message": "m",
+        "retry": True,
+        "after_ms": 900,
+        "scope": "user",
+        "limit": 3,
+    }
+    facts = chat_words.refusal_facts(ProtocolError(said))
+    assert facts == {name: value for name, value in said.items() if name != "message"}
 
 
 @pytest.mark.parametrize(
@@ -58,7 +106,7 @@ def ended(reason: str = "stop", verified: bool = True, **money: Any) -> Ended:
         (ended(currency=None), ""),
         (
             replace(ended("blocked", cost_nano=None), safety=SafetyBlock("private_key", "tenant")),
-            " · blocked · private key, by a safety policy of the tenant",
+            " · blocked · private key, by your organization's safety policy",
         ),
         (ended("length", verified=False), " · 0.0000061 USD · length · the text does not have its hash"),
     ],

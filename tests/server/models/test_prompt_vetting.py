@@ -109,7 +109,7 @@ async def test_a_refusal_says_what_to_do_and_nothing_of_the_text():
         False,
         RefusedText("iban", "tenant", 2, len(IBAN)),
     )
-    assert "a safety policy of the tenant lets no iban into prompts" in found.message
+    assert "a safety policy of the tenant blocks prompts in which it finds “iban”" in found.message
     assert IBAN not in repr(found)
 
 
