@@ -2,7 +2,7 @@
 
 import { chipLabel } from "./safety_words.js";
 
-/** @typedef {import("./shapes.js").Shape} Shape */
+/** @typedef {import("./patch.js").Shape} Shape */
 
 /**
  * A placeholder: a button that says what stood there, in code the placeholder itself, so that columns stay. The

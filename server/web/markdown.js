@@ -1,76 +1,111 @@
 // Markdown that arrives in pieces, shown with DOM calls only. The DOM depends on the text alone, never on how it
-// was cut into pieces. A finished block is never touched again; the open one is patched in place. One that is
-// long is not read again for every piece: what is new of it waits until it is a part of it, or for a moment.
+// was cut into pieces. A finished block is never rebuilt; the open one is read again at most once a frame, and for
+// a tenth of the time at most.
 
-import { parseBlocks } from "./blocks.js";
-import { shape } from "./shapes.js";
+import { plainShapes } from "./passages.js";
+import { patchAt, trim } from "./patch.js";
 
-/** @typedef {import("./blocks.js").Block} Block */
-/** @typedef {import("./shapes.js").Child} Child */
-/** @typedef {import("./shapes.js").Shape} Shape */
+/** @typedef {typeof import("./formatter.js")} Formatter */
+/** @typedef {import("./formatter.js").BlockLimits} BlockLimits */
+/** @typedef {import("./nodes.js").Outline} Outline */
+/** @typedef {import("./parser.js").Block} Block */
+/** @typedef {import("./parser.js").Known} Known */
+/**
+ * A finished block that may change once more: a definition may make links of it, or its reader asks to see it
+ * formatted. `outline` is of what stands before it.
+ * @typedef {{index: number, source: string, outline: Outline, limits: BlockLimits}} Kept
+ */
 
+/** @typedef {BlockLimits & {waits: boolean}} Limits waits: it shows text once a frame, and rests in between */
+
+/** @type {Limits} */
+const LIMITS = { characters: 32 * 1024, tokens: 20_000, ms: 30, waits: true };
+const NO_LIMITS = { characters: Infinity, tokens: Infinity, ms: Infinity };
 const PAGE_HEADING = 2; // the page's own headings are h1 and h2
-const LONG = 8192; // characters of an open block
-const PART = 1 / 32;
-const WAIT_MS = 500;
+const PIECE = 4 * 1024; // characters taken at once
+const TASK_MS = 20;
+const REST = 10; // how many times as long as it worked the view waits
+
+/** @type {Formatter | undefined} */
+let formatter;
+/** @type {Promise<void> | undefined} */
+let loading;
+
+/** Loads what formats; until then text is plain. */
+export function ready() {
+  loading ??= import("./formatter.js").then(
+    (loaded) => void (formatter = loaded),
+    (error) => {
+      loading = undefined;
+      throw error;
+    },
+  );
+  return loading;
+}
 
 export class MarkdownView {
   /**
    * @param {HTMLElement} root where the blocks go; the view owns its children
-   * @param {typeof parseBlocks} parse
+   * @param {Partial<Limits>} [limits]
    */
-  constructor(root, parse = parseBlocks) {
+  constructor(root, limits = {}) {
     this.root = root;
-    this.#parse = parse;
-    this.reset("");
+    this.#limits = { ...LIMITS, ...limits };
+    root.addEventListener("click", ({ target }) => this.#clicked(target));
+    if (!formatter) ready().then(() => this.#work(), () => {});
   }
 
-  #parse;
-  /** Complete lines of the open block. @type {string[]} */
-  #lines = [];
-  /** How many characters of the open block are read, and how many wait. */
-  #read = 0;
-  #waiting = "";
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
-  /** The line that has no end yet. */
-  #tail = "";
+  #limits;
+  /** All of the text. */
+  #text = "";
+  /** What came and was not taken yet, but for the first half of a line's end. */
+  #arrived = "";
+  #half = "";
+  /** The open block, with the line that has no end yet. */
+  #source = "";
+  /** The open block took too long to read. */
+  #slow = false;
+  /** The open block is too long to be split: it ends with the first empty line from here on. -1: it is not. */
+  #passage = -1;
+  /** More blocks may end in what was taken. */
+  #unfinished = false;
+  #whole = false;
   /** Children of the root that are finished. */
   #finished = 0;
+  /** @type {Outline} */
   #outline = newOutline();
+  /** @type {Known} */
+  #known = new Map();
+  /** @type {Map<string, Set<Kept>>} finished blocks by the labels that nothing defined so far */
+  #waiting = new Map();
+  /** @type {Map<number, Kept>} finished blocks that are shown as plain text */
+  #passages = new Map();
+  /** @type {Set<Kept>} finished blocks to be formatted again */
+  #changed = new Set();
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #timer;
+  #frame = 0;
+  #due = 0;
+  /** @type {(() => void)[]} */
+  #settling = [];
 
   /**
    * More of the text.
    * @param {string} text
    */
   push(text) {
-    this.#waiting += text;
-    if (this.#read >= LONG && this.#waiting.length < this.#read * PART) {
-      this.#timer ??= setTimeout(() => this.#take(), WAIT_MS);
-    } else {
-      this.#take();
-    }
+    if (this.#whole && text !== "") return this.reset(this.#text + text); // it goes on after all
+    this.#add(text);
+    if (!this.#limits.waits) this.#work();
+    else if (this.#timer === undefined && this.#frame === 0) this.#soon();
   }
 
   /** The text is complete. */
   finish() {
-    this.#take();
-    this.#showOpen(false);
-  }
-
-  /** Show what waits. */
-  #take() {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
-    const lines = (this.#tail + this.#waiting).split("\n");
-    this.#waiting = "";
-    this.#tail = lines.pop() ?? "";
-    for (const line of lines) this.#lines.push(cleanLine(line));
-    const blocks = this.#parse(this.#lines);
-    for (const block of blocks.slice(0, -1)) this.#finish(block);
-    this.#lines.splice(0, blocks[blocks.length - 2]?.end ?? 0);
-    this.#read = this.#lines.reduce((sum, line) => sum + line.length + 1, this.#tail.length);
-    this.#showOpen(true);
+    if (this.#half !== "") this.#arrived += "\n";
+    this.#half = "";
+    this.#whole = true;
+    this.#work();
   }
 
   /**
@@ -78,114 +113,259 @@ export class MarkdownView {
    * @param {string} text
    */
   reset(text) {
-    this.#lines = [];
-    this.#tail = "";
-    this.#waiting = text;
+    this.#text = this.#arrived = this.#half = this.#source = "";
+    this.#slow = this.#whole = this.#unfinished = false;
+    this.#passage = -1;
     this.#finished = 0;
     this.#outline = newOutline();
-    this.#take();
+    this.#known = new Map();
+    this.#waiting = new Map();
+    this.#passages = new Map();
+    this.#changed = new Set();
+    this.#add(text);
+    this.#work();
   }
 
-  /** @param {Block} block */
-  #finish(block) {
-    patchAt(this.root, this.#finished++, shape(block, false, this.#outline));
+  /** Resolves once all that came is shown. */
+  async settled() {
+    await ready();
+    if (this.#hasMore()) await new Promise((resolve) => this.#settling.push(() => resolve(undefined)));
   }
 
-  /** @param {boolean} growing */
-  #showOpen(growing) {
-    const tail = growing ? withoutHalfMarker(this.#tail) : this.#tail;
-    const blocks = this.#parse(tail === "" ? this.#lines : [...this.#lines, cleanLine(tail)]);
-    const outline = { ...this.#outline, sources: new Set(this.#outline.sources) };
-    blocks.forEach((block, i) => {
-      const open = growing && i === blocks.length - 1;
-      patchAt(this.root, this.#finished + i, shape(block, open, outline));
+  /** @param {string} text */
+  #add(text) {
+    this.#text += text;
+    const come = this.#half + text;
+    this.#half = come.endsWith("\r") ? "\r" : "";
+    const lines = this.#half === "" ? come : come.slice(0, -1);
+    this.#arrived += lines.replace(/\r\n?/g, "\n").replaceAll("\0", "\ufffd");
+  }
+
+  #hasMore() {
+    return this.#arrived !== "" || this.#unfinished || this.#changed.size > 0;
+  }
+
+  #soon() {
+    const wait = this.#due - performance.now();
+    if (wait <= 0) this.#work();
+    else this.#timer = setTimeout(() => this.#work(), wait);
+  }
+
+  /** Take what came and show it: in parts, where it is much. */
+  #work() {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (!formatter) return this.#showUnread();
+    const started = performance.now();
+    do this.#step(formatter, started + TASK_MS);
+    while (this.#hasMore() && performance.now() < started + TASK_MS);
+    if (this.#hasMore()) {
+      this.#timer = setTimeout(() => this.#work());
+      return;
+    }
+    this.#showOpen(formatter);
+    const now = performance.now();
+    this.#due = now + (now - started) * REST;
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      if (this.#arrived !== "" && this.#timer === undefined) this.#soon();
     });
-    trim(this.root, this.#finished + blocks.length);
+    for (const resolve of this.#settling.splice(0)) resolve();
+  }
+
+  /** The text as it came, before the formatter is there. */
+  #showUnread() {
+    const shapes = plainShapes(this.#text);
+    shapes.forEach((shape, i) => patchAt(this.root, i, shape));
+    trim(this.root, shapes.length);
+  }
+
+  /**
+   * @param {Formatter} by
+   * @param {number} until
+   */
+  #step(by, until) {
+    const [changed] = this.#changed;
+    if (this.#unfinished || this.#arrived !== "") this.#take(by, until);
+    else if (changed) {
+      this.#changed.delete(changed);
+      this.#formatAgain(by, changed);
+    } else if (this.#whole) this.#finishSome(by, this.#source, true, until);
+  }
+
+  /**
+   * Take a piece of what came, and finish blocks that it ends.
+   * @param {Formatter} by
+   * @param {number} until
+   */
+  #take(by, until) {
+    const piece = this.#unfinished ? "" : this.#arrived.slice(0, PIECE);
+    this.#arrived = this.#arrived.slice(piece.length);
+    this.#source += piece;
+    const last = this.#whole && this.#arrived === "";
+    if (!this.#unfinished && !last && !piece.includes("\n")) return;
+    const end = last ? this.#source.length : this.#source.lastIndexOf("\n") + 1;
+    this.#unfinished = this.#finishSome(by, this.#source.slice(0, end), last, until);
+  }
+
+  /**
+   * Finish the blocks that lines end; true if more may end in them.
+   * @param {Formatter} by
+   * @param {string} lines
+   * @param {boolean} last no line will follow
+   * @param {number} until
+   */
+  #finishSome(by, lines, last, until) {
+    if (this.#passage >= 0) return this.#finishPassage(by, lines, last);
+    const blank = /^(?:[ \t]*\n)+/.exec(lines)?.[0].length ?? 0;
+    if (blank > 0) return this.#ended(blank);
+    const { to, over } = by.partOf(lines, this.#limits.characters);
+    if (to === 0 && !over && !last) return false;
+    const blocks = by.split(lines.slice(0, last && !over ? undefined : to), this.#known);
+    const alone = over && blocks !== null && blocks.length === 1 && by.isCode(lines);
+    if (blocks === null || (over && blocks.length <= 1 && !alone)) {
+      this.#passage = blocks === null ? 0 : this.#limits.characters;
+      return true;
+    }
+    const ended = alone || (last && !over) ? blocks.length : blocks.length - 1;
+    for (const [i, block] of blocks.slice(0, ended).entries()) {
+      this.#finish(by, block, lines.slice(block.from, block.to));
+      if (performance.now() > until && i + 1 < ended) return this.#ended(block.to);
+    }
+    this.#ended(blocks[ended]?.from ?? (last && !over ? lines.length : to));
+    return over;
+  }
+
+  /**
+   * What is too long to be split ends with the first empty line behind its limit.
+   * @param {Formatter} by
+   * @param {string} lines
+   * @param {boolean} last
+   */
+  #finishPassage(by, lines, last) {
+    const found = by.emptyLine(lines, this.#passage);
+    if (found < 0 && !last) return false;
+    const to = found < 0 ? lines.length : found;
+    this.#passage = -1;
+    this.#slow = true;
+    this.#finish(by, { tokens: [], from: 0, to, defines: [] }, lines.slice(0, to));
+    return this.#ended(to);
+  }
+
+  /**
+   * The open block begins so much later.
+   * @param {number} length
+   */
+  #ended(length) {
+    this.#source = this.#source.slice(length);
+    return this.#source !== "";
+  }
+
+  /**
+   * @param {Formatter} by
+   * @param {Block} block
+   * @param {string} source
+   */
+  #finish(by, block, source) {
+    for (const [label, definition] of block.defines) {
+      this.#known.set(label, definition);
+      for (const kept of this.#waiting.get(label) ?? []) this.#changed.add(kept);
+      this.#waiting.delete(label);
+    }
+    const limits = this.#slow ? { ...this.#limits, characters: 0 } : this.#limits;
+    this.#slow = false;
+    const kept = { index: this.#finished, source, outline: copyOf(this.#outline), limits };
+    const { child, missing } = by.formatted(block, source, this.#known, this.#outline, limits, false);
+    if (child === undefined) return;
+    patchAt(this.root, this.#finished++, child);
+    this.#keep(kept, missing, isPassage(child));
+  }
+
+  /**
+   * @param {Kept} kept
+   * @param {Set<string>} missing
+   * @param {boolean} passage
+   */
+  #keep(kept, missing, passage) {
+    if (passage) this.#passages.set(kept.index, kept);
+    for (const label of missing) {
+      const others = this.#waiting.get(label) ?? new Set();
+      this.#waiting.set(label, others.add(kept));
+    }
+  }
+
+  /**
+   * @param {Formatter} by
+   * @param {Kept} kept
+   */
+  #formatAgain(by, kept) {
+    const { source, index, limits } = kept;
+    const outline = copyOf(kept.outline);
+    const blocks = by.parser.split(source, this.#known);
+    const known = new Map([...blocks.flatMap(({ defines }) => defines), ...this.#known]);
+    const all = blocks.map((block) => by.formatted(block, source.slice(block.from, block.to), known, outline, limits, false));
+    const children = all.flatMap(({ child }) => child ?? []);
+    const [only] = children;
+    if (only === undefined || all.some(({ slow }) => slow)) return;
+    patchAt(this.root, index, children.length === 1 ? only : { tag: "div", attributes: { class: "formatted" }, children });
+    this.#keep(kept, new Set(all.flatMap(({ missing }) => [...missing])), isPassage(only));
+  }
+
+  /** @param {Formatter} by */
+  #showOpen(by) {
+    const text = this.#whole ? this.#source : by.withoutHalfLine(this.#source);
+    const long = text.length > this.#limits.characters && !by.isCode(text);
+    const blocks = this.#passage >= 0 || long ? null : by.split(text, this.#known);
+    let shown = this.#finished;
+    if (blocks) for (const child of this.#openChildren(by, text, blocks)) patchAt(this.root, shown++, child);
+    else if (text !== "") patchAt(this.root, shown++, by.passageShape(text, true));
+    trim(this.root, shown);
+  }
+
+  /**
+   * @param {Formatter} by
+   * @param {string} text
+   * @param {Block[]} blocks
+   */
+  #openChildren(by, text, blocks) {
+    const outline = copyOf(this.#outline);
+    let known = this.#known;
+    return blocks.flatMap((block, i) => {
+      if (block.defines.length > 0) known = new Map([...block.defines, ...known]);
+      const limits = this.#slow && i === 0 ? { ...this.#limits, characters: 0 } : this.#limits;
+      const source = text.slice(block.from, block.to);
+      const { child, slow } = by.formatted(block, source, known, outline, limits, i === blocks.length - 1);
+      if (i === 0) this.#slow ||= slow;
+      return child ?? [];
+    });
+  }
+
+  /** @param {EventTarget | null} target */
+  #clicked(target) {
+    const pressed = target instanceof Element ? target.closest(".show-formatted") : null;
+    const passage = pressed?.closest(".passage");
+    const kept = passage && this.#passages.get([...this.root.children].indexOf(passage));
+    if (!kept || !formatter) return;
+    this.#passages.delete(kept.index);
+    kept.limits = NO_LIMITS;
+    this.#formatAgain(formatter, kept);
+    const shown = this.root.children[kept.index];
+    shown?.setAttribute("tabindex", "-1"); // the button that had the focus is gone
+    if (shown instanceof HTMLElement) shown.focus({ preventScroll: true });
   }
 }
 
-/** @returns {import("./shapes.js").Outline} */
+/** @returns {Outline} */
 function newOutline() {
   return { level: PAGE_HEADING, sources: new Set() };
 }
 
-/**
- * Tabs count four columns; the end of a Windows line is no text.
- * @param {string} line
- */
-function cleanLine(line) {
-  return line.replace(/\r$/, "").replace(/^[ \t]+/, (indent) => indent.replaceAll("\t", "    "));
+/** @param {Outline} outline */
+function copyOf({ level, sources }) {
+  return { level, sources: new Set(sources) };
 }
 
-/**
- * A line that so far holds only a marker would flash as text, or as another kind of block.
- * @param {string} line
- */
-function withoutHalfMarker(line) {
-  return /^[ \t]*(?:[-*+]|#{1,6}|\d{1,9}[.)]?|`{1,3}|~{1,3}|[|>]|[-*_=]{2,})[ \t]*$/.test(line) ? "" : line;
-}
-
-/**
- * Make the child at `index` look like `wanted`, keeping what is right already: a selection or the focus in it
- * survives.
- * @param {Element} parent
- * @param {number} index
- * @param {Child} wanted
- */
-function patchAt(parent, index, wanted) {
-  const found = parent.childNodes[index];
-  if (typeof wanted === "string") {
-    if (found instanceof Text) patchText(found, wanted);
-    else replaceAt(parent, found, document.createTextNode(wanted));
-    return;
-  }
-  let element = found;
-  if (!(element instanceof Element) || element.localName !== wanted.tag) {
-    element = replaceAt(parent, found, document.createElement(wanted.tag));
-  }
-  patch(/** @type {Element} */ (element), wanted);
-}
-
-/**
- * @param {Element} element
- * @param {Shape} wanted
- */
-function patch(element, { attributes = {}, children }) {
-  for (const name of element.getAttributeNames()) if (!(name in attributes)) element.removeAttribute(name);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (element.getAttribute(name) !== value) element.setAttribute(name, value);
-  }
-  children.forEach((child, i) => patchAt(element, i, child));
-  trim(element, children.length);
-}
-
-/**
- * @param {Text} node
- * @param {string} wanted
- */
-function patchText(node, wanted) {
-  if (node.data === wanted) return;
-  if (wanted.startsWith(node.data)) node.appendData(wanted.slice(node.data.length));
-  else node.data = wanted;
-}
-
-/**
- * @template {Node} T
- * @param {Element} parent
- * @param {Node | undefined} found
- * @param {T} node
- * @returns {T}
- */
-function replaceAt(parent, found, node) {
-  if (found) parent.replaceChild(node, found);
-  else parent.append(node);
-  return node;
-}
-
-/**
- * @param {Element} parent
- * @param {number} count
- */
-function trim(parent, count) {
-  while (parent.childNodes.length > count) parent.lastChild?.remove();
+/** @param {import("./patch.js").Child} child */
+function isPassage(child) {
+  return typeof child !== "string" && child.attributes?.class === "passage";
 }

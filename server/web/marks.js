@@ -2,7 +2,7 @@
 // characters that the page sets by the answer's flags alone. Pure.
 
 /** @typedef {import("/web/client/answer.js").SafetyFlag} SafetyFlag */
-/** @typedef {import("./emphasis.js").Element} Element */
+/** @typedef {{tag: string, children: string[]}} Element */
 
 export const START = "\uee00";
 export const END = "\uee01";

@@ -2,6 +2,7 @@
 
 import { AnswerView, flash } from "./answer_view.js";
 import { copyWithSources } from "./chips.js";
+import { restoreCodeWrap, toggleCodeWrap } from "./code_wrap.js";
 import { byId, copyText } from "./dom.js";
 import { QuestionView } from "./question_view.js";
 
@@ -19,8 +20,10 @@ export class Transcript {
     this.#onEdit = onEdit;
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#toLatest.addEventListener("click", () => this.toEnd(true));
-    new ResizeObserver(() => this.#following && this.toEnd()).observe(this.#scroller);
-    this.#log.addEventListener("click", (event) => copyCode(event));
+    restoreCodeWrap();
+    const grown = new ResizeObserver(() => this.#following && this.toEnd());
+    for (const each of [this.#scroller, this.#log]) grown.observe(each);
+    this.#log.addEventListener("click", (event) => codePressed(event));
     this.#log.addEventListener("copy", (event) => copyWithSources(event));
   }
 
@@ -115,10 +118,14 @@ export class Transcript {
   }
 }
 
-/** @param {Event} event */
-function copyCode({ target }) {
-  const pressed = target instanceof Element ? target.closest("button.copy-code") : null;
+/**
+ * The buttons of a block of code: whether lines wrap holds for all of them, and is remembered.
+ * @param {Event} event
+ */
+function codePressed({ target }) {
+  const pressed = target instanceof Element ? target.closest("button.copy-code, button.wrap-code") : null;
   if (!(pressed instanceof HTMLButtonElement)) return;
+  if (pressed.classList.contains("wrap-code")) return toggleCodeWrap();
   const code = pressed.closest(".code")?.querySelector("pre")?.textContent ?? "";
   void copyText(code).then(() => flash(pressed, "Copied"));
 }

@@ -1,4 +1,4 @@
-"""Markdown to try a renderer with: pieces of random documents, hostile text, what models commonly write."""
+"""Markdown to try a renderer with: random pieces, hostile text, and how each kind of text shows."""
 
 PIECES = [
     "word ",
@@ -48,6 +48,22 @@ PIECES = [
     "😀",
     "- [x] done\n",
     "3) three\n",
+    "[text]",
+    "[b][text]",
+    "[text]: https://a.example/d\n",
+    "[b]: https://a.example/e 'title'\n",
+    "[b]:\n",
+    "> [text]: https://a.example/f\n",
+    "'title\n",
+    "===\n",
+    "- [text]\n\n",
+    "> > deep\n",
+    "| [text] | <br> |\n",
+    "&nbsp;",
+    "<br>",
+    "**重要：**请",
+    "\\(",
+    "$",
     "\u202e",
 ]
 HOSTILE = [
@@ -85,34 +101,45 @@ HOSTILE = [
     "https://evil.example/<script>window.hacked=1</script>",
     "\x00<script\x00>window.hacked=1</script>",
 ]
-SLOW = [
-    "*a " * 8000,
-    "**a " * 4000 + "b** " * 4000,
-    "[" * 20000,
-    "[a](" * 5000,
-    "`" * 9999 + "a",
-    "> " * 8000,
-    "- " * 8000,
-    "https://" + ")" * 16000,
-    "_a_*" * 4000,
-    "a|b\n" * 4000,
-    "![" * 8000 + "]" * 8000,
-    "\n".join("  " * depth + "- a" for depth in range(1000)),
-]
-COMMON = [
-    "Plain text with **bold**, *italic*, `code` and a [link](https://example.com/).",
-    "First line\nsecond line\n\nNext paragraph with snake_case_words and 2 * 3 * 4.",
-    "1. one\n2. two\n3. three\n\nAfter the list.",
-    "- a\n- b\n  - c\n  - d\n- e",
-    "> a quote\n> goes on\n\nand ends",
-    "```python\nprint('*not em*')\n```",
-    "---\n\n***\n\ntext",
-    "| a | b |\n|---|---|\n| 1 | `2` |\n| **3** | 4 |",
-    "Mixed ***both*** and **bold *inside* bold** and *em **strong** em*.",
-    "Escaped \\*stars\\* and \\[brackets\\] and a hard  \nbreak.",
-    "*a*b*c* __x__y _z_ **_q_**",
-    "5. five\n6. six",
-    "`` a ` b `` and ``` `` ```",
-    "text<https://example.com/x>text",
-    "~~gone~~ stays",
-]
+CODE = (
+    '<div class="code"><div class="code-head"><span>{0}</span>'
+    '<button type="button" class="quiet wrap-code" aria-label="Wrap {0} code" '
+    'aria-pressed="false">Wrap</button>'
+    '<button type="button" class="quiet copy-code" aria-label="Copy {0} code">Copy</button></div>'
+    '<pre tabindex="0" role="group" aria-label="{0} code"><code>{1}</code></pre></div>'
+)
+LINK = '<a href="{0}" rel="noopener noreferrer nofollow" target="_blank"{2}>{1}</a>'
+KINDS = {
+    "**重要：**请注意": "<p><strong>重要：</strong>请注意</p>",
+    "*强调* and *word*": '<p><em class="dotted">强调</em> and <em>word</em></p>',
+    "见 https://example.com/a，谢谢。": "<p>见 "
+    + LINK.format("https://example.com/a", "https://example.com/a", "")
+    + "，谢谢。</p>",
+    "**https://a.example/b**": "<p><strong>"
+    + LINK.format("https://a.example/b", "https://a.example/b", "")
+    + "</strong></p>",
+    "a<br>b<br/>\nc": "<p>a<br>b<br>c</p>",
+    "|a|\n|-|\n|b<BR>c|": '<div class="table" tabindex="0" role="group" aria-label="Table"><table><thead><tr>'
+    '<th class="short">a</th></tr></thead><tbody><tr><td class="short">b<br>c</td></tr></tbody></table>'
+    "</div>",
+    "a&nbsp;b &amp; &lt;c&gt; `&amp;`": "<p>a&nbsp;b &amp; &lt;c&gt; <code>&amp;amp;</code></p>",
+    "Roses are red,\nviolets are blue,\n\nsugar": "<p>Roses are red,<br>violets are blue,</p><p>sugar</p>",
+    "Run:\n\n    make up\n    make test\n": "<p>Run:</p>" + CODE.format("text", "make up\nmake test"),
+    "```py title=a\nx\n```": CODE.format("py", "x"),
+    "- [x] done\n- [ ] **not**\n- [x]none": '<ul><li class="task">☑ done</li><li class="task">☐ <strong>not'
+    "</strong></li><li>[x]none</li></ul>",
+    "1. a\n\n2. b": "<ol><li><p>a</p></li><li><p>b</p></li></ol>",
+    "~~gone~~ ~stays~": "<p><del>gone</del> ~stays~</p>",
+    "![a *b*](https://a.example/i.png)": "<p>"
+    + LINK.format("https://a.example/i.png", "a b", ' title="https://a.example/i.png"')
+    + "</p>",
+    "[a](/b) [c](javascript:d) [e](blob:https://f)": "<p>a c e</p>",
+    "see [a][b]\n\n[b]: https://a.example/b": "<p>see "
+    + LINK.format("https://a.example/b", "a", ' title="https://a.example/b"')
+    + "</p>",
+    "[^1]: Word": "<p>[^1]: Word</p>",
+    "### Deep first\n\n# Top\n\nDeeper\n---\n": '<h3 class="level-3">Deep first</h3>'
+    '<h3 class="level-1">Top</h3><h4 class="level-2">Deeper</h4>',
+    "> - a\n>   > b": "<blockquote><ul><li>a<blockquote><p>b</p></blockquote></li></ul></blockquote>",
+    "<b>a</b>\r\n\0b": "<p>&lt;b&gt;a&lt;/b&gt;<br>\ufffdb</p>",
+}

@@ -63,11 +63,13 @@ async def test_a_model_cannot_write_a_chip(open_page: OpenPage, peer: Peer):
 
 
 GROW = """async (documents) => {
-  const { MarkdownView } = await import("/web/markdown.js");
+  const { MarkdownView, ready } = await import("/web/markdown.js");
   const { marked } = await import("/web/marks.js");
-  return documents.map(([text, steps]) => {
+  await ready();
+  const limits = { ms: Infinity, waits: false };
+  return Promise.all(documents.map(async ([text, steps]) => {
     const grown = document.createElement("div");
-    const view = new MarkdownView(grown);
+    const view = new MarkdownView(grown, limits);
     let shown = "";
     let prefixes = true;
     for (const [points, flags] of steps) {
@@ -80,13 +82,15 @@ GROW = """async (documents) => {
     prefixes &&= whole.startsWith(shown);
     view.push(whole.slice(shown.length));
     view.finish();
+    await view.settled();
     const once = document.createElement("div");
-    const all = new MarkdownView(once);
+    const all = new MarkdownView(once, limits);
     all.push(whole);
     all.finish();
+    await all.settled();
     const links = [...once.querySelectorAll("a")].map((link) => link.href);
     return [prefixes, grown.isEqualNode(once), once.outerHTML, links];
-  });
+  }));
 }"""
 
 

@@ -72,6 +72,7 @@ async def test_streamed_resumed_and_stored_look_the_same(open_page: OpenPage, pe
     looks.append(await page.locator(".prose").inner_html())
 
     watched = await history(open_page, peer, ANSWER)
+    await expect(chips(watched.page)).to_have_count(8)
     looks.append(await watched.page.locator(".prose").inner_html())
     await expect(watched.page.locator(".missing")).to_have_text(REMOVED)
     assert len(set(looks)) == 1
