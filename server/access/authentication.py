@@ -96,7 +96,8 @@ class Authenticator:
         return TICKET_PROBLEM if token.startswith(tickets.PREFIX) else KEY_PROBLEM
 
     async def of_history_pass(self, token: str) -> Principal | None:
-        """The principal of a history pass, who only reads one user's conversations; None for a bad one."""
+        """The principal of a history pass, who has at most the scope to write one user's conversations; None
+        for a bad one."""
         found = history_passes.unseal(token, self._settings.keyring, now_ms())
         if found is None:
             return None
@@ -104,7 +105,8 @@ class Authenticator:
         if principal is None or (principal.fixed_user and principal.user != found.user):
             return None
         ends_ms = _sooner(found.ends_ms, principal.access_ends_ms)
-        facts = {"shared": False, "scopes": frozenset[str](), "access_ends_ms": ends_ms}
+        scopes = frozenset({history_passes.WRITE_SCOPE}) if found.writes else frozenset[str]()
+        facts = {"shared": False, "scopes": scopes, "access_ends_ms": ends_ms}
         return replace(principal, user=found.user, fixed_user=True, **facts)
 
     async def of_browser(self, token: str) -> Principal | None:
@@ -194,10 +196,11 @@ class Authenticator:
         )
         return tickets.seal(ticket, self._settings.keyring), opens_by_ms
 
-    def history_pass(self, principal: Principal, user: str) -> tuple[str, int]:
-        """A pass that reads this user's conversations, and the Unix ms of its end."""
+    def history_pass(self, principal: Principal, user: str, writes: bool) -> tuple[str, int]:
+        """A pass that reads this user's conversations, also changes them where it `writes`, and the Unix ms
+        of its end."""
         ends_ms = _sooner(now_ms() + history_passes.LIFETIME_SECONDS * 1000, principal.access_ends_ms)
-        found = HistoryPass(principal.tenant, principal.key, principal.session, user, ends_ms)
+        found = HistoryPass(principal.tenant, principal.key, principal.session, user, ends_ms, writes)
         return history_passes.seal(found, self._settings.keyring), ends_ms
 
     async def _spend(self, ticket: Ticket, now: int) -> bool:

@@ -1,6 +1,7 @@
-"""History passes, by which a page of another site reads one user's conversations for a while. Pure.
+"""History passes, by which a page of another site reads one user's conversations for a while, and renames and
+deletes them where it was minted to write. Pure.
 
-Sealed content like a ticket's. A pass opens no connection, writes nothing, and makes no other proof.
+Sealed content like a ticket's. A pass opens no connection, sends no turn, and makes no other proof.
 """
 
 import msgspec
@@ -10,6 +11,8 @@ from core.signing.sealed import SealedContent
 PURPOSE = b"parley history v1"
 PREFIX = "ph_"
 LIFETIME_SECONDS = 600
+WRITE_SCOPE = "history:write"
+"""The only scope that a pass's caller may have. No key has it."""
 
 
 class HistoryPass(msgspec.Struct, frozen=True, array_like=True):
@@ -20,6 +23,7 @@ class HistoryPass(msgspec.Struct, frozen=True, array_like=True):
     session: str
     user: str
     ends_ms: int
+    writes: bool = False
 
 
 _passes = SealedContent(HistoryPass, PURPOSE, lambda found: found.ends_ms, PREFIX)

@@ -235,6 +235,13 @@ class ConversationStore:
             page = _messages(tenant, conversation).where(col(Message.position) > after).limit(PAGE_ROWS)
             return (await session.exec(page)).all()
 
+    async def rename(self, tenant: str, owner: ConversationOwner, conversation: str, title: str) -> bool:
+        """Give a conversation another title. False: it is another owner's."""
+        mine = (*_owned(tenant, owner), col(Conversation.id) == conversation)
+        named = update(Conversation).where(*mine, col(Conversation.deleted_ms).is_(None))
+        async with self.db.transaction() as session:
+            return (await session.exec(named.values(title=title))).rowcount > 0
+
     async def delete(self, tenant: str, owner: ConversationOwner, conversation: str, now_ms: int) -> bool:
         """Hide a conversation from everyone at once. False: it is another owner's."""
         hide = update(Conversation).where(

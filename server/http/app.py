@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from core.web.cookies import STRICT_TRANSPORT, secure
 from server.context import GatewayContext
 from server.http.conversation_routes import ConversationRoutes
-from server.http.cross_origin import readable
+from server.http.cross_origin import cross_origin
 from server.http.health import Health
 from server.http.limit_routes import LimitRoutes
 from server.http.session_routes import SessionRoutes
@@ -38,11 +38,13 @@ HEADERS = {
 }
 
 READ = ("GET", "OPTIONS")
+CHANGE = ("PATCH", "DELETE", "OPTIONS")
 
 
 def routes(context: GatewayContext, health: Health) -> list[BaseRoute]:
     """Everything but the WebSocket."""
     session, conversations, limits = SessionRoutes(context), ConversationRoutes(context), LimitRoutes(context)
+    settings, change = context.settings, "PATCH, DELETE"
     return [
         Route("/", page, methods=["GET"]),
         Route("/v1/login", session.login, methods=["POST"]),
@@ -51,14 +53,16 @@ def routes(context: GatewayContext, health: Health) -> list[BaseRoute]:
         Route("/v1/sessions", session.sessions, methods=["GET"]),
         Route("/v1/sessions/{id}", session.end, methods=["DELETE"]),
         Route("/v1/tickets", TicketRoutes(context).tickets, methods=["POST"]),
-        Route("/v1/limits", limits.limits, methods=["GET"]),
-        Route("/v1/models", conversations.models, methods=["GET"]),
-        Route("/v1/conversations", readable(conversations.conversations, context.settings), methods=READ),
-        Route("/v1/conversations/{id}", conversations.delete, methods=["DELETE"]),
+        Route("/v1/limits", cross_origin(limits.limits, settings), methods=READ),
+        Route("/v1/models", cross_origin(conversations.models, settings), methods=READ),
+        Route("/v1/conversations", cross_origin(conversations.conversations, settings), methods=READ),
         Route(
-            "/v1/conversations/{id}/messages",
-            readable(conversations.messages, context.settings),
-            methods=READ,
+            "/v1/conversations/{id}",
+            cross_origin(conversations.change, settings, change),
+            methods=CHANGE,
+        ),
+        Route(
+            "/v1/conversations/{id}/messages", cross_origin(conversations.messages, settings), methods=READ
         ),
         Route("/healthz", health.healthz, methods=["GET"]),
         Route("/readyz", health.readyz, methods=["GET"]),

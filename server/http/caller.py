@@ -35,7 +35,8 @@ async def caller(request: Request, context: GatewayContext) -> Principal:
 
 
 async def reader(request: Request, context: GatewayContext) -> Principal:
-    """As `caller`, for routes that read conversations: accepts a history pass, too."""
+    """As `caller`, for routes of a user's conversations: accepts a history pass, too. Raises Refused
+    (forbidden) where one that only reads would write."""
     token = bearer_of(request)
     if token is None or not token.startswith(history_passes.PREFIX):
         return await caller(request, context)
@@ -46,6 +47,9 @@ async def reader(request: Request, context: GatewayContext) -> Principal:
         raise failed(request, context, "history", "this pass is wrong or over: get a new one with a ticket")
     remember_caller(request, principal)
     context.rates.known(principal)
+    if request.method not in SAFE_METHODS and history_passes.WRITE_SCOPE not in principal.scopes:
+        problem = 'this pass only reads: get one with a ticket that has `history: "write"`'
+        raise Refused(refusal(ErrorCode.FORBIDDEN, problem))
     return principal
 
 
@@ -60,7 +64,7 @@ def not_a_key(token: str) -> str:
     if token.startswith(tickets.PREFIX):
         return "this is a ticket, for `hello` or `auth` over the WebSocket: no route takes one"
     if token.startswith(history_passes.PREFIX):
-        return "this is a history pass: it reads conversations and nothing else"
+        return "this is a history pass: it is for a user's conversations and nothing else"
     return KEY_PROBLEM
 
 

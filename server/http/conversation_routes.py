@@ -9,11 +9,12 @@ from core.ids import uuid7_ms
 from server.access.amount_visibility import usage_seen_by
 from server.access.authorization import owner_of
 from server.context import GatewayContext
-from server.conversations.store import PAGE_ROWS, conversation_not_found
+from server.conversations.store import PAGE_ROWS, TITLE_CHARACTERS_MAX, conversation_not_found
 from server.conversations.tables import Message
 from server.http import cursors
-from server.http.caller import caller, reader
-from server.http.replies import json_reply
+from server.http.caller import reader
+from server.http.fields import only_fields
+from server.http.replies import bad_request, body_object, json_reply
 
 
 class ConversationRoutes:
@@ -24,7 +25,7 @@ class ConversationRoutes:
 
     async def models(self, request: Request) -> Response:
         """Models; with prices, in nano-units per 1,000,000 tokens, for whom amounts are shown."""
-        principal = await caller(request, self._context)
+        principal = await reader(request, self._context)
         default = await self._context.catalogue.default()
         models: list[dict[str, object]] = []
         for record in await self._context.catalogue.models():
@@ -83,13 +84,17 @@ class ConversationRoutes:
             }
         )
 
-    async def delete(self, request: Request) -> Response:
-        """Hide a conversation at once; server/conversations/purge.py takes it away."""
-        principal = await caller(request, self._context)
+    async def change(self, request: Request) -> Response:
+        """Rename a conversation; or hide it at once, and server/conversations/purge.py takes it away."""
+        principal = await reader(request, self._context)
         conversation = _conversation(request)
-        if not await self._context.conversations.delete(
-            principal.tenant, owner_of(principal), conversation, now_ms()
-        ):
+        which = (principal.tenant, owner_of(principal), conversation)
+        if request.method == "PATCH":
+            title = _title(only_fields(await body_object(request), "title").get("title"))
+            done = await self._context.conversations.rename(*which, title)
+        else:
+            done = await self._context.conversations.delete(*which, now_ms())
+        if not done:
             raise conversation_not_found(conversation)
         return json_reply({})
 
@@ -120,6 +125,13 @@ def _context(row: Message) -> dict[str, object] | None:
     """What of the conversation an answer's prompt had."""
     context = row.context
     return None if context is None else {name: context[name] for name in ("kept", "dropped", "room")}
+
+
+def _title(given: object) -> str:
+    title = " ".join(given.split()) if isinstance(given, str) else ""
+    if not 1 <= len(title) <= TITLE_CHARACTERS_MAX or "\0" in title:
+        raise bad_request(f"title: a text of 1 to {TITLE_CHARACTERS_MAX} characters")
+    return title
 
 
 def _conversation(request: Request) -> str:

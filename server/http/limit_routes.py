@@ -7,7 +7,7 @@ from billing.api import LimitUse, Principal, RequestLimits, Scope
 from core.clock import now_ms
 from server.context import GatewayContext
 from server.http import limit_headers
-from server.http.caller import caller
+from server.http.caller import reader
 from server.http.replies import json_reply
 
 POLICIES = limit_headers.COUNTED.keys() | {"concurrency"}
@@ -22,7 +22,7 @@ class LimitRoutes:
     async def limits(self, request: Request) -> Response:
         """Every limit of the caller's tenant, project, key, user and models, with its use. Limits in shadow
         mode are left out; a user who sees no amounts gets the user's own rates alone."""
-        principal = await caller(request, self._context)
+        principal = await reader(request, self._context)
         now = now_ms()
         limits = await self._limits(principal, now)
         used = [use for use in await self._context.quota.use(principal.tenant, limits, now) if not use.shadow]

@@ -16,6 +16,7 @@ from server.http.replies import bad_request, body_object, json_reply
 from server.protocol.codes import ErrorCode, refusal
 
 SCOPE_CHARACTERS_MAX = 64
+WRITE = "write"
 
 
 class TicketRoutes:
@@ -33,8 +34,10 @@ class TicketRoutes:
             principal, user, _scopes(principal, body.get("scopes"))
         )
         made: dict[str, object] = {"ticket": ticket, "expires_at": expires_at}
-        if _history(body.get("history", False), user):
-            made["history"], made["history_expires_at"] = self._context.auth.history_pass(principal, user)
+        if wanted := _history(body.get("history", False), user):
+            made["history"], made["history_expires_at"] = self._context.auth.history_pass(
+                principal, user, writes=wanted == WRITE
+            )
         return json_reply(made)
 
     async def _user(self, principal: Principal, named: Any, is_named: bool) -> str:
@@ -55,9 +58,9 @@ class TicketRoutes:
         return user
 
 
-def _history(wanted: Any, user: str) -> bool:
-    if not isinstance(wanted, bool):
-        raise bad_request("history: true or false")
+def _history(wanted: Any, user: str) -> bool | str:
+    if not isinstance(wanted, bool) and wanted != WRITE:
+        raise bad_request(f'history: true, to read, or "{WRITE}", to rename and delete, too')
     if wanted and not user:
         raise bad_request("history: name the user whose conversations are to be read")
     return wanted

@@ -1,4 +1,4 @@
-"""What a history pass reads, and that it does nothing else."""
+"""What a history pass reads and writes, and that it does nothing else."""
 
 import pytest
 
@@ -16,8 +16,8 @@ from tests.support.redis import Redis
 LISTED = "https://shop.example"
 
 
-async def _pass(site: HttpSite, user: str = "ann") -> str:
-    body = {"user": user, "history": True}
+async def _pass(site: HttpSite, user: str = "ann", history: bool | str = True) -> str:
+    body = {"user": user, "history": history}
     reply = (await site.client.post("/v1/tickets", headers=site.bearer, json=body)).json()
     assert now_ms() + 590_000 < reply["history_expires_at"] < now_ms() + 610_000
     return reply["history"]
@@ -46,17 +46,65 @@ async def test_it_reads_its_users_conversations_alone(site: HttpSite):
         assert reply.status_code == status
 
 
-async def test_it_does_nothing_else(site: HttpSite):
+async def test_one_that_reads_writes_nothing(site: HttpSite):
+    """It is told so; the chat is as it was."""
+    ann = await users.user_id(site.edge.db, site.tenant, "ann")
+    conversation = await _conversation(site, ConversationOwner(site.project, "", ann))
+    shown = bearer(await _pass(site))
+    for method, body in (("DELETE", None), ("PATCH", {"title": "mine"})):
+        path = f"/v1/conversations/{conversation}"
+        reply = await site.client.request(method, path, headers=shown, json=body)
+        assert (reply.status_code, "only reads" in reply.json()["error"]["message"]) == (403, True)
+    [row] = (await site.client.get("/v1/conversations", headers=shown)).json()["conversations"]
+    assert row["title"] == "hello"
+
+
+async def test_one_that_writes_renames_and_deletes_its_users_alone(site: HttpSite):
+    """Another user's and the key's are unknown to it, as they are for reading."""
+    ann = await users.user_id(site.edge.db, site.tenant, "ann")
+    mine = await _conversation(site, ConversationOwner(site.project, "", ann))
+    others = [
+        await _conversation(site, ConversationOwner(site.project, *of))
+        for of in ((site.key_id, ""), ("", "bob"))
+    ]
+    shown = bearer(await _pass(site, history="write"))
+
+    async def called(method: str, id: str, body: object = None) -> int:
+        return (
+            await site.client.request(method, f"/v1/conversations/{id}", headers=shown, json=body)
+        ).status_code
+
+    assert await called("PATCH", mine, {"title": "  of \n rivers "}) == 200
+    [row] = (await site.client.get("/v1/conversations", headers=shown)).json()["conversations"]
+    assert row["title"] == "of rivers"
+    for wrong in ("", " ", "x" * 81, "\0", None, 1):
+        assert await called("PATCH", mine, {"title": wrong}) == 400
+    assert await called("PATCH", mine, {"title": "x", "system": "y"}) == 400
+    for other in others:
+        assert [await called("PATCH", other, {"title": "x"}), await called("DELETE", other)] == [404, 404]
+    assert [await called("DELETE", mine), await called("DELETE", mine)] == [200, 404]
+    assert await called("PATCH", mine, {"title": "x"}) == 404
+
+
+async def test_it_tells_its_users_models_and_limits(site: HttpSite):
+    """As they are told to that user, without what the tenant does not show."""
+    shown = bearer(await _pass(site))
+    models = await site.client.get("/v1/models", headers=shown)
+    limits = await site.client.get("/v1/limits", headers=shown)
+    assert (models.status_code, limits.status_code) == (200, 200)
+    assert limits.json()["budgets"] == []
+    assert all("prices" not in each for each in models.json()["models"])
+
+
+@pytest.mark.parametrize("history", [True, "write"])
+async def test_it_does_nothing_else(site: HttpSite, history: bool | str):
     """No other route, no sign-in, no connection; and no ticket is one."""
-    token = await _pass(site)
-    conversation = await _conversation(site, ConversationOwner(site.project, "", "ann"))
+    token = await _pass(site, history=history)
     for method, path in (
-        ("DELETE", f"/v1/conversations/{conversation}"),
         ("POST", "/v1/tickets"),
         ("GET", "/v1/me"),
         ("GET", "/v1/sessions"),
-        ("GET", "/v1/models"),
-        ("GET", "/v1/limits"),
+        ("DELETE", f"/v1/sessions/{uuid7(now_ms())}"),
     ):
         reply = await site.client.request(method, path, headers=bearer(token))
         assert reply.status_code == 401, path
@@ -99,24 +147,35 @@ async def test_who_is_nobody_has_no_history(site: HttpSite):
 
 
 @pytest.mark.parametrize("origin", [LISTED, "https://evil.example", "null"])
-@pytest.mark.parametrize("path", ["/v1/conversations", "/v1/conversations/x/messages"])
-async def test_listed_sites_read_and_no_others(site: HttpSite, origin: str, path: str):
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/conversations", "GET"),
+        ("/v1/conversations/x/messages", "GET"),
+        ("/v1/conversations/x", "PATCH, DELETE"),
+        ("/v1/models", "GET"),
+        ("/v1/limits", "GET"),
+    ],
+)
+async def test_listed_sites_read_and_no_others(site: HttpSite, origin: str, path: str, methods: str):
     """Without credentials: no cookie is ever asked for. Refusals can be read by them, too."""
     site.edge.settings.public_origins = f"{LISTED}/, https://other.example"
     allowed = origin if origin == LISTED else None
-    asked = {"origin": origin, "access-control-request-method": "GET"}
+    method = methods.split(", ")[-1]
+    asked = {"origin": origin, "access-control-request-method": method}
     replies = [
         await site.client.options(path, headers=asked),
-        await site.client.get(path, headers={"origin": origin, **bearer(await _pass(site))}),
-        await site.client.get(path, headers={"origin": origin, **bearer("ph_wrong")}),
+        await site.client.request(method, path, headers={"origin": origin, **bearer(await _pass(site))}),
+        await site.client.request(method, path, headers={"origin": origin, **bearer("ph_wrong")}),
     ]
     for reply in replies:
         assert reply.headers.get("access-control-allow-origin") == allowed
         assert "access-control-allow-credentials" not in reply.headers
         assert "origin" in reply.headers["vary"].lower()
-    assert replies[0].headers.get("access-control-allow-headers") == ("authorization" if allowed else None)
-    deleted = await site.client.options("/v1/conversations/x", headers=asked)
-    assert "access-control-allow-origin" not in deleted.headers
+    told = (replies[0].headers.get(f"access-control-allow-{of}") for of in ("headers", "methods"))
+    assert list(told) == (["authorization, content-type", methods] if allowed else [None, None])
+    tickets = await site.client.options("/v1/tickets", headers=asked)
+    assert "access-control-allow-origin" not in tickets.headers
 
 
 async def test_a_pass_is_told_to_end_no_later_than_its_key(site: HttpSite):

@@ -113,8 +113,9 @@ async def test_what_another_tenant_has_is_unknown(site: HttpSite, sqlite: Databa
     exists, theirs = await a_conversation(site), bearer(await another_tenants_key(sqlite))
     for method, path in swept(routes(site.edge, Health(site.edge)), GATEWAY_PUBLIC):
         if "{id}" in path:
+            body = {"title": "theirs"} if method == "PATCH" else None
             replies = [
-                (id, await site.client.request(method, path.replace("{id}", id), headers=theirs))
+                (id, await site.client.request(method, path.replace("{id}", id), headers=theirs, json=body))
                 for id in (exists, UNKNOWN)
             ]
             elsewhere, nowhere = [

@@ -183,7 +183,8 @@ async def test_all_of_a_users_words_are_told(sqlite: Database):
 
 
 async def test_words_in_a_service_keys_conversation_go_with_its_title(sqlite: Database):
-    """And with its system prompt. What others said there stays; a conversation of nobody's words goes, another tenant's does not."""
+    """And with its system prompt. What others said there stays; a conversation of nobody's words goes,
+    another tenant's does not."""
     kept, service = ConversationStore(sqlite), ConversationOwner("p", "k", "")
     for conversation, request in (("c1", "r1"), ("c1", "r2"), ("c2", "r3"), ("c3", "r4")):
         await _turn(kept, service, conversation, request)

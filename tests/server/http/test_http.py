@@ -241,7 +241,7 @@ async def test_what_the_api_does_not_serve_is_an_error_as_all_others(site: Site)
     for route in routes(site.edge, Health(site.edge)):
         path = getattr(route, "path", "")
         if path.startswith("/v1/"):
-            reply = await site.client.patch(path)
+            reply = await site.client.put(path)
             error = reply.json()["error"]
             assert (reply.status_code, error["code"]) == (405, "bad_request"), path
             assert error["message"] == f"this path takes {reply.headers['allow']}"

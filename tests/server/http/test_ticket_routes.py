@@ -46,16 +46,15 @@ def test_a_scope_that_the_key_has_not_is_forbidden(named: list[str], told: str):
 
 
 def test_a_history_is_somebodys():
-    """True or false, and true for a user only."""
-    assert [_history(wanted, user) for wanted, user in ((True, "u"), (False, "u"), (False, ""))] == [
-        True,
-        False,
-        False,
-    ]
+    """True, to read, or "write"; and for a user only."""
+    asked = ((True, "u"), ("write", "u"), (False, "u"), (False, ""))
+    assert [_history(wanted, user) for wanted, user in asked] == [True, "write", False, False]
     for wanted, user, told in (
         (True, "", "name the user"),
-        (1, "u", "true or false"),
-        (None, "u", "true or"),
+        ("write", "", "name the user"),
+        (1, "u", "to read"),
+        ("read", "u", "to read"),
+        (None, "u", "to read"),
     ):
         with pytest.raises(Refused, match=told):
             _history(wanted, user)
