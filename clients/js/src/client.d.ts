@@ -147,7 +147,8 @@ export type Counters = {
     handovers: number;
 };
 import { Answer } from "./answer.js";
+import { Conversations } from "./conversations.js";
 import { ProtocolError } from "./answer.js";
 import { redacted } from "./prompts.js";
 import { SignedOut } from "./link.js";
-export { Answer, ProtocolError, redacted, SignedOut };
+export { Answer, Conversations, ProtocolError, redacted, SignedOut };

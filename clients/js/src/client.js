@@ -10,13 +10,14 @@
 // acknowledge, link.js keeps a connection. Types for TypeScript: client.d.ts.
 
 import { Answer, ProtocolError } from "./answer.js";
+import { Conversations } from "./conversations.js";
 import { uuid7 } from "./ids.js";
 import { freshToken, Link, SignedOut } from "./link.js";
 import { redacted } from "./prompts.js";
 import { Readings } from "./readings.js";
 import { WaitingSends } from "./waiting.js";
 
-export { Answer, ProtocolError, redacted, SignedOut };
+export { Answer, Conversations, ProtocolError, redacted, SignedOut };
 
 /** @typedef {import("./frames.js").ClientMessage} ClientMessage */
 /** @typedef {import("./frames.js").ServerMessage} ServerMessage */

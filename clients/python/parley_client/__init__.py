@@ -20,6 +20,13 @@ from parley_client.answer import (
 )
 from parley_client.client import Client
 from parley_client.connection import ConnectionState, Encoding
+from parley_client.conversations import (
+    ConversationPage,
+    Conversations,
+    MessagePage,
+    StoredConversation,
+    StoredMessage,
+)
 from parley_client.limit_words import error_text
 from parley_client.link import SignedOut
 from parley_client.prompts import KeptTurns, SafetyPromptBlock, SafetyPromptFlag, TooManyTokens, redacted
@@ -29,11 +36,14 @@ __all__ = [
     "Answer",
     "Client",
     "ConnectionState",
+    "ConversationPage",
+    "Conversations",
     "Counters",
     "Encoding",
     "Ended",
     "Event",
     "KeptTurns",
+    "MessagePage",
     "ProtocolError",
     "Reset",
     "SafetyBlock",
@@ -43,6 +53,8 @@ __all__ = [
     "SignedOut",
     "Standing",
     "Status",
+    "StoredConversation",
+    "StoredMessage",
     "Text",
     "TextTakenBack",
     "TooManyTokens",

@@ -18,6 +18,7 @@ MODULES = {
     "causes",
     "client",
     "connection",
+    "conversations",
     "ids",
     "in_time",
     "link",
@@ -26,7 +27,7 @@ MODULES = {
     "sha256",
     "waiting",
 }
-TYPES = {"answer", "causes", "client", "connection", "frames", "link", "prompts"}
+TYPES = {"answer", "causes", "client", "connection", "conversations", "frames", "link", "prompts"}
 # `bare`: a runtime without sockets of its own, as Node 20 is.
 CUSTOMER = """
 import { Client } from "parley-client";
