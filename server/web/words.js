@@ -132,18 +132,17 @@ export function seconds(ms) {
   return whole === 1 ? "1 second" : `${whole} seconds`;
 }
 
-const DAY_MS = 24 * 3600 * 1000;
-
 /**
- * The heading a chat stands under.
+ * The heading a chat stands under. Days are the calendar's: one on which clocks change has 23 or 25 hours.
  * @param {number} updatedMs
  * @param {Date} now
  */
 export function dayText(updatedMs, now) {
-  const midnight = new Date(now.getFullYear(), now.getMonth(), now.getDate()).getTime();
-  if (updatedMs >= midnight) return "Today";
-  if (updatedMs >= midnight - DAY_MS) return "Yesterday";
-  if (updatedMs >= midnight - 7 * DAY_MS) return "Last 7 days";
+  const start = (/** @type {number} */ daysAgo) =>
+    new Date(now.getFullYear(), now.getMonth(), now.getDate() - daysAgo).getTime();
+  if (updatedMs >= start(0)) return "Today";
+  if (updatedMs >= start(1)) return "Yesterday";
+  if (updatedMs >= start(7)) return "Last 7 days";
   return "Earlier";
 }
 
