@@ -15,7 +15,8 @@ ENDED_GROUP_RECORDER = "recorder"
 ENDED_FIELD = "e"
 NOTHING_SAID = b"{}"  # labels of a client that gave none
 
-VERDICT_ACTIONS = ("block", "flag", "redact")
+OF_PROMPT = "prompt_"  # before a verdict's action: found in the prompt
+VERDICT_ACTIONS = ("block", "flag", "redact", f"{OF_PROMPT}flag", f"{OF_PROMPT}redact")
 VERDICT_CATEGORY = re.compile("[a-z][a-z0-9_]{0,63}", re.ASCII)
 VERDICT_CATEGORIES_MAX = 64
 VERDICTS_MAX = (1 << 31) - 1  # of one category and action in one request
@@ -82,7 +83,8 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `seal`: the gateway's, over what was asked for (billing/booking/admissions.py), `asked_input` and
     `asked_output` tokens and `policy` among it. `policy`: SHA-256 of the safety policy that its answer was
-    filtered by, empty: none; `verdicts`: how often that policy found something, by category and action."""
+    filtered by, empty: none; `verdicts`: how often that policy found something, by category and action
+    (`OF_PROMPT` before those of its prompt)."""
 
     tenant: str
     request: str
@@ -111,6 +113,11 @@ class UsageEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: str = ""
     trace_id: str = ""
     verdicts: dict[str, dict[str, int]] = {}
+
+
+def sided(action: str) -> tuple[str, str]:
+    """A verdict's action, as events have it: where it was found ("answer" or "prompt"), and what was done."""
+    return ("prompt", action.removeprefix(OF_PROMPT)) if action.startswith(OF_PROMPT) else ("answer", action)
 
 
 def verdicts_of(counts: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:

@@ -69,7 +69,7 @@ flush_seconds = _meter.create_histogram(
 )
 safety_verdicts = _meter.create_counter(
     "parley_safety_verdicts",
-    description="What safety policies found in ended answers, by category and action",
+    description="What safety policies found in requests that ended, by category, action and side",
 )
 safety_failures = _meter.create_counter(
     "parley_safety_failures", description="Answers that ended because their filter failed. Alert above 0"

@@ -1,4 +1,4 @@
-"""What safety policies found in a tenant's requests: verdicts by day, category and action. Reads only.
+"""What safety policies found in a tenant's requests: verdicts by day, category, side and action. Reads only.
 
 From the counts of ended requests (usage_event.safety_verdicts) and of refused prompts (refusal_minute), never
 texts. A request counts on the day on which it ended: the tenant's days, of all tenants UTC's.
@@ -16,6 +16,7 @@ from billing.periods import FIRST_MS, UTC_ZONE, Calendar, PeriodWindow
 from billing.prices.calendars import calendar_in
 from billing.tables.refusals import RefusalMinute
 from billing.tables.tenants import Tenant, UsageRow
+from billing.usage import sided
 from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
 
@@ -24,9 +25,10 @@ BLOCKED = "safety_blocked"
 
 
 class VerdictCount(msgspec.Struct, frozen=True, order=True):
-    """Verdicts of one kind: how many there were, and in how many requests."""
+    """Verdicts of one kind: how many there were, and in how many requests. `of`: "answer" or "prompt"."""
 
     category: str
+    of: str
     action: str
     verdicts: int
     requests: int
@@ -75,7 +77,7 @@ async def _day(session: AsyncSession, tenant_id: str | None, window: PeriodWindo
     counted = select_columns(func.count(), blocked).select_from(UsageRow).where(*ended)
     requests, stopped = (await untyped(session).exec(counted)).one()
     rows: Sequence[Any] = (await untyped(session).exec(_found(session).where(*ended))).all()
-    found = sorted(VerdictCount(*row) for row in rows)
+    found = sorted(VerdictCount(category, *sided(action), *counts) for category, action, *counts in rows)
     return SafetyDay(window, requests, stopped, found, await _refused(session, tenant_id, window))
 
 

@@ -16,6 +16,7 @@ from billing.api import (
     RefusalMatch,
     to_display,
 )
+from billing.usage import sided
 from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
 from core.redis.client import connect
@@ -135,9 +136,9 @@ def _billed(booked: BookedRequest) -> Facts:
 def _found(verdicts: Mapping[str, Mapping[str, int]]) -> str:
     """The verdicts in words, as `1 × email redacted`."""
     each = [
-        f"{count} × {category} {_DONE.get(action, action)}"
+        f"{count} × {category} {_DONE.get(action, action)}{' in the prompt' if of == 'prompt' else ''}"
         for category, counts in verdicts.items()
-        for action, count in counts.items()
+        for (of, action), count in ((sided(said), count) for said, count in counts.items())
     ]
     return ", ".join(each) or "nothing found"
 

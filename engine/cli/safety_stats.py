@@ -22,10 +22,11 @@ from engine.policies.store import PolicyStore
 @click.option("--days", default=30, show_default=True, type=click.IntRange(1, SAFETY_DAYS_MAX))
 @json_option
 def stats_command(tenant: str | None, days: int, as_json: bool) -> None:
-    """How often policies found something, by day, category and action, newest first.
+    """How often policies found something, by day, category, side and action, newest first.
 
-    Of requests that ended: how many verdicts, in how many requests, and of how many that ended that day. A
-    prompt that was refused is no request; of one user's in a minute the latest one's category counts.
+    Of requests that ended: how many verdicts in answers or prompts, in how many requests, and of how many
+    that ended that day. A prompt that was refused ("prompts", "block") is no request; of one user's in a
+    minute the latest one's category counts.
 
     \b
         parley safety stats --tenant acme --days 7
@@ -46,14 +47,14 @@ def stats_command(tenant: str | None, days: int, as_json: bool) -> None:
         return
     table = Table()
     table.columns("day", whole=True)
-    table.columns("category", "action")
+    table.columns("category", "in", "action")
     table.columns("verdicts", "requests", "of", right=True)
     for each in found:
         for kind in each.found:
             numbers = (f"{number:,}" for number in (kind.verdicts, kind.requests, each.requests))
-            table.row(_date(zone, each), kind.category, kind.action, *numbers)
+            table.row(_date(zone, each), kind.category, f"{kind.of}s", kind.action, *numbers)
         for refused in each.refused:
-            table.row(_date(zone, each), refused.category, "prompt refused", f"{refused.prompts:,}")
+            table.row(_date(zone, each), refused.category, "prompts", "block", f"{refused.prompts:,}")
     if not any(each.found or each.refused for each in found):
         requests = sum(each.requests for each in found)
         print_line(f"nothing was found in {requests:,} requests of {days} days")

@@ -113,7 +113,7 @@ def _verdicts(facts: EndFacts, request: RequestInput) -> Counter[tuple[str, str]
     """Those on the answer and those on its prompt."""
     found = Counter(facts.verdicts)
     for category, action, count in request.prompt_verdicts:
-        found[category, action] += count
+        found[category, usage.OF_PROMPT + action] += count
     return found
 
 

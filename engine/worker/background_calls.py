@@ -2,12 +2,13 @@
 ends unreadable claims. Decides nothing; each call is idempotent and repeated until Redis answers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 from redis.exceptions import RedisError, ResponseError
 
 from billing.api import Quota, UsageEvent
+from billing.usage import sided
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.redis_errors import is_refusing_everybody
@@ -110,10 +111,8 @@ class BackgroundCalls:
 
     async def _settle(self, event: UsageEvent) -> None:
         instruments.ended_requests.add(1, {"reason": event.reason})
-        for category, actions in event.verdicts.items():
-            known = category if category in CATEGORIES else "own"  # names of tenants' rules are no labels
-            for action, count in actions.items():
-                instruments.safety_verdicts.add(count, {"category": known, "action": action})
+        for count, labels in counted_verdicts(event):
+            instruments.safety_verdicts.add(count, labels)
         log.info(
             "request.ended",
             by="worker",
@@ -179,3 +178,12 @@ async def _insist(operation: str, call: Callable[[], Awaitable[T]]) -> T:
                 raise
             repeated.warning("worker.call_failed", operation=operation, error=error_summary(error))
             await asyncio.sleep(REDIS_RETRY_SECONDS)
+
+
+def counted_verdicts(event: UsageEvent) -> Iterator[tuple[int, dict[str, str]]]:
+    """An event's verdicts, with the labels that they count under: names of tenants' rules are none. Pure."""
+    for category, actions in event.verdicts.items():
+        known = category if category in CATEGORIES else "own"
+        for said, count in actions.items():
+            of, action = sided(said)
+            yield count, {"category": known, "action": action, "of": of}

@@ -74,7 +74,7 @@ async def test_vetoed_text_of_prompts_is_found_nowhere(gateway: Site, sinks: Sin
     redis: Any = gateway.redis
     ends = await redis.xrange(ended_stream(gateway.settings.pool))
     events = {event.request: event for event in (decode(fields[ENDED_FIELD.encode()]) for _, fields in ends)}
-    assert events[id].verdicts == {"card": {"redact": 2}, "email": {"flag": 1}}
+    assert events[id].verdicts == {"card": {"prompt_redact": 2}, "email": {"prompt_flag": 1}}
     assert refused["id"] not in events
     assert await _counted(gateway) == ("safety_blocked", "iban block", (refused["id"],))
     everywhere = [await _redis(gateway), sinks.everything, json.dumps(await _history(gateway))]

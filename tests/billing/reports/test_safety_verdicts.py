@@ -73,7 +73,7 @@ async def test_verdicts_are_summed_by_the_tenants_days(database: Database) -> No
         reason="blocked",
         code="safety_blocked",
     )
-    await ended(database, id, "r3", NOW_MS - 2, {})
+    await ended(database, id, "r3", NOW_MS - 2, {"card": {"prompt_redact": 4}})
     await ended(database, id, "r4", midnight - 1, {"card": {"redact": 5}})
     await ended(database, id, "r5", midnight - 2 * DAY_MS, {"card": {"redact": 7}})
     await ended(database, other.tenant_id, "r6", NOW_MS - 1, {"card": {"redact": 11}})
@@ -92,15 +92,16 @@ async def test_verdicts_are_summed_by_the_tenants_days(database: Database) -> No
         3,
         1,
         [
-            VerdictCount("card", "block", 1, 1),
-            VerdictCount("card", "redact", 3, 2),
-            VerdictCount("email", "flag", 1, 1),
+            VerdictCount("card", "answer", "block", 1, 1),
+            VerdictCount("card", "answer", "redact", 3, 2),
+            VerdictCount("card", "prompt", "redact", 4, 1),
+            VerdictCount("email", "answer", "flag", 1, 1),
         ],
         [RefusedPrompts("card", 5), RefusedPrompts("employee_2", 7)],
     )
-    assert (yesterday.requests, yesterday.found) == (1, [VerdictCount("card", "redact", 5, 1)])
+    assert (yesterday.requests, yesterday.found) == (1, [VerdictCount("card", "answer", "redact", 5, 1)])
     everybody = await verdicts_by_day(database, None, 1, NOW_MS)
-    assert VerdictCount("card", "redact", 12, 2) in everybody[0].found  # of the UTC day
+    assert VerdictCount("card", "answer", "redact", 12, 2) in everybody[0].found  # of the UTC day
 
 
 def test_days_go_back_to_the_first_one() -> None:

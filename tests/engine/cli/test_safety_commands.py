@@ -235,8 +235,11 @@ def test_what_was_found_is_counted_by_day(desk: Desk) -> None:
     assert desk.good("stats") == "nothing was found in 0 requests of 30 days\n"
     asyncio.run(_used(desk.home / "parley.db"))
     table = [line.split() for line in desk.good("stats", "--tenant", "acme", "--days", "1").splitlines()]
-    assert table[0] == ["day", "category", "action", "verdicts", "requests", "of"]
-    assert [row[1:] for row in table[1:]] == [["card", "redact", "3", "2", "3"]]
+    assert table[0] == ["day", "category", "in", "action", "verdicts", "requests", "of"]
+    assert [row[1:] for row in table[1:]] == [
+        ["card", "answers", "redact", "3", "2", "3"],
+        ["card", "prompts", "redact", "1", "1", "3"],
+    ]
     (day,) = [json.loads(line) for line in desk.good("stats", "--days", "1", "--json").splitlines()]
     assert (day["requests"], day["found"][0]["verdicts"]) == (3, 3)
     assert "no tenant 'globex'" in desk.refused("stats", "--tenant", "globex")
@@ -246,7 +249,9 @@ async def _used(file: Path) -> None:
     db = Database(f"sqlite+aiosqlite:///{file}")
     tenant = await find_tenant(db, "acme")
     assert tenant is not None
-    for number, verdicts in enumerate(({"card": {"redact": 2}}, {"card": {"redact": 1}}, {})):
+    for number, verdicts in enumerate(
+        ({"card": {"redact": 2}}, {"card": {"redact": 1}}, {"card": {"prompt_redact": 1}})
+    ):
         event = an_event(f"r{number}", tenant.tenant_id, policy=DEFAULT_POLICY, verdicts=verdicts, **_now())
         batch, _ = await post(db, "default", [encode(event)])
         assert not batch.held

@@ -112,13 +112,18 @@ def test_an_event_has_policy_class_trace_and_counts_of_verdicts():
     """Sorted, so that the same end is the same event; readers of the end get none of it."""
     trace = f"00-{'0b' * 16}-{'0c' * 8}-01"
     sent = {"policy": "0a" * 32, "priority": PriorityClass.BULK, "trace": trace}
-    request = input_decoder.decode(request_input(10, **sent))
+    of_prompt = (("card", "redact", 3), ("iban", "flag", 1))
+    request = input_decoder.decode(request_input(10, **sent, prompt_verdicts=of_prompt))
     counts = {("email", "flag"): 1, ("card", "redact"): 2, ("card", "block"): 1, ("iban", "flag"): 0}
     ending = end_payload(facts(verdicts=counts), request)
     event = decode(encode(ending.event))
     assert event == ending.event
     assert (event.policy, event.priority, event.trace_id) == ("0a" * 32, "bulk", "0b" * 16)
-    assert list(event.verdicts.items()) == [("card", {"block": 1, "redact": 2}), ("email", {"flag": 1})]
+    assert list(event.verdicts.items()) == [
+        ("card", {"block": 1, "prompt_redact": 3, "redact": 2}),
+        ("email", {"flag": 1}),
+        ("iban", {"prompt_flag": 1}),
+    ]
     assert ending.payload == end_payload(facts(), REQUEST).payload
 
 

@@ -111,7 +111,7 @@ def test_a_filtered_answer_is_told_with_its_policy_and_what_that_found(desk: Exp
     """By number and category, with class and trace; without a policy there is nothing to tell."""
     policy, trace_id = "0a" * 32, "0b" * 16
     facts = {"policy": policy, "priority": "bulk", "trace_id": trace_id}
-    verdicts = {"card": {"redact": 2}, "email": {"flag": 1}}
+    verdicts = {"card": {"prompt_redact": 1, "redact": 2}, "email": {"flag": 1}}
 
     async def filtered(books: QuotaLedger) -> None:
         events = [books.event("a", verdicts=verdicts, **facts), books.event("b", **facts)]
@@ -121,7 +121,11 @@ def test_a_filtered_answer_is_told_with_its_policy_and_what_that_found(desk: Exp
     found, shown = desk.explains("a")
     booked = found["booked"]
     assert {name: booked[name] for name in ("verdicts", *facts)} == {"verdicts": verdicts, **facts}
-    for words in ("pool default, bulk", f"policy {policy[:12]}: 2 × card redacted, 1 × email flagged", trace_id):
+    for words in (
+        "pool default, bulk",
+        f"policy {policy[:12]}: 1 × card redacted in the prompt, 2 ×",
+        trace_id,
+    ):
         assert words in shown, shown
     assert f"policy {policy[:12]}: nothing found" in desk.explains("b")[1]
     assert not {"safety", "trace"} & {line.split()[0] for line in desk.explains("c")[1].splitlines() if line}
