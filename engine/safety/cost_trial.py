@@ -16,6 +16,7 @@ from engine.safety.filter import Filter
 from engine.safety.patterns import WIDTH_MAX, Pattern, parsed
 from engine.safety.policy import CompiledPolicy
 from engine.safety.rules import Rule
+from engine.safety.stretches import walked
 from engine.safety.words import WordLists
 
 PIECES = (4, 64)  # code points fed at once: a token's, a slow reader's
@@ -23,6 +24,7 @@ LENGTH = 768  # code points of a text
 MICROSECONDS_MAX = 20.0  # of CPU for a byte of a level's
 AGAIN = 6  # a cost counts where it is as high each time
 LEADS = 0.3  # of the places in a stretch another match begins
+SEVERAL = 4  # letters of a beginning that a stretch is to have
 _HOLDER = Rule(rf"[\x00-\U0010fffe]{{{WIDTH_MAX - 1}}}\U0010ffff", "holder", "redact", "project", own=True)
 
 
@@ -53,10 +55,12 @@ def _hostile(pattern: Pattern) -> Iterator[str]:
     yield "".join(random.choices(letters, k=LENGTH))
     cuts = (sample[: random.randint(1, len(sample))] + random.choice(letters) for _ in range(LENGTH))
     yield "".join(cuts)[:LENGTH]
-    for lead, those in sorted(pattern.stretches):
-        begins = lead or random.choice(those)
-        parts = (begins if random.random() < LEADS else random.choice(those) for _ in range(LENGTH))
-        yield (begins + "".join(parts))[:LENGTH]
+    for lead, shape in sorted(pattern.stretches, key=repr):
+        for leads in (LEADS, 0):
+            text = lead
+            while len(text) < LENGTH:
+                text += lead if random.random() < leads else walked(shape, random, lead[:SEVERAL])
+            yield text[:LENGTH]
 
 
 def _cost(policy: CompiledPolicy, text: str, piece: int) -> float:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from re import _constants as sre  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from re import _parser  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.safety.documents import PolicyError
 from engine.safety.heads import heads_of
+from engine.safety.stretches import Ranges, Shape, Stretch, some_of
 
 WIDTH_MAX = 256
 LENGTH_MAX = 1_024  # of the pattern itself
@@ -22,7 +23,6 @@ DEPTH_MAX = 40  # of its brackets; the same everywhere, unlike Python's own boun
 SHOWN_MAX = 200  # of it in an error
 STRETCH_MIN = 12  # characters
 STRETCHES_MAX = 32
-SOME_MAX = 4  # letters of a class that a sample is made of
 _NESTED = re.compile(r"(?<!\\)\[\^?\[")  # `[[:alpha:]]`: Python takes it for single letters, and warns
 _CODE_POINT_MAX = 0x10FFFF
 _CATEGORIES = {
@@ -34,14 +34,6 @@ _CATEGORIES = {
 
 class PatternError(PolicyError):
     """A pattern that nobody may look for. The message has it, and why."""
-
-
-class Stretch(NamedTuple):
-    """A part of a pattern that matches many characters, by which hostile text keeps many beginnings of
-    matches alive: some of its `letters`, and the shortest text that leads to it."""
-
-    lead: str
-    letters: str
 
 
 @dataclass(frozen=True)
@@ -120,6 +112,7 @@ class _Node:
     letters: frozenset[str] = frozenset()
     short: str = ""
     stretches: frozenset[Stretch] = frozenset()
+    shape: Shape = ("then",)
     begins: frozenset[bool] = frozenset()
     ends: frozenset[bool] = frozenset()
     edge: bool | None = None
@@ -164,21 +157,16 @@ def _beside(parts: Iterable[tuple[frozenset[bool], int]]) -> frozenset[bool]:
 def _unrolled(nodes: Sequence[_Node]) -> frozenset[Stretch]:
     """Stretches that are written one short part after the other."""
     found: set[Stretch] = set()
-    lead, width, letters = "", 0, ""
+    lead, run = "", list[_Node]()
     for node in [*nodes, _EMPTY]:
-        if 0 < node.most < STRETCH_MIN and len(node.letters) > 1:
-            width, letters = width + node.most, letters + _few(node.letters - set(letters))
+        if 0 < node.most < STRETCH_MIN and (run or len(node.letters) > 1):
+            run.append(node)
             continue
-        if width >= STRETCH_MIN:
-            found.add(Stretch(lead, letters[: 2 * SOME_MAX]))
-        if width:
-            lead, width, letters = lead + letters[:1], 0, ""
-        lead += node.short
+        if sum(each.most for each in run) >= STRETCH_MIN and any(len(each.letters) > 1 for each in run):
+            found.add(Stretch(lead, ("then", *(each.shape for each in run))))
+        lead += "".join(each.short for each in (*run, node))
+        run = []
     return frozenset(found)
-
-
-def _few(letters: frozenset[str]) -> str:
-    return "".join(sorted(letters)[: 2 * SOME_MAX])
 
 
 def _then(first: _Node, rest: _Node) -> _Node:
@@ -197,7 +185,8 @@ def _then(first: _Node, rest: _Node) -> _Node:
         first.sample + rest.sample,
         first.letters | rest.letters,
         first.short + rest.short,
-        first.stretches | {Stretch(first.short + each.lead, each.letters) for each in rest.stretches},
+        first.stretches | {Stretch(first.short + each.lead, each.shape) for each in rest.stretches},
+        ("then", first.shape, *(rest.shape[1:] if rest.shape[0] == "then" else (rest.shape,))),
         first.begins if first.least else first.begins | rest.begins,
         rest.ends if rest.least else first.ends | rest.ends,
     )
@@ -244,7 +233,7 @@ def _repeat(node: _Node, least: int, most: Any) -> _Node:
         return _EMPTY
     stretches = node.stretches
     if most > 1 and node.most * most >= STRETCH_MIN:
-        stretches |= {Stretch("", _few(node.letters))}
+        stretches |= {Stretch("", node.shape)}
     inner = f"(?:{node.whole})"
     begun = (
         f"{inner}{{0,{most}}}" if node.most == node.least == 1 else f"(?:{inner}{{0,{most - 1}}}{node.begun})"
@@ -257,6 +246,7 @@ def _repeat(node: _Node, least: int, most: Any) -> _Node:
         most=node.most * most,
         sample=node.sample * most,
         short=node.short * least,
+        shape=("repeat", node.shape, max(least, 1), most),
         stretches=stretches,
     )
 
@@ -273,12 +263,10 @@ def _choice(nodes: Sequence[_Node]) -> _Node:
         frozenset[str]().union(*(node.letters for node in nodes)),
         min((node.short for node in nodes), key=len),
         frozenset[Stretch]().union(*(node.stretches for node in nodes)),
+        ("one", *(node.shape for node in nodes)),
         frozenset[bool]().union(*(node.begins for node in nodes)),
         frozenset[bool]().union(*(node.ends for node in nodes)),
     )
-
-
-Ranges = list[tuple[int, int]]
 
 
 def _ranges(op: str, value: Any, ignore_case: bool) -> Ranges:
@@ -343,12 +331,12 @@ def _characters(ranges: Ranges) -> _Node:
     one = len(ranges) == 1 and ranges[0][0] == ranges[0][1]
     named = [_escaped(low) if low == high else f"{_escaped(low)}-{_escaped(high)}" for low, high in ranges]
     whole = named[0] if one else f"[{''.join(named)}]"
-    letters = _some_of(ranges)
+    letters = some_of(ranges)
     node = _Node(
         whole, f"(?:{whole})?", 1, 1, _first_bytes(ranges), letters[0], frozenset(letters), letters[0]
     )
     kinds = _kinds(ranges)
-    return replace(node, begins=kinds, ends=kinds)
+    return replace(node, shape=("of", tuple(ranges)), begins=kinds, ends=kinds)
 
 
 def _kinds(ranges: Ranges) -> frozenset[bool]:
@@ -364,13 +352,6 @@ def _kinds(ranges: Ranges) -> frozenset[bool]:
 
 def _disjoint(ranges: Ranges) -> Ranges:
     return _inverted(_inverted(ranges))
-
-
-def _some_of(ranges: Ranges) -> list[str]:
-    """A few characters of a class, usual ones first."""
-    ends = [end for each in ranges for end in each if not 0xD800 <= end <= 0xDFFF]
-    usual = [ord(letter) for letter in "a1 -" if any(low <= ord(letter) <= high for low, high in ranges)]
-    return [chr(each) for each in (*usual, *ends)][:SOME_MAX] or ["\ufffd"]
 
 
 def _first_bytes(ranges: Ranges) -> frozenset[int]:

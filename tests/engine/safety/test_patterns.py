@@ -1,6 +1,7 @@
 """Detectors' patterns: what is refused, and the law that every beginning of a match may become one."""
 
 import re
+from random import Random
 
 import pytest
 import re2
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.safety.detectors import DETECTORS
 from engine.safety.patterns import PatternError, parsed
+from engine.safety.stretches import walked
 
 PATTERNS = [each.pattern for detector in DETECTORS.values() for each in detector.patterns]
 
@@ -95,3 +97,19 @@ def test_a_sample_is_a_longest_match(pattern: str):
     assert len(found.sample) == found.width
     assert found.sample.encode()[0] in found.firsts
     assert found.letters >= set(found.sample)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "lead", "text"),
+    [
+        ("m[a-z]{20}", "m", "[amz]"),
+        ("xy?(?:0[ab]){9}", "x", "0[ab]"),
+        ("(?:q|k)[ab][ab]{2}[cd]{9}", "", "[qk][ab]{3}[cd]{9}"),
+        ("(?:[0-9]{20}|q(?:ab|c){12})", "q", "ab|c"),
+    ],
+)
+def test_stretches_have_the_shape_of_what_they_match(pattern: str, lead: str, text: str):
+    """Repeated, or written out; letters of what leads there are among theirs."""
+    shape = next(each.shape for each in parsed(pattern).stretches if each.lead == lead)
+    for seed in range(20):
+        assert re.fullmatch(text, walked(shape, Random(seed), lead))

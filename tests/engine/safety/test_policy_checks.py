@@ -76,6 +76,7 @@ def test_the_default_and_what_is_within_bounds_may():
         (pattern("a[ab]{200}c"), "own: .* too dear"),  # where text comes as tokens do
         (pattern("(?:x{250}|a[ab]{200}c)"), "own: .* too dear"),  # behind one that is longer, and harmless
         (pattern("|".join([*(f"{each}{{9}}" for each in "bdefghijkmnopq"), "a[ab]{200}c"])), "too dear"),
+        (pattern("a(?:0[ab]){120}c"), "own: .* too dear"),  # by texts of its shape
         (pattern("[mn]o[ab]?m[a-z]{200}Q"), "own: .* too dear"),
         (pattern("a" + "[ab]" * 200 + "c"), "own: .* too dear"),  # without a repetition
         (pattern("|".join(f"{each}[ab]{{20}}" for each in map(chr, range(200, 240)))), "own: .*40 parts"),
