@@ -29,13 +29,15 @@ WALLET_WINDOW = PeriodWindow(FIRST_MS, LAST_MS)
 
 
 class Dimension(StrEnum):
-    """Quantity that a quota policy counts. Rates are per minute."""
+    """Quantity that a quota policy counts. Rates are per minute. `answer_tokens` counts nothing: it is the
+    length of an answer whose sender gave none."""
 
     REQUESTS = "requests_per_minute"
     INPUT = "input_tokens_per_minute"
     OUTPUT = "output_tokens_per_minute"
     TOKENS = "tokens_per_minute"
     CONCURRENCY = "concurrency"
+    ANSWER = "answer_tokens"
 
 
 COUNTS = {Dimension.REQUESTS: 1, Dimension.INPUT: 2, Dimension.OUTPUT: 3, Dimension.TOKENS: 4}
@@ -135,11 +137,20 @@ class MoneyLimit:
 
 
 @dataclass(frozen=True)
+class AnswerLimit:
+    """The most `tokens` of an answer whose sender gave no length, and whose limit that is."""
+
+    scope: Scope
+    tokens: int
+
+
+@dataclass(frozen=True)
 class RequestLimits:
     """All limits that apply to one request; may be empty."""
 
     units: tuple[UnitLimit, ...] = ()
     money: tuple[MoneyLimit, ...] = ()
+    answer: AnswerLimit | None = None
 
     @cached_property
     def rates(self) -> list[UnitLimit]:
@@ -199,14 +210,32 @@ class TenantRows:
 
 def limits_of(rows: TenantRows, facts: RequestFacts, now_ms: int) -> RequestLimits:
     """Limits that apply to a request with these facts, accepted at `now_ms`."""
-    return RequestLimits(tuple(_units(rows.policies, facts)), tuple(_money(rows, facts, now_ms)))
+    policies = [
+        row
+        for row in rows.policies
+        if fnmatchcase(facts.model, row.model_glob) and _applies(row.scope, row.scope_id, facts)
+    ]
+    answers = [row for row in policies if row.dimension == Dimension.ANSWER]
+    counted = [row for row in policies if row.dimension != Dimension.ANSWER]
+    return RequestLimits(tuple(_units(counted, facts)), tuple(_money(rows, facts, now_ms)), _answer(answers))
+
+
+def _answer(policies: Iterable[QuotaPolicy]) -> AnswerLimit | None:
+    """The least of them; of those with one scope at one level, the plan's or the tenant's own, the one that
+    names whom it is for."""
+    chosen: dict[tuple[str, str, bool], QuotaPolicy] = {}
+    for row in policies:
+        level = (row.scope, row.model_glob, row.tenant_id == PLATFORM)
+        other = chosen.get(level)
+        if other is None or _rank(row) > _rank(other):
+            chosen[level] = row
+    least = min(chosen.values(), key=lambda row: row.limit_units, default=None)
+    return None if least is None else AnswerLimit(Scope(least.scope), least.limit_units)
 
 
 def _units(policies: Iterable[QuotaPolicy], facts: RequestFacts) -> Iterable[UnitLimit]:
     chosen: dict[tuple[str, str, str, str], QuotaPolicy] = {}
     for row in policies:
-        if not fnmatchcase(facts.model, row.model_glob) or not _applies(row.scope, row.scope_id, facts):
-            continue
         counted = (row.scope, row.model_glob, row.dimension, row.mode)
         other = chosen.get(counted)
         if other is None or _rank(row) > _rank(other):

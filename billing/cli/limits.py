@@ -38,11 +38,13 @@ def limits_command() -> None:
         parley limits set --tenant acme --scope user --dimension concurrency --limit 4
         parley limits set --tenant acme --scope project --id web --dimension requests_per_minute --limit 60
         parley limits set --tenant acme --scope key --dimension requests_per_minute --limit 30 --shadow
+        parley limits set --tenant acme --scope tenant --dimension answer_tokens --limit 1000
 
     Without --id, each project, key, user or model has the limit for itself; a key with those that it is
     rotated into has one. An edit counts within a second
     and forgets nothing of what was used. A limit in shadow mode refuses nobody: `list` says how often it
-    would have.
+    would have. `answer_tokens` is how long an answer gets whose sender does not say: the least of all that
+    apply, the plan's and the model's (`parley models answers`) too.
     """
 
 
@@ -173,7 +175,8 @@ async def _row(db: Database, tenant: str, id: str) -> QuotaPolicy:
 
 
 def _is_of_one(row: QuotaPolicy) -> bool:
-    return row.scope == Scope.TENANT or row.scope_id != ""
+    """True where something is counted, of one alone."""
+    return row.dimension != Dimension.ANSWER and (row.scope == Scope.TENANT or row.scope_id != "")
 
 
 async def _use(redis: RedisClient, tenant: str, rows: Sequence[QuotaPolicy]) -> Sequence[LimitUse]:

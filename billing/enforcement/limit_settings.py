@@ -51,14 +51,16 @@ async def set_policy(
     plan_id: str = "",
     author: str = "",
 ) -> QuotaPolicy:
-    """Set a limit on a rate or on concurrency, replacing the one with the same count. On a key it is of the
-    key's whole chain of rotations, and stored under the first key.
+    """Set a limit on a rate, on concurrency or on answers, replacing the one with the same count. On a key it
+    is of the key's whole chain of rotations, and stored under the first key.
 
     Raises Refused where a part of it is invalid."""
     _check_scope(scope, scope_id)
     _choice("dimension", dimension, Dimension)
     _choice("mode", mode, Mode)
-    _number("limit", limit, 0, UNITS_MAX)
+    _number("limit", limit, 1 if dimension == Dimension.ANSWER else 0, UNITS_MAX)
+    if dimension == Dimension.ANSWER and (burst is not None or mode != Mode.ENFORCE):
+        raise bad_request("the length of an answer refuses nothing: it has no burst and no shadow mode")
     if burst is not None:
         _number("burst", burst, 1, UNITS_MAX)
         if dimension == Dimension.CONCURRENCY:

@@ -10,12 +10,13 @@ _OPEN = text("ended_ms IS NULL")
 
 
 class QuotaPolicy(TableBase, table=True):
-    """A limit on a rate or on concurrency, for one scope. `tenant_id` PLATFORM: a plan's, named by `plan_id`.
+    """A limit on a rate, on concurrency or on answers, for one scope. `tenant_id` PLATFORM: a plan's, named
+    by `plan_id`.
 
     `scope`: tenant, project, key, user or model; `scope_id` empty: each of that kind has the limit for
     itself. `model_glob`: the models that are counted. `dimension`: requests_per_minute,
-    input_tokens_per_minute, output_tokens_per_minute, tokens_per_minute or concurrency. `burst_units` None:
-    as much as the limit. `mode`: enforce or shadow (counted, never refused)."""
+    input_tokens_per_minute, output_tokens_per_minute, tokens_per_minute, concurrency or answer_tokens.
+    `burst_units` None: as much as the limit. `mode`: enforce or shadow (counted, never refused)."""
 
     __table_args__ = (
         CheckConstraint("limit_units >= 0", name="ck_quota_policy_limit"),

@@ -15,7 +15,7 @@ from core.sql.store_errors import redis_failure
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
 from engine.models.provision import prepare, register
-from engine.models.registry import ModelRecord, list_models, resolve, route
+from engine.models.registry import ModelRecord, limit_answers, list_models, resolve, route
 from engine.queue.client import PoolQueue
 
 FINGERPRINT_CHARACTERS = 12
@@ -70,6 +70,31 @@ def route_command(model: str, pool: str) -> None:
     """
     before = asyncio.run(_route(Settings(), model, pool))
     print_line(f"new requests of {model} go to pool {pool}" + (f", no more to {before}" * (before != pool)))
+
+
+@command.command("answers")
+@click.argument("model")
+@click.option("--tokens", type=click.IntRange(1), help="By default what PARLEY_ANSWER_TOKENS says.")
+def answers_command(model: str, tokens: int | None) -> None:
+    """Set how long an answer of MODEL gets whose sender does not say, within two seconds.
+
+    It is the least of this and of what tenant, plan and project have (`parley limits`, dimension
+    `answer_tokens`). Who asks for more gets more, up to what the model reads.
+    """
+    before = asyncio.run(_answers(Settings(), model, tokens))
+    said = "the length that PARLEY_ANSWER_TOKENS says" if tokens is None else f"at most {tokens:,} tokens"
+    print_line(f"answers of {model} have {said}" + (f", before {before:,}" if before else ""))
+
+
+async def _answers(settings: Settings, model: str, tokens: int | None) -> int | None:
+    db = Database(settings.database_endpoint)
+    try:
+        await require_schema(db)
+        if await resolve(db, model) is None:
+            raise StartupError(f"there is no model {model}: see `parley models list`")
+        return await limit_answers(db, model, tokens)
+    finally:
+        await db.close()
 
 
 async def _route(settings: Settings, model: str, pool: str) -> str:

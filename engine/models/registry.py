@@ -36,7 +36,7 @@ MODELS = "models"  # name of the lock: an edit sees the one before
 @dataclass(frozen=True)
 class ModelRecord:
     """One model version as requests and workers see it. `pool`: destination of new requests; `max_model_len`
-    counts prompt and answer tokens."""
+    counts prompt and answer tokens, `answer_tokens` those of an answer whose sender gives no length."""
 
     name: str
     version: str
@@ -44,6 +44,7 @@ class ModelRecord:
     folder: Path
     pool: str
     max_model_len: int
+    answer_tokens: int | None = None
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -80,6 +81,7 @@ async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], no
     async with db.transaction() as session:
         await lock_until_commit(session, MODELS)
         row = await session.get(ModelVersion, (model.name, model.version))
+        answers = select(ModelVersion.answer_tokens).where(col(ModelVersion.name) == model.name)
         fresh = ModelVersion(
             name=model.name,
             version=model.version,
@@ -90,6 +92,7 @@ async def save(db: Database, model: ModelRecord, manifest: Mapping[str, Any], no
             manifest=dict(manifest),
             enabled=True,
             created_ms=row.created_ms if row else now_ms,
+            answer_tokens=(await session.exec(answers.limit(1))).first(),
         )
         before = None if row is None else _facts(row)
         await session.merge(fresh)
@@ -109,13 +112,27 @@ async def route(db: Database, name: str, pool: str) -> None:
         await record(session, PLATFORM, "model.route", name, before, dict.fromkeys(before, pool))
 
 
+async def limit_answers(db: Database, name: str, tokens: int | None) -> int | None:
+    """Set the length of answers of this model whose senders give none. Returns what it was."""
+    async with db.transaction() as session:
+        await lock_until_commit(session, MODELS)
+        rows = (await session.exec(select(ModelVersion).where(col(ModelVersion.name) == name))).all()
+        before = {row.version: row.answer_tokens for row in rows}
+        for row in rows:
+            row.answer_tokens = tokens
+            session.add(row)
+        await record(session, PLATFORM, "model.answers", name, before, dict.fromkeys(before, tokens))
+    return next(iter(before.values()), None)
+
+
 def _facts(row: ModelVersion) -> dict[str, Any]:
     """Fields of a version for the audit log, without its manifest, which has a line for each file."""
     return row.model_dump(exclude={"manifest"})
 
 
 def _record(row: ModelVersion) -> ModelRecord:
-    return ModelRecord(row.name, row.version, row.fingerprint, Path(row.folder), row.pool, row.max_model_len)
+    facts = (row.name, row.version, row.fingerprint, Path(row.folder), row.pool)
+    return ModelRecord(*facts, row.max_model_len, row.answer_tokens)
 
 
 def _digest(file: Path) -> str:

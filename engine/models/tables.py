@@ -9,9 +9,13 @@ from core.sql.database import TableBase
 
 
 class ModelVersion(TableBase, table=True):
-    """One provisioned version of a model. `fingerprint` covers its weights, tokenizer and template."""
+    """One provisioned version of a model. `fingerprint` covers its weights, tokenizer and template.
+    `answer_tokens`: length of an answer whose sender gives none; None: PARLEY_ANSWER_TOKENS."""
 
-    __table_args__ = (CheckConstraint("max_model_len > 0", name="ck_model_version_max_model_len"),)
+    __table_args__ = (
+        CheckConstraint("answer_tokens > 0", name="ck_model_version_answer_tokens"),
+        CheckConstraint("max_model_len > 0", name="ck_model_version_max_model_len"),
+    )
 
     name: str = Field(primary_key=True)
     version: str = Field(primary_key=True)
@@ -22,3 +26,4 @@ class ModelVersion(TableBase, table=True):
     manifest: dict[str, Any] = Field(sa_type=JSON)
     enabled: bool = True
     created_ms: int = Field(sa_type=BigInteger)
+    answer_tokens: int | None = Field(default=None, sa_type=BigInteger)

@@ -115,6 +115,7 @@ def _send_handler(
         settings,
         context.db,
         context.catalogue,
+        context.limits,
         context.users,
         context.closed_users,
         context.shapes,

@@ -5,10 +5,12 @@ from starlette.responses import Response
 
 from billing.api import LimitUse, Principal, RequestLimits, Scope
 from core.clock import now_ms
+from engine.api import ModelRecord
 from server.context import GatewayContext
 from server.http import limit_headers
 from server.http.caller import reader
 from server.http.replies import json_reply
+from server.models.answer_lengths import answer_length
 
 POLICIES = limit_headers.COUNTED.keys() | {"concurrency"}
 
@@ -32,15 +34,29 @@ class LimitRoutes:
         rates = [_limit(use, user) for use in used if use.dimension in POLICIES]
         money = [use for use in used if use.dimension not in POLICIES] if principal.sees_amounts else []
         budgets = [_budget(use, user) for use in money]
-        reply = json_reply({"limits": rates, "budgets": budgets})
+        reply = json_reply(
+            {"limits": rates, "budgets": budgets, "answers": await self._answers(principal, now)}
+        )
         reply.headers.update(_headers(used, now))
         return reply
 
+    async def _answers(self, principal: Principal, now: int) -> list[dict[str, object]]:
+        """For each model, how long an answer gets whose sender does not say, and whose limit that is."""
+        shipped = self._context.settings.answer_tokens
+        answers = list[dict[str, object]]()
+        for record, limits in await self._by_model(principal, now):
+            length = answer_length(record, limits, shipped)
+            answers.append({"model": record.name, "max_tokens": length.tokens, "scope": length.scope})
+        return answers
+
+    async def _by_model(self, principal: Principal, now: int) -> list[tuple[ModelRecord, RequestLimits]]:
+        who = (principal.tenant, principal.project, principal.owner_key, principal.user)
+        models = await self._context.catalogue.models()
+        return [(each, await self._context.limits.limits_for(*who, each.name, now)) for each in models]
+
     async def _limits(self, principal: Principal, now: int) -> RequestLimits:
         """The limits of all models together, each once."""
-        who = (principal.tenant, principal.project, principal.owner_key, principal.user)
-        models = [record.name for record in await self._context.catalogue.models()]
-        found = [await self._context.limits.limits_for(*who, model, now) for model in models]
+        found = [limits for _, limits in await self._by_model(principal, now)]
         units = {limit.key: limit for each in found for limit in each.units}
         money = {limit.key: limit for each in found for limit in each.money}
         return RequestLimits(tuple(units.values()), tuple(money.values()))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from billing.api import Principal, find_project
+from billing.api import LimitCache, Principal, find_project
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.observability.telemetry import tracer
@@ -18,6 +18,7 @@ from server.access.users import Users
 from server.conversations.history import HistoryBounds, PromptContext, TurnHistory
 from server.conversations.store import ConversationStore
 from server.models.answer_formats import AnswerFormats
+from server.models.answer_lengths import answer_length
 from server.models.catalogue import Catalogue
 from server.models.prompt_vetting import PromptVetting, VettedMessages
 from server.models.prompts import ChatPrompt, PromptRenderers
@@ -59,6 +60,7 @@ class SendPreparer:
         settings: Settings,
         db: Database,
         catalogue: Catalogue,
+        limits: LimitCache,
         users: Users,
         closed_users: ClosedUsers,
         formats: AnswerFormats,
@@ -72,6 +74,7 @@ class SendPreparer:
         self._bounds = HistoryBounds(settings.prompt_messages_max, settings.prompt_characters_max)
         self._db = db
         self._catalogue = catalogue
+        self._limits = limits
         self._users = users
         self._closed_users = closed_users
         self._formats = formats
@@ -100,7 +103,8 @@ class SendPreparer:
         vetted = await self._vetting.vet(principal.tenant, policy, *texts)
         turns = [*(turn.messages for turn in history.turns), vetted.messages]
         asked = ChatPrompt(turns, system_message(vetted.system, own))
-        room = self._room(record, send)
+        accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
+        room = await self._room(principal, record, send, user, accepted_ms)
         with spans.span("send.render"):
             fitting = room.turns_kept if send.stored else all_turns
             prompt = await self._prompts.render(principal, record.folder, asked, fitting)
@@ -108,16 +112,21 @@ class SendPreparer:
         most = room.tokens_beside(prompt, trimmed=send.stored)
         sampling = parse.sampling(send.options, most, default_temperature(record.folder))
         priority = parse.capped_priority(send.options.priority, principal.priority_max)
-        accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
         deadline_ms = parse.deadline_ms(send.options, priority, accepted_ms, self._settings)
         times = (accepted_ms, deadline_ms)
         who = (send, record, prompt.ids, sampling, priority, user)
         return PreparedSend(*who, *times, policy, vetted, context)
 
-    def _room(self, record: ModelRecord, send: ParsedSend) -> AnswerRoom:
+    async def _room(
+        self, principal: Principal, record: ModelRecord, send: ParsedSend, user: str, now: int
+    ) -> AnswerRoom:
         context = min(record.max_model_len, self._settings.worker_max_model_len or record.max_model_len)
-        asked = send.options.max_tokens
-        return AnswerRoom(context, asked or context, asked is not None)
+        if send.options.max_tokens is not None:
+            return AnswerRoom(context, send.options.max_tokens, asked=True)
+        who = (principal.tenant, principal.project, principal.owner_key, user)
+        limits = await self._limits.limits_for(*who, record.name, now)
+        length = answer_length(record, limits, self._settings.answer_tokens)
+        return AnswerRoom(context, length.tokens, asked=False)
 
     async def _project(self, principal: Principal, send: ParsedSend) -> str | None:
         named = send.metadata.get("project")

@@ -247,6 +247,9 @@ async def test_a_budget_is_set_overridden_and_ended(database: Database, redis: R
         {"model_glob": ""},
         {"model_glob": "x" * 201},
         {"dimension": "concurrency", "burst": 2},
+        {"dimension": "answer_tokens", "limit": 0},
+        {"dimension": "answer_tokens", "burst": 2},
+        {"dimension": "answer_tokens", "mode": "shadow"},
     ],
 )
 async def test_a_limit_that_cannot_be_is_refused(

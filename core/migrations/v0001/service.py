@@ -25,6 +25,8 @@ def _models() -> None:
         sa.Column("manifest", sa.JSON(), nullable=False),
         sa.Column("enabled", sa.Boolean(), nullable=False),
         *numbers("created_ms"),
+        *maybe_numbers("answer_tokens"),
+        sa.CheckConstraint("answer_tokens > 0", name="ck_model_version_answer_tokens"),
         sa.CheckConstraint("max_model_len > 0", name="ck_model_version_max_model_len"),
     )
 

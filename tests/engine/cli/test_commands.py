@@ -208,6 +208,17 @@ async def test_a_model_is_routed_to_a_pool_that_runs_it(pool: Pool, parley: Parl
     assert [record.pool for record in await list_models(sqlite)] == ["b"]
 
 
+async def test_the_length_of_a_models_answers_is_set(parley: Parley, sqlite: Database):
+    """And taken back."""
+    await save(sqlite, ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), "default", 2048), {}, 1)
+    said = await parley("models", "answers", "tiny", "--tokens", "500")
+    assert said == "answers of tiny have at most 500 tokens\n"
+    assert [record.answer_tokens for record in await list_models(sqlite)] == [500]
+    said = await parley("models", "answers", "tiny")
+    assert said == "answers of tiny have the length that PARLEY_ANSWER_TOKENS says, before 500\n"
+    assert "there is no model big" in await parley("models", "answers", "big", code=1)
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -11,7 +11,16 @@ from sqlmodel import select
 from billing.audit.log import list_rows
 from billing.tables.tenants import PLATFORM
 from core.sql.database import Database, migrate
-from engine.models.registry import ModelRecord, digests, fingerprint, list_models, resolve, route, save
+from engine.models.registry import (
+    ModelRecord,
+    digests,
+    fingerprint,
+    limit_answers,
+    list_models,
+    resolve,
+    route,
+    save,
+)
 from engine.models.tables import ModelVersion
 
 
@@ -88,6 +97,10 @@ async def test_models_have_their_names_and_versions_for_themselves(tmp_path: Pat
         assert row.created_ms == 1, "it is as old as it was"
         await route(db, "tiny", "far")
         assert [each.pool for each in await list_models(db)] == ["default", "far"]
+        assert await limit_answers(db, "tiny", 500) is None
+        await save(db, replace(saved[0], version="9"), {}, now_ms=99)
+        assert [each.answer_tokens for each in await list_models(db)] == [None, 500]
+        assert await limit_answers(db, "tiny", None) == 500
     finally:
         await db.close()
 

@@ -380,4 +380,8 @@ async def test_who_is_nobody_is_told_no_limits(gateway: Site):
         assert (await http.get("/v1/limits")).status_code == 401
         foreign = {"authorization": f"Bearer {await gateway.foreign_key()}"}
         await policy(gateway, scope="tenant", dimension="concurrency", limit=1)
-        assert (await http.get("/v1/limits", headers=foreign)).json() == {"limits": [], "budgets": []}
+        assert (await http.get("/v1/limits", headers=foreign)).json() == {
+            "limits": [],
+            "budgets": [],
+            "answers": [{"model": "tiny", "max_tokens": 2048, "scope": "model"}],
+        }

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from billing.api import (
+    UNLIMITED,
     Admission,
     AdmissionState,
     Admitted,
@@ -23,6 +24,7 @@ from billing.api import (
     DirectoryEntry,
     PriceOffer,
     Principal,
+    RequestLimits,
 )
 from core.clock import now_ms
 from core.errors import Refused
@@ -373,9 +375,9 @@ class Nothing:
     async def check(self, *_: Any) -> None:
         """Every shape is good."""
 
-    async def limits_for(self, *_: Any) -> tuple[()]:
+    async def limits_for(self, *_: Any) -> RequestLimits:
         """Nothing is limited."""
-        return ()
+        return UNLIMITED
 
     async def catch_up(self, *_: Any) -> None:
         """What has ended is recorded already."""
