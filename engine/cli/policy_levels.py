@@ -3,6 +3,7 @@
 import asyncio
 import difflib
 import json
+import os
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from core.redis.client import RedisClient, connect
 from core.sql.database import Database, require_schema
 from core.sql.store_errors import redis_failure
 from core.terminal.safe_text import printable_text
+from core.terminal.terminal import print_line
 from engine.cli.formatting import time_of_day
 from engine.policies.level_files import LevelFile, level_file
 from engine.policies.levels import level_facts
@@ -116,16 +118,23 @@ async def level_named(db: Database, tenant: str | None, project: str | None) -> 
 
 
 def read_level(file: str) -> LevelFile:
-    """The document in a file, or with `-` on stdin. Raises StartupError."""
+    """The document in a file, or with `-` on stdin; files of words are beside it. Raises StartupError."""
+    folder = "." if file == STDIN else str(Path(file).parent)
     try:
-        with click.open_file(file, "rb") as stream:
-            data: bytes = stream.read(DOCUMENT_BYTES_MAX + 1)
-    except OSError as error:
-        raise StartupError(f"{file} cannot be read: {error.strerror}") from error
-    try:
-        return level_file(data)
+        found = level_file(_bytes_of(file), lambda name: _bytes_of(os.path.join(folder, name)))
     except PolicyError as error:
         raise StartupError(f"{'stdin' if file == STDIN else Path(file).name}: {error}") from error
+    for note in found.notes:
+        print_line(note, err=True)
+    return found
+
+
+def _bytes_of(file: str) -> bytes:
+    try:
+        with click.open_file(file, "rb") as stream:
+            return stream.read(DOCUMENT_BYTES_MAX + 1)
+    except OSError as error:
+        raise StartupError(f"{file} cannot be read: {error.strerror}") from error
 
 
 def document_text(facts: dict[str, Any]) -> str:

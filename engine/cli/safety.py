@@ -51,7 +51,8 @@ def command() -> None:
     """What is looked for in texts: rules of the platform, of tenants and of projects.
 
     A document is JSON. Its rules block, redact or flag what they find: `action` in answers, `prompt` in
-    prompts. Where one of them is left out, nothing is looked for there.
+    prompts. Where one of them is left out, nothing is looked for there. A list may have a text file, one word
+    or phrase a line: "words_file": "names.txt" in place of `words`.
 
     \b
         {"detectors": [{"name": "card", "action": "block", "prompt": "redact"}],

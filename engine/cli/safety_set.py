@@ -53,7 +53,8 @@ def set_command(
 
     What cannot be looked for safely is refused, with the pattern and the reason. Rules that do nothing, since
     a level outside them is stricter, are named. Gateways know of it at once; answers that run keep the rules
-    that they began with. The same document again changes nothing.
+    that they began with. The same document again changes nothing. The version's author is the system's user,
+    or who `parley --author` names.
 
     \b
         parley safety show --tenant acme > acme.json       # edit it, then

@@ -1,15 +1,18 @@
 """A level's document as a file that people edit: `parley safety show` writes it, `set` reads it. Pure.
 
-Beside the document it has `base`, the newest version when it was shown: who sets it has seen that one.
+Beside the document it has `base`, the newest version when it was shown: who sets it has seen that one. A list
+may name a text file in place of its words (`words_file`), which the caller reads.
 """
 
 import json
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, cast, get_args
 
 import msgspec
 
 from engine.policies.levels import SCOPE, level_facts
+from engine.policies.word_files import text_of, word_file
 from engine.safety.documents import (
     DOCUMENT_BYTES_MAX,
     PolicyDetector,
@@ -22,6 +25,7 @@ from engine.safety.documents import (
 from engine.safety.verdicts import Action
 
 BASE = "base"
+WORDS_FILE = "words_file"
 ACTIONS: tuple[str, ...] = get_args(Action)
 _ENTRIES = {"detectors": PolicyDetector, "patterns": PolicyPattern, "words": PolicyWords}
 _BACKSLASH = r"; in JSON a pattern's backslash is written twice: \\b, \\d"
@@ -29,10 +33,11 @@ _BACKSLASH = r"; in JSON a pattern's backslash is written twice: \\b, \\d"
 
 class LevelFile(msgspec.Struct, frozen=True):
     """A file's document, not checked further (engine/safety/policy_checks.py), and its `base`; None: it names
-    none."""
+    none. `notes`: what became of files of words, for people."""
 
     document: PolicyDocument
     base: int | None
+    notes: list[str]
 
 
 def file_facts(document: PolicyDocument, base: int) -> dict[str, Any]:
@@ -40,8 +45,9 @@ def file_facts(document: PolicyDocument, base: int) -> dict[str, Any]:
     return {BASE: base, **level_facts(document)}
 
 
-def level_file(data: bytes) -> LevelFile:
-    """What this file says. Raises PolicyError: where it is no JSON, or names what there is not."""
+def level_file(data: bytes, read: Callable[[str], bytes]) -> LevelFile:
+    """What this file says; `read` gives what stands in a file that it names. Raises PolicyError: where it is
+    no JSON, or names what there is not."""
     if len(data) > DOCUMENT_BYTES_MAX:
         raise PolicyError(
             f"a document has {DOCUMENT_BYTES_MAX >> 10} KiB at most, this one {len(data):,} bytes"
@@ -54,17 +60,30 @@ def level_file(data: bytes) -> LevelFile:
     if base is not None and (type(base) is not int or base < 0):
         raise PolicyError(f"`{BASE}` is a version's number, as `parley safety show` writes it")
     _check_names(said, list(_ENTRIES), "")
+    notes: list[str] = []
     for kind, entries in said.items():
         _check_entries(kind, entries)
+        notes += [_with_words(entry, read) for entry in entries if WORDS_FILE in entry]
     try:
-        return LevelFile(document_of(msgspec.json.encode(said)), base)
+        return LevelFile(document_of(msgspec.json.encode(said)), base, notes)
     except UnicodeEncodeError as error:
         raise PolicyError("half of a surrogate pair (\\ud800 to \\udfff) is no letter") from error
 
 
+def _with_words(entry: dict[str, Any], read: Callable[[str], bytes]) -> str:
+    """Put a file's words in its place; what became of it."""
+    name = entry.pop(WORDS_FILE)
+    try:
+        found = word_file(read(name))
+    except PolicyError as error:
+        raise PolicyError(f"words, {entry['name']}: {name}: {error}") from error
+    entry["words"] = found.words
+    return found.note(name)
+
+
 def _json(data: bytes) -> Any:
     try:
-        text = data.decode(json.detect_encoding(data))
+        text = text_of(data)
     except UnicodeDecodeError as error:
         raise PolicyError(f"it is no text: see byte {error.start:,}") from error
     if not text.strip():
@@ -92,21 +111,28 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check_entries(kind: str, entries: Any) -> None:
     if not isinstance(entries, list):
         raise PolicyError(f"{kind}: a list of objects: [{{…}}]")
-    fields = msgspec.structs.fields(_ENTRIES[kind])
     for number, entry in enumerate(cast(list[Any], entries), 1):
         if not isinstance(entry, dict):
             raise PolicyError(f"{kind}, entry {number}: an object: {{…}}")
         said = cast(dict[str, Any], entry)
-        where = f"{kind}, {said.get('name') or f'entry {number}'}: "
-        if SCOPE in said:
-            raise PolicyError(f"{where}leave out `{SCOPE}`, which follows from where it is saved")
-        _check_names(said, [each.name for each in fields if each.name != SCOPE], where)
-        for each in fields:
-            if each.required and each.name not in said:
-                raise PolicyError(f"{where}`{each.name}` is missing")
-        for name in ("action", "prompt"):
-            if isinstance(action := said.get(name), str) and action not in ACTIONS:
-                raise PolicyError(f"{where}`{name}` is {_listed(action, ACTIONS)}")
+        _check_entry(kind, said, f"{kind}, {said.get('name') or f'entry {number}'}: ")
+
+
+def _check_entry(kind: str, said: dict[str, Any], where: str) -> None:
+    if SCOPE in said:
+        raise PolicyError(f"{where}leave out `{SCOPE}`, which follows from where it is saved")
+    fields = [each for each in msgspec.structs.fields(_ENTRIES[kind]) if each.name != SCOPE]
+    required = {each.name for each in fields if each.required}
+    _check_names(said, [each.name for each in fields] + [WORDS_FILE] * (kind == "words"), where)
+    if WORDS_FILE in said:
+        if "words" in said or not isinstance(said[WORDS_FILE], str):
+            raise PolicyError(f"{where}`{WORDS_FILE}` is a file's name in place of `words`")
+        required.discard("words")
+    if missing := sorted(required - said.keys()):
+        raise PolicyError(f"{where}`{missing[0]}` is missing")
+    for name in ("action", "prompt"):
+        if isinstance(action := said.get(name), str) and action not in ACTIONS:
+            raise PolicyError(f"{where}`{name}` is {_listed(action, ACTIONS)}")
 
 
 def _check_names(said: dict[str, Any], known: list[str], where: str) -> None:

@@ -106,3 +106,20 @@ def test_a_rule_for_one_side_says_that_the_other_has_none(desk: Desk) -> None:
     }
     tried = desk.run("try", "EMP", *ACME)
     assert "ids: looked for in prompts only, which --prompt tries" in tried.stderr
+
+
+def test_a_text_file_beside_the_document_is_a_list_of_words(desk: Desk) -> None:
+    """Read as it is set or tried, and kept as words; what is left out is said."""
+    (desk.home / "birds.txt").write_text("blue heron\n\nnight owl\nNight owl\n")
+    birds = {"name": "birds", "action": "flag", "prompt": "flag"}
+    file = desk.file({"words": [{**birds, "words_file": "birds.txt"}]})
+    tried = desk.run("try", "a Blue Heron", *ACME, "--document", file)
+    assert "marked: birds, by the tenant's rule: Blue Heron" in tried.stdout
+    told = desk.run("set", file, *ACME, *YES)
+    said = "birds.txt: 2 words; left out: 1 blank line, 1 word that is there already"
+    assert said in told.stderr, told.output
+    assert desk.json("show", *ACME)["document"] == {
+        "words": [{**birds, "words": ["blue heron", "night owl"]}]
+    }
+    (desk.home / "birds.txt").unlink()
+    assert "birds.txt cannot be read: No such file" in desk.refused("set", file, *ACME, *YES)

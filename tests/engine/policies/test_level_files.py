@@ -5,18 +5,25 @@ import json
 import pytest
 
 from engine.policies.level_files import file_facts, level_file
+from engine.policies.word_files import word_file
 from engine.safety.documents import DEFAULT, DOCUMENT_BYTES_MAX, PolicyDetector, PolicyDocument, PolicyError
 
+WORDS = {"name": "birds", "action": "flag", "words_file": "birds.txt"}
 CARD = PolicyDocument((PolicyDetector("card", "flag"),))
+
+
+def unread(name: str) -> bytes:
+    """These documents name no other file."""
+    raise AssertionError(name)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_what_is_shown_is_read_with_its_version(encoding: str) -> None:
     """As editors and shells of other systems save it too."""
-    read = level_file(json.dumps(file_facts(DEFAULT, 8)).encode(encoding))
+    read = level_file(json.dumps(file_facts(DEFAULT, 8)).encode(encoding), unread)
     assert (read.document, read.base) == (DEFAULT, 8)
-    assert level_file(b'{"detectors": [{"name": "card", "action": "flag"}]}').document == CARD
-    assert level_file(b"{}").base is None
+    assert level_file(b'{"detectors": [{"name": "card", "action": "flag"}]}', unread).document == CARD
+    assert level_file(b"{}", unread).base is None
 
 
 @pytest.mark.parametrize(
@@ -57,4 +64,32 @@ def test_what_is_shown_is_read_with_its_version(encoding: str) -> None:
 def test_what_is_no_document_is_refused_with_the_place(written: bytes, why: str) -> None:
     """Nothing is guessed, and what may be meant is named."""
     with pytest.raises(PolicyError, match=why):
-        level_file(written)
+        level_file(written, unread)
+
+
+def test_a_list_takes_its_words_from_a_file() -> None:
+    """One a line; blank lines, and words that fold to one that is there, are left out and told."""
+    written = "\ufeffblue heron\r\n\r\n  night owl \nBlue  Heron\nｎight owl\n".encode()
+    read = level_file(json.dumps({"words": [WORDS]}).encode(), {"birds.txt": written}.__getitem__)
+    (words,) = read.document.words
+    assert words.words == ("blue heron", "night owl")
+    assert read.notes == [
+        "birds.txt: 2 words; left out: 1 blank line, 2 words that are there already",
+    ]
+    assert word_file(b"heron\nowl").note("x") == "x: 2 words"
+
+
+@pytest.mark.parametrize(
+    ("entry", "written", "why"),
+    [
+        ({"words": ["owl"]}, b"owl", "`words_file` is a file's name in place of `words`"),
+        ({"words_file": 3}, b"owl", "`words_file` is a file's name"),
+        ({}, b"\n \n", "words, birds: birds.txt: it has no words"),
+        ({}, b"owl\n\xff", "birds.txt: line 2 is not UTF-8"),
+        ({}, b"\n" * (DOCUMENT_BYTES_MAX + 1), "256 KiB at most"),
+    ],
+)
+def test_what_is_no_list_of_words_is_refused(entry: dict[str, object], written: bytes, why: str) -> None:
+    """With the list and the file that it names."""
+    with pytest.raises(PolicyError, match=why):
+        level_file(json.dumps({"words": [{**WORDS, **entry}]}).encode(), lambda _: written)

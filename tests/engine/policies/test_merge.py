@@ -160,7 +160,7 @@ def test_a_levels_document_is_written_and_read_without_scopes() -> None:
         "detectors": [{"name": "card", "version": 1, "prompt": "block"}],
         "patterns": [{"name": "a", "pattern": "b", "action": "flag"}],
     }
-    assert level_file(level_text(document).encode()).document == document
+    assert level_file(level_text(document).encode(), lambda _: b"").document == document
 
 
 def _shuffled(document: PolicyDocument, draw: random.Random) -> PolicyDocument:
