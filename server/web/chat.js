@@ -75,9 +75,9 @@ class Chat {
 
   /**
    * Start, once signed in.
-   * @param {boolean} before the reader already was when the page began to load
+   * @param {boolean} sameReader who wrote while the page loaded is who is signed in: no form, no other account
    */
-  async start(before) {
+  async start(sameReader) {
     themeSwitch(byId("theme"));
     byId("sign-out").addEventListener("click", () => void this.#signOut());
     new Browsers(() => this.#signOut());
@@ -89,7 +89,7 @@ class Chat {
     byId("suggestions").replaceChildren(...SUGGESTIONS.map((text) => this.#suggestion(text)));
     this.client.connect();
     await Promise.all([this.#load(), this.#open(chatInAddress())]);
-    this.#composer.early(before);
+    this.#composer.early(sameReader);
   }
 
   /** Chats and models. Where it fails the notice tells why, and the next connection loads again. */
@@ -391,8 +391,8 @@ function chatInAddress() {
   return /^#\/([0-9a-f-]{36})$/.exec(location.hash)?.[1] ?? null;
 }
 
-const byLink = location.hash.startsWith("#c=");
 await signIn();
-const signedIn = !byLink && document.body.dataset.view === "loading";
+const another = /** @type {HTMLDialogElement} */ (byId("another")).returnValue === "switch";
+const sameReader = document.body.dataset.view === "loading" && !another;
 document.body.dataset.view = "chat";
-await new Chat().start(signedIn);
+await new Chat().start(sameReader);

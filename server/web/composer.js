@@ -119,10 +119,10 @@ export class Composer {
 
   /**
    * What was asked for while the page loaded is sent now.
-   * @param {boolean} signedIn who wrote it was signed in; else it stays for whom is now to send or not
+   * @param {boolean} sameReader who wrote it is who is signed in; else it stays, for whom is now to send or not
    */
-  early(signedIn) {
-    if (!signedIn) delete document.body.dataset.asked;
+  early(sameReader) {
+    if (!sameReader) delete document.body.dataset.asked;
     const asked = takeEarly(this.#prompt);
     const later = this.#prompt.value;
     if (asked === "") return;

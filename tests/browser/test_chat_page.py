@@ -50,9 +50,9 @@ async def link(platform: Platform) -> str:
 
 
 async def ask(page: Page, text: str) -> None:
-    """Type and send."""
+    """Type and send; on a phone Enter is a new line."""
     await page.get_by_label("Message", exact=True).fill(text)
-    await page.keyboard.press("Enter")
+    await page.get_by_role("button", name="Send", exact=True).click()
 
 
 async def growing(page: Page) -> None:

@@ -83,9 +83,10 @@ async def test_what_was_changed_after_it_was_sent_waits_for_its_writer(open_page
 
 
 @pytest.mark.parametrize("path", ["/", "/#c=c0de"])
-async def test_text_of_a_stranger_outlives_the_sign_in_unsent(open_page: OpenPage, peer: Peer, path: str):
-    """By key or by link: whoever is signed in then decides whether it is sent."""
-    peer.signed_in = False
+async def test_text_outlives_a_sign_in_unsent(open_page: OpenPage, peer: Peer, path: str):
+    """By a pasted key, or by a link that makes another reader of one who was signed in: they decide whether
+    it is sent, for it was written before it was clear as whom."""
+    peer.signed_in = path != "/"
     held = HeldModules()
     page = (await open_page(f"{peer.url}{path}", answer=held.answer, loaded=False)).page
     await message(page).fill("For whom?")
@@ -95,6 +96,8 @@ async def test_text_of_a_stranger_outlives_the_sign_in_unsent(open_page: OpenPag
         await expect(message(page)).to_be_hidden()
         await page.get_by_label("API key").fill("pk_good")
         await page.keyboard.press("Enter")
+    else:
+        await page.get_by_role("button", name="Sign in as another").click()
     socket = await peer.socket()
     await socket.welcome()
     await expect(page.get_by_label("Model")).to_be_visible()
@@ -102,6 +105,20 @@ async def test_text_of_a_stranger_outlives_the_sign_in_unsent(open_page: OpenPag
     await message(page).press("Enter")
     assert (await socket.hear("send"))["content"] == "For whom?"
     assert [frame["t"] for frame in socket.log].count("send") == 1
+
+
+async def test_a_link_that_signs_in_sends_what_was_sent_early(open_page: OpenPage, peer: Peer):
+    """Nobody else was signed in: who opened it wrote as whom it is for."""
+    peer.signed_in = False
+    held = HeldModules()
+    page = (await open_page(f"{peer.url}/#c=c0de", answer=held.answer, loaded=False)).page
+    await message(page).fill("Hello")
+    await message(page).press("Enter")
+    held.let.set()
+    socket = await peer.socket()
+    await socket.welcome()
+    assert (await socket.hear("send"))["content"] == "Hello"
+    await expect(message(page)).to_have_value("")
 
 
 @pytest.mark.parametrize(
