@@ -27,7 +27,7 @@ from core.terminal.terminal import print_json, print_line, stream
 from core.terminal.terminal_tables import working
 from core.web.local_urls import UP_FILE
 from parley_client import Answer, Client, Ended, ProtocolError, Standing
-from server.chat_words import policy_of, refusal_facts, refused_text, safety_lines
+from server.chat_words import answer_lines, policy_of, prompt_lines, refusal_facts, refused_text
 
 CONNECT_SECONDS_MAX = 15.0
 CANCEL_SECONDS_MAX = 10.0  # from a cancel to the answer's end
@@ -196,7 +196,7 @@ class Terminal:
             print_json(said | {"prompt_flags": of_prompt} | facts)
         else:
             print_line()
-            for line in safety_lines(self._answer.text, self._answer.flags, self._answer.prompt_flags):
+            for line in answer_lines(self._answer.text, self._answer.flags):
                 _note(line)
             _note(_facts(ended))
         return ended
@@ -215,6 +215,8 @@ class Terminal:
         )
         if self._stopping:
             self._stop()
+        for line in () if self._as_json else prompt_lines(self._answer.prompt_flags):
+            _note(line)
         queued = asyncio.create_task(_note_queued(self._answer))
         try:
             if not self._as_json:

@@ -1,7 +1,7 @@
 """Words of `parley chat` for what a safety policy did to an answer or its prompt, and for refusals. Pure."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -31,19 +31,20 @@ _REFUSAL = (
 )
 
 
-def safety_lines(
-    text: str, flags: Iterable[SafetyFlag], of_prompt: Iterable[SafetyPromptFlag]
-) -> Iterator[str]:
-    """What was done to the prompt and to its answer, a line each; none where nothing was."""
-    flags, of_prompt = list(flags), list(of_prompt)
+def prompt_lines(flags: Sequence[SafetyPromptFlag]) -> Iterator[str]:
+    """What was done to a prompt, a line each; none where nothing was."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for flag in of_prompt:
+    for flag in flags:
         if flag.action == "redact":
             found[flag.category].add(flag.x or "")
     if found:
         yield f"Removed from your text before the model got it: {_counted(found)}."
-    if marked := _names(flag.category for flag in of_prompt if flag.action == "flag"):
+    if marked := _names(flag.category for flag in flags if flag.action == "flag"):
         yield f"Marked in your text, and sent: {marked}."
+
+
+def answer_lines(text: str, flags: Sequence[SafetyFlag]) -> Iterator[str]:
+    """The same of an answer."""
     if removed := removed_text(text, flags):
         yield removed
     if marked := _names(flag.category for flag in flags if flag.action == "flag"):

@@ -123,10 +123,8 @@ def show_change(change: PolicyChange) -> None:
     """Print it for people."""
     for line in change.diff:
         print_line(line, colour=diff_colour(line))
-    if change.diff and (row := change.replaces) is not None:
-        print_line(
-            f"It replaces version {row.version} by {row.author}, {time_of_day(row.created_ms)}: {row.reason}"
-        )
+    if change.diff and (replaced := _replaced(change)):
+        print_line(f"It replaces {replaced}")
     for line in loss_lines(change.losses):
         print_line(line, colour="red")
     for line in one_sided_lines(change.one_sided):
@@ -137,6 +135,12 @@ def show_change(change: PolicyChange) -> None:
         print_line(f"{whose}: {_told(each)}")
     if (more := len(change.below) - OVERRIDES_SHOWN) > 0:
         print_line(f"and {more:,} more rules of levels within it")
+
+
+def _replaced(change: PolicyChange) -> str:
+    if (row := change.replaces) is not None:
+        return f"version {row.version} by {row.author}, {time_of_day(row.created_ms)}: {row.reason}"
+    return "" if change.level.tenant_id else "the built-in default"
 
 
 def loss_lines(found: Losses) -> Iterator[str]:

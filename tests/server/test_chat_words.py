@@ -38,13 +38,15 @@ def test_what_happened_to_a_prompt_and_an_answer_is_a_line_each():
         SafetyFlag("card", "redact", "platform", 0, 8),
         SafetyFlag("project_names", "flag", "tenant", 9, 4),
     ]
-    assert list(chat_words.safety_lines("[CARD_1] owls", flags, prompt)) == [
+    assert list(chat_words.prompt_lines(prompt)) == [
         "Removed from your text before the model got it: 1 card number, 1 × water.",
         "Marked in your text, and sent: e-mail address.",
+    ]
+    assert list(chat_words.answer_lines("[CARD_1] owls", flags)) == [
         "Removed before it reached you: 1 card number.",
         "Marked in this answer: project names.",
     ]
-    assert list(chat_words.safety_lines("owls", [], [])) == []
+    assert [*chat_words.prompt_lines([]), *chat_words.answer_lines("owls", [])] == []
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,9 @@ def test_the_platform_loses_its_defaults_only_where_that_is_agreed(
     assert said in told
     assert "add --loosen" in told
     assert desk.json("show")["base"] == 0
-    assert said in desk.run("set", file, "--reason", "r", given="n\n").stdout
+    asked = desk.run("set", file, "--reason", "r", given="n\n").stdout
+    assert said in asked
+    assert "It replaces the built-in default" in asked
     set_so = desk.json("set", file, *YES, "--loosen")
     assert ", ".join(each["name"] for each in set_so["lost"]) == lost
     assert {each["of"] for each in set_so["lost"]} == {"action"}
