@@ -23,8 +23,9 @@ const LIMITS = { characters: 32 * 1024, tokens: 20_000, ms: 30, waits: true };
 const NO_LIMITS = { characters: Infinity, tokens: Infinity, ms: Infinity };
 const PAGE_HEADING = 2; // the page's own headings are h1 and h2
 const PIECE = 4 * 1024; // characters taken at once
-const TASK_MS = 20;
-const REST = 10; // how many times as long as it worked the view waits
+const TASK_MS = 12;
+const REST = 10; // how many times as long as it worked the view waits, and a frame at least
+const FRAME_MS = 15;
 
 /** @type {Formatter | undefined} */
 let formatter;
@@ -84,7 +85,7 @@ export class MarkdownView {
   #changed = new Set();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
-  #frame = 0;
+  #paused = false;
   #due = 0;
   /** @type {(() => void)[]} */
   #settling = [];
@@ -97,7 +98,7 @@ export class MarkdownView {
     if (this.#whole && text !== "") return this.reset(this.#text + text); // it goes on after all
     this.#add(text);
     if (!this.#limits.waits) this.#work();
-    else if (this.#timer === undefined && this.#frame === 0) this.#soon();
+    else if (this.#timer === undefined && !this.#paused) this.#soon();
   }
 
   /** The text is complete. */
@@ -160,17 +161,25 @@ export class MarkdownView {
     do this.#step(formatter, started + TASK_MS);
     while (this.#hasMore() && performance.now() < started + TASK_MS);
     if (this.#hasMore()) {
-      this.#timer = setTimeout(() => this.#work());
+      this.#goOn();
       return;
     }
     this.#showOpen(formatter);
     const now = performance.now();
-    this.#due = now + (now - started) * REST;
-    this.#frame ||= requestAnimationFrame(() => {
-      this.#frame = 0;
-      if (this.#arrived !== "" && this.#timer === undefined) this.#soon();
-    });
+    this.#due = Math.max(started + FRAME_MS, now + (now - started) * REST);
     for (const resolve of this.#settling.splice(0)) resolve();
+  }
+
+  /** What is shown so far is laid out first; a page that nobody sees lays out nothing. */
+  #goOn() {
+    if (this.#paused) return;
+    this.#paused = true;
+    const later = () => setTimeout(() => {
+      this.#paused = false;
+      this.#work();
+    });
+    if (document.hidden) later();
+    else requestAnimationFrame(later);
   }
 
   /** The text as it came, before the formatter is there. */

@@ -8,8 +8,8 @@
  *   made?: {key: string, make: (element: Element) => void}}} Shape
  */
 
-/** @type {WeakMap<Element, string>} */
-const keys = new WeakMap();
+/** What elements were made to look like: to read it from the DOM would cost more. @type {WeakMap<Element, Shape>} */
+const shown = new WeakMap();
 
 /**
  * Make the child at `index` look like `wanted`.
@@ -25,9 +25,9 @@ export function patchAt(parent, index, wanted) {
     return;
   }
   let element = found;
-  if (!(element instanceof Element) || element.localName !== wanted.tag || keys.get(element) !== wanted.made?.key) {
+  if (!(element instanceof Element) || element.localName !== wanted.tag || shown.get(element)?.made?.key !== wanted.made?.key) {
     element = replaceAt(parent, found, document.createElement(wanted.tag));
-    if (wanted.made) make(/** @type {Element} */ (element), wanted.made);
+    wanted.made?.make(/** @type {Element} */ (element));
   }
   patch(/** @type {Element} */ (element), wanted);
 }
@@ -45,23 +45,36 @@ export function trim(parent, count) {
  * @param {Element} element
  * @param {Shape} wanted
  */
-function patch(element, { attributes = {}, children, made }) {
+function patch(element, wanted) {
+  const { attributes = {}, children, made } = wanted;
+  const before = shown.get(element);
+  shown.set(element, wanted);
   for (const name of element.getAttributeNames()) if (!(name in attributes)) element.removeAttribute(name);
   for (const [name, value] of Object.entries(attributes)) {
     if (element.getAttribute(name) !== value) element.setAttribute(name, value);
   }
   if (made) return;
-  children.forEach((child, i) => patchAt(element, i, child));
+  children.forEach((child, i) => {
+    const last = before?.children[i];
+    if (last === undefined || !isSame(last, child)) patchAt(element, i, child);
+  });
   trim(element, children.length);
 }
 
 /**
- * @param {Element} element
- * @param {NonNullable<Shape["made"]>} made
+ * @param {Child} one
+ * @param {Child} other
+ * @returns {boolean}
  */
-function make(element, { key, make: fill }) {
-  keys.set(element, key);
-  fill(element);
+function isSame(one, other) {
+  if (typeof one === "string" || typeof other === "string") return one === other;
+  if (one.tag !== other.tag || one.made?.key !== other.made?.key) return false;
+  if (one.children.length !== other.children.length) return false;
+  const [attributes = {}, others = {}] = [one.attributes, other.attributes];
+  const names = Object.keys(attributes);
+  if (names.length !== Object.keys(others).length) return false;
+  if (names.some((name) => attributes[name] !== others[name])) return false;
+  return one.children.every((child, i) => isSame(child, /** @type {Child} */ (other.children[i])));
 }
 
 /**

@@ -5,21 +5,19 @@ import { START, END } from "./marks.js";
 /** @typedef {import("markdown-it").MarkdownIt} MarkdownIt */
 
 const LINK_MAX = 2048; // characters of a bare address
+const REMEMBERED_MAX = 256;
 const DEFINITION_LINES = 2;
 const TRAILING = /[*_~]+$/;
 
-/**
- * The address of a link that may be followed, null for any other.
- * @param {string} address
- */
-export function safeHref(address) {
+/** The address of a link that may be followed, null for any other. */
+export const safeHref = remembered((address) => {
   try {
     const { protocol, href } = new URL(address);
     return ["http:", "https:", "mailto:"].includes(protocol) ? href : null;
   } catch {
     return null; // relative, or no address at all
   }
-}
+});
 
 /** @param {string} address */
 export function isFollowed(address) {
@@ -32,8 +30,8 @@ export function isFollowed(address) {
  */
 export function links(md, follows) {
   bare(md);
-  const { normalizeLink } = md;
-  md.normalizeLink = (address) => (isMarked(address) ? address : normalizeLink.call(md, address));
+  const normal = remembered(md.normalizeLink.bind(md));
+  md.normalizeLink = (address) => (isMarked(address) ? address : normal(address));
   let defining = false;
   md.validateLink = (address) => !isMarked(address) && (!defining || follows(address));
   const { parseLinkTitle } = md.helpers;
@@ -68,6 +66,24 @@ function bare(md) {
     const found = match(text.slice(0, LINK_MAX));
     if (!found || found.url.length >= LINK_MAX) return null;
     found.url = found.url.replace(TRAILING, "");
+    return found;
+  };
+}
+
+/**
+ * An open block asks for the same addresses in each frame.
+ * @template T
+ * @param {(address: string) => T} of
+ */
+function remembered(of) {
+  /** @type {Map<string, T>} */
+  const known = new Map();
+  return (/** @type {string} */ address) => {
+    let found = known.get(address);
+    if (found === undefined) {
+      if (known.size >= REMEMBERED_MAX) known.clear();
+      known.set(address, (found = of(address)));
+    }
     return found;
   };
 }

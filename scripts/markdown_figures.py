@@ -1,0 +1,143 @@
+"""Prints what showing Markdown costs: `.venv/bin/python -m scripts.markdown_figures`, in two minutes.
+
+CommonMark's examples in Node; in Chromium the main thread's time for 20 kB in pieces of 8 characters, 200
+a second, and the longest task for text made to be slow, at once and in pieces of 2,000 characters a frame.
+By the wall: of a machine that does nothing else.
+"""
+
+import argparse
+import subprocess
+from typing import Any
+
+from playwright.sync_api import CDPSession, Page, Route, sync_playwright
+
+from scripts.javascript import ROOT, find_node, install
+from scripts.page import build
+from tests.support.browsers import chromium_path
+
+MODULES = ROOT / ".cache" / "page-modules"
+STYLES = ("style", "prose", "safety")
+ORIGIN = "http://page.test"
+SENTENCE = "The **river** runs past `mill.c` and [the bridge](https://a.example/b), *slowly*, to the sea. "
+PROSE = (SENTENCE * 5 + "\n\n") * 43
+ANSWERS = {
+    "prose": PROSE,
+    "one list": (f"- {SENTENCE}\n") * 212,
+    "one table": "| what | where | how |\n|---|---|---|\n"
+    + "| the **river** | `mill.c` | slowly, to the sea |\n" * 425,
+}
+LONG = 300_000
+HOSTILE = {
+    "table, 80 kB": "|a|b|c|\n|-|-|-|\n" + "|one|**two**|three|\n" * 4000,
+    **{f"10,000 {part.strip()}": part * 10_000 for part in ("#", "# a\n", "[", ">", "*a_")},
+    "300 kB of \\(": "\\(" * (LONG // 2),
+    "300 kB of URLs": "https://a.example/b?c=d " * (LONG // 24),
+    "300 kB of URL lines": "https://a.example/b?c=d\n" * (LONG // 24),
+    "one word of 300 kB": "x" * LONG,
+    "one line of 300 kB": "word " * (LONG // 5),
+    "300 kB of paragraphs": "a\n\n" * (LONG // 3),
+    "300 kB of items": "- a\n" * (LONG // 4),
+}
+SHOW = """async ([text, size, every]) => {
+  const { MarkdownView, ready } = await import("/web/markdown.js");
+  await ready();
+  const [later, frame] = [window.setTimeout.bind(window), window.requestAnimationFrame.bind(window)];
+  const took = [];
+  const timed = (act) => (...given) => {
+    const began = performance.now();
+    act(...given);
+    took.push(performance.now() - began);
+  };
+  window.setTimeout = (act, ms) => later(timed(act), ms);
+  window.requestAnimationFrame = (act) => frame(timed(act));
+  const tasks = [];
+  const observer = new PerformanceObserver((list) => {
+    for (const each of list.getEntries()) tasks.push(each.duration);
+  });
+  observer.observe({ type: "longtask" });
+  const root = document.body.appendChild(document.createElement("div"));
+  root.className = "prose";
+  const view = new MarkdownView(root);
+  const began = performance.now();
+  for (let at = 0, drawn = 0; drawn < text.length; await new Promise(frame)) {
+    at = every > 0 ? size * Math.ceil((performance.now() - began) / every) : drawn + size;
+    const piece = text.slice(drawn, at);
+    drawn += piece.length;
+    timed(() => view.push(piece))();
+  }
+  timed(() => view.finish())();
+  await view.settled();
+  await new Promise((resolve) => later(resolve, 300));
+  window.setTimeout = later;
+  window.requestAnimationFrame = frame;
+  const ms = performance.now() - began;
+  const length = root.textContent.length;
+  root.remove();
+  const total = took.reduce((sum, each) => sum + each, 0);
+  return { total, worst: Math.max(...took), task: Math.max(0, ...tasks), ms, length };
+}"""
+
+
+def main() -> None:
+    """All figures."""
+    node, npm = find_node()
+    install(node, npm)
+    script = [*node, "--no-warnings", str(ROOT / "scripts" / "markdown_spec.mjs")]
+    done = subprocess.run(script, capture_output=True, text=True, check=True)
+    print(f"CommonMark's examples without HTML: {done.stdout.splitlines()[0]}")
+    build(MODULES, "modules")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.route("**/*", served)
+        page.goto(ORIGIN)
+        protocol = page.context.new_cdp_session(page)
+        protocol.send("Performance.enable", {"timeDomain": "threadTicks"})
+        for name, text in ANSWERS.items():
+            before = cpu_ms(protocol)
+            seen = shown(page, text[:20_000], 8, 5)
+            share = 100 * seen["total"] / seen["ms"]
+            print(
+                f"{name}: {seen['total']:.0f} ms, {share:.1f} % of the time, worst {seen['worst']:.1f} ms "
+                f"(all script, style and layout: {cpu_ms(protocol) - before:.0f} ms of CPU)"
+            )
+        for name, text in HOSTILE.items():
+            once, pieces = shown(page, text, len(text), 0), shown(page, text, 2000, 0)
+            print(
+                f"{name}: longest task {once['task']:.0f} ms at once, {pieces['task']:.0f} in pieces "
+                f"(script {once['worst']:.0f} and {pieces['worst']:.0f}), {once['length']:,} characters shown"
+            )
+        browser.close()
+
+
+def cpu_ms(protocol: CDPSession) -> float:
+    """What the page's main thread did so far."""
+    metrics = {each["name"]: each["value"] for each in protocol.send("Performance.getMetrics")["metrics"]}
+    return 1000 * sum(metrics[f"{each}Duration"] for each in ("Script", "Layout", "RecalcStyle"))
+
+
+def shown(page: Page, text: str, size: int, every: int) -> dict[str, Any]:
+    """What it took to show a text in pieces of a size, one `every` so many ms, or one a frame."""
+    result: dict[str, Any] = page.evaluate(SHOW, [text, size, every])
+    return result
+
+
+def served(route: Route) -> None:
+    """One module of the page, or an empty page with its styles."""
+    path = route.request.url.removeprefix(ORIGIN)
+    file = MODULES / path.removeprefix("/web/")
+    if path.startswith("/web/") and file.is_file():
+        route.fulfill(path=file, content_type="text/javascript")
+    else:
+        route.fulfill(body=f"<!doctype html><style>{styles()}</style>", content_type="text/html")
+
+
+def styles() -> str:
+    """Those of the page."""
+    return "".join((ROOT / "server" / "web" / f"{name}.css").read_text() for name in STYLES)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.parse_args()
+    main()
