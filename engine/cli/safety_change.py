@@ -82,13 +82,15 @@ def _check_base(level: Level, last: SafetyPolicy | None, base: int) -> None:
     if base > newest or last is None:
         raise StartupError(
             f"its base is version {base}, and {level.name} has {f'version {newest}' if newest else 'none'}: "
-            f"was it shown elsewhere? Take `base` out of it to set it here"
+            f"was it shown elsewhere? Take `base` out of it to set it here",
+            {"base": base, "version": newest},
         )
     history, show = (f"parley safety {name}{level.options}" for name in ("history", "show"))
     raise StartupError(
         f"version {last.version} by {last.author} came in between, the file is from version {base}: "
         f"nothing is changed. See `{history} --diff`, and make your change in "
-        f"what `{show}` prints now; without `base` the file replaces all there is"
+        f"what `{show}` prints now; without `base` the file replaces all there is",
+        {"base": base, "version": last.version, "author": last.author},
     )
 
 

@@ -102,5 +102,6 @@ def _check_agreed(change: PolicyChange, yes: bool, loosen: bool) -> None:
         lost = "; ".join(loss_lines(change.losses))
         raise StartupError(
             f"nothing is changed: for every tenant the platform would look for less. {lost}. "
-            f"Begin with `parley safety show`, or add {LOOSEN}"
+            f"Begin with `parley safety show`, or add {LOOSEN}",
+            change.facts(),
         )

@@ -7,6 +7,7 @@ may name a text file in place of its words (`words_file`), which the caller read
 import json
 from collections.abc import Callable
 from difflib import get_close_matches
+from pathlib import PurePath
 from typing import Any, cast, get_args
 
 import msgspec
@@ -73,6 +74,8 @@ def level_file(data: bytes, read: Callable[[str], bytes]) -> LevelFile:
 def _with_words(entry: dict[str, Any], read: Callable[[str], bytes]) -> str:
     """Put a file's words in its place; what became of it."""
     name = entry.pop(WORDS_FILE)
+    if not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+        raise PolicyError(f"words, {entry['name']}: `{WORDS_FILE}` is a file in the document's own folder")
     try:
         found = word_file(read(name))
     except PolicyError as error:

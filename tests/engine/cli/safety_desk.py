@@ -45,11 +45,15 @@ class Desk:
 
     def refused(self, *words: str, given: str | None = None) -> str:
         """Why it is not done."""
+        return self.refusal(*words, given=given)[0]
+
+    def refusal(self, *words: str, given: str | None = None) -> tuple[str, Any]:
+        """The same, with what programs are told beside it."""
         result = self.run(*words, given=given)
         assert result.exit_code != 0, (words, result.output)
         error = result.exception
         assert isinstance(error, StartupError | SystemExit), error
-        return str(error) if isinstance(error, StartupError) else result.stderr
+        return (str(error), error.facts) if isinstance(error, StartupError) else (result.stderr, {})
 
     def file(self, document: Any) -> str:
         """A file with a document, or with a text."""

@@ -30,8 +30,9 @@ def test_the_platform_loses_its_defaults_only_where_that_is_agreed(
     """Nobody is asked with --yes, so it takes --loosen; who is asked sees what goes."""
     file = desk.file(document)
     said = f"No longer looked for in answers: {lost}"
-    told = desk.refused("set", file, *YES)
+    told, facts = desk.refusal("set", file, *YES)
     assert "nothing is changed" in told
+    assert ", ".join(each["name"] for each in facts["lost"]) == lost
     assert said in told
     assert "add --loosen" in told
     assert desk.json("show")["base"] == 0
@@ -71,7 +72,8 @@ def test_of_two_who_edit_the_same_version_nobody_loses_a_rule(desk: Desk) -> Non
     told = desk.run("set", desk.file(anns), *ACME, *YES, by="ann")
     assert (told.exit_code, told.stderr) == (0, 'to go on with this file, write "base": 2 into it\n')
     mine = {**seen, "detectors": []}
-    told = desk.refused("set", desk.file(mine), *ACME, *YES)
+    told, facts = desk.refusal("set", desk.file(mine), *ACME, *YES)
+    assert facts == {"base": 1, "version": 2, "author": "ann"}
     assert "version 2 by ann came in between, the file is from version 1: nothing is changed" in told
     assert "parley safety history --tenant acme --diff" in told
     assert "words" in desk.json("show", *ACME)["document"]

@@ -84,6 +84,9 @@ def test_a_list_takes_its_words_from_a_file() -> None:
     [
         ({"words": ["owl"]}, b"owl", "`words_file` is a file's name in place of `words`"),
         ({"words_file": 3}, b"owl", "`words_file` is a file's name"),
+        ({"words_file": ""}, b"owl", "in the document's own folder"),
+        ({"words_file": "/etc/passwd"}, b"owl", "in the document's own folder"),
+        ({"words_file": "a/../../x"}, b"owl", "in the document's own folder"),
         ({}, b"\n \n", "words, birds: birds.txt: it has no words"),
         ({}, b"owl\n\xff", "birds.txt: line 2 is not UTF-8"),
         ({}, b"\n" * (DOCUMENT_BYTES_MAX + 1), "256 KiB at most"),
