@@ -13,6 +13,7 @@ from tests.support.scripted_peer import Peer
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 SAID = "Still loading. Write on; it is sent as soon as it can be."
+MODULES = r"/assets/index-.*\.js$"
 PRESS = """(prompt, init) => prompt.dispatchEvent(
   new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true, ...init }))"""
 
@@ -25,7 +26,7 @@ class HeldModules:
 
     async def answer(self, route: Route) -> None:
         """The server."""
-        if re.search(r"/assets/index-.*\.js$", route.request.url):
+        if re.search(MODULES, route.request.url):
             await self.let.wait()
         await route.continue_()
 
@@ -119,6 +120,25 @@ async def test_a_link_that_signs_in_sends_what_was_sent_early(open_page: OpenPag
     await socket.welcome()
     assert (await socket.hear("send"))["content"] == "Hello"
     await expect(message(page)).to_have_value("")
+
+
+async def test_modules_that_do_not_come_are_said(open_page: OpenPage, peer: Peer):
+    """As a line that breaks, or a gateway of another version, leaves them: no promise, and a way on."""
+
+    async def none(route: Route) -> None:
+        missing = re.search(MODULES, route.request.url) is not None
+        await (route.fulfill(status=404) if missing else route.continue_())
+
+    page = (await open_page(f"{peer.url}/", answer=none)).page
+    said = page.get_by_role("status").filter(has_text="This page could not be loaded.")
+    await expect(said).to_be_visible()
+    await message(page).fill("Hello")
+    await message(page).press("Enter")
+    await expect(said).to_be_visible()
+    await expect(message(page)).to_have_value("Hello")
+    await page.context.unroute_all()
+    await said.get_by_role("button", name="Reload").click()
+    await (await peer.socket()).welcome()
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.bench.page import PageLoad, figures_of, weight
 from scripts import javascript, page
 from scripts.javascript import ROOT, find_node
 
@@ -72,3 +73,11 @@ def test_the_page_script_says_what_it_did():
     command = [sys.executable, "-m", "scripts.page"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=os.environ)
     assert done.stdout == "the page is as its sources\n"
+
+
+def test_the_page_is_light():
+    """JavaScript before the composer works, with the parser of answers, and what takes an early Enter."""
+    page.build()
+    assert all(each.reached for each in figures_of(weight(), [PageLoad(0.0, 0.0)]) if each.unit == "bytes")
+    (early,) = page.BUILT.glob("assets/send-early-*.js")
+    assert early.stat().st_size < 1_000
