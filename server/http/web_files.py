@@ -27,8 +27,8 @@ UNBUILT = "The page was not built yet. In a checkout, run `make up`, or `.venv/b
 
 
 class PageFiles(StaticFiles):
-    """A built folder. A file goes out as it was compressed at build time, where the browser takes that; one
-    whose name holds its hash is never asked for again."""
+    """The page's folder or the client's. A file goes out as it was compressed at build time, where it was and
+    the browser takes that; one whose name holds its hash is never asked for again."""
 
     def file_response(
         self,
@@ -79,7 +79,7 @@ def web_routes(page_folders: Sequence[Path] = (BUILT,)) -> list[BaseRoute]:
     """The client under /web/client/, the page's files under /web/: of the first folder that has one."""
     files = PageFiles(directory=page_folders[0], check_dir=False)
     files.all_directories += page_folders[1:]
-    return [Mount("/web/client", StaticFiles(directory=client_folder())), Mount("/web", files)]
+    return [Mount("/web/client", PageFiles(directory=client_folder())), Mount("/web", files)]
 
 
 async def page(request: Request) -> Response:

@@ -18,11 +18,16 @@ from server.http.web_files import CLIENT_INSTALLED, CLIENT_SOURCES, client_folde
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
-async def http() -> AsyncGenerator[httpx.AsyncClient]:
+def visitor() -> httpx.AsyncClient:
     """Whoever asks for files."""
     transport = httpx.ASGITransport(Starlette(routes=[Route("/", page), *web_routes()]))
-    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+    return httpx.AsyncClient(transport=transport, base_url="http://gateway")
+
+
+@pytest.fixture
+async def http() -> AsyncGenerator[httpx.AsyncClient]:
+    """One, for as long as a test."""
+    async with visitor() as client:
         yield client
 
 
@@ -73,18 +78,22 @@ async def test_a_browser_gets_what_it_can_read(http: httpx.AsyncClient, accepted
         assert gzip.decompress(raw) == plain
 
 
-async def test_two_builds_of_one_size_and_time_differ(
-    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("path", ["/", "/web/client/client.js"])
+async def test_two_releases_of_one_size_and_time_differ(
+    path: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    """As installed wheels may: a browser that keeps the old page would ask for files that are gone."""
+    """As files of unpacked wheels do: a browser that keeps the old page would ask for files that are gone."""
     monkeypatch.setattr(web_files, "BUILT", tmp_path)
+    monkeypatch.setattr(web_files, "client_folder", lambda: tmp_path)
     tags: list[str] = []
-    for text in ("assets/index-aaaaaaaa.js", "assets/index-bbbbbbbb.js"):
-        (tmp_path / "index.html").write_text(text)
-        os.utime(tmp_path / "index.html", (0, 0))
-        got = await http.get("/", headers={"if-none-match": tags[-1]} if tags else {})
-        assert got.text == text
-        tags.append(got.headers["etag"])
+    async with visitor() as http:
+        for text in ("assets/index-aaaaaaaa.js", "assets/index-bbbbbbbb.js"):
+            for name in ("index.html", "client.js"):
+                (tmp_path / name).write_text(text)
+                os.utime(tmp_path / name, (0, 0))
+            got = await http.get(path, headers={"if-none-match": tags[-1]} if tags else {})
+            assert got.text == text
+            tags.append(got.headers["etag"])
 
 
 async def test_without_a_build_the_page_says_what_to_run(
