@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from scripts.javascript import find_node, reason, surroundings
 from scripts.sbom import PIN, ROOT, images
 
 LOCKS = ("base", "build", "cpu", "gpu", "test")
@@ -35,6 +36,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         program = _auditor(Path(folder))
         found = [audit(lock, program, Path(folder)) for lock in LOCKS]
+    found.append(audit_npm())
     found += [digest(image) for image in images()]
     for each in found:
         print("\n".join(each.lines))
@@ -81,6 +83,42 @@ def verdict(lock: str, report: dict[str, Any], pins: int) -> Found:
         skipped.append(f"{left_out} packages are not in the report: NOT looked up")
     said = f"{lock}.txt: {len(asked) - len(passed_over)} of {pins} packages looked up"
     return Found([said, *skipped, *holes], len(holes), len(passed_over) + left_out)
+
+
+def audit_npm() -> Found:
+    """The known holes of package-lock.json's packages: what the chat page is made of, and what builds it."""
+    node, npm = find_node()
+    command = [*npm, "audit", "--json"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+            check=False,
+            env=surroundings(node),
+        )
+    except subprocess.TimeoutExpired:
+        return npm_verdict("", f"no answer in {SECONDS_MAX} s")
+    return npm_verdict(done.stdout, reason(done.stderr))
+
+
+def npm_verdict(report: str, why: str) -> Found:
+    """What a report of `npm audit` means, or why there is none."""
+    try:
+        told: dict[str, Any] = json.loads(report)
+        found: dict[str, Any] = told["vulnerabilities"]
+        total: int = told["metadata"]["dependencies"]["total"]
+    except (ValueError, KeyError):
+        return Found([f"package-lock.json: NOT looked up: {why}"], missing=1)
+    holes = [
+        f"{name}: {hole['title']}, {hole['url']}"
+        for name, each in found.items()
+        for hole in each["via"]
+        if isinstance(hole, dict)
+    ]
+    return Found([f"package-lock.json: {total} packages looked up", *holes], len(holes))
 
 
 def _mended(hole: dict[str, Any]) -> str:

@@ -74,7 +74,7 @@ def surroundings(node: list[str]) -> dict[str, str]:
 
 def reason(said: str) -> str:
     """The first line in which npm says why, in words."""
-    lines = [line.removeprefix("npm error").strip() for line in said.splitlines()]
+    lines = [line.removeprefix("npm error").strip() for line in said.splitlines() if "npm warn" not in line]
     told = [line for line in lines if line and not line.startswith(("code ", "syscall ", "errno "))]
     return told[0][:200] if told else "it did not say why"
 

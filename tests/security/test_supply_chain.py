@@ -1,5 +1,6 @@
 """What is installed is what was locked, and nobody is told that something was looked up which was not."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -95,6 +96,19 @@ def test_known_holes_are_named():
     )
     assert (found.holes, found.missing) == (1, 0)
     assert found.lines == ["base.txt: 1 of 1 packages looked up", "a 1: CVE-1, mended in 2"]
+
+
+def test_npms_holes_are_named_and_its_silence_is_not_fine():
+    """By the advisory itself: what only depends on a holed package is not counted again."""
+    hole = {"title": "ReDoS", "url": "https://github.com/advisories/GHSA-1"}
+    found = {"a": {"via": [hole]}, "b": {"via": ["a"]}}
+    report = {"vulnerabilities": found, "metadata": {"dependencies": {"total": 9}}}
+    told = check_supply.npm_verdict(json.dumps(report), "")
+    assert (told.holes, told.missing) == (1, 0)
+    assert told.lines == ["package-lock.json: 9 packages looked up", f"a: ReDoS, {hole['url']}"]
+    for silent in ("", "{}", '{"message": "404"}', "<html>"):
+        unknown = check_supply.npm_verdict(silent, "no network")
+        assert (unknown.missing, unknown.lines) == (1, ["package-lock.json: NOT looked up: no network"])
 
 
 def test_a_digest_that_nobody_can_look_up_is_said(monkeypatch: pytest.MonkeyPatch):
