@@ -37,7 +37,7 @@ export class Parser {
 
   #md;
   #inlineRules;
-  #watch = { until: Infinity };
+  #watch = { until: Infinity, steps: 0 };
 
   /**
    * The blocks of a text, their words unread. Of a text of whole lines, all blocks but the last are blocks of any
@@ -51,7 +51,7 @@ export class Parser {
     /** @type {Token[]} */
     const tokens = [];
     const { references, own } = asked(known, new Set());
-    this.#watch.until = performance.now() + ms;
+    this.#start(ms);
     this.#md.block.parse(text, this.#md, { references }, tokens);
     const lines = new Lines(text);
     /** @type {Block[]} */
@@ -86,11 +86,17 @@ export class Parser {
     if (growing) close(tokens);
     const state = new this.#md.core.State("", this.#md, { references });
     state.tokens = tokens;
-    this.#watch.until = performance.now() + ms;
+    this.#start(ms);
     for (const rule of this.#inlineRules) rule(state);
     for (const token of state.tokens) if (token.type === "fence") token.info = this.#language(token.info);
     block.tokens = state.tokens;
     return missing;
+  }
+
+  /** @param {number} ms that may be taken */
+  #start(ms) {
+    this.#watch.until = performance.now() + ms;
+    this.#watch.steps = 0;
   }
 
   /** The first word of what stands behind a fence. @param {string} info */

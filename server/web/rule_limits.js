@@ -4,17 +4,18 @@
 
 const DEPTH_MAX = 24; // of tokens: a list in a list is two
 const STEPS = 32; // between two looks at the clock
+const STEPS_MIN = 1500; // a block of so few is not slow: the machine is
 
 export class TooSlow extends Error {}
 
 /**
  * @param {import("markdown-it").MarkdownIt} md
- * @param {{until: number}} watch by performance.now()
+ * @param {{until: number, steps: number}} watch until: by performance.now()
  */
 export function limits(md, watch) {
-  let steps = 0;
   const look = () => {
-    if (++steps % STEPS === 0 && performance.now() > watch.until) throw new TooSlow();
+    const due = ++watch.steps % STEPS === 0 && watch.steps > STEPS_MIN;
+    if (due && performance.now() > watch.until) throw new TooSlow();
     return false;
   };
   md.inline.ruler.before("text", "clock", look);

@@ -190,13 +190,13 @@ async def test_a_long_or_slow_block_is_plain_text_until_its_format_is_asked_for(
       const table = "|a|b|\\n|-|-|\\n" + "|one|**two**|\\n".repeat(3000);
       await show(table + "\\nThen *this*.");
       await show("```\\n" + "code\\n".repeat(9000) + "```\\nThen *this*.");
-      await show("**all** ".repeat(50) + "\\n\\n```\\ncode\\n```", { ms: -1 });
+      await show("**all** ".repeat(500) + "\\n\\n```\\ncode\\n```", { ms: -1 });
     }""")
     shown = page.locator("main")
     await expect(shown.locator(".passage-head")).to_have_text(
         [
             "Long passage, 43 kB, as plain textShow formatted",
-            "Long passage, 1 kB, as plain textShow formatted",
+            "Long passage, 5 kB, as plain textShow formatted",
         ]
     )
     await expect(shown.locator("em")).to_have_text(["this", "this"])
