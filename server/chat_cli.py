@@ -23,10 +23,10 @@ import click
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.terminal.terminal import print_json, print_line, stream
+from core.terminal.terminal import piped_text, print_json, print_line, stream, typed_line
 from core.terminal.terminal_tables import working
 from core.web.local_urls import UP_FILE
-from parley_client import Answer, Client, Ended, ProtocolError, Standing
+from parley_client import Answer, Client, ConnectionState, Ended, ProtocolError, Standing
 from server.chat_words import answer_lines, policy_of, prompt_lines, refusal_facts, refused_text
 
 CONNECT_SECONDS_MAX = 15.0
@@ -65,7 +65,7 @@ def command(prompt: str | None, as_json: bool, **asked: Any) -> None:
     """Chat in the terminal; without options, with the platform that `parley up` started here."""
     target = _target(**asked)
     if prompt is None and not sys.stdin.isatty():
-        prompt = sys.stdin.read()
+        prompt = piped_text()
     if prompt is None and as_json:
         raise click.UsageError("--json prints one answer: give a prompt with --once or by a pipe")
     with _loop_thread() as loop:
@@ -91,6 +91,7 @@ class Terminal:
         self._answer: Answer | None = None
         self._asked: str | None = None  # the request that has not ended
         self._left_by = 0
+        self._why = ""
         self._stopping = False
         self._turning: asyncio.Task[Ended] | None = None
 
@@ -142,14 +143,18 @@ class Terminal:
             self._run(self._client.close())
 
     def _connect(self) -> Client:
-        self._client = Client(self._target.url, self._target.key)
+        self._client = Client(self._target.url, self._target.key, on_state=self._stands)
         try:
             with working(f"Connecting to {self._target.url}"):
                 self._run(self._enter(self._client))
         except TimeoutError:
-            problem = f"no gateway answers at {self._target.url}: is `parley up` running?"
+            problem = _no_gateway(self._target.url, self._why)
             raise StartupError(problem, {"code": "unreachable"}) from None
         return self._client
+
+    def _stands(self, state: ConnectionState) -> None:
+        if state.state == "waiting" and state.why is not None:
+            self._why = state.why.message
 
     async def _enter(self, client: Client) -> None:
         async with asyncio.timeout(CONNECT_SECONDS_MAX):
@@ -159,7 +164,9 @@ class Terminal:
         """The line that the user typed; None at the end of input, or to leave."""
         while not self._left_by:
             try:
-                return input("› ").strip()
+                return typed_line("› ").strip()
+            except StartupError as error:
+                print_line(str(error), err=True, colour="red")
             except EOFError:
                 print_line()
                 return None
@@ -269,6 +276,11 @@ async def _note_queued(answer: Answer) -> None:
 def _not_ended(id: str | None) -> str:
     """What a user does about a cancelled request that did not end."""
     return f"not ended after {CANCEL_SECONDS_MAX:.0f} s: `parley requests cancel {id}` ends it for sure"
+
+
+def _no_gateway(url: str, why: str) -> str:
+    """What a user does who is not connected."""
+    return f"no gateway answers at {url}{why and f' ({why})'}: is `parley up` running?"
 
 
 def _note(text: str) -> None:

@@ -1,5 +1,5 @@
-"""All output of commands for people: text that others chose cannot steer a terminal. Tables are drawn by
-core/terminal/terminal_tables.py.
+"""All output of commands for people: text that others chose cannot steer a terminal. And what they read from
+standard input. Tables are drawn by core/terminal/terminal_tables.py.
 
 Every text goes through `printable_line` or, where a model wrote it, `printable_text`; none is read as markup.
 JSON is for programs: exact, with each character that is not plain ASCII as an escape.
@@ -58,16 +58,40 @@ def progress(line: str) -> None:
 
 
 def prompt_secret(what: str) -> str:
-    """Read a secret from the terminal without showing it."""
-    return str(click.prompt(printable_line(what), hide_input=True, err=True))
+    """Read a secret from the terminal without showing it. Raises StartupError where it is not UTF-8."""
+    with _utf8_only():
+        return str(click.prompt(printable_line(what), hide_input=True, err=True))
 
 
 def agrees(question: str) -> bool:
-    """Ask on stderr; False where the answer is no, or nobody answers."""
+    """Ask on stderr; False where the answer is no, or nobody answers. Raises StartupError where it is not
+    UTF-8."""
     try:
-        return click.confirm(printable_line(question), err=True)
+        with _utf8_only():
+            return click.confirm(printable_line(question), err=True)
     except click.Abort:
         return False
+
+
+def typed_line(mark: str) -> str:
+    """Read a line behind a mark. Raises EOFError at the end, StartupError where the line is not UTF-8."""
+    with _utf8_only():
+        return input(mark)
+
+
+def piped_text() -> str:
+    """Read all of standard input. Raises StartupError where it is not UTF-8."""
+    with _utf8_only():
+        return sys.stdin.read()
+
+
+@contextmanager
+def _utf8_only() -> Generator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        problem = f"standard input is not UTF-8, at byte {error.start:,}: nothing was done with it"
+        raise StartupError(problem) from error
 
 
 def is_terminal() -> bool:
@@ -103,8 +127,10 @@ def _writer(stream: TextIO) -> Callable[[Iterable[object]], None]:
 
 def never_fail_to_print() -> None:
     """Make stdout and stderr print an escape for a character that the terminal lacks, and print crashes as
-    prose."""
+    prose. What is read from stdin is UTF-8 or refused, whatever the locale: no text has surrogates."""
     sys.excepthook = print_crash
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
     for each in (sys.stdout, sys.stderr):
         if isinstance(each, io.TextIOWrapper):
             each.reconfigure(errors="backslashreplace")

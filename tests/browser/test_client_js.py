@@ -90,6 +90,28 @@ async def test_ids_are_made_from_the_servers_clock(driven: Driven):
     assert abs((uuid7_ms(id) or 0) - (now_ms() - 24 * 3600 * 1000)) < 10_000
 
 
+@pytest.mark.parametrize("days", [3, -3])
+async def test_a_clock_that_is_set_makes_no_id_of_another_day(driven: Driven, days: int):
+    """Nobody can tell that from a sleep: the next send asks the server for the time, by a connection that
+    takes over, and what runs is not disturbed."""
+    socket = await driven.start()
+    running = await driven.ask(socket)
+    await driven.page.evaluate(
+        "(ms) => { const real = Date.now; Date.now = () => real() + ms; }", days * 24 * 3600 * 1000
+    )
+    await driven.page.evaluate(SEND, {"content": "Hello"})
+    moved = await driven.peer.socket()
+    hello = await moved.welcome(**listed(running))
+    assert [each["id"] for each in hello["resume"]["requests"]] == [running]
+    id = await moved.accept(2)
+    assert abs((uuid7_ms(id) or 0) - now_ms()) < 10_000
+    await driven.page.evaluate(SEND, {"content": "Hello"})
+    again = await moved.accept(3)
+    assert abs((uuid7_ms(again) or 0) - now_ms()) < 10_000, "the clock is known again"
+    counters = await driven.get("client.counters")
+    assert (counters["reconnects"], counters["handovers"]) == (0, 1)
+
+
 async def test_a_slow_application_acknowledges_nothing_of_a_cursor_that_was_moved(driven: Driven):
     """What it finishes after its answer is read again from 0 was never sent on the new cursor."""
     socket = await driven.start()

@@ -330,7 +330,9 @@ def test_what_is_not_given_is_what_up_left(
 class Talk(Terminal):
     """A terminal whose user types these lines, and whose answers are these."""
 
-    def __init__(self, typed: Sequence[str | type[BaseException]], answers: Sequence[str] = ()) -> None:
+    def __init__(
+        self, typed: Sequence[str | type[BaseException] | BaseException], answers: Sequence[str] = ()
+    ) -> None:
         self.made = Client("ws://gateway.test", "k")
         self.asked = list[tuple[str, int]]()
         self.typed, self.answers = list(typed), list(answers)
@@ -369,21 +371,22 @@ def test_one_answer_makes_the_exit_code(reason: str, code: int):
 def test_a_talk_goes_on_until_the_user_leaves(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """A refused turn is one line; an empty one is none; Ctrl-C on an empty line ends nothing."""
-    typed = ["  a ", "", "b", KeyboardInterrupt, "/new", "c", "/help", "d", EOFError, "never"]
+    """A refused turn is one line, so is one that is no text; an empty one is none; Ctrl-C ends nothing."""
+    no_text = UnicodeDecodeError("utf-8", b"\xe9", 0, 1, "")
+    typed = ["  a ", "", "b", KeyboardInterrupt, "/new", "c", "/help", no_text, "d", EOFError, "never"]
     terminal = Talk(typed, ["stop", "overloaded"])
     monkeypatch.setattr("builtins.input", terminal.input)
-    assert terminal.talk() == 0
+    assert (terminal.talk(), terminal.typed) == (0, ["never"])
     assert terminal.asked == [("a", 1), ("b", 1), ("c", 2), ("d", 2)]
-    assert terminal.typed == ["never"]
     out, error = capsys.readouterr()
-    assert out == "\n\n"
-    assert error.splitlines() == [
+    assert [out, *error.splitlines()] == [
+        "\n\n",
         f"Connected to http://gateway.test. {chat_cli.HELP}",
         "because (overloaded)",
         "Ctrl-D leaves.",
         "A new chat.",
         chat_cli.HELP,
+        "standard input is not UTF-8, at byte 0: nothing was done with it",
     ]
 
 
@@ -394,5 +397,4 @@ def test_a_talk_ends_where_no_turn_can_follow(code: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("builtins.input", terminal.input)
     with pytest.raises(ProtocolError, match=code):
         terminal.talk()
-    assert terminal.talk() == 0
-    assert terminal.typed == ["b"]
+    assert (terminal.talk(), terminal.typed) == (0, ["b"])

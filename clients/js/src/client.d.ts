@@ -12,7 +12,10 @@ export class Client {
     close(): void;
     /** Reconnect now instead of at the end of the backoff. */
     reconnect(): void;
-    /** A new id, made from the server's clock; waits for the first welcome. */
+    /**
+     * A new id, made from the server's clock; waits for the first welcome, and for another one after this machine's
+     * clock was set, or it slept.
+     */
     newId(): Promise<string>;
     /**
      * Start one turn. Resolves once it has an id; `answer.done` tells how it ended. Until the server accepts it,

@@ -15,6 +15,7 @@ import { uuid7 } from "./ids.js";
 import { freshToken, Link, SignedOut } from "./link.js";
 import { redacted } from "./prompts.js";
 import { Readings } from "./readings.js";
+import { GatewayClock } from "./gateway_clock.js";
 import { WaitingSends } from "./waiting.js";
 
 export { Answer, Conversations, ProtocolError, redacted, SignedOut };
@@ -70,6 +71,7 @@ export { Answer, Conversations, ProtocolError, redacted, SignedOut };
 
 const AGENT = { name: "parley-js", version: "1" };
 const BACKOFF_MS = 500;
+const TIME_MS_MAX = 15_000; // for another connection that tells the time
 const AUTH_RETRY_MS_MIN = 250;
 const AUTH_RETRY_MS_MAX = 5_000;
 const encoder = new TextEncoder();
@@ -102,12 +104,11 @@ export class Client {
   #frameBytesMax = 256 * 1024;
   /** @type {string | null} */
   #resumeToken = null;
-  /** @type {number | null} the server's clock minus ours */
-  #clockOffsetMs = null;
+  #clock = new GatewayClock();
   /** Counts welcomes, so that what was begun on an earlier connection is told apart. */
   #connections = 0;
   #waiting = new WaitingSends();
-  /** @type {{resolve: (value?: unknown) => void, reject: (error: Error) => void}[]} wait for the first welcome */
+  /** @type {{resolve: (value?: unknown) => void, reject: (error: Error) => void}[]} wait for a welcome, which tells the time */
   #clockless = [];
 
   /** Where the connection stands. */
@@ -139,12 +140,27 @@ export class Client {
     this.#link.wake();
   }
 
-  /** A new id, made from the server's clock; waits for the first welcome. */
+  /**
+   * A new id, made from the server's clock; waits for the first welcome, and for another one after this machine's
+   * clock was set, or it slept.
+   */
   async newId() {
-    if (this.#clockOffsetMs === null) {
+    if (!this.#clock.known) {
+      if (this.state.state === "open") this.#askTime();
       await new Promise((resolve, reject) => this.#clockless.push({ resolve, reject }));
     }
-    return uuid7(Date.now() + Number(this.#clockOffsetMs));
+    return uuid7(this.#clock.now());
+  }
+
+  /** Have another connection take over, whose welcome tells the time; where it cannot, the steady clock has to do. */
+  #askTime() {
+    this.#link.handOver(TIME_MS_MAX);
+    const connection = this.#connections;
+    setTimeout(() => connection === this.#connections && this.#timeIsKnown(), TIME_MS_MAX);
+  }
+
+  #timeIsKnown() {
+    for (const waiting of this.#clockless.splice(0)) waiting.resolve();
   }
 
   /**
@@ -238,7 +254,7 @@ export class Client {
   #welcome(welcome, hello) {
     this.#connections++;
     this.#resumeToken = welcome.resume_token;
-    this.#clockOffsetMs = welcome.now - Date.now();
+    this.#clock.set(welcome.now);
     this.#frameBytesMax = welcome.limits.frame;
     const { events = Infinity, bytes = Infinity } = this.options.window ?? {};
     const asked = hello.resume?.requests ?? [];
@@ -247,7 +263,7 @@ export class Client {
       bytes: Math.min(bytes, welcome.limits.bytes),
       connection_bytes: welcome.limits.connection_bytes,
     });
-    for (const waiting of this.#clockless.splice(0)) waiting.resolve();
+    this.#timeIsKnown();
   }
 
   /** @param {ServerMessage} frame */
@@ -283,16 +299,16 @@ export class Client {
    */
   async #authenticate(expiresInMs) {
     const connection = this.#connections;
-    const until = Date.now() + expiresInMs;
-    while (connection === this.#connections && this.state.state === "open" && Date.now() < until) {
+    const until = performance.now() + expiresInMs;
+    while (connection === this.#connections && this.state.state === "open" && performance.now() < until) {
       try {
-        const token = await freshToken(() => this.options.token(), until - Date.now());
+        const token = await freshToken(() => this.options.token(), until - performance.now());
         if (connection === this.#connections) this.#link.tell({ t: "auth", token });
         return;
       } catch (error) {
         if (error instanceof SignedOut) return;
       }
-      const leftMs = until - Date.now();
+      const leftMs = until - performance.now();
       const waitMs = Math.min(AUTH_RETRY_MS_MAX, Math.max(AUTH_RETRY_MS_MIN, leftMs / 4));
       await new Promise((resolve) => setTimeout(resolve, waitMs * (0.5 + Math.random() / 2)));
     }

@@ -135,7 +135,7 @@ export class Link {
    */
   handOver(inMs, url) {
     if (this.#leaving) return;
-    this.#leaving = { by: Date.now() + inMs, url: sameOrigin(this.url, url), attempt: 0 };
+    this.#leaving = { by: performance.now() + inMs, url: sameOrigin(this.url, url), attempt: 0 };
     if (!this.#next && !this.#dialling) void this.#dial(this.#leaving.url);
   }
 
@@ -254,7 +254,7 @@ export class Link {
    * @param {Connection} connection
    */
   #strayed(connection) {
-    if (connection.saidHello) this.#strayUntil = Date.now() + STRAY_MS;
+    if (connection.saidHello) this.#strayUntil = performance.now() + STRAY_MS;
   }
 
   /**
@@ -262,7 +262,7 @@ export class Link {
    * @param {number} code
    */
   #ownDoing(code) {
-    if (code !== SUPERSEDED || Date.now() >= this.#strayUntil) return false;
+    if (code !== SUPERSEDED || performance.now() >= this.#strayUntil) return false;
     this.#strayUntil = 0;
     return true;
   }
@@ -272,7 +272,8 @@ export class Link {
     if (!this.#leaving) return;
     const { by, url } = this.#leaving;
     const inMs = this.#jitter(this.#leaving.attempt++);
-    if (Date.now() + inMs >= by) return; // the server will close, and we reconnect as after any loss
+    // Too late: the server will close, and we reconnect as after any loss.
+    if (performance.now() + inMs >= by) return void (this.#leaving = null);
     clearTimeout(this.#retryTimer);
     this.#retryTimer = setTimeout(() => void this.#dial(url), inMs);
   }

@@ -250,9 +250,9 @@ export class Readings {
   /** @param {Logged} frame */
   #note(frame) {
     // A hidden tab's timers fire once a minute: what arrives later than the timer was due takes its place.
-    if (this.#acks.note(frame) || Date.now() >= this.#ackBy) return this.acknowledge();
+    if (this.#acks.note(frame) || performance.now() >= this.#ackBy) return this.acknowledge();
     if (this.#ackTimer !== undefined) return;
-    this.#ackBy = Date.now() + ACK_MS;
+    this.#ackBy = performance.now() + ACK_MS;
     this.#ackTimer = setTimeout(() => this.acknowledge(), ACK_MS);
   }
 

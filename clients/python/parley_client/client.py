@@ -23,7 +23,7 @@ import msgspec
 from parley_client.acks import Acks
 from parley_client.answer import Counters, Event, Frame, OpenAnswer, ProtocolError
 from parley_client.connection import ConnectionState, Encoding, GatewayClosed, Stopped
-from parley_client.ids import now_ms, uuid7
+from parley_client.ids import GatewayClock, uuid7
 from parley_client.link import Link, LinkSettings
 from parley_client.reader import Answer
 from parley_client.readings import OpenAnswers
@@ -68,7 +68,7 @@ class Client:
         self._readings = OpenAnswers(trace)
         self._answers: dict[str, Answer] = {}
         self._frame_bytes_max = FRAME_BYTES_MAX
-        self._clock_offset_ms = 0
+        self._clock = GatewayClock()
         self._resume_token: str | None = None
         self._welcomes = 0
         self._opened = asyncio.Event()
@@ -186,7 +186,7 @@ class Client:
 
     def new_id(self) -> str:
         """A new request or conversation id, made from the server's clock."""
-        return uuid7(now_ms() + self._clock_offset_ms)
+        return uuid7(self._clock.now_ms())
 
     # Called by the link
 
@@ -205,7 +205,7 @@ class Client:
         """Go on with every open answer over a connection that took over."""
         self._welcomes += 1
         self._resume_token = welcome["resume_token"]
-        self._clock_offset_ms = welcome["now"] - now_ms()
+        self._clock.set(welcome["now"])
         limits, window = welcome["limits"], self._window or {}
         self._frame_bytes_max = limits["frame"]
         acks = Acks(

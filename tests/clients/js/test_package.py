@@ -19,6 +19,7 @@ MODULES = {
     "client",
     "connection",
     "conversations",
+    "gateway_clock",
     "ids",
     "in_time",
     "link",

@@ -2,12 +2,14 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from core.ids import uuid7_ms
 from parley_client import Answer, Client, Counters, Event
 from parley_client import link as client_link
 from parley_client.link import Link, LinkSettings
@@ -54,6 +56,20 @@ def listed(answer: Answer, **fields: Any) -> Frame:
     """A welcome that goes on with this answer."""
     request = {"id": answer.id, "g": 1, "epoch": 1, "from": 1, "head": 1, "state": "running"} | fields
     return {"requests": [request], "resumed": "full"}
+
+
+@pytest.mark.parametrize("days", [3, -3])
+async def test_a_clock_that_is_set_makes_no_id_of_another_day(monkeypatch: pytest.MonkeyPatch, days: int):
+    """Ids go by the server's clock, carried on by one that nobody sets."""
+    async with scripted_peer() as peer:
+        client = Client(peer.url, "key")
+        entering = asyncio.create_task(client.__aenter__())
+        await (await peer.socket()).welcome()
+        await entering
+        real = time.time_ns
+        monkeypatch.setattr(time, "time_ns", lambda: real() + days * 24 * 3600 * 10**9)
+        assert abs((uuid7_ms(client.new_id()) or 0) - real() // 10**6) < 10_000
+        await client.close()
 
 
 async def test_a_send_that_nobody_waits_for_any_more_is_detached(peer: Peer):

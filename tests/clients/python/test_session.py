@@ -114,7 +114,8 @@ def test_ids_are_made_from_the_servers_clock(monkeypatch: pytest.MonkeyPatch):
     """Whatever this machine's says."""
 
     async def day() -> None:
-        monkeypatch.setattr("parley_client.client.now_ms", now_ms)  # the virtual loop's
+        for clock in ("now_ms", "_steady_ms"):
+            monkeypatch.setattr(f"parley_client.ids.{clock}", now_ms)  # the virtual loop's
         client = client_on(StubLink())
         assert uuid7_ms(client.new_id()) == NOW_MS
         await client.welcomed(welcome(now=NOW_MS + 86_400_000), {})
