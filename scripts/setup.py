@@ -103,8 +103,12 @@ def install_project() -> None:
 
 def build_page() -> None:
     """The chat page, where its sources changed (scripts/page.py); else the project's build would."""
-    if subprocess.run([str(PYTHON), "-m", "scripts.page"], cwd=ROOT, stdout=subprocess.DEVNULL).returncode:
+    command = [str(PYTHON), "-m", "scripts.page"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
         sys.exit(1)
+    if "built" in done.stdout:
+        say(done.stdout.strip())
 
 
 def pip(arguments: list[str], count: int) -> bool:
