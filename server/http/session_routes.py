@@ -12,13 +12,20 @@ from core.network.addresses import address_of
 from core.observability.telemetry import logger
 from core.web.cookies import drop_cookie, read_cookie, set_cookie
 from server.access.authentication import KEY_PROBLEM
+from server.access.authorization import CHAT_SCOPE
 from server.context import GatewayContext
 from server.http.caller import CODE_PROBLEM, COOKIE, caller, failed, require_own_origin
 from server.http.fields import only_fields
 from server.http.replies import bad_request, body_object, json_reply
-from server.protocol.codes import suspended
+from server.protocol.codes import ErrorCode, refusal, suspended
 
 log = logger(__name__)
+FOR_PROGRAMS = {  # what keys may do that no browser does
+    "usage:read": "read what its project uses and costs (/v1/usage, /v1/costs)",
+    "usage:read:tenant": "read what your organization uses and costs (/v1/usage, /v1/costs)",
+    "requests:read": "read other callers' requests",
+    "requests:cancel": "stop other callers' requests",
+}
 
 
 class SessionRoutes:
@@ -45,6 +52,7 @@ class SessionRoutes:
         if principal is None:
             shown, problem = ("code", CODE_PROBLEM) if key is None else ("key", KEY_PROBLEM)
             raise failed(request, self._context, shown, problem)
+        _check_chats(principal)
         if key is not None:  # a code is good once, and an operator made it
             self._context.rates.signed_in(principal)
         return await self._signed_in(request, principal)
@@ -100,6 +108,14 @@ class SessionRoutes:
     async def _me(self, principal: Principal) -> dict[str, str]:
         user = await self._context.users.name_of(principal.tenant, principal.user)
         return {"tenant": principal.tenant, "project": principal.project, "user": user}
+
+
+def _check_chats(principal: Principal) -> None:
+    """Raises Refused (forbidden) for a key that would sign in to a page on which it can do nothing."""
+    if CHAT_SCOPE not in principal.scopes:
+        what = " and ".join(FOR_PROGRAMS.get(each, each) for each in sorted(principal.scopes))
+        problem = f"this key is for programs that {what}; it cannot chat: ask for one with the scope chat"
+        raise Refused(refusal(ErrorCode.FORBIDDEN, problem))
 
 
 def _session(row: BrowserSession, user: str, current: str) -> dict[str, object]:

@@ -1,5 +1,6 @@
 // One answer on the page: its text while it arrives, what it cost, and what can be done with it.
 
+import { ProtocolError } from "/web/client/client.js";
 import { Chips } from "./chips.js";
 import { button, copyText, el, icon } from "./dom.js";
 import { MarkdownView } from "./markdown.js";
@@ -169,6 +170,17 @@ export class AnswerView {
   #copied() {
     void copyText(this.#source).then(() => flash(this.#copy, "Copied"));
   }
+}
+
+/**
+ * What a view shows of a turn that failed.
+ * @param {unknown} error
+ * @returns {Shown}
+ */
+export function failed(error) {
+  const message = error instanceof Error ? error.message : String(error);
+  const typed = error instanceof ProtocolError ? error : new ProtocolError({ code: "internal", message });
+  return { text: "", status: "failed", reason: null, usage: null, cost: null, error: typed };
 }
 
 /**

@@ -1,13 +1,17 @@
 // The chat page: signs in, then puts the client, the list of chats and the transcript together.
 
+import { failed } from "./answer_view.js";
 import * as api from "./api.js";
 import { Browsers } from "./browsers.js";
 import { Client, ProtocolError, SignedOut } from "/web/client/client.js";
 import { Composer } from "./composer.js";
-import { button, byId, closeDialogs, el } from "./dom.js";
+import { byId, closeDialogs } from "./dom.js";
+import { composes } from "./keys.js";
 import { Notice } from "./notice.js";
 import { Sidebar } from "./sidebar.js";
+import { mustChange } from "./refusal_words.js";
 import { signIn } from "./sign_in.js";
+import { suggest } from "./suggestions.js";
 import { themeSwitch } from "./theme.js";
 import { Transcript } from "./transcript.js";
 import { Unsent } from "./unsent.js";
@@ -22,12 +26,6 @@ import { errorText, endText, titleOf } from "./words.js";
  */
 
 const SUSPENDED = "account_suspended";
-const SUGGESTIONS = [
-  "Explain how rainbows form, in simple words",
-  "Plan a weekend in Lisbon for two",
-  "Write a polite reminder about an unpaid invoice",
-  "Compare three ways to learn a language",
-];
 
 class Chat {
   constructor() {
@@ -86,7 +84,7 @@ class Chat {
       else void this.#open(chatInAddress());
     });
     document.addEventListener("keydown", (event) => this.#key(event));
-    byId("suggestions").replaceChildren(...SUGGESTIONS.map((text) => this.#suggestion(text)));
+    suggest((text) => void this.#send(text));
     this.client.connect();
     await Promise.all([this.#load(), this.#open(chatInAddress())]);
     this.#composer.early(sameReader);
@@ -280,10 +278,28 @@ class Chat {
   }
 
   /** Its question is shown, here and as a title, as the model got it and the history keeps it. @param {Live} live */
-  #accepted({ answer, conversation, question }) {
+  #accepted(live) {
+    const { answer, conversation, question } = live;
     if (answer.message) this.#unsent.drop(conversation);
     if (!question) return;
+    if (answer.dup) return void this.#reread(live);
     question.accepted(answer.promptFlags);
+    this.#asRead(live, question);
+  }
+
+  /** What the model read of it was said to a connection that is lost: the history has it. @param {Live} live */
+  async #reread(live) {
+    const messages = await api.messages(live.conversation).catch(() => []);
+    const stored = messages.find(({ role, request_id }) => role === "user" && request_id === live.answer.id);
+    if (stored) live.question?.stored(stored.content, stored.flags);
+    if (live.question) this.#asRead(live, live.question);
+  }
+
+  /**
+   * @param {Live} live
+   * @param {QuestionView} question
+   */
+  #asRead({ conversation }, question) {
     this.#sidebar.accepted(conversation, titleOf(question.text));
     this.#frame();
   }
@@ -300,15 +316,15 @@ class Chat {
     this.#frame();
   }
 
-  /** Put a question that a safety policy refused back where it can be changed. @param {Live} live */
+  /** Put a question that is not let in as it is back where it can be changed. @param {Live} live */
   #takeBack({ answer, conversation, view }) {
-    const { safety } = answer.error ?? {};
-    const content = answer.message?.content;
-    if (!safety || content === undefined || !view || byId("log").lastElementChild !== view.element) return;
+    const { error, message } = answer;
+    const content = message?.content;
+    if (!error || !mustChange(error) || content === undefined || !view || byId("log").lastElementChild !== view.element) return;
     this.#unsent.drop(conversation);
     this.#transcript.dropLastTurn();
     if (this.#sidebar.refused(conversation) && this.#transcript.empty) this.#leave();
-    this.#composer.refused(content, safety);
+    this.#composer.refused(content, error, answer.id);
   }
 
   /** @param {Answer} answer */
@@ -364,26 +380,11 @@ class Chat {
 
   /** @param {KeyboardEvent} event */
   #key(event) {
-    if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open], :popover-open")) return;
+    if (event.key !== "Escape" || event.defaultPrevented || composes(event)) return;
+    if (document.querySelector("dialog[open], :popover-open")) return;
     if (this.#sidebar.open) this.#sidebar.close();
     else this.#stop();
   }
-
-  /** @param {string} text */
-  #suggestion(text) {
-    return el("li", {}, button({ class: "suggestion" }, [text], () => void this.#send(text)));
-  }
-}
-
-/**
- * What a view shows of a turn that failed.
- * @param {unknown} error
- * @returns {import("./answer_view.js").Shown}
- */
-function failed(error) {
-  const message = error instanceof Error ? error.message : String(error);
-  const typed = error instanceof ProtocolError ? error : new ProtocolError({ code: "internal", message });
-  return { text: "", status: "failed", reason: null, usage: null, cost: null, error: typed };
 }
 
 /** The chat that the address names. */

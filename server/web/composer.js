@@ -1,11 +1,11 @@
-// Where the user writes: Enter sends, Shift+Enter starts a line; while an answer runs, the button stops it.
+// Where the user writes. While an answer runs, the button stops it.
 
 import { byId, el } from "./dom.js";
 import { takeEarly } from "./early.js";
-import { refusedText } from "./safety_words.js";
+import { explainKeys, sends } from "./keys.js";
+import { NotSent } from "./not_sent.js";
 
 /** @typedef {import("./api.js").Model} Model */
-/** @typedef {import("/web/client/frames.js").RefusedPrompt} RefusedPrompt */
 
 const GROWS_BY_ITSELF = CSS.supports("field-sizing", "content");
 
@@ -24,15 +24,15 @@ export class Composer {
       this.#submit();
     });
     this.#prompt.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      if (!sends(event)) return;
       event.preventDefault();
       this.#submit();
     });
     this.#prompt.addEventListener("input", () => {
-      this.#notSent.hidden = true;
+      this.#notSent.hide();
       this.#changed();
     });
-    byId("show-where").addEventListener("click", () => this.#showWhere());
+    explainKeys(byId("hint"));
     this.#stop.addEventListener("click", onStop);
     this.#model.addEventListener("change", () => localStorage.setItem("model", this.#model.value));
   }
@@ -43,9 +43,7 @@ export class Composer {
   #send = /** @type {HTMLButtonElement} */ (byId("send"));
   #stop = /** @type {HTMLButtonElement} */ (byId("stop"));
   #running = false;
-  #notSent = byId("not-sent");
-  /** @type {[number, number]} the place that a policy refused, in UTF-16 */
-  #place = [0, 0];
+  #notSent = new NotSent(this.#prompt);
 
   /** The model to ask; undefined: the server's default. */
   get model() {
@@ -93,24 +91,14 @@ export class Composer {
   }
 
   /**
-   * Take a question back that a safety policy refused, and say why.
+   * Take a question back that will not be let in as it is, and say why.
    * @param {string} content
-   * @param {RefusedPrompt} safety
+   * @param {import("./refusal_words.js").Refusal} error
+   * @param {string} request its id
    */
-  refused(content, safety) {
-    const { head, rest } = refusedText(safety);
-    byId("not-sent-head").textContent = head;
-    byId("not-sent-rest").textContent = rest;
-    const points = Array.from(content);
-    const until = (/** @type {number} */ at) => points.slice(0, at).join("").length;
-    this.#place = [until(safety.p), until(safety.p + safety.n)];
+  refused(content, error, request) {
     this.edit(content);
-    this.#notSent.hidden = false;
-  }
-
-  #showWhere() {
-    this.#prompt.focus();
-    this.#prompt.setSelectionRange(...this.#place);
+    this.#notSent.refused(content, error, request);
   }
 
   focus() {
@@ -136,7 +124,7 @@ export class Composer {
     const content = this.#prompt.value.trim().replace(LONE_SURROGATE, "\ufffd");
     if (content === "" || this.#running) return;
     this.#prompt.value = "";
-    this.#notSent.hidden = true;
+    this.#notSent.hide();
     this.#changed();
     this.#onSend(content);
   }

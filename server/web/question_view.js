@@ -42,6 +42,15 @@ export class QuestionView {
   }
 
   /**
+   * It was accepted before: it is what the history has.
+   * @param {string} content
+   * @param {SafetyFlag[]} flags by their places in `content`
+   */
+  stored(content, flags) {
+    this.#show(content, flags);
+  }
+
+  /**
    * @param {string} text
    * @param {SafetyFlag[]} places
    */

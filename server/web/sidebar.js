@@ -44,8 +44,10 @@ export class Sidebar {
   async load() {
     const { conversations, cursor } = await api.conversations(null);
     const known = new Set(conversations.map(({ id }) => id));
-    const older = this.#cursor ? this.#conversations.filter(({ id }) => !known.has(id)) : [];
-    this.#conversations = [...conversations, ...older];
+    const others = this.#conversations.filter(({ id }) => !known.has(id));
+    const typed = others.filter((each) => each.typed);
+    const older = this.#cursor ? others.filter((each) => !each.typed) : [];
+    this.#conversations = [...typed, ...conversations, ...older];
     this.#cursor = older.length > 0 ? this.#cursor : cursor;
     this.#draw();
   }

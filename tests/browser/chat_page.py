@@ -22,9 +22,12 @@ async def opened(
 
 
 async def write(page: Page, text: str) -> None:
-    """Type a message and send it by Enter."""
+    """Type a message and send it: by Enter, or by the button where that makes a line."""
     await page.get_by_label("Message", exact=True).fill(text)
-    await page.keyboard.press("Enter")
+    if await page.evaluate("matchMedia('(pointer: coarse) and (hover: none)').matches"):
+        await page.locator("#send").click()
+    else:
+        await page.keyboard.press("Enter")
 
 
 def note(page: Page) -> Locator:

@@ -12,13 +12,13 @@ from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.sql.database import Database
 from parley_client import Client
+from tests.browser.chat_page import PHONE, write
 from tests.browser.conftest import OpenPage
 from tests.support.patience import START_SECONDS, wait_until
 from tests.support.platform import Platform
 
 pytestmark = [pytest.mark.browser, pytest.mark.vllm, pytest.mark.asyncio(loop_scope="session")]
 
-PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 FACTS = re.compile(r"^[\d,]+ tokens \([\d,]+ in, [\d,]+ out\) · \$0\.\d+$")
 STORY = "Tell me about a fox and a lighthouse."
 LOOK_SECONDS = 0.1
@@ -49,12 +49,6 @@ async def link(platform: Platform) -> str:
     return f"{platform.url}/#c={code}"
 
 
-async def ask(page: Page, text: str) -> None:
-    """Type and send; on a phone Enter is a new line."""
-    await page.get_by_label("Message", exact=True).fill(text)
-    await page.get_by_role("button", name="Send", exact=True).click()
-
-
 async def growing(page: Page) -> None:
     """Wait until tokens are seen to arrive: the last answer is longer than it was."""
     answer = page.locator(".answer .prose").last
@@ -76,17 +70,17 @@ async def test_a_persons_steps(open_page: OpenPage, link: str):
     await expect(page.get_by_role("button", name="Send")).to_be_visible()
     assert "#c=" not in page.url
 
-    await ask(page, "Say hello in five words.")
+    await write(page, "Say hello in five words.")
     await expect(page.get_by_text("tokens (").first).to_be_visible()
     await expect(page.locator(".facts").first).to_have_text(FACTS)
 
-    await ask(page, STORY)
+    await write(page, STORY)
     await growing(page)
     await page.get_by_role("button", name="Stop", exact=True).click()
     await expect(page.get_by_text("You stopped this answer.")).to_be_visible()
     await expect(page.locator(".answer .prose").last).not_to_be_empty()
 
-    await ask(page, STORY)
+    await write(page, STORY)
     await growing(page)
     await page.reload()
     await growing(page)
@@ -112,7 +106,7 @@ async def test_light_dark_and_phone(open_page: OpenPage, link: str, options: dic
     """In every theme and width: an answer, axe finds nothing, nothing overflows, nobody else is asked."""
     watched = await open_page(link, SET_LENGTH, **options)
     page = watched.page
-    await ask(page, "Name three rivers as a list.")
+    await write(page, "Name three rivers as a list.")
     await expect(page.locator(".facts")).to_have_text(FACTS)
     assert await watched.axe() == []
     overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -126,7 +120,7 @@ async def test_another_tab_sees_the_same_answer_grow(open_page: OpenPage, platfo
     """A second tab of the same browser attaches to the running answer and ends with the same text."""
     watched = await open_page(link, SET_LENGTH)
     page = watched.page
-    await ask(page, STORY)
+    await write(page, STORY)
     await growing(page)
     second = await page.context.new_page()
     await second.goto(page.url)

@@ -81,6 +81,20 @@ def listed(id: str, **fields: Any) -> Frame:
     return {"requests": [request], "resumed": "full"}
 
 
+async def test_a_turn_that_a_new_server_cannot_read_is_not_sent_again(driven: Driven):
+    """A frame longer than it reads would end the connection for all that runs on it: the turn alone fails."""
+    socket = await driven.start()
+    await driven.page.evaluate(SEND, {"content": "H" * 2000})
+    await socket.hear("send")
+    driven.peer.cut()
+    socket = await driven.peer.socket()
+    await socket.welcome(limits=welcome_fields()["limits"] | {"frame": 1000})
+    await driven.until("answer.finished")
+    error = await driven.get("({ ...answer.error })")
+    assert (error["code"], error["limit"], error["dimension"]) == ("too_large", 1000, "frame_bytes")
+    assert [frame["t"] for frame in socket.log] == ["hello"]
+
+
 async def test_ids_are_made_from_the_servers_clock(driven: Driven):
     """A computer whose clock is a day off still makes ids that the server takes."""
     await driven.page.evaluate(START, {})

@@ -84,6 +84,32 @@ async def test_what_arrived_redacted_is_not_offered_again(open_page: OpenPage, p
     assert await page.evaluate("sessionStorage.length") == 0
 
 
+@pytest.mark.parametrize("how", ["listed", "sent again"])
+async def test_what_was_accepted_unheard_is_shown_as_read(open_page: OpenPage, peer: Peer, how: str):
+    """The connection was cut before it heard so. Whether the server lists the turn or takes it a second
+    time, it says no more what was found: the history says it, to bubble and title, without a reload."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await write(page, TYPED)
+    send = await socket.hear("send")
+    ids = {"request_id": send["id"]}
+    question, answer = stored("")
+    peer.messages[send["conversation"]] = [
+        question | ids | {"content": READ, "flags": flags_of(READ)},
+        answer | ids | {"status": "running"},
+    ]
+    title = f"😀 Is [CARD_1] of ann@example.org? Not {OWN} \uee00"
+    peer.conversations = [{"id": send["conversation"], "title": title, "updated_ms": 0, "running": True}]
+    peer.cut()
+    socket = await peer.socket()
+    listed = {"g": 1, "id": send["id"], "epoch": 1, "from": 1, "head": 0, "state": "queued"}
+    await socket.welcome(requests=[listed] if how == "listed" else [])
+    if how == "sent again":
+        await socket.accept(dup=True)
+    await expect(chips(page)).to_have_text(["card 1"])
+    await expect(titles(page)).to_have_text([title])
+
+
 async def test_places_move_by_what_was_put_there(open_page: OpenPage, peer: Peer):
     """Entries have the places of what was typed; a number's first chip is a tab stop."""
     watched, socket = await opened(open_page, peer)

@@ -87,6 +87,28 @@ async def test_who_signs_in_is_one_user(site: HttpSite, scopes: list[str]):
     assert signed_in[2:] == ["anne", "bob"]
 
 
+@pytest.mark.parametrize(
+    ("scopes", "what"),
+    [
+        (["usage:read:tenant"], "read what your organization uses and costs (/v1/usage, /v1/costs)"),
+        (
+            ["requests:cancel", "requests:read"],
+            "stop other callers' requests and read other callers' requests",
+        ),
+    ],
+)
+async def test_a_key_that_cannot_chat_signs_nobody_in(site: HttpSite, scopes: list[str], what: str):
+    """By itself or by a link: it is told what the key is for, and no session begins."""
+    row, key = await create_key(site.edge.db, site.tenant, site.project, scopes=scopes)
+    for proof in ({"key": key}, {"code": site.code("bob", row.id)}):
+        reply = await site.client.post("/v1/login", json=proof, headers=OWN)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (403, "forbidden")
+        assert reply.json()["error"]["message"] == (
+            f"this key is for programs that {what}; it cannot chat: ask for one with the scope chat"
+        )
+    assert await sessions.list_sessions(site.edge.db, site.tenant) == []
+
+
 @pytest.mark.parametrize("body", [{"user": "eve"}, {"user": ""}, {"scopes": ["requests:read"]}])
 async def test_a_browser_is_nobody_else(site: HttpSite, body: dict[str, object]):
     """Its tickets name no other user, and no scope that it has not."""

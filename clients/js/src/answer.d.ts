@@ -62,7 +62,9 @@ export class Answer {
     text: string;
     /** What safety marked in `text`, in its order. @type {SafetyFlag[]} */
     flags: SafetyFlag[];
-    /** What safety found in the prompt as it was sent (prompts.js). @type {PromptFlag[]} */
+    /** The server had its turn before, and told what safety found in it to a connection that is lost. */
+    dup: boolean;
+    /** What safety found in the prompt as it was sent (prompts.js); nothing where it is a `dup`. @type {PromptFlag[]} */
     promptFlags: PromptFlag[];
     /** What of its conversation its prompt has; null where that is not known. @type {ContextUse | null} */
     context: ContextUse | null;

@@ -107,7 +107,9 @@ export class Answer {
     this.text = "";
     /** What safety marked in `text`, in its order. @type {SafetyFlag[]} */
     this.flags = [];
-    /** What safety found in the prompt as it was sent (prompts.js). @type {PromptFlag[]} */
+    /** The server had its turn before, and told what safety found in it to a connection that is lost. */
+    this.dup = false;
+    /** What safety found in the prompt as it was sent (prompts.js); nothing where it is a `dup`. @type {PromptFlag[]} */
     this.promptFlags = [];
     /** What of its conversation its prompt has; null where that is not known. @type {ContextUse | null} */
     this.context = null;

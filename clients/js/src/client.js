@@ -74,7 +74,6 @@ const BACKOFF_MS = 500;
 const TIME_MS_MAX = 15_000; // for another connection that tells the time
 const AUTH_RETRY_MS_MIN = 250;
 const AUTH_RETRY_MS_MAX = 5_000;
-const encoder = new TextEncoder();
 
 export class Client {
   /** @param {Options} options */
@@ -101,7 +100,6 @@ export class Client {
   #readings;
   /** @type {Link} */
   #link;
-  #frameBytesMax = 256 * 1024;
   /** @type {string | null} */
   #resumeToken = null;
   #clock = new GatewayClock();
@@ -190,14 +188,8 @@ export class Client {
     const frame = { ...message, t: "send", id };
     const known = this.#readings.get(id);
     const answer = known ?? this.#readings.add(id, frame);
-    const limit = this.#frameBytesMax;
-    if (encoder.encode(JSON.stringify(frame)).length > limit) {
-      this.#readings.fail(answer, { code: "too_large", message: `a message has at most ${limit} bytes`, limit });
-    } else if (this.state.state === "stopped") {
-      this.#readings.fail(answer, this.state);
-    } else {
-      this.#link.tell(frame);
-    }
+    if (this.state.state === "stopped") this.#readings.fail(answer, this.state);
+    else this.#readings.send(answer);
     return answer;
   }
 
@@ -255,7 +247,7 @@ export class Client {
     this.#connections++;
     this.#resumeToken = welcome.resume_token;
     this.#clock.set(welcome.now);
-    this.#frameBytesMax = welcome.limits.frame;
+    this.#readings.frameBytesMax = welcome.limits.frame;
     const { events = Infinity, bytes = Infinity } = this.options.window ?? {};
     const asked = hello.resume?.requests ?? [];
     this.#readings.resume(welcome.requests, new Set(asked.map(({ id }) => id)), {

@@ -9,17 +9,18 @@ import { Answer, ProtocolError, span } from "./answer.js";
 /** @typedef {import("./frames.js").WelcomeRequest} WelcomeRequest */
 /** @typedef {import("./frames.js").Accepted["flags"]} PromptFlags */
 /** @typedef {{g: number, epoch?: number, state?: string, queue?: import("./frames.js").QueuePosition,
- *   flags?: PromptFlags, context?: import("./frames.js").ContextUse, max_tokens?: number}} Bound */
+ *   flags?: PromptFlags, dup?: boolean, context?: import("./frames.js").ContextUse, max_tokens?: number}} Bound */
 /** @typedef {import("./answer.js").Change} Change */
 /** @typedef {import("./answer.js").Trace} Trace */
 /** @typedef {import("./answer.js").Watcher} Watcher */
-/** @typedef {{code: string, message: string, limit?: number}} Failure */
+/** @typedef {{code: string, message: string, limit?: number, dimension?: string}} Failure */
 /** @typedef {{answer: Answer, moved: boolean}} Cursor whose frames a `g` brings; moved: until they were asked again */
 
 const ACK_MS = 200;
 const LISTED_MAX = 32; // a hello has 4 KiB; answers beyond are attached after the welcome
 const RETRY_MS = 1_000;
 const RETRIES_MAX = 5;
+const encoder = new TextEncoder();
 
 export class Readings {
   /**
@@ -34,6 +35,8 @@ export class Readings {
     this.counters = { verified: 0, mismatched: 0, gaps: 0, stale: 0, resent: 0, resumed: 0 };
   }
 
+  /** The server's, once there was a welcome: a longer frame would end the connection. */
+  frameBytesMax = 256 * 1024;
   #tell;
   #watcher;
   #traced;
@@ -62,6 +65,18 @@ export class Readings {
     const answer = new Answer(id, message);
     this.#open.set(id, answer);
     return answer;
+  }
+
+  /**
+   * Send its turn, unless it is longer than the server reads.
+   * @param {Answer} answer
+   */
+  send(answer) {
+    const message = /** @type {ClientMessage} */ (answer.message);
+    const limit = this.frameBytesMax;
+    if (encoder.encode(JSON.stringify(message)).length <= limit) return void this.#tell(message);
+    const facts = { code: "too_large", limit, dimension: "frame_bytes" };
+    this.fail(answer, { ...facts, message: `a message has at most ${limit} bytes` });
   }
 
   /**
@@ -109,9 +124,9 @@ export class Readings {
         this.#attach(answer);
       } else {
         if (asked.has(answer.id)) this.counters.resent++;
-        this.#tell(/** @type {ClientMessage} */ (answer.message));
+        this.send(answer);
       }
-      if (answer.cancelling) this.#tell({ t: "cancel", id: answer.id });
+      if (answer.cancelling && !answer.finished) this.#tell({ t: "cancel", id: answer.id });
     }
   }
 
@@ -123,6 +138,7 @@ export class Readings {
   bind(answer, frame) {
     this.#byG.set(frame.g, { answer, moved: false });
     this.#refusals.delete(answer);
+    if (!answer.accepted) answer.dup = frame.dup ?? true; // one that a welcome lists was accepted before
     answer.accepted = true;
     answer.epoch ??= frame.epoch ?? null;
     answer.queue = frame.queue ?? answer.queue;

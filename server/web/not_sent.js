@@ -1,0 +1,71 @@
+// The box above the composer: why what was written was not sent, and what may be done about it. It goes with the first
+// change of the text.
+
+import { byId, copyText } from "./dom.js";
+import { flash } from "./answer_view.js";
+import { notSentText } from "./refusal_words.js";
+
+/** @typedef {import("./refusal_words.js").Refusal} Refusal */
+
+export class NotSent {
+  /** @param {HTMLTextAreaElement} prompt */
+  constructor(prompt) {
+    this.#where.addEventListener("click", () => {
+      prompt.focus();
+      prompt.setSelectionRange(...this.#place);
+    });
+    this.#copy.addEventListener("click", () => {
+      void copyText(this.#request).then(() => flash(this.#copy, "Copied"));
+    });
+  }
+
+  #box = byId("not-sent");
+  #where = byId("show-where");
+  #copy = /** @type {HTMLButtonElement} */ (byId("copy-request"));
+  #request = "";
+  /** @type {[number, number]} the place that a policy refused, in UTF-16 */
+  #place = [0, 0];
+
+  /**
+   * Say why. The field has the text by now, at its start.
+   * @param {string} content
+   * @param {Refusal} error
+   * @param {string} request its id
+   */
+  refused(content, error, request) {
+    const { safety } = error;
+    const { head, rest } = notSentText(error, content);
+    if (safety) this.#place = [unitsBefore(content, safety.p), unitsBefore(content, safety.p + safety.n)];
+    this.#request = request;
+    this.#say(head, rest);
+    this.#where.hidden = !safety;
+    this.#copy.hidden = false;
+  }
+
+  /** @param {string} head @param {string} rest */
+  note(head, rest) {
+    this.#say(head, rest);
+    this.#where.hidden = this.#copy.hidden = true;
+  }
+
+  hide() {
+    this.#box.hidden = true;
+  }
+
+  /** @param {string} head @param {string} rest */
+  #say(head, rest) {
+    byId("not-sent-head").textContent = head;
+    byId("not-sent-rest").textContent = rest;
+    this.#box.hidden = false;
+    byId("announcer").textContent = `${head} ${rest}`;
+  }
+}
+
+/**
+ * The UTF-16 units of so many code points.
+ * @param {string} text
+ * @param {number} points
+ */
+function unitsBefore(text, points) {
+  return Array.from(text).slice(0, points).join("").length;
+}
