@@ -37,6 +37,7 @@ from server.context import GatewayContext, make_context
 from server.conversations.purge import Purge
 from server.http.app import SecurityHeaders, routes
 from server.http.call_limit import LimitedCalls
+from server.http.cross_origin import CrossOriginReplies
 from server.http.guard import guarded
 from server.http.health import Health, missing_words
 from server.pool_services import PoolServices
@@ -133,7 +134,8 @@ async def _end_work(registry: ConnectionRegistry, subscriptions: Subscriptions) 
 def limited_application(context: GatewayContext, connections: GatewayConnections, health: Health) -> ASGIApp:
     """The application behind its limits, as strangers meet it."""
     limited = LimitedCalls(application(context, connections, health), context.rates)
-    return SecurityHeaders(limited, context.settings.tls)
+    readable = CrossOriginReplies(limited, context.settings)
+    return SecurityHeaders(readable, context.settings.tls)
 
 
 def serving_options(settings: Settings) -> dict[str, Any]:

@@ -5,11 +5,13 @@ import pytest
 from billing.api import revoke_key
 from billing.tenants import users
 from core.clock import now_ms
+from core.errors import Refused
 from core.ids import uuid7
 from core.signing.signed_text import Keyring
 from server.access import history_passes
 from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
+from server.protocol.codes import ErrorCode, refusal
 from tests.server.http_site import HttpSite, bearer
 from tests.support.redis import Redis
 
@@ -176,6 +178,32 @@ async def test_listed_sites_read_and_no_others(site: HttpSite, origin: str, path
     assert list(told) == (["authorization, content-type", methods] if allowed else [None, None])
     tickets = await site.client.options("/v1/tickets", headers=asked)
     assert "access-control-allow-origin" not in tickets.headers
+
+
+async def test_listed_sites_read_every_refusal(site: HttpSite, monkeypatch: pytest.MonkeyPatch):
+    """Of a rate, of a fault of ours, of a method and a path that are none: it would look like a lost
+    network."""
+    site.edge.settings.public_origins = LISTED
+    headers = {"origin": LISTED, **bearer(await _pass(site))}
+
+    async def failing(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    asked = [("PUT", "/v1/conversations", 405), ("GET", "/v1/conversations/x/y/z", 404)]
+    monkeypatch.setattr(site.edge.conversations, "page", failing)
+    asked += [("GET", "/v1/conversations", 500)]
+    for method, path, status in asked:
+        reply = await site.client.request(method, path, headers=headers)
+        assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (status, LISTED)
+    monkeypatch.setattr(site.edge.rates, "call", raising)
+    reply = await site.client.get("/v1/models", headers=headers)
+    assert (reply.status_code, reply.headers["access-control-allow-origin"]) == (429, LISTED)
+    assert reply.headers["access-control-expose-headers"] == "retry-after"
+
+
+def raising(_address: str) -> None:
+    """An address that calls too often."""
+    raise Refused(refusal(ErrorCode.RATE_LIMITED, "slow down", after_ms=1000))
 
 
 async def test_a_pass_is_told_to_end_no_later_than_its_key(site: HttpSite):

@@ -14,6 +14,7 @@ from core.sql.database import Database
 from server.context import GatewayContext, make_context
 from server.http.app import SecurityHeaders, routes
 from server.http.call_limit import LimitedCalls
+from server.http.cross_origin import CrossOriginReplies
 from server.http.guard import guarded
 from server.http.health import Health
 from server.reading.sources import RequestReaders
@@ -77,7 +78,8 @@ async def http_site(
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)
-    app = SecurityHeaders(LimitedCalls(app, edge.rates), settings.tls)
+    app = CrossOriginReplies(LimitedCalls(app, edge.rates), edge.settings)
+    app = SecurityHeaders(app, settings.tls)
     transport = httpx.ASGITransport(app=app)
     async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as client:
         yield HttpSite(edge, client, tenant.tenant_id, project.id, row.id, secret)
