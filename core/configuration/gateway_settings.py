@@ -97,7 +97,7 @@ class GatewaySettings(SettingsPart):
     prompt_characters_max: Some = 1_000_000
     """Characters of a prompt, history included; a longer one is `too_large`."""
     answer_tokens: Some = 2048
-    """Most tokens of an answer whose sender gives no `max_tokens`; a model, a plan, a tenant and a project may
+    """Most tokens of an answer whose sender gives no `max_tokens`; a model, plan, tenant and project may
     have less, a model more (`parley models answers`)."""
     deleted_keep_seconds: SecondsOrNone = 600
     """Seconds after which a deleted conversation's texts are erased; 0: at the next look, half a minute later

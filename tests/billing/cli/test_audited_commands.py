@@ -41,6 +41,7 @@ ELSEWHERE = {
     "approvals reject": "tests/billing/approvals/test_approvals.py::test_a_proposal_that_is_rejected_is_over",
     "console": "tests/admin/test_console.py::test_links_and_sign_ins_are_recorded",
     "models add": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
+    "models answers": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
     "models route": "tests/engine/cli/test_recorded_orders.py::test_a_model_is_recorded_once",
     "restore": "tests/admin/backup/test_restore.py::test_what_was_rolled_back_is_recorded",
     "requests cancel": "tests/engine/cli/test_recorded_orders.py::test_orders_to_requests",

@@ -16,7 +16,7 @@ from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.sql.database import Database
 from engine.cli import workers
-from engine.models.registry import ModelRecord, route, save
+from engine.models.registry import ModelRecord, limit_answers, route, save
 from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, request
 from tests.support.redis import Redis
@@ -92,16 +92,18 @@ async def test_orders_to_requests(desk: OrdersDesk):
 
 
 async def test_a_model_is_recorded_once(sqlite: Database):
-    """When it is new, changed or routed; `parley up` says at each start what is known."""
+    """When it is new, changed, routed or limited; `parley up` says at each start what is known."""
     model = ModelRecord("tiny", "1", FINGERPRINT, Path("/nonexistent"), "default", 2048)
     for _ in range(2):
         await save(sqlite, model, {"files": {}}, now_ms())
     for _ in range(2):
         await route(sqlite, "tiny", "b")
+    await limit_answers(sqlite, "tiny", 512)
     rows = list(await list_rows(sqlite, PLATFORM))[-2::-1]  # without the seal
     assert [(row.action, row.target, row.after) for row in rows] == [
         ("model.add", "tiny 1", rows[0].after),
         ("model.route", "tiny", '{"1":"b"}'),
+        ("model.answers", "tiny", '{"1":512}'),
     ]
 
 
