@@ -18,6 +18,7 @@ from core.tasks import cancel_tasks
 from engine.request import input_decoder, input_encoder
 from server.access.authorization import ConversationOwner
 from server.context import GatewayContext, make_context
+from server.conversations.history import HistoryBounds
 from server.conversations.purge import forget_answer
 from server.conversations.store import ConversationStore, Turn
 from server.conversations.tables import Message
@@ -111,20 +112,17 @@ async def test_no_conversation_stays_busy_for_what_a_worker_wrote(
     owner = ConversationOwner(PROJECT, "k1", "")
     await edge.quota.admit(an_admission(tenant=TENANT, id=scene.turn.request, pool=OWN, now_ms=now_ms()))
     await scene.end(redis, OWN, msgspec.structs.replace(scene.event(OWN, policy="a" * 64), **forged), "raw")
+    asked = (TENANT, owner, scene.turn.conversation, "tiny", HistoryBounds(100, 10_000))
     with pytest.raises(Refused):
-        await edge.conversations.history(TENANT, owner, scene.turn.conversation)
+        await edge.conversations.history(*asked)
     if next_turn_first:
         await edge.pools.recorders.catch_up(TENANT, scene.turn.conversation)
     else:
         await run_until_recorded(edge, redis, OWN)
     row = await scene.row()
     assert (row.status, row.reason, row.code, row.content) == ("ended", "error", "internal", "")
-    assert [
-        each["role"] for each in await edge.conversations.history(TENANT, owner, scene.turn.conversation)
-    ] == [
-        "user",
-        "assistant",
-    ]
+    history = await edge.conversations.history(*asked)
+    assert [each["role"] for each in history.messages] == ["user", "assistant"]
 
 
 @pytest.mark.parametrize("policy", ["", "f" * 64, None], ids=["none", "unknown", "garbage"])

@@ -91,7 +91,7 @@ async def test_unknown_models_and_long_prompts(gateway: Site):
         await peer.send("x" * CONTEXT)
         error = await peer.hear()
         assert (error["code"], error["limit"]) == ("too_large", CONTEXT)
-        assert "the prompt has 2067 tokens" in error["message"]
+        assert "this message has 2067 tokens" in error["message"]
         await peer.send("x", options={"max_tokens": CONTEXT})
         assert (await peer.hear())["code"] == "too_large"
         await peer.quiet()
