@@ -72,6 +72,7 @@ from engine.safety.policy import CompiledPolicy
 from engine.safety.policy import compiled as compiled_policy
 from engine.safety.prompts import PromptBlock, PromptFlag, VettedPrompt
 from engine.safety.prompts import vetted as vetted_prompt
+from engine.safety.seam import TextSeam, seam_behind
 from engine.safety.verdicts import Flag
 from engine.trials.client import ShapeTrials
 from engine.worker.interrupted import InterruptedAnswer, InterruptedEngine, InterruptedPrompt
@@ -142,6 +143,7 @@ __all__ = [
     "Sampling",
     "ShapeTrials",
     "TenantTerms",
+    "TextSeam",
     "VettedPrompt",
     "WorkerView",
     "WorkerWakes",
@@ -166,6 +168,7 @@ __all__ = [
     "resolve_model",
     "restarted_with_engine_environment",
     "seal_request",
+    "seam_behind",
     "taken_journal",
     "text_hash",
     "uses_patterns",

@@ -7,6 +7,7 @@ import msgspec
 from billing.api import SealedAdmission, seal
 from billing.usage import PinnedPrices, UsageOwner
 from core.signing.signed_text import Keyring
+from engine.safety.seam import TextSeam
 
 TOKEN_BYTES = 4  # of an id in a prompt
 
@@ -108,7 +109,7 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     None: not said; `policy` the hash of the safety policy that its answer is filtered by, empty: no filter;
     `seal` the gateway's proof to the biller that it admitted this; `salt` keeps its owner's cached prefixes
     from other owners' of the tenant; `prompt_verdicts`: what that policy found in the prompt, as (category,
-    action, how often).
+    action, how often); `seam`: of an answer that goes on, what its filter has to know.
     """
 
     prompt: bytes
@@ -125,6 +126,7 @@ class RequestInput(msgspec.Struct, frozen=True, omit_defaults=True):
     policy: str = ""
     priority: PriorityClass | None = None
     prompt_verdicts: tuple[tuple[str, str, int], ...] = ()
+    seam: TextSeam | None = None
 
 
 def seal_request(request: RequestInput, tenant: str, id: str, keyring: Keyring) -> RequestInput:

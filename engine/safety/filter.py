@@ -12,7 +12,8 @@ over feeds all of it again. The definition, for a whole text:
 - Flags are looked for in the visible text, the first of each category, never on a placeholder.
 
 Text is held only while a pattern could still match with it. At the end of an answer that went its way the
-rest is text like any other (`final`); a cancelled one loses what is held.
+rest is text like any other (`final`); a cancelled one loses what is held. One that goes on there is filtered
+with what readers have of it in front (seam.py): a match that begins there takes what is still to come.
 """
 
 from collections import Counter
@@ -24,6 +25,7 @@ from engine.safety.flags import FlagLane
 from engine.safety.held_text import HeldText
 from engine.safety.policy import CompiledPolicy
 from engine.safety.rules import Match
+from engine.safety.seam import TextSeam
 from engine.safety.spans import Span, in_order
 from engine.safety.verdicts import Block, Flag
 
@@ -35,7 +37,10 @@ class Filter:
     `counts` are verdicts by category and action; `taken` the places, from code point to code point of the raw
     text, that were replaced, and the one that blocked. After a block nothing more is returned."""
 
-    def __init__(self, policy: CompiledPolicy, view: View | None = None) -> None:
+    def __init__(
+        self, policy: CompiledPolicy, view: View | None = None, seam: TextSeam | None = None
+    ) -> None:
+        assert seam is None or view is None, "no answer with a shape goes on behind its end"
         self.visible = 0
         self.blocked: Block | None = None
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -51,11 +56,20 @@ class Filter:
         self._numbers: dict[tuple[str, str], int] = {}
         self._categories: Counter[str] = Counter()
         self._out: list[str | Flag] = []
+        self._before = self._before_end = 0  # code points and bytes that readers have already
+        if seam is not None:
+            self._begin_behind(seam)
 
     @property
     def raw(self) -> int:
         """Code points of the text that are decided."""
-        return self._held.position
+        return max(0, self._held.position - self._before)
+
+    def _begin_behind(self, seam: TextSeam) -> None:
+        """Look at what readers have, for what begins in it and does not end there. Nothing of it is shown."""
+        self._before, self._before_end = len(seam.text), len(seam.text.encode())
+        self._categories.update(seam.numbers)
+        self.feed(seam.text)
 
     def feed(self, text: str, final: bool = False) -> list[str | Flag]:
         """Visible text and flags in the order of the log. `final`: no more text follows. Raises
@@ -96,7 +110,8 @@ class Filter:
 
     def _decide_up_to(self, undecided: int) -> None:
         held = self._held
-        self._pending += self._vetoes.matches(held.data, held.base, self._seen, undecided)
+        found = self._vetoes.matches(held.data, held.base, self._seen, undecided)
+        self._pending += [match for match in found if match.rule.tail or match.end > self._before_end]
         self._seen = undecided
         if self._span is not None:
             self._span.grow(held.data, held.base)
@@ -133,7 +148,10 @@ class Filter:
         """Release what stands before it, then block or put its placeholder."""
         span.decided = True
         self._emit(span.start)
-        self.taken.append((self.raw, self._held.position_of(span.fixed_end)))
+        fixed_end = self._held.position_of(span.fixed_end)
+        self.taken.append((self.raw, max(0, fixed_end - self._before)))
+        if span.fixed_end <= self._before_end:
+            return  # a key whose placeholder readers have
         if span.block is not None or not self._may_replace(span.start, span.fixed_end):
             self._end(span.block or span.lead)
             return
@@ -182,7 +200,11 @@ class Filter:
 
     def _emit(self, stop: int) -> None:
         if stop > self._held.at:
-            self._show(*self._held.take(stop))
+            known = max(0, self._before - self._held.position)
+            text, raws = self._held.take(stop)
+            if known:
+                text = raws = text[known:]
+            self._show(text, raws)
 
     def _show(self, text: str, raws: Sequence[str], is_placeholder: bool = False) -> None:
         shown = text if raws is text else "".join(raws)

@@ -371,7 +371,7 @@ def _filter_for(request: RequestInput, policies: KnownPolicies) -> Filter | None
     except UnknownPolicyError as error:
         raise MissingPolicyError(request) from error
     try:
-        return Filter(policy, view_for(request.sampling.response_format))
+        return Filter(policy, view_for(request.sampling.response_format), request.seam)
     except Exception as error:
         why = f"{type(error).__name__}: no filter for policy {request.policy[:64]}"
         raise UnreadableClaimError(why) from error

@@ -26,11 +26,15 @@ class HistoryBounds:
 
 @dataclass(frozen=True)
 class StoredTurn:
-    """A turn as prompts have it. `id`: its first message's; `rows`: number of its stored messages."""
+    """A turn: its rows, and its messages as in prompts: the parts of an answer that went on are one."""
 
-    id: str
+    rows: tuple[Message, ...]
     messages: tuple[ChatMessage, ...]
-    rows: int = 2
+
+    @property
+    def id(self) -> str:
+        """Id of its first message."""
+        return self.rows[0].id
 
     @property
     def characters(self) -> int:
@@ -89,12 +93,12 @@ async def read_history(
             rows.append(row)
             characters += len(row.content)
             if row.id == first:
-                return TurnHistory(_turns(rows), dropped)
+                return TurnHistory(turns_of(rows), dropped)
             if len(rows) > bounds.messages or characters > bounds.characters:
                 before = await _turns_before(session, tenant, conversation, row.position)
-                return TurnHistory(_turns(rows), before)
+                return TurnHistory(turns_of(rows), before)
         if len(page) < PAGE_ROWS:
-            return TurnHistory(_turns(rows))
+            return TurnHistory(turns_of(rows))
 
 
 def _cut(newest: Message, model: str) -> tuple[str, int]:
@@ -102,14 +106,14 @@ def _cut(newest: Message, model: str) -> tuple[str, int]:
     return (facts["first"], facts["dropped"]) if facts and newest.model == model else ("", 0)
 
 
-def _turns(rows: Sequence[Message]) -> tuple[StoredTurn, ...]:
-    """The turns in rows that are newest first. Neighbouring texts of an answer are one message."""
+def turns_of(rows: Sequence[Message]) -> tuple[StoredTurn, ...]:
+    """The turns in rows that are newest first."""
     turns = list[list[Message]]()
     for row in reversed(rows):
         if row.role == "user" or not turns:
             turns.append([])
         turns[-1].append(row)
-    return tuple(StoredTurn(turn[0].id, _joined(turn), len(turn)) for turn in turns)
+    return tuple(StoredTurn(tuple(turn), _joined(turn)) for turn in turns)
 
 
 def _joined(rows: Sequence[Message]) -> tuple[ChatMessage, ...]:

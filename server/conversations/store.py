@@ -34,7 +34,7 @@ class Turn:
     """One turn of a conversation: the user's message, and the request that answers it. `key`: the sender's
     owner key; `user`: id of the user it is charged to, empty for none; `flags`: what safety marked in the
     message; `system`: what the conversation's system prompt is from now on, None: what it was; `context`:
-    what its prompt had of the conversation."""
+    what its prompt had of the conversation; `continues`: id of the answer that goes on, without a message."""
 
     conversation: str
     request: str
@@ -46,6 +46,7 @@ class Turn:
     flags: Sequence[Flag] = ()
     system: str | None = None
     context: PromptContext | None = None
+    continues: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,16 @@ class ConversationStore:
             )
             return (await session.exec(statement)).first() or ""
 
+    async def newest_model(self, tenant: str, owner: ConversationOwner, conversation: str) -> str | None:
+        """The model of a conversation's newest answer; None where nobody used it, or another owner."""
+        of_it = (col(Message.tenant_id) == tenant, col(Message.conversation_id) == conversation)
+        mine = select(Conversation.id).where(*_owned(tenant, owner), col(Conversation.id) == conversation)
+        newest = select(Message.model).where(
+            *of_it, col(Message.role) == "assistant", col(Message.conversation_id).in_(mine)
+        )
+        async with self.db.session() as session:
+            return (await session.exec(newest.order_by(col(Message.position).desc()).limit(1))).first()
+
     async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> str | None:
         """Insert the user's message and the answer's running row; make the conversation at its first turn.
         Returns the system prompt that it replaces, None where it replaces none.
@@ -112,9 +123,9 @@ class ConversationStore:
                 if not await is_open(session, tenant, turn.user):
                     raise Refused(refusal(ErrorCode.FORBIDDEN, "this user or account is closed"))
                 row = await session.get(Conversation, (tenant, turn.conversation))
-                if row is None:
+                if row is None and not turn.continues:
                     row = _new_conversation(tenant, owner, turn)
-                elif row.deleted_ms is not None or _owner(row) != owner:
+                elif row is None or row.deleted_ms is not None or _owner(row) != owner:
                     raise conversation_not_found(turn.conversation)
                 where = (col(Message.tenant_id) == tenant) & (
                     col(Message.conversation_id) == turn.conversation
@@ -123,6 +134,10 @@ class ConversationStore:
                 if (await session.exec(known)).first() is not None:
                     return None
                 last = (await session.exec(select(func.max(Message.position)).where(where))).one() or 0
+                if turn.continues:
+                    newest = select(Message.id).where(where, col(Message.position) == last)
+                    if (await session.exec(newest)).first() != turn.continues:
+                        raise conversation_busy()  # another turn came between
                 row.updated_ms = turn.now_ms
                 replaced = None if turn.system is None else row.system
                 row.system = row.system if turn.system is None else turn.system
@@ -338,11 +353,12 @@ def _rows(tenant: str, turn: Turn, last: int) -> list[Message]:
     answer = Message(
         **common,
         id=uuid7(turn.now_ms),
-        position=last + 2,
+        position=last + (1 if turn.continues else 2),
         role="assistant",
         content="",
         status=MessageStatus.RUNNING.value,
         model=turn.model,
+        parent_id=turn.continues,
         context=turn.context.packed(user.id) if turn.context else None,
     )
-    return [user, answer]
+    return [answer] if turn.continues else [user, answer]

@@ -50,9 +50,9 @@ class Message(TableBase, table=True):
     """One message. The fields from `reason` on belong to an answer: facts of its `end`, and the state of its
     log (`epoch`, `head`), so that it can be replayed once the log is gone. `owner_key` (first key of a chain
     of rotations) and `user_id` (empty: none) say who sent the turn, in a service key's conversation too;
-    `parent_id` is empty: nothing fills it yet. `flags` and `safety` are what a safety policy marked in the
-    text, and what blocked it (server/protocol/flags.py); `context` what an answer's prompt had of the
-    conversation (history.py)."""
+    `parent_id` is the answer that this one goes on with, else empty. `flags` and `safety` are what a safety
+    policy marked in the text, and what blocked it (server/protocol/flags.py); `context` what an answer's
+    prompt had of the conversation (history.py)."""
 
     __table_args__ = (
         ForeignKeyConstraint(

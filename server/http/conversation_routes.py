@@ -114,6 +114,7 @@ def _message(row: Message, principal: Principal) -> dict[str, object]:
         "flags": row.flags or [],
         "safety": row.safety,
         "context": _context(row),
+        "continues": row.parent_id or None,
         "model": row.model,
         "usage": usage_seen_by(principal, row.usage),
         "cost": {"nano": row.cost_nano, "currency": "usd"} if principal.sees_amounts else None,

@@ -70,6 +70,7 @@ class Send(Struct, frozen=True, tag_field="t", tag="send"):
     system: str | None = None
     options: Any = None
     metadata: Any = None
+    continue_: str | None = msgspec.field(default=None, name="continue")
 
 
 class Attach(Struct, frozen=True, tag_field="t", tag="attach"):

@@ -102,10 +102,18 @@ class SendEnqueuer:
         send, vetted = prepared.send, prepared.vetted
         if send.conversation is None:
             return None
-        text = vetted.messages[-1]["content"]
+        going = prepared.going_on.id if prepared.going_on else ""
+        text = vetted.messages[-1]["content"] if vetted.messages else ""
         facts = (send.conversation, send.id, text, prepared.record.name, prepared.accepted_ms)
         who = (principal.owner_key, prepared.user)
-        turn = Turn(*facts, *who, flags=vetted.flags, system=vetted.system, context=prepared.context)
+        turn = Turn(
+            *facts,
+            *who,
+            flags=vetted.flags,
+            system=vetted.system,
+            context=prepared.context,
+            continues=going,
+        )
         return await self._conversations.open_turn(principal.tenant, owner_of(principal), turn)
 
     def _item(self, principal: Principal, prepared: PreparedSend, admitted: Admitted) -> Enqueue:
@@ -131,6 +139,7 @@ class SendEnqueuer:
             salt=cache_salt(principal, prepared.user),
             priority=prepared.priority,
             policy=prepared.policy.hash,
+            seam=prepared.going_on.seam if prepared.going_on else None,
             prompt_verdicts=tuple((*of, count) for of, count in sorted(prepared.vetted.counts.items())),
         )
         return Enqueue(

@@ -69,9 +69,9 @@ class RoleMessage(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ParsedSend:
-    """A checked send. `messages`: the whole prompt of a stateless turn, the new message of a stored one;
-    `several`: they came as `messages`, and not as one `content`. `system`: what replaces a conversation's
-    own, empty for none; None: not given."""
+    """A checked send. `messages`: the whole prompt of a stateless turn, the new message of a stored one, none
+    where an answer goes on; `several`: they came as `messages`, and not as one `content`. `system`: what
+    replaces a conversation's own, empty for none; None: not given. `continues`: the answer that goes on."""
 
     id: str
     model: str | None
@@ -82,6 +82,7 @@ class ParsedSend:
     body_hash: str
     several: bool = False
     system: str | None = None
+    continues: str | None = None
 
     @property
     def stored(self) -> bool:
@@ -96,9 +97,11 @@ def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
         raise bad_request("conversation: make a UUIDv7 in lower-case canonical form")
     if send.conversation is not None and send.messages is not None:
         raise bad_request("a stored conversation takes `content`; its history is kept here")
-    messages = _messages(send, settings.prompt_messages_max)
-    system = _system(send)
     options = _options(send.options)
+    messages = _messages(send, settings.prompt_messages_max) if send.continue_ is None else []
+    system = _system(send)
+    if send.continue_ is not None:
+        _check_continue(send, options)
     metadata = _metadata(send.metadata)
     body = {
         "model": send.model,
@@ -109,13 +112,15 @@ def parse_send(send: Send, now_ms: int, settings: Settings) -> ParsedSend:
     }
     if system is not None:  # else the hash is that of before there was one
         body["system"] = system
+    if send.continue_ is not None:
+        body["continue"] = send.continue_
     try:
         hashed = body_hash(body)
     except UnicodeError:
         raise bad_request("a text holds half of a surrogate pair, which is no Unicode character") from None
     several = send.messages is not None
     asked = (send.id, send.model, send.conversation, messages, options, metadata)
-    return ParsedSend(*asked, hashed, several, system)
+    return ParsedSend(*asked, hashed, several, system, send.continue_)
 
 
 def sampling(options: Options, max_tokens: int, temperature: float) -> Sampling:
@@ -199,6 +204,17 @@ def _system(send: Send) -> str | None:
     if len(system.encode(errors="surrogatepass")) > SYSTEM_BYTES_MAX:
         raise bad_request(f"system: a text of at most {SYSTEM_BYTES_MAX} bytes")
     return _text(system, "system")
+
+
+def _check_continue(send: Send, options: Options) -> None:
+    if uuid7_ms(send.continue_ or "") is None:
+        raise bad_request("continue: give the id of an answer, or of the request that it answers")
+    if send.conversation is None:
+        raise bad_request("continue: an answer goes on in its conversation: name that too")
+    if send.content is not None or send.messages is not None or send.system is not None:
+        raise bad_request("continue: goes with no `content`, `messages` or `system`")
+    if options.response_format is not None:
+        raise bad_request("continue: an answer with a response_format does not go on")
 
 
 def _message(raw: Any, at: int) -> dict[str, str]:

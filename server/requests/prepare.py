@@ -27,6 +27,7 @@ from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import ErrorCode, refusal
 from server.requests import parse
 from server.requests.answer_room import AnswerRoom
+from server.requests.continued import GoingOn, going_on
 from server.requests.parse import ParsedSend
 from server.requests.prompt_turns import all_turns, context_of, system_message, within
 
@@ -50,6 +51,7 @@ class PreparedSend:
     policy: ProjectPolicy
     vetted: VettedMessages
     context: PromptContext | None = None
+    going_on: GoingOn | None = None
 
 
 class SendPreparer:
@@ -87,7 +89,7 @@ class SendPreparer:
     async def prepare(self, principal: Principal, send: ParsedSend, facts: dict[str, object]) -> PreparedSend:
         """Prepare a send. Raises Refused for an unknown model, project, user or conversation. Puts the user
         into `facts` early: a refusal is counted to that user."""
-        record = await self._catalogue.resolve(send.model)
+        record = await self._catalogue.resolve(await self._model(principal, send))
         user = await self._users.of_turn(principal, send.metadata, await self._project(principal, send))
         facts["user"] = user
         if await self._closed_users.has(principal.tenant, user):
@@ -96,26 +98,39 @@ class SendPreparer:
         policy = await self._policies.of(principal.tenant, principal.project)
         history = await self._history(principal, send, record.name)
         own = await self._own_system(principal, send)
-        sent = [*system_message(send.system, own), *send.messages]
-        history = within(history, sent, self._bounds)
-        self._prompts.count(principal, [*history.messages, *sent])
-        texts = (send.messages, send.several, send.system)
-        vetted = await self._vetting.vet(principal.tenant, policy, *texts)
-        turns = [*(turn.messages for turn in history.turns), vetted.messages]
-        asked = ChatPrompt(turns, system_message(vetted.system, own))
+        going = going_on(history, send.conversation or "", send.continues) if send.continues else None
+        system = system_message(send.system, own)
+        history = within(history, system, send.messages, self._bounds)
+        self._prompts.count(principal, [*system, *history.messages, *send.messages])
+        vetted = await self._vetted(principal, policy, send)
+        turns = [*(turn.messages for turn in history.turns), *([vetted.messages] if send.messages else ())]
+        asked = ChatPrompt(turns, system_message(vetted.system, own), unfinished=going is not None)
         accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
         room = await self._room(principal, record, send, user, accepted_ms)
         with spans.span("send.render"):
             fitting = room.turns_kept if send.stored else all_turns
             prompt = await self._prompts.render(principal, record.folder, asked, fitting)
-        context = context_of(history, prompt, room) if send.stored else None
+        context = context_of(history, prompt, room, bool(send.messages)) if send.stored else None
         most = room.tokens_beside(prompt, trimmed=send.stored)
         sampling = parse.sampling(send.options, most, default_temperature(record.folder))
         priority = parse.capped_priority(send.options.priority, principal.priority_max)
         deadline_ms = parse.deadline_ms(send.options, priority, accepted_ms, self._settings)
         times = (accepted_ms, deadline_ms)
         who = (send, record, prompt.ids, sampling, priority, user)
-        return PreparedSend(*who, *times, policy, vetted, context)
+        return PreparedSend(*who, *times, policy, vetted, context, going)
+
+    async def _model(self, principal: Principal, send: ParsedSend) -> str | None:
+        """The model that it names; where an answer goes on, that answer's."""
+        if send.model is not None or send.conversation is None or send.continues is None:
+            return send.model
+        who = (principal.tenant, owner_of(principal), send.conversation)
+        return await self._conversations.newest_model(*who)
+
+    async def _vetted(self, principal: Principal, policy: ProjectPolicy, send: ParsedSend) -> VettedMessages:
+        if not send.messages:
+            return VettedMessages([])
+        texts = (send.messages, send.several, send.system)
+        return await self._vetting.vet(principal.tenant, policy, *texts)
 
     async def _room(
         self, principal: Principal, record: ModelRecord, send: ParsedSend, user: str, now: int

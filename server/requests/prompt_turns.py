@@ -15,13 +15,16 @@ def system_message(replaced: str | None, own: str) -> list[ChatMessage]:
     return [{"role": "system", "content": text}] if text else []
 
 
-def within(history: TurnHistory, sent: Sequence[ChatMessage], bounds: HistoryBounds) -> TurnHistory:
-    """The history without its oldest turns, where a prompt would have too many messages or characters beside
-    what is `sent`."""
-    own = sum(len(message["content"]) for message in sent)
-    rows = fit([*(turn.rows for turn in history.turns), len(sent)], bounds.messages)
-    text = fit([*(turn.characters for turn in history.turns), own], bounds.characters)
-    return history.newest(max(0, min(rows, text) - 1))
+def within(
+    history: TurnHistory, system: Sequence[ChatMessage], own: Sequence[ChatMessage], bounds: HistoryBounds
+) -> TurnHistory:
+    """The history without its oldest turns, where a prompt would have too many messages or characters.
+    `own`: what the send brings besides, none where an answer goes on."""
+    fixed, new = _characters(system), [own] if own else []
+    rows = fit([*(len(turn.rows) for turn in history.turns), *map(len, new)], bounds.messages)
+    texts = [turn.messages for turn in history.turns] + new
+    text = fit([_characters(each) for each in texts], bounds.characters, fixed=fixed)
+    return history.newest(max(0, min(rows, text) - len(new)))
 
 
 def all_turns(prompt: RenderedPrompt) -> int:
@@ -29,8 +32,12 @@ def all_turns(prompt: RenderedPrompt) -> int:
     return len(prompt.turns)
 
 
-def context_of(history: TurnHistory, prompt: RenderedPrompt, room: AnswerRoom) -> PromptContext:
-    """What of a conversation is in its prompt, whose last turn is the one that was sent."""
-    kept = history.newest(len(prompt.turns) - 1)
+def context_of(history: TurnHistory, prompt: RenderedPrompt, room: AnswerRoom, own: bool) -> PromptContext:
+    """What of a conversation is in its prompt. `own`: the prompt's last turn is the one that was sent."""
+    kept = history.newest(len(prompt.turns) - own)
     first = kept.turns[0].id if kept.turns else ""
     return PromptContext(first, len(prompt.turns), kept.dropped, room.left(prompt))
+
+
+def _characters(messages: Sequence[ChatMessage]) -> int:
+    return sum(len(message["content"]) for message in messages)

@@ -62,13 +62,14 @@ def saying(text: str) -> NextToken:
     script = [*ids_of(text), EOS]
 
     def next_token(context: Sequence[int]) -> int:
-        said = _answer_begins(context)
+        said = answer_begins(context)
         return script[min(len(context) - said, len(script) - 1)]
 
     return next_token
 
 
-def _answer_begins(context: Sequence[int]) -> int:
+def answer_begins(context: Sequence[int]) -> int:
+    """Where the last answer of a prompt begins."""
     length = len(ANSWERS_BEGIN)
     ends = (at + length for at in range(len(context) - length, -1, -1))
     return next(end for end in ends if list(context[end - length : end]) == ANSWERS_BEGIN)

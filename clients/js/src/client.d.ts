@@ -116,6 +116,11 @@ export type Message = {
      * what the model is told before; a conversation keeps it for its later turns
      */
     system?: string | undefined;
+    /**
+     * in place of content: the id of the conversation's newest answer, which ended "length",
+     * or of its request; the text goes on there
+     */
+    continue?: string | undefined;
     model?: string | undefined;
     options?: object | undefined;
     metadata?: object | undefined;

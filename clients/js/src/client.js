@@ -51,6 +51,8 @@ export { Answer, Conversations, ProtocolError, redacted, SignedOut };
  * @property {{role: string, content: string}[]} [messages]
  * @property {string} [conversation]
  * @property {string} [system] what the model is told before; a conversation keeps it for its later turns
+ * @property {string} [continue] in place of content: the id of the conversation's newest answer, which ended "length",
+ *   or of its request; the text goes on there
  * @property {string} [model]
  * @property {object} [options]
  * @property {object} [metadata]

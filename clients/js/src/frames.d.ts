@@ -48,6 +48,7 @@ export interface Send {
   system?: string | null;
   options?: any;
   metadata?: any;
+  continue?: string | null;
 }
 
 /** Read a request onward from `o`. */

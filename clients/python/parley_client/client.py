@@ -135,6 +135,7 @@ class Client:
         messages: Sequence[Mapping[str, str]] | None = None,
         conversation: str | None = None,
         system: str | None = None,
+        continues: str | None = None,
         model: str | None = None,
         options: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -143,8 +144,9 @@ class Client:
     ) -> Answer:
         """Start one turn; returns once the server accepted it. Raises ProtocolError where it is refused.
 
-        The same `id` and body again re-attach to the same answer: nothing runs twice. `on_waiting` is told
-        why it waits while there is no connection."""
+        The same `id` and body again re-attach to the same answer: nothing runs twice. `continues`: in place
+        of content, the id of the newest answer in the conversation, which ended "length", or of its request:
+        the text goes on there. `on_waiting` is told why it waits while there is no connection."""
         if self._stopped is not None:
             raise self._stopped
         id = id or self.new_id()
@@ -153,6 +155,7 @@ class Client:
             "messages": list(messages) if messages is not None else None,
             "conversation": conversation,
             "system": system,
+            "continue": continues,
             "model": model,
             "options": options,
             "metadata": metadata,

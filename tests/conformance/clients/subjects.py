@@ -148,7 +148,8 @@ class PythonSubject:
         def waiting(why: ProtocolError) -> None:
             read.waiting = {"code": why.code, "message": why.message}
 
-        await self._begin(id, read, self.client.send(**message, id=id, on_waiting=waiting), unread)
+        said = {"continues" if name == "continue" else name: value for name, value in message.items()}
+        await self._begin(id, read, self.client.send(**said, id=id, on_waiting=waiting), unread)
 
     async def attach(self, id: str, unread: bool) -> None:
         await self._begin(id, _SubjectRead(), self.client.attach(id), unread)

@@ -81,11 +81,11 @@ async def test_a_long_conversation_is_read_to_its_bound(kept: ConversationStore,
     event.listen(engine, "before_cursor_execute", note)
     found = await history(kept, bounds=HistoryBounds(20, 100_000))
     event.remove(engine, "before_cursor_execute", note)
-    assert sum(turn.rows for turn in found.turns) == 21
+    assert sum(len(turn.rows) for turn in found.turns) == 21
     assert len(found.turns) + found.dropped == 131  # the oldest read one is not whole: it is never kept
     assert sum("content" in statement for statement in statements) == 1
     by_text = await history(kept, bounds=HistoryBounds(1_000, 100))
-    assert 100 < sum(turn.characters for turn in by_text.turns) < 125
+    assert 100 < sum(len(each["content"]) for each in by_text.messages) < 125
 
 
 async def test_all_pages_of_what_fits_are_read(kept: ConversationStore):

@@ -24,12 +24,12 @@ from server.context import GatewayContext
 from server.http.health import Health
 from server.protocol.flags import flags_after
 from tests.engine.builders import FINGERPRINT
+from tests.server.virtual.conversations import MemoryConversations
 from tests.server.virtual.held import Held
 from tests.server.virtual.pool import MemoryPool
 from tests.server.virtual.redis import MemoryRedis
 from tests.server.virtual.stores import (
     MemoryCatalogue,
-    MemoryConversations,
     MemoryKeys,
     MemoryPolicies,
     MemoryPrompts,

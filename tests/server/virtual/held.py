@@ -22,7 +22,8 @@ class AnswerScript:
 
 @dataclass
 class Held:
-    """One request. `made`: the worker's text before its safety policy, of which `said` is what was shown."""
+    """One request. `made`: the worker's text before its safety policy, of which `said` is what was shown;
+    `behind`: tokens of the answer in its prompt, which goes on."""
 
     asked: Enqueue
     entries: list[Entry] = field(default_factory=list[Entry])
@@ -34,6 +35,7 @@ class Held:
     waits: set[asyncio.TimerHandle] = field(default_factory=set[asyncio.TimerHandle])
     unread: asyncio.TimerHandle | None = None
     said: str = ""
+    behind: int = 0
     made: str = ""
     filter: Filter | None = None
     tokens: int = 0

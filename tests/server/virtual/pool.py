@@ -30,7 +30,9 @@ from engine.api import (
 from engine.safety.documents import document_of
 from engine.safety.filter import Filter
 from engine.safety.policy import UNFILTERED, BuiltInPolicies, CompiledPolicy, compiled
+from engine.worker.continuation import ids_from
 from server.protocol.codes import ErrorCode, refusal
+from tests.server.site import answer_begins
 from tests.server.virtual.held import OVER, AnswerScript, Held
 
 FLUSH_SECONDS = 0.01
@@ -91,15 +93,19 @@ class MemoryPool:
         found.status, found.claims = RequestStatus.RUNNING, found.claims + 1
         if found.claims == 1:
             found.claimed_ms = now_ms()
-            policy = input_decoder.decode(found.asked.input).policy
-            found.filter = None if policy == UNFILTERED else Filter(_compiled(policy, found.asked.policy))
+            asked = input_decoder.decode(found.asked.input)
+            prompt = ids_from(asked.prompt)
+            found.behind = len(prompt) - answer_begins(prompt)
+            if asked.policy != UNFILTERED:
+                found.filter = Filter(_compiled(asked.policy, found.asked.policy), seam=asked.seam)
             self._append(found, EntryKind.RUNNING)
         at = found.asked.tenant, found.asked.id
         self._working[at] = asyncio.create_task(self._run(found, self.script))
 
     async def _run(self, found: Held, script: AnswerScript) -> None:
-        """Say the script's text from where the last worker stopped: a byte is a token, a flush an entry."""
-        data = script.text.encode()
+        """Say the script's text from where the last worker stopped, or the answer that goes on: a byte is a
+        token, a flush an entry."""
+        data = script.text.encode()[found.behind :]
         each = max(1, int(FLUSH_SECONDS / script.step_seconds)) if script.step_seconds else TOKENS_A_FLUSH
         while True:
             await self._goes.wait()

@@ -7,13 +7,10 @@ here: they are billing's, and cases about them are played against the real ones.
 import asyncio
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-
-import msgspec
 
 from billing.api import (
     UNLIMITED,
@@ -33,10 +30,7 @@ from engine.api import ModelRecord, VettedPrompt, compiled_policy, pinned_policy
 from engine.safety.documents import DEFAULT
 from server.access import tickets
 from server.access.authentication import Authenticator
-from server.access.authorization import ConversationOwner, user_of
-from server.conversations.history import StoredTurn, TurnHistory
-from server.conversations.store import Turn, conversation_busy, conversation_not_found
-from server.conversations.tables import Message, MessageStatus
+from server.access.authorization import user_of
 from server.models.prompt_vetting import PromptVetting
 from server.models.prompts import ChatMessage, ChatPrompt, Fitting, PromptRenderer, RenderedPrompt
 from server.models.safety_policies import ProjectPolicy
@@ -199,95 +193,6 @@ class MemoryQuota:
         """Those whose cancels stop it."""
         user = {Canceller(asked.project, "", asked.user).member} if asked.user else set[str]()
         return {Canceller().member, Canceller(asked.project, asked.owner_key).member} | user
-
-
-@dataclass
-class Stored:
-    """A conversation."""
-
-    owner: ConversationOwner
-    messages: list[Any] = field(default_factory=list[Any])
-    deleted: bool = False
-    system: str = ""
-
-
-class MemoryConversations:
-    """Conversations as server/conversations/store.py has them, but for their listing."""
-
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, str], Stored] = {}
-
-    async def history(self, tenant: str, owner: ConversationOwner, conversation: str, *_: Any) -> TurnHistory:
-        """The turns so far: all of them, or from the last answer's cut on."""
-        found = self._found.get((tenant, conversation))
-        if found is None:
-            return TurnHistory()
-        if found.owner != owner or found.deleted:
-            raise conversation_not_found(conversation)
-        if any(each.status == MessageStatus.RUNNING for each in found.messages):
-            raise conversation_busy()
-        turns = [
-            StoredTurn(
-                user.id, tuple({"role": each.role, "content": each.content} for each in (user, answer))
-            )
-            for user, answer in zip(found.messages[::2], found.messages[1::2], strict=True)
-        ]
-        context = found.messages[-1].context if turns else None
-        first = context["first"] if context else ""
-        cut = next((at for at, turn in enumerate(turns) if turn.id == first), 0)
-        return TurnHistory(tuple(turns[cut:]), cut)
-
-    async def system(self, tenant: str, owner: ConversationOwner, conversation: str) -> str:
-        """What its prompts begin with."""
-        found = self._found.get((tenant, conversation))
-        return found.system if found is not None and found.owner == owner else ""
-
-    async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> str | None:
-        """The user's message and the answer's running row."""
-        at = tenant, turn.conversation
-        found = self._found.setdefault(at, Stored(owner))
-        if any(each.request_id == turn.request for each in found.messages):
-            return None
-        await self.history(tenant, owner, turn.conversation)
-        mine = {"request_id": turn.request, "epoch": 1, "head": 0, "usage": {}, "timing": {}, "code": ""}
-        own = f"message {len(found.messages)}"
-        mine |= {"flags": None, "safety": None, "id": own, "context": None}
-        user = {"role": "user", "content": turn.content, "status": MessageStatus.ENDED, **mine}
-        user["flags"] = msgspec.to_builtins(turn.flags) or None
-        answer = {**mine, "role": "assistant", "content": "", "status": MessageStatus.RUNNING, "reason": ""}
-        answer["context"] = turn.context.packed(own) if turn.context else None
-        found.messages += [SimpleNamespace(**user), SimpleNamespace(**answer, cost_nano=0)]
-        replaced = None if turn.system is None else found.system
-        found.system = found.system if turn.system is None else turn.system
-        return replaced
-
-    async def abandon(self, tenant: str, request: str, replaced: str | None = None) -> None:
-        """Take back a turn that the queue refused."""
-        for (of, _), found in self._found.items():
-            if of == tenant:
-                if replaced is not None and any(each.request_id == request for each in found.messages):
-                    found.system = replaced
-                found.messages = [each for each in found.messages if each.request_id != request]
-
-    async def answer_row(self, tenant: str, request: str) -> tuple[Message, ConversationOwner] | None:
-        """The stored answer of a request, and whose it is."""
-        for (of, _), found in self._found.items():
-            rows = [each for each in found.messages if each.request_id == request and each.role != "user"]
-            if of == tenant and rows and not found.deleted:
-                return rows[0], found.owner
-        return None
-
-    def record(
-        self, tenant: str, request: str, text: str, flags: list[Any], head: int, end: dict[str, Any]
-    ) -> None:
-        """Complete an answer's row."""
-        for (of, _), found in self._found.items():
-            for row in found.messages:
-                if of == tenant and row.request_id == request and row.status == MessageStatus.RUNNING:
-                    row.content, row.status, row.head = text, MessageStatus.ENDED, head
-                    row.flags, row.safety = flags, end.get("safety")
-                    row.reason, row.code = end["reason"], end.get("code", "")
-                    row.usage, row.timing, row.cost_nano = end["usage"], end["timing"], end["cost"]["nano"]
 
 
 class MemoryCatalogue:
