@@ -17,7 +17,7 @@ export { passageShape } from "./passages.js";
 /** @typedef {{characters: number, tokens: number, ms: number}} BlockLimits of one block that is formatted */
 /** @typedef {{child: Child | undefined, missing: Set<string>, slow: boolean}} Formatted missing: labels without a link */
 
-const SPLIT_MS = 60;
+const SPLIT_MS = 40;
 export const parser = new Parser();
 
 /**

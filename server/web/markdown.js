@@ -2,6 +2,7 @@
 // was cut into pieces. A finished block is never rebuilt; the open one is read again at most once a frame, and for
 // a tenth of the time at most.
 
+import { followNote } from "./notes.js";
 import { plainShapes } from "./passages.js";
 import { patchAt, trim } from "./patch.js";
 
@@ -53,6 +54,7 @@ export class MarkdownView {
     this.root = root;
     this.#limits = { ...LIMITS, ...limits };
     root.addEventListener("click", ({ target }) => this.#clicked(target));
+    root.addEventListener("click", ({ target }) => followNote(root, target));
     if (!formatter) ready().then(() => this.#work(), () => {});
   }
 
@@ -105,7 +107,7 @@ export class MarkdownView {
   finish() {
     if (this.#half !== "") this.#arrived += "\n";
     this.#half = "";
-    this.#whole = true;
+    this.#whole = this.#unfinished = true;
     this.#work();
   }
 
@@ -199,7 +201,7 @@ export class MarkdownView {
     else if (changed) {
       this.#changed.delete(changed);
       this.#formatAgain(by, changed);
-    } else if (this.#whole) this.#finishSome(by, this.#source, true, until);
+    }
   }
 
   /**

@@ -49,6 +49,7 @@ export const containers = {
   strong_open: () => element("strong"),
   s_open: () => element("del"),
   link_open: () => element("a"),
+  footnote_open: () => element("div", { class: "footnote" }),
 };
 
 /**
@@ -64,6 +65,7 @@ export const leaves = {
   code_inline: ({ content }, place) => [element("code", {}, codeOf(content, place))],
   fence: ({ content, info }, place) => [codeShape(info, content, place)],
   code_block: ({ content }, place) => [codeShape("", content, place)],
+  footnote_mark: ({ content }, { linked }) => [linked ? content : element("sup", {}, [noteButton(content, "mark")])],
   image: (token, place) => imageOf(token, place),
   reference_definition: () => [],
 };
@@ -80,6 +82,7 @@ const closers = {
   th: (shape) => [cellShape(shape)],
   td: (shape) => [cellShape(shape)],
   em: (shape) => [EAST_ASIAN.test(plain(shape.children)) ? { ...shape, attributes: { class: "dotted" } } : shape],
+  div: (shape, { info }) => [{ ...shape, children: [noteButton(info, "number"), element("p", {}, shape.children)] }],
   a: (shape, open, place) => linkShape(String(open.attrGet("href")), open, shape.children, place),
 };
 
@@ -194,6 +197,16 @@ function imageOf(token, place) {
   const words = (token.children ?? []).filter(({ nesting }) => nesting === 0);
   walk(words, frame, false);
   return linkShape(String(token.attrGet("src")), token, frame.children, place);
+}
+
+/**
+ * @param {string} label
+ * @param {"mark" | "number"} kind
+ */
+function noteButton(label, kind) {
+  const said = kind === "mark" ? `Note ${label}` : `Back to where note ${label} belongs`;
+  const attributes = { type: "button", class: `note-${kind}`, "data-note": label, "aria-label": said };
+  return element("button", attributes, [label]);
 }
 
 /**

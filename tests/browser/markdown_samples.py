@@ -59,6 +59,9 @@ PIECES = [
     "- [text]\n\n",
     "> > deep\n",
     "| [text] | <br> |\n",
+    "[^1]",
+    "[^1]: note\n",
+    "> [^2]: note [^1]\n",
     "&nbsp;",
     "<br>",
     "**重要：**请",
@@ -137,7 +140,10 @@ KINDS = {
     "see [a][b]\n\n[b]: https://a.example/b": "<p>see "
     + LINK.format("https://a.example/b", "a", ' title="https://a.example/b"')
     + "</p>",
-    "[^1]: Word": "<p>[^1]: Word</p>",
+    "a[^1] b[^2]\n\n[^1]: Word\nmore": '<p>a<sup><button type="button" class="note-mark" data-note="1" '
+    'aria-label="Note 1">1</button></sup> b[^2]</p><div class="footnote"><button type="button" '
+    'class="note-number" data-note="1" aria-label="Back to where note 1 belongs">1</button>'
+    "<p>Word<br>more</p></div>",
     "### Deep first\n\n# Top\n\nDeeper\n---\n": '<h3 class="level-3">Deep first</h3>'
     '<h3 class="level-1">Top</h3><h4 class="level-2">Deeper</h4>',
     "> - a\n>   > b": "<blockquote><ul><li>a<blockquote><p>b</p></blockquote></li></ul></blockquote>",

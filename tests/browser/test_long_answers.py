@@ -17,9 +17,10 @@ EVERYTHING = "\n\n".join(
         "## Start",
         "[link](https://a.example/) https://b.example/ **bold** *强调*",
         "> quote",
-        "- [x] done",
+        "- [x] done[^1]",
         TABLE,
         CODE,
+        "[^1]: a note",
         "|a|b|\n|-|-|\n" + "|c|d|\n" * 6000,
     ]
 )
@@ -56,3 +57,17 @@ async def test_everything_that_an_answer_may_hold_is_accessible(
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert await page.locator("#scroller").evaluate("(all) => all.scrollWidth <= all.clientWidth")
     assert watched.errors == []
+
+
+async def test_a_mark_leads_to_its_note_and_the_note_back(open_page: OpenPage, peer: Peer):
+    """By the keyboard too; the address of the page stays."""
+    watched = await history(open_page, peer, "See[^a] and[^a].\n\n" + "line\n\n" * 80 + "[^a]: What it says.")
+    page = watched.page
+    address = page.url
+    await page.get_by_role("button", name="Note a", exact=True).last.press("Enter")
+    await expect(page.get_by_text("What it says.")).to_be_in_viewport()
+    await expect(page.get_by_role("button", name="Back to where note a belongs")).to_be_focused()
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("button", name="Note a", exact=True).first).to_be_focused()
+    await expect(page.get_by_role("button", name="Note a", exact=True).first).to_be_in_viewport()
+    assert page.url == address

@@ -13,7 +13,7 @@ from tests.browser.markdown_samples import HOSTILE, KINDS, PIECES
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 DOCUMENTS = 400
-SAFE = """p a div pre code span button ul ol li blockquote table thead tbody tr th td br strong em del hr
+SAFE = """p a div pre code span button ul ol li blockquote table thead tbody tr th td br strong em del hr sup
     h3 h4 h5 h6"""
 SHOW = """async ([texts, sizes, finish, limits]) => {
   const { MarkdownView, ready } = await import("/web/markdown.js");
