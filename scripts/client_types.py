@@ -1,7 +1,7 @@
 """Writes the TypeScript types of the browser's client: `.venv/bin/python scripts/client_types.py`.
 
-frames.d.ts is made from the server's own message types; the others from the JSDoc of clients/js/src/client.js
-and of the modules that its types name, by the TypeScript of package-lock.json. `--check` writes nothing and
+frames.d.ts is made from the server's own message types; the others from the JSDoc of the package's entries
+and of the modules that their types name, by the TypeScript of package-lock.json. `--check` writes nothing and
 fails where the written ones are stale.
 """
 
@@ -17,7 +17,7 @@ from frame_types import frames
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "clients" / "js" / "src"
-ENTRY = "client"
+ENTRIES = ("client", "ai_sdk")
 FRAMES = "frames.d.ts"
 NAMED = re.compile(r"""(?:from|import\()\s*["']\./([a-z0-9_-]+)\.js["']""")
 OPTIONS = ["--declaration", "--emitDeclarationOnly", "--allowJs", "--strict", "--target", "es2022"]
@@ -41,7 +41,7 @@ def main(check: bool) -> int:
 
 
 def declarations() -> dict[str, str]:
-    """The .d.ts files by name: the frames', the client's and those that it names, directly or not."""
+    """The .d.ts files by name: the frames', the entries' and those that they name, directly or not."""
     made = {FRAMES: frames()}
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "sources"
@@ -50,18 +50,19 @@ def declarations() -> dict[str, str]:
         (sources / FRAMES).write_text(made[FRAMES])
         emitted = Path(folder) / "types"
         tsc = [sys.executable, str(ROOT / "scripts" / "javascript.py"), "tsc"]
-        entry = str(sources / f"{ENTRY}.js")
-        subprocess.run([*tsc, entry, "--outDir", str(emitted), *OPTIONS, *LIBRARIES], check=True)
-        return _reachable(emitted, ENTRY, made)
+        entries = [str(sources / f"{entry}.js") for entry in ENTRIES]
+        subprocess.run([*tsc, *entries, "--outDir", str(emitted), *OPTIONS, *LIBRARIES], check=True)
+        for entry in ENTRIES:
+            _reachable(emitted, entry, made)
+        return made
 
 
-def _reachable(folder: Path, module: str, found: dict[str, str]) -> dict[str, str]:
+def _reachable(folder: Path, module: str, found: dict[str, str]) -> None:
     name = f"{module}.d.ts"
     if name not in found:
         found[name] = (folder / name).read_text()
         for named in NAMED.findall(found[name]):
             _reachable(folder, named, found)
-    return found
 
 
 if __name__ == "__main__":

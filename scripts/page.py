@@ -30,16 +30,10 @@ def build(target: Path = BUILT, mode: str = "production") -> bool:
         stamp, wanted = target / STAMP, fingerprint()
         if stamp.is_file() and stamp.read_text() == wanted:
             return False
-        node, npm = find_node()
-        install(node, npm)
         fresh, old = (target.with_name(f".{target.name}-{each}") for each in ("new", "old"))
-        command = [*node, str(VITE), "build", "--config", str(CONFIG), "--mode", mode, "--outDir", str(fresh)]
-        pipe, folded = subprocess.PIPE, subprocess.STDOUT
-        done = subprocess.run(
-            command, cwd=ROOT, env=surroundings(node), stdout=pipe, stderr=folded, text=True
-        )
-        if done.returncode:
-            sys.exit(f"{done.stdout}the page could not be built: {target} is as it was")
+        said = run_vite(CONFIG, fresh, mode)
+        if said is not None:
+            sys.exit(f"{said}the page could not be built: {target} is as it was")
         (fresh / STAMP).write_text(wanted)
         shutil.rmtree(old, ignore_errors=True)
         if target.exists():
@@ -47,6 +41,16 @@ def build(target: Path = BUILT, mode: str = "production") -> bool:
         fresh.rename(target)
         shutil.rmtree(old, ignore_errors=True)
         return True
+
+
+def run_vite(config: Path, target: Path, mode: str = "production") -> str | None:
+    """Build into a folder by this configuration. What Vite says where it could not."""
+    node, npm = find_node()
+    install(node, npm)
+    command = [*node, str(VITE), "build", "--config", str(config), "--mode", mode, "--outDir", str(target)]
+    pipe, folded = subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(command, cwd=ROOT, env=surroundings(node), stdout=pipe, stderr=folded, text=True)
+    return done.stdout if done.returncode else None
 
 
 def fingerprint() -> str:

@@ -11,12 +11,14 @@ import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
 from scripts.page import build as build_page
+from scripts.page import run_vite
 from tests.support.browsers import chromium_path
 from tests.support.home import short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
 from tests.support.scripted_peer import Peer, scripted_peer
 
 CACHE = Path(__file__).parents[2] / ".cache"
+SHOP_CONFIG = Path(__file__).parent / "ai_sdk_page" / "vite.config.mjs"
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 FLAGS = [
@@ -151,6 +153,14 @@ def modules() -> Path:
     folder = CACHE / "page-modules"
     build_page()
     build_page(folder, "modules")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shop_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a customer's page, bundled from the README's example with Vercel's AI SDK."""
+    folder = tmp_path_factory.mktemp("shop")
+    assert run_vite(SHOP_CONFIG, folder) is None
     return folder
 
 

@@ -35,11 +35,22 @@ function nano(frame: ServerMessage): number {
   return frame.t === "end" ? frame.usage.total + (frame.cost?.nano ?? 0) : frame.t === "ping" ? 1 : 0;
 }
 """
+SHOP = """
+import type { ChatTransport, UIMessage } from "ai";
+import { newChatId, type ParleyMetadata, ParleyTransport } from "./ai_sdk.js";
+
+const parley = new ParleyTransport({ token: async () => "ticket", body: { model: "large" }, stored: true });
+const plain: ChatTransport<UIMessage> = parley;
+const transport: ChatTransport<UIMessage<ParleyMetadata>> = parley;
+const messages: UIMessage<ParleyMetadata>[] = await parley.load(newChatId());
+console.log(plain, transport, messages[0]?.metadata?.usage?.total);
+"""
 BAD = (
     GOOD
     + 'answer.status === "asleep"; client.send({ text: "Hello" });\n'
     + 'function late(frame: ServerMessage) { return frame.t === "end" && frame.cost.nano; }\n'
 )
+IMPORT = re.compile(r"^import .+\n", re.MULTILINE)
 README = (TYPES.parent / "README.md").read_text()
 
 
@@ -47,19 +58,22 @@ def readme() -> str:
     """What the README tells to type, as one module."""
     first, *others = re.findall(r"```js\n(.+?)```", README, re.DOTALL)
     given = "declare function show(text: string, change: string): void; declare const keptId: string;\n"
-    blocks = "".join(f"export async function later{at}() {{\n{each}}}\n" for at, each in enumerate(others))
-    return first.replace('"parley-client"', '"./client.js"') + given + blocks
+    given += "declare const pass: string;\n"
+    imports = "".join(line for each in others for line in IMPORT.findall(each))
+    bodies = (IMPORT.sub("", each) for each in others)
+    blocks = "".join(f"export async function later{at}() {{\n{body}}}\n" for at, body in enumerate(bodies))
+    return (imports + first).replace('"parley-client"', '"./client.js"') + given + blocks
 
 
-def typed(folder: Path, **sources: str) -> list[str]:
+def typed(folder: Path, options: tuple[str, ...] = (), **sources: str) -> list[str]:
     """What the TypeScript of the lock says about a customer's modules beside the published types."""
     for path in TYPES.glob("*.d.ts"):
         (folder / path.name).write_text(path.read_text())
     modules = [folder / f"{name}.ts" for name in sources]
     for module in modules:
         module.write_text(sources[module.stem])
-    options = ["--strict", "--noEmit", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom"]
-    tsc = [sys.executable, str(ROOT / "scripts" / "javascript.py"), "tsc", *options]
+    strict = ["--strict", "--noEmit", "--target", "es2022", "--module", "es2022", "--lib", "es2022,dom"]
+    tsc = [sys.executable, str(ROOT / "scripts" / "javascript.py"), "tsc", *strict, *options]
     said = _ran([*tsc, "--moduleResolution", "bundler", *map(str, modules)], folder).stdout
     return [line for line in said.splitlines() if ": error TS" in line]
 
@@ -86,6 +100,14 @@ def test_a_customers_module_is_checked_by_them(tmp_path: Path):
     for line, problem in zip(wrong, expected, strict=True):
         assert "bad.ts" in line
         assert problem in line
+
+
+def test_the_transport_is_one_to_the_sdks_own_types(tmp_path: Path):
+    """A customer's module with the real `ai` compiles; one whose transport lacks its methods does not."""
+    (tmp_path / "node_modules").symlink_to(ROOT / "node_modules")
+    wrong = SHOP.replace("ChatTransport<UIMessage> = parley", "ChatTransport<UIMessage> = { ...parley }")
+    [line] = typed(tmp_path, shop=SHOP, wrong=wrong, options=("--skipLibCheck",))
+    assert "wrong.ts" in line
 
 
 @pytest.mark.parametrize("name", [path.name for path in TYPES.glob("*.d.ts")])

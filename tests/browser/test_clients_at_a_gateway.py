@@ -9,7 +9,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
-import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
@@ -27,7 +26,7 @@ from tests.conformance.clients.steps import OptionsStep
 from tests.conformance.clients.subjects import BrowserSubject, Facts, PythonSubject, Subject
 from tests.server.site import running_site
 from tests.support.balancer import running_balancer
-from tests.support.gateways import Gateway, LetterEngine, running_gateways
+from tests.support.gateways import LetterEngine, running_gateways
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 
@@ -247,17 +246,9 @@ async def test_a_drain_is_a_handover(make: Make, sqlite: Database, redis: Redis,
         subject = await make(balancer.url, fleet.site.key)
         id = await ask(subject, options=options)
         await seen(subject, id, status="running")
-        [carrying] = [each for each in fleet.gateways if await _holds_a_connection(each)]
+        [carrying] = [each for each in fleet.gateways if await each.holds_a_connection()]
         carrying.signal(signal.SIGTERM)
         answer = await seen(subject, id, status="ended")
         counters = await subject.counters()
         assert (answer["verified"], answer["reason"], len(answer["text"])) == (True, "length", 200)
         assert (counters["handovers"], counters["reconnects"], counters["resumed"]) == (1, 0, 1)
-
-
-async def _holds_a_connection(gateway: Gateway) -> bool:
-    """Whether a WebSocket is open at this gateway."""
-    async with httpx.AsyncClient() as http:
-        metrics = (await http.get(gateway.metrics_url)).text
-    counts = [line.split()[-1] for line in metrics.splitlines() if line.startswith("parley_connections{")]
-    return any(float(count) > 0 for count in counts)

@@ -78,6 +78,13 @@ class Gateway:
         """Send it a signal, not its leash."""
         os.kill(self.process.pid, number)
 
+    async def holds_a_connection(self) -> bool:
+        """Whether a WebSocket is open here."""
+        async with httpx.AsyncClient() as http:
+            metrics = (await http.get(self.metrics_url)).text
+        counts = [line.split()[-1] for line in metrics.splitlines() if line.startswith("parley_connections{")]
+        return any(float(count) > 0 for count in counts)
+
     async def readiness(self) -> int:
         """The status of /readyz, 0 where nobody listens."""
         return await self._status("/readyz")

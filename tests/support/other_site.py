@@ -3,12 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from scripts.javascript import ROOT
@@ -19,14 +20,16 @@ PAGE = "<!doctype html><title>shop</title><p>hello"
 
 
 @asynccontextmanager
-async def other_site() -> AsyncGenerator[str]:
-    """Its address, on a free port."""
-    routes = [
+async def other_site(built: Path | None = None) -> AsyncGenerator[str]:
+    """Its address, on a free port. `built`: the folder of a page of its own, at `/built/`."""
+    routes: list[BaseRoute] = [
         Route("/", lambda _: HTMLResponse(PAGE)),
         Route("/broken/{rest:path}", _broken, methods=METHODS),
         Route("/moved/{rest:path}", _moved, methods=METHODS),
         Mount("/client", StaticFiles(directory=ROOT / "clients" / "js" / "src")),
     ]
+    if built is not None:
+        routes.append(Mount("/built", StaticFiles(directory=built, html=True)))
     config = uvicorn.Config(Starlette(routes=routes), port=0, log_level="error", lifespan="off")
     server = uvicorn.Server(config)
     config.load()

@@ -14,7 +14,9 @@ from tests.support.scripted_peer import Peer, scripted_peer
 PACKAGE = Path(__file__).parents[3] / "clients" / "js"
 MODULES = {
     "acks",
+    "ai_sdk",
     "answer",
+    "answer_stream",
     "causes",
     "client",
     "connection",
@@ -22,16 +24,33 @@ MODULES = {
     "gateway_clock",
     "ids",
     "in_time",
+    "kept_answers",
     "link",
     "prompts",
     "readings",
     "sha256",
+    "ui_chunks",
+    "ui_messages",
     "waiting",
 }
-TYPES = {"answer", "causes", "client", "connection", "conversations", "frames", "link", "prompts"}
+TYPES = {
+    "ai_sdk",
+    "answer",
+    "causes",
+    "client",
+    "connection",
+    "conversations",
+    "frames",
+    "kept_answers",
+    "link",
+    "prompts",
+    "ui_chunks",
+    "ui_messages",
+}
 # `bare`: a runtime without sockets of its own, as Node 20 is.
 CUSTOMER = """
 import { Client } from "parley-client";
+import { ParleyTransport } from "parley-client/ai-sdk"; // without the SDK
 
 const [url, bare] = process.argv.slice(2);
 const { WebSocket } = globalThis;
@@ -39,7 +58,7 @@ if (bare) delete globalThis.WebSocket;
 const token = async () => "ticket";
 const missing = [];
 for (const options of [{ token, url }, { token, WebSocket }]) {
-  try { new Client(options); } catch (error) { missing.push(error.message); }
+  try { new Client(options); new ParleyTransport(options); } catch (error) { missing.push(error.message); }
 }
 const onChange = (answer, change) => { if (change === "text") throw new Error("the customer's own fault"); };
 const client = new Client({ token, url, onChange, backoffMs: 0, ...(bare ? { WebSocket } : {}) });
