@@ -3,6 +3,7 @@
 import { ProtocolError } from "/web/client/client.js";
 import { Chips } from "./chips.js";
 import { button, copyText, el, icon } from "./dom.js";
+import { cutText, joined } from "./going_on.js";
 import { MarkdownView } from "./markdown.js";
 import { marked } from "./marks.js";
 import { costText } from "./money.js";
@@ -16,7 +17,10 @@ import { cutOff, errorText, reasonText, usageText, waitMsOf, waitOf } from "./wo
  *   & Partial<Pick<Answer, "id" | "queue" | "error" | "cancelling" | "verified" | "paused" | "movedBecause" | "flags"
  *   | "safety">>} Shown `id` is the request's
  */
-/** @typedef {{retry: () => void, edit: () => void}} Actions what may be done with the question */
+/**
+ * @typedef {{retry: () => void, edit: () => void, goOn: (view: AnswerView, id: string) => void}} Actions what may be
+ *   done with the question, and with an answer that was cut
+ */
 
 const COPIED_MS = 1500;
 const TICK_MS = 1000;
@@ -32,6 +36,8 @@ export class AnswerView {
     this.#facts = el("span", { class: "facts" });
     this.#copy = button({ class: "quiet" }, [icon("copy"), "Copy"], () => this.#copied());
     this.#retry = button({ class: "quiet retry" }, [icon("retry"), "Retry"], actions.retry);
+    this.#goOn = button({ class: "plain" }, ["Continue"], () => actions.goOn(this, this.#last?.id ?? ""));
+    this.#more = el("div", { class: "choices more", hidden: "" }, this.#goOn);
     this.#foot = el("div", { class: "foot", hidden: "" }, this.#facts, this.#copy, this.#retry);
     this.#markdown = new MarkdownView(this.#text);
     this.#chips = new Chips(this.#text, removedText);
@@ -42,6 +48,7 @@ export class AnswerView {
       this.#text,
       this.#state,
       this.#note,
+      this.#more,
       this.#removed,
       this.#foot,
     );
@@ -55,9 +62,17 @@ export class AnswerView {
   #facts;
   #copy;
   #retry;
+  #goOn;
+  #more;
   #foot;
   #markdown;
   #chips;
+  /** The parts that it went on with, as one. @type {Shown | null} */
+  #before = null;
+  /** The newest part that reached its limit. @type {Shown | null} */
+  #last = null;
+  /** Where it stood before it was to go on. @type {{before: Shown | null, last: Shown | null} | null} */
+  #tried = null;
   /** The answer's text. */
   #source = "";
   /** What it was said to wait for. */
@@ -67,18 +82,28 @@ export class AnswerView {
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
+  /** What is shown next goes on with it. */
+  goesOn() {
+    this.#tried = { before: this.#before, last: this.#last };
+    if (this.#last) this.#before = joined(this.#before, this.#last);
+    this.#last = null;
+    this.#markdown.reset(this.#shown); // its last block is open again
+    this.#foot.hidden = this.#note.hidden = this.#more.hidden = true;
+  }
+
   /**
    * Show an answer as it is now. Called at most once a frame.
-   * @param {Shown} answer
+   * @param {Shown} part of it, the newest
    * @param {boolean} [connected] false: the connection that it comes by is lost
    */
-  show(answer, connected = true) {
+  show(part, connected = true) {
+    const answer = joined(this.#before, part);
     const finished = answer.status === "ended" || answer.status === "failed";
     this.#showText(answer, finished);
     this.element.classList.toggle("growing", !finished && answer.text !== "");
     this.element.setAttribute("aria-busy", String(!finished));
     this.#wait(finished ? { text: "", icon: "" } : waitOf(answer, connected));
-    if (finished) this.#finish(answer);
+    if (finished) this.#finish(answer, part);
   }
 
   /** @param {import("./words.js").Wait} wait */
@@ -106,21 +131,33 @@ export class AnswerView {
     this.#removed.hidden = this.#removed.textContent === "";
   }
 
-  /** @param {Shown} answer */
-  #finish(answer) {
+  /**
+   * @param {Shown} answer
+   * @param {Shown} part of it, the newest
+   */
+  #finish(answer, part) {
     this.#markdown.finish();
-    this.#tell(answer);
+    this.#tell(answer, part);
+    const cut = part.reason === "length" && part.verified !== false;
+    if (cut) this.#last = { ...part, flags: [...(part.flags ?? [])] };
+    const again = part.status === "failed" && this.#tried?.last;
+    if (again && this.#tried) [this.#before, this.#last] = [this.#tried.before, this.#tried.last];
+    this.#more.hidden = !cut && !again;
     const facts = [];
     if (answer.usage) facts.push(usageText(answer.usage));
     if (answer.cost) facts.push(costText(answer.cost));
     this.#facts.textContent = facts.join(" · ");
     this.#copy.hidden = answer.text === "";
-    this.#retry.hidden = answer.error?.code === "unknown_conversation";
+    this.#retry.hidden = answer.error?.code === "unknown_conversation" || this.#tried !== null;
     this.#foot.hidden = false;
   }
 
-  /** Why it ended as it did. @param {Shown} answer */
-  #tell(answer) {
+  /**
+   * Why it ended as it did.
+   * @param {Shown} answer
+   * @param {Shown} part of it, the newest
+   */
+  #tell(answer, part) {
     const { error, reason, verified } = answer;
     clearTimeout(this.#timer);
     const bad = Boolean(error) || reason === "error" || verified === false;
@@ -130,7 +167,7 @@ export class AnswerView {
     if (verified === false) this.#say("This answer may be incomplete. Reload to check it.");
     else if (error) this.#count(error, Date.now() + waitMsOf(error));
     else if (reason === "blocked") this.#block(answer);
-    else this.#say(reasonText(reason));
+    else this.#say(reason === "length" ? cutText(part.usage) : reasonText(reason));
   }
 
   /** A safety policy ended it here. @param {Shown} answer */

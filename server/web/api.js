@@ -15,6 +15,8 @@
  * @property {string} model
  * @property {import("/web/client/answer.js").SafetyFlag[]} flags
  * @property {import("/web/client/answer.js").SafetyBlock | null} safety
+ * @property {import("/web/client/answer.js").ContextUse | null} context
+ * @property {string | null} continues the answer that this one goes on with
  * @property {import("/web/client/answer.js").Usage | null} usage
  * @property {import("/web/client/answer.js").Cost | null} cost
  */

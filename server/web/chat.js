@@ -2,17 +2,20 @@
 
 import { failed } from "./answer_view.js";
 import * as api from "./api.js";
+import { chatInAddress } from "./address.js";
 import { Browsers } from "./browsers.js";
-import { Client, ProtocolError, SignedOut } from "/web/client/client.js";
+import { Client, ProtocolError } from "/web/client/client.js";
 import { Composer } from "./composer.js";
+import { markContext } from "./context_mark.js";
 import { byId, closeDialogs } from "./dom.js";
 import { composes } from "./keys.js";
 import { Notice } from "./notice.js";
 import { Sidebar } from "./sidebar.js";
-import { mustChange } from "./refusal_words.js";
+import { mustChange, refused } from "./refusal_words.js";
 import { signIn } from "./sign_in.js";
 import { suggest } from "./suggestions.js";
 import { themeSwitch } from "./theme.js";
+import { freshToken, leaveIfSignedOut, SUSPENDED } from "./token.js";
 import { Transcript } from "./transcript.js";
 import { Unsent } from "./unsent.js";
 import { errorText, endText, titleOf } from "./words.js";
@@ -25,12 +28,10 @@ import { errorText, endText, titleOf } from "./words.js";
  *   answer on its way; of one that was asked for here, the question too
  */
 
-const SUSPENDED = "account_suspended";
-
 class Chat {
   constructor() {
     this.client = new Client({
-      token: () => this.#token(),
+      token: freshToken,
       onState: () => this.#linked(),
       onChange: (answer, change) => this.#changed(answer, change),
       onError: (error) => console.info(`parley: ${error.code}: ${error.message}`),
@@ -38,6 +39,7 @@ class Chat {
     this.#transcript = new Transcript(
       (content) => this.#retry(content),
       (content) => this.#composer.edit(content),
+      (view, id) => void this.#goOn(view, id),
     );
     this.#composer = new Composer(
       (content) => void this.#send(content),
@@ -97,16 +99,6 @@ class Chat {
     this.#frame();
   }
 
-  async #token() {
-    try {
-      return await api.ticket();
-    } catch (error) {
-      const known = error instanceof api.HttpError ? error : null;
-      const ends = known && (known.status === 401 || known.code === SUSPENDED);
-      throw ends ? new SignedOut(known.message, known.code === SUSPENDED ? SUSPENDED : undefined) : error;
-    }
-  }
-
   async #signOut() {
     this.client.close();
     this.#unsent.clear();
@@ -144,16 +136,19 @@ class Chat {
    */
   #history(conversation, messages) {
     let question = "";
+    let view = /** @type {AnswerView | null} */ (null);
     for (const message of messages) {
       if (message.role === "user") {
         question = message.content;
         this.#transcript.addQuestion(question, message.flags);
       } else if (message.role === "assistant") {
-        const view = this.#transcript.addAnswer(question);
+        if (message.continues && view) view.goesOn();
+        else view = this.#transcript.addAnswer(question);
         if (message.status === "running") this.#follow(this.client.attach(message.request_id), conversation, view);
         else view.show({ ...message, id: message.request_id, text: message.content, status: "ended" });
       }
     }
+    markContext(messages[messages.length - 1]?.context);
     this.#unsent.look(conversation, messages);
     this.#showUnsent(conversation);
     this.#transcript.toEnd();
@@ -230,6 +225,22 @@ class Chat {
   }
 
   /**
+   * Go on with the newest answer, which was cut at its limit.
+   * @param {AnswerView} view
+   * @param {string} id of its request
+   */
+  async #goOn(view, id) {
+    const conversation = this.#current;
+    if (conversation === null || this.#running() || this.#sending === this.#opened) return;
+    view.goesOn();
+    const opened = (this.#sending = this.#opened);
+    const sent = await this.client.send({ conversation, continue: id }).catch((/** @type {unknown} */ error) => error);
+    this.#sending = 0;
+    if (sent instanceof Error) view.show(failed(sent));
+    else this.#follow(/** @type {Answer} */ (sent), conversation, opened === this.#opened ? view : null);
+  }
+
+  /**
    * The new chat has an id now: give it an address.
    * @param {string} conversation
    */
@@ -281,6 +292,7 @@ class Chat {
   #accepted(live) {
     const { answer, conversation, question } = live;
     if (answer.message) this.#unsent.drop(conversation);
+    if (conversation === this.#current) markContext(answer.context);
     if (!question) return;
     if (answer.dup) return void this.#reread(live);
     question.accepted(answer.promptFlags);
@@ -309,7 +321,7 @@ class Chat {
     const live = this.#live.get(answer.id);
     if (!live) return;
     this.#live.delete(answer.id);
-    if (answer.status === "failed" && answer.message && !answer.accepted) live.view?.element.classList.add("refused");
+    if (refused(answer)) live.view?.element.classList.add("refused");
     this.#sidebar.setRunning(live.conversation, false);
     if (live.conversation === this.#current) this.#announce(answer);
     this.#takeBack(live);
@@ -359,13 +371,7 @@ class Chat {
     }
     if (state.state !== "stopped" || (state.code !== "unauthorized" && state.code !== SUSPENDED)) return;
     closeDialogs(); // what they offer works no more, and the notice is behind them
-    if (state.code === "unauthorized") void this.#signedOut();
-  }
-
-  /** Signed out in another tab: the form comes back. A key that is not let in any more leaves what is here. */
-  async #signedOut() {
-    const known = await api.me().catch((/** @type {unknown} */ error) => error);
-    if (known instanceof api.HttpError && known.code === api.SIGNED_OUT) location.reload();
+    if (state.code === "unauthorized") void leaveIfSignedOut();
   }
 
   /**
@@ -385,11 +391,6 @@ class Chat {
     if (this.#sidebar.open) this.#sidebar.close();
     else this.#stop();
   }
-}
-
-/** The chat that the address names. */
-function chatInAddress() {
-  return /^#\/([0-9a-f-]{36})$/.exec(location.hash)?.[1] ?? null;
 }
 
 await signIn();

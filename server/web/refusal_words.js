@@ -48,3 +48,11 @@ function number(value) {
 function kilobytes(bytes) {
   return `${number(Math.ceil(bytes / 1000))} kB`;
 }
+
+/**
+ * A question that left nothing on the server. An answer that was to go on stays what it was.
+ * @param {import("/web/client/answer.js").Answer} answer
+ */
+export function refused({ status, message, accepted }) {
+  return status === "failed" && message !== null && !message.continue && !accepted;
+}

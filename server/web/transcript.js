@@ -14,10 +14,12 @@ export class Transcript {
   /**
    * @param {(content: string) => void} onRetry ask again what an answer was the answer to
    * @param {(content: string) => void} onEdit ask it in other words
+   * @param {(view: AnswerView, id: string) => void} onGoOn go on with an answer that was cut
    */
-  constructor(onRetry, onEdit) {
+  constructor(onRetry, onEdit, onGoOn) {
     this.#onRetry = onRetry;
     this.#onEdit = onEdit;
+    this.#onGoOn = onGoOn;
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#toLatest.addEventListener("click", () => this.toEnd(true));
     restoreCodeWrap();
@@ -29,6 +31,7 @@ export class Transcript {
 
   #onRetry;
   #onEdit;
+  #onGoOn;
   #scroller = byId("scroller");
   #log = byId("log");
   #toLatest = byId("to-latest");
@@ -68,7 +71,8 @@ export class Transcript {
    * @returns {AnswerView}
    */
   addAnswer(content) {
-    const view = new AnswerView({ retry: () => this.#onRetry(content), edit: () => this.#onEdit(content) });
+    const asked = { retry: () => this.#onRetry(content), edit: () => this.#onEdit(content) };
+    const view = new AnswerView({ ...asked, goOn: this.#onGoOn });
     this.#log.append(view.element);
     return view;
   }

@@ -1,0 +1,23 @@
+// What the page shows the socket: a ticket, or that it is signed out.
+
+import { HttpError, me, SIGNED_OUT, ticket } from "./api.js";
+import { SignedOut } from "/web/client/client.js";
+
+export const SUSPENDED = "account_suspended";
+
+/** A fresh ticket. Throws SignedOut where there is none to be had. */
+export async function freshToken() {
+  try {
+    return await ticket();
+  } catch (error) {
+    const known = error instanceof HttpError ? error : null;
+    const ends = known && (known.status === 401 || known.code === SUSPENDED);
+    throw ends ? new SignedOut(known.message, known.code === SUSPENDED ? SUSPENDED : undefined) : error;
+  }
+}
+
+/** Signed out in another tab: the form comes back. A key that is not let in any more leaves what is here. */
+export async function leaveIfSignedOut() {
+  const known = await me().catch((/** @type {unknown} */ error) => error);
+  if (known instanceof HttpError && known.code === SIGNED_OUT) location.reload();
+}
