@@ -110,6 +110,26 @@ async def test_pieces_that_come_within_a_frame_are_read_once(blank: WatchedPage)
     assert seen == ["word", 1, 4999]
 
 
+async def test_text_goes_on_after_its_end(blank: WatchedPage):
+    """An answer that was cut off at its length limit and continued is one text."""
+    same = await blank.page.evaluate("""async () => {
+      const { MarkdownView, ready } = await import("/web/markdown.js");
+      await ready();
+      const view = () => new MarkdownView(document.createElement("div"), { waits: false });
+      const [cut, whole] = [view(), view()];
+      cut.push("# Title\\n\\n- one **wo");
+      cut.finish();
+      cut.push("rd**\\n- two [a]\\n\\n[a]: https://a.example/");
+      whole.push("# Title\\n\\n- one **word**\\n- two [a]\\n\\n[a]: https://a.example/");
+      for (const each of [cut, whole]) {
+        each.finish();
+        await each.settled();
+      }
+      return cut.root.isEqualNode(whole.root) && cut.root.querySelectorAll("a").length === 1;
+    }""")
+    assert same
+
+
 async def test_a_reference_becomes_a_link_when_its_definition_comes(blank: WatchedPage):
     """Also in a block that is long finished: what stands before it there stays the same."""
     seen = await blank.page.evaluate("""async () => {
