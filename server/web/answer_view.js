@@ -29,7 +29,7 @@ export class AnswerView {
   /** @param {Actions} actions */
   constructor(actions) {
     this.#actions = actions;
-    this.#text = el("div", { class: "prose", dir: "auto" });
+    this.#text = el("div", { class: "prose" });
     this.#state = el("p", { class: "state" });
     this.#note = el("div", { class: "note", hidden: "" });
     this.#removed = el("p", { class: "missing", hidden: "" });

@@ -1,5 +1,5 @@
 // The placeholders in a text: those of one number light up together, and each says what stood there. Copies
-// hold the placeholder itself.
+// hold the placeholder itself, and the sources of formulas.
 
 import { byId, el } from "./dom.js";
 
@@ -142,7 +142,8 @@ function focused(root) {
 }
 
 /**
- * Put what is selected on the clipboard with the placeholders themselves, where there are any in it.
+ * Put what is selected on the clipboard with its placeholders themselves and the sources of its formulas, where
+ * there are any in it.
  * @param {ClipboardEvent} event
  */
 export function copyWithSources(event) {
@@ -150,18 +151,23 @@ export function copyWithSources(event) {
   if (!selection || selection.isCollapsed || selection.rangeCount === 0 || !event.clipboardData) return;
   const range = selection.getRangeAt(0);
   const within = elementOf(range.commonAncestorContainer);
-  const inside = within?.closest(".chip");
+  const inside = within?.closest("[data-source]");
   const fragment = range.cloneContents();
-  const chips = fragment.querySelectorAll(".chip");
-  if (!within || (chips.length === 0 && !inside)) return;
-  for (const chip of chips) if (chip instanceof HTMLElement) chip.replaceWith(chip.dataset.source ?? "");
-  if (inside instanceof HTMLElement) fragment.replaceChildren(inside.dataset.source ?? "");
+  const shown = fragment.querySelectorAll("[data-source]");
+  if (!within || (shown.length === 0 && !inside)) return;
+  for (const each of shown) if (each instanceof HTMLElement) each.replaceWith(sourceOf(each));
+  if (inside instanceof HTMLElement) fragment.replaceChildren(sourceOf(inside));
   const copied = el("div", { class: "copied" }, fragment);
   within.closest("pre, .prose, .bubble, .log")?.append(copied); // where it is laid out, its lines are as shown
   event.clipboardData.setData("text/plain", copied.innerText);
   event.clipboardData.setData("text/html", copied.innerHTML);
   copied.remove();
   event.preventDefault();
+}
+
+/** @param {HTMLElement} shown a placeholder or a formula */
+function sourceOf({ localName, dataset: { source = "" } }) {
+  return localName === "div" ? el("div", { class: "as-is" }, source) : source;
 }
 
 /** @param {Node} node */

@@ -1,5 +1,6 @@
 // Where the user writes. While an answer runs, the button stops it.
 
+import { direct } from "./direction.js";
 import { byId, el } from "./dom.js";
 import { takeEarly } from "./early.js";
 import { explainKeys, sends } from "./keys.js";
@@ -131,6 +132,7 @@ export class Composer {
 
   #changed() {
     this.#send.disabled = this.#running || this.#prompt.value.trim() === "";
+    direct(this.#prompt, this.#prompt.value);
     if (GROWS_BY_ITSELF) return;
     this.#prompt.style.height = "auto";
     this.#prompt.style.height = `${this.#prompt.scrollHeight}px`;

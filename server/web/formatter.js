@@ -1,12 +1,14 @@
 // What becomes of a block: elements, or a passage of plain text where elements would take too long. With all that it
 // imports it is a chunk of its own, which the page loads when it has text to show.
 
+import { directed } from "./direction.js";
 import { shapesOf } from "./nodes.js";
 import { Parser } from "./parser.js";
 import { passageShape } from "./passages.js";
 import { TooSlow } from "./rule_limits.js";
 
 export { emptyLine, isCode, partOf } from "./cuts.js";
+export { formulasShown } from "./formula_view.js";
 export { withoutHalfLine } from "./growing.js";
 export { passageShape } from "./passages.js";
 
@@ -52,7 +54,7 @@ export function formatted(block, source, known, outline, limits, growing) {
   try {
     const missing = parser.read(block, known, limits.ms, growing);
     const [child] = shapesOf(block.tokens, outline);
-    return { child, missing, slow: false };
+    return { child: child && directed(child, outline), missing, slow: false };
   } catch (error) {
     if (!(error instanceof TooSlow) && !(error instanceof RangeError)) throw error; // RangeError: of the stack
     return passage(true);

@@ -1,6 +1,8 @@
 // The end of a text that grows: half a mark does not flash as text, and what was begun shows as if it were closed.
 // Pure.
 
+import { formulaAt } from "./rule_formulas.js";
+
 const LABEL_MAX = 1000;
 const LINE_MAX = 200;
 const HALF_MAX = 40;
@@ -10,7 +12,7 @@ const MARKER_LINE =
 const ROW = /^[ \t>]*\|/;
 const DELIMITER_ROW = /^[ \t>|:-]*$/;
 const HALF = /(?:[*_~`]{1,8}|\\|!?\[|\[\^\w{0,16}|<(?:b(?:r[ \t]{0,3}\/?)?)?|&#?[a-z0-9]{0,31})$/i;
-const SIGN = /\\[^]|`+|\*+|~~/g;
+const SIGN = /\\[^]|`+|\*+|~~|\$\$?/g;
 
 /**
  * A text without the half line at its end, and without the head of a table that no line below it shows to be one.
@@ -54,12 +56,13 @@ export function closed(words) {
   SIGN.lastIndex = 0;
   for (let found = SIGN.exec(text); found; found = SIGN.exec(text)) {
     const [sign] = found;
-    const behind = found.index + sign.length;
+    const behind = formulaAt(text, found.index)?.behind ?? found.index + sign.length;
     if (sign.startsWith("`")) {
       const to = closingTicks(text, behind, sign.length);
       if (to < 0) return text + sign + open.reverse().join("");
       SIGN.lastIndex = to;
-    } else if (!sign.startsWith("\\")) toggle(open, sign, text.charAt(found.index - 1), text.charAt(behind));
+    } else if (/[\\$]/.test(sign)) SIGN.lastIndex = behind;
+    else toggle(open, sign, text.charAt(found.index - 1), text.charAt(behind));
   }
   return withoutHalfLink(text) + open.reverse().join("");
 }

@@ -133,6 +133,7 @@ export class MarkdownView {
   async settled() {
     await ready();
     if (this.#hasMore()) await new Promise((resolve) => this.#settling.push(() => resolve(undefined)));
+    await formatter?.formulasShown();
   }
 
   /** @param {string} text */
@@ -368,12 +369,12 @@ export class MarkdownView {
 
 /** @returns {Outline} */
 function newOutline() {
-  return { level: PAGE_HEADING, sources: new Set() };
+  return { level: PAGE_HEADING, sources: new Set(), side: "ltr" };
 }
 
 /** @param {Outline} outline */
-function copyOf({ level, sources }) {
-  return { level, sources: new Set(sources) };
+function copyOf({ level, sources, side }) {
+  return { level, sources: new Set(sources), side };
 }
 
 /** @param {import("./patch.js").Child} child */

@@ -2,6 +2,7 @@
 
 import { chipShape } from "./chip_shape.js";
 import { codeWraps } from "./code_wrap.js";
+import { formulaShape } from "./formula_shape.js";
 import { START, withChips, withoutMarks } from "./marks.js";
 import { safeHref } from "./rule_links.js";
 
@@ -9,8 +10,8 @@ import { safeHref } from "./rule_links.js";
 /** @typedef {import("./patch.js").Child} Child */
 /** @typedef {import("./patch.js").Shape} Shape */
 /**
- * What stands before a block: the level of the last heading, and the placeholders.
- * @typedef {{level: number, sources: Set<string>}} Outline
+ * What stands before a block: the level of the last heading, the placeholders, and which way it ran.
+ * @typedef {{level: number, sources: Set<string>, side: import("./direction.js").Direction}} Outline
  */
 /**
  * Where a token stands. `linked`: in a link.
@@ -66,6 +67,8 @@ export const leaves = {
   fence: ({ content, info }, place) => [codeShape(info, content, place)],
   code_block: ({ content }, place) => [codeShape("", content, place)],
   footnote_mark: ({ content }, { linked }) => [linked ? content : element("sup", {}, [noteButton(content, "mark")])],
+  math_inline: ({ markup, content }) => [formulaShape(markup, content, false)],
+  math_block: ({ markup, content }) => [formulaShape(markup, content, true)],
   image: (token, place) => imageOf(token, place),
   reference_definition: () => [],
 };

@@ -9,6 +9,7 @@ import { withoutMarks } from "./marks.js";
 import { lineBreaks } from "./rule_breaks.js";
 import { chips } from "./rule_chips.js";
 import { footnotes } from "./rule_footnotes.js";
+import { formulas } from "./rule_formulas.js";
 import { limits } from "./rule_limits.js";
 import { isFollowed, links } from "./rule_links.js";
 import { tasks } from "./rule_tasks.js";
@@ -24,7 +25,7 @@ import { tasks } from "./rule_tasks.js";
 
 const LEVELS_MAX = 100; // of brackets in one another
 /** Rules beside markdown-it's own. @type {Rule[]} */
-export const RULES = [cjkFriendly, lineBreaks, footnotes, tasks];
+export const RULES = [cjkFriendly, lineBreaks, footnotes, formulas, tasks];
 
 export class Parser {
   /** @param {{breaks?: boolean, rules?: Rule[], follows?: (address: string) => boolean}} [options] */

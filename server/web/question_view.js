@@ -3,6 +3,7 @@
 import { redacted } from "/web/client/client.js";
 import { chipShape } from "./chip_shape.js";
 import { Chips } from "./chips.js";
+import { direct } from "./direction.js";
 import { el } from "./dom.js";
 import { parts, placesAfter } from "./marks.js";
 import { chipLabel, keptOutText } from "./safety_words.js";
@@ -18,7 +19,7 @@ export class QuestionView {
   constructor(content, flags) {
     this.text = content;
     this.#sent = content;
-    this.#bubble = el("div", { class: "bubble", dir: "auto" });
+    this.#bubble = el("div", { class: "bubble" });
     this.#chips = new Chips(this.#bubble, keptOutText);
     this.element = el("article", { class: "question" }, el("h2", { class: "unseen" }, "You said"), this.#bubble);
     this.#show(content, flags);
@@ -56,10 +57,12 @@ export class QuestionView {
    */
   #show(text, places) {
     const before = /** @type {Set<string>} */ (new Set());
-    const shown = parts(text, places).map((part, i) => (i % 2 === 0 ? part : chip(part, before)));
+    const all = parts(text, places);
+    const shown = all.map((part, i) => (i % 2 === 0 ? part : chip(part, before)));
     this.text = text;
     this.#places = places;
     this.#bubble.replaceChildren(...shown);
+    direct(this.#bubble, all.filter((_, i) => i % 2 === 0).join(""));
     this.#chips.update(text, places);
   }
 }
