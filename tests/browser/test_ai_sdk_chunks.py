@@ -204,7 +204,8 @@ async def test_who_is_signed_out_is_told_and_may_go_on_later(driven: DrivenSdk):
 
 
 async def test_a_stopped_answer_is_cancelled_once(driven: DrivenSdk):
-    """Before the server accepted it, too. A reader that only another one replaced stops nothing."""
+    """Before the server accepted it, too. A reader that only another one replaced stops nothing. The next turn
+    waits until what was stopped has ended: a stored conversation would be busy."""
     await driven.ask()
     socket = await driven.welcomed()
     early = (await socket.hear("send"))["id"]
@@ -223,6 +224,12 @@ async def test_a_stopped_answer_is_cancelled_once(driven: DrivenSdk):
     await driven.shop.get("() => chat.stop()")
     assert (await socket.hear("cancel"))["id"] == late
     assert await driven.shop.get("() => sdk.transport.reconnectToStream({ chatId: 'other' })") is None
+    await driven.ask("Next.")
+    await socket.tell("ping", ts=1)
+    await socket.hear("pong")
+    assert not [frame for frame in socket.heard if frame["t"] == "send"]
+    await socket.end("One two", 3, g=2, reason="cancelled")
+    await socket.accept(g=3)
 
 
 async def test_an_answer_that_nobody_knows_any_more_is_nothing_to_go_on_with(driven: DrivenSdk):
@@ -238,6 +245,46 @@ async def test_an_answer_that_nobody_knows_any_more_is_nothing_to_go_on_with(dri
         await socket.tell("error", re="attach", id=id, code=code, message="none", retry=False)
         assert await driven.shop.get("() => found") is None
         assert await driven.shop.get("() => sessionStorage.getItem('parley-answer:other')") is None
+
+
+async def test_what_a_page_kept_of_an_answer_is_replaced_by_all_of_it(driven: DrivenSdk):
+    """Its message has the request's id, so none is there twice."""
+    id = uuid7(now_ms())
+    kept = {"role": "assistant", "id": id, "parts": [{"type": "text", "text": "One"}]}
+    await driven.start(messages=[kept])
+    await driven.shop.get("([id]) => sessionStorage.setItem('parley-answer:other', id)", id)
+    await driven.shop.get("() => void (globalThis.asked = chat.resumeStream())")
+    socket = await driven.welcomed()
+    await socket.hear("attach")
+    await socket.tell("attached", g=1, id=id, epoch=1, head=2, state="running", **{"from": 1})
+    await socket.delta("One two", 1)
+    await socket.end("One two", 2)
+    assert await driven.failure() is None
+    await driven.until_text("One two")
+    assert len(await driven.shop.get("() => chat.messages")) == 1
+
+
+async def test_what_is_not_read_is_not_acknowledged(driven: DrivenSdk):
+    """So that the server waits for a page that is slow; what came meanwhile is then one piece."""
+    ask = """() => {
+      const trigger = "submit-message", parts = [{ type: "text", text: "Hi" }];
+      const messages = [{ id: "1", role: "user", parts }];
+      globalThis.stream = sdk.transport.sendMessages({ trigger, chatId: "other", messages });
+    }"""
+    await driven.shop.get(ask)
+    socket = await driven.welcomed()
+    await socket.accept()
+    reading = "async () => void (globalThis.reader ??= (await stream).getReader())"
+    await driven.shop.get(reading)
+    await socket.delta("One", 1)
+    await socket.delta(" two", 2, p=3)
+    await socket.tell("ping", ts=1)
+    assert (await socket.hear("pong"))["a"] == []
+    read = """async () => {
+      for (;;) { const { value } = await reader.read(); if (value.type === "text-delta") return value.delta; }
+    }"""
+    assert await driven.shop.get(read) == "One two"
+    assert (await socket.hear("ack"))["a"] == [[1, 2]]
 
 
 @pytest.mark.parametrize(

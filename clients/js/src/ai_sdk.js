@@ -85,8 +85,8 @@ export class ParleyTransport {
     try {
       await unlessAborted(this.#accepted(answer), abortSignal);
     } catch (error) {
-      if (abortSignal?.aborted) this.#client.cancel(answer);
-      this.#kept.forget(chatId, id);
+      if (abortSignal?.aborted) this.#cancel(chatId, answer);
+      else this.#kept.forget(chatId, id);
       throw error;
     }
     return this.#read(chatId, answer, abortSignal, message.model);
@@ -151,6 +151,7 @@ export class ParleyTransport {
     const watcher = () => reader.changed();
     const reader = new AnswerStream(answer, model, () => {
       this.#watchers.get(answer)?.delete(watcher);
+      if (this.#readers.get(chatId) === reader) this.#readers.delete(chatId);
       if (answer.status === "ended") this.#kept.forget(chatId, answer.id);
     });
     this.#watch(answer, watcher);
@@ -168,9 +169,17 @@ export class ParleyTransport {
   #stop(chatId, reader) {
     if (this.#readers.get(chatId) !== reader) return;
     this.#readers.delete(chatId);
-    this.#kept.forget(chatId, reader.answer.id);
-    this.#client.cancel(reader.answer);
-    this.#stopping.set(chatId, reader.answer);
+    this.#cancel(chatId, reader.answer);
+  }
+
+  /**
+   * @param {string} chatId
+   * @param {Answer} answer
+   */
+  #cancel(chatId, answer) {
+    this.#kept.forget(chatId, answer.id);
+    this.#client.cancel(answer);
+    this.#stopping.set(chatId, answer);
   }
 
   /**
@@ -179,7 +188,7 @@ export class ParleyTransport {
    */
   async #stopped(chatId) {
     const reader = this.#readers.get(chatId);
-    if (reader?.left && !reader.answer.finished) this.#stop(chatId, reader);
+    if (reader?.left) this.#stop(chatId, reader);
     await this.#stopping.get(chatId)?.done.catch(() => {});
     this.#stopping.delete(chatId);
   }
