@@ -133,7 +133,7 @@ async def test_text_that_became_another_one_is_taken_back(driven: DrivenSdk):
     id = await socket.accept()
     await socket.delta("Mail [EMAIL_1]", 1)
     await socket.tell("event", g=1, o=2, k="flagged", v=flag("email", p=5, n=9))
-    await driven.until("chat.lastMessage.metadata.flags?.length")
+    await driven.until("chat.lastMessage.metadata?.flags?.length")
     await socket.tell("snap", g=1, epoch=2, o=3, x="Call")
     await driven.until_text("Call")
     assert (await driven.answer())["metadata"]["flags"] == []
@@ -204,8 +204,8 @@ async def test_who_is_signed_out_is_told_and_may_go_on_later(driven: DrivenSdk):
 
 
 async def test_a_stopped_answer_is_cancelled_once(driven: DrivenSdk):
-    """Before the server accepted it, too. A reader that only another one replaced stops nothing. The next turn
-    waits until what was stopped has ended: a stored conversation would be busy."""
+    """Before the server accepted it, too. A reader that only another one replaced stops nothing. The next
+    turn waits until what was stopped has ended: a stored conversation would be busy."""
     await driven.ask()
     socket = await driven.welcomed()
     early = (await socket.hear("send"))["id"]
