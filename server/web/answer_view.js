@@ -8,7 +8,8 @@ import { MarkdownView } from "./markdown.js";
 import { marked } from "./marks.js";
 import { costText } from "./money.js";
 import { blockedText, removedText, summaryText } from "./safety_words.js";
-import { cutOff, errorText, reasonText, usageText, waitMsOf, waitOf } from "./words.js";
+import { WaitNote } from "./wait_note.js";
+import { cutOff, errorText, ofRules, reasonText, usageText, waitMsOf, waitOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
 /**
@@ -23,7 +24,6 @@ import { cutOff, errorText, reasonText, usageText, waitMsOf, waitOf } from "./wo
  */
 
 const COPIED_MS = 1500;
-const TICK_MS = 1000;
 
 export class AnswerView {
   /** @param {Actions} actions */
@@ -79,8 +79,8 @@ export class AnswerView {
   #waited = "";
   /** What the markdown view was given. */
   #shown = "";
-  /** @type {ReturnType<typeof setTimeout> | undefined} */
-  #timer;
+  /** @type {WaitNote | undefined} */
+  #wait;
 
   /** What is shown next goes on with it. */
   goesOn() {
@@ -102,12 +102,12 @@ export class AnswerView {
     this.#showText(answer, finished);
     this.element.classList.toggle("growing", !finished && answer.text !== "");
     this.element.setAttribute("aria-busy", String(!finished));
-    this.#wait(finished ? { text: "", icon: "" } : waitOf(answer, connected));
+    this.#showWait(finished ? { text: "", icon: "" } : waitOf(answer, connected));
     if (finished) this.#finish(answer, part);
   }
 
   /** @param {import("./words.js").Wait} wait */
-  #wait(wait) {
+  #showWait(wait) {
     if (wait.text === this.#waited) return;
     this.#waited = wait.text;
     this.#state.replaceChildren(...(wait.icon ? [icon(wait.icon)] : []), wait.text);
@@ -159,13 +159,14 @@ export class AnswerView {
    */
   #tell(answer, part) {
     const { error, reason, verified } = answer;
-    clearTimeout(this.#timer);
-    const bad = Boolean(error) || reason === "error" || verified === false;
+    this.#wait?.stop();
+    const bad = (error ? !ofRules(error) : false) || reason === "error" || verified === false;
     this.#note.classList.toggle("error", bad);
-    this.#note.classList.toggle("held", !bad && cutOff(reason));
+    this.#note.classList.toggle("held", !bad && (Boolean(error) || cutOff(reason)));
     this.#note.classList.toggle("blocked", reason === "blocked");
     if (verified === false) this.#say("This answer may be incomplete. Reload to check it.");
-    else if (error) this.#count(error, Date.now() + waitMsOf(error));
+    else if (error && waitMsOf(error) > 0) this.#wait = new WaitNote(this.#note, error, this.#tried ? null : this.#actions);
+    else if (error) this.#say(errorText(error));
     else if (reason === "blocked") this.#block(answer);
     else this.#say(reason === "length" ? cutText(part.usage) : reasonText(reason));
   }
@@ -181,21 +182,6 @@ export class AnswerView {
     const said = el("p", {}, el("strong", {}, head), ` ${rest}`);
     this.#note.replaceChildren(icon("removed"), said, el("div", { class: "choices" }, edit, copy));
     this.#note.hidden = false;
-  }
-
-  /**
-   * Say what was refused and count the wait down.
-   * @param {import("./words.js").Refused} error
-   * @param {number} until Unix ms
-   */
-  #count(error, until) {
-    const left = until - Date.now();
-    this.#say(errorText(error, left));
-    const over = left <= 0 && waitMsOf(error) > 0;
-    this.#note.classList.toggle("error", !over);
-    this.#note.classList.toggle("held", over);
-    if (left <= 0) return;
-    this.#timer = setTimeout(() => this.element.isConnected && this.#count(error, until), Math.min(TICK_MS, left));
   }
 
   /** @param {string} text */

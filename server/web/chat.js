@@ -1,23 +1,24 @@
 // The chat page: signs in, then puts the client, the list of chats and the transcript together.
 
+import { chatInAddress, nameChat, unnameChat, watchAddress } from "./address.js";
 import { failed } from "./answer_view.js";
 import * as api from "./api.js";
-import { chatInAddress } from "./address.js";
 import { Browsers } from "./browsers.js";
 import { Client, ProtocolError } from "/web/client/client.js";
 import { Composer } from "./composer.js";
 import { markContext } from "./context_mark.js";
 import { byId, closeDialogs } from "./dom.js";
+import { Drafts, NEW } from "./drafts.js";
 import { composes } from "./keys.js";
 import { Notice } from "./notice.js";
+import { refused } from "./refusal_words.js";
 import { Sidebar } from "./sidebar.js";
-import { mustChange, refused } from "./refusal_words.js";
+import { Outbox } from "./outbox.js";
 import { signIn } from "./sign_in.js";
 import { suggest } from "./suggestions.js";
 import { themeSwitch } from "./theme.js";
 import { freshToken, leaveIfSignedOut, SUSPENDED } from "./token.js";
 import { Transcript } from "./transcript.js";
-import { Unsent } from "./unsent.js";
 import { errorText, endText, titleOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
@@ -28,8 +29,10 @@ import { errorText, endText, titleOf } from "./words.js";
  *   answer on its way; of one that was asked for here, the question too
  */
 
+
 class Chat {
-  constructor() {
+  /** @param {api.Me} me */
+  constructor(me) {
     this.client = new Client({
       token: freshToken,
       onState: () => this.#linked(),
@@ -37,16 +40,23 @@ class Chat {
       onError: (error) => console.info(`parley: ${error.code}: ${error.message}`),
     });
     this.#transcript = new Transcript(
-      (content) => this.#retry(content),
-      (content) => this.#composer.edit(content),
+      (content) => this.#outbox.retry(content),
+      (content) => this.#outbox.edit(content),
       (view, id) => void this.#goOn(view, id),
     );
-    this.#composer = new Composer(
-      (content) => void this.#send(content),
-      () => this.#stop(),
-    );
+    this.#composer = new Composer({
+      send: (content) => void this.#outbox.send(content),
+      wait: () => this.#outbox.wait(this.#chat, true),
+      takeBack: () => this.#outbox.wait(this.#chat, false),
+      stop: () => this.#stop(),
+      stopAndSend: () => {
+        this.#outbox.wait(this.#chat, true);
+        this.#stop();
+      },
+      typed: (text) => this.#typed(text),
+    });
     this.#sidebar = new Sidebar((id) => {
-      this.#unsent.drop(id);
+      this.#drafts.drop(id);
       if (id === this.#current) location.hash = "#/";
     });
     this.#notice = new Notice(
@@ -56,21 +66,40 @@ class Chat {
       },
       (connected) => this.#connected(connected),
     );
+    this.#drafts = new Drafts(
+      JSON.stringify([me.tenant, me.project, me.user]),
+      () => this.#sidebar.setDrafts(this.#drafts.all),
+      (chat, before, now) => {
+        if (before !== now) this.#outbox.wait(chat, false);
+        if (chat === this.#chat) this.#composer.follow(before, now);
+      },
+    );
+    this.#sidebar.setDrafts(this.#drafts.all);
+    this.#outbox = new Outbox(this.client, this.#transcript, this.#composer, this.#sidebar, this.#drafts, {
+      chat: () => this.#chat,
+      opened: () => this.#opened,
+      connected: () => this.#link === "open",
+      running: (chat) => this.#busy(chat),
+      begin: (id) => this.#become(id),
+      leave: () => this.#become(null),
+      follow: (answer, conversation, turn) => this.#follow(answer, conversation, turn.view, turn.question),
+      changed: () => this.#frame(),
+    });
   }
 
   #transcript;
   #composer;
   #sidebar;
   #notice;
-  #unsent = new Unsent();
+  #drafts;
+  /** @type {Outbox} */
+  #outbox;
   /** @type {Map<string, Live>} by request id */
   #live = new Map();
   /** @type {string | null} the open chat; null: one that has no message yet */
   #current = null;
   /** Counts the chats opened, so that what comes late for an earlier one is told apart. */
   #opened = 0;
-  /** A turn of this opening is on its way to get an id. */
-  #sending = 0;
   #lost = false;
 
   /**
@@ -81,12 +110,9 @@ class Chat {
     themeSwitch(byId("theme"));
     byId("sign-out").addEventListener("click", () => void this.#signOut());
     new Browsers(() => this.#signOut());
-    addEventListener("hashchange", () => {
-      if (location.hash.startsWith("#c=")) location.reload();
-      else void this.#open(chatInAddress());
-    });
+    watchAddress((id) => void this.#open(id));
     document.addEventListener("keydown", (event) => this.#key(event));
-    suggest((text) => void this.#send(text));
+    suggest((text) => void this.#outbox.send(text));
     this.client.connect();
     await Promise.all([this.#load(), this.#open(chatInAddress())]);
     this.#composer.early(sameReader);
@@ -101,7 +127,7 @@ class Chat {
 
   async #signOut() {
     this.client.close();
-    this.#unsent.clear();
+    this.#drafts.clear();
     await api.logout().catch(() => {});
     location.replace("/");
   }
@@ -112,11 +138,13 @@ class Chat {
    */
   async #open(id) {
     if (id !== null && id === this.#current) return;
+    if (!this.#busy(this.#chat)) this.#drafts.giveBack(this.#chat);
     const opened = ++this.#opened;
     this.#current = id;
     for (const live of this.#live.values()) live.view = null;
     this.#transcript.clear();
     this.#sidebar.setCurrent(id);
+    this.#composer.show(id === null ? this.#drafts.giveBack(NEW) : this.#drafts.text(id));
     this.#frame();
     this.#composer.focus();
     if (id === null) return;
@@ -135,22 +163,10 @@ class Chat {
    * @param {api.Message[]} messages
    */
   #history(conversation, messages) {
-    let question = "";
-    let view = /** @type {AnswerView | null} */ (null);
-    for (const message of messages) {
-      if (message.role === "user") {
-        question = message.content;
-        this.#transcript.addQuestion(question, message.flags);
-      } else if (message.role === "assistant") {
-        if (message.continues && view) view.goesOn();
-        else view = this.#transcript.addAnswer(question);
-        if (message.status === "running") this.#follow(this.client.attach(message.request_id), conversation, view);
-        else view.show({ ...message, id: message.request_id, text: message.content, status: "ended" });
-      }
-    }
+    this.#transcript.addHistory(messages, (id, view) => this.#follow(this.client.attach(id), conversation, view));
     markContext(messages[messages.length - 1]?.context);
-    this.#unsent.look(conversation, messages);
-    this.#showUnsent(conversation);
+    this.#drafts.arrived(conversation, new Set(messages.map(({ request_id }) => request_id)));
+    this.#showUnheard(conversation);
     this.#transcript.toEnd();
   }
 
@@ -160,24 +176,36 @@ class Chat {
    */
   #openFailed(id, error) {
     const gone = error instanceof api.HttpError && error.status === 404;
-    if (gone && this.#showUnsent(id)) return;
+    if (gone && (this.#showUnheard(id) || this.#drafts.text(id) !== "")) return;
     const code = gone ? "unknown_conversation" : "internal";
     const message = gone ? "There is no such chat. It may have been deleted." : "This chat could not be loaded.";
     this.#transcript.addAnswer("").show(failed(new ProtocolError({ code, message })));
   }
 
   /**
-   * What was typed in this chat and the server did not take.
+   * What went out in this chat and the server has not: it is on its way still, or a draft again.
    * @param {string} conversation
+   * @returns {boolean} it is on its way
    */
-  #showUnsent(conversation) {
-    const content = this.#unsent.of(conversation);
-    if (content === undefined) return false;
-    this.#transcript.addQuestion(content);
-    const view = this.#transcript.addAnswer(content);
-    view.element.classList.add("refused");
-    view.show(failed(new Error("This message was not sent.")));
+  #showUnheard(conversation) {
+    const live = this.#running();
+    if (!live || live.answer.accepted || !live.question) {
+      if (!live) this.#composer.follow(this.#drafts.text(conversation), this.#drafts.giveBack(conversation));
+      return false;
+    }
+    live.question = this.#transcript.addQuestion(live.question.text);
+    live.view = this.#transcript.addAnswer(live.question.text);
+    this.#transcript.changed(live.view, live.answer);
     return true;
+  }
+
+  /**
+   * The draft of the open chat was changed.
+   * @param {string} text
+   */
+  #typed(text) {
+    const kept = this.#drafts.write(this.#chat, text, this.#current !== null && this.#sidebar.isTyped(this.#current));
+    this.#composer.setKept(kept);
   }
 
   /**
@@ -196,34 +224,6 @@ class Chat {
     this.#frame();
   }
 
-  /** @param {string} content */
-  async #send(content) {
-    const question = this.#transcript.addQuestion(content);
-    const view = this.#transcript.addAnswer(content);
-    this.#transcript.changed(view, { text: "", status: "sending", reason: null, usage: null, cost: null });
-    const opened = (this.#sending = this.#opened);
-    byId("announcer").textContent = "";
-    this.#frame();
-    this.#transcript.toEnd();
-    try {
-      const conversation = this.#current ?? (await this.client.newId());
-      if (opened === this.#opened && this.#current === null) this.#begin(conversation);
-      this.#unsent.keep(conversation, content);
-      this.#sidebar.touch(conversation, titleOf(content));
-      const answer = await this.client.send({ content, conversation, model: this.#composer.model });
-      this.#unsent.sentAs(conversation, answer.id);
-      this.#sending = 0;
-      this.#follow(answer, conversation, opened === this.#opened ? view : null, question);
-    } catch (error) {
-      this.#sending = 0;
-      const shown = failed(error);
-      view.element.classList.add("refused");
-      view.show(shown);
-      byId("announcer").textContent = shown.error ? errorText(shown.error) : "";
-      this.#frame();
-    }
-  }
-
   /**
    * Go on with the newest answer, which was cut at its limit.
    * @param {AnswerView} view
@@ -231,41 +231,24 @@ class Chat {
    */
   async #goOn(view, id) {
     const conversation = this.#current;
-    if (conversation === null || this.#running() || this.#sending === this.#opened) return;
+    if (conversation === null || this.#busy(conversation)) return;
     view.goesOn();
-    const opened = (this.#sending = this.#opened);
+    const opened = (this.#outbox.sending = this.#opened);
     const sent = await this.client.send({ conversation, continue: id }).catch((/** @type {unknown} */ error) => error);
-    this.#sending = 0;
+    this.#outbox.sending = 0;
     if (sent instanceof Error) view.show(failed(sent));
     else this.#follow(/** @type {Answer} */ (sent), conversation, opened === this.#opened ? view : null);
   }
 
   /**
-   * The new chat has an id now: give it an address.
-   * @param {string} conversation
+   * The new chat has an id now, and an address; or the open chat is none, and the next question begins one.
+   * @param {string | null} conversation
    */
-  #begin(conversation) {
+  #become(conversation) {
     this.#current = conversation;
-    history.pushState(null, "", `#/${conversation}`);
+    if (conversation === null) unnameChat();
+    else nameChat(conversation);
     this.#sidebar.setCurrent(conversation);
-  }
-
-  /** The open chat is none: a new one begins with the next question. */
-  #leave() {
-    this.#current = null;
-    history.replaceState(null, "", "#/");
-    this.#sidebar.setCurrent(null);
-  }
-
-  /**
-   * Ask the same again. A turn that was refused left nothing behind on the server and is taken back here too.
-   * @param {string} content
-   */
-  #retry(content) {
-    if (this.#running()) return;
-    if (content === "") return location.reload();
-    if (byId("log").lastElementChild?.classList.contains("refused")) this.#transcript.dropLastTurn();
-    void this.#send(content);
   }
 
   #stop() {
@@ -291,7 +274,7 @@ class Chat {
   /** Its question is shown, here and as a title, as the model got it and the history keeps it. @param {Live} live */
   #accepted(live) {
     const { answer, conversation, question } = live;
-    if (answer.message) this.#unsent.drop(conversation);
+    if (answer.message?.content) this.#drafts.taken(conversation, answer.message.content);
     if (conversation === this.#current) markContext(answer.context);
     if (!question) return;
     if (answer.dup) return void this.#reread(live);
@@ -324,19 +307,8 @@ class Chat {
     if (refused(answer)) live.view?.element.classList.add("refused");
     this.#sidebar.setRunning(live.conversation, false);
     if (live.conversation === this.#current) this.#announce(answer);
-    this.#takeBack(live);
+    this.#outbox.ended(answer, live.conversation, live.view);
     this.#frame();
-  }
-
-  /** Put a question that is not let in as it is back where it can be changed. @param {Live} live */
-  #takeBack({ answer, conversation, view }) {
-    const { error, message } = answer;
-    const content = message?.content;
-    if (!error || !mustChange(error) || content === undefined || !view || byId("log").lastElementChild !== view.element) return;
-    this.#unsent.drop(conversation);
-    this.#transcript.dropLastTurn();
-    if (this.#sidebar.refused(conversation) && this.#transcript.empty) this.#leave();
-    this.#composer.refused(content, error, answer.id);
   }
 
   /** @param {Answer} answer */
@@ -345,10 +317,34 @@ class Chat {
     byId("announcer").textContent = answer.reason === "cancelled" ? "Answer stopped" : said;
   }
 
+  /** By which the open chat's draft is kept. */
+  get #chat() {
+    return this.#current ?? NEW;
+  }
+
   /** The answer on its way in the open chat. */
   #running() {
-    for (const live of this.#live.values()) if (live.conversation === this.#current) return live;
+    return this.#runningIn(this.#chat);
+  }
+
+  /** @param {string} chat */
+  #runningIn(chat) {
+    for (const live of this.#live.values()) if (live.conversation === chat) return live;
     return null;
+  }
+
+  /**
+   * An answer is on its way in a chat, or will be.
+   * @param {string} chat
+   */
+  #busy(chat) {
+    return this.#runningIn(chat) !== null || (chat === this.#chat && this.#outbox.sending === this.#opened);
+  }
+
+  /** Whether a turn would go out. */
+  get #link() {
+    if (this.client.state.state === "stopped") return "stopped";
+    return this.#transcript.connected ? "open" : "lost";
   }
 
   /** What follows from the state: title, empty page, buttons. */
@@ -357,7 +353,7 @@ class Chat {
     byId("title").textContent = title;
     document.title = this.#current ? `${title} · Parley` : "Parley";
     byId("empty").hidden = this.#current !== null || !this.#transcript.empty;
-    this.#composer.setRunning(this.#running() !== null || this.#sending === this.#opened);
+    this.#composer.setState({ running: this.#busy(this.#chat), link: this.#link, waits: this.#outbox.waits(this.#chat) });
   }
 
   #linked() {
@@ -365,6 +361,8 @@ class Chat {
     if (state.state === "stopped" && state.code === "closed") return; // by us: the page is about to go
     this.#notice.show(state, this.#live.size > 0);
     if (state.state === "waiting") this.#lost = true;
+    if (state.state === "stopped") this.#outbox.stop();
+    this.#frame();
     if (state.state === "open" && this.#lost) {
       this.#lost = false;
       void this.#load();
@@ -381,6 +379,8 @@ class Chat {
   #connected(connected) {
     if (this.#transcript.connected === connected) return;
     this.#transcript.connected = connected;
+    this.#frame();
+    if (connected) this.#outbox.sendWaiting();
     for (const { view, answer } of this.#live.values()) if (view) this.#transcript.changed(view, answer);
   }
 
@@ -393,8 +393,8 @@ class Chat {
   }
 }
 
-await signIn();
+const me = await signIn();
 const another = /** @type {HTMLDialogElement} */ (byId("another")).returnValue === "switch";
 const sameReader = document.body.dataset.view === "loading" && !another;
 document.body.dataset.view = "chat";
-await new Chat().start(sameReader);
+await new Chat(me).start(sameReader);

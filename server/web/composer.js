@@ -1,25 +1,32 @@
-// Where the user writes. While an answer runs, the button stops it.
+// Where the user writes. What cannot be sent yet waits in the field, where it was typed.
 
+import { cleaned, cleanedText } from "./clean.js";
+import { footOf } from "./composer_foot.js";
 import { direct } from "./direction.js";
 import { byId, el } from "./dom.js";
+import { joined } from "./drafts.js";
 import { takeEarly } from "./early.js";
 import { explainKeys, sends } from "./keys.js";
 import { NotSent } from "./not_sent.js";
 
 /** @typedef {import("./api.js").Model} Model */
+/** @typedef {import("./composer_foot.js").ComposerState} ComposerState */
+/**
+ * @typedef {object} Acts
+ * @property {(content: string) => void} send
+ * @property {() => void} wait what is written is to be sent as soon as it can be
+ * @property {() => void} takeBack
+ * @property {() => void} stop
+ * @property {() => void} stopAndSend
+ * @property {(text: string) => void} typed what is written is another text now
+ */
 
 const GROWS_BY_ITSELF = CSS.supports("field-sizing", "content");
 
-// Half of a pair is no character: the server refuses it.
-const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
-
 export class Composer {
-  /**
-   * @param {(content: string) => void} onSend
-   * @param {() => void} onStop
-   */
-  constructor(onSend, onStop) {
-    this.#onSend = onSend;
+  /** @param {Acts} acts */
+  constructor(acts) {
+    this.#acts = acts;
     byId("composer").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#submit();
@@ -31,20 +38,35 @@ export class Composer {
     });
     this.#prompt.addEventListener("input", () => {
       this.#notSent.hide();
-      this.#changed();
+      this.#typed();
     });
     explainKeys(byId("hint"));
-    this.#stop.addEventListener("click", onStop);
+    this.#stop.addEventListener("click", acts.stop);
+    this.#takeBack.addEventListener("click", acts.takeBack);
+    this.#stopAndSend.addEventListener("click", acts.stopAndSend);
+    this.#sendLater.addEventListener("click", () => this.#submit());
     this.#model.addEventListener("change", () => localStorage.setItem("model", this.#model.value));
   }
 
-  #onSend;
+  #acts;
+  #form = byId("composer");
   #prompt = /** @type {HTMLTextAreaElement} */ (byId("prompt"));
   #model = /** @type {HTMLSelectElement} */ (byId("model"));
   #send = /** @type {HTMLButtonElement} */ (byId("send"));
   #stop = /** @type {HTMLButtonElement} */ (byId("stop"));
-  #running = false;
+  #takeBack = byId("take-back");
+  #stopAndSend = byId("stop-and-send");
+  #sendLater = byId("send-later");
+  /** @type {ComposerState} */
+  #state = { running: false, link: "open", waits: false };
+  /** A draft was shown. */
+  #shown = false;
   #notSent = new NotSent(this.#prompt);
+
+  /** What is written, as it is written. */
+  get text() {
+    return this.#prompt.value;
+  }
 
   /** The model to ask; undefined: the server's default. */
   get model() {
@@ -59,18 +81,21 @@ export class Composer {
     if (models.some(({ name }) => name === wanted)) this.#model.value = wanted ?? "";
   }
 
-  /**
-   * Whether an answer runs in the open chat: stop takes the place of send.
-   * @param {boolean} running
-   */
-  setRunning(running) {
-    const held = document.activeElement === this.#stop || document.activeElement === this.#send;
-    this.#running = running;
-    this.#send.hidden = running;
-    this.#stop.hidden = !running;
+  /** @param {ComposerState} state */
+  setState(state) {
+    const held = document.activeElement instanceof HTMLButtonElement && this.#form.contains(document.activeElement);
+    const waited = this.#state.waits;
+    this.#state = state;
     this.#stop.disabled = false;
-    if (held) this.focus();
     this.#changed();
+    if (held) this.#keepFocus();
+    if (state.waits && !waited) byId("announcer").textContent = byId("waits-text").textContent;
+  }
+
+  /** A button that had the focus may be gone. */
+  #keepFocus() {
+    if (this.#state.waits) this.#takeBack.focus();
+    else this.focus();
   }
 
   /** A stop was asked for. */
@@ -80,13 +105,45 @@ export class Composer {
   }
 
   /**
+   * Another chat is open: show its draft. What was written before there were drafts stays above it.
+   * @param {string} text
+   */
+  show(text) {
+    const early = this.#shown ? "" : this.#prompt.value;
+    this.#shown = true;
+    this.#notSent.hide();
+    this.#prompt.value = joined(early, text);
+    if (early.trim() !== "") this.#typed();
+    else this.#changed();
+  }
+
+  /**
+   * Whether the draft outlives this page. It does, unless it is huge.
+   * @param {boolean} kept
+   */
+  setKept(kept) {
+    if (!kept) this.#notSent.note("This text is too long to be kept here.", "Send it, or copy it before you leave.");
+  }
+
+  /**
+   * The draft was changed elsewhere: one that still says what was kept follows it; a text of its own stays.
+   * @param {string} before
+   * @param {string} now
+   */
+  follow(before, now) {
+    if (this.#prompt.value !== before || before === now) return;
+    this.#prompt.value = now;
+    this.#changed();
+  }
+
+  /**
    * Take a question to ask it in other words. What was typed meanwhile stays below it.
    * @param {string} content
    */
   edit(content) {
     const typed = this.#prompt.value;
-    if (!typed.startsWith(content)) this.#prompt.value = typed.trim() === "" ? content : `${content}\n\n${typed}`;
-    this.#changed();
+    if (!typed.startsWith(content)) this.#prompt.value = joined(content, typed);
+    this.#typed();
     this.#prompt.focus();
     this.#prompt.setSelectionRange(content.length, content.length);
   }
@@ -117,22 +174,47 @@ export class Composer {
     if (asked === "") return;
     this.#prompt.value = asked;
     this.#submit();
-    this.#prompt.value += later;
-    this.#changed();
+    this.#prompt.value = joined(this.#prompt.value, later);
+    this.#typed();
   }
 
   #submit() {
-    const content = this.#prompt.value.trim().replace(LONE_SURROGATE, "\ufffd");
-    if (content === "" || this.#running) return;
+    const { running, link, waits } = this.#state;
+    if (cleaned(this.#prompt.value).text.trim() === "" || waits || link === "stopped") return;
+    if (running || link === "lost") this.#acts.wait();
+    else this.#acts.send(this.take());
+  }
+
+  /** What is written, as it can be sent. It leaves the field. */
+  take() {
+    const { text, count } = cleaned(this.#prompt.value);
     this.#prompt.value = "";
     this.#notSent.hide();
+    if (count > 0) this.#notSent.note("Sent.", cleanedText(count));
     this.#changed();
-    this.#onSend(content);
+    return text.trim();
+  }
+
+  #typed() {
+    this.#changed();
+    this.#acts.typed(this.#prompt.value);
   }
 
   #changed() {
-    this.#send.disabled = this.#running || this.#prompt.value.trim() === "";
+    const typed = this.#prompt.value.trim() !== "";
+    const { waits, link } = this.#state;
+    const foot = footOf(this.#state, typed);
+    byId("waits-text").textContent = foot.text;
+    byId("waits").hidden = this.#takeBack.hidden = !waits;
+    this.#sendLater.hidden = !foot.choosing;
+    this.#stopAndSend.hidden = !foot.choosing && !(waits && this.#state.running && link === "open");
+    this.#send.hidden = !foot.send;
+    this.#stop.hidden = !foot.stop;
+    this.#send.disabled = !typed || link === "stopped";
     direct(this.#prompt, this.#prompt.value);
+    this.#prompt.readOnly = waits;
+    this.#form.classList.toggle("waiting", waits);
+    this.#form.classList.toggle("choosing", foot.choosing);
     if (GROWS_BY_ITSELF) return;
     this.#prompt.style.height = "auto";
     this.#prompt.style.height = `${this.#prompt.scrollHeight}px`;

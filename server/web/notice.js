@@ -16,6 +16,7 @@ export class Notice {
   constructor(onAct, onSaid) {
     this.#action.addEventListener("click", onAct);
     this.#onSaid = onSaid;
+    for (const event of ["online", "offline"]) addEventListener(event, () => this.#link && this.show(this.#link, this.#answering));
   }
 
   #onSaid;
@@ -23,6 +24,10 @@ export class Notice {
   #box = byId("notice");
   #text = byId("notice-text");
   #action = byId("notice-action");
+  #head = byId("notice-head");
+  /** @type {LinkState | null} */
+  #link = null;
+  #answering = false;
   #wasOpen = false;
   #said = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -34,7 +39,11 @@ export class Notice {
    */
   show(link, answering) {
     clearTimeout(this.#timer);
-    if (link.state === "open") {
+    this.#link = link;
+    this.#answering = answering;
+    if (link.state !== "stopped" && !navigator.onLine) {
+      this.#say("What you type is kept and sent when the line is back.", "", "You are offline.");
+    } else if (link.state === "open") {
       this.#wasOpen = true;
       this.#said = false;
       this.#box.hidden = true;
@@ -64,8 +73,10 @@ export class Notice {
   /**
    * @param {string} text
    * @param {string} action
+   * @param {string} [head]
    */
-  #say(text, action) {
+  #say(text, action, head = "") {
+    this.#head.textContent = head;
     this.#text.textContent = text;
     this.#action.textContent = action;
     this.#action.hidden = action === "";

@@ -2,7 +2,8 @@
 
 import * as api from "./api.js";
 import { button, byId, el, icon } from "./dom.js";
-import { dayText } from "./words.js";
+import { NEW } from "./drafts.js";
+import { dayText, titleOf } from "./words.js";
 
 /** @typedef {import("./api.js").Conversation & {typed?: boolean}} Conversation `typed`: the server has no turn of it */
 
@@ -34,6 +35,8 @@ export class Sidebar {
   #cursor = null;
   /** @type {string | null} */
   #current = null;
+  /** @type {{id: string, text: string, at: number, fresh: boolean}[]} */
+  #drafts = [];
 
   /** The drawer covers the page. */
   get open() {
@@ -106,9 +109,33 @@ export class Sidebar {
     this.#draw();
   }
 
+  /**
+   * Chats with a draft are marked. One that the server has no turn of is in the list by its draft alone.
+   * @param {{id: string, text: string, at: number, fresh: boolean}[]} drafts
+   */
+  setDrafts(drafts) {
+    const before = JSON.stringify(this.#drafts.map(marks));
+    this.#drafts = drafts;
+    if (JSON.stringify(drafts.map(marks)) !== before) this.#draw();
+  }
+
   /** @param {string} id */
   titleOf(id) {
-    return this.#of(id)?.title;
+    return this.#listed().find((each) => each.id === id)?.title;
+  }
+
+  /** @param {string} id */
+  isTyped(id) {
+    return this.#listed().find((each) => each.id === id)?.typed ?? false;
+  }
+
+  /** All chats, newest first. @returns {Conversation[]} */
+  #listed() {
+    const fresh = this.#drafts.filter((draft) => draft.fresh && !this.#of(draft.id));
+    const typed = fresh.map(({ id, text, at }) => {
+      return { id, title: titleOf(text), updated_ms: at, running: false, typed: true };
+    });
+    return [...typed, ...this.#conversations];
   }
 
   /** @param {string} id */
@@ -144,16 +171,22 @@ export class Sidebar {
     const now = new Date();
     /** @type {Map<string, HTMLElement[]>} */
     const days = new Map();
-    for (const conversation of this.#conversations) {
+    for (const conversation of this.#listed()) {
       const day = dayText(conversation.updated_ms, now);
       days.set(day, [...(days.get(day) ?? []), this.#item(conversation)]);
     }
+    byId("new-draft").hidden = this.#current === null || !this.#hasDraft(NEW);
     const sections = Array.from(days, ([day, items]) =>
       el("section", {}, el("h2", {}, day), el("ul", {}, ...items)),
     );
     const older = button({ class: "quiet older" }, ["Show older chats"], () => void this.#older());
     this.#list.replaceChildren(...sections, ...(this.#cursor ? [older] : []));
     if (focused) this.#refocus(focused);
+  }
+
+  /** @param {string} id */
+  #hasDraft(id) {
+    return this.#drafts.some((draft) => draft.id === id);
   }
 
   /** @param {string} key */
@@ -166,6 +199,7 @@ export class Sidebar {
   #item({ id, title, running }) {
     const link = el("a", { href: `#/${id}`, "data-focus": id, title }, el("span", { class: "name" }, title));
     if (id === this.#current) link.setAttribute("aria-current", "page");
+    if (id !== this.#current && this.#hasDraft(id)) link.append(el("span", { class: "draft" }, "Draft"));
     if (running) link.append(el("span", { class: "running", role: "img", "aria-label": "answering" }));
     const label = { class: "icon remove", "aria-label": `Delete “${title}”`, "data-focus": `${id} delete` };
     return el("li", {}, link, button(label, [icon("delete")], () => this.#ask(id, title)));
@@ -198,4 +232,12 @@ export class Sidebar {
     this.#drop(id);
     this.#onDeleted(id);
   }
+}
+
+/**
+ * What the list shows of a draft.
+ * @param {{id: string, text: string, fresh: boolean}} draft
+ */
+function marks({ id, text, fresh }) {
+  return [id, fresh ? titleOf(text) : ""];
 }

@@ -6,18 +6,21 @@ import { seconds, sentence } from "./words.js";
 
 const LINK_AS_KEY = "This is a sign-in link, not a key. Paste it into the address bar instead.";
 
-/** Resolves once the browser is signed in. The code is dropped from the address before anything else happens. */
+/**
+ * Resolves once the browser is signed in. The code is dropped from the address before anything else happens.
+ * @returns {Promise<api.Me>} as whom
+ */
 export async function signIn() {
   const code = /^#c=([\w.-]+)$/.exec(location.hash)?.[1];
   if (code) history.replaceState(null, "", location.pathname);
   const before = code ? await api.me().catch((/** @type {unknown} */ error) => error) : null;
   const taken = code && (!before || isNobody(before) || (await wantsAnother(before)));
-  const problem = taken ? await attempt(() => api.login({ code })) : "";
-  if (taken && problem === "") return;
-  const known = await api.me().catch((/** @type {unknown} */ error) => error);
-  if (!(known instanceof Error)) return;
+  const entered = taken ? await attempt(() => api.login({ code })) : "";
+  if (typeof entered !== "string") return entered;
+  const known = await api.me().catch((/** @type {Error} */ error) => error);
+  if (!(known instanceof Error)) return known;
   const why = known instanceof api.HttpError && known.code === api.SIGNED_OUT ? "" : sentence(known.message);
-  await byForm(problem || why);
+  return byForm(entered || why);
 }
 
 /** @param {unknown} found what `me` answered; a server that could not say may know somebody */
@@ -47,13 +50,12 @@ function wantsAnother(known) {
 }
 
 /**
- * "" where it worked, else what is wrong.
- * @param {() => Promise<unknown>} call
+ * Who is signed in now, or what is wrong.
+ * @param {() => Promise<api.Me>} call
  */
 async function attempt(call) {
   try {
-    await call();
-    return "";
+    return await call();
   } catch (error) {
     if (error instanceof api.HttpError && error.afterMs > 0) {
       return `Too many sign-ins from here. Try again in ${seconds(error.afterMs)}.`;
@@ -82,17 +84,17 @@ function byForm(problem) {
   addEventListener("hashchange", () => {
     if (location.hash.startsWith("#c=")) location.reload(); // a link was opened in this very tab
   });
-  return /** @type {Promise<void>} */ (
+  return /** @type {Promise<api.Me>} */ (
     new Promise((resolve) => {
       form.addEventListener("submit", async (event) => {
         event.preventDefault();
         const shown = key.value.trim();
-        const wrong = isLink(shown) ? LINK_AS_KEY : await attempt(() => api.login({ key: shown }));
-        complain(wrong);
-        if (wrong !== "") return key.select();
+        const entered = isLink(shown) ? LINK_AS_KEY : await attempt(() => api.login({ key: shown }));
+        complain(typeof entered === "string" ? entered : "");
+        if (typeof entered === "string") return key.select();
         key.value = "";
         view.hidden = true;
-        resolve();
+        resolve(entered);
       });
     })
   );

@@ -77,6 +77,43 @@ export class Transcript {
     return view;
   }
 
+  /**
+   * What the server has of a chat.
+   * @param {import("./api.js").Message[]} messages
+   * @param {(id: string, view: AnswerView) => void} onRunning an answer is on its way still
+   */
+  addHistory(messages, onRunning) {
+    let question = "";
+    let view = /** @type {AnswerView | null} */ (null);
+    for (const message of messages) {
+      if (message.role === "user") {
+        question = message.content;
+        this.addQuestion(question, message.flags);
+      } else if (message.role === "assistant") {
+        if (message.continues && view) view.goesOn();
+        else view = this.addAnswer(question);
+        if (message.status === "running") onRunning(message.request_id, view);
+        else view.show({ ...message, id: message.request_id, text: message.content, status: "ended" });
+      }
+    }
+  }
+
+  /**
+   * A turn that is being sent.
+   * @param {string} content
+   */
+  addTurn(content) {
+    const turn = { question: this.addQuestion(content), view: this.addAnswer(content) };
+    this.changed(turn.view, { text: "", status: "sending", reason: null, usage: null, cost: null });
+    this.toEnd();
+    return turn;
+  }
+
+  /** The last turn was refused: the server has nothing of it. */
+  get refused() {
+    return this.#log.lastElementChild?.classList.contains("refused") ?? false;
+  }
+
   /** Take back the last question and its answer. */
   dropLastTurn() {
     this.#log.lastElementChild?.remove();
@@ -120,6 +157,14 @@ export class Transcript {
     const { scrollHeight, scrollTop, clientHeight } = this.#scroller;
     return scrollHeight - scrollTop - clientHeight;
   }
+}
+
+/**
+ * A turn of a chat that is not open.
+ * @param {string} content
+ */
+export function unseenTurn(content) {
+  return { question: new QuestionView(content, []), view: new AnswerView({ retry() {}, edit() {}, goOn() {} }) };
 }
 
 /**

@@ -106,15 +106,33 @@ export function waitMsOf(error) {
   return endsAtATime(error) ? (error.afterMs ?? 0) : 0;
 }
 
+const OF_RULES = new Set(["rate_limited", "budget_exceeded", "insufficient_quota", "conversation_busy"]);
+
 /**
- * A refusal, for people. `leftMs`: what is left of the wait.
+ * A limit or a rule refused it; nothing is broken.
  * @param {Refused} error
  */
-export function errorText(error, leftMs = waitMsOf(error)) {
+export function ofRules({ code }) {
+  return OF_RULES.has(code);
+}
+
+/**
+ * A refusal, for people: what it is, and what to do.
+ * @param {Refused} error
+ * @param {number} [leftMs] what is left of the wait
+ */
+export function refusalWords(error, leftMs = waitMsOf(error)) {
   const { code, message } = error;
-  if (waitMsOf(error) > 0 && leftMs <= 0) return "The wait is over: you can send it again now.";
-  const text = limitText(error, new Date()) || (ERRORS.get(code) ?? sentence(message));
-  return leftMs > 0 ? `${text} Try again in ${seconds(leftMs)}.` : text;
+  if (waitMsOf(error) > 0 && leftMs <= 0) return { head: "The wait is over: you can send it again now.", rest: "" };
+  const head = limitText(error, new Date()) || (ERRORS.get(code) ?? sentence(message));
+  const kept = code === "budget_exceeded" ? "Your text is kept." : "";
+  return { head, rest: leftMs > 0 ? `Try again in ${seconds(leftMs)}.` : kept };
+}
+
+/** @param {Refused} error */
+export function errorText(error) {
+  const { head, rest } = refusalWords(error);
+  return `${head} ${rest}`.trim();
 }
 
 /**

@@ -112,7 +112,7 @@ async def test_a_link_signs_nobody_in_as_another_unasked(open_page: OpenPage, pe
         assert (peer.logins, watched.errors) == ([], [])
     watched = await open_page(f"{peer.url}/#c=c0de")
     await watched.page.get_by_role("button", name="Sign in as another").click()
-    await expect(watched.page.get_by_label("Message", exact=True)).to_be_visible()
+    await expect(watched.page.get_by_label("Model")).to_be_visible()
     assert peer.logins == [{"code": "c0de"}]
 
 

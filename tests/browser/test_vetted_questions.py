@@ -81,7 +81,8 @@ async def test_what_arrived_redacted_is_not_offered_again(open_page: OpenPage, p
     await expect(page.locator(".facts")).to_be_visible()
     await expect(chips(page)).to_have_text(["card 1"])
     await expect(page.locator(".question")).to_have_count(1)
-    assert await page.evaluate("sessionStorage.length") == 0
+    await expect(page.get_by_label("Message", exact=True)).to_have_value("")
+    assert await page.evaluate("localStorage.length") == 0
 
 
 @pytest.mark.parametrize("how", ["listed", "sent again"])

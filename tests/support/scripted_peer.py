@@ -173,6 +173,7 @@ class Peer:
     conversations: list[Frame] = field(default_factory=list[Frame])
     messages: dict[str, list[Frame]] = field(default_factory=dict[str, list[Frame]])
     signed_in: bool = True
+    user: str = "u"
     revoked: bool = False
     away: bool = False
     sessions: list[Frame] = field(default_factory=list[Frame])
@@ -231,7 +232,7 @@ class Peer:
             return _unauthorized("you were signed out: your key was revoked")
         if not self.signed_in:
             return JSONResponse({"tenant": None, "project": None, "user": None})
-        return JSONResponse({"tenant": "t", "project": "p", "user": "u"})
+        return JSONResponse({"tenant": "t", "project": "p", "user": self.user})
 
     async def _logout(self, _request: Request) -> Response:
         self.signed_in = False

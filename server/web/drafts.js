@@ -1,0 +1,264 @@
+// What is written and not sent, by chat: kept in this browser over reloads, other chats and sign-ins of the same person.
+// Signing out removes it, as does the sign-in of somebody else. Other tabs hear of each change.
+
+/** @typedef {{content: string, id?: string}} Turn what went out and nobody took yet. `id`: its request */
+/**
+ * @typedef {object} Draft
+ * @property {string} who
+ * @property {number} at when it was changed, Unix ms
+ * @property {string} text
+ * @property {Turn[]} sent
+ * @property {boolean} fresh the server has no turn of this chat
+ */
+
+const PREFIX = "draft:";
+const DRAFTS_MAX = 30;
+const TURNS_MAX = 4;
+const CHARACTERS_MAX = 400_000; // of one, as it is stored; a browser has room for some millions
+const AGE_MS_MAX = 30 * 24 * 3600 * 1000;
+
+/** The chat that has no message yet. */
+export const NEW = "new";
+
+export class Drafts {
+  /**
+   * @param {string} who the person, as text
+   * @param {() => void} onChange
+   * @param {(chat: string, before: string, now: string) => void} onElsewhere another tab wrote
+   */
+  constructor(who, onChange, onElsewhere) {
+    this.#who = who;
+    this.#onChange = onChange;
+    this.#onElsewhere = onElsewhere;
+    this.#read();
+    addEventListener("storage", (event) => this.#changedElsewhere(event));
+  }
+
+  #who;
+  #onChange;
+  #onElsewhere;
+  /** @type {Map<string, Draft>} */
+  #kept = new Map();
+
+  /** What is to be said of them, the latest first. */
+  get all() {
+    const newest = [...this.#kept].sort(([, a], [, b]) => b.at - a.at);
+    return newest.map(([id, { text, sent, at, fresh }]) => ({ id, text: joined(...contents(sent), text), at, fresh }));
+  }
+
+  /** @param {string} chat */
+  text(chat) {
+    return this.#kept.get(chat)?.text ?? "";
+  }
+
+  /**
+   * @param {string} chat
+   * @param {string} text
+   * @param {boolean} [fresh]
+   * @returns {boolean} whether it outlives this page
+   */
+  write(chat, text, fresh = this.#of(chat).fresh) {
+    return this.#put(chat, { ...this.#of(chat), text, fresh });
+  }
+
+  /**
+   * A turn goes out: until it is known to be taken, it may come back.
+   * @param {string} chat
+   * @param {string} content
+   * @param {string} text what is written still
+   * @param {boolean} [fresh]
+   */
+  sent(chat, content, text, fresh = this.#of(chat).fresh) {
+    const before = this.#of(chat).sent.filter((turn) => turn.content !== content);
+    this.#put(chat, { ...this.#of(chat), text, sent: [...before, { content }].slice(-TURNS_MAX), fresh });
+  }
+
+  /**
+   * The new chat that a turn begins has an id.
+   * @param {string} chat
+   * @param {string} content
+   * @param {boolean} open the reader is in it: what is written goes with it
+   */
+  begun(chat, content, open) {
+    const { text } = this.#of(NEW);
+    this.sent(chat, content, open ? text : "", true);
+    if (open) this.write(NEW, "");
+    this.taken(NEW, content);
+  }
+
+  /**
+   * @param {string} chat
+   * @param {string} content
+   * @param {string} id the request that it went out as
+   */
+  sentAs(chat, content, id) {
+    const draft = this.#of(chat);
+    this.#put(chat, { ...draft, sent: draft.sent.map((turn) => (turn.content === content ? { content, id } : turn)) });
+  }
+
+  /**
+   * The server has it, or its writer.
+   * @param {string} chat
+   * @param {string} content
+   * @param {boolean} [fresh]
+   */
+  taken(chat, content, fresh = false) {
+    const draft = this.#of(chat);
+    this.#put(chat, { ...draft, sent: draft.sent.filter((turn) => turn.content !== content), fresh });
+  }
+
+  /**
+   * The server has these requests. What one of them asked may read otherwise by now, if a policy redacted it.
+   * @param {string} chat
+   * @param {Set<string>} ids
+   */
+  arrived(chat, ids) {
+    const draft = this.#kept.get(chat);
+    if (draft) this.#put(chat, { ...draft, fresh: false, sent: draft.sent.filter(({ id = "" }) => !ids.has(id)) });
+  }
+
+  /**
+   * What went out and was not taken is a draft again, before what was written since.
+   * @param {string} chat
+   * @returns {string} the draft now
+   */
+  giveBack(chat) {
+    const draft = this.#of(chat);
+    const text = joined(...contents(draft.sent), draft.text);
+    if (draft.sent.length > 0) this.#put(chat, { ...draft, text, sent: [] });
+    return text;
+  }
+
+  /** @param {string} chat */
+  drop(chat) {
+    this.#put(chat, blank(this.#who));
+  }
+
+  /** Remove all of this person's. */
+  clear() {
+    for (const chat of [...this.#kept.keys()]) this.drop(chat);
+  }
+
+  /** @param {string} chat */
+  #of(chat) {
+    return this.#kept.get(chat) ?? blank(this.#who);
+  }
+
+  /**
+   * @param {string} chat
+   * @param {Draft} draft
+   */
+  #put(chat, draft) {
+    const some = draft.text.trim() !== "" || draft.sent.length > 0;
+    if (some) this.#kept.set(chat, { ...draft, at: Date.now() });
+    else this.#kept.delete(chat);
+    const stored = !some || this.#store(chat);
+    if (!some || !stored) forget(chat); // an older text in its place would mislead
+    this.#onChange();
+    return stored;
+  }
+
+  /** @param {string} chat */
+  #store(chat) {
+    const text = JSON.stringify(this.#kept.get(chat));
+    if (text.length > CHARACTERS_MAX) return false;
+    const others = [...this.#kept].filter(([id]) => id !== chat).sort(([, a], [, b]) => a.at - b.at);
+    for (const [oldest] of others.splice(0, others.length + 1 - DRAFTS_MAX)) this.#lose(oldest);
+    for (;;) {
+      try {
+        localStorage.setItem(PREFIX + chat, text);
+        return true;
+      } catch {
+        const oldest = others.shift(); // no room: older ones go first
+        if (!oldest) return false;
+        this.#lose(oldest[0]);
+      }
+    }
+  }
+
+  /** @param {string} chat */
+  #lose(chat) {
+    this.#kept.delete(chat);
+    forget(chat);
+  }
+
+  /** Read those of this person; others', and old ones, go. */
+  #read() {
+    for (const chat of storedChats()) {
+      const draft = parsed(stored(chat));
+      if (draft?.who === this.#who && draft.at > Date.now() - AGE_MS_MAX) this.#kept.set(chat, draft);
+      else forget(chat);
+    }
+  }
+
+  /** @param {StorageEvent} event */
+  #changedElsewhere({ key, newValue }) {
+    if (!key?.startsWith(PREFIX)) return;
+    const chat = key.slice(PREFIX.length);
+    const draft = parsed(newValue);
+    const before = this.text(chat);
+    if (draft?.who === this.#who) this.#kept.set(chat, draft);
+    else this.#kept.delete(chat);
+    this.#onChange();
+    if (draft?.who === this.#who) this.#onElsewhere(chat, before, draft.text);
+  }
+}
+
+/**
+ * One text below the other, blank ones left out.
+ * @param {...string} texts
+ */
+export function joined(...texts) {
+  const some = texts.filter((text) => text.trim() !== "");
+  return some.length > 0 ? some.join("\n\n") : (texts.at(-1) ?? "");
+}
+
+/** @param {Turn[]} turns */
+function contents(turns) {
+  return turns.map(({ content }) => content);
+}
+
+/**
+ * @param {string} who
+ * @returns {Draft}
+ */
+function blank(who) {
+  return { who, at: 0, text: "", sent: [], fresh: false };
+}
+
+function storedChats() {
+  try {
+    return Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)).map((key) => key.slice(PREFIX.length));
+  } catch {
+    return []; // a browser that lets pages store nothing
+  }
+}
+
+/** @param {string} chat */
+function stored(chat) {
+  return localStorage.getItem(PREFIX + chat);
+}
+
+/** @param {string} chat */
+function forget(chat) {
+  try {
+    localStorage.removeItem(PREFIX + chat);
+  } catch {
+    // nothing is stored there
+  }
+}
+
+/**
+ * @param {string | null} text
+ * @returns {Draft | null}
+ */
+function parsed(text) {
+  try {
+    const { who, at, text: written, sent, fresh } = JSON.parse(text ?? "null");
+    const turns = Array.isArray(sent) ? sent.filter((turn) => typeof turn?.content === "string") : [];
+    if (typeof who !== "string" || typeof at !== "number" || typeof written !== "string") return null;
+    return { who, at, text: written, sent: turns, fresh: fresh === true };
+  } catch {
+    return null;
+  }
+}
