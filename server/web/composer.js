@@ -8,6 +8,7 @@ import { joined } from "./drafts.js";
 import { takeEarly } from "./early.js";
 import { explainKeys, sends } from "./keys.js";
 import { NotSent } from "./not_sent.js";
+import { largerModel } from "./refusal_words.js";
 
 /** @typedef {import("./api.js").Model} Model */
 /** @typedef {import("./composer_foot.js").ComposerState} ComposerState */
@@ -61,7 +62,12 @@ export class Composer {
   #state = { running: false, link: "open", waits: false };
   /** A draft was shown. */
   #shown = false;
-  #notSent = new NotSent(this.#prompt);
+  /** @type {Model[]} */
+  #models = [];
+  #notSent = new NotSent(this.#prompt, (name) => {
+    this.#model.value = name;
+    this.#submit();
+  });
 
   /** What is written, as it is written. */
   get text() {
@@ -76,6 +82,7 @@ export class Composer {
   /** @param {Model[]} models */
   setModels(models) {
     const wanted = localStorage.getItem("model") ?? models.find((model) => model.default)?.name;
+    this.#models = models;
     this.#model.replaceChildren(...models.map(({ name }) => el("option", { value: name }, name)));
     this.#model.hidden = models.length === 0;
     if (models.some(({ name }) => name === wanted)) this.#model.value = wanted ?? "";
@@ -156,7 +163,10 @@ export class Composer {
    */
   refused(content, error, request) {
     this.edit(content);
-    this.#notSent.refused(content, error, request);
+    this.#notSent.refused(content, error, request, {
+      asked: this.model,
+      larger: largerModel(error, this.#models, this.model),
+    });
   }
 
   focus() {

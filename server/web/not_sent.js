@@ -8,8 +8,12 @@ import { notSentText } from "./refusal_words.js";
 /** @typedef {import("./refusal_words.js").Refusal} Refusal */
 
 export class NotSent {
-  /** @param {HTMLTextAreaElement} prompt */
-  constructor(prompt) {
+  /**
+   * @param {HTMLTextAreaElement} prompt
+   * @param {(model: string) => void} onLarger send it to another model
+   */
+  constructor(prompt, onLarger) {
+    this.#larger.addEventListener("click", () => onLarger(this.#model));
     this.#where.addEventListener("click", () => {
       prompt.focus();
       prompt.setSelectionRange(...this.#place);
@@ -22,7 +26,9 @@ export class NotSent {
   #box = byId("not-sent");
   #where = byId("show-where");
   #copy = /** @type {HTMLButtonElement} */ (byId("copy-request"));
+  #larger = byId("send-larger");
   #request = "";
+  #model = "";
   /** @type {[number, number]} the place that a policy refused, in UTF-16 */
   #place = [0, 0];
 
@@ -31,21 +37,25 @@ export class NotSent {
    * @param {string} content
    * @param {Refusal} error
    * @param {string} request its id
+   * @param {{asked?: string, larger: string}} models
    */
-  refused(content, error, request) {
+  refused(content, error, request, models) {
     const { safety } = error;
-    const { head, rest } = notSentText(error, content);
+    const { head, rest } = notSentText(error, content, models);
+    this.#model = models.larger;
+    this.#larger.textContent = `Send to ${this.#model}`;
     if (safety) this.#place = [unitsBefore(content, safety.p), unitsBefore(content, safety.p + safety.n)];
     this.#request = request;
     this.#say(head, rest);
     this.#where.hidden = !safety;
+    this.#larger.hidden = this.#model === "";
     this.#copy.hidden = false;
   }
 
   /** @param {string} head @param {string} rest */
   note(head, rest) {
     this.#say(head, rest);
-    this.#where.hidden = this.#copy.hidden = true;
+    this.#where.hidden = this.#copy.hidden = this.#larger.hidden = true;
   }
 
   hide() {

@@ -67,6 +67,25 @@ async def test_what_was_sent_early_is_sent_once(open_page: OpenPage, peer: Peer,
     assert (watched.errors, watched.strangers) == ([], [])
 
 
+async def test_what_was_sent_early_leaves_the_draft(open_page: OpenPage, peer: Peer):
+    """The draft of another time stands in the field once the early text has gone out."""
+    page = (await open_page(f"{peer.url}/")).page
+    await (await peer.socket()).welcome()
+    await expect(page.get_by_label("Model")).to_be_visible()
+    await message(page).fill("An older draft")
+    held = HeldModules()
+    await page.route("**/*", held.answer)
+    await page.reload(wait_until="commit")
+    await message(page).fill("How do rainbows form?")
+    await message(page).press("Enter")
+    await page.keyboard.type(" And snow?")
+    held.let.set()
+    socket = await peer.socket()
+    await socket.welcome()
+    assert (await socket.hear("send"))["content"] == "How do rainbows form?"
+    await expect(message(page)).to_have_value("And snow?\n\nAn older draft")
+
+
 async def test_what_was_changed_after_it_was_sent_waits_for_its_writer(open_page: OpenPage, peer: Peer):
     """It is another text now: it is not sent, and not lost."""
     held = HeldModules()

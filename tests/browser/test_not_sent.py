@@ -7,7 +7,7 @@ from playwright.async_api import Locator, Page, expect
 
 from tests.browser.chat_page import PHONE, opened, write
 from tests.browser.conftest import OpenPage
-from tests.support.scripted_peer import Peer, welcome_fields
+from tests.support.scripted_peer import MODELS, Peer, welcome_fields
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -68,6 +68,31 @@ async def test_a_refusal_for_ever_gives_the_text_back(
     await page.get_by_role("button", name="Copy request id").click()
     await expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert await page.evaluate("navigator.clipboard.readText()") == id
+    assert watched.errors == []
+
+
+@pytest.mark.parametrize(("has", "offered"), [(9420, True), (65_000, False)])
+async def test_a_model_that_reads_more_is_offered(
+    open_page: OpenPage, peer: Peer, monkeypatch: pytest.MonkeyPatch, has: int, offered: bool
+):
+    """Where one reads enough: it is told by how much the text is too long, and goes there by one button."""
+    monkeypatch.setitem(MODELS[1], "max_model_len", 32_768)
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await write(page, "A long story")
+    facts = {"re": "send", "id": (await socket.hear("send"))["id"], "message": "x", "retry": False}
+    await socket.tell("error", code="too_large", limit=8192, tokens={"has": has, "fit": 6100}, **facts)
+    line = page.locator("#not-sent")
+    await expect(line.locator("strong")).to_have_text(
+        "Not sent: this message is longer than smollm2 can read."
+    )
+    await expect(line).to_contain_text(f"It has about {has:,} tokens, 6,100 fit beside the answer.")
+    other = page.get_by_role("button", name="Send to smollm2-large")
+    await expect(other).to_be_visible(visible=offered)
+    if offered:
+        await other.click()
+        send = await socket.hear("send")
+        assert (send["content"], send["model"]) == ("A long story", "smollm2-large")
     assert watched.errors == []
 
 
