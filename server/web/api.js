@@ -1,7 +1,8 @@
 // The HTTP routes beside the socket (docs/protocol.md). The sign-in cookie travels by itself.
 
 /** @typedef {{tenant: string, project: string, user: string}} Me */
-/** @typedef {{name: string, version: string, default: boolean, max_model_len: number}} Model */
+/** @typedef {import("./summary.js").Priced} Priced */
+/** @typedef {{name: string, version: string, max_model_len: number} & Priced} Model `prices` where they are shown */
 /** @typedef {{id: string, title: string, updated_ms: number, running: boolean}} Conversation */
 /**
  * @typedef {object} Message

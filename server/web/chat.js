@@ -6,7 +6,6 @@ import * as api from "./api.js";
 import { Browsers } from "./browsers.js";
 import { Client, ProtocolError } from "/web/client/client.js";
 import { Composer } from "./composer.js";
-import { markContext } from "./context_mark.js";
 import { byId, closeDialogs } from "./dom.js";
 import { Drafts, NEW } from "./drafts.js";
 import { composes } from "./keys.js";
@@ -15,11 +14,12 @@ import { refused } from "./refusal_words.js";
 import { Sidebar } from "./sidebar.js";
 import { Outbox } from "./outbox.js";
 import { signIn } from "./sign_in.js";
+import { StartAnew } from "./start_anew.js";
 import { suggest } from "./suggestions.js";
 import { themeSwitch } from "./theme.js";
 import { freshToken, leaveIfSignedOut, SUSPENDED } from "./token.js";
 import { Transcript } from "./transcript.js";
-import { errorText, endText, titleOf } from "./words.js";
+import { saidAtEnd, titleOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
 /** @typedef {import("./answer_view.js").AnswerView} AnswerView */
@@ -84,11 +84,13 @@ class Chat {
       leave: () => this.#become(null),
       follow: (answer, conversation, turn) => this.#follow(answer, conversation, turn.view, turn.question),
       changed: () => this.#frame(),
+      first: () => this.#anew.first,
     });
   }
 
   #transcript;
   #composer;
+  #anew = new StartAnew((content) => void this.#outbox.send(content));
   #sidebar;
   #notice;
   #drafts;
@@ -143,6 +145,7 @@ class Chat {
     this.#current = id;
     for (const live of this.#live.values()) live.view = null;
     this.#transcript.clear();
+    this.#anew.opened(id);
     this.#sidebar.setCurrent(id);
     this.#composer.show(id === null ? this.#drafts.giveBack(NEW) : this.#drafts.text(id));
     this.#frame();
@@ -164,7 +167,7 @@ class Chat {
    */
   #history(conversation, messages) {
     this.#transcript.addHistory(messages, (id, view) => this.#follow(this.client.attach(id), conversation, view));
-    markContext(messages[messages.length - 1]?.context);
+    void this.#anew.read(messages[messages.length - 1] ?? {});
     this.#drafts.arrived(conversation, new Set(messages.map(({ request_id }) => request_id)));
     this.#showUnheard(conversation);
     this.#transcript.toEnd();
@@ -275,7 +278,7 @@ class Chat {
   #accepted(live) {
     const { answer, conversation, question } = live;
     if (answer.message?.content) this.#drafts.taken(conversation, answer.message.content);
-    if (conversation === this.#current) markContext(answer.context);
+    this.#anew.accepted(answer, conversation === this.#current);
     if (!question) return;
     if (answer.dup) return void this.#reread(live);
     question.accepted(answer.promptFlags);
@@ -306,15 +309,12 @@ class Chat {
     this.#live.delete(answer.id);
     if (refused(answer)) live.view?.element.classList.add("refused");
     this.#sidebar.setRunning(live.conversation, false);
-    if (live.conversation === this.#current) this.#announce(answer);
+    if (live.conversation === this.#current) {
+      byId("announcer").textContent = saidAtEnd(answer);
+      this.#anew.ended(answer);
+    }
     this.#outbox.ended(answer, live.conversation, live.view);
     this.#frame();
-  }
-
-  /** @param {Answer} answer */
-  #announce(answer) {
-    const said = answer.error ? errorText(answer.error) : endText(answer) || "Answer complete";
-    byId("announcer").textContent = answer.reason === "cancelled" ? "Answer stopped" : said;
   }
 
   /** By which the open chat's draft is kept. */

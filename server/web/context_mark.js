@@ -1,22 +1,27 @@
-// The line above the oldest turn that the model still reads.
+// The line above the oldest turn that the model still reads, or below the newest where that is soon the case.
 
-import { byId, el } from "./dom.js";
+import { button, byId, el } from "./dom.js";
 
 /** @typedef {{kept: number, dropped: number}} Context turns that are read, the newest too, and no longer read */
 
-const SAID = "Older turns are no longer read";
+const DROPPED = "Older turns are no longer read";
+const SOON = "Soon the oldest turns are no longer read";
 
 /**
- * Put the line where it belongs; without dropped turns there is none.
- * @param {Context | null | undefined} context of the newest answer
+ * Put the line where it belongs; without dropped turns there is none, or the one that says that it is soon.
+ * @param {Context | null | undefined} context of the newest answer; null: not known, so nothing changes
+ * @param {boolean} [soon] little room is left
  */
-export function markContext(context) {
+export function markContext(context, soon = false) {
+  if (!context) return;
   const log = byId("log");
   const known = log.querySelector(".unread");
-  if (!context) return;
   const questions = log.querySelectorAll(".question");
-  const oldest = context.dropped > 0 ? questions[questions.length - context.kept] : undefined;
-  if (known && known.nextElementSibling === oldest) return;
+  const oldest = soon ? questions[questions.length - 1] : questions[questions.length - context.kept];
+  const wanted = context.dropped > 0 || soon ? oldest : undefined;
+  const said = context.dropped > 0 ? DROPPED : SOON;
+  if (known && wanted && known.nextElementSibling === wanted && known.textContent?.startsWith(said)) return;
   known?.remove();
-  oldest?.before(el("p", { class: "unread" }, el("span", {}, SAID)));
+  const anew = button({}, ["Start anew from here"], () => log.dispatchEvent(new Event("start-anew")));
+  wanted?.before(el("p", { class: "unread" }, el("span", {}, said, " · ", anew)));
 }

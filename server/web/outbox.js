@@ -22,6 +22,7 @@ import { errorText, titleOf } from "./words.js";
  * @property {(answer: Answer, conversation: string, turn: {question: import("./question_view.js").QuestionView,
  *   view: AnswerView | null}) => void} follow
  * @property {() => void} changed
+ * @property {() => {system?: string}} first what the next turn brings, as the first of a new chat
  */
 
 /** Ends of an answer after which nobody would ask on unasked. */
@@ -101,7 +102,8 @@ export class Outbox {
       if (here() && chat === NEW) this.#begun(conversation);
       this.#sidebar.touch(conversation, titleOf(content));
       if (chat === NEW) this.#drafts.begun(conversation, content, here());
-      const answer = await this.#client.send({ content, conversation, model: this.#composer.model });
+      const first = open ? this.#desk.first() : {};
+      const answer = await this.#client.send({ content, conversation, model: this.#composer.model, ...first });
       this.#drafts.sentAs(conversation, content, answer.id);
       if (open) this.sending = 0;
       this.#desk.follow(answer, conversation, here() ? turn : { ...turn, view: null });

@@ -81,6 +81,15 @@ export function endText({ reason, safety }) {
   return reason === "blocked" ? blockedText(safety).head : reasonText(reason);
 }
 
+/**
+ * How an answer ended, as it is said aloud.
+ * @param {Pick<Shown, "reason" | "safety" | "error">} answer
+ */
+export function saidAtEnd(answer) {
+  const said = answer.error ? errorText(answer.error) : endText(answer) || "Answer complete";
+  return answer.reason === "cancelled" ? "Answer stopped" : said;
+}
+
 const ERRORS = new Map([
   ["overloaded", "All workers are busy."],
   ["rate_limited", "Too many requests."],

@@ -77,7 +77,9 @@ async def test_history_shows_the_parts_as_one(open_page: OpenPage, peer: Peer):
         "all => all.map((each) => each.className.split(' ')[0])"
     )
     assert read == ["question", "answer", "unread", "question", "answer"]
-    await expect(page.locator(".unread")).to_have_text("Older turns are no longer read")
+    await expect(page.locator(".unread")).to_have_text(
+        "Older turns are no longer read · Start anew from here"
+    )
     assert watched.errors == []
 
 
@@ -87,7 +89,7 @@ async def test_the_line_moves_as_turns_are_dropped(open_page: OpenPage, peer: Pe
     page = watched.page
     for turn, (kept, dropped) in enumerate([(1, 0), (2, 0), (1, 2), (2, 2)], 1):
         await write(page, f"Question {turn}")
-        await socket.accept(g=turn, context={"kept": kept, "dropped": dropped, "room": 5}, max_tokens=9)
+        await socket.accept(g=turn, context={"kept": kept, "dropped": dropped, "room": 5_000}, max_tokens=9)
         await socket.delta("yes", 1, g=turn)
         await socket.end("yes", 2, g=turn)
         await expect(page.locator(".answer[aria-busy=false]")).to_have_count(turn)

@@ -1,0 +1,142 @@
+// A new chat that goes on from an old one: by a summary, which the model writes as a turn of its own and the user may edit.
+
+import { models } from "./api.js";
+import { markContext } from "./context_mark.js";
+import { button, byId, el } from "./dom.js";
+import { priceOf, summaryAsk, systemOf } from "./summary.js";
+
+/** @typedef {import("/web/client/answer.js").Answer} Answer */
+/** @typedef {import("/web/client/answer.js").ContextUse} Context */
+
+const NEAR_END = 0.1; // of the model's context that is left: from here on it is offered
+const SUMMARY_TOKENS = 600;
+
+export class StartAnew {
+  /** @param {(content: string) => void} ask send a question in the open chat */
+  constructor(ask) {
+    this.#ask = ask;
+    byId("log").addEventListener("start-anew", () => void this.#offer());
+    this.#dialog.append(
+      el("h2", { id: "anew-title" }, "Start anew from here?"),
+      this.#said,
+      el("form", { method: "dialog", class: "actions" }, this.#keep, this.#empty, this.#write),
+    );
+    document.body.append(this.#dialog);
+    const back = button({ class: "plain" }, ["Back to the old chat"], () => this.#back());
+    const out = button({ class: "plain" }, ["Leave it out"], () => this.#forget());
+    const choices = el("div", { class: "choices" }, back, out);
+    const said = "This chat begins with it. Edit it as you like: the model knows nothing else of the old chat.";
+    this.#box.append(el("p", { id: "summary-said" }, said), this.#text, choices);
+    byId("composer").before(this.#box);
+  }
+
+  #ask;
+  #said = el("p");
+  #keep = button({ class: "plain" }, ["Keep this chat"], () => this.#dialog.close());
+  #empty = button({ class: "plain" }, ["Begin empty"], () => this.#begin(""));
+  #write = button({ class: "primary" }, ["Write the summary"], () => this.#summarize());
+  #dialog = el("dialog", { id: "anew", "aria-labelledby": "anew-title" });
+  #text = el("textarea", { id: "summary", rows: "6", dir: "auto", "aria-label": "Summary of the old chat", "aria-describedby": "summary-said" });
+  #box = el("div", { class: "summary", hidden: "" });
+  /** @type {Context | null} of the open chat's newest answer */
+  #context = null;
+  /** @type {Answer["usage"]} */
+  #usage = null;
+  /** A summary is on its way. */
+  #waiting = false;
+  /** The chat that it is of. */
+  #from = "";
+  /** @type {ReturnType<typeof models> | null} asked for once they matter */
+  #known = null;
+
+  /**
+   * What is read of the open chat.
+   * @param {{context?: Context | null, usage?: Answer["usage"]}} answer its newest
+   */
+  async read({ context, usage }) {
+    this.#context = context ?? this.#context;
+    this.#usage = usage ?? this.#usage;
+    markContext(context);
+    if (!context || context.dropped > 0) return;
+    const most = Math.max(0, ...(await this.#models()).map(({ max_model_len }) => max_model_len));
+    if (this.#context === context) markContext(context, context.room <= most * NEAR_END);
+  }
+
+  /**
+   * Another chat is shown; null: a new one.
+   * @param {string | null} chat
+   */
+  opened(chat) {
+    this.#context = this.#usage = null;
+    this.#waiting = false;
+    this.#box.hidden = chat !== null || this.#text.value === "";
+  }
+
+  /**
+   * An answer of the open chat has ended.
+   * @param {Answer} answer
+   */
+  ended(answer) {
+    const { message, text, reason, error } = answer;
+    void this.read(answer);
+    if (!this.#waiting || message?.content !== summaryAsk) return;
+    this.#waiting = false;
+    if (!error && text.trim() !== "" && (reason === "stop" || reason === "length")) this.#begin(text);
+  }
+
+  /** What the next send brings, as the first of a new chat. @returns {{system?: string}} */
+  get first() {
+    return this.#box.hidden || this.#text.value.trim() === "" ? {} : { system: systemOf(this.#text.value) };
+  }
+
+  /**
+   * A turn was accepted.
+   * @param {Answer} answer
+   * @param {boolean} here in the open chat
+   */
+  accepted(answer, here) {
+    if (answer.message?.system) this.#forget();
+    if (here) void this.read(answer);
+  }
+
+  /** The new chat has it, or goes without. */
+  #forget() {
+    this.#text.value = "";
+    this.#box.hidden = true;
+  }
+
+  #models() {
+    return (this.#known ??= models().catch(() => []));
+  }
+
+  async #offer() {
+    const kept = this.#context?.kept ?? 0;
+    const tokens = (this.#usage?.total ?? 0) + SUMMARY_TOKENS;
+    const price = priceOf(await this.#models(), this.#usage?.total ?? 0, SUMMARY_TOKENS);
+    const turns = kept === 1 ? "the turn that is" : `the ${kept} turns that are`;
+    const cost = `about ${tokens.toLocaleString("en")} tokens${price ? `, ${price}` : ""}`;
+    this.#said.textContent =
+      `A new chat begins with a summary of ${turns} still read. The model writes it as a turn of its own: ` +
+      `${cost}. You can edit it before it is used.`;
+    this.#dialog.showModal();
+  }
+
+  #summarize() {
+    this.#waiting = true;
+    this.#from = location.hash;
+    this.#dialog.close();
+    this.#ask(summaryAsk);
+  }
+
+  /** @param {string} text */
+  #begin(text) {
+    this.#text.value = text;
+    this.#dialog.close();
+    location.hash = "#/";
+  }
+
+  #back() {
+    this.#forget();
+    location.hash = this.#from;
+  }
+}
