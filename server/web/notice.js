@@ -7,6 +7,8 @@ import { errorText, seconds } from "./words.js";
 
 const QUIET_MS = 700; // a blip shorter than this is not worth a word
 const TICK_MS = 1000;
+// A gateway on this machine needs no line.
+const LOCAL = new Set(["localhost", "127.0.0.1", "[::1]"]).has(location.hostname);
 
 export class Notice {
   /**
@@ -41,7 +43,8 @@ export class Notice {
     clearTimeout(this.#timer);
     this.#link = link;
     this.#answering = answering;
-    if (link.state !== "stopped" && !navigator.onLine) {
+    const needsNone = LOCAL && link.state === "open";
+    if (link.state !== "stopped" && !navigator.onLine && !needsNone) {
       this.#say("What you type is kept and sent when the line is back.", "", "You are offline.");
     } else if (link.state === "open") {
       this.#wasOpen = true;

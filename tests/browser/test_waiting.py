@@ -6,7 +6,7 @@ import pytest
 from playwright.async_api import Locator, Page, expect
 
 from tests.browser.chat_page import PHONE, note, opened, write
-from tests.browser.conftest import OpenPage
+from tests.browser.conftest import OpenPage, WatchedPage
 from tests.support.scripted_peer import Peer, Socket
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -24,6 +24,15 @@ def field(page: Page) -> Locator:
 def press(page: Page, name: str) -> Locator:
     """A button."""
     return page.get_by_role("button", name=name, exact=True)
+
+
+async def opened_over_a_line(open_page: OpenPage, peer: Peer, **options: Any) -> tuple[WatchedPage, Socket]:
+    """The page, at an address that is not said to be on this machine."""
+    watched = await open_page(peer.url.replace("127.0.0.1", "page.localhost"), **options)
+    socket = await peer.socket()
+    await socket.welcome()
+    await expect(watched.page.get_by_label("Model")).to_be_visible()
+    return watched, socket
 
 
 async def answering(page: Page, socket: Socket) -> str:
@@ -136,7 +145,7 @@ async def test_it_goes_out_while_another_chat_is_open(open_page: OpenPage, peer:
 
 async def test_offline_it_waits_for_the_line(open_page: OpenPage, peer: Peer):
     """It is said that nothing is lost; back on line it is sent, by itself and once."""
-    watched, socket = await opened(open_page, peer)
+    watched, socket = await opened_over_a_line(open_page, peer)
     page = watched.page
     await page.context.set_offline(True)
     said = "You are offline. What you type is kept and sent when the line is back."
@@ -151,6 +160,17 @@ async def test_offline_it_waits_for_the_line(open_page: OpenPage, peer: Peer):
     assert (await socket.hear("send"))["content"] == "Does the ferry run?"
     await expect(page.locator("#notice")).to_be_hidden()
     await expect(page.locator(".bubble")).to_have_text("Does the ferry run?")
+
+
+async def test_a_gateway_on_this_machine_needs_no_line(open_page: OpenPage, peer: Peer):
+    """Where the browser says that it is offline, and the connection holds: what is written is sent."""
+    watched, socket = await opened(open_page, peer, own=True)
+    page = watched.page
+    await page.evaluate("Object.defineProperty(navigator, 'onLine', { value: false })")
+    await page.evaluate("void dispatchEvent(new Event('offline'))")
+    await write(page, "Does the ferry run?")
+    await socket.hear("send")
+    await expect(page.locator("#notice")).to_be_hidden()
 
 
 async def test_what_waits_for_a_limit_is_sent_when_it_is_over(open_page: OpenPage, peer: Peer):
@@ -200,7 +220,7 @@ async def test_each_state_is_as_high_and_sound(open_page: OpenPage, peer: Peer, 
     """Written, running, to be chosen, waiting, offline: axe finds nothing, the frame moves 0 px, a finger
     hits each button, nothing is cut off."""
     options = SIZES[size] | {"color_scheme": scheme, "reduced_motion": "reduce"}
-    watched, socket = await opened(open_page, peer, **options)
+    watched, socket = await opened_over_a_line(open_page, peer, **options)
     page = watched.page
     await field(page).fill("Leave out museums")
     height = await frame_height(page)
