@@ -25,7 +25,7 @@ from engine.safety.flags import FlagLane
 from engine.safety.held_text import HeldText
 from engine.safety.policy import CompiledPolicy
 from engine.safety.rules import Match
-from engine.safety.seam import TextSeam
+from engine.safety.seam import BEHIND_REDACTION, TextSeam
 from engine.safety.spans import Span, in_order
 from engine.safety.verdicts import Block, Flag
 
@@ -69,6 +69,9 @@ class Filter:
         """Look at what readers have, for what begins in it and does not end there. Nothing of it is shown."""
         self._before, self._before_end = len(seam.text), len(seam.text.encode())
         self._categories.update(seam.numbers)
+        if seam.redacted:  # its placeholder's last letter begins what is covered
+            end = self._before_end
+            self._pending.append(Match(end - 1, end, -1, BEHIND_REDACTION, ""))
         self.feed(seam.text)
 
     def feed(self, text: str, final: bool = False) -> list[str | Flag]:

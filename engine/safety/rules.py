@@ -25,8 +25,9 @@ _EXPRESSION_BYTES, _INSTRUCTION_BYTES = 3 << 10, 128  # as measured
 @dataclass(frozen=True)
 class Rule:
     """One pattern of a policy, or one list of words, and what is done about its matches. `tail`: letters of
-    a key that follow are covered too (engine/safety/tail.py); `joins`: it belongs to a redaction that ends
-    where it begins. `not_behind`: a letter of ASCII that no match begins behind."""
+    a key that follow are covered too (engine/safety/tail.py); `rest`: so is the rest of a word (rest.py);
+    `joins`: it belongs to a redaction that ends where it begins. `not_behind`: a letter of ASCII that no
+    match begins behind."""
 
     pattern: str
     category: str
@@ -38,6 +39,7 @@ class Rule:
     not_behind: str = ""
     words: tuple[str, ...] = ()  # the pattern is empty then
     own: bool = False  # a policy's own, no detector's
+    rest: bool = False  # of no policy: a seam's
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ Positions are bytes.
 
 from bisect import bisect_left
 
+from engine.safety.rest import RestOfWord
 from engine.safety.rules import Match
 from engine.safety.tail import Tail
 
@@ -22,7 +23,7 @@ class Span:
         self.block: Match | None = None
         self.decided = False
         self._quoted = quoted
-        self._tails: list[Tail] = []
+        self._tails: list[Tail | RestOfWord] = []
         self._end = lead.end
         self.add(lead)
 
@@ -49,6 +50,8 @@ class Span:
         self._end = max(self._end, match.end)
         if match.rule.tail:
             self._tails.append(Tail(match.end, self._quoted))
+        if match.rule.rest:
+            self._tails.append(RestOfWord(match.end))
 
     def complete(self, undecided: int) -> bool:
         """True where no match that is part of it by its fixed end can still come."""

@@ -13,9 +13,11 @@ from engine.safety.filter import Filter
 from engine.safety.json_view import JsonView
 from engine.safety.policy import CompiledPolicy
 from engine.safety.rules import Rule
+from engine.safety.seam import seam_behind
 from engine.safety.verdicts import Block, Flag
 
 SPLITS = 3
+LIMITS = 20  # of a document that are tried for one behind a redaction
 POLICIES = 50  # compiling one takes as long as a few documents
 
 
@@ -60,7 +62,22 @@ def json_difference(seed: int) -> str:
     return _difference(random, text, lambda: Filter(policy, JsonView(names)), wanted)
 
 
-def _difference(random: Random, text: str, new: Callable[[], Filter], wanted: Vetted) -> str:
+def seam_difference(seed: int) -> str:
+    """The same for what follows a document's length limit, beside the filter fed all of it at once."""
+    random = Random(seed)
+    _, policy = _policy(seed % POLICIES)
+    text = document(random)
+    limit, seam = 0, seam_behind("", [])
+    for limit in random.sample(range(len(text) + 1), min(len(text) + 1, LIMITS)):
+        first = output_of(Filter(policy), [text[:limit]], final=True)
+        seam = seam_behind(first.text, first.flags)
+        if seam.redacted:
+            break
+    wanted = output_of(Filter(policy, seam=seam), [text[limit:]], final=True)
+    return _difference(random, text[limit:], lambda: Filter(policy, seam=seam), wanted)
+
+
+def _difference(random: Random, text: str, new: Callable[[], Filter], wanted: Vetted | Output) -> str:
     for _ in range(SPLITS):
         pieces = cuts(random, text)
         if not _same(found := output_of(new(), pieces, final=True), wanted):

@@ -1,11 +1,15 @@
 """An answer that goes on behind its length limit: a secret that the limit cut in two does not come out."""
 
 import pytest
+from msgspec.structs import replace
 
+from chaos.bench.safety.differences import seam_difference
 from engine.safety.filter import Filter
+from engine.safety.policy import CompiledPolicy
+from engine.safety.rules import Rule
 from engine.safety.seam import KEY_BEGINS, TextSeam, seam_behind
 from engine.safety.verdicts import Block, Flag
-from tests.engine.safety.filters import DEFAULT, policy
+from tests.engine.safety.filters import DEFAULT, policy, shown
 from tests.support.tiers import by_form
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
@@ -67,6 +71,77 @@ def test_a_private_key_goes_on_unseen():
     shown = going_on(before, LETTERS[20:] + "-----END PRIVATE KEY-----\nKeep it.", flags)
     assert "MIIE" not in shown
     assert shown.endswith("Keep it.")
+
+
+PROJECT_KEY = "sk-proj-" + "aB3dE5fG7hI9jK1lM2nO4pQ6rS8tU8vW0xY1zA2bC3dE4f"
+OWN = policy(password=("redact", "password: [A-Za-z0-9]{4,64}"))
+NAMES = CompiledPolicy([Rule("", "name", "redact", "tenant", words=("heron",))])
+KEYS = [
+    (PROJECT_KEY, DEFAULT),
+    ("ghp_a1B2c3D4e5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0U1v2W3x4", DEFAULT),
+    ("password: hunter2hunter2hunter2", OWN),
+    ("heron\u200bish", NAMES),
+]
+
+
+def in_parts(text: str, under: CompiledPolicy, size: int, cut: int) -> str:
+    """What readers have of an answer that goes on after each `size` letters, fed in pieces."""
+    before, flags = "", list[Flag]()
+    for at in range(0, len(text), size):
+        filter = Filter(under, seam=seam_behind(before, flags) if at else None)
+        part = text[at : at + size]
+        out = [each for at in range(0, len(part), cut) for each in filter.feed(part[at : at + cut])]
+        out += filter.feed("", final=True)
+        assert filter.raw == len(part)
+        flags += [replace(each, p=len(before) + each.p) for each in out if isinstance(each, Flag)]
+        before += "".join(each for each in out if isinstance(each, str))
+    return before
+
+
+@pytest.mark.parametrize(("key", "under"), KEYS)
+@pytest.mark.parametrize("cut", [1, 3, 500])
+def test_a_key_that_was_cut_behind_a_match_is_not_completed(key: str, under: CompiledPolicy, cut: int):
+    """It matched with the letters there were: those that come go too, up to a blank, in any parts."""
+    text = f"Use {key} and go on."
+    for at in range(1, len(text)):
+        before = shown(Filter(under).feed(text[:at], final=True))
+        if not before.endswith("_1]"):
+            continue
+        assert in_parts(text, under, at, cut).startswith(before + " and go on."), at
+    assert in_parts(text, under, 2, cut).endswith("_1] and go on.")
+
+
+def test_what_goes_behind_a_placeholder_has_an_end():
+    """256 letters, a blank, or a mark that no key has: prose without blanks goes on. A placeholder that is
+    the model's own word, or is not last, takes nothing."""
+    flags = [Flag("card", "redact", "platform", 0, 8)]
+    for after, left in (
+        ("x" * 300, "x" * 44),
+        ("é" * 300, "é" * 44),
+        ("é9\u00a0on", "\u00a0on"),
+        (", and", " and"),
+        ("9，我们继续。", "，我们继续。"),
+        ("9\non", "\non"),
+    ):
+        for cut in (1, 5, 500):
+            assert going_on("[CARD_1]", after, flags, cut) == left
+    assert going_on("[CARD_1]", "x") == "x"
+    assert going_on("[CARD_1]: ", "x", flags) == "x"
+
+
+def test_what_begins_in_the_rest_of_a_key_is_covered():
+    """A second secret, a private key's letters: none of it is shown, and none of it is another's."""
+    flags = [Flag("card", "redact", "platform", 0, 8)]
+    private = "-----BEGIN PRIVATE KEY-----\n" + LETTERS + "-----END PRIVATE KEY-----"
+    for cut in (1, 7, 500):
+        assert going_on("[CARD_1]", f"9{private}\nKeep it.", flags, cut).endswith("Keep it.")
+        assert "MII" not in going_on("[CARD_1]", f"9{private}\nKeep it.", flags, cut)
+        assert going_on("[CARD_1]", f"9,{CARD} on", flags, cut) == " on"
+
+
+def test_no_cut_and_no_takeover_changes_what_goes_on():
+    """Random documents with a limit in them, a fifth of them behind a redaction."""
+    assert [problem for seed in range(by_form(500, 10_000)) if (problem := seam_difference(seed))] == []
 
 
 def test_what_readers_have_is_not_judged_again():
