@@ -129,8 +129,9 @@ def never_fail_to_print() -> None:
     """Make stdout and stderr print an escape for a character that the terminal lacks, and print crashes as
     prose. What is read from stdin is UTF-8 or refused, whatever the locale: no text has surrogates."""
     sys.excepthook = print_crash
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="strict")
+    typed: object = sys.stdin
+    if isinstance(typed, io.TextIOWrapper):
+        typed.reconfigure(encoding="utf-8", errors="strict")
     for each in (sys.stdout, sys.stderr):
         if isinstance(each, io.TextIOWrapper):
             each.reconfigure(errors="backslashreplace")
