@@ -34,6 +34,7 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
+    "x-dns-prefetch-control": "off",  # an answer's link is no look-up before somebody opens it
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 

@@ -21,7 +21,6 @@ CLIENT_SOURCES = WEB.parent.parent / "clients" / "js" / "src"
 NAMED_BY_HASH = BUILT / "assets"
 FOR_EVER = "public, max-age=31536000, immutable"
 TAG_LETTERS = 32
-REFUSED = ("0", "0.0", "0.00", "0.000")
 ENCODINGS = {"br": ".br", "gzip": ".gz"}
 UNBUILT = "The page was not built yet. In a checkout, run `make up`, or `.venv/bin/python -m scripts.page`.\n"
 
@@ -55,19 +54,34 @@ class PageFiles(StaticFiles):
             else response
         )
 
+    def lookup_path(self, path: str) -> tuple[str, os.stat_result | None]:
+        """The file; none where a part of its path begins with a dot: what builds note for themselves."""
+        if any(part.startswith(".") for part in Path(path).parts):
+            return "", None
+        return super().lookup_path(path)
+
     async def check_config(self) -> None:
         """Nothing: in a checkout without a build there is no folder, and each file is a 404."""
 
 
 def compressed(path: Path, accepted: str) -> tuple[Path, str]:
     """The smallest form of a file that an `accept-encoding` takes, and its encoding: "" is none."""
-    tokens = [token.partition(";q=") for token in accepted.lower().replace(" ", "").split(",")]
-    names = {name for name, _, quality in tokens if quality not in REFUSED}
+    tokens = [token.split(";") for token in accepted.lower().replace(" ", "").split(",")]
+    names = {name for name, *parameters in tokens if not any(map(_refuses, parameters))}
     for encoding, ending in ENCODINGS.items():
         smaller = path.with_name(path.name + ending)
         if encoding in names and smaller.is_file():
             return smaller, encoding
     return path, ""
+
+
+def _refuses(parameter: str) -> bool:
+    """True for a quality of zero, however it is written; what is no number says nothing."""
+    name, _, quality = parameter.partition("=")
+    try:
+        return name == "q" and float(quality) <= 0
+    except ValueError:
+        return False
 
 
 def client_folder(places: Sequence[Path] = (CLIENT_INSTALLED, CLIENT_SOURCES)) -> Path:

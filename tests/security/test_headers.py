@@ -16,6 +16,7 @@ HEADERS = {
     "referrer-policy": "no-referrer",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
+    "x-dns-prefetch-control": "off",
     "permissions-policy": "camera=(), microphone=(), geolocation=()",
 }
 OTHERS = [

@@ -59,6 +59,10 @@ async def test_files_of_the_page_are_kept_for_ever(http: httpx.AsyncClient):
         ("gzip", "gzip"),
         ("br;q=0, gzip;q=0.5", "gzip"),
         ("BR ; q=0.000", None),
+        ("br;q=0.0000", None),
+        ("br; Q=.0, gzip;level=9;q=1", "gzip"),
+        ("br;q=-1", None),
+        ("br;q=lots", "br"),
         ("identity", None),
         ("", None),
     ],
@@ -124,6 +128,23 @@ async def test_the_client_is_at_its_address(http: httpx.AsyncClient, name: str):
 async def test_nothing_else_of_the_package_is_served(http: httpx.AsyncClient, path: str):
     """Neither its other files nor the page's under the client's address."""
     assert (await http.get(f"/web/{path}")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", [".built-from", "%2Ebuilt-from", "assets/.notes", ".git/config", "client/.x"]
+)
+async def test_what_begins_with_a_dot_is_not_served(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
+):
+    """A build's stamp tells which version this is, and other dot files were never meant for anybody."""
+    monkeypatch.setattr(web_files, "client_folder", lambda: tmp_path)
+    for name in (".built-from", "assets/.notes", ".git/config", ".x", "seen.js"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("x")
+    app = httpx.ASGITransport(Starlette(routes=web_routes([tmp_path])))
+    async with httpx.AsyncClient(transport=app, base_url="http://gateway") as http:
+        assert (await http.get(f"/web/{path}")).status_code == 404
+        assert (await http.get("/web/seen.js")).status_code == 200
 
 
 def test_an_installed_platform_brings_its_own(tmp_path: Path):
