@@ -45,6 +45,7 @@ from billing.wallets.ledger_check import wallet_faults
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
+from core.files.named_files import read_bounded
 from core.observability.error_facts import reason
 from core.sql.database import Database
 from core.terminal.terminal import print_line, progress
@@ -195,13 +196,10 @@ def _read_kept(path: Path | None) -> list[VerifiedHeads]:
     if path is None:
         return []
     try:
-        if path.stat().st_size > KEPT_BYTES_MAX:
+        data = read_bounded(path, KEPT_BYTES_MAX)
+        if len(data) > KEPT_BYTES_MAX:
             raise StartupError(f"{path} is larger than {KEPT_BYTES_MAX:,} bytes")
-        return [
-            msgspec.json.decode(line, type=VerifiedHeads)
-            for line in path.read_bytes().splitlines()
-            if line.strip()
-        ]
+        return [msgspec.json.decode(line, type=VerifiedHeads) for line in data.splitlines() if line.strip()]
     except (msgspec.MsgspecError, OSError) as error:
         raise StartupError(
             f"{path} is not what `parley audit verify --json` prints: {reason(error)}"

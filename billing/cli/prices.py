@@ -35,6 +35,7 @@ from billing.tables.tenants import PLATFORM, PriceBook, PriceVersion
 from billing.tenants.tenancy import PRICES_CHANGED, publish_news, tenant_names
 from core.clock import now_ms
 from core.errors import StartupError
+from core.files.named_files import read_bounded
 from core.observability.error_facts import reason
 from core.redis.client import RedisClient
 from core.sql.database import Database
@@ -200,9 +201,10 @@ def what_if_command(file: Path, month: str | None, tenant: str | None, as_json: 
 
 def _read(file: Path) -> tuple[PriceFile, Contents]:
     try:
-        if file.stat().st_size > FILE_BYTES_MAX:
+        data = read_bounded(file, FILE_BYTES_MAX)
+        if len(data) > FILE_BYTES_MAX:
             raise StartupError(f"{file} is larger than a price file may be ({FILE_BYTES_MAX:,} bytes)")
-        parsed, prices = parse(file.read_text())
+        parsed, prices = parse(data.decode())
         return parsed, (prices, tiers_of(parsed), gpus_of(parsed))
     except (ValueError, OSError) as error:
         raise StartupError(f"{file}: {reason(error)}") from error

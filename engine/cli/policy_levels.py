@@ -15,6 +15,7 @@ import click
 from billing.api import PLATFORM, SafetyPolicy, find_project, find_tenant
 from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
+from core.files.named_files import read_beside
 from core.redis import redis_errors
 from core.redis.client import RedisClient, connect
 from core.sql.database import Database, require_schema
@@ -121,7 +122,7 @@ def read_level(file: str) -> LevelFile:
     """The document in a file, or with `-` on stdin; files of words are beside it. Raises StartupError."""
     folder = "." if file == STDIN else str(Path(file).parent)
     try:
-        found = level_file(_bytes_of(file), lambda name: _bytes_of(os.path.join(folder, name)))
+        found = level_file(_bytes_of(file), lambda name: _bytes_beside(folder, name))
     except PolicyError as error:
         raise StartupError(f"{'stdin' if file == STDIN else Path(file).name}: {error}") from error
     for note in found.notes:
@@ -135,6 +136,13 @@ def _bytes_of(file: str) -> bytes:
             return stream.read(DOCUMENT_BYTES_MAX + 1)
     except OSError as error:
         raise StartupError(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _bytes_beside(folder: str, name: str) -> bytes:
+    try:
+        return read_beside(folder, name, DOCUMENT_BYTES_MAX)
+    except OSError as error:
+        raise StartupError(f"{os.path.join(folder, name)} cannot be read: {error.strerror}") from error
 
 
 def document_text(facts: dict[str, Any]) -> str:

@@ -5,6 +5,7 @@ may name a text file in place of its words (`words_file`), which the caller read
 """
 
 import json
+import re
 from collections.abc import Callable
 from difflib import get_close_matches
 from pathlib import PurePath
@@ -29,6 +30,7 @@ BASE = "base"
 WORDS_FILE = "words_file"
 ACTIONS: tuple[str, ...] = get_args(Action)
 _ENTRIES = {"detectors": PolicyDetector, "patterns": PolicyPattern, "words": PolicyWords}
+_NO_NAME = re.compile("[\0\ud800-\udfff]")  # in no file's name
 _BACKSLASH = r"; in JSON a pattern's backslash is written twice: \\b, \\d"
 
 
@@ -74,7 +76,7 @@ def level_file(data: bytes, read: Callable[[str], bytes]) -> LevelFile:
 def _with_words(entry: dict[str, Any], read: Callable[[str], bytes]) -> str:
     """Put a file's words in its place; what became of it."""
     name = entry.pop(WORDS_FILE)
-    if not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
+    if not _is_beside(name):
         raise PolicyError(f"words, {entry['name']}: `{WORDS_FILE}` is a file in the document's own folder")
     try:
         found = word_file(read(name))
@@ -82,6 +84,11 @@ def _with_words(entry: dict[str, Any], read: Callable[[str], bytes]) -> str:
         raise PolicyError(f"words, {entry['name']}: {name}: {error}") from error
     entry["words"] = found.words
     return found.note(name)
+
+
+def _is_beside(name: str) -> bool:
+    path = PurePath(name)
+    return bool(name) and not _NO_NAME.search(name) and not path.is_absolute() and ".." not in path.parts
 
 
 def _json(data: bytes) -> Any:

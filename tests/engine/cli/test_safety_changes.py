@@ -1,6 +1,7 @@
 """`parley safety set`: nothing is lost unsaid, and nobody's change by another's."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,14 @@ def test_a_text_file_beside_the_document_is_a_list_of_words(desk: Desk) -> None:
     }
     (desk.home / "birds.txt").unlink()
     assert "birds.txt cannot be read: No such file" in desk.refused("set", file, *ACME, *YES)
+
+
+def test_a_list_of_words_is_a_plain_file_in_the_documents_folder(desk: Desk) -> None:
+    """What a document names may be another's: no link out of the folder, no pipe that is waited for."""
+    file = desk.file({"words": [{"name": "birds", "action": "flag", "words_file": "birds.txt"}]})
+    names = desk.home / "birds.txt"
+    names.symlink_to("/etc/hostname")
+    assert "it is a link out of the document's own folder" in desk.refused("set", file, *ACME, *YES)
+    names.unlink()
+    os.mkfifo(names)
+    assert "birds.txt cannot be read: it is no plain file" in desk.refused("set", file, *ACME, *YES)

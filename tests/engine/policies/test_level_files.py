@@ -86,6 +86,8 @@ def test_a_list_takes_its_words_from_a_file() -> None:
         ({"words_file": 3}, b"owl", "`words_file` is a file's name"),
         ({"words_file": ""}, b"owl", "in the document's own folder"),
         ({"words_file": "/etc/passwd"}, b"owl", "in the document's own folder"),
+        ({"words_file": "a\0b"}, b"owl", "in the document's own folder"),
+        ({"words_file": "a\ud800"}, b"owl", "in the document's own folder"),
         ({"words_file": "a/../../x"}, b"owl", "in the document's own folder"),
         ({}, b"\n \n", "words, birds: birds.txt: it has no words"),
         ({}, b"owl\n\xff", "birds.txt: line 2 is not UTF-8"),
