@@ -3,7 +3,7 @@ answer had; without one, as many as a prompt may have. Never a whole conversatio
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import func
@@ -44,10 +44,12 @@ class StoredTurn:
 
 @dataclass(frozen=True)
 class TurnHistory:
-    """Newest turns, oldest first; `dropped` turns are before them."""
+    """Newest turns, oldest first; `dropped` turns are before them. `system`: what the conversation's prompts
+    begin with; empty: nothing."""
 
     turns: tuple[StoredTurn, ...] = ()
     dropped: int = 0
+    system: str = ""
 
     @property
     def messages(self) -> list[ChatMessage]:
@@ -57,7 +59,7 @@ class TurnHistory:
     def newest(self, kept: int) -> "TurnHistory":
         """The same without its oldest turns."""
         gone = len(self.turns) - kept
-        return TurnHistory(self.turns[gone:], self.dropped + gone)
+        return replace(self, turns=self.turns[gone:], dropped=self.dropped + gone)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ transaction; the recorder completes the row (server/conversations/recorder.py).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -75,7 +75,7 @@ class ConversationStore:
     async def history(
         self, tenant: str, owner: ConversationOwner, conversation: str, model: str, bounds: HistoryBounds
     ) -> TurnHistory:
-        """What a turn for `model` follows; nothing for an id that nobody used.
+        """What a turn for `model` follows, and the system prompt; nothing for an id that nobody used.
 
         Raises Refused: unknown_conversation where it is somebody else's or deleted, conversation_busy where
         an answer in it is still running.
@@ -89,7 +89,7 @@ class ConversationStore:
             found = await read_history(session, tenant, conversation, model, bounds)
         if found is None:
             raise conversation_busy()
-        return found
+        return replace(found, system=row.system)
 
     async def system(self, tenant: str, owner: ConversationOwner, conversation: str) -> str:
         """A conversation's system prompt; empty for an id nobody used, and for another owner's."""

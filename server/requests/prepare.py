@@ -97,14 +97,13 @@ class SendPreparer:
         await self._formats.check(principal, record, send.options.response_format)
         policy = await self._policies.of(principal.tenant, principal.project)
         history = await self._history(principal, send, record.name)
-        own = await self._own_system(principal, send)
         going = going_on(history, send.conversation or "", send.continues) if send.continues else None
-        system = system_message(send.system, own)
+        system = system_message(send.system, history.system)
         history = within(history, system, send.messages, self._bounds)
         self._prompts.count(principal, [*system, *history.messages, *send.messages])
         vetted = await self._vetted(principal, policy, send)
         turns = [*(turn.messages for turn in history.turns), *([vetted.messages] if send.messages else ())]
-        asked = ChatPrompt(turns, system_message(vetted.system, own), unfinished=going is not None)
+        asked = ChatPrompt(turns, system_message(vetted.system, history.system), unfinished=going is not None)
         accepted_ms = await self._pools.queues[record.pool].now_ms()  # its deadline goes by this clock
         room = await self._room(principal, record, send, user, accepted_ms)
         with spans.span("send.render"):
@@ -150,14 +149,8 @@ class SendPreparer:
         found = await find_project(self._db, principal.tenant, named)
         return found.id if found else None
 
-    async def _own_system(self, principal: Principal, send: ParsedSend) -> str:
-        """The system prompt of its conversation, which holds where the send brings none."""
-        if send.conversation is None or send.system is not None:
-            return ""
-        return await self._conversations.system(principal.tenant, owner_of(principal), send.conversation)
-
     async def _history(self, principal: Principal, send: ParsedSend, model: str) -> TurnHistory:
-        """The turns of its conversation that a prompt of this gateway may have."""
+        """The turns of its conversation that a prompt of this gateway may have, and its system prompt."""
         if send.conversation is None:
             return TurnHistory()
         who = (principal.tenant, owner_of(principal), send.conversation)

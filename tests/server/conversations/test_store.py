@@ -77,6 +77,10 @@ async def test_a_system_prompt_stays_until_another_one_comes(kept: ConversationS
     assert await kept.open_turn("t", ANN, replace(TURN, request="r2")) is None
     await kept.abandon("t", "r2")
     assert await kept.system("t", ANN, "c1") == "be kind"
+    followed = await history(kept)
+    assert (followed.system, followed.newest(0).system) == ("be kind", "be kind"), (
+        "a turn reads it with those before"
+    )
     assert [await kept.system("t", other, "c1") for other in OTHERS] == ["", "", ""]
     for system in ("be rude", ""):
         replaced = await kept.open_turn("t", ANN, replace(TURN, request="r3", system=system))

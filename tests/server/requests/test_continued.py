@@ -18,6 +18,7 @@ from tests.server.site import Site
 from tests.support.patience import wait_until
 
 KEY = "AKIA" + "IOSFODNN7EXAMPLQ"
+TOKEN = "ghp_" + "a1B2c3D4e5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0U1v2W3x4"
 FLAG = {"category": "card", "action": "redact", "scope": "platform"}
 
 
@@ -47,6 +48,14 @@ def test_the_newest_answer_goes_on_by_its_id_or_its_requests():
     assert (found.id, found.seam) == ("3", TextSeam("pay [CARD_2], [CARD_3] a", {"card": 3}))
 
 
+def test_behind_a_placeholder_it_goes_on_behind_a_redaction():
+    """Also where the last part was the rest of the same secret alone, and has no letter left."""
+    seam = TextSeam("pay [CARD_2]", {"card": 2}, redacted=True)
+    assert going_on(history(ASKED, CUT), "c", "2").seam == seam
+    empty = message("3", "assistant", "", "length", [])
+    assert going_on(history(ASKED, CUT, empty), "c", "3").seam == seam
+
+
 @pytest.mark.parametrize(
     ("rows", "asked", "code"),
     [
@@ -66,26 +75,37 @@ def test_no_other_answer_goes_on(rows: list[Message], asked: str, code: str):
     assert refused.value.refusal.code == code
 
 
-async def test_a_secret_that_the_limit_cut_is_not_completed(gateway: Site):
-    """Neither in the second part, nor in what is stored of it; both parts are one message in prompts."""
+@pytest.mark.parametrize(
+    ("key", "cut", "parts"),
+    [(KEY, 10, (f"Use {KEY[:10]}", "[API_KEY_1] and go")), (TOKEN, 44, ("Use [API_KEY_1]", " and go"))],
+)
+async def test_a_secret_that_the_limit_cut_is_not_completed(
+    gateway: Site, key: str, cut: int, parts: tuple[str, str]
+):
+    """Neither in the second part, nor in what is stored of it, had the first one too few of its letters or
+    enough; both parts are one message in prompts."""
     conversation = uuid7(now_ms())
-    async with gateway.answering(f"Use {KEY} and go"), gateway.welcomed() as peer:
-        first = await peer.send(conversation=conversation, options={"max_tokens": 14})
+    async with gateway.answering(f"Use {key} and go"), gateway.welcomed() as peer:
+        first = await peer.send(conversation=conversation, options={"max_tokens": len("Use ") + cut})
         assert (await peer.hear("end"))["reason"] == "length"
         await _stored(gateway, conversation, 2)
         second = uuid7(now_ms())
         await peer.tell("send", id=second, conversation=conversation, **{"continue": first})
         assert (await peer.hear("accepted", id=second))["g"] == 2
         end = await peer.hear("end", g=2)
-        assert (end["reason"], end["usage"]["output"]) == ("stop", len(KEY) - 10 + len(" and go") + 1)
+        assert (end["reason"], end["usage"]["output"]) == (
+            "stop",
+            len(f"Use {key} and go") - len(parts[0]) + 1,
+        )
         stored = await _stored(gateway, conversation, 3)
-    assert [row["content"] for row in stored] == ["hello", f"Use {KEY[:10]}", "[API_KEY_1] and go"]
+    assert [row["content"] for row in stored] == ["hello", *parts]
     assert stored[2]["continues"] == stored[1]["id"]
-    assert [(flag["p"], flag["n"]) for flag in stored[2]["flags"]] == [(0, len("[API_KEY_1]"))]
+    flags = [row["content"][flag["p"] :][: flag["n"]] for row in stored[1:] for flag in row["flags"] or ()]
+    assert flags == ["[API_KEY_1]"]
     store = ConversationStore(gateway.database)
     owner = ConversationOwner(gateway.project, gateway.key_id, "")
     found = await store.history(gateway.tenant, owner, conversation, "tiny", HistoryBounds(10, 1000))
-    assert found.messages[1]["content"] == f"Use {KEY[:10]}[API_KEY_1] and go"
+    assert found.messages[1]["content"] == "".join(parts)
 
 
 async def _stored(site: Site, conversation: str, rows: int) -> list[dict[str, Any]]:

@@ -42,15 +42,10 @@ class MemoryConversations:
         context = rows[0].context if rows else None
         first = context["first"] if context else ""
         cut = next((at for at, turn in enumerate(turns) if turn.id == first), 0)
-        return TurnHistory(turns[cut:], cut)
+        return TurnHistory(turns[cut:], cut, found.system)
 
     async def newest_model(self, *_: Any) -> None:
         """There is one model."""
-
-    async def system(self, tenant: str, owner: ConversationOwner, conversation: str) -> str:
-        """What its prompts begin with."""
-        found = self._found.get((tenant, conversation))
-        return found.system if found is not None and found.owner == owner else ""
 
     async def open_turn(self, tenant: str, owner: ConversationOwner, turn: Turn) -> str | None:
         """The user's message and the answer's running row."""
