@@ -69,9 +69,9 @@ class Filter:
         """Look at what readers have, for what begins in it and does not end there. Nothing of it is shown."""
         self._before, self._before_end = len(seam.text), len(seam.text.encode())
         self._categories.update(seam.numbers)
-        if seam.redacted:  # its placeholder's last letter begins what is covered
-            end = self._before_end
-            self._pending.append(Match(end - 1, end, -1, BEHIND_REDACTION, ""))
+        if seam.redacted:  # what readers have last begins what is covered
+            end, last = self._before_end, len(seam.text[-1].encode())
+            self._pending.append(Match(end - last, end, -1, BEHIND_REDACTION, ""))
         self.feed(seam.text)
 
     def feed(self, text: str, final: bool = False) -> list[str | Flag]:

@@ -9,6 +9,11 @@ from unicodedata import category
 from engine.safety.patterns import WIDTH_MAX
 
 
+def ends_word(letter: str) -> bool:
+    """True for a blank, and a mark that is not of ASCII."""
+    return letter.isspace() or (letter > "\x7f" and category(letter)[0] == "P")
+
+
 class RestOfWord:
     """Begins at `end`; `end` grows with the text that is shown to it."""
 
@@ -22,7 +27,7 @@ class RestOfWord:
             return
         known = text[self.end - base :]
         for letter in known.decode():
-            if not self._left or letter.isspace() or (letter > "\x7f" and category(letter)[0] == "P"):
+            if not self._left or ends_word(letter):
                 self._left = 0
                 return
             self._left -= 1
