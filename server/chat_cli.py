@@ -52,6 +52,16 @@ class ChatTarget:
     max_tokens: int | None = None
 
 
+def _given_prompt(_context: click.Context, _option: click.Parameter, given: str | None) -> str | None:
+    """The prompt. Raises UsageError for an option that stands where the prompt should."""
+    if given is not None and given.startswith("--") and len(given.split()) == 1:
+        raise click.UsageError(
+            f"--once takes the prompt, but {given} follows it: put options before, as in "
+            'parley chat --json --once "Name a river"'
+        )
+    return given
+
+
 @click.command()
 @click.option("--url", envvar="PARLEY_URL", help="Gateway; default: that of `parley up`.")
 @click.option("--key", envvar="PARLEY_KEY", help="API key; default: the demo key of `parley up`.")
@@ -59,7 +69,12 @@ class ChatTarget:
 @click.option(
     "--max-tokens", type=click.IntRange(1), help="Most tokens of an answer; default: the model's room."
 )
-@click.option("--once", "prompt", help="Ask this, print the answer, leave. Piped input works too.")
+@click.option(
+    "--once",
+    "prompt",
+    callback=_given_prompt,
+    help="Ask this, print the answer, leave. Piped input works too.",
+)
 @click.option("--json", "as_json", is_flag=True, help="With one answer: print it as one JSON object.")
 def command(prompt: str | None, as_json: bool, **asked: Any) -> None:
     """Chat in the terminal; without options, with the platform that `parley up` started here."""

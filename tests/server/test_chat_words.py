@@ -3,7 +3,9 @@
 from dataclasses import replace
 from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from engine.safety.detectors import CATEGORIES
 from parley_client import Ended, ProtocolError, SafetyBlock, SafetyFlag, SafetyPromptFlag, Usage
@@ -116,3 +118,18 @@ def ended(reason: str = "stop", verified: bool = True, **money: Any) -> Ended:
 def test_what_is_said_of_an_answer(what: Ended, told: str):
     """Its tokens, its cost where that is shown, and whatever is not as usual."""
     assert chat_cli._facts(what) == "1,049 tokens (1,037 in, 12 out)" + told
+
+
+@pytest.mark.parametrize("typed", [["--once", "--json", "Name a river"], ["--once", "--model=m"]])
+def test_an_option_in_the_prompts_place_is_answered_with_the_order(typed: list[str]):
+    """Not with an argument too many, and not asked of a model."""
+    told = CliRunner().invoke(chat_cli.command, typed)
+    assert told.exit_code == 2
+    assert 'put options before, as in parley chat --json --once "Name a river"' in told.output
+
+
+def test_a_prompt_may_begin_like_an_option():
+    """Where more words follow."""
+    asked = "--force in git: what is it?"
+    option = click.Option(["--once"])
+    assert chat_cli._given_prompt(click.Context(chat_cli.command), option, asked) == asked

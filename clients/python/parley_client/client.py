@@ -14,7 +14,7 @@ reader sees it, `link.py` keeps a connection.
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,7 +24,7 @@ from parley_client.acks import Acks
 from parley_client.answer import Counters, Event, Frame, OpenAnswer, ProtocolError
 from parley_client.connection import ConnectionState, Encoding, GatewayClosed, Stopped
 from parley_client.ids import GatewayClock, uuid7
-from parley_client.link import Link, LinkSettings
+from parley_client.link import Key, Link, LinkSettings
 from parley_client.reader import Answer
 from parley_client.readings import OpenAnswers
 
@@ -51,7 +51,7 @@ class Client:
     def __init__(
         self,
         url: str,
-        key: str | Callable[[], Awaitable[str]],
+        key: Key,
         *,
         window: Mapping[str, int] | None = None,
         batch: bool = True,

@@ -17,8 +17,8 @@ from urllib.parse import quote
 import msgspec
 
 from parley_client.answer import ProtocolError
-from parley_client.causes import checked_token, first_words, is_loopback, no_token
-from parley_client.link import TOKEN_SECONDS_MAX, Key
+from parley_client.causes import first_words, is_loopback, no_token
+from parley_client.link import TOKEN_SECONDS_MAX, Key, fresh_token
 
 REPLY_SECONDS_MAX = 30.0
 Found = TypeVar("Found")
@@ -140,7 +140,7 @@ class Conversations:
             return self._key
         try:
             async with asyncio.timeout(TOKEN_SECONDS_MAX):
-                return checked_token(await self._key())
+                return await fresh_token(self._key)
         except Exception as error:
             raise ProtocolError(
                 {"code": "no_token", "message": no_token(error, TOKEN_SECONDS_MAX), "retry": True}

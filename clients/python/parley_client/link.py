@@ -4,6 +4,7 @@ It knows no answers; the owner chooses what to send and takes every frame.
 """
 
 import asyncio
+import inspect
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -29,7 +30,7 @@ HEALTHY_SECONDS = 30.0  # a connection that lived this long starts the backoff a
 STRAY_SECONDS = 60.0  # longer than a gateway takes to notice that a client is gone
 WELCOME_SECONDS_MAX = 15.0
 TOKEN_SECONDS_MAX = 15.0
-Key = str | Callable[[], Awaitable[str]]
+Key = str | Callable[[], Awaitable[str] | str]
 _log = logging.getLogger(__name__)
 
 
@@ -40,6 +41,13 @@ class SignedOut(Exception):  # noqa: N818  (a decision of the application)
     def __init__(self, message: str = "", code: str = "unauthorized") -> None:
         super().__init__(message)
         self.code = code
+
+
+async def fresh_token(key: Callable[[], Awaitable[str] | str]) -> str:
+    """What a key function gives, where it can be a token. Other than an `async def` it may block: a thread
+    calls it, while the connection in use lives on."""
+    given = key() if inspect.iscoroutinefunction(key) else await asyncio.to_thread(key)
+    return checked_token(await given if inspect.isawaitable(given) else given)
 
 
 class LinkOwner(Protocol):
@@ -136,7 +144,7 @@ class Link:
             return self._settings.key
         try:
             async with asyncio.timeout(TOKEN_SECONDS_MAX):
-                return checked_token(await self._settings.key())
+                return await fresh_token(self._settings.key)
         except SignedOut as signed_out:
             raise Stopped(signed_out.code, str(signed_out) or "signed out") from signed_out
         except Exception as error:  # the application's fault: its network may come back

@@ -2,11 +2,15 @@
 
 import asyncio
 import json
+import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from parley_client import Client, ConnectionState, ProtocolError
 from parley_client.causes import PAGE, checked_token, first_words, is_loopback, no_token
+from parley_client.link import fresh_token
 from tests.support.patience import wait_until
 from tests.support.ports import free_ports
 from tests.support.scripted_peer import scripted_peer
@@ -99,3 +103,41 @@ async def test_a_wait_that_is_cut_short_says_what_it_waited_for():
         await entering
     assert "unreachable" in cut.value.__notes__[0]
     assert states[-1].state == "stopped"
+
+
+async def test_the_reason_is_a_note_of_a_timeouts_cause():
+    """As the README says: Python makes the TimeoutError itself, from the error that has the note."""
+    [dead] = free_ports(1)
+
+    async def enter() -> None:
+        async with asyncio.timeout(None) as waits:  # ends once it waits
+            await Client(
+                f"http://127.0.0.1:{dead}", "key", on_state=lambda _: waits.reschedule(0)
+            ).__aenter__()
+
+    with pytest.raises(TimeoutError) as late:
+        await enter()
+    assert late.value.__cause__ is not None
+    assert "unreachable" in late.value.__cause__.__notes__[0]
+
+
+async def ticket() -> str:
+    """A ticket."""
+    return "ticket"
+
+
+def slow_ticket() -> str:
+    """A ticket, by a function that blocks; a loop would be stopped by it."""
+    assert threading.current_thread() is not threading.main_thread()
+    return "ticket"
+
+
+@pytest.mark.parametrize("key", [ticket, slow_ticket, lambda: ticket()])
+async def test_a_key_function_may_be_plain(key: Callable[[], Any]):
+    """A plain one may block, or give what is to be awaited. Its failure is its own."""
+    async with scripted_peer() as peer:
+        entering = asyncio.create_task(Client(peer.url, key).__aenter__())
+        assert (await (await peer.socket()).welcome())["token"] == "ticket"
+        await (await entering).close()
+    with pytest.raises(ZeroDivisionError):
+        await fresh_token(lambda: str(1 // 0))
