@@ -16,20 +16,28 @@ export { passageShape } from "./passages.js";
 /** @typedef {import("./parser.js").Block} Block */
 /** @typedef {import("./parser.js").Known} Known */
 /** @typedef {import("./patch.js").Child} Child */
-/** @typedef {{characters: number, tokens: number, ms: number}} BlockLimits of one block that is formatted */
-/** @typedef {{child: Child | undefined, missing: Set<string>, slow: boolean}} Formatted missing: labels without a link */
+/**
+ * Limits of a block that is formatted. `asked`: its reader asked for it, so that nothing is left to ask for.
+ * @typedef {{characters: number, tokens: number, elements: number, ms: number, asked: boolean}} BlockLimits
+ */
+/**
+ * `missing`: labels without a link. `elements`: how many it has, with those that its references may become.
+ * @typedef {{child: Child | undefined, missing: Set<string>, elements: number, slow: boolean}} Formatted
+ */
 
 const SPLIT_MS = 40;
+const REFERENCE = /\[\^?/g; // that may become an element, a footnote's two: as many as characters
 export const parser = new Parser();
 
 /**
  * The blocks of a text, null where it would take too long to find them.
  * @param {string} text
  * @param {Known} known
+ * @param {number} [ms]
  */
-export function split(text, known) {
+export function split(text, known, ms = SPLIT_MS) {
   try {
-    return parser.split(text, known, SPLIT_MS);
+    return parser.split(text, known, ms);
   } catch (error) {
     if (error instanceof TooSlow) return null;
     throw error;
@@ -49,14 +57,28 @@ export function split(text, known) {
 export function formatted(block, source, known, outline, limits, growing) {
   const { tokens } = block;
   const code = tokens[0]?.type === "fence" || tokens[0]?.type === "code_block";
-  const passage = (/** @type {boolean} */ slow) => ({ child: passageShape(source, growing), missing: new Set(), slow });
+  const passage = (/** @type {boolean} */ slow) => {
+    const child = passageShape(source, growing || limits.asked);
+    return { child, missing: new Set(), elements: elementsOf(child), slow };
+  };
   if (!code && (source.length > limits.characters || tokens.length > limits.tokens)) return passage(false);
   try {
     const missing = parser.read(block, known, limits.ms, growing);
     const [child] = shapesOf(block.tokens, outline);
-    return { child: child && directed(child, outline), missing, slow: false };
+    const later = missing.size > 0 ? (source.match(REFERENCE) ?? []).join("").length : 0;
+    const elements = (child ? elementsOf(child) : 0) + later;
+    if (elements > limits.elements) return passage(false);
+    return { child: child && directed(child, outline), missing, elements, slow: false };
   } catch (error) {
     if (!(error instanceof TooSlow) && !(error instanceof RangeError)) throw error; // RangeError: of the stack
     return passage(true);
   }
+}
+
+/**
+ * @param {Child} child
+ * @returns {number}
+ */
+function elementsOf(child) {
+  return typeof child === "string" ? 0 : child.children.reduce((sum, each) => sum + elementsOf(each), 1);
 }

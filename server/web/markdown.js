@@ -2,28 +2,22 @@
 // was cut into pieces. A finished block is never rebuilt; the open one is read again at most once a frame, and for
 // a tenth of the time at most.
 
+import { Definitions, Waiting } from "./definitions.js";
+import { ASKED, LIMITS } from "./limits.js";
 import { followNote } from "./notes.js";
-import { plainShapes } from "./passages.js";
-import { patchAt, trim } from "./patch.js";
+import { copyOf, newOutline } from "./outline.js";
+import { isPassage, plainShapes } from "./passages.js";
+import { patchAfter, trim } from "./patch.js";
 
 /** @typedef {typeof import("./formatter.js")} Formatter */
-/** @typedef {import("./formatter.js").BlockLimits} BlockLimits */
+/** @typedef {import("./limits.js").Limits} Limits */
 /** @typedef {import("./nodes.js").Outline} Outline */
 /** @typedef {import("./parser.js").Block} Block */
-/** @typedef {import("./parser.js").Known} Known */
 /**
  * A finished block that may change once more: a definition may make links of it, or its reader asks to see it
  * formatted. `outline` is of what stands before it.
- * @typedef {{index: number, source: string, outline: Outline, limits: BlockLimits}} Kept
+ * @typedef {{node: ChildNode, source: string, outline: Outline}} Kept
  */
-
-/** @typedef {BlockLimits & {waits: boolean}} Limits waits: it shows text once a frame, and rests in between */
-
-/** @type {Limits} */
-const LIMITS = { characters: 32 * 1024, tokens: 20_000, ms: 30, waits: true };
-const NO_LIMITS = { characters: Infinity, tokens: Infinity, ms: Infinity };
-const PAGE_HEADING = 2; // the page's own headings are h1 and h2
-const PIECE = 4 * 1024; // characters taken at once
 const TASK_MS = 12;
 const REST = 10; // how many times as long as it worked the view waits, and a frame at least
 const FRAME_MS = 15;
@@ -73,18 +67,19 @@ export class MarkdownView {
   /** More blocks may end in what was taken. */
   #unfinished = false;
   #whole = false;
-  /** Children of the root that are finished. */
-  #finished = 0;
+  /** The last child of the root that is finished. @type {ChildNode | null} */
+  #last = null;
+  /** Elements of the finished blocks. */
+  #elements = 0;
   /** @type {Outline} */
   #outline = newOutline();
-  /** @type {Known} */
-  #known = new Map();
-  /** @type {Map<string, Set<Kept>>} finished blocks by the labels that nothing defined so far */
-  #waiting = new Map();
-  /** @type {Map<number, Kept>} finished blocks that are shown as plain text */
+  #known = new Definitions();
+  /** Finished blocks by the labels that nothing defined so far. @type {Waiting<Kept>} */
+  #waiting = new Waiting();
+  /** @type {Map<Element, Kept>} finished blocks that are shown as plain text */
   #passages = new Map();
-  /** @type {Set<Kept>} finished blocks to be formatted again */
-  #changed = new Set();
+  /** @type {MarkdownView[]} those that were asked for */
+  #asked = [];
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   #paused = false;
@@ -119,12 +114,13 @@ export class MarkdownView {
     this.#text = this.#arrived = this.#half = this.#source = "";
     this.#slow = this.#whole = this.#unfinished = false;
     this.#passage = -1;
-    this.#finished = 0;
+    this.#last = null;
+    this.#elements = 0;
     this.#outline = newOutline();
-    this.#known = new Map();
-    this.#waiting = new Map();
+    this.#known = new Definitions();
+    this.#waiting = new Waiting();
     this.#passages = new Map();
-    this.#changed = new Set();
+    for (const view of this.#asked.splice(0)) view.#leave();
     this.#add(text);
     this.#work();
   }
@@ -146,7 +142,12 @@ export class MarkdownView {
   }
 
   #hasMore() {
-    return this.#arrived !== "" || this.#unfinished || this.#changed.size > 0;
+    return this.#arrived !== "" || this.#unfinished || this.#waiting.ready.size > 0;
+  }
+
+  /** It has as many elements as it may have. */
+  #isFull() {
+    return this.#elements > this.#limits.all;
   }
 
   #soon() {
@@ -188,8 +189,7 @@ export class MarkdownView {
   /** The text as it came, before the formatter is there. */
   #showUnread() {
     const shapes = plainShapes(this.#text);
-    shapes.forEach((shape, i) => patchAt(this.root, i, shape));
-    trim(this.root, shapes.length);
+    trim(this.root, this.#put(null, shapes));
   }
 
   /**
@@ -197,10 +197,10 @@ export class MarkdownView {
    * @param {number} until
    */
   #step(by, until) {
-    const [changed] = this.#changed;
+    const [changed] = this.#waiting.ready;
     if (this.#unfinished || this.#arrived !== "") this.#take(by, until);
     else if (changed) {
-      this.#changed.delete(changed);
+      this.#waiting.ready.delete(changed);
       this.#formatAgain(by, changed);
     }
   }
@@ -211,7 +211,7 @@ export class MarkdownView {
    * @param {number} until
    */
   #take(by, until) {
-    const piece = this.#unfinished ? "" : this.#arrived.slice(0, PIECE);
+    const piece = this.#unfinished ? "" : this.#arrived.slice(0, this.#limits.piece);
     this.#arrived = this.#arrived.slice(piece.length);
     this.#source += piece;
     const last = this.#whole && this.#arrived === "";
@@ -231,9 +231,11 @@ export class MarkdownView {
     if (this.#passage >= 0) return this.#finishPassage(by, lines, last);
     const blank = /^(?:[ \t]*\n)+/.exec(lines)?.[0].length ?? 0;
     if (blank > 0) return this.#ended(blank);
+    if (this.#isFull()) this.#passage = this.#limits.characters;
+    if (this.#isFull()) return true;
     const { to, over } = by.partOf(lines, this.#limits.characters);
     if (to === 0 && !over && !last) return false;
-    const blocks = by.split(lines.slice(0, last && !over ? undefined : to), this.#known);
+    const blocks = this.#split(by, lines.slice(0, last && !over ? undefined : to));
     const alone = over && blocks !== null && blocks.length === 1 && by.isCode(lines);
     if (blocks === null || (over && blocks.length <= 1 && !alone)) {
       this.#passage = blocks === null ? 0 : this.#limits.characters;
@@ -242,7 +244,8 @@ export class MarkdownView {
     const ended = alone || (last && !over) ? blocks.length : blocks.length - 1;
     for (const [i, block] of blocks.slice(0, ended).entries()) {
       this.#finish(by, block, lines.slice(block.from, block.to));
-      if (performance.now() > until && i + 1 < ended) return this.#ended(block.to);
+      const enough = performance.now() > until || this.#isFull();
+      if (enough && i + 1 < ended) return this.#ended(block.to);
     }
     this.#ended(blocks[ended]?.from ?? (last && !over ? lines.length : to));
     return over;
@@ -279,30 +282,26 @@ export class MarkdownView {
    * @param {string} source
    */
   #finish(by, block, source) {
-    for (const [label, definition] of block.defines) {
-      this.#known.set(label, definition);
-      for (const kept of this.#waiting.get(label) ?? []) this.#changed.add(kept);
-      this.#waiting.delete(label);
-    }
+    this.#known.add(block.defines);
+    for (const [label] of block.defines) this.#defined(label);
     const limits = this.#slow ? { ...this.#limits, characters: 0 } : this.#limits;
     this.#slow = false;
-    const kept = { index: this.#finished, source, outline: copyOf(this.#outline), limits };
-    const { child, missing } = by.formatted(block, source, this.#known, this.#outline, limits, false);
+    const outline = copyOf(this.#outline);
+    const { child, missing, elements } = by.formatted(block, source, this.#known, this.#outline, limits, false);
     if (child === undefined) return;
-    patchAt(this.root, this.#finished++, child);
-    this.#keep(kept, missing, isPassage(child));
+    this.#elements += elements;
+    this.#last = patchAfter(this.root, this.#last, child);
+    const kept = { node: this.#last, source, outline };
+    if (isPassage(child)) this.#passages.set(/** @type {Element} */ (this.#last), kept);
+    this.#waiting.add(kept, missing);
   }
 
-  /**
-   * @param {Kept} kept
-   * @param {Set<string>} missing
-   * @param {boolean} passage
-   */
-  #keep(kept, missing, passage) {
-    if (passage) this.#passages.set(kept.index, kept);
-    for (const label of missing) {
-      const others = this.#waiting.get(label) ?? new Set();
-      this.#waiting.set(label, others.add(kept));
+  /** @param {string} label */
+  #defined(label) {
+    this.#waiting.defined(label);
+    for (const view of this.#asked) {
+      view.#defined(label);
+      if (view.#hasMore()) view.#goOn();
     }
   }
 
@@ -311,27 +310,43 @@ export class MarkdownView {
    * @param {Kept} kept
    */
   #formatAgain(by, kept) {
-    const { source, index, limits } = kept;
+    const { source, node } = kept;
+    const limits = { ...this.#limits, elements: Infinity }; // it was counted with all its links
     const outline = copyOf(kept.outline);
-    const blocks = by.parser.split(source, this.#known);
-    const known = new Map([...blocks.flatMap(({ defines }) => defines), ...this.#known]);
-    const all = blocks.map((block) => by.formatted(block, source.slice(block.from, block.to), known, outline, limits, false));
-    const children = all.flatMap(({ child }) => child ?? []);
-    const [only] = children;
-    if (only === undefined || all.some(({ slow }) => slow)) return;
-    patchAt(this.root, index, children.length === 1 ? only : { tag: "div", attributes: { class: "formatted" }, children });
-    this.#keep(kept, new Set(all.flatMap(({ missing }) => [...missing])), isPassage(only));
+    const blocks = this.#split(by, source) ?? [];
+    const all = blocks.map((block) => by.formatted(block, source.slice(block.from, block.to), this.#known, outline, limits, false));
+    const [only, ...others] = all.filter(({ child }) => child !== undefined);
+    if (only?.child === undefined || others.length > 0 || only.slow) return;
+    kept.node = patchAfter(this.root, node.previousSibling, only.child);
+    if (this.#last === node) this.#last = kept.node;
+    this.#waiting.add(kept, only.missing);
+  }
+
+  /**
+   * @param {Formatter} by
+   * @param {string} text
+   */
+  #split(by, text) {
+    return by.split(text, this.#known, this.#limits.asked ? this.#limits.ms : undefined);
   }
 
   /** @param {Formatter} by */
   #showOpen(by) {
     const text = this.#whole ? this.#source : by.withoutHalfLine(this.#source);
     const long = text.length > this.#limits.characters && !by.isCode(text);
-    const blocks = this.#passage >= 0 || long ? null : by.split(text, this.#known);
-    let shown = this.#finished;
-    if (blocks) for (const child of this.#openChildren(by, text, blocks)) patchAt(this.root, shown++, child);
-    else if (text !== "") patchAt(this.root, shown++, by.passageShape(text, true));
-    trim(this.root, shown);
+    const plain = long || this.#passage >= 0 || this.#isFull();
+    const blocks = plain ? null : this.#split(by, text);
+    const passage = () => (text.trim() === "" ? [] : [by.passageShape(text, true)]);
+    trim(this.root, this.#put(this.#last, blocks ? this.#openChildren(by, text, blocks) : passage()));
+  }
+
+  /**
+   * Show children behind one; the last of them.
+   * @param {ChildNode | null} before
+   * @param {import("./patch.js").Child[]} children
+   */
+  #put(before, children) {
+    return children.reduce((/** @type {ChildNode | null} */ last, child) => patchAfter(this.root, last, child), before);
   }
 
   /**
@@ -341,9 +356,9 @@ export class MarkdownView {
    */
   #openChildren(by, text, blocks) {
     const outline = copyOf(this.#outline);
-    let known = this.#known;
+    const known = new Definitions(this.#known);
     return blocks.flatMap((block, i) => {
-      if (block.defines.length > 0) known = new Map([...block.defines, ...known]);
+      known.add(block.defines);
       const limits = this.#slow && i === 0 ? { ...this.#limits, characters: 0 } : this.#limits;
       const source = text.slice(block.from, block.to);
       const { child, slow } = by.formatted(block, source, known, outline, limits, i === blocks.length - 1);
@@ -356,28 +371,26 @@ export class MarkdownView {
   #clicked(target) {
     const pressed = target instanceof Element ? target.closest(".show-formatted") : null;
     const passage = pressed?.closest(".passage");
-    const kept = passage && this.#passages.get([...this.root.children].indexOf(passage));
-    if (!kept || !formatter) return;
-    this.#passages.delete(kept.index);
-    kept.limits = NO_LIMITS;
-    this.#formatAgain(formatter, kept);
-    const shown = this.root.children[kept.index];
-    shown?.setAttribute("tabindex", "-1"); // the button that had the focus is gone
-    if (shown instanceof HTMLElement) shown.focus({ preventScroll: true });
+    const kept = passage && this.#passages.get(passage);
+    if (!kept) return;
+    this.#passages.delete(passage);
+    const root = document.createElement("div");
+    root.className = "formatted";
+    root.tabIndex = -1; // the button that had the focus is gone
+    passage.replaceWith(root);
+    root.focus({ preventScroll: true });
+    if (this.#last === passage) this.#last = root;
+    const view = new MarkdownView(root, { ...this.#limits, ...ASKED });
+    view.#known = this.#known;
+    view.#outline = copyOf(kept.outline);
+    this.#asked.push(view);
+    view.push(kept.source);
+    view.finish();
   }
-}
 
-/** @returns {Outline} */
-function newOutline() {
-  return { level: PAGE_HEADING, sources: new Set(), side: "ltr" };
-}
-
-/** @param {Outline} outline */
-function copyOf({ level, sources, side }) {
-  return { level, sources: new Set(sources), side };
-}
-
-/** @param {import("./patch.js").Child} child */
-function isPassage(child) {
-  return typeof child !== "string" && child.attributes?.class === "passage";
+  /** Show nothing any more. */
+  #leave() {
+    this.reset("");
+    this.root.remove();
+  }
 }

@@ -66,7 +66,7 @@ export const leaves = {
   code_inline: ({ content }, place) => [element("code", {}, codeOf(content, place))],
   fence: ({ content, info }, place) => [codeShape(info, content, place)],
   code_block: ({ content }, place) => [codeShape("", content, place)],
-  footnote_mark: ({ content }, { linked }) => [linked ? content : element("sup", {}, [noteButton(content, "mark")])],
+  footnote_mark: ({ meta }, { linked }) => [linked ? noteOf(meta) : element("sup", {}, [noteButton(meta, "mark")])],
   math_inline: ({ markup, content }) => [formulaShape(markup, content, false)],
   math_block: ({ markup, content }) => [formulaShape(markup, content, true)],
   image: (token, place) => imageOf(token, place),
@@ -85,7 +85,7 @@ const closers = {
   th: (shape) => [cellShape(shape)],
   td: (shape) => [cellShape(shape)],
   em: (shape) => [EAST_ASIAN.test(plain(shape.children)) ? { ...shape, attributes: { class: "dotted" } } : shape],
-  div: (shape, { info }) => [{ ...shape, children: [noteButton(info, "number"), element("p", {}, shape.children)] }],
+  div: (shape, { meta }) => [{ ...shape, children: [noteButton(meta, "number"), element("p", {}, shape.children)] }],
   a: (shape, open, place) => linkShape(String(open.attrGet("href")), open, shape.children, place),
 };
 
@@ -203,13 +203,20 @@ function imageOf(token, place) {
 }
 
 /**
- * @param {string} label
+ * @param {Token["meta"]} meta
  * @param {"mark" | "number"} kind
  */
-function noteButton(label, kind) {
-  const said = kind === "mark" ? `Note ${label}` : `Back to where note ${label} belongs`;
-  const attributes = { type: "button", class: `note-${kind}`, "data-note": label, "aria-label": said };
-  return element("button", attributes, [label]);
+function noteButton(meta, kind) {
+  const number = noteOf(meta);
+  const said = kind === "mark" ? `Note ${number}` : `Back to where note ${number} belongs`;
+  const attributes = { type: "button", class: `note-${kind}`, "data-note": number, "aria-label": said };
+  return element("button", attributes, [number]);
+}
+
+/** The number of a note. @param {Token["meta"]} meta */
+function noteOf(meta) {
+  const note = /** @type {import("./parser.js").Definition | undefined} */ (meta?.note);
+  return String(note?.note ?? 1);
 }
 
 /**

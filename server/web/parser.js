@@ -10,14 +10,15 @@ import { lineBreaks } from "./rule_breaks.js";
 import { chips } from "./rule_chips.js";
 import { footnotes } from "./rule_footnotes.js";
 import { formulas } from "./rule_formulas.js";
-import { limits } from "./rule_limits.js";
+import { Clock, limits } from "./rule_limits.js";
 import { isFollowed, links } from "./rule_links.js";
+import { tables } from "./rule_tables.js";
 import { tasks } from "./rule_tasks.js";
 
 /** @typedef {import("markdown-it").Token} Token */
 /** @typedef {(md: import("markdown-it").MarkdownIt) => void} Rule */
-/** @typedef {{href: string, title: string}} Definition of a link */
-/** @typedef {Map<string, Definition>} Known definitions by their label */
+/** @typedef {{href: string, title: string, note?: number}} Definition of a link, or of the note of this number */
+/** @typedef {{get: (label: string) => Definition | undefined}} Known definitions by their label */
 /**
  * One block of a text: `source` is its part of the text, from `from` to `to`. `defines` are the links it defines.
  * @typedef {{tokens: Token[], from: number, to: number, defines: [string, Definition][]}} Block
@@ -33,13 +34,13 @@ export class Parser {
     this.#md = new MarkdownIt({ html: false, linkify: true, breaks, maxNesting: LEVELS_MAX });
     this.#md.use(links, follows).use(chips);
     for (const rule of rules) this.#md.use(rule);
-    this.#md.use(limits, this.#watch);
+    this.#md.use(tables, this.#clock.look).use(limits, this.#clock);
     this.#inlineRules = this.#md.core.ruler.getRules("").slice(2); // without `normalize` and `block`
   }
 
   #md;
   #inlineRules;
-  #watch = { until: Infinity, steps: 0 };
+  #clock = new Clock();
 
   /**
    * The blocks of a text, their words unread. Of a text of whole lines, all blocks but the last are blocks of any
@@ -53,7 +54,7 @@ export class Parser {
     /** @type {Token[]} */
     const tokens = [];
     const { references, own } = asked(known, new Set());
-    this.#start(ms);
+    this.#clock.start(ms);
     this.#md.block.parse(text, this.#md, { references }, tokens);
     const lines = new Lines(text);
     /** @type {Block[]} */
@@ -88,17 +89,11 @@ export class Parser {
     if (growing) close(tokens);
     const state = new this.#md.core.State("", this.#md, { references });
     state.tokens = tokens;
-    this.#start(ms);
+    this.#clock.start(ms);
     for (const rule of this.#inlineRules) rule(state);
     for (const token of state.tokens) if (token.type === "fence") token.info = this.#language(token.info);
     block.tokens = state.tokens;
     return missing;
-  }
-
-  /** @param {number} ms that may be taken */
-  #start(ms) {
-    this.#watch.until = performance.now() + ms;
-    this.#watch.steps = 0;
   }
 
   /** The first word of what stands behind a fence. @param {string} info */

@@ -10,7 +10,7 @@ const KB = 1000;
 /**
  * A passage that is not formatted, and the button that formats it.
  * @param {string} text
- * @param {boolean} growing it has no button yet
+ * @param {boolean} growing it has no button, or none yet
  * @returns {Shape}
  */
 export function passageShape(text, growing) {
@@ -54,4 +54,9 @@ function partEnd(text, from) {
   }
   const low = text.charCodeAt(full);
   return low >= 0xdc00 && low < 0xe000 ? full - 1 : full;
+}
+
+/** @param {import("./patch.js").Child} child */
+export function isPassage(child) {
+  return typeof child !== "string" && child.attributes?.class === "passage";
 }

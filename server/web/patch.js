@@ -12,33 +12,36 @@
 const shown = new WeakMap();
 
 /**
- * Make the child at `index` look like `wanted`.
+ * Make the child behind `before` look like `wanted`. By nodes: a browser counts its way to a child with a number.
  * @param {Element} parent
- * @param {number} index
+ * @param {ChildNode | null} before null: the first child
  * @param {Child} wanted
+ * @returns {ChildNode} the child
  */
-export function patchAt(parent, index, wanted) {
-  const found = parent.childNodes[index];
+export function patchAfter(parent, before, wanted) {
+  const found = before ? before.nextSibling : parent.firstChild;
   if (typeof wanted === "string") {
-    if (found instanceof Text) patchText(found, wanted);
-    else replaceAt(parent, found, document.createTextNode(wanted));
-    return;
+    if (!(found instanceof Text)) return putAt(parent, found, document.createTextNode(wanted));
+    patchText(found, wanted);
+    return found;
   }
-  let element = found;
-  if (!(element instanceof Element) || element.localName !== wanted.tag || shown.get(element)?.made?.key !== wanted.made?.key) {
-    element = replaceAt(parent, found, document.createElement(wanted.tag));
-    wanted.made?.make(/** @type {Element} */ (element));
+  if (found instanceof Element && found.localName === wanted.tag && shown.get(found)?.made?.key === wanted.made?.key) {
+    patch(found, wanted);
+    return found;
   }
-  patch(/** @type {Element} */ (element), wanted);
+  const made = putAt(parent, found, document.createElement(wanted.tag));
+  wanted.made?.make(made);
+  patch(made, wanted);
+  return made;
 }
 
 /**
- * Keep the first children alone.
+ * Remove the children behind one.
  * @param {Element} parent
- * @param {number} count
+ * @param {ChildNode | null} last that stays; null: none does
  */
-export function trim(parent, count) {
-  while (parent.childNodes.length > count) parent.lastChild?.remove();
+export function trim(parent, last) {
+  while (parent.lastChild && parent.lastChild !== last) parent.lastChild.remove();
 }
 
 /**
@@ -54,11 +57,15 @@ function patch(element, wanted) {
     if (element.getAttribute(name) !== value) element.setAttribute(name, value);
   }
   if (made) return;
-  children.forEach((child, i) => {
-    const last = before?.children[i];
-    if (last === undefined || !isSame(last, child)) patchAt(element, i, child);
-  });
-  trim(element, children.length);
+  /** @type {ChildNode | null} */
+  let last = null;
+  for (const [i, child] of children.entries()) {
+    const old = before?.children[i];
+    /** @type {ChildNode | null} */
+    const next = last ? last.nextSibling : element.firstChild;
+    last = next && old !== undefined && isSame(old, child) ? next : patchAfter(element, last, child);
+  }
+  trim(element, last);
 }
 
 /**
@@ -88,13 +95,13 @@ function patchText(node, wanted) {
 }
 
 /**
- * @template {Node} T
+ * @template {ChildNode} T
  * @param {Element} parent
- * @param {Node | undefined} found
+ * @param {ChildNode | null} found what it replaces
  * @param {T} node
  * @returns {T}
  */
-function replaceAt(parent, found, node) {
+function putAt(parent, found, node) {
   if (found) parent.replaceChild(node, found);
   else parent.append(node);
   return node;

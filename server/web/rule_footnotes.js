@@ -1,5 +1,6 @@
 // Footnotes: "[^1]" in a text, and "[^1]: what it says" as a block of its own, which stays where it was written.
-// As a definition of a link it may come long after its mark.
+// As a definition of a link it may come long after its mark. A note shows as its number, never as its label, which
+// would make a button with the words of whoever wrote it.
 
 /** @typedef {import("markdown-it").StateBlock} StateBlock */
 /** @typedef {import("markdown-it").StateInline} StateInline */
@@ -29,8 +30,10 @@ function keyOf(label) {
 function mark(state, silent) {
   MARK.lastIndex = state.pos;
   const [whole = "", label = ""] = MARK.exec(state.src) ?? [];
-  if (whole === "" || state.pos + whole.length > state.posMax || !state.env?.references?.[keyOf(label)]) return false;
-  if (!silent) state.push("footnote_mark", "", 0).content = label;
+  if (whole === "" || state.pos + whole.length > state.posMax) return false;
+  const note = state.env?.references?.[keyOf(label)];
+  if (!note) return false;
+  if (!silent) state.push("footnote_mark", "", 0).meta = { note };
   state.pos += whole.length;
   return true;
 }
@@ -54,11 +57,12 @@ function note(rules, state, from, to, silent) {
   state.line = end;
   const open = state.push("footnote_open", "div", 1);
   open.map = [from, end];
-  open.info = label;
   const definition = state.push("reference_definition", "", 0);
   definition.hidden = true;
   definition.meta = { label: keyOf(label) };
-  if (state.env) (state.env.references ??= {})[keyOf(label)] ??= { href: "", title: "" };
+  /** @type {import("./parser.js").Definition} */
+  const first = { href: "", title: "", note: 0 };
+  if (state.env) open.meta = { note: ((state.env.references ??= {})[keyOf(label)] ??= first) };
   const words = state.push("inline", "", 0);
   words.content = state.getLines(from, end, state.blkIndent, false).trim().slice(whole.length).trim();
   words.map = [from, end];

@@ -8,14 +8,38 @@ const STEPS_MIN = 1500; // a block of so few is not slow: the machine is
 
 export class TooSlow extends Error {}
 
+/** How long reading may take. */
+export class Clock {
+  #until = Infinity; // by performance.now()
+  #steps = 0;
+  #seen = 0;
+
+  /** @param {number} ms */
+  start(ms) {
+    this.#until = performance.now() + ms;
+    this.#steps = 0;
+    this.#seen = STEPS_MIN;
+  }
+
+  /**
+   * Throws if it took longer.
+   * @param {number} [steps] done since the last look
+   */
+  look = (steps = 1) => {
+    this.#steps += steps;
+    if (this.#steps < this.#seen + STEPS) return;
+    this.#seen = this.#steps;
+    if (performance.now() > this.#until) throw new TooSlow();
+  };
+}
+
 /**
  * @param {import("markdown-it").MarkdownIt} md
- * @param {{until: number, steps: number}} watch until: by performance.now()
+ * @param {Clock} clock
  */
-export function limits(md, watch) {
+export function limits(md, clock) {
   const look = () => {
-    const due = ++watch.steps % STEPS === 0 && watch.steps > STEPS_MIN;
-    if (due && performance.now() > watch.until) throw new TooSlow();
+    clock.look();
     return false;
   };
   md.inline.ruler.before("text", "clock", look);

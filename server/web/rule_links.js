@@ -93,7 +93,7 @@ function remembered(of) {
  * @param {MarkdownIt["block"]["ruler"]} ruler
  * @param {string} name
  */
-function ruleOf(ruler, name) {
+export function ruleOf(ruler, name) {
   const all = ruler.getRules("");
   ruler.disable(name);
   const others = new Set(ruler.getRules(""));

@@ -140,7 +140,7 @@ KINDS = {
     "see [a][b]\n\n[b]: https://a.example/b": "<p>see "
     + LINK.format("https://a.example/b", "a", ' title="https://a.example/b"')
     + "</p>",
-    "a[^1] b[^2]\n\n[^1]: Word\nmore": '<p>a<sup><button type="button" class="note-mark" data-note="1" '
+    "a[^x] b[^2]\n\n[^x]: Word\nmore": '<p>a<sup><button type="button" class="note-mark" data-note="1" '
     'aria-label="Note 1">1</button></sup> b[^2]</p><div class="footnote"><button type="button" '
     'class="note-number" data-note="1" aria-label="Back to where note 1 belongs">1</button>'
     "<p>Word<br>more</p></div>",

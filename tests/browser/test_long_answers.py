@@ -64,10 +64,10 @@ async def test_a_mark_leads_to_its_note_and_the_note_back(open_page: OpenPage, p
     watched = await history(open_page, peer, "See[^a] and[^a].\n\n" + "line\n\n" * 80 + "[^a]: What it says.")
     page = watched.page
     address = page.url
-    await page.get_by_role("button", name="Note a", exact=True).last.press("Enter")
+    await page.get_by_role("button", name="Note 1", exact=True).last.press("Enter")
     await expect(page.get_by_text("What it says.")).to_be_in_viewport()
-    await expect(page.get_by_role("button", name="Back to where note a belongs")).to_be_focused()
+    await expect(page.get_by_role("button", name="Back to where note 1 belongs")).to_be_focused()
     await page.keyboard.press("Enter")
-    await expect(page.get_by_role("button", name="Note a", exact=True).first).to_be_focused()
-    await expect(page.get_by_role("button", name="Note a", exact=True).first).to_be_in_viewport()
+    await expect(page.get_by_role("button", name="Note 1", exact=True).first).to_be_focused()
+    await expect(page.get_by_role("button", name="Note 1", exact=True).first).to_be_in_viewport()
     assert page.url == address

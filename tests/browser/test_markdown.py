@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from typing import Any
 
 import pytest
@@ -18,16 +19,16 @@ SAFE = """p a div pre code span button ul ol li blockquote table thead tbody tr 
     h3 h4 h5 h6"""
 
 
-@pytest.mark.parametrize("longest", [32768, 60])
+@pytest.mark.parametrize("limits", [{}, {"characters": 60}, {"characters": 60, "elements": 12, "all": 20}])
 @pytest.mark.parametrize("finish", [True, False])
-async def test_any_chunking_gives_the_same_dom(blank: WatchedPage, finish: bool, longest: int):
+async def test_any_chunking_gives_the_same_dom(blank: WatchedPage, finish: bool, limits: dict[str, int]):
     """One push, one character at a time, and random pieces show the same, while text grows and at the end;
-    also where most blocks are too long to be formatted."""
+    also where most blocks are too long to be formatted, or most texts have too many elements."""
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     texts = ["".join(chance.choices(PIECES, k=chance.randint(1, 40))) for _ in range(DOCUMENTS)]
     sizes = [100_000, 1, -9, 5]
-    all_shown = await shown_in_pieces(blank, texts, sizes, finish, characters=longest)
+    all_shown = await shown_in_pieces(blank, texts, sizes, finish, **limits)
     for text, shown in zip(texts, all_shown, strict=True):
         assert len(set(shown)) == 1, f"seed {seed}: {text!r} {shown}"
 
@@ -233,6 +234,70 @@ async def test_long_text_made_to_be_slow_can_be_read(blank: WatchedPage):
     )
     for text, length in zip(texts, lengths, strict=True):
         assert length >= len(text) / 4, text[:20]
+
+
+TABLE = "|a" * 80 + "|\n" + "|-" * 80 + "|\n" + "|\n" * 80
+MANY = {
+    "cells that nobody wrote": (TABLE + "\n") * 60,
+    "columns": ("|a" * 655 + "|\n" + "|-" * 655 + "|\n" + "|\n" * 100 + "\n") * 10,
+    "tables in a quote": ("> " + TABLE.strip().replace("\n", "\n> ") + "\n> \n") * 60,
+    "paragraphs": "a\n\n" * 60_000,
+    "lines": "a\n" * 60_000,
+    "notes": "[^1]" * 30_000 + "\n\n" + ("[^1]" * 100 + "\n\n") * 400 + "[^1]: a\n",
+}
+
+
+async def test_no_text_makes_more_elements_than_a_page_bears(blank: WatchedPage):
+    """What is beyond is plain text; the end can be read, as formatted text where that is asked for."""
+    seen = await blank.page.evaluate(
+        """async (texts) => {
+      const { MarkdownView, ready } = await import("/web/markdown.js");
+      await ready();
+      const seen = [];
+      for (const text of texts) {
+        const root = document.createElement("div");
+        const view = new MarkdownView(root);
+        view.push(text + "the end");
+        view.finish();
+        await view.settled();
+        const whole = root.textContent.replace(/\\s/g, "").includes("theend");
+        const first = [root.querySelectorAll("*").length, whole];
+        for (const button of root.querySelectorAll(".show-formatted")) button.click();
+        seen.push([...first, root.querySelectorAll("td, th").length]);
+      }
+      return seen;
+    }""",
+        list(MANY.values()),
+    )
+    for (name, text), (elements, whole, cells) in zip(MANY.items(), seen, strict=True):
+        assert elements < 30_000, name
+        assert whole, name
+        assert cells <= len(text), name
+
+
+async def test_a_table_shows_what_its_rows_lack(blank: WatchedPage):
+    """Short rows have empty cells."""
+    [[shown]] = await shown_in_pieces(blank, ["|a|b|c|\n|-|-|-|\n|d|\n|e|f|g|h|\n"], [3])
+    assert shown.count("<td") == 6
+
+
+async def test_thousands_of_definitions_may_come_late(blank: WatchedPage):
+    """Each makes a link of a paragraph far above it."""
+    count = 8000
+    marks = "".join(f"[a{i}]\n\n" for i in range(count))
+    text = marks + "".join(f"[a{i}]: https://a.example/\n" for i in range(count))
+    [[shown]] = await shown_in_pieces(blank, [text], [100_000])
+    assert shown.count("<a ") == count
+
+
+@pytest.mark.parametrize("label", ["Copy", "Sign\u2800out"])
+async def test_a_note_shows_as_a_number(blank: WatchedPage, label: str):
+    """No label makes a button that says what the page's own say."""
+    text = f"a[^{label}] b[^2]\n\n> [^2]: two\n\n[^{label}]: what[^2]\n[^{label}]: again\n"
+    [shown, cut] = (await shown_in_pieces(blank, [text], [1000, 1]))[0]
+    assert shown == cut
+    assert label not in shown
+    assert re.findall(r"<button[^>]*>([^<]*)", shown) == ["2", "1", "1", "2", "1", "2"]
 
 
 async def test_hostile_text_neither_runs_nor_fetches(blank: WatchedPage):
