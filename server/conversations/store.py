@@ -22,10 +22,10 @@ from engine.api import Flag
 from server.access.authorization import ConversationOwner
 from server.conversations.history import HistoryBounds, PromptContext, TurnHistory, read_history
 from server.conversations.tables import Conversation, Message, MessageStatus
+from server.conversations.titles import title_of
 from server.protocol.codes import ErrorCode, refusal
 from server.protocol.flags import EndSafety, LoggedFlag
 
-TITLE_CHARACTERS_MAX = 80
 PAGE_ROWS = 50
 
 
@@ -325,7 +325,7 @@ def _new_conversation(tenant: str, owner: ConversationOwner, turn: Turn) -> Conv
         project_id=owner.project,
         owner_key=owner.key,
         user_id=owner.user,
-        title=" ".join(turn.content.split())[:TITLE_CHARACTERS_MAX],
+        title=title_of(turn.content),
         created_ms=turn.now_ms,
         updated_ms=turn.now_ms,
     )

@@ -9,8 +9,9 @@ from core.ids import uuid7_ms
 from server.access.amount_visibility import usage_seen_by
 from server.access.authorization import owner_of
 from server.context import GatewayContext
-from server.conversations.store import PAGE_ROWS, TITLE_CHARACTERS_MAX, conversation_not_found
+from server.conversations.store import PAGE_ROWS, conversation_not_found
 from server.conversations.tables import Message
+from server.conversations.titles import TITLE_CHARACTERS_MAX
 from server.http import cursors
 from server.http.caller import reader
 from server.http.fields import only_fields

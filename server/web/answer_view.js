@@ -3,7 +3,7 @@
 import { ProtocolError } from "/web/client/client.js";
 import { Chips } from "./chips.js";
 import { button, copyText, el, icon } from "./dom.js";
-import { cutText, joined } from "./going_on.js";
+import { cutText, isFull, joined, refusedAsFull } from "./going_on.js";
 import { MarkdownView } from "./markdown.js";
 import { marked } from "./marks.js";
 import { costText } from "./money.js";
@@ -16,7 +16,7 @@ import { cutOff, errorText, ofRules, reasonText, usageText, waitMsOf, waitOf } f
  * What an answer is to its reader: a live one, or one the server stored.
  * @typedef {Pick<Answer, "text" | "status" | "reason" | "usage" | "cost">
  *   & Partial<Pick<Answer, "id" | "queue" | "error" | "cancelling" | "verified" | "paused" | "movedBecause" | "flags"
- *   | "safety">>} Shown `id` is the request's
+ *   | "safety" | "context">>} Shown `id` is the request's
  */
 /**
  * @typedef {{retry: () => void, edit: () => void, goOn: (view: AnswerView, id: string) => void}} Actions what may be
@@ -73,6 +73,8 @@ export class AnswerView {
   #last = null;
   /** Where it stood before it was to go on. @type {{before: Shown | null, last: Shown | null} | null} */
   #tried = null;
+  /** To go on was refused for ever. */
+  #full = false;
   /** The answer's text. */
   #source = "";
   /** What it was said to wait for. */
@@ -97,6 +99,7 @@ export class AnswerView {
    * @param {boolean} [connected] false: the connection that it comes by is lost
    */
   show(part, connected = true) {
+    if (refusedAsFull(part, this.#tried)) return this.#stays();
     const answer = joined(this.#before, part);
     const finished = answer.status === "ended" || answer.status === "failed";
     this.#showText(answer, finished);
@@ -104,6 +107,15 @@ export class AnswerView {
     this.element.setAttribute("aria-busy", String(!finished));
     this.#showWait(finished ? { text: "", icon: "" } : waitOf(answer, connected));
     if (finished) this.#finish(answer, part);
+  }
+
+  /** It stays as it was: the model cannot read it and go on. */
+  #stays() {
+    const { before = null, last = null } = this.#tried ?? {};
+    this.#before = before;
+    if (before === null) this.#tried = null;
+    this.#full = true;
+    if (last) this.show(last);
   }
 
   /** @param {import("./words.js").Wait} wait */
@@ -142,10 +154,11 @@ export class AnswerView {
     if (cut) this.#last = { ...part, flags: [...(part.flags ?? [])] };
     const again = part.status === "failed" && this.#tried?.last;
     if (again && this.#tried) [this.#before, this.#last] = [this.#tried.before, this.#tried.last];
-    this.#more.hidden = !cut && !again;
+    this.#more.hidden = (!cut && !again) || this.#isFull(part);
+    const { usage, cost } = again ? joined(this.#before, again) : answer;
     const facts = [];
-    if (answer.usage) facts.push(usageText(answer.usage));
-    if (answer.cost) facts.push(costText(answer.cost));
+    if (usage) facts.push(usageText(usage));
+    if (cost) facts.push(costText(cost));
     this.#facts.textContent = facts.join(" · ");
     this.#copy.hidden = answer.text === "";
     this.#retry.hidden = answer.error?.code === "unknown_conversation" || this.#tried !== null;
@@ -168,7 +181,12 @@ export class AnswerView {
     else if (error && waitMsOf(error) > 0) this.#wait = new WaitNote(this.#note, error, this.#tried ? null : this.#actions);
     else if (error) this.#say(errorText(error));
     else if (reason === "blocked") this.#block(answer);
-    else this.#say(reason === "length" ? cutText(part.usage) : reasonText(reason));
+    else this.#say(reason === "length" ? cutText(part.usage, this.#isFull(part)) : reasonText(reason));
+  }
+
+  /** Nothing more of it can come. @param {Shown} part the newest */
+  #isFull(part) {
+    return this.#full || isFull(part);
   }
 
   /** A safety policy ended it here. @param {Shown} answer */

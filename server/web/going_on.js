@@ -33,10 +33,32 @@ function sum(before, after) {
   return { input: input + after.input, output: output + after.output, total: total + after.total };
 }
 
+/** What is said where the model cannot read an answer and go on with it. */
+export const FULL = "This answer fills what the model can read. Ask a new question, or start a new chat.";
+
+/**
+ * Whether going on was refused as the model cannot read what is there already: it will be refused again.
+ * @param {Pick<Shown, "error">} answer
+ * @param {unknown} continues what was to go on; none: a question was refused
+ */
+export function refusedAsFull({ error }, continues) {
+  return Boolean(continues) && error?.code === "too_large";
+}
+
+/**
+ * Whether no turn could be dropped to go on with an answer that was cut, and it has no room as it is.
+ * @param {Shown} part the newest
+ */
+export function isFull({ context, usage }) {
+  return Boolean(context && usage && context.kept <= 1 && usage.output > context.room);
+}
+
 /**
  * Where an answer was cut.
  * @param {Shown["usage"]} usage of the part that was cut
+ * @param {boolean} full it cannot go on
  */
-export function cutText(usage) {
-  return usage ? `Cut off at its length limit, ${usage.output.toLocaleString("en")} tokens.` : "Cut off at its length limit.";
+export function cutText(usage, full) {
+  const where = usage ? `, ${usage.output.toLocaleString("en")} tokens` : "";
+  return `Cut off at its length limit${where}.${full ? ` ${FULL}` : ""}`;
 }

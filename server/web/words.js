@@ -1,6 +1,7 @@
 // What the page says: numbers, times and errors in words. Pure.
 
 import { endsAtATime, limitText } from "./limit_words.js";
+import { FULL, refusedAsFull } from "./going_on.js";
 import { blockedText } from "./safety_words.js";
 
 /** @typedef {import("/web/client/answer.js").Usage} Usage */
@@ -9,6 +10,8 @@ import { blockedText } from "./safety_words.js";
  * What one waits for. `icon`: something holds an answer up that is on its way, and this is a picture of it.
  * @typedef {{text: string, icon: "" | "pause" | "move" | "clock" | "link"}} Wait
  */
+
+const TITLE_MAX = 80;
 
 /** @param {Usage} usage */
 export function usageText({ input, output, total }) {
@@ -83,9 +86,10 @@ export function endText({ reason, safety }) {
 
 /**
  * How an answer ended, as it is said aloud.
- * @param {Pick<Shown, "reason" | "safety" | "error">} answer
+ * @param {Pick<Shown, "reason" | "safety" | "error"> & {message?: {continue?: string | null} | null}} answer
  */
 export function saidAtEnd(answer) {
+  if (refusedAsFull(answer, answer.message?.continue)) return FULL;
   const said = answer.error ? errorText(answer.error) : endText(answer) || "Answer complete";
   return answer.reason === "cancelled" ? "Answer stopped" : said;
 }
@@ -174,9 +178,13 @@ export function dayText(updatedMs, now) {
 }
 
 /**
- * A chat's title, as the server will make it from its first message.
+ * A chat's title, as the server will make it from its first message (server/conversations/titles.py).
  * @param {string} content
  */
 export function titleOf(content) {
-  return Array.from(content.split(/\s+/).filter(Boolean).join(" ")).slice(0, 80).join("");
+  const title = Array.from(content.split(/\s+/).filter(Boolean).join(" "));
+  if (title.length <= TITLE_MAX) return title.join("");
+  const head = title.slice(0, TITLE_MAX);
+  const end = head.lastIndexOf(" ");
+  return `${head.slice(0, end >= TITLE_MAX / 2 ? end : TITLE_MAX - 1).join("")}…`;
 }

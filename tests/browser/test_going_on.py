@@ -34,6 +34,7 @@ async def test_a_cut_answer_goes_on_as_one_text(open_page: OpenPage, peer: Peer,
             await socket.tell("error", re="send", id=send["id"], **error)
             await expect(note(page)).to_contain_text("All workers are busy.")
             await expect(page.locator(".question")).to_have_count(1)
+            await expect(page.locator(".facts")).to_contain_text("2,057 tokens")
         else:
             socket.heard.append(send)
     second = await socket.accept(g=2)
@@ -50,6 +51,56 @@ async def test_a_cut_answer_goes_on_as_one_text(open_page: OpenPage, peer: Peer,
     await expect(go_on).to_be_hidden()
     assert second != id
     assert watched.errors == []
+
+
+FULL = "This answer fills what the model can read. Ask a new question, or start a new chat."
+LENGTH = {"reason": "length", "usage": {"input": 19, "output": 981, "total": 1000}}
+
+
+async def test_an_answer_that_the_model_cannot_read_stays_as_it_was(open_page: OpenPage, peer: Peer):
+    """With its note, cost and Retry. What cannot work is no longer offered; nobody is told to shorten it."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await write(page, "Tell me.")
+    await socket.accept()
+    await socket.delta("On and **on", 1)
+    await socket.end("On and **on", 2, **LENGTH)
+    await page.get_by_role("button", name="Continue").click()
+    tokens = {"has": 994, "fit": 738}
+    refused = {
+        "code": "too_large",
+        "message": "This message has 994 tokens",
+        "retry": False,
+        "tokens": tokens,
+    }
+    await socket.tell("error", re="send", id=(await socket.hear("send"))["id"], **refused)
+    await expect(note(page)).to_have_text(f"Cut off at its length limit, 981 tokens. {FULL}")
+    await expect(note(page)).not_to_have_class("error")
+    await expect(page.locator("#announcer")).to_have_text(FULL)
+    await expect(page.get_by_role("button", name="Continue")).to_be_hidden()
+    await expect(page.locator(".facts")).to_contain_text("1,000 tokens (19 in, 981 out) · $")
+    await expect(page.get_by_role("button", name="Retry")).to_be_visible()
+    await expect(page.locator(".prose")).to_have_text("On and **on")
+    await write(page, "Thanks.")
+    assert (await socket.hear("send"))["content"] == "Thanks."
+    assert watched.errors == []
+
+
+@pytest.mark.parametrize(("kept", "room", "offered"), [(1, 980, False), (1, 981, True), (2, 980, True)])
+async def test_to_go_on_is_offered_where_it_can_work(
+    open_page: OpenPage, peer: Peer, kept: int, room: int, offered: bool
+):
+    """The answer so far has room beside a further one, or older turns make it."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await write(page, "Tell me.")
+    await socket.accept(context={"kept": kept, "dropped": 0, "room": room}, max_tokens=981)
+    await socket.delta("On", 1)
+    await socket.end("On", 2, **LENGTH)
+    await expect(note(page)).to_have_text(
+        "Cut off at its length limit, 981 tokens." + ("" if offered else f" {FULL}")
+    )
+    await expect(page.get_by_role("button", name="Continue")).to_be_visible(visible=offered)
 
 
 async def test_history_shows_the_parts_as_one(open_page: OpenPage, peer: Peer):
@@ -80,6 +131,9 @@ async def test_history_shows_the_parts_as_one(open_page: OpenPage, peer: Peer):
     await expect(page.locator(".unread")).to_have_text(
         "Older turns are no longer read · Start anew from here"
     )
+    tops = "all => all.map((each) => [each.getBoundingClientRect().top, each.getBoundingClientRect().bottom])"
+    (_, end), (line, _) = (await page.locator("#log > *").evaluate_all(tops))[1:3]
+    assert line - end >= 28
     assert watched.errors == []
 
 

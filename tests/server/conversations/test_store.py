@@ -98,11 +98,16 @@ async def test_a_turn_is_two_rows_and_a_conversation(kept: ConversationStore):
     await kept.open_turn("t", ANN, replace(TURN, content=said))
     await kept.open_turn("t", ANN, replace(TURN, content="again", now_ms=1_100))
     (row,) = await kept.page("t", ANN, None)
-    assert (row.id, row.title, row.created_ms, row.updated_ms) == ("c1", "what is " + "x" * 72, 1_000, 1_000)
+    assert (row.id, row.title, row.created_ms, row.updated_ms) == (
+        "c1",
+        "what is " + "x" * 71 + "…",
+        1_000,
+        1_000,
+    )
     assert await kept.record("t", "r1", ANSWER)
     await kept.open_turn("t", ANN, Turn("c1", "r2", "and?", "big", 2_000))
     (row,) = await kept.page("t", ANN, None)
-    assert (row.title, row.created_ms, row.updated_ms) == ("what is " + "x" * 72, 1_000, 2_000)
+    assert (row.title, row.created_ms, row.updated_ms) == ("what is " + "x" * 71 + "…", 1_000, 2_000)
     assert await rows(kept) == [
         (1, "user", said, "r1", "ended"),
         (2, "assistant", "hi", "r1", "ended"),
