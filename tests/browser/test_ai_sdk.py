@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, expect
@@ -110,10 +111,14 @@ async def test_stop_cancels_the_answer_and_the_next_turn_begins_at_once(
         await chat.write("Name three rivers.")
         await expect(chat.answers).to_contain_text("Nile")
         await chat.page.get_by_role("button", name="Stop").click()
+        await expect(chat.page.get_by_role("button", name="Send")).to_be_visible()
+        await expect(chat.questions).to_have_text(["Name three rivers."])
+        await chat.page.get_by_role("button", name="Send").click()  # without a text
         await chat.write("Once more.")
         await expect(chat.answers.nth(1)).to_have_text(SHOWN)
         assert len(await chat.answers.nth(0).inner_text()) < len(SHOWN)
         kept = await chat.get("() => sdk.transport.load(given.id)")
+        await expect(chat.questions).to_have_text(["Name three rivers.", "Once more."])
         assert [each["role"] for each in kept] == ["user", "assistant"] * 2
         assert [each["metadata"]["reason"] for each in kept[1::2]] == ["cancelled", "stop"]
         await expect(chat.page.get_by_role("alert")).to_have_count(0)
@@ -137,6 +142,45 @@ async def test_a_refusal_is_the_chats_error_and_the_next_turn_is_not(
             await chat.write("Name three rivers.")
             await expect(chat.answers).to_have_text([SHOWN])
             await expect(alert).to_have_count(0)
+
+
+async def test_a_refused_turn_kills_no_chat_that_the_page_keeps(
+    chromium: Browser, shop_page: Path, sqlite: Database, redis: Redis, settings: Settings
+):
+    """All of its messages are sent each time: the next turn goes without the refused one, whose text can be
+    had back."""
+    refused = "Is it DE89 3704 0044 0532 0130 00?"
+    rules = PolicyDocument((PolicyDetector("iban", prompt="block"),))
+    async with other_site(shop_page) as shop, slow_site(settings, sqlite, redis, shop) as site:
+        await PolicyStore(site.database).set(site.redis, site.tenant, "", rules, "a test")
+        async with at_gateway(chromium, shop, site.url, site.key, stored=False) as chat:
+            await chat.write(refused)
+            await chat.page.get_by_role("button", name="Edit").click()
+            await expect(chat.page.get_by_label("Message")).to_have_value(refused)
+            await expect(chat.questions).to_have_count(0)
+            await expect(chat.page.get_by_role("button", name="Again")).to_have_count(0)
+            await chat.page.get_by_role("button", name="Send").click()
+            await expect(chat.page.get_by_role("button", name="Edit")).to_be_visible()
+            await chat.write("Name three rivers.")
+            await expect(chat.answers).to_have_text([SHOWN])
+            await expect(chat.questions).to_have_text(["Name three rivers."])
+            await expect(chat.page.get_by_role("alert")).to_have_count(0)
+
+
+async def test_a_page_without_a_ticket_says_why_it_waits(chromium: Browser, shop_page: Path):
+    """Until there is one, or the user stops."""
+
+    async def tickets() -> str:
+        raise httpx.ConnectError("the shop's server reaches no gateway")
+
+    async with (
+        other_site(shop_page) as shop,
+        open_shop(chromium, shop, "http://127.0.0.1:9", tickets) as chat,
+    ):
+        await chat.write("Name three rivers.")
+        await expect(chat.page.get_by_role("status")).to_contain_text("/my/ticket answered 502")
+        await chat.page.get_by_role("button", name="Stop").click()
+        await expect(chat.questions).to_have_text(["Name three rivers."])
 
 
 async def test_a_gateway_that_is_killed_costs_no_character(

@@ -292,6 +292,7 @@ async def test_what_is_not_read_is_not_acknowledged(driven: DrivenSdk):
     [
         ({"parts": [{"type": "file", "mediaType": "image/png", "url": "data:,"}]}, "Parley takes text only"),
         ({"text": "Hi", "id": "own", "role": "assistant"}, "the last message must be the user's"),
+        ({"parts": [{"type": "text", "text": " \n"}]}, "the message is empty"),
     ],
 )
 async def test_what_parley_cannot_take_is_refused_by_name(driven: DrivenSdk, given: Frame, said: str):

@@ -36,8 +36,8 @@ const UUID7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{
 export function wholeChat(messages, { system, ...fields }) {
   lastTurn(messages);
   const said = messages.map((message) => ({ role: message.role, content: textOf(message) }));
-  // An answer that was stopped before its first word says nothing.
-  const turns = said.filter(({ role, content }) => role !== "assistant" || content !== "");
+  // An answer that was stopped before its first word says nothing, nor does what an older page sent by mistake.
+  const turns = said.filter(({ content }) => content !== "");
   return { ...fields, messages: system ? [{ role: "system", content: system }, ...turns] : turns };
 }
 
@@ -101,6 +101,7 @@ export function known(facts) {
 function lastTurn(messages) {
   const last = messages.at(-1);
   if (last?.role !== "user") throw refused("the last message must be the user's: an answer cannot be continued");
+  if (textOf(last).trim() === "") throw refused("the message is empty: a turn needs text");
   return last;
 }
 
