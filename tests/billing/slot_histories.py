@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from billing.limits import Dimension, Scope
+from billing.limits import COUNTS, Scope
 from tests.billing.limited import a_rate, places
 
 PICKS = st.integers(0, 5)
@@ -10,7 +10,7 @@ TOKENS = st.integers(0, 40)
 SELDOM = st.integers(0, 3).map(lambda drawn: drawn == 3)
 RATE_LIMITS = st.builds(
     a_rate,
-    st.sampled_from([each for each in Dimension if each is not Dimension.CONCURRENCY]),
+    st.sampled_from(list(COUNTS)),
     st.sampled_from([6_000, 90_000, 600, 60, 0]),
     st.sampled_from([1_000, 5_000, 200, 50, 3]),
     shadow=SELDOM,

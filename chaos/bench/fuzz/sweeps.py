@@ -28,7 +28,7 @@ from billing.api import (
     open_of,
     tenants_holding,
 )
-from billing.limits import UnitLimit, wallet_limit
+from billing.limits import COUNTS, UnitLimit, wallet_limit
 from billing.posting.biller import Biller
 from billing.quota.unposted_usage import unposted_usage
 from chaos.bench.fuzz.plants import IDS, POOL, TENANTS, WORKERS
@@ -233,7 +233,7 @@ def _request(id: str, pool: str, deadline_ms: int) -> Enqueue:
 
 
 def _counted() -> RequestLimits:
-    units = (UnitLimit(Scope.TENANT, "", "*", each, 9, 9) for each in Dimension)
+    units = (UnitLimit(Scope.TENANT, "", "*", each, 9, 9) for each in (*COUNTS, Dimension.CONCURRENCY))
     return RequestLimits(tuple(units), (wallet_limit(1, 1),))
 
 

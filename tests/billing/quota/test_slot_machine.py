@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from billing.limits import Dimension, Scope, UnitLimit
+from billing.limits import COUNTS, Scope, UnitLimit
 from tests.billing.limited import a_rate, places
 from tests.billing.slot_machine import HOUR_MS, TenantKeysMachine
 from tests.support.home import settings_in
@@ -86,7 +86,7 @@ def some_limits(chance: random.Random) -> tuple[list[UnitLimit], list[tuple[Scop
     """A few, mostly loose."""
     units = {
         dimension: a_rate(dimension, chance.choice([60, 600, 6_000, 90_000]), chance.choice([50, 300, 5_000]))
-        for dimension in chance.sample([each for each in Dimension if each is not Dimension.CONCURRENCY], 2)
+        for dimension in chance.sample(list(COUNTS), 2)
     }
     shadow = chance.random() < 0.2
     budgets = [
