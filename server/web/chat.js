@@ -19,7 +19,7 @@ import { suggest } from "./suggestions.js";
 import { themeSwitch } from "./theme.js";
 import { freshToken, leaveIfSignedOut, SUSPENDED } from "./token.js";
 import { Transcript } from "./transcript.js";
-import { saidAtEnd, titleOf } from "./words.js";
+import { meanwhileText, saidAtEnd, titleOf } from "./words.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
 /** @typedef {import("./answer_view.js").AnswerView} AnswerView */
@@ -65,6 +65,7 @@ class Chat {
         else this.client.reconnect();
       },
       (connected) => this.#connected(connected),
+      () => meanwhileText([...this.#live.values()].map(({ answer }) => answer), this.#outbox.sending > 0),
     );
     this.#drafts = new Drafts(
       JSON.stringify([me.tenant, me.project, me.user]),
@@ -82,6 +83,7 @@ class Chat {
       running: (chat) => this.#busy(chat),
       begin: (id) => this.#become(id),
       leave: () => this.#become(null),
+      again: (id) => this.#again(id),
       follow: (answer, conversation, turn) => this.#follow(answer, conversation, turn.view, turn.question),
       changed: () => this.#frame(),
       first: () => this.#anew.first,
@@ -161,10 +163,13 @@ class Chat {
     this.#frame();
   }
 
-  /**
-   * @param {string} conversation
-   * @param {api.Message[]} messages
-   */
+  /** Show the open chat as the server has it by now. @param {string} id */
+  #again(id) {
+    this.#current = null;
+    return this.#open(id);
+  }
+
+  /** @param {string} conversation @param {api.Message[]} messages */
   #history(conversation, messages) {
     this.#transcript.addHistory(messages, (id, view) => this.#follow(this.client.attach(id), conversation, view));
     void this.#anew.read(messages[messages.length - 1] ?? {});
@@ -173,10 +178,7 @@ class Chat {
     this.#transcript.toEnd();
   }
 
-  /**
-   * @param {string} id
-   * @param {unknown} error
-   */
+  /** @param {string} id @param {unknown} error */
   #openFailed(id, error) {
     const gone = error instanceof api.HttpError && error.status === 404;
     if (gone && (this.#showUnheard(id) || this.#drafts.text(id) !== "")) return;
@@ -193,7 +195,7 @@ class Chat {
   #showUnheard(conversation) {
     const live = this.#running();
     if (!live || live.answer.accepted || !live.question) {
-      if (!live) this.#composer.follow(this.#drafts.text(conversation), this.#drafts.giveBack(conversation));
+      this.#composer.follow(this.#drafts.text(conversation), this.#drafts.giveBack(conversation));
       return false;
     }
     live.question = this.#transcript.addQuestion(live.question.text);
@@ -293,10 +295,7 @@ class Chat {
     if (live.question) this.#asRead(live, live.question);
   }
 
-  /**
-   * @param {Live} live
-   * @param {QuestionView} question
-   */
+  /** @param {Live} live @param {QuestionView} question */
   #asRead({ conversation }, question) {
     this.#sidebar.accepted(conversation, titleOf(question.text));
     this.#frame();
@@ -359,7 +358,7 @@ class Chat {
   #linked() {
     const { state } = this.client;
     if (state.state === "stopped" && state.code === "closed") return; // by us: the page is about to go
-    this.#notice.show(state, this.#live.size > 0);
+    this.#notice.show(state);
     if (state.state === "waiting") this.#lost = true;
     if (state.state === "stopped") this.#outbox.stop();
     this.#frame();

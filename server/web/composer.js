@@ -169,6 +169,12 @@ export class Composer {
     });
   }
 
+  /** What was sent is a draft again, as an answer that was asked for elsewhere came first. */
+  elsewhere() {
+    const rest = "It was asked for in another tab, or elsewhere. Your text is kept.";
+    this.#notSent.note("Not sent: an answer in this chat came first.", rest);
+  }
+
   focus() {
     if (matchMedia("(hover: hover)").matches) this.#prompt.focus(); // a touch keyboard would cover the answer
   }

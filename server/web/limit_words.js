@@ -51,8 +51,8 @@ export function limitText(error, now) {
  * Whether the time at which the same may work again is known: nobody knows when an answer ends.
  * @param {LimitFacts} error
  */
-export function endsAtATime({ dimension }) {
-  return dimension !== "concurrency";
+export function endsAtATime({ code, dimension }) {
+  return dimension !== "concurrency" && code !== "conversation_busy";
 }
 
 /**

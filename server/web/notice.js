@@ -14,14 +14,17 @@ export class Notice {
   /**
    * @param {() => void} onAct connect again, now
    * @param {(connected: boolean) => void} onSaid the reader was told that the connection is lost, or it is back
+   * @param {() => string} meanwhile what becomes of what was sent
    */
-  constructor(onAct, onSaid) {
+  constructor(onAct, onSaid, meanwhile) {
     this.#action.addEventListener("click", onAct);
     this.#onSaid = onSaid;
-    for (const event of ["online", "offline"]) addEventListener(event, () => this.#link && this.show(this.#link, this.#answering));
+    this.#meanwhile = meanwhile;
+    for (const event of ["online", "offline"]) addEventListener(event, () => this.#link && this.show(this.#link));
   }
 
   #onSaid;
+  #meanwhile;
 
   #box = byId("notice");
   #text = byId("notice-text");
@@ -29,23 +32,18 @@ export class Notice {
   #head = byId("notice-head");
   /** @type {LinkState | null} */
   #link = null;
-  #answering = false;
   #wasOpen = false;
   #said = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
 
-  /**
-   * @param {LinkState} link
-   * @param {boolean} answering an answer is on its way
-   */
-  show(link, answering) {
+  /** @param {LinkState} link */
+  show(link) {
     clearTimeout(this.#timer);
     this.#link = link;
-    this.#answering = answering;
     const needsNone = LOCAL && link.state === "open";
     if (link.state !== "stopped" && !navigator.onLine && !needsNone) {
-      this.#say("What you type is kept and sent when the line is back.", "", "You are offline.");
+      this.#say(this.#meanwhile() || "What you type is kept and sent when the line is back.", "", "You are offline.");
     } else if (link.state === "open") {
       this.#wasOpen = true;
       this.#said = false;
@@ -56,21 +54,17 @@ export class Notice {
     } else {
       const until = Date.now() + (link.state === "waiting" ? link.inMs : 0);
       const wait = this.#said ? 0 : QUIET_MS;
-      this.#timer = setTimeout(() => this.#count(until, answering), wait);
+      this.#timer = setTimeout(() => this.#count(until), wait);
     }
   }
 
-  /**
-   * @param {number} until
-   * @param {boolean} answering
-   */
-  #count(until, answering) {
+  /** @param {number} until */
+  #count(until) {
     const left = until - Date.now();
     const what = this.#wasOpen ? "The connection was lost." : "The server cannot be reached yet.";
-    const goesOn = answering ? " Your answer goes on meanwhile." : "";
     const when = left > 0 ? ` Trying again in ${seconds(left)}.` : " Connecting…";
-    this.#say(what + goesOn + when, left > 0 ? "Try now" : "");
-    if (left > 0) this.#timer = setTimeout(() => this.#count(until, answering), Math.min(TICK_MS, left));
+    this.#say(`${what} ${this.#meanwhile()}`.trim() + when, left > 0 ? "Try now" : "");
+    if (left > 0) this.#timer = setTimeout(() => this.#count(until), Math.min(TICK_MS, left));
   }
 
   /**

@@ -18,6 +18,7 @@ import { errorText, titleOf } from "./words.js";
  * @property {() => boolean} connected a turn would go out
  * @property {(chat: string) => boolean} running an answer runs in a chat
  * @property {(id: string) => void} begin the new chat has an id
+ * @property {(id: string) => Promise<void>} again show the open chat as the server has it by now
  * @property {() => void} leave the open chat is none: a new one begins with the next question
  * @property {(answer: Answer, conversation: string, turn: {question: import("./question_view.js").QuestionView,
  *   view: AnswerView | null}) => void} follow
@@ -181,12 +182,22 @@ export class Outbox {
     const { error, reason, accepted } = answer;
     const open = conversation === this.#desk.chat();
     if (error && !accepted && !open) this.#drafts.giveBack(conversation);
+    if (error?.code === "conversation_busy" && !accepted && open) void this.#elsewhere(conversation);
     if (error && mustChange(error)) this.#takeBack(answer, error, conversation, view);
     if (this.waits(conversation) && (error || ENDS_ALL.has(reason ?? ""))) {
       this.wait(conversation, false);
       if (open) byId("announcer").textContent += " What you wrote is a draft again.";
     }
     this.sendWaiting();
+  }
+
+  /**
+   * Another answer runs in the open chat: it is shown, and what was sent here is a draft again.
+   * @param {string} id
+   */
+  async #elsewhere(id) {
+    await this.#desk.again(id);
+    if (id === this.#desk.chat()) this.#composer.elsewhere();
   }
 
   /**

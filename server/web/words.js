@@ -149,6 +149,16 @@ export function errorText(error) {
 }
 
 /**
+ * What becomes of what was sent, while the line is lost.
+ * @param {{accepted: boolean}[]} answers that are on their way
+ * @param {boolean} sending a message has not even an id
+ */
+export function meanwhileText(answers, sending) {
+  if (sending || answers.some(({ accepted }) => !accepted)) return "Your message waits and is sent when the line is back.";
+  return answers.length > 0 ? "Your answer goes on meanwhile." : "";
+}
+
+/**
  * The server's own words, as a sentence.
  * @param {string} message
  */

@@ -13,6 +13,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 SMALL: dict[str, Any] = PHONE | {"viewport": {"width": 320, "height": 640}}
 SIZES: dict[str, dict[str, Any]] = {"desk": {"viewport": {"width": 1200, "height": 800}}, "phone": PHONE}
+CHAT = "019aa3c2-5f20-7c11-8a53-3f6f0d5c9d01"
+OTHER = "019aa3c2-5f20-7c11-8a53-3f6f0d5c9d02"
 OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -122,9 +124,8 @@ async def test_what_waits_is_a_draft_after_trouble(open_page: OpenPage, peer: Pe
 
 async def test_it_goes_out_while_another_chat_is_open(open_page: OpenPage, peer: Peer):
     """Into the chat in which it was written; that is marked until then."""
-    other = "019aa3c2-5f20-7c11-8a53-3f6f0d5c9d02"
-    peer.conversations = [{"id": other, "title": "Rainbows", "updated_ms": 0, "running": False}]
-    peer.messages[other] = []
+    peer.conversations = [{"id": OTHER, "title": "Rainbows", "updated_ms": 0, "running": False}]
+    peer.messages[OTHER] = []
     watched, socket = await opened(open_page, peer)
     page = watched.page
     await answering(page, socket)
@@ -160,6 +161,61 @@ async def test_offline_it_waits_for_the_line(open_page: OpenPage, peer: Peer):
     assert (await socket.hear("send"))["content"] == "Does the ferry run?"
     await expect(page.locator("#notice")).to_be_hidden()
     await expect(page.locator(".bubble")).to_have_text("Does the ferry run?")
+
+
+async def test_what_was_sent_as_the_line_went_waits_for_it(open_page: OpenPage, peer: Peer):
+    """That is said at once, and as long as nobody took it no answer goes on; then one does."""
+    watched, socket = await opened_over_a_line(open_page, peer)
+    page = watched.page
+    await write(page, "Does the ferry run?")
+    send = await socket.hear("send")
+    await page.context.set_offline(True)
+    waits = "Your message waits and is sent when the line is back."
+    await expect(page.locator("#notice")).to_have_text(f"You are offline. {waits}")
+    await page.context.set_offline(False)
+    await expect(page.locator("#notice")).to_be_hidden()
+    await page.route("**/v1/tickets", lambda route: route.abort())
+    peer.cut()
+    await expect(page.locator("#notice")).to_contain_text(f"The connection was lost. {waits} Trying again")
+    await page.unroute("**/v1/tickets")
+    await page.locator("#notice-action").click()
+    socket = await peer.socket()
+    await socket.welcome()
+    assert await socket.accept() == send["id"]
+    await expect(page.get_by_text("Thinking…")).to_be_visible()
+    await page.context.set_offline(True)
+    await expect(page.locator("#notice")).to_have_text("You are offline. Your answer goes on meanwhile.")
+
+
+async def test_another_tabs_answer_is_shown_and_the_text_kept(open_page: OpenPage, peer: Peer):
+    """Where it came first: no clock is promised, the text is a draft that may wait for its end."""
+    peer.conversations = [{"id": CHAT, "title": "Lisbon", "updated_ms": 0, "running": False}]
+    peer.messages[CHAT] = []
+    watched, socket = await opened(open_page, peer, f"/#/{CHAT}")
+    page = watched.page
+    await write(page, "Leave out museums")
+    send = await socket.hear("send")
+    stored = {"request_id": OTHER, "reason": "", "code": "", "model": "m", "usage": None, "cost": None}
+    peer.messages[CHAT] = [
+        stored | {"id": "m1", "role": "user", "content": "Plan a weekend", "status": "ended"},
+        stored | {"id": "m2", "role": "assistant", "content": "", "status": "running"},
+    ]
+    busy = {"code": "conversation_busy", "message": "x", "retry": True, "after_ms": 1000}
+    await socket.tell("error", re="send", id=send["id"], **busy)
+    assert (await socket.hear("attach"))["id"] == OTHER
+    await expect(page.locator(".bubble")).to_have_text(["Plan a weekend"])
+    await expect(field(page)).to_have_value("Leave out museums")
+    await expect(page.locator("#not-sent")).to_contain_text("Not sent: an answer in this chat came first.")
+    await expect(page.locator("#announcer")).not_to_contain_text("Try again in")
+    assert await watched.axe() == []
+    await socket.tell("attached", g=2, id=OTHER, epoch=1, **{"from": 1}, head=0, state="running")
+    await socket.delta("Saturday.", 1, g=2)
+    await expect(page.locator(".prose")).to_have_text("Saturday.")
+    await press(page, "Send when it has ended").click()
+    await socket.end("Saturday.", 2, g=2)
+    assert (await socket.hear("send"))["content"] == "Leave out museums"
+    await expect(page.locator("#not-sent")).to_be_hidden()
+    assert watched.errors == []
 
 
 async def test_a_gateway_on_this_machine_needs_no_line(open_page: OpenPage, peer: Peer):
