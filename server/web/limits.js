@@ -12,7 +12,7 @@ export const LIMITS = {
   characters: 32 * 1024,
   tokens: 20_000,
   elements: 5_000,
-  all: 20_000,
+  all: 10_000,
   ms: 30,
   piece: 4 * 1024,
   asked: false,
@@ -20,10 +20,33 @@ export const LIMITS = {
 };
 /** Those of a passage whose format is asked for. */
 export const ASKED = {
-  characters: 256 * 1024,
-  tokens: 100_000,
-  elements: 20_000,
-  ms: 150,
-  piece: 256 * 1024,
+  characters: 128 * 1024,
+  tokens: 40_000,
+  elements: 15_000,
+  ms: 100,
+  piece: 128 * 1024,
   asked: true,
 };
+
+const TASK_MS = 12;
+const TASK_DRAWN = 2000; // elements and lines: what is made quickly may be laid out for long
+const LINE = 32; // characters
+
+/** What is done before the page may do something else. */
+export class Task {
+  #until = performance.now() + TASK_MS;
+  #drawn = 0;
+
+  /**
+   * A block was shown.
+   * @param {number} elements
+   * @param {number} characters
+   */
+  drew(elements, characters) {
+    this.#drawn += elements + characters / LINE;
+  }
+
+  isOver() {
+    return this.#drawn > TASK_DRAWN || performance.now() > this.#until;
+  }
+}

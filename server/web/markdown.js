@@ -3,7 +3,7 @@
 // a tenth of the time at most.
 
 import { Definitions, Waiting } from "./definitions.js";
-import { ASKED, LIMITS } from "./limits.js";
+import { ASKED, LIMITS, Task } from "./limits.js";
 import { followNote } from "./notes.js";
 import { copyOf, newOutline } from "./outline.js";
 import { isPassage, plainShapes } from "./passages.js";
@@ -18,7 +18,6 @@ import { patchAfter, trim } from "./patch.js";
  * formatted. `outline` is of what stands before it.
  * @typedef {{node: ChildNode, source: string, outline: Outline}} Kept
  */
-const TASK_MS = 12;
 const REST = 10; // how many times as long as it worked the view waits, and a frame at least
 const FRAME_MS = 15;
 
@@ -71,6 +70,7 @@ export class MarkdownView {
   #last = null;
   /** Elements of the finished blocks. */
   #elements = 0;
+  #task = new Task();
   /** @type {Outline} */
   #outline = newOutline();
   #known = new Definitions();
@@ -162,8 +162,9 @@ export class MarkdownView {
     this.#timer = undefined;
     if (!formatter) return this.#showUnread();
     const started = performance.now();
-    do this.#step(formatter, started + TASK_MS);
-    while (this.#hasMore() && performance.now() < started + TASK_MS);
+    this.#task = new Task();
+    do this.#step(formatter);
+    while (this.#hasMore() && !this.#task.isOver());
     if (this.#hasMore()) {
       this.#goOn();
       return;
@@ -192,13 +193,10 @@ export class MarkdownView {
     trim(this.root, this.#put(null, shapes));
   }
 
-  /**
-   * @param {Formatter} by
-   * @param {number} until
-   */
-  #step(by, until) {
+  /** @param {Formatter} by */
+  #step(by) {
     const [changed] = this.#waiting.ready;
-    if (this.#unfinished || this.#arrived !== "") this.#take(by, until);
+    if (this.#unfinished || this.#arrived !== "") this.#take(by);
     else if (changed) {
       this.#waiting.ready.delete(changed);
       this.#formatAgain(by, changed);
@@ -208,16 +206,15 @@ export class MarkdownView {
   /**
    * Take a piece of what came, and finish blocks that it ends.
    * @param {Formatter} by
-   * @param {number} until
    */
-  #take(by, until) {
+  #take(by) {
     const piece = this.#unfinished ? "" : this.#arrived.slice(0, this.#limits.piece);
     this.#arrived = this.#arrived.slice(piece.length);
     this.#source += piece;
     const last = this.#whole && this.#arrived === "";
     if (!this.#unfinished && !last && !piece.includes("\n")) return;
     const end = last ? this.#source.length : this.#source.lastIndexOf("\n") + 1;
-    this.#unfinished = this.#finishSome(by, this.#source.slice(0, end), last, until);
+    this.#unfinished = this.#finishSome(by, this.#source.slice(0, end), last);
   }
 
   /**
@@ -225,9 +222,8 @@ export class MarkdownView {
    * @param {Formatter} by
    * @param {string} lines
    * @param {boolean} last no line will follow
-   * @param {number} until
    */
-  #finishSome(by, lines, last, until) {
+  #finishSome(by, lines, last) {
     if (this.#passage >= 0) return this.#finishPassage(by, lines, last);
     const blank = /^(?:[ \t]*\n)+/.exec(lines)?.[0].length ?? 0;
     if (blank > 0) return this.#ended(blank);
@@ -244,8 +240,7 @@ export class MarkdownView {
     const ended = alone || (last && !over) ? blocks.length : blocks.length - 1;
     for (const [i, block] of blocks.slice(0, ended).entries()) {
       this.#finish(by, block, lines.slice(block.from, block.to));
-      const enough = performance.now() > until || this.#isFull();
-      if (enough && i + 1 < ended) return this.#ended(block.to);
+      if ((this.#task.isOver() || this.#isFull()) && i + 1 < ended) return this.#ended(block.to);
     }
     this.#ended(blocks[ended]?.from ?? (last && !over ? lines.length : to));
     return over;
@@ -290,6 +285,7 @@ export class MarkdownView {
     const { child, missing, elements } = by.formatted(block, source, this.#known, this.#outline, limits, false);
     if (child === undefined) return;
     this.#elements += elements;
+    this.#task.drew(elements, source.length);
     this.#last = patchAfter(this.root, this.#last, child);
     const kept = { node: this.#last, source, outline };
     if (isPassage(child)) this.#passages.set(/** @type {Element} */ (this.#last), kept);
@@ -319,6 +315,7 @@ export class MarkdownView {
     if (only?.child === undefined || others.length > 0 || only.slow) return;
     kept.node = patchAfter(this.root, node.previousSibling, only.child);
     if (this.#last === node) this.#last = kept.node;
+    this.#task.drew(only.elements, source.length);
     this.#waiting.add(kept, only.missing);
   }
 

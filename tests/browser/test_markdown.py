@@ -283,7 +283,7 @@ async def test_a_table_shows_what_its_rows_lack(blank: WatchedPage):
 
 async def test_thousands_of_definitions_may_come_late(blank: WatchedPage):
     """Each makes a link of a paragraph far above it."""
-    count = 8000
+    count = 4000
     marks = "".join(f"[a{i}]\n\n" for i in range(count))
     text = marks + "".join(f"[a{i}]: https://a.example/\n" for i in range(count))
     [[shown]] = await shown_in_pieces(blank, [text], [100_000])
