@@ -92,7 +92,7 @@ class Chat {
 
   #transcript;
   #composer;
-  #anew = new StartAnew((content) => void this.#outbox.send(content));
+  #anew = new StartAnew((content) => void this.#outbox.send(content), () => this.#drafts);
   #sidebar;
   #notice;
   #drafts;
@@ -251,6 +251,7 @@ class Chat {
    */
   #become(conversation) {
     this.#current = conversation;
+    this.#anew.opened(conversation);
     if (conversation === null) unnameChat();
     else nameChat(conversation);
     this.#sidebar.setCurrent(conversation);

@@ -9,6 +9,7 @@
  * @property {string} text
  * @property {Turn[]} sent
  * @property {boolean} fresh the server has no turn of this chat
+ * @property {string} summary what the chat is to begin with
  */
 
 const PREFIX = "draft:";
@@ -43,7 +44,8 @@ export class Drafts {
   /** What is to be said of them, the latest first. */
   get all() {
     const newest = [...this.#kept].sort(([, a], [, b]) => b.at - a.at);
-    return newest.map(([id, { text, sent, at, fresh }]) => ({ id, text: joined(...contents(sent), text), at, fresh }));
+    const all = newest.map(([id, { text, sent, at, fresh }]) => ({ id, text: joined(...contents(sent), text), at, fresh }));
+    return all.filter(({ text }) => text.trim() !== "");
   }
 
   /** @param {string} chat */
@@ -59,6 +61,31 @@ export class Drafts {
    */
   write(chat, text, fresh = this.#of(chat).fresh) {
     return this.#put(chat, { ...this.#of(chat), text, fresh });
+  }
+
+  /** @param {string} chat */
+  summary(chat) {
+    return this.#of(chat).summary;
+  }
+
+  /**
+   * @param {string} chat
+   * @param {string} summary
+   */
+  summarize(chat, summary) {
+    if (summary !== this.summary(chat)) this.#put(chat, { ...this.#of(chat), summary });
+  }
+
+  /**
+   * The chat that is to begin with a summary is another one now.
+   * @param {string} from
+   * @param {string} to
+   */
+  moveSummary(from, to) {
+    const summary = this.summary(from);
+    if (summary === "") return;
+    this.summarize(from, "");
+    this.summarize(to, summary);
   }
 
   /**
@@ -149,7 +176,7 @@ export class Drafts {
    * @param {Draft} draft
    */
   #put(chat, draft) {
-    const some = draft.text.trim() !== "" || draft.sent.length > 0;
+    const some = draft.text.trim() !== "" || draft.sent.length > 0 || draft.summary.trim() !== "";
     if (some) this.#kept.set(chat, { ...draft, at: Date.now() });
     else this.#kept.delete(chat);
     const stored = !some || this.#store(chat);
@@ -223,7 +250,7 @@ function contents(turns) {
  * @returns {Draft}
  */
 function blank(who) {
-  return { who, at: 0, text: "", sent: [], fresh: false };
+  return { who, at: 0, text: "", sent: [], fresh: false, summary: "" };
 }
 
 function storedChats() {
@@ -254,10 +281,10 @@ function forget(chat) {
  */
 function parsed(text) {
   try {
-    const { who, at, text: written, sent, fresh } = JSON.parse(text ?? "null");
+    const { who, at, text: written, sent, fresh, summary } = JSON.parse(text ?? "null");
     const turns = Array.isArray(sent) ? sent.filter((turn) => typeof turn?.content === "string") : [];
     if (typeof who !== "string" || typeof at !== "number" || typeof written !== "string") return null;
-    return { who, at, text: written, sent: turns, fresh: fresh === true };
+    return { who, at, text: written, sent: turns, fresh: fresh === true, summary: typeof summary === "string" ? summary : "" };
   } catch {
     return null;
   }

@@ -117,6 +117,7 @@ export class Outbox {
   /** @param {string} conversation the new chat's */
   #begun(conversation) {
     if (this.#waiting.delete(NEW)) this.#waiting.add(conversation);
+    this.#drafts.moveSummary(NEW, conversation);
     this.#desk.begin(conversation);
   }
 
@@ -213,6 +214,7 @@ export class Outbox {
     this.#transcript.dropLastTurn();
     this.#drafts.taken(conversation, content, this.#sidebar.isTyped(conversation));
     if (this.#transcript.empty && this.#sidebar.refused(conversation)) {
+      this.#drafts.moveSummary(conversation, NEW);
       this.#drafts.drop(conversation);
       this.#desk.leave();
     }

@@ -3,6 +3,7 @@
 import { models } from "./api.js";
 import { markContext } from "./context_mark.js";
 import { button, byId, el } from "./dom.js";
+import { NEW } from "./drafts.js";
 import { priceOf, summaryAsk, systemOf } from "./summary.js";
 
 /** @typedef {import("/web/client/answer.js").Answer} Answer */
@@ -12,9 +13,14 @@ const NEAR_END = 0.1; // of the model's context that is left: from here on it is
 const SUMMARY_TOKENS = 600;
 
 export class StartAnew {
-  /** @param {(content: string) => void} ask send a question in the open chat */
-  constructor(ask) {
+  /**
+   * @param {(content: string) => void} ask send a question in the open chat
+   * @param {() => import("./drafts.js").Drafts} drafts they keep a summary that was not sent yet
+   */
+  constructor(ask, drafts) {
     this.#ask = ask;
+    this.#drafts = drafts;
+    this.#text.addEventListener("input", () => drafts().summarize(this.#chat, this.#text.value));
     byId("log").addEventListener("start-anew", () => void this.#offer());
     this.#dialog.append(
       el("h2", { id: "anew-title" }, "Start anew from here?"),
@@ -22,15 +28,18 @@ export class StartAnew {
       el("form", { method: "dialog", class: "actions" }, this.#keep, this.#empty, this.#write),
     );
     document.body.append(this.#dialog);
-    const back = button({ class: "plain" }, ["Back to the old chat"], () => this.#back());
     const out = button({ class: "plain" }, ["Leave it out"], () => this.#forget());
-    const choices = el("div", { class: "choices" }, back, out);
+    const choices = el("div", { class: "choices" }, this.#return, out);
     const said = "This chat begins with it. Edit it as you like: the model knows nothing else of the old chat.";
     this.#box.append(el("p", { id: "summary-said" }, said), this.#text, choices);
     byId("composer").before(this.#box);
   }
 
   #ask;
+  #drafts;
+  /** By which the summary is kept. */
+  #chat = NEW;
+  #return = button({ class: "plain" }, ["Back to the old chat"], () => this.#back());
   #said = el("p");
   #keep = button({ class: "plain" }, ["Keep this chat"], () => this.#dialog.close());
   #empty = button({ class: "plain" }, ["Begin empty"], () => this.#begin(""));
@@ -51,9 +60,11 @@ export class StartAnew {
 
   /**
    * What is read of the open chat.
-   * @param {{context?: Context | null, usage?: Answer["usage"]}} answer its newest
+   * @param {{context?: Context | null, usage?: Answer["usage"], role?: string}} answer its newest; with a role, as
+   *   the server keeps it: a chat that has one does not begin any more
    */
-  async read({ context, usage }) {
+  async read({ context, usage, role }) {
+    if (role) this.#forget();
     this.#context = context ?? this.#context;
     this.#usage = usage ?? this.#usage;
     markContext(context);
@@ -69,7 +80,10 @@ export class StartAnew {
   opened(chat) {
     this.#context = this.#usage = null;
     this.#waiting = false;
-    this.#box.hidden = chat !== null || this.#text.value === "";
+    this.#chat = chat ?? NEW;
+    this.#text.value = this.#drafts().summary(this.#chat);
+    this.#box.hidden = this.#text.value === "";
+    this.#return.hidden = this.#from === "";
   }
 
   /**
@@ -95,7 +109,8 @@ export class StartAnew {
    * @param {boolean} here in the open chat
    */
   accepted(answer, here) {
-    if (answer.message?.system) this.#forget();
+    if (answer.message?.system) this.#drafts().summarize(answer.message.conversation ?? NEW, "");
+    if (answer.message?.system && here) this.#forget();
     if (here) void this.read(answer);
   }
 
@@ -103,6 +118,7 @@ export class StartAnew {
   #forget() {
     this.#text.value = "";
     this.#box.hidden = true;
+    this.#drafts().summarize(this.#chat, "");
   }
 
   #models() {
@@ -130,7 +146,7 @@ export class StartAnew {
 
   /** @param {string} text */
   #begin(text) {
-    this.#text.value = text;
+    this.#drafts().summarize(NEW, text);
     this.#dialog.close();
     location.hash = "#/";
   }

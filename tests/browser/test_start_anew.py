@@ -24,7 +24,7 @@ async def asked(page: Page, socket: Socket, g: int, question: str, dropped: int 
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])
 async def test_a_new_chat_begins_with_a_summary(open_page: OpenPage, peer: Peer, options: dict[str, Any]):
     """Its cost is said first; it is a turn of the old chat, and the system prompt of the new one, as edited.
-    It stays where the new chat's first turn is refused."""
+    It stays over a reload, and where the new chat's first turn is refused."""
     watched, socket = await opened(open_page, peer, **options)
     page = watched.page
     await asked(page, socket, 1, "One")
@@ -49,6 +49,10 @@ async def test_a_new_chat_begins_with_a_summary(open_page: OpenPage, peer: Peer,
     assert page.url != old
     assert await watched.axe() == []
     await summary.fill("They said no.")
+    await page.reload()
+    socket = await peer.socket()
+    await socket.welcome()
+    await expect(summary).to_have_value("They said no.")
     for refused in (True, False):
         if refused:
             await write(page, "Go on")
@@ -65,6 +69,7 @@ async def test_a_new_chat_begins_with_a_summary(open_page: OpenPage, peer: Peer,
             socket.heard.append(send)
     await socket.accept(g=4)
     await expect(summary).to_be_hidden()
+    assert "They said no." not in await page.evaluate("JSON.stringify(localStorage)")
     await socket.delta("so be it", 1, g=4)
     await socket.end("so be it", 2, g=4)
     await write(page, "And?")
