@@ -54,7 +54,7 @@ async def test_a_cut_answer_goes_on_as_one_text(open_page: OpenPage, peer: Peer,
 
 
 FULL = "This answer fills what the model can read. Ask a new question, or start a new chat."
-LENGTH = {"reason": "length", "usage": {"input": 19, "output": 981, "total": 1000}}
+LENGTH: dict[str, Any] = {"reason": "length", "usage": {"input": 19, "output": 981, "total": 1000}}
 
 
 async def test_an_answer_that_the_model_cannot_read_stays_as_it_was(open_page: OpenPage, peer: Peer):
