@@ -5,6 +5,7 @@ import { copyWithSources } from "./chips.js";
 import { restoreCodeWrap, toggleCodeWrap } from "./code_wrap.js";
 import { byId, copyText } from "./dom.js";
 import { QuestionView } from "./question_view.js";
+import { ReadingPlace } from "./reading_place.js";
 
 /** @typedef {import("./answer_view.js").Shown} Shown */
 
@@ -23,7 +24,7 @@ export class Transcript {
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#toLatest.addEventListener("click", () => this.toEnd(true));
     restoreCodeWrap();
-    const grown = new ResizeObserver(() => this.#following && this.toEnd());
+    const grown = new ResizeObserver(() => (this.#following ? this.toEnd() : this.#place.hold()));
     for (const each of [this.#scroller, this.#log]) grown.observe(each);
     this.#log.addEventListener("click", (event) => codePressed(event));
     this.#log.addEventListener("copy", (event) => copyWithSources(event));
@@ -36,6 +37,7 @@ export class Transcript {
   #log = byId("log");
   #toLatest = byId("to-latest");
   #following = true;
+  #place = new ReadingPlace(this.#scroller, this.#log);
   /** @type {Map<AnswerView, Shown>} answers that changed since the last frame */
   #changed = new Map();
 
@@ -47,6 +49,7 @@ export class Transcript {
     this.#changed.clear();
     this.#log.replaceChildren();
     this.#following = true;
+    this.#place.leave();
     this.#toLatest.hidden = true;
   }
 
@@ -151,6 +154,8 @@ export class Transcript {
   #scrolled() {
     this.#following = this.#distance() < NEAR_END_PX;
     this.#toLatest.hidden = this.#following;
+    if (this.#following) this.#place.leave();
+    else this.#place.hold();
   }
 
   #distance() {
