@@ -23,7 +23,7 @@ export const ASKED = {
   characters: 128 * 1024,
   tokens: 40_000,
   elements: 15_000,
-  ms: 100,
+  ms: 1000, // a slow phone takes ten times what elements and tokens let a computer take
   piece: 128 * 1024,
   asked: true,
 };
