@@ -63,6 +63,7 @@ async def test_each_chat_keeps_its_draft(open_page: OpenPage, peer: Peer):
     await expect(marked(page)).to_have_text(["Rainbows"])
     await field(page).fill("With a bad knee")
     await page.get_by_role("link", name="New chat").click()
+    await expect(field(page)).to_have_value("")
     await field(page).fill("Something new")
     await page.get_by_role("link", name="Lisbon").click()
     await expect(page.locator("#new-draft")).to_be_visible()
