@@ -37,6 +37,8 @@ export class Transcript {
   #log = byId("log");
   #toLatest = byId("to-latest");
   #following = true;
+  /** How far down the view was. */
+  #top = 0;
   #place = new ReadingPlace(this.#scroller, this.#log);
   /** @type {Map<AnswerView, Shown>} answers that changed since the last frame */
   #changed = new Map();
@@ -49,6 +51,7 @@ export class Transcript {
     this.#changed.clear();
     this.#log.replaceChildren();
     this.#following = true;
+    this.#top = 0;
     this.#place.leave();
     this.#toLatest.hidden = true;
   }
@@ -151,8 +154,12 @@ export class Transcript {
     else this.#toLatest.hidden = this.#distance() < NEAR_END_PX;
   }
 
+  /** Who scrolls up stays there; text that came since the page last went to its end is no scrolling. */
   #scrolled() {
-    this.#following = this.#distance() < NEAR_END_PX;
+    const { scrollTop } = this.#scroller;
+    const up = scrollTop < this.#top;
+    this.#top = scrollTop;
+    this.#following = this.#distance() < NEAR_END_PX || (this.#following && !up);
     this.#toLatest.hidden = this.#following;
     if (this.#following) this.#place.leave();
     else this.#place.hold();

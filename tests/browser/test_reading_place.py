@@ -62,3 +62,17 @@ async def test_who_reads_the_end_goes_along(open_page: OpenPage, peer: Peer):
     await page.evaluate("document.querySelector('.prose').children[0].style.paddingBottom = '100px'")
     await top_of(page, "item 20")
     assert await scroller.evaluate("(s) => s.scrollTop") == 1000
+
+
+async def test_text_that_comes_before_a_scroll_is_told_ends_no_following(open_page: OpenPage, peer: Peer):
+    """The page goes to its end, and more comes in the same frame: that is nobody's scrolling up."""
+    page = (await history(open_page, peer, TEXT)).page
+    await page.evaluate("""() => {
+      const scroller = document.querySelector("#scroller");
+      document.querySelector(".prose").lastElementChild.style.paddingBottom = "254px";
+      scroller.dispatchEvent(new Event("scroll"));
+    }""")
+    await top_of(page, "item 20")
+    assert (
+        await page.locator("#scroller").evaluate("(s) => s.scrollHeight - s.scrollTop - s.clientHeight") < 2
+    )
