@@ -8,7 +8,7 @@ import pwd
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 NAME_CHARACTERS_MAX = 200
 
@@ -16,10 +16,11 @@ NAME_CHARACTERS_MAX = 200
 @dataclass(frozen=True)
 class Author:
     """`source`: the way by which the change came: command, api, code, approved (a command with a second
-    person), or process (nobody asked for it)."""
+    person), or process (nobody asked for it). `reason`: why, in their words; it stands in the audit row."""
 
     name: str
     source: str
+    reason: str = ""
 
 
 _current: ContextVar[Author | None] = ContextVar("author", default=None)
@@ -33,7 +34,7 @@ def current_author() -> Author:
 @contextmanager
 def acting_as(author: Author) -> Generator[None]:
     """Attribute every change made in the block to this author."""
-    token = _current.set(Author(author.name[:NAME_CHARACTERS_MAX], author.source))
+    token = _current.set(replace(author, name=author.name[:NAME_CHARACTERS_MAX]))
     try:
         yield
     finally:

@@ -4,6 +4,7 @@ argument instead."""
 import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Protocol
 
 LOOK_SECONDS_MAX = 0.5
@@ -65,3 +66,10 @@ class ServerClock:
         """Unix time in milliseconds, as the server has it. `set` comes first."""
         assert self._offset_ms is not None
         return round(monotonic() * 1000 + self._offset_ms)
+
+
+def iso_time(unix_ms: int | None) -> str | None:
+    """Unix ms as ISO 8601 in UTC, without fractions; None beyond the calendar."""
+    if unix_ms is None or not 0 <= unix_ms <= CALENDAR_MS_MAX:
+        return None
+    return datetime.fromtimestamp(unix_ms // 1000, UTC).isoformat()

@@ -55,6 +55,8 @@ async def record(
         return
     head = await _lock_head(session, tenant_id)
     who = author or current_author()
+    if who.reason and "reason" not in (new or {}):
+        new = {**(new or {}), "reason": who.reason}
     row = AuditLog(
         tenant_id=tenant_id,
         seq=head.seq + 1,

@@ -102,6 +102,11 @@ def take_states(session: AsyncSession, chain: str) -> list[StateChange]:
     return [waiting.pop(key) for key in mine]
 
 
+def is_unrecorded(session: AsyncSession) -> bool:
+    """True where this session changed a watched row that no change recorded."""
+    return bool(session.info.get(WAITING))
+
+
 def is_watched(table: type[SQLModel]) -> bool:
     """True where rows of a table are compared."""
     return table in _watched_by_class()

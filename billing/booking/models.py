@@ -23,7 +23,7 @@ async def is_known_model(db: Database, tenant_id: str, name: str) -> bool:
     used = select(col(UsageRow.model)).where(
         col(UsageRow.tenant_id) == tenant_id, col(UsageRow.model) == name
     )
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         for statement in (recorded, used.limit(1)):
             if (await connection.execute(statement)).first() is not None:
                 return True

@@ -3,7 +3,6 @@
 import asyncio
 import re
 from collections.abc import Callable, Coroutine, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 import click
@@ -11,7 +10,7 @@ import click
 from billing.tables.tenants import Tenant
 from billing.tenants import tenancy
 from billing.tenants.users import known_users
-from core.clock import CALENDAR_MS_MAX
+from core.clock import iso_time as iso_time
 from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
 from core.redis import redis_errors
@@ -110,13 +109,6 @@ async def with_user_name(db: Database, tenant_id: str, facts: dict[str, Any], *f
     """One row with users' names in place of the ids in these fields."""
     (found,) = await with_user_names(db, tenant_id, [facts], *fields)
     return found
-
-
-def iso_time(unix_ms: int | None) -> str | None:
-    """Unix ms as ISO 8601 in UTC, without fractions; None beyond the calendar."""
-    if unix_ms is None or not 0 <= unix_ms <= CALENDAR_MS_MAX:
-        return None
-    return datetime.fromtimestamp(unix_ms // 1000, UTC).isoformat()
 
 
 def show(facts: dict[str, Any], as_json: bool) -> None:

@@ -158,7 +158,7 @@ async def _usage(
     )
     if tenant_id is not None:
         statement = statement.where(col(UsageRow.tenant_id) == tenant_id)
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         rows = await connection.stream(statement.order_by(*key))
         async for page in rows.partitions(ROWS_AT_ONCE):
             for row in page:

@@ -209,7 +209,7 @@ async def read_spans(db: Database, start: int, end: int, settings: Settings, spa
         .limit(GROUPS_MAX)
     )
     spans: Spans = {}
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         groups: list[Any] = list(await connection.execute(statement))
     for pool, at, tenant, *facts in groups:
         own = spans.setdefault(pool, {}).setdefault(int(at) * span, {})

@@ -269,7 +269,7 @@ async def charges(db: Database, tenant_id: str, period: PeriodWindow) -> AsyncGe
         .group_by(*group)
         .order_by(*group)
     )
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         rows = await connection.stream(statement)
         async for page in rows.partitions(ROWS_AT_ONCE):
             for row in page:
@@ -287,7 +287,7 @@ async def account_of(db: Database, tenant: Tenant, issuer: str) -> Account:
     owner = tenant.tenant_id
     projects = select(col(Project.id), col(Project.name)).where(col(Project.tenant_id) == owner)
     centers = select(col(CostCenter.id), col(CostCenter.code)).where(col(CostCenter.tenant_id) == owner)
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         names = {row[0]: row[1] for row in await connection.execute(projects)}
         codes = {row[0]: row[1] for row in await connection.execute(centers)}
     return Account(tenant, names, codes, issuer, await all_user_names(db, owner))

@@ -173,5 +173,5 @@ async def month_of(db: Database, tenant_id: str, window: PeriodWindow) -> dict[P
         )
         .group_by(*group)
     )
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         return sums_of((await connection.execute(statement)).all())

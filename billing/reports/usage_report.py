@@ -154,7 +154,7 @@ async def _of_hours(db: Database, tenant_id: str, hours: PeriodWindow, group: An
         col(RollupHour.hour_ms) >= hours.start_ms,
         col(RollupHour.hour_ms) < hours.end_ms,
     )
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         return list((await connection.execute(statement.group_by(group))).all())
 
 
@@ -176,7 +176,7 @@ async def _of_lines(
     )
     if known_ms is not None:
         statement = statement.where(col(UsageLine.posted_ms) <= known_ms)
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         return list((await connection.execute(statement.group_by(group))).all())
 
 

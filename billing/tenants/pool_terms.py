@@ -107,12 +107,23 @@ async def change_terms(
 ) -> PoolTerms:
     """Change some of a tenant's terms in force and tell the gateways: from now on all are its own. Raises
     Refused where a value is invalid."""
+    terms = await write_terms(db, tenant_id, changes)
+    await tell_terms(db, redis, tenant_id)
+    return terms
+
+
+async def tell_terms(_: Database, redis: RedisClient, tenant_id: str) -> None:
+    """Tell gateways that a tenant's terms changed."""
+    await publish_news(redis, tenant_id, TERMS_CHANGED)
+
+
+async def write_terms(db: Database, tenant_id: str, changes: Mapping[str, Any]) -> PoolTerms:
+    """As `change_terms`, without telling gateways."""
     async with db.transaction() as session:
         await lock_settings(session, tenant_id)
         found = await _base_terms(session, tenant_id)
         terms = PoolTerms(**found.model_dump() | dict(changes))
         await _store(session, terms)
-    await publish_news(redis, tenant_id, TERMS_CHANGED)
     return terms
 
 

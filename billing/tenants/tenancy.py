@@ -17,7 +17,7 @@ from billing.tables.tenants import PLATFORM, PriceBook, Project, Tenant, TenantU
 from billing.tenants.edits import lock_settings
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.errors import bad_request
+from core.errors import bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name, forms_of
 from core.redis.client import RedisClient
@@ -123,17 +123,28 @@ async def _check_book(session: AsyncSession, tenant_id: str, book_id: str) -> No
     """Raises Refused where there is no such book, or it is another tenant's: nothing would have a price."""
     book = await session.get(PriceBook, book_id)
     if book is None or book.tenant_id not in (PLATFORM, tenant_id):
-        raise bad_request(f"there is no price book {book_id!r}: see `parley prices show`")
+        raise unknown(f"there is no price book {book_id!r}", field="price_book", see=see("prices.show"))
 
 
 async def close_tenant(db: Database, redis: RedisClient, tenant_id: str, closed: bool = True) -> Tenant:
     """Refuse a tenant's keys from now on and end its connections; or, with `closed` False, admit it again."""
+    tenant = await write_closed(db, tenant_id, closed)
+    await tell_access(db, redis, tenant_id)
+    return tenant
+
+
+async def write_closed(db: Database, tenant_id: str, closed: bool) -> Tenant:
+    """As `close_tenant`, without telling gateways, who close connections once `tell_access` tells them."""
     async with db.transaction() as session:
         tenant = await lock_settings(session, tenant_id)
         assert tenant is not None, "the platform is never closed"
         await close_row(session, tenant_id, tenant_id, tenant, closed)
-    await publish_news(redis, tenant_id)
     return tenant
+
+
+async def tell_access(_: Database, redis: RedisClient, tenant_id: str) -> None:
+    """Tell gateways that access of some of the tenant's keys or users ended, or changed."""
+    await publish_news(redis, tenant_id)
 
 
 async def create_project(
@@ -196,7 +207,7 @@ async def lock_tenant(session: AsyncSession, tenant_id: str) -> Tenant:
     tenant = await lock_settings(session, tenant_id)
     assert tenant is not None, "the platform has no keys, users or projects"
     if tenant.closed_ms is not None:
-        raise bad_request(f"the tenant {tenant.name!r} is closed: see `parley tenants reopen`")
+        raise bad_request(f"the tenant {tenant.name!r} is closed", see=see("tenants.reopen"))
     return tenant
 
 

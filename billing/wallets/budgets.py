@@ -80,7 +80,7 @@ async def budget_spending(
         amounts = amounts.having(amounts.selected_columns[0] == counted.scope_id)
     sums = amounts.subquery()
     total = select(func.coalesce(func.sum(sums.c[1]), 0)).scalar_subquery()
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         statement = select(row.scalar_subquery(), mark.scalar_subquery(), head)
         found: list[Any] = list((await connection.execute(statement)).one())
         nano, line_seq, last = found

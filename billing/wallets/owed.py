@@ -71,7 +71,7 @@ async def owed_by_each(db: Database, tenants: Iterable[str]) -> dict[str, int]:
     tenant = col(WalletOwed.tenant_id)
     total = select(tenant, func.sum(col(WalletOwed.owed_nano)))
     statement = total.where(tenant.in_(sorted(tenants))).group_by(tenant)
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         return {name: int(nano) for name, nano in (await connection.execute(statement)).all()}
 
 

@@ -79,7 +79,7 @@ async def wallet_state(db: Database, tenant_id: str, at_ms: int) -> WalletState 
     expiry = select(func.min(WalletGrant.expires_ms)).where(*spendable).scalar_subquery()
     last = select(col(LedgerHead.line_seq)).where(col(LedgerHead.tenant_id) == tenant_id).scalar_subquery()
     statement = select(col(Wallet.posted_nano), left, last, expiry).where(col(Wallet.tenant_id) == tenant_id)
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         found = (await connection.execute(statement)).first()
     if found is None:
         return None
@@ -225,7 +225,7 @@ async def tenants_with_expired(db: Database, at_ms: int) -> Sequence[str]:
     statement = select(col(WalletGrant.tenant_id)).where(
         col(WalletGrant.left_nano) > 0, col(WalletGrant.expires_ms) <= at_ms
     )
-    async with db.engine.connect() as connection:
+    async with db.looking() as connection:
         return sorted((await connection.execute(statement.distinct())).scalars())
 
 

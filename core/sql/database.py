@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,10 +65,15 @@ class Database:
         autocommit = self.engine.execution_options(isolation_level="AUTOCOMMIT")
         self._read_engine = self.engine if self.dialect == "sqlite" else autocommit
 
-    def reading(self) -> AsyncConnection:
+    def reading(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """A connection for one statement that only reads, in `async with`. It opens no transaction, whose
         begin and end would be two more trips to Postgres. (SQLite opens none for reads.)"""
         return self._read_engine.connect()
+
+    def looking(self) -> AbstractAsyncContextManager[AsyncConnection]:
+        """A connection for statements that only read, in `async with`: in one transaction, which is rolled
+        back."""
+        return self.engine.connect()
 
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncSession]:
@@ -92,12 +97,8 @@ class Database:
     async def erasing(self) -> AsyncGenerator[AsyncSession]:
         """A transaction for erasures: SQLite overwrites what it deletes (core/sql/write_ahead_log.py has the
         rest), Postgres does with the next VACUUM."""
-        async with self.session() as session:
-            if self.dialect == "sqlite":
-                connection = await session.connection()
-                await connection.exec_driver_sql("BEGIN IMMEDIATE")
+        async with self.transaction() as session:
             yield session
-            await session.commit()
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncGenerator[AsyncSession]:

@@ -42,6 +42,7 @@ READS = {
     "models list",
     "noisy list",
     "noisy show",
+    "operations",
     "plans list",
     "plans show",
     "pools commitments",

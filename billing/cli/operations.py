@@ -1,0 +1,173 @@
+"""Renders operations as commands: options come from the struct, answers are printed as facts."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import wraps
+from shlex import quote
+from typing import Any, TypeVar
+
+import click
+import msgspec
+
+from billing.cli.operation_options import ask_of, parameters_of
+from billing.money import to_display
+from billing.unit_of_work.actors import local_actor
+from billing.unit_of_work.listing import ListQuestion
+from billing.unit_of_work.perform import Performed, perform
+from billing.unit_of_work.units import Stores, Terms
+from core.configuration.settings import Settings
+from core.errors import Refusal, Refused, SeeOperation, StartupError
+from core.operations import LISTED_MAX, ListedPage, MoneyAmount, Secret, operation_of
+from core.redis.client import RedisClient, connect
+from core.sql.database import Database, require_schema
+from core.sql.store_errors import redis_failure
+from core.terminal.terminal import print_line
+
+Ask = TypeVar("Ask", bound=msgspec.Struct)
+Answer = TypeVar("Answer")
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class CommandTerms:
+    """How a command was typed: what every command of an operation takes beside its own options."""
+
+    as_json: bool
+    dry_run: bool = False
+    reason: str = ""
+
+    @property
+    def terms(self) -> Terms:
+        """The operation's terms."""
+        return Terms(reason=self.reason, dry_run=self.dry_run)
+
+
+def asks(
+    run: Callable[[Any, Any], Awaitable[Any]],
+    *,
+    arguments: Sequence[str] = (),
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    omitted: Sequence[str] = (),
+) -> Callable[[Command], Command]:
+    """Give a command the options of an operation: it is called with the filled struct and CommandTerms, and
+    with those options that stand above it. `omitted`: fields that the command fills itself."""
+    declared = operation_of(run)
+    params = parameters_of(declared, arguments, options or {}, omitted)
+    fields = {each.name for each in params}
+
+    def wrap(command: Command) -> Command:
+        @wraps(command)
+        def called(as_json: bool, dry_run: bool = False, reason: str = "", **given: Any) -> None:
+            ask = ask_of(declared, given)
+            rest = {name: value for name, value in given.items() if name not in fields}
+            command(ask, CommandTerms(as_json, dry_run, reason), **rest)
+
+        decorated: Any = called
+        earlier = list(getattr(called, "__click_params__", []))
+        shared = [click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, one object a line.")]
+        if declared.writes:
+            shared += [
+                click.Option(["--reason"], default="", help="Why; kept in the audit log."),
+                click.Option(["--dry-run"], is_flag=True, help="Show what it would do, and do nothing."),
+            ]
+        decorated.__click_params__ = [*reversed(shared), *reversed(params), *earlier]
+        return decorated
+
+    return wrap
+
+
+def answered(run: Callable[[Any, Ask], Awaitable[Answer]], ask: Ask, how: CommandTerms) -> Answer:
+    """Perform an operation as the author of this command, and return its answer. A refusal becomes one line
+    and exit code 1."""
+    return in_stores(lambda stores: _performed(run, stores, ask, how))
+
+
+def all_pages(
+    run: Callable[[Any, Any], Awaitable[ListedPage[Answer]]], question: ListQuestion, how: CommandTerms
+) -> list[Answer]:
+    """All things of a list, page by page, as `answered`."""
+
+    async def read(stores: Stores) -> list[Answer]:
+        things: list[Answer] = []
+        after = ""
+        while True:
+            ask = msgspec.structs.replace(question, limit=LISTED_MAX, after=after)
+            page = await _performed(run, stores, ask, how)
+            things += page.items
+            if page.next is None:
+                return things
+            after = page.next
+
+    return in_stores(read)
+
+
+def in_stores(action: Callable[[Stores], Awaitable[Answer]], settings: Settings | None = None) -> Answer:
+    """Run something on the configured stores. A refusal becomes one line and exit code 1."""
+
+    async def run() -> Answer:
+        async with opened_stores(settings or Settings()) as stores:
+            return await action(stores)
+
+    try:
+        return asyncio.run(run())
+    except Refused as refused:
+        raise StartupError(refused_text(refused.refusal)) from refused
+
+
+@asynccontextmanager
+async def opened_stores(settings: Settings) -> AsyncGenerator[Stores]:
+    """The stores of one command. Redis is connected to when it is needed first."""
+    async with AsyncExitStack() as stack:
+        db = Database(settings.database_endpoint)
+        stack.push_async_callback(db.close)
+        await require_schema(db)
+
+        def connected() -> RedisClient:
+            redis = connect(settings)
+            stack.push_async_callback(redis.aclose)
+            return redis
+
+        yield Stores(settings, db, connected)
+
+
+async def _performed(
+    run: Callable[[Any, Ask], Awaitable[Answer]], stores: Stores, ask: Ask, how: CommandTerms
+) -> Answer:
+    done: Performed = await perform(stores, local_actor(), operation_of(run), ask, how.terms)
+    if done.untold is not None:
+        why = redis_failure(done.untold, stores.settings)
+        raise StartupError(f"what is in the database is changed already, but {why}") from done.untold
+    if done.dry_run:
+        print_line("nothing is done: this was a dry run", err=True)
+    return done.answer
+
+
+def refused_text(refusal: Refusal) -> str:
+    """A refusal as a command says it: what is wrong, and which command helps on. Pure."""
+    return refusal.message + (f": see `{_line(refusal.see)}`" if refusal.see is not None else "")
+
+
+def _line(seen: SeeOperation) -> str:
+    words = ["parley", *seen.operation.split(".")]
+    words += [f"--{name} {quote(value)}" for name, value in seen.ask.items()]
+    return " ".join([*words, "--help"] if seen.help else words)
+
+
+def facts_of(answer: msgspec.Struct, as_json: bool) -> dict[str, Any]:
+    """The facts of an answer as commands print them: money as `x_nano` in JSON and in words else, a secret
+    as it is. Pure."""
+    facts: dict[str, Any] = {}
+    for field in msgspec.structs.fields(answer):
+        name, value = field.encode_name, getattr(answer, field.name)
+        match value:
+            case MoneyAmount():
+                facts |= {f"{name}_nano": value.value} if as_json else {name: to_display(value.value)}
+            case Secret():
+                facts[name] = value.shown
+            case msgspec.UNSET:
+                pass
+            case _:
+                facts[name] = msgspec.to_builtins(value)
+    return facts

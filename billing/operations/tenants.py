@@ -1,0 +1,329 @@
+"""Operations on tenants: creating, reading, changing and closing them, and their terms in the pools."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from sqlmodel import col, select
+
+from billing.enforcement.limit_settings import publish_limits_changed
+from billing.tables.tenants import PoolTerms, Tenant
+from billing.tenants import tenancy
+from billing.tenants.pool_terms import find_terms, tell_terms, write_terms
+from billing.unit_of_work.listing import ListQuestion, listed_page
+from billing.unit_of_work.units import Change, Look
+from billing.wallets.owed import owed_by
+from billing.wallets.wallets import wallet_state
+from core.clock import iso_time
+from core.operations import MEMBERS, OPERATORS, STAFF, ListedPage, MoneyAmount, Uses, operation
+from core.redis.client import RedisClient
+from core.sql.database import Database
+
+CONTROL = ("parley:control",)
+AUDIT = "audit_head audit_log audit_state"
+
+TenantName = Annotated[str, Meta(description="The tenant's name or id.")]
+
+
+class Priority(StrEnum):
+    """Classes of requests, the highest first."""
+
+    INTERACTIVE = "interactive"
+    STANDARD = "standard"
+    BULK = "bulk"
+
+
+class OnOff(StrEnum):
+    """A switch."""
+
+    ON = "on"
+    OFF = "off"
+
+
+class CacheScope(StrEnum):
+    """Who shares cached prefixes: all of a tenant, or each user and key alone, which costs more."""
+
+    TENANT = "tenant"
+    OWNER = "owner"
+
+
+class CreateTenant(msgspec.Struct, frozen=True, kw_only=True):
+    """A new tenant."""
+
+    name: Annotated[str, Meta(description="Its name, which nobody else has.")]
+    priority_max: Priority = Priority.INTERACTIVE
+    price_book: str = tenancy.DEFAULT_PRICE_BOOK
+
+
+class NameTenant(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tenant."""
+
+    tenant: TenantName
+
+
+class SetTenant(NameTenant, frozen=True, kw_only=True):
+    """What to change; what is not named stays as it is."""
+
+    price_book: Annotated[
+        str | UnsetType, Meta(description="The book that it pays by, from the next request on.")
+    ] = UNSET
+    time_zone: Annotated[
+        str | UnsetType,
+        Meta(description="Where its days and months begin: an IANA name like Europe/Berlin."),
+    ] = UNSET
+    priority_max: Priority | UnsetType = UNSET
+    regex: Annotated[OnOff | UnsetType, Meta(description="Whether its answers may follow patterns.")] = UNSET
+    shows_costs: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="Whether its users are told what requests cost, and how much of a prompt was cached."
+        ),
+    ] = UNSET
+    cache_by: Annotated[
+        CacheScope | UnsetType,
+        Meta(
+            description="Who shares cached prefixes: all of it, or each user and key alone, which costs more."
+        ),
+    ] = UNSET
+
+
+class SetTerms(NameTenant, frozen=True, kw_only=True):
+    """What a tenant may take of the pools. `null` takes a maximum away."""
+
+    weight: Annotated[
+        float | UnsetType,
+        Meta(description="Share against other tenants with waiting work; 1 by default."),
+    ] = UNSET
+    slots_max: Annotated[int | UnsetType | None, Meta(description="Running requests at once.")] = UNSET
+    tokens_max: Annotated[
+        int | UnsetType | None,
+        Meta(description="Tokens of its requests in the workers' memory at once."),
+    ] = UNSET
+    reserve_tokens: Annotated[
+        int | UnsetType, Meta(description="Tokens of each pool that others leave free for it.")
+    ] = UNSET
+
+
+class TenantFacts(msgspec.Struct, frozen=True):
+    """A tenant. Times are RFC 3339 in UTC."""
+
+    tenant: str
+    name: str
+    price_book: str
+    priority_max: str
+    time_zone: str
+    regex: OnOff
+    shows_costs: bool
+    cache_by: CacheScope
+    created: str | None
+    closed: str | None
+    plan: str | None
+
+    @classmethod
+    def of(cls, row: Tenant) -> "TenantFacts":
+        """The facts of a row."""
+        return cls(
+            tenant=row.tenant_id,
+            name=row.name,
+            price_book=row.price_book_id,
+            priority_max=row.priority_max,
+            time_zone=row.time_zone,
+            regex=OnOff.ON if row.regex else OnOff.OFF,
+            shows_costs=row.shows_costs,
+            cache_by=CacheScope.OWNER if row.cache_by_owner else CacheScope.TENANT,
+            created=iso_time(row.created_ms),
+            closed=iso_time(row.closed_ms),
+            plan=row.plan_id,
+        )
+
+
+class TenantMoney(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a tenant pays; of a prepaid one what is left, was used, and is owed."""
+
+    pays: str
+    left: MoneyAmount | UnsetType = UNSET
+    used: MoneyAmount | UnsetType = UNSET
+    owed: MoneyAmount | UnsetType = UNSET
+
+
+class ShownTenant(msgspec.Struct, frozen=True):
+    """A tenant and its money."""
+
+    terms: TenantFacts
+    money: TenantMoney
+
+
+class TermsFacts(msgspec.Struct, frozen=True):
+    """What a tenant may take of the pools; None: as much as there is."""
+
+    tenant: str
+    weight: float
+    slots_max: int | None
+    tokens_max: int | None
+    reserve_tokens: int
+
+    @classmethod
+    def of(cls, row: PoolTerms) -> "TermsFacts":
+        """The facts of a row."""
+        return cls(row.tenant_id, row.weight, row.slots_max, row.tokens_max, row.reserve_tokens)
+
+
+@operation(
+    "tenants.create",
+    "POST /tenants",
+    may=OPERATORS,
+    audit="tenant.create",
+    reason=True,
+    uses=Uses(reads="price_book", writes=f"tenant project {AUDIT}"),
+)
+async def create_tenant(change: Change, ask: CreateTenant) -> TenantFacts:
+    """Create a tenant with one project, `default`."""
+    row = await tenancy.create_tenant(
+        change.db, ask.name, price_book=ask.price_book, priority_max=ask.priority_max
+    )
+    return TenantFacts.of(row)
+
+
+@operation("tenants.list", "GET /tenants", may=STAFF | MEMBERS, uses=Uses(reads="tenant"))
+async def list_tenants(look: Look, ask: ListQuestion) -> ListedPage[TenantFacts]:
+    """List all tenants, oldest first. Members see their own."""
+    statement = select(Tenant)
+    if look.who.tenant is not None:
+        statement = statement.where(col(Tenant.tenant_id) == look.who.tenant)
+    return await listed_page(look, ask, statement, col(Tenant.tenant_id), TenantFacts.of)
+
+
+@operation(
+    "tenants.show",
+    "GET /tenants/{tenant}",
+    may=STAFF | MEMBERS,
+    uses=Uses(reads="tenant wallet wallet_grant wallet_owed ledger_head audit_state"),
+)
+async def show_tenant(look: Look, ask: NameTenant) -> ShownTenant:
+    """Show a tenant: its terms, and of a prepaid one its money."""
+    owner = await look.tenant(ask.tenant)
+    await look.seen(Tenant, owner.tenant_id, owner.tenant_id)
+    state = await wallet_state(look.db, owner.tenant_id, look.now_ms())
+    if state is None:
+        return ShownTenant(TenantFacts.of(owner), TenantMoney("postpaid"))
+    owed = await owed_by(look.db, owner.tenant_id)
+    money = TenantMoney(
+        "prepaid",
+        MoneyAmount.of(state.limit_nano - state.posted_nano),
+        MoneyAmount.of(state.posted_nano),
+        MoneyAmount.of(owed),
+    )
+    return ShownTenant(TenantFacts.of(owner), money)
+
+
+@operation(
+    "tenants.set",
+    "PATCH /tenants/{tenant}",
+    may=OPERATORS,
+    audit="tenant.set",
+    reason=True,
+    edits=True,
+    uses=Uses(reads="price_book", writes=f"tenant {AUDIT}", keys=CONTROL),
+)
+async def set_tenant(change: Change, ask: SetTenant) -> TenantFacts:
+    """Change a tenant. What is not named stays as it is."""
+    owner = (await change.tenant(ask.tenant)).tenant_id
+    await change.editing(Tenant, owner, owner)
+    given = {
+        "price_book_id": ask.price_book,
+        "time_zone": ask.time_zone,
+        "priority_max": ask.priority_max,
+        "regex": UNSET if ask.regex is UNSET else ask.regex is OnOff.ON,
+        "shows_costs": ask.shows_costs,
+        "cache_by_owner": UNSET if ask.cache_by is UNSET else ask.cache_by is CacheScope.OWNER,
+    }
+    facts = {name: value for name, value in given.items() if value is not UNSET}
+    row = await tenancy.set_tenant(change.db, owner, **facts)
+    change.after(tenancy.tell_access, owner)
+    change.after(_tell_limits, owner)  # windows of budgets depend on its time zone
+    return TenantFacts.of(row)
+
+
+@operation(
+    "tenants.close",
+    "POST /tenants/{tenant}/close",
+    may=OPERATORS,
+    audit="tenant.close",
+    reason=True,
+    uses=Uses(writes=f"tenant {AUDIT}", keys=CONTROL),
+)
+async def close_tenant(change: Change, ask: NameTenant) -> TenantFacts:
+    """Refuse all keys of a tenant from now on, and close its connections.
+
+    What it used stays in the books, and what it still runs is finished and billed."""
+    return await _set_closed(change, ask.tenant, True)
+
+
+@operation(
+    "tenants.reopen",
+    "POST /tenants/{tenant}/reopen",
+    may=OPERATORS,
+    audit="tenant.reopen",
+    reason=True,
+    uses=Uses(writes=f"tenant {AUDIT}", keys=CONTROL),
+)
+async def reopen_tenant(change: Change, ask: NameTenant) -> TenantFacts:
+    """Let the keys of a tenant in again."""
+    return await _set_closed(change, ask.tenant, False)
+
+
+@operation(
+    "tenants.terms",
+    "GET /tenants/{tenant}/terms",
+    may=STAFF | MEMBERS,
+    uses=Uses(reads="tenant plan pool_terms audit_state"),
+)
+async def show_terms(look: Look, ask: NameTenant) -> TermsFacts:
+    """Show what a tenant may take of the pools."""
+    owner = (await look.tenant(ask.tenant)).tenant_id
+    await look.seen(PoolTerms, owner, owner)
+    return TermsFacts.of(await find_terms(look.db, owner))
+
+
+@operation(
+    "tenants.set_terms",
+    "PATCH /tenants/{tenant}/terms",
+    may=OPERATORS,
+    audit="terms.set",
+    reason=True,
+    edits=True,
+    uses=Uses(reads="tenant plan", writes=f"pool_terms {AUDIT}", keys=CONTROL),
+)
+async def set_terms(change: Change, ask: SetTerms) -> TermsFacts:
+    """Change what a tenant may take of the pools: within a second, for requests that wait too."""
+    owner = (await change.tenant(ask.tenant)).tenant_id
+    await change.editing(PoolTerms, owner, owner)
+    names = ("weight", "slots_max", "tokens_max", "reserve_tokens")
+    given = {name: value for name in names if (value := getattr(ask, name)) is not UNSET}
+    terms = await write_terms(change.db, owner, given)
+    change.after(tell_terms, owner)
+    return TermsFacts.of(terms)
+
+
+async def _set_closed(change: Change, named: str, closed: bool) -> TenantFacts:
+    owner = (await change.tenant(named)).tenant_id
+    row = await tenancy.write_closed(change.db, owner, closed)
+    change.after(tenancy.tell_access, owner)
+    return TenantFacts.of(row)
+
+
+async def _tell_limits(_: Database, redis: RedisClient, tenant_id: str) -> None:
+    await publish_limits_changed(redis, tenant_id)
+
+
+OPERATIONS = (
+    create_tenant,
+    list_tenants,
+    show_tenant,
+    set_tenant,
+    close_tenant,
+    reopen_tenant,
+    show_terms,
+    set_terms,
+)

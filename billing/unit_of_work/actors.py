@@ -1,0 +1,33 @@
+"""Who performs an operation: a command on this machine, a person with a session, or a token.
+
+Pure but for `still`, which reads again what a session or a token may, before its change is committed.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from core.actor import Author, current_author
+from core.operations import Role
+
+Still = Callable[[AsyncSession], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class OperationActor:
+    """Somebody with one role. `tenant`: of a member, the only tenant that exists for them; None: staff.
+    `id`: the person's or the token's; empty for commands. `still` raises Refused where their session, token
+    or role ended meanwhile. `remote`: they came over the API, and say why they change something."""
+
+    author: Author
+    role: Role
+    tenant: str | None = None
+    id: str = ""
+    still: Still | None = None
+    remote: bool = False
+
+
+def local_actor() -> OperationActor:
+    """The command on this machine: it acts as owner, under the name that its author has."""
+    return OperationActor(current_author(), Role.OWNER)

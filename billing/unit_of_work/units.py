@@ -1,0 +1,190 @@
+"""Units of work: what an operation's function gets. A look reads, a change is one transaction, an order acts
+on Redis once its audit row is committed.
+
+They hold the rules that no operation may forget: whose tenant it is, that what was edited is the version that
+the caller saw, and that others are told only of what was committed.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NoReturn, TypeVar
+
+import msgspec
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit.log import record, record_separately
+from billing.audit.states import is_unrecorded
+from billing.tables.tenants import Tenant
+from billing.tenants.edits import lock_settings
+from billing.tenants.tenancy import find_tenant
+from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.versions import check_version, version_of
+from core.clock import now_ms
+from core.configuration.settings import Settings
+from core.errors import see, unknown
+from core.operations import Operation, OperationKind, Unit
+from core.redis.client import RedisClient
+from core.sql.database import Database, TableBase
+
+Row = TypeVar("Row", bound=TableBase)
+
+
+@dataclass(frozen=True)
+class Stores:
+    """What operations reach: the settings, the database, Redis, and the time in Unix ms. Redis is connected
+    to (`connect`) once somebody needs it."""
+
+    settings: Settings
+    db: Database
+    connect: Callable[[], RedisClient]
+    now_ms: Callable[[], int] = now_ms
+
+    @cached_property
+    def redis(self) -> RedisClient:
+        """The one client of Redis."""
+        return self.connect()
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How an operation is to be done. `dry_run`: not at all, only tell; `version`: the thing is edited only
+    if this is its version (None: whichever); `approved_nano`: two people agreed on this amount; `key`: its
+    caller's name for this call, which is done once."""
+
+    reason: str = ""
+    dry_run: bool = False
+    version: int | None = None
+    key: str = ""
+    approved_nano: int | None = None
+
+
+class DryRunEnds(Exception):  # noqa: N818  (an answer, not a fault)
+    """Ends an order's dry run before it acts, with what it would answer."""
+
+    def __init__(self, would: Any) -> None:
+        super().__init__()
+        self.would = would
+
+
+@dataclass
+class _BoundUnit(Unit):
+    """What all units have. `db`: the database, in a look or a change within its one transaction."""
+
+    stores: Stores
+    who: OperationActor
+    terms: Terms
+    operation: Operation
+    db: Database
+    version: int | None = None
+
+    @property
+    def settings(self) -> Settings:
+        """The process' settings."""
+        return self.stores.settings
+
+    def now_ms(self) -> int:
+        """Unix ms."""
+        return self.stores.now_ms()
+
+    async def tenant(self, named: str) -> Tenant:
+        """The tenant of this id or name. Raises Refused where there is none, or it is another's than the
+        caller's: to a member no other tenant exists."""
+        found = await find_tenant(self.db, named)
+        if found is None or self.who.tenant not in (None, found.tenant_id):
+            self.no_tenant(named)
+        return found
+
+    def no_tenant(self, named: str) -> NoReturn:
+        """Raise the Refused for a tenant that is not there for this caller."""
+        raise unknown(f"there is no tenant {named!r}", field="tenant", see=see("tenants.list"))
+
+    async def seen(self, table: type[TableBase], chain: str, *key: str) -> None:
+        """Note the version of the thing that is answered: the number of its last change in the chain."""
+        async with self.db.session() as session:
+            self.version = await version_of(session, chain, table, key)
+
+
+@dataclass
+class Look(_BoundUnit):
+    """A read in one snapshot, in which the database refuses writes. `redis` is read, never written."""
+
+    kind = OperationKind.LOOK
+
+    @property
+    def redis(self) -> RedisClient:
+        """Redis, to be read."""
+        return self.stores.redis
+
+    async def recorded(self, chain: str, target: str, facts: Mapping[str, Any] | None = None) -> None:
+        """Commit an audit row that this is read, before it is."""
+        assert self.operation.audit, f"{self.operation.name} declares no audit action"
+        await record_separately(self.stores.db, chain, self.operation.audit[0], target, facts)
+
+
+@dataclass
+class Change(_BoundUnit):
+    """A change in one transaction. What rooms do with `db` is committed together, or not at all."""
+
+    kind = OperationKind.CHANGE
+    telling: list[Callable[[], Awaitable[Any]]] = field(default_factory=list[Callable[[], Awaitable[Any]]])
+    thing: tuple[type[TableBase], str, tuple[str, ...]] | None = None
+
+    def after(self, tell: Callable[..., Awaitable[Any]], *facts: Any) -> None:
+        """Call `tell(db, redis, *facts)` once the change is committed. Where it fails, caches learn of the
+        change a few seconds later by themselves."""
+        self.telling.append(lambda: tell(self.stores.db, self.stores.redis, *facts))
+
+    async def editing(self, table: type[Row], chain: str, *key: str) -> Row | None:
+        """The row of this primary key, under the lock of its owner's settings (`chain`: a tenant or
+        PLATFORM); None: there is none. Raises Refused, with the changes since, where it is no longer the
+        version that the caller named."""
+        async with self.db.transaction() as session:  # committed, or its lock would end with it
+            await lock_settings(session, chain)
+            row = await session.get(table, key)
+            if row is not None:
+                await check_version(session, chain, table, key, self.terms.version)
+        self.thing = (table, chain, key)
+        return row
+
+    async def stay(self, session: AsyncSession) -> None:
+        """Raise Refused where the caller may not commit any more."""
+        if self.who.still is not None:
+            await self.who.still(session)
+
+
+@dataclass
+class Order(_BoundUnit):
+    """Something that is done in Redis. No transaction is open while it waits for others."""
+
+    kind = OperationKind.ORDER
+
+    @property
+    def reads(self) -> RedisClient:
+        """Redis, to be read, before `given`."""
+        return self.stores.redis
+
+    async def given(
+        self,
+        chain: str,
+        target: str,
+        would: msgspec.Struct,
+        facts: Mapping[str, Any] | None = None,
+        action: str = "",
+    ) -> RedisClient:
+        """Commit the audit row of the order, and return Redis to act on. A dry run ends here with `would`.
+        `action`: which one, where the operation declares several."""
+        action = action or self.operation.audit[0]
+        assert action in self.operation.audit, f"{self.operation.name} does not declare {action}"
+        if self.terms.dry_run:
+            raise DryRunEnds(would)
+        async with self.stores.db.transaction() as session:
+            if self.who.still is not None:
+                await self.who.still(session)
+            await record(session, chain, action, target, None, facts or {})
+        return self.stores.redis
+
+
+def check_recorded(session: AsyncSession) -> None:
+    """Assert that each watched row which this session wrote stands in the audit log."""
+    assert not is_unrecorded(session), "a watched row was changed without an audit row"
