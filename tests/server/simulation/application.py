@@ -1,13 +1,11 @@
 """What a client's user holds: one answer, and what was shown of it."""
 
 import asyncio
-import re
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from parley_client import Answer, Event, ProtocolError
-
-LOGGED = ('{"t":"delta"', '{"t":"event"', '{"t":"snap"', '{"t":"end"')
 
 
 @dataclass
@@ -26,6 +24,13 @@ class ApplicationReader:
 
 
 def follows(frame: str, other: str) -> bool:
-    """Whether both are messages of one request's log."""
-    mine, its = (re.match(r'{"t":"\w+","g":(\d+),', each) for each in (frame, other))
-    return bool(mine and its and mine[1] == its[1] and frame.startswith(LOGGED))
+    """Whether both are messages of one request's log. `paused`, which has no offset, is of none: nothing in
+    it shows that what came before it was swallowed."""
+    mine, its = _place(frame), _place(other)
+    return mine is not None and mine == its
+
+
+def _place(frame: str) -> int | None:
+    """The `g` of a message that has offsets."""
+    said = json.loads(frame) if frame.startswith("{") else {}
+    return said.get("g") if said.keys() & {"o", "a"} else None

@@ -1,12 +1,17 @@
-"""How hard the models look: PARLEY_MODEL_EXAMPLES runs of PARLEY_MODEL_STEPS steps each."""
+"""How hard the models look: PARLEY_MODEL_EXAMPLES runs of PARLEY_MODEL_STEPS steps each.
+
+A failing run is told as it was found: making it shorter takes minutes, and the test's own limit would call that
+a hang and hide what failed. PARLEY_MODEL_SHRINK=1 does so, for a test run with a longer --timeout.
+"""
 
 import os
 
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.support.tiers import by_form
 
 PROFILE = settings(
     max_examples=int(os.environ.get("PARLEY_MODEL_EXAMPLES", by_form("100", "1000"))),
     stateful_step_count=int(os.environ.get("PARLEY_MODEL_STEPS", "50")),
+    phases=[each for each in Phase if each is not Phase.shrink or "PARLEY_MODEL_SHRINK" in os.environ],
 )
