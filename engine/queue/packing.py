@@ -30,6 +30,7 @@ def enqueue_call(e: Enqueue, s: Settings) -> calls.EnqueueCall:
         control=int(Control.CANCEL) if e.cancelled else 0,
         shaped=e.shaped,
         policy=e.policy.hash if e.policy else None,
+        told=e.told,
         requests_max=s.queue_requests_max,
         tenant_requests_max=s.queue_requests_per_tenant_max,
         memory_fraction_max=s.maxmemory_fraction_max,

@@ -41,6 +41,7 @@ class EnqueueCall(RequestCall, kw_only=True):
     control: int
     shaped: bool
     policy: str | None
+    told: str
     requests_max: int
     tenant_requests_max: int
     memory_fraction_max: float

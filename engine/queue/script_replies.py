@@ -161,6 +161,7 @@ class ViewReply(ScriptReply, kw_only=True):
     priority: PriorityClass
     following: bool
     body_hash: str
+    told: str
     hop: int | None = None
     ordered_ms: int | None = None
     seal: bytes = b""
@@ -305,6 +306,7 @@ def view(reply: ViewReply | None) -> ReaderView | None:
         following=reply.following,
         body_hash=reply.body_hash,
         order=MigrationOrder(reply.dest, reply.hop or 0, reply.ordered_ms or 0, reply.seal),
+        told=reply.told,
     )
 
 

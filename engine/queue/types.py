@@ -30,7 +30,8 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     `gateway` registers that gateway as a reader in the same call; `no_reader_ms`: end it when nobody has read
     it for so long, None: never. `cancelled`: no worker may claim it; the caller ends it, else the reaper
     does. `shaped`: its answer has a response_format, and a hung engine is blamed on it first. `policy`: has
-    to stand in the pool with it; None where every worker has its policy.
+    to stand in the pool with it; None where every worker has its policy. `told`: what its sender is told of
+    it, for readers who missed that; nobody here reads it.
     """
 
     tenant: str
@@ -50,6 +51,7 @@ class Enqueue(msgspec.Struct, frozen=True, kw_only=True):
     cancelled: bool = False
     shaped: bool = False
     policy: PinnedPolicy | None = None
+    told: str = ""
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -215,7 +217,7 @@ class ReaderView(msgspec.Struct, frozen=True):
     """A request's state as its readers need it. `first`: oldest offset kept, head + 1 where the log is gone.
 
     `following`: this gateway is registered and gets hints; False: it polls. `dest`: the pool a moved request
-    went to, by `order`. `body_hash`: hash of the sender's request.
+    went to, by `order`. `body_hash`: hash of the sender's request; `told`: what the sender was told of it.
     """
 
     status: RequestStatus
@@ -232,6 +234,7 @@ class ReaderView(msgspec.Struct, frozen=True):
     following: bool
     body_hash: str
     order: MigrationOrder
+    told: str = ""
 
 
 class Renewed(msgspec.Struct, frozen=True):

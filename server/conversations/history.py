@@ -72,10 +72,10 @@ class PromptContext:
     dropped: int
     room: int
 
-    def packed(self, own: str) -> dict[str, str | int]:
-        """As the answer's row has it. `own`: id of the turn's own message."""
-        first = self.first or own
-        return {"first": first, "kept": self.kept, "dropped": self.dropped, "room": self.room}
+    def packed(self, own: str, max_tokens: int) -> dict[str, str | int]:
+        """As the answer's row has it, with its most tokens. `own`: id of the turn's own message."""
+        turns: dict[str, str | int] = {"kept": self.kept, "dropped": self.dropped, "room": self.room}
+        return {"first": self.first or own, **turns, "max_tokens": max_tokens}
 
 
 async def read_history(

@@ -34,7 +34,8 @@ class Turn:
     """One turn of a conversation: the user's message, and the request that answers it. `key`: the sender's
     owner key; `user`: id of the user it is charged to, empty for none; `flags`: what safety marked in the
     message; `system`: what the conversation's system prompt is from now on, None: what it was; `context`:
-    what its prompt had of the conversation; `continues`: id of the answer that goes on, without a message."""
+    what its prompt had of the conversation; `max_tokens`: of its answer; `continues`: id of the answer that
+    goes on, without a message."""
 
     conversation: str
     request: str
@@ -46,6 +47,7 @@ class Turn:
     flags: Sequence[Flag] = ()
     system: str | None = None
     context: PromptContext | None = None
+    max_tokens: int = 0
     continues: str = ""
 
 
@@ -359,6 +361,6 @@ def _rows(tenant: str, turn: Turn, last: int) -> list[Message]:
         status=MessageStatus.RUNNING.value,
         model=turn.model,
         parent_id=turn.continues,
-        context=turn.context.packed(user.id) if turn.context else None,
+        context=turn.context.packed(user.id, turn.max_tokens) if turn.context else None,
     )
     return [answer] if turn.continues else [user, answer]

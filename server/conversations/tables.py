@@ -52,7 +52,7 @@ class Message(TableBase, table=True):
     of rotations) and `user_id` (empty: none) say who sent the turn, in a service key's conversation too;
     `parent_id` is the answer that this one goes on with, else empty. `flags` and `safety` are what a safety
     policy marked in the text, and what blocked it (server/protocol/flags.py); `context` what an answer's
-    prompt had of the conversation (history.py)."""
+    prompt had of the conversation, and its most tokens (history.py)."""
 
     __table_args__ = (
         ForeignKeyConstraint(

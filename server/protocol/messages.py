@@ -145,7 +145,8 @@ class WireLimits(Struct, frozen=True):
 
 
 class WelcomeRequest(Struct, frozen=True, omit_defaults=True):
-    """One request in a welcome. `g` and `from` only where it is attached."""
+    """One request in a welcome. `g` and `from` only where it is attached; `context` and `max_tokens` as in
+    `accepted`."""
 
     id: str
     state: str
@@ -154,6 +155,8 @@ class WelcomeRequest(Struct, frozen=True, omit_defaults=True):
     from_: int | None = msgspec.field(default=None, name="from")
     head: int | None = None
     why: str | None = None
+    context: ContextUse | None = None
+    max_tokens: int | None = None
 
 
 class Welcome(Struct, frozen=True, tag_field="t", tag="welcome"):
@@ -194,8 +197,8 @@ class QuotaLeft(Struct, frozen=True, omit_defaults=True):
 
 
 class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
-    """The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt;
-    `context` of a conversation; `max_tokens` of the answer. All three only the first time."""
+    """The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt, only
+    the first time; `context` of a conversation; `max_tokens` of the answer."""
 
     id: str
     g: int
@@ -210,7 +213,7 @@ class Accepted(Struct, frozen=True, tag_field="t", tag="accepted"):
 
 
 class Attached(Struct, frozen=True, tag_field="t", tag="attached"):
-    """The request is read from `from` on."""
+    """The request is read from `from` on. `context` and `max_tokens` as in `accepted`."""
 
     g: int
     id: str
@@ -218,6 +221,8 @@ class Attached(Struct, frozen=True, tag_field="t", tag="attached"):
     from_: int = msgspec.field(name="from")
     head: int
     state: str
+    context: ContextUse | UnsetType = UNSET
+    max_tokens: int | UnsetType = UNSET
 
 
 class Delta(Struct, frozen=True, tag_field="t", tag="delta", omit_defaults=True):

@@ -30,6 +30,7 @@ from server.conversations.store import ConversationStore
 from server.conversations.tables import Message, MessageStatus
 from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import ErrorCode, refusal
+from server.protocol.context_use import ContextUse, TurnFacts, turn_facts
 from server.protocol.flags import EndSafety
 from server.protocol.messages import Cost, EndPayload, EndUsage, Timing
 from server.reading.subscriptions import FollowedRequest, LogListener, RequestName, Subscriptions
@@ -228,7 +229,8 @@ def reading_of(id: str, view: ReaderView, epoch: int | None, o: int) -> Readable
     """The begin of a reading: after `o`, or at the start where the client has text that this log has not."""
     known = (epoch is None or epoch == view.epoch) and o <= view.head
     state = "running" if view.status in ("moving", "moved") else view.status.value
-    return ReadableRequest(id, view.epoch, o if known else 0, view.head, state, None if known else "")
+    facts = turn_facts(view.told)
+    return ReadableRequest(id, view.epoch, o if known else 0, view.head, state, None if known else "", facts)
 
 
 def stored_opening(id: str, row: Message) -> OpenedRequest:
@@ -246,9 +248,15 @@ def stored_opening(id: str, row: Message) -> OpenedRequest:
     for at, flag in enumerate(flags, start=base + len(pieces)):
         entries.append(Entry(o=at, k=EntryKind.FLAGGED, i=tokens, v=msgspec.json.encode(flag)))
     entries.append(Entry(o=head, k=EntryKind.END, v=_stored_end(row)))
-    return OpenedRequest(
-        ReadableRequest(id, row.epoch, base, head, "ended", pieces[0]), StoredSource(entries)
-    )
+    reading = ReadableRequest(id, row.epoch, base, head, "ended", pieces[0], _facts(row))
+    return OpenedRequest(reading, StoredSource(entries))
+
+
+def _facts(row: Message) -> TurnFacts:
+    pinned = row.context
+    if pinned is None:
+        return TurnFacts()
+    return TurnFacts(pinned.get("max_tokens"), msgspec.convert(pinned, ContextUse))
 
 
 def pieces_of(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from server.access.authorization import cache_salt, owner_of
 from server.conversations.store import ConversationStore, Turn
 from server.pools.gateway_pools import GatewayPools
 from server.protocol.codes import of_queue
-from server.protocol.context_use import ContextUse
+from server.protocol.context_use import ContextUse, TurnFacts
 from server.protocol.messages import Left, QuotaLeft
 from server.reading.sources import LiveSource, Source, log_lost
 from server.reading.subscriptions import RequestName, Subscriptions
@@ -48,8 +48,8 @@ class SendEnqueuer:
     async def enqueue(
         self, principal: Principal, prepared: PreparedSend, admitted: Admitted
     ) -> tuple[SendAccepted, Source] | None:
-        """Enqueue it, with a source that reads its log; None where it was migrated meanwhile: read it in its
-        new pool. Raises Refused."""
+        """Enqueue it, with a source that reads its log; None where the pool knew it, or it was migrated
+        meanwhile: read what another preparation made of it. Raises Refused."""
         send, tenant = prepared.send, principal.tenant
         await self._subscriptions.announce(prepared.record.pool)
         if not await self._subscriptions.follow(admitted.pool):
@@ -71,23 +71,23 @@ class SendEnqueuer:
             if isinstance(placed, Refusal):
                 await self._undo(prepared, tenant, replaced)
                 raise Refused(of_queue(placed))
-            if placed.dest:  # it moved between our look at the directory and this
+            if admitted.cancelled and not placed.dest:
+                await self._cancels.cancel_placed(admitted.pool, tenant, send.id, send.body_hash)
+            if not placed.created:
                 source.close()
                 return None
-            if admitted.cancelled:
-                await self._cancels.cancel_placed(admitted.pool, tenant, send.id, send.body_hash)
         except BaseException:
             source.close()
             raise
         source.seen(placed.epoch)
         instruments.PROMPT_TOKENS.record(len(prepared.prompt))
-        reading = ReadableRequest(send.id, placed.epoch, 0, placed.head, placed.status.value)
+        reading = ReadableRequest(
+            send.id, placed.epoch, 0, placed.head, placed.status.value, facts=_facts(prepared)
+        )
         place, quota = (placed.position, placed.wait_ms), quota_of(admitted.standing)
-        facts = (prepared.priority.value, *place, quota, prepared.vetted.sent)
-        if not placed.created:  # its prompt is that of another preparation
-            return SendAccepted(reading, True, *facts), source
-        used = (_used(prepared), prepared.sampling.max_tokens)
-        return SendAccepted(reading, False, *facts, *used), source
+        return SendAccepted(
+            reading, False, prepared.priority.value, *place, quota, prepared.vetted.sent
+        ), source
 
     async def _undo(self, prepared: PreparedSend, tenant: str, replaced: str | None) -> None:
         """Release an admission whose enqueue failed, and give its conversation the system prompt that it
@@ -112,6 +112,7 @@ class SendEnqueuer:
             flags=vetted.flags,
             system=vetted.system,
             context=prepared.context,
+            max_tokens=prepared.sampling.max_tokens,
             continues=going,
         )
         return await self._conversations.open_turn(principal.tenant, owner_of(principal), turn)
@@ -160,13 +161,15 @@ class SendEnqueuer:
             no_reader_ms=parse.no_reader_ms(send.options),
             shaped=prepared.sampling.response_format is not None,
             policy=prepared.policy.in_pool,
+            told=_facts(prepared).packed(),
         )
 
 
-def _used(prepared: PreparedSend) -> ContextUse | None:
-    """What of the conversation the prompt has, for `accepted`."""
+def _facts(prepared: PreparedSend) -> TurnFacts:
+    """What is pinned of the turn, for `accepted`."""
     context = prepared.context
-    return None if context is None else ContextUse(context.kept, context.dropped, context.room)
+    used = None if context is None else ContextUse(context.kept, context.dropped, context.room)
+    return TurnFacts(prepared.sampling.max_tokens, used)
 
 
 def quota_of(standing: LeastRemaining) -> QuotaLeft:

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from core.errors import Refusal
 from engine.api import Entry
 from server.protocol.codes import CloseCode
-from server.protocol.context_use import ContextUse
+from server.protocol.context_use import TurnFacts
 from server.protocol.flags import SentFlag
 from server.protocol.messages import ClientMessage, QuotaLeft
 
 NO_QUOTA = QuotaLeft()
+NO_FACTS = TurnFacts()
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class FrameRejected:
 class ReadableRequest:
     """A request that may be read, in the state of its log: everything after `o` comes next.
 
-    `snap` is not None where the client must forget what it has: its text through `o` is that.
+    `snap` is not None where the client must forget what it has: its text through `o` is that. `facts`: what
+    was pinned when the request was accepted.
     """
 
     id: str
@@ -41,6 +43,7 @@ class ReadableRequest:
     head: int
     state: str
     snap: str | None = None
+    facts: TurnFacts = NO_FACTS
 
 
 @dataclass(frozen=True)
@@ -84,8 +87,6 @@ class SendAccepted:
     wait_ms: int = 0
     quota: QuotaLeft = NO_QUOTA
     flags: tuple[SentFlag, ...] = ()
-    context: ContextUse | None = None
-    max_tokens: int | None = None
 
 
 @dataclass(frozen=True)

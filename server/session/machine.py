@@ -7,12 +7,13 @@ import random
 from enum import StrEnum
 from typing import assert_never
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from core.errors import Refusal
 from server.protocol import codec
 from server.protocol import messages as m
 from server.protocol.codes import CloseCode, ErrorCode, limit_facts, refusal, refused_prompt, too_many_tokens
+from server.protocol.context_use import ContextUse
 from server.session import effects as fx
 from server.session import events as ev
 from server.session.access_timer import AccessTimer
@@ -291,8 +292,8 @@ class Session:
         stream = self._readings.open(reading)
         place = m.QueuePosition(event.position, event.wait_ms)
         named = (id, stream.g, reading.epoch, event.dup, event.priority)
-        facts = (list(event.flags) or UNSET, event.context or UNSET, event.max_tokens or UNSET)
-        accepted = m.Accepted(*named, place, event.quota, *facts)
+        flags = list(event.flags) or UNSET
+        accepted = m.Accepted(*named, place, event.quota, flags, *_pinned(reading))
         out: list[fx.Effect] = [fx.Emit(accepted)]
         if fresh and wished.detached:
             self._readings.drop(id)
@@ -327,7 +328,8 @@ class Session:
         if not known and self._full():
             return [_error(self._too_many(), "attach", reading.id)]
         g = self._readings.open(reading).g
-        attached = m.Attached(g, reading.id, reading.epoch, reading.o + 1, reading.head, reading.state)
+        place = (reading.epoch, reading.o + 1, reading.head, reading.state)
+        attached = m.Attached(g, reading.id, *place, *_pinned(reading))
         return [fx.Emit(attached), *self._readings.begin(reading, now)]
 
     def _cancel(self, id: str) -> list[fx.Effect]:
@@ -364,7 +366,13 @@ def _listed(stream: Stream, reading: ev.ReadableRequest) -> m.WelcomeRequest:
         epoch=reading.epoch,
         from_=reading.o + 1,
         head=reading.head,
+        context=reading.facts.context,
+        max_tokens=reading.facts.max_tokens,
     )
+
+
+def _pinned(reading: ev.ReadableRequest) -> tuple[ContextUse | UnsetType, int | UnsetType]:
+    return reading.facts.context or UNSET, reading.facts.max_tokens or UNSET
 
 
 def _error(refused: Refusal, re: str | None = None, id: str | None = None) -> fx.Emit:

@@ -130,7 +130,14 @@ export interface WireLimits {
   connection_bytes: number;
 }
 
-/** One request in a welcome. `g` and `from` only where it is attached. */
+/** What of its conversation a prompt has: turns `kept`, this one too, and `dropped`; `room`: tokens that turns may still have before some are dropped. */
+export interface ContextUse {
+  kept: number;
+  dropped: number;
+  room: number;
+}
+
+/** One request in a welcome. `g` and `from` only where it is attached; `context` and `max_tokens` as in `accepted`. */
 export interface WelcomeRequest {
   id: string;
   state: string;
@@ -139,6 +146,8 @@ export interface WelcomeRequest {
   from?: number;
   head?: number;
   why?: string;
+  context?: ContextUse;
+  max_tokens?: number;
 }
 
 /** Answers hello. */
@@ -186,14 +195,7 @@ export interface SentFlag {
   m?: number | "system";
 }
 
-/** What of its conversation a prompt has: turns `kept`, this one too, and `dropped`; `room`: tokens that turns may still have before some are dropped. */
-export interface ContextUse {
-  kept: number;
-  dropped: number;
-  room: number;
-}
-
-/** The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt; `context` of a conversation; `max_tokens` of the answer. All three only the first time. */
+/** The request is durable; `g` names it on this connection. `flags`: what safety found in the prompt, only the first time; `context` of a conversation; `max_tokens` of the answer. */
 export interface Accepted {
   t: "accepted";
   id: string;
@@ -208,7 +210,7 @@ export interface Accepted {
   max_tokens?: number;
 }
 
-/** The request is read from `from` on. */
+/** The request is read from `from` on. `context` and `max_tokens` as in `accepted`. */
 export interface Attached {
   t: "attached";
   g: number;
@@ -217,6 +219,8 @@ export interface Attached {
   from: number;
   head: number;
   state: string;
+  context?: ContextUse;
+  max_tokens?: number;
 }
 
 /** Text of the log's entries a..b. For cap `trace`: the `batch`-th delta, which waited `ms` here. */

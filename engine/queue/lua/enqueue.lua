@@ -1,8 +1,9 @@
 #!lua
 --: args: now_ms:int, tenant:str, id:str, body_hash:str, priority:str, fingerprint:str, prompt_tokens:int,
 --:   max_tokens:int, deadline_ms:int, accepted_ms:int, granted:int, model:str, gateway:str?, no_reader_ms:int?,
---:   control:int, shaped:bool, policy:str?, requests_max:int, tenant_requests_max:int, memory_fraction_max:float,
---:   readers_max:int, gateway_lease_ms:int, ended_unread_max:int, no_worker_ms:int, input:bytes
+--:   control:int, shaped:bool, policy:str?, told:str, requests_max:int, tenant_requests_max:int,
+--:   memory_fraction_max:float, readers_max:int, gateway_lease_ms:int, ended_unread_max:int, no_worker_ms:int,
+--:   input:bytes
 --: reply: refusal:str, number:int, created:bool, status:str?, epoch:int, head:int, position:int, wait_ms:int,
 --:   dest:str
 -- Create or return. Replies where it is, or a refusal with its number; of a moved one also the pool.
@@ -159,7 +160,7 @@ call('HSET', req, 'status', 'queued', 'fingerprint', fingerprint, 'prompt', prom
   'granted', args.granted, 'deadline', deadline, 'control', args.control, 'deaths', 0, 'order', order, 'cn', 0,
   'lane', lane, 'warm', '', 'ck', '', 'o', 0, 'class', class, 'worker', '', 'raw', 0, 'visible', 0, 'epoch', 1,
   'preempts', 0, 'held', 0, 'accepted', args.accepted_ms, 'claimed', 0, 'first', 0, 'cached', 0, 'covered', 0,
-  'recomputed', 0, 'model', args.model, 'body_hash', args.body_hash)
+  'recomputed', 0, 'model', args.model, 'body_hash', args.body_hash, 'told', args.told)
 if args.no_reader_ms then
   call('HSET', req, 'noread', args.no_reader_ms)
 end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --: args: now_ms:int, tenant:str, id:str, gateway:str?, state:str, readers_max:int, gateway_lease_ms:int
 --: reply: status:str, epoch:int, head:int, n:int, control:int, worker:str, deadline_ms:int, first:int, dest:str,
---:   priority:str, following:bool, body_hash:str, hop:int?, ordered_ms:int?, seal:bytes
+--:   priority:str, following:bool, body_hash:str, told:str, hop:int?, ordered_ms:int?, seal:bytes
 -- How a gateway's readers stand: `state` is reading, stuck or gone. The request is parked while all of its gateways are
 -- stuck, unless the reaper gave them up: then one has to read first. Replies the view; nil for an unknown id.
 local t, id, gateway, state = args.tenant, args.id, args.gateway, args.state
@@ -55,7 +55,7 @@ publish()
 
 -- stylua: ignore
 local record = call('HMGET', req, 'status', 'epoch', 'o', 'n', 'control', 'worker', 'deadline', 'dest', 'class',
-  'body_hash', 'hop', 'ordered', 'seal')
+  'body_hash', 'hop', 'ordered', 'seal', 'told')
 local head = number_of(record[3])
 local oldest = call('XRANGE', key('log', t, id), '-', '+', 'COUNT', 1)[1]
 local view = {
@@ -71,6 +71,7 @@ local view = {
   priority = record[9],
   following = following,
   body_hash = record[10] or '',
+  told = record[14] or '',
   hop = whole_of(record[11]),
   ordered_ms = whole_of(record[12]),
 }

@@ -170,6 +170,7 @@ def test_a_view_is_read_as_the_script_writes_it(ended: bool):
         priority=PriorityClass.BULK,
         following=ended,
         body_hash=body_hash,
+        told="[9]",
         hop=7,
         ordered_ms=8,
         seal=b"seal",
@@ -189,6 +190,7 @@ def test_a_view_is_read_as_the_script_writes_it(ended: bool):
         following=ended,
         body_hash=body_hash,
         order=MigrationOrder("far", 7, 8, b"seal"),
+        told="[9]",
     )
 
 

@@ -10,7 +10,9 @@ import pytest
 from core.errors import Refused
 from core.redis.pools import HOPS_MAX
 from engine.api import Entry, EntryKind, PriorityClass, ReaderView, RequestStatus, text_hash
+from server.conversations.history import PromptContext
 from server.conversations.tables import Message
+from server.protocol.context_use import ContextUse, TurnFacts
 from server.protocol.messages import Cost, EndPayload, EndUsage, Event, Timing
 from server.reading.sources import (
     OpenedRequest,
@@ -27,9 +29,9 @@ from server.session.events import ReadableRequest
 KIB_16 = 16 * 1024
 
 
-def view(status: RequestStatus = RequestStatus.RUNNING) -> ReaderView:
+def view(status: RequestStatus = RequestStatus.RUNNING, told: str = "") -> ReaderView:
     """A log of epoch 2 with the head at 5."""
-    return cast(Any, msgspec.defstruct("Seen", ["status", "epoch", "head"]))(status, 2, 5)
+    return cast(Any, msgspec.defstruct("Seen", ["status", "epoch", "head", "told"]))(status, 2, 5, told)
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,19 @@ def stored(content: str, head: int, **more: Any) -> OpenedRequest:
         **facts,
     )
     return stored_opening("r", row)
+
+
+@pytest.mark.parametrize("told", ["", "{", "[1,2,3]", '["9"]', '[9,{"kept":"all"}]'])
+def test_what_was_pinned_of_a_turn_is_told_to_each_of_its_readers(told: str):
+    """While its log is kept, and from its stored answer. A record that is older, or damaged, tells none."""
+    assert reading_of("r", view(told=told), 2, 0).facts == TurnFacts()
+    facts = TurnFacts(9, ContextUse(9_999_999, 9_999_999, 9_999_999))
+    assert len(facts.packed()) < 64
+    assert reading_of("r", view(told=facts.packed()), 2, 0).facts == facts
+    pinned = PromptContext("m1", 9_999_999, 9_999_999, 9_999_999).packed("m", 9)
+    assert stored("x", 5, context=pinned).reading.facts == facts
+    del pinned["max_tokens"]
+    assert stored("x", 5, context=pinned).reading.facts == TurnFacts(None, facts.context)
 
 
 async def test_a_stored_answer_is_a_snap_and_the_last_offsets_of_its_log():
@@ -213,7 +228,14 @@ class SourcePools:
 
 def seen(**changed: Any) -> Any:
     """A whole log of the request that was asked for."""
-    usual = {"status": RequestStatus.RUNNING, "epoch": 2, "head": 5, "first": 1, "body_hash": "hash"}
+    usual = {
+        "status": RequestStatus.RUNNING,
+        "epoch": 2,
+        "head": 5,
+        "first": 1,
+        "body_hash": "hash",
+        "told": "",
+    }
     return SimpleNamespace(**{**usual, "priority": PriorityClass.BULK, "dest": "", "order": None, **changed})
 
 

@@ -152,6 +152,7 @@ class Log:
             "code": "",
             "flags": self.flags,
             "safety": None,
+            "context": None,
         }
         return cast(Message, SimpleNamespace(**row))
 

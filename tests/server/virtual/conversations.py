@@ -61,7 +61,7 @@ class MemoryConversations:
         user["flags"] = msgspec.to_builtins(turn.flags) or None
         answer = {**mine, "id": f"message {number}", "role": "assistant", "content": "", "reason": ""}
         answer |= {"status": MessageStatus.RUNNING, "cost_nano": 0}
-        answer["context"] = turn.context.packed(own) if turn.context else None
+        answer["context"] = turn.context.packed(own, turn.max_tokens) if turn.context else None
         found.messages += [
             SimpleNamespace(**each) for each in ([answer] if turn.continues else [user, answer])
         ]

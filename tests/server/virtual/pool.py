@@ -373,7 +373,7 @@ class MemoryPool:
         asked, ended = found.asked, found.status is RequestStatus.ENDED
         return ReaderView(
             found.status, 1, found.head, found.tokens, found.control, "", asked.deadline_ms, ended, 1, "",
-            found.priority, True, asked.body_hash, NOWHERE,
+            found.priority, True, asked.body_hash, NOWHERE, asked.told,
         )  # fmt: skip
 
 
