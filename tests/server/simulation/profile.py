@@ -1,7 +1,7 @@
 """How hard the models look: PARLEY_MODEL_EXAMPLES runs of PARLEY_MODEL_STEPS steps each.
 
-A failing run is told as it was found: making it shorter takes minutes, and the test's own limit would call that
-a hang and hide what failed. PARLEY_MODEL_SHRINK=1 does so, for a test run with a longer --timeout.
+A failing run is told as it was found: making it shorter takes minutes, which the test's limit would call a
+hang, and what failed would stay hidden. PARLEY_MODEL_SHRINK makes it shorter; raise pytest's --timeout then.
 """
 
 import os
