@@ -92,7 +92,7 @@ class Chat {
 
   #transcript;
   #composer;
-  #anew = new StartAnew((content) => void this.#outbox.send(content), () => this.#drafts);
+  #anew = new StartAnew((content) => void this.#outbox.send(content), () => this.#drafts, () => this.#composer.model);
   #sidebar;
   #notice;
   #drafts;

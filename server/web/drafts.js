@@ -10,6 +10,7 @@
  * @property {Turn[]} sent
  * @property {boolean} fresh the server has no turn of this chat
  * @property {string} summary what the chat is to begin with
+ * @property {string} origin the chat that the summary is of; empty where there is none
  */
 
 const PREFIX = "draft:";
@@ -68,12 +69,19 @@ export class Drafts {
     return this.#of(chat).summary;
   }
 
+  /** The chat that the summary of this one is of. @param {string} chat */
+  origin(chat) {
+    return this.#of(chat).origin;
+  }
+
   /**
    * @param {string} chat
    * @param {string} summary
+   * @param {string} [origin]
    */
-  summarize(chat, summary) {
-    if (summary !== this.summary(chat)) this.#put(chat, { ...this.#of(chat), summary });
+  summarize(chat, summary, origin = this.origin(chat)) {
+    const kept = { summary, origin: summary === "" ? "" : origin };
+    if (summary !== this.summary(chat) || kept.origin !== this.origin(chat)) this.#put(chat, { ...this.#of(chat), ...kept });
   }
 
   /**
@@ -82,10 +90,10 @@ export class Drafts {
    * @param {string} to
    */
   moveSummary(from, to) {
-    const summary = this.summary(from);
+    const { summary, origin } = this.#of(from);
     if (summary === "") return;
     this.summarize(from, "");
-    this.summarize(to, summary);
+    this.summarize(to, summary, origin);
   }
 
   /**
@@ -250,7 +258,7 @@ function contents(turns) {
  * @returns {Draft}
  */
 function blank(who) {
-  return { who, at: 0, text: "", sent: [], fresh: false, summary: "" };
+  return { who, at: 0, text: "", sent: [], fresh: false, summary: "", origin: "" };
 }
 
 function storedChats() {
@@ -281,11 +289,17 @@ function forget(chat) {
  */
 function parsed(text) {
   try {
-    const { who, at, text: written, sent, fresh, summary } = JSON.parse(text ?? "null");
+    const { who, at, text: written, sent, fresh, summary, origin } = JSON.parse(text ?? "null");
     const turns = Array.isArray(sent) ? sent.filter((turn) => typeof turn?.content === "string") : [];
     if (typeof who !== "string" || typeof at !== "number" || typeof written !== "string") return null;
-    return { who, at, text: written, sent: turns, fresh: fresh === true, summary: typeof summary === "string" ? summary : "" };
+    const begins = { summary: textOf(summary), origin: textOf(origin) };
+    return { who, at, text: written, sent: turns, fresh: fresh === true, ...begins };
   } catch {
     return null;
   }
+}
+
+/** @param {unknown} value */
+function textOf(value) {
+  return typeof value === "string" ? value : "";
 }

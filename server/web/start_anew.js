@@ -15,11 +15,13 @@ const SUMMARY_TOKENS = 600;
 export class StartAnew {
   /**
    * @param {(content: string) => void} ask send a question in the open chat
-   * @param {() => import("./drafts.js").Drafts} drafts they keep a summary that was not sent yet
+   * @param {() => import("./drafts.js").Drafts} drafts they keep a summary that was not sent yet, and of which chat it is
+   * @param {() => string | undefined} model the one that writes it; undefined: the server's default
    */
-  constructor(ask, drafts) {
+  constructor(ask, drafts, model) {
     this.#ask = ask;
     this.#drafts = drafts;
+    this.#model = model;
     this.#text.addEventListener("input", () => drafts().summarize(this.#chat, this.#text.value));
     byId("log").addEventListener("start-anew", () => void this.#offer());
     this.#dialog.append(
@@ -37,6 +39,7 @@ export class StartAnew {
 
   #ask;
   #drafts;
+  #model;
   /** By which the summary is kept. */
   #chat = NEW;
   #return = button({ class: "plain" }, ["Back to the old chat"], () => this.#back());
@@ -53,8 +56,6 @@ export class StartAnew {
   #usage = null;
   /** A summary is on its way. */
   #waiting = false;
-  /** The chat that it is of. */
-  #from = "";
   /** @type {ReturnType<typeof models> | null} asked for once they matter */
   #known = null;
 
@@ -83,7 +84,7 @@ export class StartAnew {
     this.#chat = chat ?? NEW;
     this.#text.value = this.#drafts().summary(this.#chat);
     this.#box.hidden = this.#text.value === "";
-    this.#return.hidden = this.#from === "";
+    this.#return.hidden = this.#drafts().origin(this.#chat) === "";
   }
 
   /**
@@ -128,7 +129,7 @@ export class StartAnew {
   async #offer() {
     const kept = this.#context?.kept ?? 0;
     const tokens = (this.#usage?.total ?? 0) + SUMMARY_TOKENS;
-    const price = priceOf(await this.#models(), this.#usage?.total ?? 0, SUMMARY_TOKENS);
+    const price = priceOf(await this.#models(), this.#model(), this.#usage?.total ?? 0, SUMMARY_TOKENS);
     const turns = kept === 1 ? "the turn that is" : `the ${kept} turns that are`;
     const cost = `about ${tokens.toLocaleString("en")} tokens${price ? `, ${price}` : ""}`;
     this.#said.textContent =
@@ -139,20 +140,20 @@ export class StartAnew {
 
   #summarize() {
     this.#waiting = true;
-    this.#from = location.hash;
     this.#dialog.close();
     this.#ask(summaryAsk);
   }
 
   /** @param {string} text */
   #begin(text) {
-    this.#drafts().summarize(NEW, text);
+    this.#drafts().summarize(NEW, text, this.#chat);
     this.#dialog.close();
     location.hash = "#/";
   }
 
   #back() {
+    const origin = this.#drafts().origin(this.#chat);
     this.#forget();
-    location.hash = this.#from;
+    location.hash = `#/${origin}`;
   }
 }

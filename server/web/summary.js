@@ -2,7 +2,7 @@
 
 import { costText } from "./money.js";
 
-/** @typedef {{default: boolean, prices?: {currency: string, input_nano: number, output_nano: number, request_nano: number}}} Priced */
+/** @typedef {{name: string, default: boolean, prices?: {currency: string, input_nano: number, output_nano: number, request_nano: number}}} Priced */
 
 const UNIT = 1_000_000; // tokens that a price is of
 
@@ -22,11 +22,12 @@ export function systemOf(summary) {
 /**
  * About what a turn costs, in text; empty where prices are not told.
  * @param {Priced[]} models
+ * @param {string | undefined} asked name of the model that answers; undefined: the default one
  * @param {number} input
  * @param {number} output
  */
-export function priceOf(models, input, output) {
-  const prices = models.find((model) => model.default)?.prices;
+export function priceOf(models, asked, input, output) {
+  const prices = models.find((model) => (asked === undefined ? model.default : model.name === asked))?.prices;
   if (!prices) return "";
   const nano = (prices.input_nano * input + prices.output_nano * output) / UNIT + prices.request_nano;
   const rounded = Number(nano.toPrecision(2)); // an estimate

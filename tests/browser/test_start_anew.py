@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.chat_page import PHONE, opened, write
 from tests.browser.conftest import OpenPage
-from tests.support.scripted_peer import Peer, Socket
+from tests.support.scripted_peer import MODELS, Peer, Socket
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -24,7 +24,7 @@ async def asked(page: Page, socket: Socket, g: int, question: str, dropped: int 
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])
 async def test_a_new_chat_begins_with_a_summary(open_page: OpenPage, peer: Peer, options: dict[str, Any]):
     """Its cost is said first; it is a turn of the old chat, and the system prompt of the new one, as edited.
-    It stays over a reload, and where the new chat's first turn is refused."""
+    It stays over a reload, and where the new chat's first turn is refused; so does the way back."""
     watched, socket = await opened(open_page, peer, **options)
     page = watched.page
     await asked(page, socket, 1, "One")
@@ -53,6 +53,7 @@ async def test_a_new_chat_begins_with_a_summary(open_page: OpenPage, peer: Peer,
     socket = await peer.socket()
     await socket.welcome()
     await expect(summary).to_have_value("They said no.")
+    await expect(page.get_by_role("button", name="Back to the old chat")).to_be_visible()
     for refused in (True, False):
         if refused:
             await write(page, "Go on")
@@ -75,6 +76,42 @@ async def test_a_new_chat_begins_with_a_summary(open_page: OpenPage, peer: Peer,
     await write(page, "And?")
     assert "system" not in await socket.hear("send")
     assert watched.errors == []
+
+
+async def test_the_old_chat_is_a_click_away_also_after_a_reload(open_page: OpenPage, peer: Peer):
+    """The summary is given up with it."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await asked(page, socket, 1, "One", dropped=1)
+    old = page.url
+    await page.get_by_role("button", name="Start anew from here").click()
+    await page.get_by_role("button", name="Write the summary").click()
+    await socket.accept(g=2)
+    await socket.delta("Yes.", 1, g=2)
+    await socket.end("Yes.", 2, g=2)
+    await expect(page.locator("#summary")).to_have_value("Yes.")
+    await page.reload()
+    await (await peer.socket()).welcome()
+    await page.get_by_role("button", name="Back to the old chat").click()
+    await expect(page.locator("#summary")).to_be_hidden()
+    assert page.url == old
+    assert await page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft:'))") == []
+
+
+@pytest.mark.parametrize(("chosen", "price"), [("smollm2", "$0.058"), ("smollm2-large", "$0.58")])
+async def test_the_summary_has_the_price_of_the_model_that_writes_it(
+    open_page: OpenPage, peer: Peer, monkeypatch: pytest.MonkeyPatch, chosen: str, price: str
+):
+    """That is the chosen one, which need not be the default."""
+    for model, dollars in zip(MODELS, (10, 100), strict=True):
+        costs = {"currency": "usd", "input_nano": dollars * 10**9, "output_nano": 0, "request_nano": 0}
+        monkeypatch.setitem(model, "prices", costs)
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await page.locator("#model").select_option(chosen)
+    await asked(page, socket, 1, "One", dropped=1)
+    await page.get_by_role("button", name="Start anew from here").click()
+    await expect(page.get_by_role("dialog")).to_contain_text(f"tokens, {price}.")
 
 
 async def test_a_new_chat_may_begin_empty(open_page: OpenPage, peer: Peer):
