@@ -1,6 +1,7 @@
 """One Chromium for all browser tests, and pages that remember what went wrong on them."""
 
 import os
+import shutil
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
+from core.sql.database import Database
 from scripts.page import build as build_page
 from scripts.page import run_vite
 from tests.support.browsers import chromium_path
 from tests.support.home import short_folder
 from tests.support.patience import HANG_SECONDS, wall_seconds_max
+from tests.support.redis import Redis
 from tests.support.scripted_peer import Peer, scripted_peer
 
 CACHE = Path(__file__).parents[2] / ".cache"
@@ -162,6 +165,25 @@ def shop_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shop")
     assert run_vite(SHOP_CONFIG, folder) is None
     return folder
+
+
+# On the loop of the session's Chromium, as whoever asks for them is.
+@pytest_asyncio.fixture(loop_scope="session")
+async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
+    """A migrated, empty SQLite database at the home's default place."""
+    shutil.copy(sqlite_template, home / "parley.db")
+    opened = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
+    yield opened
+    await opened.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def redis(redis_url: str) -> AsyncGenerator[Redis]:
+    """A client of a real, empty Valkey."""
+    client = Redis.from_url(redis_url)
+    await client.flushall()
+    yield client
+    await client.aclose()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -1,6 +1,5 @@
 """A customer's page with Vercel's `useChat`, as clients/js/README.md tells to write it, at real gateways."""
 
-import shutil
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,7 +8,6 @@ from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, expect
 
 from core.clock import now_ms
@@ -30,24 +28,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.browser]
 
 TEXT = "Nile, Rhine and Zambezi: 川 🌊. " * 12
 SHOWN = TEXT.strip()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
-    """A migrated, empty SQLite database at the home's default place."""
-    shutil.copy(sqlite_template, home / "parley.db")
-    opened = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
-    yield opened
-    await opened.close()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def redis(redis_url: str) -> AsyncGenerator[Redis]:
-    """A client of a real, empty Valkey."""
-    client = Redis.from_url(redis_url)
-    await client.flushall()
-    yield client
-    await client.aclose()
 
 
 @asynccontextmanager

@@ -1,12 +1,10 @@
 """Both clients, and the chat page, at real gateways with a scripted worker: whole answers, slow readers,
 access, drains."""
 
-import shutil
 import signal
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -75,25 +73,6 @@ async def _in_chromium(chromium: Browser, url: str, key: str) -> AsyncGenerator[
     await page.goto(f"{url}/healthz")
     yield BrowserSubject(page, key)
     await page.close()
-
-
-# Everything is on the loop of the session's Chromium.
-@pytest_asyncio.fixture(loop_scope="session")
-async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
-    """A migrated, empty SQLite database at the home's default place."""
-    shutil.copy(sqlite_template, home / "parley.db")
-    opened = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
-    yield opened
-    await opened.close()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def redis(redis_url: str) -> AsyncGenerator[Redis]:
-    """A client of a real, empty Valkey."""
-    client = Redis.from_url(redis_url)
-    await client.flushall()
-    yield client
-    await client.aclose()
 
 
 async def ask(subject: Subject, unread: bool = False, **fields: Any) -> str:

@@ -1,14 +1,10 @@
 """Our client in a page of another site, at a real gateway: what a listed Origin may do, and what one is told
 that is not listed."""
 
-import shutil
-from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser
 
 from core.clock import now_ms
@@ -54,24 +50,6 @@ PAGE = """async ([gateway, ticket, pass, broken, conversation]) => {
   const gone = await told(() => chats.messages(conversation));
   return { said, state, listed, proxied, page, gone };
 }"""
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def sqlite(sqlite_template: Path, home: Path) -> AsyncGenerator[Database]:
-    """A migrated, empty SQLite database at the home's default place."""
-    shutil.copy(sqlite_template, home / "parley.db")
-    opened = Database(f"sqlite+aiosqlite:///{home / 'parley.db'}")
-    yield opened
-    await opened.close()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def redis(redis_url: str) -> AsyncGenerator[Redis]:
-    """A client of a real, empty Valkey."""
-    client = Redis.from_url(redis_url)
-    await client.flushall()
-    yield client
-    await client.aclose()
 
 
 async def tried(chromium: Browser, site: Site, shop: str) -> dict[str, Any]:
