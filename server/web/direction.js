@@ -13,7 +13,7 @@ const FROM_THE_RIGHT = /[\u0590-\u08ff\u200f\ufb1d-\ufdff\ufe70-\ufeff\u{10800}-
 const PAGE = "ltr";
 const BLOCKS = new Set(["p", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "th", "td"]);
 const LISTS = new Set(["ul", "ol"]);
-const INLINE = new Set(["a", "br", "button", "code", "del", "em", "span", "strong", "sup"]);
+const INLINE = new Set(["a", "br", "button", "code", "del", "em", "kbd", "span", "strong", "sub", "sup"]);
 
 /**
  * The direction of a text, null where no letter tells.

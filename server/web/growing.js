@@ -11,8 +11,9 @@ const MARKER_LINE =
   /^[ \t>]*(?:(?:[-*+]|\d{1,9}[.)])[ \t]+\[[ xX]?\]?|[-*+]|#{1,6}|\d{1,9}[.)]?|`{1,3}|~{1,3}|[-*_=]{2,})?[ \t]*$/;
 const ROW = /^[ \t>]*\|/;
 const DELIMITER_ROW = /^[ \t>|:-]*$/;
-const HALF = /(?:[*_~`]{1,8}|\\|!?\[|\[\^\w{0,16}|<(?:b(?:r[ \t]{0,3}\/?)?)?|&#?[a-z0-9]{0,31})$/i;
-const SIGN = /\\[^]|`+|\*+|~~|\$\$?/g;
+const HALF = /(?:[*_~`]{1,8}|\\|!?\[|\[\^\w{0,16}|<(?:b(?:r[ \t]{0,3}\/?)?|\/?(?:s(?:u[bp]?)?|k(?:bd?)?))?|&#?[a-z0-9]{0,31})$/i;
+const SIGN = /\\[^]|`+|\*+|~~|\$\$?|<(?:sub|sup|kbd)>/gi;
+const BEGUN = /<(\w+)>[^<`\n]{1,200}$/y;
 
 /**
  * A text without the half line at its end, and without the head of a table that no line below it shows to be one.
@@ -62,9 +63,22 @@ export function closed(words) {
       if (to < 0) return text + sign + open.reverse().join("");
       SIGN.lastIndex = to;
     } else if (/[\\$]/.test(sign)) SIGN.lastIndex = behind;
+    else if (sign.startsWith("<")) begin(open, text, found.index);
     else toggle(open, sign, text.charAt(found.index - 1), text.charAt(behind));
   }
   return withoutHalfLink(text) + open.reverse().join("");
+}
+
+/**
+ * A tag around the last words, which nothing closes so far.
+ * @param {string[]} open
+ * @param {string} text
+ * @param {number} at
+ */
+function begin(open, text, at) {
+  BEGUN.lastIndex = at;
+  const found = BEGUN.exec(text);
+  if (found) open.push(`</${found[1]}>`);
 }
 
 /**

@@ -49,6 +49,9 @@ export const containers = {
   em_open: () => element("em"),
   strong_open: () => element("strong"),
   s_open: () => element("del"),
+  sub_open: () => element("sub"),
+  sup_open: () => element("sup"),
+  kbd_open: () => element("kbd"),
   link_open: () => element("a"),
   footnote_open: () => element("div", { class: "footnote" }),
 };

@@ -13,6 +13,7 @@ import { formulas } from "./rule_formulas.js";
 import { Clock, limits } from "./rule_limits.js";
 import { isFollowed, links } from "./rule_links.js";
 import { tables } from "./rule_tables.js";
+import { tags } from "./rule_tags.js";
 import { tasks } from "./rule_tasks.js";
 
 /** @typedef {import("markdown-it").Token} Token */
@@ -26,7 +27,7 @@ import { tasks } from "./rule_tasks.js";
 
 const LEVELS_MAX = 100; // of brackets in one another
 /** Rules beside markdown-it's own. @type {Rule[]} */
-export const RULES = [cjkFriendly, lineBreaks, footnotes, formulas, tasks];
+export const RULES = [cjkFriendly, lineBreaks, tags, footnotes, formulas, tasks];
 
 export class Parser {
   /** @param {{breaks?: boolean, rules?: Rule[], follows?: (address: string) => boolean}} [options] */

@@ -1,4 +1,4 @@
-// `<br>` is a line break, also in the cell of a table. It is all of HTML that is read.
+// `<br>` is a line break, also in the cell of a table.
 
 /** @typedef {import("markdown-it").StateInline} StateInline */
 

@@ -64,6 +64,9 @@ PIECES = [
     "> [^2]: note [^1]\n",
     "&nbsp;",
     "<br>",
+    "<sub>",
+    "</sub>",
+    "<kbd>*a</kbd>",
     "**重要：**请",
     "\\(",
     "$",
@@ -125,6 +128,12 @@ KINDS = {
     "|a|\n|-|\n|b<BR>c|": '<div class="table" tabindex="0" role="group" aria-label="Table"><table><thead><tr>'
     '<th class="short">a</th></tr></thead><tbody><tr><td class="short">b<br>c</td></tr></tbody></table>'
     "</div>",
+    "H<sub>2</sub>O, x<SUP>*i*<sub>1</sub></SUP>, <kbd>Ctrl</kbd>": "<p>H<sub>2</sub>O, x<sup><em>i</em>"
+    "<sub>1</sub></sup>, <kbd>Ctrl</kbd></p>",
+    "a <sub>b *c</sub>d*": "<p>a <sub>b *c</sub>d*</p>",
+    "a <sub>b</sup> <sub id=x>c</sub> <kbd></kbd> `<kbd>`d</kbd>": "<p>a &lt;sub&gt;b&lt;/sup&gt; &lt;sub "
+    "id=x&gt;c&lt;/sub&gt; &lt;kbd&gt;&lt;/kbd&gt; <code>&lt;kbd&gt;</code>d&lt;/kbd&gt;</p>",
+    "[a<sub>b](/c)</sub>": "<p>[a<sub>b](/c)</sub></p>",
     "a&nbsp;b &amp; &lt;c&gt; `&amp;`": "<p>a&nbsp;b &amp; &lt;c&gt; <code>&amp;amp;</code></p>",
     "Roses are red,\nviolets are blue,\n\nsugar": "<p>Roses are red,<br>violets are blue,</p><p>sugar</p>",
     "Run:\n\n    make up\n    make test\n": "<p>Run:</p>" + CODE.format("text", "make up\nmake test"),
