@@ -3,7 +3,7 @@
 
 import { directed } from "./direction.js";
 import { shapesOf } from "./nodes.js";
-import { Parser } from "./parser.js";
+import { inOneStep, Parser } from "./parser.js";
 import { passageShape } from "./passages.js";
 import { TooSlow } from "./rule_limits.js";
 
@@ -33,11 +33,11 @@ export const parser = new Parser();
  * The blocks of a text, null where it would take too long to find them.
  * @param {string} text
  * @param {Known} known
- * @param {number} [ms]
+ * @param {{ms?: number, tokens?: number}} [limits] tokens: of a block
  */
-export function split(text, known, ms = SPLIT_MS) {
+export function split(text, known, { ms = SPLIT_MS, tokens } = {}) {
   try {
-    return parser.split(text, known, ms);
+    return parser.split(text, known, ms, tokens);
   } catch (error) {
     if (error instanceof TooSlow) return null;
     throw error;
@@ -45,16 +45,16 @@ export function split(text, known, ms = SPLIT_MS) {
 }
 
 /**
- * The element that shows a block.
+ * The element that shows a block, in steps.
  * @param {Block} block
  * @param {string} source its text
  * @param {Known} known
  * @param {Outline} outline of what stands before it; changed to what stands before the next
  * @param {BlockLimits} limits
  * @param {boolean} growing more text may follow
- * @returns {Formatted}
+ * @returns {Generator<undefined, Formatted, void>}
  */
-export function formatted(block, source, known, outline, limits, growing) {
+export function* formattedInSteps(block, source, known, outline, limits, growing) {
   const { tokens } = block;
   const code = tokens[0]?.type === "fence" || tokens[0]?.type === "code_block";
   const passage = (/** @type {boolean} */ slow) => {
@@ -63,8 +63,9 @@ export function formatted(block, source, known, outline, limits, growing) {
   };
   if (!code && (source.length > limits.characters || tokens.length > limits.tokens)) return passage(false);
   try {
-    const missing = parser.read(block, known, limits.ms, growing);
+    const missing = yield* parser.readInSteps(block, known, limits.ms, growing);
     const [child] = shapesOf(block.tokens, outline);
+    yield;
     const later = missing.size > 0 ? (source.match(REFERENCE) ?? []).join("").length : 0;
     const elements = (child ? elementsOf(child) : 0) + later;
     if (elements > limits.elements) return passage(false);
@@ -73,6 +74,14 @@ export function formatted(block, source, known, outline, limits, growing) {
     if (!(error instanceof TooSlow) && !(error instanceof RangeError)) throw error; // RangeError: of the stack
     return passage(true);
   }
+}
+
+/**
+ * The element that shows a block.
+ * @param {Parameters<typeof formattedInSteps>} given
+ */
+export function formatted(...given) {
+  return inOneStep(formattedInSteps(...given));
 }
 
 /**

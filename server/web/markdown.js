@@ -2,12 +2,15 @@
 // was cut into pieces. A finished block is never rebuilt; the open one is read again at most once a frame, and for
 // a tenth of the time at most.
 
+import { Arriving } from "./arriving.js";
+import { AskedFormats } from "./asked_format.js";
 import { Definitions, Waiting } from "./definitions.js";
+import { afterFrame } from "./frames.js";
 import { ASKED, LIMITS, Task } from "./limits.js";
 import { followNote } from "./notes.js";
 import { copyOf, newOutline } from "./outline.js";
 import { isPassage, plainShapes } from "./passages.js";
-import { patchAfter, trim } from "./patch.js";
+import { patchAfter, patchInSteps, sizeOf, trim } from "./patch.js";
 
 /** @typedef {typeof import("./formatter.js")} Formatter */
 /** @typedef {import("./limits.js").Limits} Limits */
@@ -46,17 +49,13 @@ export class MarkdownView {
   constructor(root, limits = {}) {
     this.root = root;
     this.#limits = { ...LIMITS, ...limits };
-    root.addEventListener("click", ({ target }) => this.#clicked(target));
+    root.addEventListener("click", ({ target }) => this.#asked.clicked(target));
     root.addEventListener("click", ({ target }) => followNote(root, target));
     if (!formatter) ready().then(() => this.#work(), () => {});
   }
 
   #limits;
-  /** All of the text. */
-  #text = "";
-  /** What came and was not taken yet, but for the first half of a line's end. */
-  #arrived = "";
-  #half = "";
+  #arriving = new Arriving();
   /** The open block, with the line that has no end yet. */
   #source = "";
   /** The open block took too long to read. */
@@ -76,10 +75,17 @@ export class MarkdownView {
   #known = new Definitions();
   /** Finished blocks by the labels that nothing defined so far. @type {Waiting<Kept>} */
   #waiting = new Waiting();
-  /** @type {Map<Element, Kept>} finished blocks that are shown as plain text */
-  #passages = new Map();
-  /** @type {MarkdownView[]} those that were asked for */
-  #asked = [];
+  /** Finished blocks that are shown as plain text. @type {AskedFormats<Kept>} */
+  #asked = new AskedFormats(
+    (...given) => this.#ask(...given),
+    (passage, root) => {
+      if (this.#last === passage) this.#last = root;
+    },
+  );
+  /** Steps that finish a block. @type {Generator<number | undefined, void, void> | null} */
+  #finishing = null;
+  /** Nobody will see it. */
+  #isLeft = () => false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   #timer;
   #paused = false;
@@ -92,16 +98,15 @@ export class MarkdownView {
    * @param {string} text
    */
   push(text) {
-    if (this.#whole && text !== "") return this.reset(this.#text + text); // it goes on after all
-    this.#add(text);
+    if (this.#whole && text !== "") return this.reset(this.#arriving.text + text); // it goes on after all
+    this.#arriving.add(text);
     if (!this.#limits.waits) this.#work();
     else if (this.#timer === undefined && !this.#paused) this.#soon();
   }
 
   /** The text is complete. */
   finish() {
-    if (this.#half !== "") this.#arrived += "\n";
-    this.#half = "";
+    this.#arriving.end();
     this.#whole = this.#unfinished = true;
     this.#work();
   }
@@ -111,17 +116,17 @@ export class MarkdownView {
    * @param {string} text
    */
   reset(text) {
-    this.#text = this.#arrived = this.#half = this.#source = "";
+    this.#arriving = new Arriving();
+    this.#source = "";
     this.#slow = this.#whole = this.#unfinished = false;
     this.#passage = -1;
-    this.#last = null;
+    this.#last = this.#finishing = null;
     this.#elements = 0;
     this.#outline = newOutline();
     this.#known = new Definitions();
     this.#waiting = new Waiting();
-    this.#passages = new Map();
-    for (const view of this.#asked.splice(0)) view.#leave();
-    this.#add(text);
+    this.#asked.leave();
+    this.#arriving.add(text);
     this.#work();
   }
 
@@ -129,20 +134,12 @@ export class MarkdownView {
   async settled() {
     await ready();
     if (this.#hasMore()) await new Promise((resolve) => this.#settling.push(() => resolve(undefined)));
+    await this.#asked.settled();
     await formatter?.formulasShown();
   }
 
-  /** @param {string} text */
-  #add(text) {
-    this.#text += text;
-    const come = this.#half + text;
-    this.#half = come.endsWith("\r") ? "\r" : "";
-    const lines = this.#half === "" ? come : come.slice(0, -1);
-    this.#arrived += lines.replace(/\r\n?/g, "\n").replaceAll("\0", "\ufffd");
-  }
-
   #hasMore() {
-    return this.#arrived !== "" || this.#unfinished || this.#waiting.ready.size > 0;
+    return this.#finishing !== null || this.#arriving.hasMore() || this.#unfinished || this.#waiting.ready.size > 0;
   }
 
   /** It has as many elements as it may have. */
@@ -175,28 +172,28 @@ export class MarkdownView {
     for (const resolve of this.#settling.splice(0)) resolve();
   }
 
-  /** What is shown so far is laid out first; a page that nobody sees lays out nothing. */
+  /** What is shown so far is laid out first. */
   #goOn() {
     if (this.#paused) return;
     this.#paused = true;
-    const later = () => setTimeout(() => {
+    afterFrame(() => {
       this.#paused = false;
-      this.#work();
+      if (this.#isLeft()) this.reset("");
+      else this.#work();
     });
-    if (document.hidden) later();
-    else requestAnimationFrame(later);
   }
 
   /** The text as it came, before the formatter is there. */
   #showUnread() {
-    const shapes = plainShapes(this.#text);
+    const shapes = plainShapes(this.#arriving.text);
     trim(this.root, this.#put(null, shapes));
   }
 
   /** @param {Formatter} by */
   #step(by) {
     const [changed] = this.#waiting.ready;
-    if (this.#unfinished || this.#arrived !== "") this.#take(by);
+    if (this.#finishing) this.#goOnFinishing();
+    else if (this.#unfinished || this.#arriving.hasMore()) this.#take(by);
     else if (changed) {
       this.#waiting.ready.delete(changed);
       this.#formatAgain(by, changed);
@@ -208,10 +205,9 @@ export class MarkdownView {
    * @param {Formatter} by
    */
   #take(by) {
-    const piece = this.#unfinished ? "" : this.#arrived.slice(0, this.#limits.piece);
-    this.#arrived = this.#arrived.slice(piece.length);
+    const piece = this.#unfinished ? "" : this.#arriving.take(this.#limits.piece);
     this.#source += piece;
-    const last = this.#whole && this.#arrived === "";
+    const last = this.#whole && !this.#arriving.hasMore();
     if (!this.#unfinished && !last && !piece.includes("\n")) return;
     const end = last ? this.#source.length : this.#source.lastIndexOf("\n") + 1;
     this.#unfinished = this.#finishSome(by, this.#source.slice(0, end), last);
@@ -240,6 +236,7 @@ export class MarkdownView {
     const ended = alone || (last && !over) ? blocks.length : blocks.length - 1;
     for (const [i, block] of blocks.slice(0, ended).entries()) {
       this.#finish(by, block, lines.slice(block.from, block.to));
+      if (this.#finishing) return this.#ended(block.to);
       if ((this.#task.isOver() || this.#isFull()) && i + 1 < ended) return this.#ended(block.to);
     }
     this.#ended(blocks[ended]?.from ?? (last && !over ? lines.length : to));
@@ -281,24 +278,41 @@ export class MarkdownView {
     for (const [label] of block.defines) this.#defined(label);
     const limits = this.#slow ? { ...this.#limits, characters: 0 } : this.#limits;
     this.#slow = false;
+    this.#finishing = this.#finishInSteps(by, block, source, limits);
+    this.#goOnFinishing();
+  }
+
+  #goOnFinishing() {
+    while (this.#finishing && !this.#task.isOver()) {
+      const { done, value } = this.#finishing.next();
+      this.#task.drew(value ?? 0);
+      if (done) this.#finishing = null;
+    }
+  }
+
+  /**
+   * @param {Formatter} by
+   * @param {Block} block
+   * @param {string} source
+   * @param {Limits} limits
+   */
+  *#finishInSteps(by, block, source, limits) {
     const outline = copyOf(this.#outline);
-    const { child, missing, elements } = by.formatted(block, source, this.#known, this.#outline, limits, false);
+    const steps = by.formattedInSteps(block, source, this.#known, this.#outline, limits, false);
+    const { child, missing, elements } = yield* steps;
     if (child === undefined) return;
     this.#elements += elements;
-    this.#task.drew(elements, source.length);
-    this.#last = patchAfter(this.root, this.#last, child);
+    this.#last = yield* patchInSteps(this.root, this.#last, child);
     const kept = { node: this.#last, source, outline };
-    if (isPassage(child)) this.#passages.set(/** @type {Element} */ (this.#last), kept);
+    if (isPassage(child)) this.#asked.add(/** @type {Element} */ (this.#last), kept);
     this.#waiting.add(kept, missing);
+    for (const label of missing) if (this.#known.get(label)) this.#waiting.defined(label); // meanwhile
   }
 
   /** @param {string} label */
   #defined(label) {
     this.#waiting.defined(label);
-    for (const view of this.#asked) {
-      view.#defined(label);
-      if (view.#hasMore()) view.#goOn();
-    }
+    this.#asked.defined(label);
   }
 
   /**
@@ -315,7 +329,7 @@ export class MarkdownView {
     if (only?.child === undefined || others.length > 0 || only.slow) return;
     kept.node = patchAfter(this.root, node.previousSibling, only.child);
     if (this.#last === node) this.#last = kept.node;
-    this.#task.drew(only.elements, source.length);
+    this.#task.drew(sizeOf(only.child));
     this.#waiting.add(kept, only.missing);
   }
 
@@ -324,7 +338,7 @@ export class MarkdownView {
    * @param {string} text
    */
   #split(by, text) {
-    return by.split(text, this.#known, this.#limits.asked ? this.#limits.ms : undefined);
+    return by.split(text, this.#known, this.#limits.asked ? this.#limits : undefined);
   }
 
   /** @param {Formatter} by */
@@ -364,30 +378,21 @@ export class MarkdownView {
     });
   }
 
-  /** @param {EventTarget | null} target */
-  #clicked(target) {
-    const pressed = target instanceof Element ? target.closest(".show-formatted") : null;
-    const passage = pressed?.closest(".passage");
-    const kept = passage && this.#passages.get(passage);
-    if (!kept) return;
-    this.#passages.delete(passage);
-    const root = document.createElement("div");
-    root.className = "formatted";
-    root.tabIndex = -1; // the button that had the focus is gone
-    passage.replaceWith(root);
-    root.focus({ preventScroll: true });
-    if (this.#last === passage) this.#last = root;
+  /** @type {import("./asked_format.js").Begin<Kept>} */
+  #ask = (root, { source, outline }, isLeft, whole) => {
     const view = new MarkdownView(root, { ...this.#limits, ...ASKED });
     view.#known = this.#known;
-    view.#outline = copyOf(kept.outline);
-    this.#asked.push(view);
-    view.push(kept.source);
+    view.#outline = copyOf(outline);
+    view.#isLeft = isLeft;
+    view.#settling.push(whole);
+    view.#arriving.add(source);
     view.finish();
-  }
-
-  /** Show nothing any more. */
-  #leave() {
-    this.reset("");
-    this.root.remove();
-  }
+    return {
+      settled: () => view.settled(),
+      defined: (label) => {
+        view.#defined(label);
+        if (view.#hasMore()) view.#goOn();
+      },
+    };
+  };
 }

@@ -25,6 +25,7 @@ import { tasks } from "./rule_tasks.js";
  * @typedef {{tokens: Token[], from: number, to: number, defines: [string, Definition][]}} Block
  */
 
+const STEP = 1000; // tokens read at once
 const LEVELS_MAX = 100; // of brackets in one another
 /** Rules beside markdown-it's own. @type {Rule[]} */
 export const RULES = [cjkFriendly, lineBreaks, tags, footnotes, formulas, tasks];
@@ -35,7 +36,7 @@ export class Parser {
     this.#md = new MarkdownIt({ html: false, linkify: true, breaks, maxNesting: LEVELS_MAX });
     this.#md.use(links, follows).use(chips);
     for (const rule of rules) this.#md.use(rule);
-    this.#md.use(tables, this.#clock.look).use(limits, this.#clock);
+    this.#md.use(tables, this.#clock).use(limits, this.#clock);
     this.#inlineRules = this.#md.core.ruler.getRules("").slice(2); // without `normalize` and `block`
   }
 
@@ -49,13 +50,14 @@ export class Parser {
    * @param {string} text
    * @param {Known} known
    * @param {number} [ms] it throws where that takes longer
+   * @param {number} [most] tokens of a block: it throws where there are more
    * @returns {Block[]}
    */
-  split(text, known, ms = Infinity) {
+  split(text, known, ms = Infinity, most = Infinity) {
     /** @type {Token[]} */
     const tokens = [];
     const { references, own } = asked(known, new Set());
-    this.#clock.start(ms);
+    this.#clock.start(ms, most);
     this.#md.block.parse(text, this.#md, { references }, tokens);
     const lines = new Lines(text);
     /** @type {Block[]} */
@@ -75,32 +77,79 @@ export class Parser {
 
   /**
    * Read the words of a block. Throws where that takes longer than `ms`.
+   * @param {Parameters<Parser["readInSteps"]>} given
+   */
+  read(...given) {
+    return inOneStep(this.readInSteps(...given));
+  }
+
+  /**
+   * As `read`, in steps.
    * @param {Block} block
    * @param {Known} known
    * @param {number} ms
    * @param {boolean} growing more text may follow: what was begun is read as if it were closed
-   * @returns {Set<string>} labels that have no definition yet, if they are any
+   * @returns {Generator<undefined, Set<string>, void>} labels that have no definition yet, if they are any
    */
-  read(block, known, ms, growing) {
+  *readInSteps(block, known, ms, growing) {
     const { tokens, defines } = block;
     /** @type {Set<string>} */
     const missing = new Set();
     const { references, own } = asked(known, missing);
     for (const [label, definition] of defines) own[label] ??= definition;
     if (growing) close(tokens);
+    block.tokens = [];
+    for (let at = 0, left = ms; at < tokens.length; ) {
+      if (at > 0) yield;
+      const part = tokens.slice(at, partEnd(tokens, at + STEP));
+      at += part.length;
+      const began = performance.now();
+      this.#clock.start(left);
+      block.tokens = block.tokens.concat(this.#readPart(part, references));
+      left -= performance.now() - began;
+    }
+    return missing;
+  }
+
+  /**
+   * @param {Token[]} tokens
+   * @param {Record<string, Definition>} references
+   */
+  #readPart(tokens, references) {
     const state = new this.#md.core.State("", this.#md, { references });
     state.tokens = tokens;
-    this.#clock.start(ms);
     for (const rule of this.#inlineRules) rule(state);
     for (const token of state.tokens) if (token.type === "fence") token.info = this.#language(token.info);
-    block.tokens = state.tokens;
-    return missing;
+    return state.tokens;
   }
 
   /** The first word of what stands behind a fence. @param {string} info */
   #language(info) {
     return withoutMarks(this.#md.utils.unescapeAll(info).trim().split(/\s+/)[0] ?? "");
   }
+}
+
+/**
+ * What steps lead to.
+ * @template T
+ * @param {Generator<unknown, T, void>} steps
+ */
+export function inOneStep(steps) {
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done) return value;
+  }
+}
+
+/**
+ * Behind a token that closes another: no rule looks further back than to what is open.
+ * @param {Token[]} tokens
+ * @param {number} from
+ */
+function partEnd(tokens, from) {
+  let end = from;
+  while (end < tokens.length && tokens[end - 1]?.nesting !== -1) end++;
+  return end;
 }
 
 /**

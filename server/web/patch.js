@@ -8,6 +8,9 @@
  *   made?: {key: string, make: (element: Element) => void}}} Shape
  */
 
+const STEP = 100; // elements and lines
+const LINE = 32; // characters
+
 /** What elements were made to look like: to read it from the DOM would cost more. @type {WeakMap<Element, Shape>} */
 const shown = new WeakMap();
 
@@ -25,14 +28,43 @@ export function patchAfter(parent, before, wanted) {
     patchText(found, wanted);
     return found;
   }
-  if (found instanceof Element && found.localName === wanted.tag && shown.get(found)?.made?.key === wanted.made?.key) {
-    patch(found, wanted);
-    return found;
+  const element = elementAt(parent, found, wanted);
+  patchChildren(element, wanted);
+  return element;
+}
+
+/**
+ * As `patchAfter`, in steps: each says how much it drew, in elements and lines.
+ * @param {Element} parent
+ * @param {ChildNode | null} before
+ * @param {Child} wanted
+ * @returns {Generator<number, ChildNode, void>}
+ */
+export function* patchInSteps(parent, before, wanted) {
+  const size = sizeOf(wanted);
+  if (typeof wanted === "string" || wanted.made || size <= STEP) {
+    const small = patchAfter(parent, before, wanted);
+    yield size;
+    return small;
   }
-  const made = putAt(parent, found, document.createElement(wanted.tag));
-  wanted.made?.make(made);
-  patch(made, wanted);
-  return made;
+  const element = elementAt(parent, before ? before.nextSibling : parent.firstChild, wanted);
+  shown.set(element, { ...wanted, children: [] }); // of these nothing is sure until all are there
+  /** @type {ChildNode | null} */
+  let last = null;
+  for (const child of wanted.children) last = yield* patchInSteps(element, last, child);
+  trim(element, last);
+  shown.set(element, wanted);
+  return element;
+}
+
+/**
+ * How long it may take to lay out: elements and lines.
+ * @param {Child} child
+ * @returns {number}
+ */
+export function sizeOf(child) {
+  if (typeof child === "string") return child.length / LINE + child.split("\n").length - 1;
+  return child.children.reduce((sum, each) => sum + sizeOf(each), 1);
 }
 
 /**
@@ -45,17 +77,30 @@ export function trim(parent, last) {
 }
 
 /**
- * @param {Element} element
+ * The element that is found, or one in its place, with the attributes that are wanted.
+ * @param {Element} parent
+ * @param {ChildNode | null} found
  * @param {Shape} wanted
  */
-function patch(element, wanted) {
-  const { attributes = {}, children, made } = wanted;
-  const before = shown.get(element);
-  shown.set(element, wanted);
+function elementAt(parent, found, { tag, attributes = {}, made }) {
+  const keeps = found instanceof Element && found.localName === tag && shown.get(found)?.made?.key === made?.key;
+  const element = keeps ? found : putAt(parent, found, document.createElement(tag));
+  if (!keeps) made?.make(element);
   for (const name of element.getAttributeNames()) if (!(name in attributes)) element.removeAttribute(name);
   for (const [name, value] of Object.entries(attributes)) {
     if (element.getAttribute(name) !== value) element.setAttribute(name, value);
   }
+  return element;
+}
+
+/**
+ * @param {Element} element
+ * @param {Shape} wanted
+ */
+function patchChildren(element, wanted) {
+  const before = shown.get(element);
+  shown.set(element, wanted);
+  const { children, made } = wanted;
   if (made) return;
   /** @type {ChildNode | null} */
   let last = null;

@@ -13,10 +13,16 @@ export class Clock {
   #until = Infinity; // by performance.now()
   #steps = 0;
   #seen = 0;
+  #most = Infinity;
+  #before = 0;
 
-  /** @param {number} ms */
-  start(ms) {
+  /**
+   * @param {number} ms
+   * @param {number} [most] tokens of a block
+   */
+  start(ms, most = Infinity) {
     this.#until = performance.now() + ms;
+    this.#most = most;
     this.#steps = 0;
     this.#seen = STEPS_MIN;
   }
@@ -31,6 +37,15 @@ export class Clock {
     this.#seen = this.#steps;
     if (performance.now() > this.#until) throw new TooSlow();
   };
+
+  /**
+   * Throws if a block has more tokens than it may have.
+   * @param {StateBlock} state
+   */
+  count({ level, tokens }) {
+    if (level === 0) this.#before = tokens.length;
+    else if (tokens.length - this.#before > this.#most) throw new TooSlow();
+  }
 }
 
 /**
@@ -43,7 +58,11 @@ export function limits(md, clock) {
     return false;
   };
   md.inline.ruler.before("text", "clock", look);
-  md.block.ruler.before("table", "clock", look, { alt: ["paragraph", "reference", "blockquote", "list"] });
+  const lookAndCount = (/** @type {StateBlock} */ state) => {
+    clock.count(state);
+    return look();
+  };
+  md.block.ruler.before("table", "clock", lookAndCount, { alt: ["paragraph", "reference", "blockquote", "list"] });
   const paragraph = md.block.ruler.getRules("").at(-1);
   // markdown-it itself would drop what is too deep.
   md.block.ruler.before("table", "depth", (state, from, to, silent) => {

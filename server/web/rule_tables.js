@@ -10,9 +10,9 @@ const LACKING_MAX = 100; // cells, beside one for each character of its rows
 
 /**
  * @param {import("markdown-it").MarkdownIt} md
- * @param {(steps: number) => void} look at the clock
+ * @param {import("./rule_limits.js").Clock} clock
  */
-export function tables(md, look) {
+export function tables(md, clock) {
   const rule = ruleOf(md.block.ruler, "table");
   let [columns, left] = [0, 0];
   /** @type {typeof rule} */
@@ -20,14 +20,15 @@ export function tables(md, look) {
     if (!rule(state, from, to, true)) return false;
     columns = cells(lineOf(state, from + 1));
     left = LACKING_MAX;
-    look(columns);
+    clock.look(columns);
     return columns <= COLUMNS_MAX && (silent || rule(state, from, to, false));
   };
   /** The table above ends here. @type {typeof rule} */
   const full = (state, line, _, silent) => {
     if (!silent || state.parentType !== "table") return false;
     const row = lineOf(state, line);
-    look(columns);
+    clock.look(columns);
+    clock.count(state);
     left += row.length - Math.max(0, columns - cells(row));
     return left < 0;
   };
