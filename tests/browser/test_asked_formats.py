@@ -62,6 +62,34 @@ async def test_a_format_is_made_in_parts_while_the_plain_text_is_read(blank: Wat
     await expect(page.locator("main")).to_contain_text("The end.")
 
 
+async def test_a_format_made_in_parts_is_that_of_the_whole(blank: WatchedPage):
+    """Wherever it was cut."""
+    item = "- [x] **one** <sub>2</sub>\n  1. [a] `b`\n     > c\n  2. d\n"
+    [parts, whole] = await blank.page.evaluate(
+        """async (text) => {
+      const { MarkdownView, ready } = await import("/web/markdown.js");
+      const by = await import("/web/formatter.js");
+      const { patchAfter } = await import("/web/patch.js");
+      await ready();
+      const [main, whole] = ["main", "div"].map((name) => document.createElement(name));
+      const view = new MarkdownView(main);
+      view.push(text);
+      view.finish();
+      await view.settled();
+      main.querySelector(".show-formatted").click();
+      await view.settled();
+      const [block] = by.split(text, new Map(), { ms: Infinity });
+      const [outline, most] = [{ level: 2, sources: new Set(), side: "ltr" }, Infinity];
+      const limits = { characters: most, tokens: most, elements: most, ms: most, asked: true };
+      patchAfter(whole, null, by.formatted(block, text, new Map(), outline, limits, false).child);
+      return [main.querySelector(".formatted").innerHTML, whole.innerHTML];
+    }""",
+        item * 900,
+    )
+    assert parts == whole
+    assert parts.count('class="task"') == 900
+
+
 async def test_a_format_that_is_coming_may_be_stopped(blank: WatchedPage):
     """The passage is then as it was before, and may be asked for again."""
     page = blank.page
