@@ -142,6 +142,11 @@ from billing.tenants.tenancy import (
     tenant_names,
 )
 from billing.tenants.users import user_id, user_is_closed, user_named, user_names
+from billing.unit_of_work.actors import OperationActor, local_actor
+from billing.unit_of_work.change_stream import RecordedChange, read_changes
+from billing.unit_of_work.listing import ListQuestion, listed_page
+from billing.unit_of_work.perform import Performed, perform
+from billing.unit_of_work.units import Change, Look, Order, Stores, Terms
 from billing.usage import PinnedPrices, PriceOffer, UsageEvent, UsageOwner
 from billing.wallets.owed import owed_by_each
 
@@ -183,6 +188,7 @@ __all__ = [
     "BrowserSession",
     "Calendar",
     "Canceller",
+    "Change",
     "Check",
     "Comparison",
     "ComparisonState",
@@ -198,12 +204,17 @@ __all__ = [
     "LeastRemaining",
     "LimitCache",
     "LimitUse",
+    "ListQuestion",
+    "Look",
     "Meter",
     "Mode",
     "MoneySum",
     "NoisyFinding",
+    "OperationActor",
+    "Order",
     "OwnerFilter",
     "PagePosition",
+    "Performed",
     "Period",
     "PeriodWindow",
     "PinnedPrices",
@@ -215,6 +226,7 @@ __all__ = [
     "Project",
     "Quota",
     "Reconciliation",
+    "RecordedChange",
     "RefusalMatch",
     "RefusalPage",
     "RefusalSearch",
@@ -229,7 +241,9 @@ __all__ = [
     "SealedAdmission",
     "Settled",
     "SignInLink",
+    "Stores",
     "Tenant",
+    "Terms",
     "UsageBucket",
     "UsageEvent",
     "UsageGroup",
@@ -276,6 +290,8 @@ __all__ = [
     "list_policies",
     "list_tenants",
     "list_terms",
+    "listed_page",
+    "local_actor",
     "lock_settings",
     "make_link_code",
     "month_number",
@@ -289,6 +305,7 @@ __all__ = [
     "operator_of_session",
     "override_budget",
     "owed_by_each",
+    "perform",
     "pinned_prices",
     "principal_of_key",
     "principal_of_session",
@@ -297,6 +314,7 @@ __all__ = [
     "publish_session_end",
     "push_limits",
     "rate",
+    "read_changes",
     "read_heads",
     "read_link_code",
     "record",

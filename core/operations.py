@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
+from hmac import compare_digest
 from importlib.metadata import entry_points
 from string import Formatter
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
@@ -68,13 +69,36 @@ class Unit:
     kind: ClassVar[OperationKind]
 
 
-class Secret(msgspec.Struct, frozen=True):
-    """A secret in an answer: shown once to who made it, and never in a log, a trace or a kept reply."""
+class Secret:
+    """A secret in an answer: shown once to who made it, and never in a log, a trace or a kept reply. Encoding
+    it raises, but for who shows it (`shown_secrets`) or leaves it out (`no_secrets`)."""
 
-    shown: str
+    __slots__ = ("shown",)
+
+    def __init__(self, shown: str) -> None:
+        self.shown = shown
 
     def __repr__(self) -> str:
         return "Secret(...)"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and compare_digest(self.shown, other.shown)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+def shown_secrets(value: object) -> object:
+    """Encode secrets as they are, for their maker: msgspec's `enc_hook`."""
+    if isinstance(value, Secret):
+        return value.shown
+    raise NotImplementedError(f"{type(value).__name__} is not encoded")
+
+
+def no_secrets(value: object) -> object:
+    """Encode secrets as null, for what is kept: msgspec's `enc_hook`."""
+    if isinstance(value, Secret):
+        return None
+    raise NotImplementedError(f"{type(value).__name__} is not encoded")
 
 
 class MoneyAmount(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ LISTED_MAX = 10_000
 ACTION = re.compile(r"[a-z_]+\.[a-z_]+")
 SECRET_NAME = re.compile(r"secret|password|authorization", re.IGNORECASE)
 HIDDEN = "(hidden)"
+RECORDED = "parley.audit.recorded"
 
 Facts = Mapping[str, Any]
 
@@ -74,9 +75,15 @@ async def record(
     row.states_sha256 = states_hash([(each.thing, each.state, each.was) for each in stated])
     row.sha256 = row_hash(row)
     await insert_rows(session, [row])
+    session.info.setdefault(RECORDED, []).append(row)
     await insert_rows(session, stated)
     moved = update(AuditHead).where(col(AuditHead.tenant_id) == tenant_id)
     await (await session.connection()).execute(moved.values(seq=row.seq, sha256=row.sha256))
+
+
+def recorded_rows(session: AsyncSession) -> list[AuditLog]:
+    """Remove and return the rows that this session added, for who tells others of them after the commit."""
+    return session.info.pop(RECORDED, [])
 
 
 async def record_separately(

@@ -19,7 +19,7 @@ from billing.unit_of_work.perform import Performed, perform
 from billing.unit_of_work.units import Stores, Terms
 from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, SeeOperation, StartupError
-from core.operations import LISTED_MAX, ListedPage, MoneyAmount, Secret, operation_of
+from core.operations import LISTED_MAX, ListedPage, MoneyAmount, operation_of, shown_secrets
 from core.redis.client import RedisClient, connect
 from core.sql.database import Database, require_schema
 from core.sql.store_errors import redis_failure
@@ -164,10 +164,8 @@ def facts_of(answer: msgspec.Struct, as_json: bool) -> dict[str, Any]:
         match value:
             case MoneyAmount():
                 facts |= {f"{name}_nano": value.value} if as_json else {name: to_display(value.value)}
-            case Secret():
-                facts[name] = value.shown
             case msgspec.UNSET:
                 pass
             case _:
-                facts[name] = msgspec.to_builtins(value)
+                facts[name] = msgspec.to_builtins(value, enc_hook=shown_secrets)
     return facts

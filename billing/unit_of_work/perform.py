@@ -1,18 +1,26 @@
 """Performs operations: checks who may, gives the function its unit of work, commits, and tells others."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 import msgspec
+from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit.log import recorded_rows
+from billing.tables.audit import AuditLog
+from billing.tables.replies import KeptReply
 from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.change_stream import write_changes
+from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, found_reply, keep
 from billing.unit_of_work.units import Change, DryRunEnds, Look, Order, Stores, Terms, check_recorded
 from billing.unit_of_work.versions import version_of
 from core.actor import acting_as
 from core.errors import Refusal, Refused, forbidden
 from core.operations import Operation, OperationKind, operation_of
 from core.redis import redis_errors
+from core.sql.database import Database
 from core.sql.joined import joined_transaction, read_only_transaction
 
 Answer = TypeVar("Answer")
@@ -21,12 +29,14 @@ Answer = TypeVar("Answer")
 @dataclass(frozen=True)
 class Performed:
     """An operation that ended well. `version`: of the thing that it read or edited; `untold`: what kept
-    others from being told at once of what is committed."""
+    others from being told at once of what is committed; `kept`: the reply (JSON) that an earlier call of the
+    same key got, in place of an answer."""
 
     answer: Any
     dry_run: bool = False
     version: int | None = None
     untold: Exception | None = None
+    kept: str | None = None
 
 
 async def perform(
@@ -77,18 +87,68 @@ async def _look(
 async def _change(
     stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
 ) -> Performed:
-    async with joined_transaction(stores.db, check_recorded, terms.dry_run) as db:
+    recorded: list[AuditLog] = []
+
+    def checked(session: AsyncSession) -> None:
+        check_recorded(session)
+        recorded.extend(recorded_rows(session))
+
+    call = _call(who, operation, ask, terms)
+    async with joined_transaction(stores.db, checked, terms.dry_run) as db:
+        if call is not None and (kept := await _claimed(db, call)) is not None:
+            return Performed(None, version=kept.version, kept=kept.reply)
         change = Change(stores, who, terms, operation, db)
         answer = await operation.run(change, ask)
-        async with db.session() as session:
+        async with db.transaction() as session:
             await change.stay(session)
             version = change.version
             if change.thing is not None:
                 table, chain, key = change.thing
                 version = await version_of(session, chain, table, key)
+            if call is not None:
+                await keep(session, call, answer, version)
     if terms.dry_run:
         return Performed(answer, dry_run=True, version=change.version)
+    await _stream(stores, recorded)
     return Performed(answer, version=version, untold=await _tell(change))
+
+
+async def _order(
+    stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
+) -> Performed:
+    call = _call(who, operation, ask, terms)
+    if call is not None and (kept := await _kept(stores, call)) is not None:
+        return Performed(None, kept=kept.reply)
+    order = Order(stores, who, terms, operation, stores.db, call=call)
+    try:
+        answer = await operation.run(order, ask)
+    except DryRunEnds as ends:
+        return Performed(ends.would, dry_run=True)
+    except RepliedBefore as replied:
+        return Performed(None, kept=replied.kept.reply)
+    finally:
+        await _stream(stores, order.recorded)
+    if call is not None and order.recorded:
+        async with stores.db.transaction() as session:
+            await keep(session, call, answer, None)
+    return Performed(answer)
+
+
+def _call(who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms) -> CallKey | None:
+    if not terms.key or terms.dry_run:
+        return None
+    return call_key(who, terms.key, operation, ask, terms.version)
+
+
+async def _claimed(db: Database, call: CallKey) -> KeptReply | None:
+    async with db.transaction() as session:
+        return await claim(session, call)
+
+
+async def _kept(stores: Stores, call: CallKey) -> KeptReply | None:
+    """The reply of an order that was given before; its key is claimed once it is given."""
+    async with stores.db.session() as session:
+        return await found_reply(session, call)
 
 
 async def _tell(change: Change) -> Exception | None:
@@ -102,10 +162,8 @@ async def _tell(change: Change) -> Exception | None:
     return untold
 
 
-async def _order(
-    stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
-) -> Performed:
-    try:
-        return Performed(await operation.run(Order(stores, who, terms, operation, stores.db), ask))
-    except DryRunEnds as ends:
-        return Performed(ends.would, dry_run=True)
+async def _stream(stores: Stores, rows: Sequence[AuditLog]) -> None:
+    """Tell pages that follow changes. They read again what they show where this is lost."""
+    if rows:
+        with suppress(redis_errors.RedisError, OSError):
+            await write_changes(stores.redis, stores.settings, rows)

@@ -13,12 +13,14 @@ from typing import Any, NoReturn, TypeVar
 import msgspec
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.audit.log import record, record_separately
+from billing.audit.log import record, record_separately, recorded_rows
 from billing.audit.states import is_unrecorded
+from billing.tables.audit import AuditLog
 from billing.tables.tenants import Tenant
 from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.replies import CallKey, RepliedBefore, claim
 from billing.unit_of_work.versions import check_version, version_of
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -99,6 +101,11 @@ class _BoundUnit(Unit):
         """Raise the Refused for a tenant that is not there for this caller."""
         raise unknown(f"there is no tenant {named!r}", field="tenant", see=see("tenants.list"))
 
+    async def stay(self, session: AsyncSession) -> None:
+        """Raise Refused where the caller may not commit any more."""
+        if self.who.still is not None:
+            await self.who.still(session)
+
     async def seen(self, table: type[TableBase], chain: str, *key: str) -> None:
         """Note the version of the thing that is answered: the number of its last change in the chain."""
         async with self.db.session() as session:
@@ -147,17 +154,14 @@ class Change(_BoundUnit):
         self.thing = (table, chain, key)
         return row
 
-    async def stay(self, session: AsyncSession) -> None:
-        """Raise Refused where the caller may not commit any more."""
-        if self.who.still is not None:
-            await self.who.still(session)
-
 
 @dataclass
 class Order(_BoundUnit):
     """Something that is done in Redis. No transaction is open while it waits for others."""
 
     kind = OperationKind.ORDER
+    call: CallKey | None = None
+    recorded: list[AuditLog] = field(default_factory=list[AuditLog])
 
     @property
     def reads(self) -> RedisClient:
@@ -179,9 +183,11 @@ class Order(_BoundUnit):
         if self.terms.dry_run:
             raise DryRunEnds(would)
         async with self.stores.db.transaction() as session:
-            if self.who.still is not None:
-                await self.who.still(session)
+            if self.call is not None and (kept := await claim(session, self.call)) is not None:
+                raise RepliedBefore(kept)
+            await self.stay(session)
             await record(session, chain, action, target, None, facts or {})
+        self.recorded += recorded_rows(session)
         return self.stores.redis
 
 

@@ -63,6 +63,7 @@ SESSIONS = ("T:sess:", "T:ticket:", "T:conns:")
 # An installation's keys: `I:` stands for its name.
 POOLS = "I:pools"
 REFUSED = "I:refused"
+CHANGES = "I:changes"
 OPEN_TENANTS = "parley:tenants:open"
 SIGN_IN_CODES = "parley:code:"
 OPERATOR_CODES = "parley:operator:"
@@ -149,7 +150,7 @@ BILLER = ProcessKind(
 CONSOLE = ProcessKind(
     "console",
     reads=(*POOL, *QUOTAS, POOLS),
-    writes=(OPERATOR_CODES, "P:sys"),
+    writes=(OPERATOR_CODES, "P:sys", CHANGES),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan"),
     secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
@@ -160,7 +161,7 @@ OPERATOR = ProcessKind(
         *POLICIES,
         *QUOTAS,
         *SESSIONS,
-        *(POOLS, OPEN_TENANTS, "I:noisy", "I:reconciling"),
+        *(POOLS, OPEN_TENANTS, "I:noisy", "I:reconciling", CHANGES),
     ),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(

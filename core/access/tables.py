@@ -15,6 +15,7 @@ POLICIES = "safety_policy"
 TEXTS = "conversation message"
 SESSIONS = "browser_session"
 PROPOSALS = "proposal"
+REPLIES = "kept_reply"
 AUDIT = "audit_head audit_log audit_state"
 RECONCILIATION = "recon_item recon_mark"
 # Tables from which Redis' counts of money are seeded, and those that rule a tenant's requests.
@@ -29,7 +30,7 @@ BOOKS = (
     "engine_hour ended_hour"
 )
 EVERYTHING = " ".join(
-    (TENANTS, KEYS, PRICES, LIMITS, MODELS, POLICIES, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS)
+    (TENANTS, KEYS, PRICES, LIMITS, MODELS, POLICIES, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS, REPLIES)
 )
 VERSION = "alembic_version"  # each process checks that the schema is its own
 
@@ -56,7 +57,7 @@ TABLES: dict[ProcessKind, TableNames] = {
     ),
     CONSOLE: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
-        writes=f"{SESSIONS} {AUDIT} {RECONCILIATION}",
+        writes=f"{SESSIONS} {AUDIT} {RECONCILIATION} {REPLIES}",
     ),
     OPERATOR: TableNames(writes=EVERYTHING),
 }

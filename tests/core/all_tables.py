@@ -9,6 +9,7 @@ import billing.tables.noisy
 import billing.tables.prices
 import billing.tables.reconciliation
 import billing.tables.refusals
+import billing.tables.replies
 import billing.tables.safety
 import billing.tables.sessions
 import billing.tables.tenants
@@ -26,6 +27,7 @@ TABLES_OF_ALL_PACKAGES = (
     billing.tables.prices,
     billing.tables.reconciliation,
     billing.tables.refusals,
+    billing.tables.replies,
     billing.tables.safety,
     billing.tables.sessions,
     billing.tables.tenants,

@@ -14,6 +14,19 @@ def make() -> None:
     _pools()
     _counts()
     _reconciliation()
+    _replies()
+
+
+def _replies() -> None:
+    op.create_table(
+        "kept_reply",
+        *text_keys("tenant_id", "caller", "key"),
+        *texts("digest", "state"),
+        sa.Column("reply", sa.Text(), nullable=False),
+        *maybe_numbers("version"),
+        *numbers("made_ms"),
+        sa.CheckConstraint("state IN ('under_way', 'done')", name="ck_kept_reply_state"),
+    )
 
 
 def _models() -> None:

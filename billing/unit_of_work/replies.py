@@ -1,0 +1,101 @@
+"""Calls that their caller names by a key are done once: the reply is kept for a day, without secrets, in the
+transaction of what it did.
+
+A change that is refused keeps nothing. An order keeps its key as under way before it acts: where its process
+dies then, nobody can know what it did, and repeating the call says so.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+import msgspec
+from sqlalchemy import delete
+from sqlmodel import col
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.tables.replies import KeptReply
+from billing.tables.tenants import PLATFORM
+from billing.unit_of_work.actors import OperationActor
+from core.clock import now_ms
+from core.errors import Refusal, Refused
+from core.operations import Operation, no_secrets
+from core.sql.database import insert_ignore
+
+KEPT_MS = 24 * 3_600_000
+UNDER_WAY, DONE = "under_way", "done"
+KEY_USED = "this key was used for another call: take a new one"
+KEY_UNDER_WAY = (
+    "a call of this key is under way, or was cut off: look at what it was to do, then take a new key"
+)
+
+
+class RepliedBefore(Exception):  # noqa: N818  (an answer, not a fault)
+    """Ends an order that another call of its key has done meanwhile."""
+
+    def __init__(self, kept: KeptReply) -> None:
+        super().__init__()
+        self.kept = kept
+
+
+@dataclass(frozen=True)
+class CallKey:
+    """Whose call it is, by which name. `digest`: of what was asked."""
+
+    tenant: str
+    caller: str
+    key: str
+    digest: str
+
+
+def call_key(
+    who: OperationActor, key: str, operation: Operation, ask: msgspec.Struct, version: int | None
+) -> CallKey:
+    """The key of a call: callers do not share theirs. Pure."""
+    whole = msgspec.json.encode((operation.name, ask, version), order="sorted", enc_hook=no_secrets)
+    caller = who.id or f"{who.author.source}:{who.author.name}"
+    return CallKey(who.tenant or PLATFORM, caller, key, hashlib.sha256(whole).hexdigest())
+
+
+async def claim(session: AsyncSession, call: CallKey) -> KeptReply | None:
+    """Take a key in this transaction: None, the call is to be done now. Otherwise the reply that was kept.
+    A call of the same key that is under way in another transaction is waited for.
+
+    Raises Refused where the key was used for another call, or for an order without a reply yet."""
+    now = now_ms()
+    mine = (col(KeptReply.tenant_id) == call.tenant, col(KeptReply.caller) == call.caller)
+    await session.exec(delete(KeptReply).where(*mine, col(KeptReply.made_ms) < now - KEPT_MS))
+    row = KeptReply(
+        tenant_id=call.tenant,
+        caller=call.caller,
+        key=call.key,
+        digest=call.digest,
+        state=UNDER_WAY,
+        reply="null",
+        made_ms=now,
+    )
+    if await insert_ignore(session, [row]):
+        return None
+    kept = await found_reply(session, call)
+    assert kept is not None, "the row that was in the way"
+    return kept
+
+
+async def found_reply(session: AsyncSession, call: CallKey) -> KeptReply | None:
+    """The reply that was kept for a key; None: the key is new. Raises Refused as `claim`."""
+    kept = await session.get(KeptReply, (call.tenant, call.caller, call.key))
+    if kept is None:
+        return None
+    if kept.digest != call.digest:
+        raise Refused(Refusal("key_conflict", KEY_USED, field="idempotency-key"))
+    if kept.state == UNDER_WAY:
+        raise Refused(Refusal("under_way", KEY_UNDER_WAY, field="idempotency-key"))
+    return kept
+
+
+async def keep(session: AsyncSession, call: CallKey, answer: object, version: int | None) -> None:
+    """Keep the reply of a call that was claimed."""
+    row = await session.get(KeptReply, (call.tenant, call.caller, call.key))
+    assert row is not None, "a call is claimed before its reply is kept"
+    row.state, row.version = DONE, version
+    row.reply = msgspec.json.encode(answer, enc_hook=no_secrets).decode()
+    session.add(row)
