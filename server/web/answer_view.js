@@ -23,6 +23,7 @@ import { cutOff, errorText, ofRules, reasonText, usageText, waitMsOf, waitOf } f
  *   done with the question, and with an answer that was cut
  */
 
+const CALM_MS = 500;
 const COPIED_MS = 1500;
 
 export class AnswerView {
@@ -83,6 +84,8 @@ export class AnswerView {
   #shown = "";
   /** @type {WaitNote | undefined} */
   #wait;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  #calm;
 
   /** What is shown next goes on with it. */
   goesOn() {
@@ -104,7 +107,8 @@ export class AnswerView {
     const finished = answer.status === "ended" || answer.status === "failed";
     this.#showText(answer, finished);
     this.element.classList.toggle("growing", !finished && answer.text !== "");
-    this.element.setAttribute("aria-busy", String(!finished));
+    const busy = String(!finished);
+    if (this.element.getAttribute("aria-busy") !== busy) this.element.setAttribute("aria-busy", busy);
     this.#showWait(finished ? { text: "", icon: "" } : waitOf(answer, connected));
     if (finished) this.#finish(answer, part);
   }
@@ -138,9 +142,23 @@ export class AnswerView {
     if (shown.startsWith(this.#shown)) this.#markdown.push(shown.slice(this.#shown.length));
     else this.#markdown.reset(shown);
     this.#shown = shown;
+    this.#flow();
     this.#chips.update(text, flags);
-    this.#removed.textContent = summaryText(text, flags);
-    this.#removed.hidden = this.#removed.textContent === "";
+    this.#tellRemoved(summaryText(text, flags));
+  }
+
+  /** Text comes: the mark at its end pulses once no more does. An animation costs a style in each frame. */
+  #flow() {
+    clearTimeout(this.#calm);
+    this.#calm = setTimeout(() => this.element.classList.remove("flowing"), CALM_MS);
+    this.element.classList.toggle("flowing", true);
+  }
+
+  /** @param {string} removed what a policy took out */
+  #tellRemoved(removed) {
+    if (removed === this.#removed.textContent) return; // to set it is work, whatever it was
+    this.#removed.textContent = removed;
+    this.#removed.hidden = removed === "";
   }
 
   /**

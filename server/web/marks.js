@@ -67,7 +67,7 @@ export function placesAfter(sent) {
  * The flags that stand for something removed, as they stand in the text.
  * @param {SafetyFlag[]} flags
  */
-export function redactions(flags) {
+function redactions(flags) {
   const found = flags.filter(({ action, n }) => action === "redact" && n <= POINTS_MAX);
   return found.sort((one, other) => one.p - other.p);
 }

@@ -61,9 +61,11 @@ function isPandocs(text, from, to) {
  * @param {number} at
  */
 function signAt(text, at) {
+  const one = text.charAt(at);
+  if (one !== "$" && one !== "\\") return "";
   const two = text.slice(at, at + 2);
   if (ENDS.has(two)) return two;
-  return text.charAt(at) === "$" ? "$" : "";
+  return one === "$" ? one : "";
 }
 
 /**

@@ -1,6 +1,6 @@
 // What the page says of things that a safety policy took out, and of answers that it ended. Pure.
 
-import { nameOf, redactions } from "./marks.js";
+import { nameOf, parts } from "./marks.js";
 
 /** @typedef {import("/web/client/answer.js").SafetyFlag} SafetyFlag */
 /** @typedef {import("/web/client/answer.js").SafetyBlock} SafetyBlock */
@@ -97,10 +97,9 @@ export function keptOutText(source, _shown, scope) {
 export function summaryText(text, flags) {
   /** @type {Map<string, Set<string>>} */
   const found = new Map();
-  const points = Array.from(text);
-  for (const { category, p, n } of redactions(flags)) {
-    const source = points.slice(p, p + n).join("");
-    if (nameOf(source).category === category) found.set(category, (found.get(category) ?? new Set()).add(source));
+  for (const source of parts(text, flags).filter((_, i) => i % 2 === 1)) {
+    const { category } = nameOf(source);
+    found.set(category, (found.get(category) ?? new Set()).add(source));
   }
   const counts = [...found].map(([category, { size }]) => {
     const { one, many } = wordsOf(category);

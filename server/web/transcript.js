@@ -1,4 +1,4 @@
-// The messages of the open chat: drawn at most once a frame, scrolled along while the reader is at the end.
+// The messages of the open chat: drawn in each second frame at most, scrolled along while the reader is at the end.
 
 import { AnswerView, flash } from "./answer_view.js";
 import { copyWithSources } from "./chips.js";
@@ -10,6 +10,7 @@ import { ReadingPlace } from "./reading_place.js";
 /** @typedef {import("./answer_view.js").Shown} Shown */
 
 const NEAR_END_PX = 80;
+const PACE_MS = 25; // from one drawing to the next: dense text is drawn each second frame, by half the work
 
 export class Transcript {
   /**
@@ -24,7 +25,7 @@ export class Transcript {
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.#toLatest.addEventListener("click", () => this.toEnd(true));
     restoreCodeWrap();
-    const grown = new ResizeObserver(() => (this.#following ? this.toEnd() : this.#place.hold()));
+    const grown = new ResizeObserver(() => this.#laidOut());
     for (const each of [this.#scroller, this.#log]) grown.observe(each);
     this.#log.addEventListener("click", (event) => codePressed(event));
     this.#log.addEventListener("copy", (event) => copyWithSources(event));
@@ -40,8 +41,10 @@ export class Transcript {
   /** How far down the view was. */
   #top = 0;
   #place = new ReadingPlace(this.#scroller, this.#log);
-  /** @type {Map<AnswerView, Shown>} answers that changed since the last frame */
+  /** @type {Map<AnswerView, Shown>} answers that changed since the last were drawn */
   #changed = new Map();
+  /** When that was. */
+  #drawn = -Infinity;
 
   /** Answers on their way come by a connection that holds. */
   connected = true;
@@ -53,7 +56,7 @@ export class Transcript {
     this.#following = true;
     this.#top = 0;
     this.#place.leave();
-    this.#toLatest.hidden = true;
+    this.#offer(false);
   }
 
   get empty() {
@@ -127,12 +130,12 @@ export class Transcript {
   }
 
   /**
-   * An answer changed: draw it in the next frame.
+   * An answer changed: draw it in the next frame, or in the one after where one was drawn just now.
    * @param {AnswerView} view
    * @param {Shown} answer
    */
   changed(view, answer) {
-    if (this.#changed.size === 0) requestAnimationFrame(() => this.#draw());
+    if (this.#changed.size === 0) this.#soon();
     this.#changed.set(view, answer);
   }
 
@@ -142,16 +145,30 @@ export class Transcript {
    */
   toEnd(smoothly = false) {
     this.#following = true;
-    this.#toLatest.hidden = true;
-    const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smoothly && !calm ? "smooth" : "instant" });
+    this.#offer(false);
+    const smooth = smoothly && !matchMedia("(prefers-reduced-motion: reduce)").matches;
+    this.#scroller.scrollTo({ top: this.#scroller.scrollHeight, behavior: smooth ? "smooth" : "instant" });
   }
 
+  #soon() {
+    const draw = () => requestAnimationFrame(() => this.#draw());
+    const wait = this.#drawn + PACE_MS - performance.now();
+    if (wait > 0) setTimeout(draw, wait);
+    else draw();
+  }
+
+  /** It reads no size: that is known once the frame is laid out. */
   #draw() {
+    this.#drawn = performance.now();
     for (const [view, answer] of this.#changed) view.show(answer, this.connected);
     this.#changed.clear();
-    if (this.#following) this.toEnd();
-    else this.#toLatest.hidden = this.#distance() < NEAR_END_PX;
+  }
+
+  /** It has another size, or its content. */
+  #laidOut() {
+    if (this.#following) return this.toEnd();
+    this.#place.hold();
+    this.#offer(this.#distance() >= NEAR_END_PX);
   }
 
   /** Who scrolls up stays there; text that came since the page last went to its end is no scrolling. */
@@ -160,9 +177,14 @@ export class Transcript {
     const up = scrollTop < this.#top;
     this.#top = scrollTop;
     this.#following = this.#distance() < NEAR_END_PX || (this.#following && !up);
-    this.#toLatest.hidden = this.#following;
+    this.#offer(!this.#following);
     if (this.#following) this.#place.leave();
     else this.#place.hold();
+  }
+
+  /** Offer to go to the end. @param {boolean} offered */
+  #offer(offered) {
+    if (this.#toLatest.hidden === offered) this.#toLatest.hidden = !offered; // to set it is work, whatever it was
   }
 
   #distance() {
