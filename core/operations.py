@@ -134,7 +134,8 @@ class Operation:
     """What may be done, by whom, and how it is recorded.
 
     `may`: the roles, no ladder. `audit`: actions of its audit rows; of a look, that reading is recorded.
-    `reason`: over the API a reason is required. `edits`: it changes a thing that has a version (If-Match)."""
+    `reason`: over the API a reason is required. `edits`: it changes a thing that has a version (If-Match).
+    `own`: a person sets up their second factor by it, and so needs none."""
 
     name: str
     sentence: str
@@ -144,6 +145,7 @@ class Operation:
     audit: tuple[str, ...]
     reason: bool
     edits: bool
+    own: bool
     uses: Uses
     kind: OperationKind
     asks: type[msgspec.Struct]
@@ -174,13 +176,14 @@ def operation(
     audit: str = "",
     reason: bool = False,
     edits: bool = False,
+    own: bool = False,
 ) -> Callable[[Run], Run]:
     """Declare a function as an operation. `name`: like `limits.edit`; `route`: method and path below /api,
     whose `{fields}` are fields of its struct; `audit`: actions, separated by blanks."""
     method, _, path = route.partition(" ")
 
     def declare(run: Run) -> Run:
-        declared = _declared(run, name, method, path, may, uses, audit, reason, edits)
+        declared = _declared(run, name, method, path, may, uses, audit, (reason, edits, own))
         setattr(run, OPERATIONS, declared)
         return run
 
@@ -200,8 +203,7 @@ def _declared(
     may: Roles,
     uses: Uses,
     audit: str,
-    reason: bool,
-    edits: bool,
+    flags: tuple[bool, bool, bool],
 ) -> Operation:
     hints = get_type_hints(run, include_extras=True)
     unit, asks = list(inspect.signature(run).parameters)[:2]
@@ -213,8 +215,7 @@ def _declared(
         path,
         may,
         tuple(audit.split()),
-        reason,
-        edits,
+        *flags,
         uses,
         hints[unit].kind,
         hints[asks],

@@ -54,7 +54,7 @@ async def record(
     states = take_states(session, tenant_id)
     if before is not None and after is not None and not (old or new or states):
         return
-    head = await _lock_head(session, tenant_id)
+    head = await lock_chain(session, tenant_id)
     who = author or current_author()
     if who.reason and "reason" not in (new or {}):
         new = {**(new or {}), "reason": who.reason}
@@ -135,8 +135,9 @@ def _state_rows(row: AuditLog, states: Sequence[StateChange]) -> list[AuditState
     return rows
 
 
-async def _lock_head(session: AsyncSession, tenant_id: str) -> AuditHead:
-    """Lock the end of a chain until the transaction ends, and return it."""
+async def lock_chain(session: AsyncSession, tenant_id: str) -> AuditHead:
+    """Lock the end of a chain until the transaction ends, and return it. `record` does; call it before
+    to lock rows that others lock once they hold the chain."""
     await insert_ignore(session, [AuditHead(tenant_id=tenant_id)])
     statement = select(AuditHead).where(col(AuditHead.tenant_id) == tenant_id).with_for_update()
     head = (await session.exec(statement)).one()

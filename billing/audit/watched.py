@@ -11,6 +11,7 @@ from billing.audit.states import row_name, stored_value
 from billing.tables.dedicated_pools import Commitment, GpuCost, PoolOwner
 from billing.tables.ledger import CostCenter, ProjectCostCenter
 from billing.tables.limits import Budget, QuotaPolicy
+from billing.tables.people import Invitation, Membership, Person, ServiceToken
 from billing.tables.prices import GpuPrice, PeriodClose, PeriodCommitment, PriceTier
 from billing.tables.safety import SafetyPolicy
 from billing.tables.tenants import (
@@ -69,6 +70,10 @@ WATCHED: Mapping[str, AuditedTable] = {
         AuditedTable(Project),
         AuditedTable(TenantUser, apart=frozenset({"name"}), opaque=True),
         AuditedTable(ApiKey),
+        AuditedTable(Person, apart=frozenset({"totp_pending", "totp_step"}), platform=True),
+        AuditedTable(Membership),
+        AuditedTable(Invitation),
+        AuditedTable(ServiceToken, apart=frozenset({"last_used_ms"})),
         AuditedTable(Plan),
         AuditedTable(PoolTerms, apart=frozenset({"updated_ms"})),
         AuditedTable(PriceBook),

@@ -17,15 +17,18 @@ Still = Callable[[AsyncSession], Awaitable[None]]
 @dataclass(frozen=True)
 class OperationActor:
     """Somebody with one role. `tenant`: of a member, the only tenant that exists for them; None: staff.
-    `id`: the person's or the token's; empty for commands. `still` raises Refused where their session, token
-    or role ended meanwhile. `remote`: they came over the API, and say why they change something."""
+    `id`: the person's or the token's; empty for commands; `session`: the person's. `still` raises Refused
+    where their session, token or role ended meanwhile. `remote`: they came over the API, and say why they
+    change something. `second_factor` False: they have to show a code before they change anything."""
 
     author: Author
     role: Role
     tenant: str | None = None
     id: str = ""
+    session: str = ""
     still: Still | None = None
     remote: bool = False
+    second_factor: bool = True
 
 
 def local_actor() -> OperationActor:

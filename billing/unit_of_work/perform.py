@@ -23,6 +23,8 @@ from core.redis import redis_errors
 from core.sql.database import Database
 from core.sql.joined import joined_transaction, read_only_transaction
 
+SECOND_FACTOR = "second_factor"
+
 Answer = TypeVar("Answer")
 
 
@@ -67,10 +69,12 @@ async def answer_of(
 
 
 def check_may(who: OperationActor, operation: Operation, terms: Terms) -> None:
-    """Raise Refused where this role may not do it, or a reason is missing. Pure."""
+    """Raise Refused where this role may not do it, or a code or a reason is missing. Pure."""
     if who.role not in operation.may:
         may = ", ".join(sorted(operation.may))
         raise forbidden(f"your role, {who.role}, may not do this ({operation.name}): {may} may")
+    if operation.writes and not operation.own and not who.second_factor:
+        raise Refused(Refusal(SECOND_FACTOR, "show a code of your second factor first", field="totp"))
     if operation.reason and who.remote and not terms.reason.strip():
         raise Refused(Refusal("bad_request", "say why: this takes a reason", field="reason"))
 

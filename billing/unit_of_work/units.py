@@ -185,8 +185,8 @@ class Order(_BoundUnit):
         async with self.stores.db.transaction() as session:
             if self.call is not None and (kept := await claim(session, self.call)) is not None:
                 raise RepliedBefore(kept)
-            await self.stay(session)
             await record(session, chain, action, target, None, facts or {})
+            await self.stay(session)  # last: rows of people are locked behind the audit log's chains
         self.recorded += recorded_rows(session)
         return self.stores.redis
 

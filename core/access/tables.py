@@ -16,6 +16,7 @@ TEXTS = "conversation message"
 SESSIONS = "browser_session"
 PROPOSALS = "proposal"
 REPLIES = "kept_reply"
+PEOPLE = "person membership invitation person_session service_token"
 AUDIT = "audit_head audit_log audit_state"
 RECONCILIATION = "recon_item recon_mark"
 # Tables from which Redis' counts of money are seeded, and those that rule a tenant's requests.
@@ -30,7 +31,21 @@ BOOKS = (
     "engine_hour ended_hour"
 )
 EVERYTHING = " ".join(
-    (TENANTS, KEYS, PRICES, LIMITS, MODELS, POLICIES, TEXTS, SESSIONS, AUDIT, BOOKS, PROPOSALS, REPLIES)
+    (
+        TENANTS,
+        KEYS,
+        PRICES,
+        LIMITS,
+        MODELS,
+        POLICIES,
+        TEXTS,
+        SESSIONS,
+        AUDIT,
+        BOOKS,
+        PROPOSALS,
+        REPLIES,
+        PEOPLE,
+    )
 )
 VERSION = "alembic_version"  # each process checks that the schema is its own
 
@@ -57,7 +72,7 @@ TABLES: dict[ProcessKind, TableNames] = {
     ),
     CONSOLE: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
-        writes=f"{SESSIONS} {AUDIT} {RECONCILIATION} {REPLIES}",
+        writes=f"{SESSIONS} {PEOPLE} {AUDIT} {RECONCILIATION} {REPLIES}",
     ),
     OPERATOR: TableNames(writes=EVERYTHING),
 }

@@ -21,6 +21,10 @@ class BillingSettings(SettingsPart):
     """Open projects of one tenant."""
     users_per_tenant_max: Some = 100_000
     """Open users of one tenant; one more is refused until another is closed."""
+    people_per_tenant_max: Some = 1_000
+    """Members of one tenant, or of the platform's staff, who have not ended."""
+    tokens_per_tenant_max: Some = 100
+    """Service tokens of one tenant, or of the platform, that are neither revoked nor expired."""
     noisy_neighbours: Literal["off", "propose", "throttle"] = "propose"
     """Response to a tenant that takes far more of a pool than its share while others wait: `propose` only
     reports it, `throttle` holds it to its share at once, `off` does not look."""

@@ -22,7 +22,8 @@ STATE = (
     "project_cost_center quota_policy budget budget_alert wallet wallet_grant period_commitment commitment "
     "gpu_cost pool_owner pool_interval usage_quarantine alert_target outbox proposal noisy_finding "
     "recon_item recon_mark refusal_minute refusal_mark engine_hour ended_hour "
-    "model_version conversation message browser_session kept_reply"
+    "model_version conversation message browser_session person membership invitation person_session "
+    "service_token kept_reply"
 )
 
 

@@ -6,6 +6,7 @@ import billing.tables.dedicated_pools
 import billing.tables.ledger
 import billing.tables.limits
 import billing.tables.noisy
+import billing.tables.people
 import billing.tables.prices
 import billing.tables.reconciliation
 import billing.tables.refusals
@@ -24,6 +25,7 @@ TABLES_OF_ALL_PACKAGES = (
     billing.tables.approvals,
     billing.tables.noisy,
     billing.tables.dedicated_pools,
+    billing.tables.people,
     billing.tables.prices,
     billing.tables.reconciliation,
     billing.tables.refusals,
