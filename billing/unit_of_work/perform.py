@@ -13,7 +13,7 @@ from billing.tables.audit import AuditLog
 from billing.tables.replies import KeptReply
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.change_stream import write_changes
-from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, found_reply, keep
+from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, reply_of, keep
 from billing.unit_of_work.units import Change, DryRunEnds, Look, Order, Stores, Terms, check_recorded
 from billing.unit_of_work.versions import version_of
 from core.actor import acting_as
@@ -152,7 +152,7 @@ async def _claimed(db: Database, call: CallKey) -> KeptReply | None:
 async def _kept(stores: Stores, call: CallKey) -> KeptReply | None:
     """The reply of an order that was given before; its key is claimed once it is given."""
     async with stores.db.session() as session:
-        return await found_reply(session, call)
+        return await reply_of(session, call)
 
 
 async def _tell(change: Change) -> Exception | None:

@@ -75,12 +75,12 @@ async def claim(session: AsyncSession, call: CallKey) -> KeptReply | None:
     )
     if await insert_ignore(session, [row]):
         return None
-    kept = await found_reply(session, call)
+    kept = await reply_of(session, call)
     assert kept is not None, "the row that was in the way"
     return kept
 
 
-async def found_reply(session: AsyncSession, call: CallKey) -> KeptReply | None:
+async def reply_of(session: AsyncSession, call: CallKey) -> KeptReply | None:
     """The reply that was kept for a key; None: the key is new. Raises Refused as `claim`."""
     kept = await session.get(KeptReply, (call.tenant, call.caller, call.key))
     if kept is None:
