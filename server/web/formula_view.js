@@ -2,16 +2,14 @@
 // Temml cannot read it. They are made a few at a time, so that the page goes on.
 
 import { el } from "./dom.js";
+import { optionsOf, refuseDefinitions, refuseTooMuch } from "./formula_limits.js";
 
 /** @typedef {import("temml").default} Temml */
 /** @typedef {{element: Element, tex: string, source: string, display: boolean}} Formula */
 
 const TEX_MAX = 4096; // characters
-const ELEMENTS_MAX = 4000;
+const ELEMENTS_MAX = 2500;
 const DEPTH_MAX = 40; // of elements: a browser takes long to lay out deeper ones
-const SPACE_MAX_EM = 20; // that a formula may ask for
-const SPACE_MAX_PT = 200;
-const EXPANSIONS_MAX = 200; // of its macros
 const SLICE_MS = 8;
 const REST_MS = 16;
 
@@ -79,14 +77,9 @@ function work(by) {
 function draw(by, { element, tex, source, display }) {
   const made = document.createElement("span");
   try {
-    by.render(tex, made, {
-      displayMode: display,
-      throwOnError: true,
-      trust: false,
-      wrap: display ? "none" : "tex",
-      maxSize: [SPACE_MAX_EM, SPACE_MAX_PT],
-      maxExpand: EXPANSIONS_MAX,
-    });
+    refuseDefinitions(tex);
+    refuseTooMuch(by.__parse(tex, optionsOf(display)));
+    by.render(tex, made, optionsOf(display));
     if (tooMuch(made)) throw new Error("it is too long, or too much in one another");
     for (const each of made.querySelectorAll("[id], [href]")) {
       each.removeAttribute("id"); // the page's own

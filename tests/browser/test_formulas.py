@@ -72,6 +72,15 @@ HARMFUL = [
     "$" + "\\begin{matrix}" * 35 + "x" + "\\end{matrix}" * 35 + "$",
     r"$\rule{99999em}{99999em} \kern-99999em \hspace{-9999em} \raisebox{9999em}{x}$",
     "$$" + "&" * 3000 + "$$",
+    r"$\tag{" + "x" * 2000 + "}" + r"\df@tag " * 190 + "$",
+    "$" + r"\equilibriumRight{" * 40 + "x" + "}" * 40 + "$",
+    "$" + r"\cancelto{0}{x" * 40 + "}" * 40 + "$",
+]
+DEFINITIONS = [
+    r"\def\a{" + "x" * 900 + "}" + r"\a" * 190,
+    *[rf"\{name}\a{{x}}\a" for name in ("def", "gdef", "edef", "xdef", "newcommand", "providecommand")],
+    *[r"\renewcommand{\sum}{x}", r"\global\let\a=b\a", r"\long\def\a{x}\a", r"\futurelet\a\relax b"],
+    *[r"\expandafter\def\noexpand\a{x}", "x_{\\let\\a b}", r"\verb\x\\def\a{x}"],
 ]
 SOURCES = """async ([texts]) => {
   const { MarkdownView, ready } = await import("/web/markdown.js");
@@ -134,6 +143,26 @@ async def test_no_formula_harms_the_page(blank: WatchedPage):
         assert each["shown"], text
     assert blank.errors == []
     assert blank.strangers == []
+
+
+async def test_a_formula_defines_nothing(blank: WatchedPage):
+    """What stands for something else may stand for much, and Temml counts how often it does, not what for."""
+    titles: list[list[str | None]] = await blank.page.evaluate(
+        """async (texts) => {
+      const { showFormula, formulasShown } = await import("/web/formula_view.js");
+      const elements = texts.map(() => document.createElement("span"));
+      texts.forEach((tex, i) => showFormula({ element: elements[i], tex, source: tex, display: false }));
+      await formulasShown();
+      return elements.map((each) => [each.textContent, each.querySelector("[title]")?.title ?? null]);
+    }""",
+        [*DEFINITIONS, r"\tag{1}\defl\letter", r"\det x \longrightarrow y"],
+    )
+    for source, (shown, title) in zip(DEFINITIONS, titles, strict=False):
+        assert shown == source
+        assert str(title).endswith("defines something")
+    other, longer = [title for _, title in titles[len(DEFINITIONS) :]]
+    assert "defines" not in str(other)
+    assert longer is None  # its names only begin like those
 
 
 async def test_one_that_cannot_be_read_shows_its_source(open_page: OpenPage, peer: Peer):
