@@ -20,8 +20,9 @@ from billing.unit_of_work.units import Stores, Terms
 from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, SeeOperation, StartupError
 from core.operations import LISTED_MAX, ListedPage, MoneyAmount, operation_of, shown_secrets
+from core.redis import redis_errors
 from core.redis.client import RedisClient, connect
-from core.sql.database import Database, require_schema
+from core.sql.checked import CheckedDatabase
 from core.sql.store_errors import redis_failure
 from core.terminal.terminal import print_line
 
@@ -81,7 +82,7 @@ def asks(
 def answered(run: Callable[[Any, Ask], Awaitable[Answer]], ask: Ask, how: CommandTerms) -> Answer:
     """Perform an operation as the author of this command, and return its answer. A refusal becomes one line
     and exit code 1."""
-    return in_stores(lambda stores: _performed(run, stores, ask, how))
+    return in_stores(lambda stores: performed(run, stores, ask, how))
 
 
 def all_pages(
@@ -94,7 +95,7 @@ def all_pages(
         after = ""
         while True:
             ask = msgspec.structs.replace(question, limit=LISTED_MAX, after=after)
-            page = await _performed(run, stores, ask, how)
+            page = await performed(run, stores, ask, how)
             things += page.items
             if page.next is None:
                 return things
@@ -106,23 +107,25 @@ def all_pages(
 def in_stores(action: Callable[[Stores], Awaitable[Answer]], settings: Settings | None = None) -> Answer:
     """Run something on the configured stores. A refusal becomes one line and exit code 1."""
 
-    async def run() -> Answer:
-        async with opened_stores(settings or Settings()) as stores:
+    async def run(settings: Settings) -> Answer:
+        async with opened_stores(settings) as stores:
             return await action(stores)
 
+    settings = settings or Settings()
     try:
-        return asyncio.run(run())
+        return asyncio.run(run(settings))
     except Refused as refused:
         raise StartupError(refused_text(refused.refusal)) from refused
+    except redis_errors.RedisError as error:
+        raise redis_failure(error, settings) from error
 
 
 @asynccontextmanager
 async def opened_stores(settings: Settings) -> AsyncGenerator[Stores]:
-    """The stores of one command. Redis is connected to when it is needed first."""
+    """The stores of one command. Each is connected to when it is needed first."""
     async with AsyncExitStack() as stack:
-        db = Database(settings.database_endpoint)
+        db = CheckedDatabase(settings.database_endpoint)
         stack.push_async_callback(db.close)
-        await require_schema(db)
 
         def connected() -> RedisClient:
             redis = connect(settings)
@@ -132,9 +135,10 @@ async def opened_stores(settings: Settings) -> AsyncGenerator[Stores]:
         yield Stores(settings, db, connected)
 
 
-async def _performed(
+async def performed(
     run: Callable[[Any, Ask], Awaitable[Answer]], stores: Stores, ask: Ask, how: CommandTerms
 ) -> Answer:
+    """Perform an operation on opened stores, for a command that performs several."""
     done: Performed = await perform(stores, local_actor(), operation_of(run), ask, how.terms)
     if done.untold is not None:
         why = redis_failure(done.untold, stores.settings)

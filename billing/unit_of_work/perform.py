@@ -13,7 +13,7 @@ from billing.tables.audit import AuditLog
 from billing.tables.replies import KeptReply
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.change_stream import write_changes
-from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, reply_of, keep
+from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, keep, reply_of
 from billing.unit_of_work.units import Change, DryRunEnds, Look, Order, Stores, Terms, check_recorded
 from billing.unit_of_work.versions import version_of
 from core.actor import acting_as

@@ -5,12 +5,13 @@ They hold the rules that no operation may forget: whose tenant it is, that what 
 the caller saw, and that others are told only of what was committed.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar
 
 import msgspec
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record, record_separately, recorded_rows
@@ -24,10 +25,11 @@ from billing.unit_of_work.replies import CallKey, RepliedBefore, claim
 from billing.unit_of_work.versions import check_version, version_of
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.errors import see, unknown
+from core.errors import Refusal, Refused, StartupError, see, unknown
 from core.operations import Operation, OperationKind, Unit
 from core.redis.client import RedisClient
 from core.sql.database import Database, TableBase
+from core.sql.store_errors import database_failure
 
 Row = TypeVar("Row", bound=TableBase)
 
@@ -177,18 +179,29 @@ class Order(_BoundUnit):
         action: str = "",
     ) -> RedisClient:
         """Commit the audit row of the order, and return Redis to act on. A dry run ends here with `would`.
-        `action`: which one, where the operation declares several."""
+        `action`: which one, where the operation declares several. Raises Refused where the row cannot be
+        written: no order lacks its row."""
         action = action or self.operation.audit[0]
         assert action in self.operation.audit, f"{self.operation.name} does not declare {action}"
         if self.terms.dry_run:
             raise DryRunEnds(would)
+        try:
+            self.recorded += await self._record(chain, action, target, facts or {})
+        except (SQLAlchemyError, StartupError, OSError) as error:
+            why = error if isinstance(error, StartupError) else database_failure(error)
+            told = f"nothing is done, since it cannot be recorded: {why}"
+            raise Refused(Refusal("overloaded", told, retry=True)) from error
+        return self.stores.redis
+
+    async def _record(
+        self, chain: str, action: str, target: str, facts: Mapping[str, Any]
+    ) -> Sequence[AuditLog]:
         async with self.stores.db.transaction() as session:
             if self.call is not None and (kept := await claim(session, self.call)) is not None:
                 raise RepliedBefore(kept)
-            await record(session, chain, action, target, None, facts or {})
+            await record(session, chain, action, target, None, facts)
             await self.stay(session)  # last: rows of people are locked behind the audit log's chains
-        self.recorded += recorded_rows(session)
-        return self.stores.redis
+        return recorded_rows(session)
 
 
 def check_recorded(session: AsyncSession) -> None:

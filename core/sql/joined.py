@@ -6,7 +6,7 @@ one. They run one after another, as there is one connection.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlmodel.ext.asyncio.session import AsyncSession
@@ -38,8 +38,9 @@ class JoinedDatabase(Database):
     @asynccontextmanager
     async def session(self) -> AsyncGenerator[AsyncSession]:
         """A session in a savepoint; what is not committed is rolled back."""
+        connection = await self._connected()
         async with AsyncSession(
-            self._connection, expire_on_commit=False, join_transaction_mode="create_savepoint"
+            connection, expire_on_commit=False, join_transaction_mode="create_savepoint"
         ) as session:
             yield session
 
@@ -74,14 +75,34 @@ class JoinedDatabase(Database):
 
     @asynccontextmanager
     async def _joined(self) -> AsyncGenerator[AsyncConnection]:
-        yield self._connection
+        yield await self._connected()
+
+    async def _connected(self) -> AsyncConnection:
+        return self._connection
+
+
+class _LookedAt(JoinedDatabase):
+    """Sessions within a transaction that only reads, and begins with the first of them."""
+
+    def __init__(self, db: Database, stack: AsyncExitStack) -> None:
+        self.engine = db.engine
+        self.dialect = db.dialect
+        self._db = db
+        self._stack = stack
+        self._check = lambda _: None
+        self._begun: AsyncConnection | None = None
+
+    async def _connected(self) -> AsyncConnection:
+        if self._begun is None:
+            self._begun = await self._stack.enter_async_context(_read_only(self._db))
+        return self._begun
 
 
 @asynccontextmanager
 async def joined_transaction(db: Database, checked: Checked, dry: bool) -> AsyncGenerator[JoinedDatabase]:
     """One transaction around all that the block does with its database: committed when the block ends well,
     rolled back where it raises or `dry` is True. On SQLite it takes the write lock at its start."""
-    async with db.engine.connect() as connection, connection.begin() as outer:
+    async with db.looking() as connection, connection.begin() as outer:
         if db.dialect == "sqlite":
             await connection.exec_driver_sql("BEGIN IMMEDIATE")
         yield JoinedDatabase(db, connection, checked)
@@ -91,8 +112,15 @@ async def joined_transaction(db: Database, checked: Checked, dry: bool) -> Async
 
 @asynccontextmanager
 async def read_only_transaction(db: Database) -> AsyncGenerator[JoinedDatabase]:
-    """One transaction in which the database refuses every write, and every read sees one state."""
-    async with db.engine.connect() as connection:
+    """One transaction in which the database refuses every write, and every read sees one state. It begins
+    with the first read: who looks at Redis alone needs no database."""
+    async with AsyncExitStack() as stack:
+        yield _LookedAt(db, stack)
+
+
+@asynccontextmanager
+async def _read_only(db: Database) -> AsyncGenerator[AsyncConnection]:
+    async with db.looking() as connection:
         if db.dialect != "sqlite":
             await connection.execution_options(isolation_level="REPEATABLE READ")
         async with connection.begin() as outer:
@@ -100,7 +128,7 @@ async def read_only_transaction(db: Database) -> AsyncGenerator[JoinedDatabase]:
             for each in begin:
                 await connection.exec_driver_sql(each)
             try:
-                yield JoinedDatabase(db, connection, lambda _: None)
+                yield connection
             finally:
                 if db.dialect == "sqlite":
                     await connection.exec_driver_sql("PRAGMA query_only = OFF")

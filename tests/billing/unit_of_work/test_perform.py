@@ -55,6 +55,13 @@ async def write_while_looking(look: Look, ask: EmptyStruct) -> EmptyStruct:
     return EmptyStruct()
 
 
+@operation("tests.redis", "GET /tests/redis", may=OPERATORS, uses=Uses())
+async def look_at_redis(look: Look, ask: EmptyStruct) -> EmptyStruct:
+    """Read a key."""
+    assert await look.redis.get("ordered") is None
+    return EmptyStruct()
+
+
 @operation("tests.order", "POST /tests/order", may=OPERATORS, audit="request.cancel", uses=Uses())
 async def order_something(order: Order, ask: EmptyStruct) -> EmptyStruct:
     """Write a key once the order is recorded."""
@@ -185,3 +192,14 @@ async def test_a_list_is_read_page_by_page(stores: Stores) -> None:
         if cursor:
             with pytest.raises(Refused, match="no cursor of this list"):
                 await answer_of(tenants.list_tenants, stores, who, ListQuestion(after=cursor))
+
+
+async def test_who_looks_at_redis_alone_needs_no_database(settings: Settings, redis: Redis) -> None:
+    """A look reads the database where it asks for it; an order that cannot be recorded is not given."""
+    away = Database("postgresql+asyncpg://nobody@127.0.0.1:1/x")
+    stores = Stores(settings, away, lambda: redis)
+    assert await answer_of(look_at_redis, stores, OWNER, EmptyStruct()) == EmptyStruct()
+    with pytest.raises(Refused, match="nothing is done, since it cannot be recorded"):
+        await answer_of(order_something, stores, OWNER, EmptyStruct())
+    assert await redis.get("ordered") is None
+    await away.close()
