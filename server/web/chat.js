@@ -8,7 +8,7 @@ import { Client, ProtocolError } from "/web/client/client.js";
 import { Composer } from "./composer.js";
 import { byId, closeDialogs } from "./dom.js";
 import { Drafts, NEW } from "./drafts.js";
-import { composes } from "./keys.js";
+import { onEscape } from "./keys.js";
 import { Notice } from "./notice.js";
 import { refused } from "./refusal_words.js";
 import { Sidebar } from "./sidebar.js";
@@ -46,12 +46,12 @@ class Chat {
     );
     this.#composer = new Composer({
       send: (content) => void this.#outbox.send(content),
-      wait: () => this.#outbox.wait(this.#chat, true),
-      takeBack: () => this.#outbox.wait(this.#chat, false),
+      wait: (text) => this.#outbox.wait(this.#chat, text),
+      takeBack: () => void this.#outbox.takeBack(this.#chat),
       stop: () => this.#stop(),
-      stopAndSend: () => {
-        this.#outbox.wait(this.#chat, true);
-        this.#stop();
+      stopAndSend: (text) => {
+        if (!this.#outbox.waits(this.#chat)) this.#outbox.wait(this.#chat, text);
+        this.#cancel();
       },
       typed: (text) => this.#typed(text),
     });
@@ -71,7 +71,7 @@ class Chat {
       JSON.stringify([me.tenant, me.project, me.user]),
       () => this.#sidebar.setDrafts(this.#drafts.all),
       (chat, before, now) => {
-        if (before !== now) this.#outbox.wait(chat, false);
+        if (before !== now) this.#outbox.takeBack(chat);
         if (chat === this.#chat) this.#composer.follow(before, now);
       },
     );
@@ -115,7 +115,7 @@ class Chat {
     byId("sign-out").addEventListener("click", () => void this.#signOut());
     new Browsers(() => this.#signOut());
     watchAddress((id) => void this.#open(id));
-    document.addEventListener("keydown", (event) => this.#key(event));
+    onEscape(() => (this.#sidebar.open ? this.#sidebar.close() : this.#stop()));
     suggest((text) => void this.#outbox.send(text));
     this.client.connect();
     await Promise.all([this.#load(), this.#open(chatInAddress())]);
@@ -211,6 +211,7 @@ class Chat {
   #typed(text) {
     const kept = this.#drafts.write(this.#chat, text, this.#current !== null && this.#sidebar.isTyped(this.#current));
     this.#composer.setKept(kept);
+    this.#outbox.written(this.#chat, text);
   }
 
   /**
@@ -257,7 +258,13 @@ class Chat {
     this.#sidebar.setCurrent(conversation);
   }
 
+  /** Nothing runs, and nothing follows: what waits is a draft again. */
   #stop() {
+    if (this.#running()) this.#outbox.takeBack(this.#chat);
+    this.#cancel();
+  }
+
+  #cancel() {
     const live = this.#running();
     if (!live) return;
     this.client.cancel(live.answer);
@@ -382,14 +389,6 @@ class Chat {
     this.#frame();
     if (connected) this.#outbox.sendWaiting();
     for (const { view, answer } of this.#live.values()) if (view) this.#transcript.changed(view, answer);
-  }
-
-  /** @param {KeyboardEvent} event */
-  #key(event) {
-    if (event.key !== "Escape" || event.defaultPrevented || composes(event)) return;
-    if (document.querySelector("dialog[open], :popover-open")) return;
-    if (this.#sidebar.open) this.#sidebar.close();
-    else this.#stop();
   }
 }
 

@@ -1,11 +1,12 @@
 // Where the user writes. What cannot be sent yet waits in the field, where it was typed.
 
+import { behind } from "./asked.js";
 import { cleaned, cleanedText } from "./clean.js";
 import { footOf } from "./composer_foot.js";
 import { direct } from "./direction.js";
 import { byId, el } from "./dom.js";
 import { joined } from "./drafts.js";
-import { takeEarly } from "./early.js";
+import { earlyOf } from "./early.js";
 import { explainKeys, sends } from "./keys.js";
 import { NotSent } from "./not_sent.js";
 import { largerModel } from "./refusal_words.js";
@@ -15,10 +16,10 @@ import { largerModel } from "./refusal_words.js";
 /**
  * @typedef {object} Acts
  * @property {(content: string) => void} send
- * @property {() => void} wait what is written is to be sent as soon as it can be
+ * @property {(text: string) => void} wait it is to be sent as soon as it can be; what is written behind it is not
  * @property {() => void} takeBack
  * @property {() => void} stop
- * @property {() => void} stopAndSend
+ * @property {(text: string) => void} stopAndSend
  * @property {(text: string) => void} typed what is written is another text now
  */
 
@@ -44,7 +45,7 @@ export class Composer {
     explainKeys(byId("hint"));
     this.#stop.addEventListener("click", acts.stop);
     this.#takeBack.addEventListener("click", acts.takeBack);
-    this.#stopAndSend.addEventListener("click", acts.stopAndSend);
+    this.#stopAndSend.addEventListener("click", () => acts.stopAndSend(this.#prompt.value));
     this.#sendLater.addEventListener("click", () => this.#submit());
     this.#model.addEventListener("change", () => localStorage.setItem("model", this.#model.value));
   }
@@ -119,7 +120,7 @@ export class Composer {
     const early = this.#shown ? "" : this.#prompt.value;
     this.#shown = true;
     this.#notSent.hide();
-    this.#prompt.value = joined(early, text);
+    this.#put(joined(early, text), 0);
     if (early.trim() !== "") this.#typed();
     else this.#changed();
   }
@@ -185,30 +186,41 @@ export class Composer {
    */
   early(sameReader) {
     if (!sameReader) delete document.body.dataset.asked;
-    const asked = takeEarly(this.#prompt);
-    const later = this.#prompt.value;
-    if (asked === "") return;
-    this.#prompt.value = asked;
-    this.#submit();
-    this.#prompt.value = joined(this.#prompt.value, later);
-    this.#typed();
+    this.#submit(earlyOf(this.#prompt.value));
   }
 
-  #submit() {
-    const { running, link, waits } = this.#state;
-    if (cleaned(this.#prompt.value).text.trim() === "" || waits || link === "stopped") return;
-    if (running || link === "lost") this.#acts.wait();
-    else this.#acts.send(this.take());
+  #submit(asked = this.#prompt.value) {
+    const { running, link } = this.#state;
+    if (cleaned(asked).text.trim() === "" || link === "stopped") return;
+    if (running || link === "lost") this.#acts.wait(asked);
+    else this.#acts.send(this.take(asked));
   }
 
-  /** What is written, as it can be sent. It leaves the field. */
-  take() {
-    const { text, count } = cleaned(this.#prompt.value);
-    this.#prompt.value = "";
+  /**
+   * What was asked, as it can be sent. It leaves the field, where what was written behind it stays.
+   * @param {string} asked
+   */
+  take(asked) {
+    const { text, count } = cleaned(asked);
+    const { length } = this.#prompt.value;
+    const rest = behind(this.#prompt.value, asked) ?? "";
+    this.#put(rest, length - rest.length);
     this.#notSent.hide();
     if (count > 0) this.#notSent.note("Sent.", cleanedText(count));
     this.#changed();
     return text.trim();
+  }
+
+  /**
+   * Write into the field; who types goes on where they were.
+   * @param {string} text
+   * @param {number} gone so many characters left it at its start
+   */
+  #put(text, gone) {
+    const { selectionStart, selectionEnd } = this.#prompt;
+    const goesOn = this.#prompt.value !== "" && document.activeElement === this.#prompt;
+    this.#prompt.value = text;
+    if (goesOn) this.#prompt.setSelectionRange(Math.max(0, selectionStart - gone), Math.max(0, selectionEnd - gone));
   }
 
   #typed() {
@@ -228,7 +240,6 @@ export class Composer {
     this.#stop.hidden = !foot.stop;
     this.#send.disabled = !typed || link === "stopped";
     direct(this.#prompt, this.#prompt.value);
-    this.#prompt.readOnly = waits;
     this.#form.classList.toggle("waiting", waits);
     this.#form.classList.toggle("choosing", foot.choosing);
     if (GROWS_BY_ITSELF) return;

@@ -21,7 +21,7 @@
  */
 export function footOf({ running, link, waits }, typed) {
   const choosing = running && typed && !waits;
-  return { text: waits ? waitText(running, link) : "", choosing, send: !running && !waits, stop: running && !waits };
+  return { text: waits ? waitText(running, link) : "", choosing, send: !running && !waits, stop: running };
 }
 
 /**

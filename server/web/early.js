@@ -1,14 +1,13 @@
 // What was sent while the page still loaded (send-early.js).
 
+import { behind } from "./asked.js";
+
 /**
- * It leaves the field, and what was written after it stays there. "": nothing was, or it was changed since, and its
- * writer has to send it again.
- * @param {HTMLTextAreaElement} prompt
+ * What is to go out of what is written. "": nothing was sent, or it was changed since.
+ * @param {string} text
  */
-export function takeEarly(prompt) {
-  const { asked } = document.body.dataset;
+export function earlyOf(text) {
+  const { asked = "" } = document.body.dataset;
   delete document.body.dataset.asked;
-  if (asked === undefined || !prompt.value.startsWith(asked)) return "";
-  prompt.value = prompt.value.slice(asked.length).trimStart();
-  return asked;
+  return behind(text, asked) === null ? "" : asked;
 }

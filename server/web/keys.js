@@ -22,6 +22,17 @@ export function sends(event) {
 }
 
 /**
+ * What Escape does where nothing that is open takes it.
+ * @param {() => void} act
+ */
+export function onEscape(act) {
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || event.defaultPrevented || composes(event)) return;
+    if (!document.querySelector("dialog[open], :popover-open")) act();
+  });
+}
+
+/**
  * Say which key does what, and say it again where a mouse comes or goes.
  * @param {HTMLElement} hint
  */

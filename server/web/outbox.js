@@ -2,6 +2,7 @@
 
 import { ProtocolError } from "/web/client/client.js";
 import { failed } from "./answer_view.js";
+import { behind } from "./asked.js";
 import { cleaned } from "./clean.js";
 import { byId } from "./dom.js";
 import { NEW } from "./drafts.js";
@@ -28,6 +29,7 @@ import { errorText, titleOf } from "./words.js";
 
 /** Ends of an answer after which nobody would ask on unasked. */
 const ENDS_ALL = new Set(["error", "blocked", "budget"]);
+const AGAIN = "What you wrote is a draft again.";
 
 export class Outbox {
   /**
@@ -53,8 +55,8 @@ export class Outbox {
   #sidebar;
   #drafts;
   #desk;
-  /** Chats whose draft is to be sent as soon as it can be. @type {Set<string>} */
-  #waiting = new Set();
+  /** What is to be sent as soon as it can be, by chat: the draft, or its begin. @type {Map<string, string>} */
+  #waiting = new Map();
   /** A turn of this opening is on its way to get an id. */
   sending = 0;
 
@@ -64,38 +66,59 @@ export class Outbox {
   }
 
   /**
-   * The draft of a chat is to be sent as soon as it can be, or is a draft again.
+   * What is written in a chat is to be sent as soon as it can be, as it is now.
    * @param {string} chat
-   * @param {boolean} waits
+   * @param {string} asked
    */
-  wait(chat, waits) {
-    if (waits) this.#waiting.add(chat);
-    else if (!this.#waiting.delete(chat)) return;
+  wait(chat, asked) {
+    this.#waiting.set(chat, asked);
     this.#desk.changed();
-    if (waits) this.sendWaiting();
-    if (!waits && chat === this.#desk.chat()) this.#composer.focus();
+    this.sendWaiting();
+  }
+
+  /**
+   * What waits in a chat is a draft again.
+   * @param {string} chat
+   * @returns {boolean} something waited
+   */
+  takeBack(chat) {
+    if (!this.#waiting.delete(chat)) return false;
+    this.#desk.changed();
+    if (chat === this.#desk.chat()) this.#composer.focus();
+    return true;
+  }
+
+  /**
+   * The draft of a chat is another text: what waits is a draft again, unless that was only written on.
+   * @param {string} chat
+   * @param {string} text
+   */
+  written(chat, text) {
+    if (behind(text, this.#waiting.get(chat) ?? "") === null && this.takeBack(chat)) byId("announcer").textContent = AGAIN;
   }
 
   /** Send what waits for nothing more. */
   sendWaiting() {
-    for (const chat of [...this.#waiting]) {
+    for (const [chat, asked] of [...this.#waiting]) {
       if (!this.#desk.connected() || this.#desk.running(chat)) continue;
       this.#waiting.delete(chat);
       const open = chat === this.#desk.chat();
-      const content = open ? this.#composer.take() : cleaned(this.#drafts.text(chat)).text.trim();
-      if (content !== "") void this.send(content, chat);
+      const content = open ? this.#composer.take(asked) : cleaned(asked).text.trim();
+      const rest = open ? this.#composer.text : behind(this.#drafts.text(chat), asked);
+      if (content !== "") void this.send(content, chat, rest ?? "");
     }
   }
 
   /**
    * @param {string} content
    * @param {string} [chat] one that is not open gets its turn unseen
+   * @param {string} [rest] what is written there still
    */
-  async send(content, chat = this.#desk.chat()) {
+  async send(content, chat = this.#desk.chat(), rest = this.#composer.text) {
     const open = chat === this.#desk.chat();
     const opened = this.#desk.opened();
     const turn = open ? this.#transcript.addTurn(content) : unseenTurn(content);
-    this.#drafts.sent(chat, content, open ? this.#composer.text : "");
+    this.#drafts.sent(chat, content, rest);
     if (open) this.#begins(opened);
     try {
       const conversation = chat === NEW ? await this.#client.newId() : chat;
@@ -116,14 +139,16 @@ export class Outbox {
 
   /** @param {string} conversation the new chat's */
   #begun(conversation) {
-    if (this.#waiting.delete(NEW)) this.#waiting.add(conversation);
+    const waits = this.#waiting.get(NEW);
+    if (waits !== undefined) this.#waiting.set(conversation, waits);
+    this.#waiting.delete(NEW);
     this.#drafts.moveSummary(NEW, conversation);
     this.#desk.begin(conversation);
   }
 
   /** Nothing will be sent: what waits is a draft again. */
   stop() {
-    for (const chat of [...this.#waiting]) this.wait(chat, false);
+    for (const chat of [...this.#waiting.keys()]) this.takeBack(chat);
   }
 
   /** @param {number} opened */
@@ -185,9 +210,8 @@ export class Outbox {
     if (error && !accepted && !open) this.#drafts.giveBack(conversation);
     if (error?.code === "conversation_busy" && !accepted && open) void this.#elsewhere(conversation);
     if (error && mustChange(error)) this.#takeBack(answer, error, conversation, view);
-    if (this.waits(conversation) && (error || ENDS_ALL.has(reason ?? ""))) {
-      this.wait(conversation, false);
-      if (open) byId("announcer").textContent += " What you wrote is a draft again.";
+    if ((error || ENDS_ALL.has(reason ?? "")) && this.takeBack(conversation) && open) {
+      byId("announcer").textContent += ` ${AGAIN}`;
     }
     this.sendWaiting();
   }

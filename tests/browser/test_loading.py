@@ -67,6 +67,30 @@ async def test_what_was_sent_early_is_sent_once(open_page: OpenPage, peer: Peer,
     assert (watched.errors, watched.strangers) == ([], [])
 
 
+async def test_what_is_written_after_an_early_enter_stays(open_page: OpenPage, peer: Peer):
+    """Also while the page is there and its connection is not: each letter comes into the field, and none goes
+    out with what was sent; the cursor stays where it was, before the draft of another time."""
+    page = (await open_page(peer.url.replace("127.0.0.1", "page.localhost"))).page
+    await (await peer.socket()).welcome()
+    await expect(page.get_by_label("Model")).to_be_visible()
+    await message(page).fill("An older draft")
+    held = HeldModules()
+    await page.route("**/*", held.answer)
+    await page.reload(wait_until="commit")
+    await message(page).press_sequentially("What is tea?")
+    await message(page).press("Enter")
+    await page.keyboard.type(" And wh")
+    held.let.set()
+    socket = await peer.socket()
+    await expect(page.locator("#notice")).to_contain_text("The server cannot be reached yet.")
+    await page.keyboard.type("at is co")
+    await socket.welcome()
+    assert (await socket.hear("send"))["content"] == "What is tea?"
+    await expect(page.get_by_text("What is tea?", exact=True).first).to_be_visible()
+    await page.keyboard.type("ffee?")
+    await expect(message(page)).to_have_value("And what is coffee?\n\nAn older draft")
+
+
 async def test_what_was_sent_early_leaves_the_draft(open_page: OpenPage, peer: Peer):
     """The draft of another time stands in the field once the early text has gone out."""
     page = (await open_page(f"{peer.url}/")).page

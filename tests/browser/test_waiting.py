@@ -1,5 +1,6 @@
 """What is written while it cannot be sent waits where it was typed, and the composer keeps its height."""
 
+import re
 from typing import Any
 
 import pytest
@@ -28,6 +29,11 @@ def press(page: Page, name: str) -> Locator:
     return page.get_by_role("button", name=name, exact=True)
 
 
+def later(page: Page) -> Locator:
+    """The button that sends once the answer has ended: shorter words on a phone."""
+    return page.get_by_role("button", name=re.compile(r"^Send (when it has ended|at its end)$"))
+
+
 async def opened_over_a_line(open_page: OpenPage, peer: Peer, **options: Any) -> tuple[WatchedPage, Socket]:
     """The page, at an address that is not said to be on this machine."""
     watched = await open_page(peer.url.replace("127.0.0.1", "page.localhost"), **options)
@@ -54,7 +60,8 @@ async def frame_height(page: Page) -> float:
 
 
 async def test_enter_while_an_answer_runs_waits_for_its_end(open_page: OpenPage, peer: Peer):
-    """In the field, dashed, once; then it goes out by itself. Taken back it is a draft, and goes by hand."""
+    """In the field, dashed, once; then it goes out by itself, and what is written behind it stays a draft.
+    Taken back it is a draft, and goes by hand."""
     watched, socket = await opened(open_page, peer)
     page = watched.page
     await answering(page, socket)
@@ -68,14 +75,50 @@ async def test_enter_while_an_answer_runs_waits_for_its_end(open_page: OpenPage,
     await press(page, "Take back").click()
     await expect(field(page)).to_be_editable()
     await field(page).press_sequentially("!")
-    await press(page, "Send when it has ended").click()
-    await expect(field(page)).not_to_be_editable()
+    await later(page).click()
+    await expect(page.locator("#waits")).to_be_visible()
+    await field(page).press_sequentially(" And churches")
     await socket.end("Saturday.", 2)
     send = await socket.hear("send")
     assert send["content"] == "Leave out museums!"
-    await expect(field(page)).to_have_value("")
+    await expect(field(page)).to_have_value("And churches")
     await expect(page.locator(".bubble").last).to_have_text("Leave out museums!")
     assert [frame["t"] for frame in socket.log].count("send") == 2
+    assert watched.errors == []
+
+
+async def test_what_waits_and_is_changed_is_a_draft_again(open_page: OpenPage, peer: Peer):
+    """It is another text now: its writer sends it."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await answering(page, socket)
+    await write(page, "Leave out museums")
+    await expect(page.locator("#waits")).to_be_visible()
+    await page.keyboard.press("Backspace")
+    await expect(page.locator("#waits")).to_be_hidden()
+    await expect(page.locator("#announcer")).to_have_text("What you wrote is a draft again.")
+    await expect(field(page)).to_have_value("Leave out museum")
+    assert watched.errors == []
+
+
+@pytest.mark.parametrize("way", ["Escape", "button", "phone"])
+async def test_a_stop_sends_nothing(open_page: OpenPage, peer: Peer, way: str):
+    """What waits is a draft again; who wants it sent has a button that says so."""
+    watched, socket = await opened(open_page, peer, **(PHONE if way == "phone" else {}))
+    page = watched.page
+    id = await answering(page, socket)
+    await field(page).fill("Leave out museums")
+    await later(page).click()
+    await expect(page.locator("#waits")).to_be_visible()
+    await (page.keyboard.press("Escape") if way == "Escape" else press(page, "Stop").click())
+    assert (await socket.hear("cancel"))["id"] == id
+    await expect(page.locator("#waits")).to_be_hidden()
+    await socket.end("Saturday.", 2, reason="cancelled")
+    await expect(press(page, "Send")).to_be_enabled()
+    await expect(field(page)).to_have_value("Leave out museums")
+    await socket.tell("ping", ts=1)
+    await socket.hear("pong")
+    assert [frame["t"] for frame in socket.log].count("send") == 1
     assert watched.errors == []
 
 
@@ -211,7 +254,7 @@ async def test_another_tabs_answer_is_shown_and_the_text_kept(open_page: OpenPag
     await socket.tell("attached", g=2, id=OTHER, epoch=1, **{"from": 1}, head=0, state="running")
     await socket.delta("Saturday.", 1, g=2)
     await expect(page.locator(".prose")).to_have_text("Saturday.")
-    await press(page, "Send when it has ended").click()
+    await later(page).click()
     await socket.end("Saturday.", 2, g=2)
     assert (await socket.hear("send"))["content"] == "Leave out museums"
     await expect(page.locator("#not-sent")).to_be_hidden()
@@ -286,7 +329,7 @@ async def test_each_state_is_as_high_and_sound(open_page: OpenPage, peer: Peer, 
     await field(page).fill("Leave out museums")
     await sound(page, height, size)
     assert await watched.axe() == []
-    await press(page, "Send when it has ended").click()
+    await later(page).click()
     await sound(page, height, size)
     assert await watched.axe() == []
     await page.context.set_offline(True)
@@ -315,6 +358,6 @@ async def test_nothing_is_cut_off_on_a_small_phone(open_page: OpenPage, peer: Pe
     height = await frame_height(page)
     await field(page).fill("And?")
     await sound(page, height, "phone")
-    await press(page, "Send when it has ended").click()
+    await later(page).click()
     await sound(page, height, "phone")
     assert watched.errors == []
