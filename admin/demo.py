@@ -18,6 +18,7 @@ from billing.api import (
 )
 from core.errors import Refused, StartupError
 from core.sql.database import Database
+from core.terminal.refused_text import refused_text
 
 TENANT = "demo"
 KEY_NAME = "parley up"
@@ -77,7 +78,7 @@ async def _link_user(db: Database, principal: Principal) -> str:
     try:
         return (await key_for_link(db, principal.tenant, principal.key, named))[1]
     except Refused as refused:
-        raise StartupError(refused.refusal.message) from refused
+        raise StartupError(refused_text(refused.refusal)) from refused
 
 
 def _kept_key(up_file: Path) -> str | None:

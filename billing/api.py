@@ -87,6 +87,7 @@ from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import PLATFORM, ApiKey, PoolTerms, Project, Tenant
 from billing.tenants.edits import lock_settings
 from billing.tenants.erasure import held_events_of, is_erased, is_open, requests_of, wait_for_writers
+from billing.tenants.key_links import key_for_link
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
     KEY_REVOKED,
@@ -99,7 +100,6 @@ from billing.tenants.keys import (
     create_key,
     is_suspended_key,
     is_suspended_secret,
-    key_for_link,
     list_keys,
     principal_of_key,
     revoke_key,

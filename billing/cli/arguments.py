@@ -10,7 +10,7 @@ import click
 from billing.booking.models import is_known_model
 from billing.money import from_text
 from billing.periods import LAST_MS
-from billing.tenants.keys import key_not_found_text, list_keys
+from billing.tenants.keys import list_keys, no_such_key
 from billing.tenants.tenancy import find_project
 from billing.tenants.users import user_named
 from core.errors import StartupError
@@ -140,7 +140,7 @@ async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, must
         for key in await list_keys(db, tenant_id):
             if named in (key.id, key.prefix, f"pk_{key.prefix}"):
                 return key.id
-        raise StartupError(key_not_found_text(named, tenant_id))
+        raise no_such_key(named, tenant_id)
     if named and scope == "user":
         user = await user_named(db, tenant_id, named)
         if user is None and must_exist:

@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from billing.audit.log import record_separately
+from billing.cli.operations import CommandTerms
+from billing.cli.run_command import run_with_redis, tenant_named
 from billing.quota.open_requests import OwnerFilter
 from core.actions import action
 from core.configuration.settings import Settings
@@ -31,6 +33,19 @@ def facts_of(cancelled: Cancelled | None) -> dict[str, Any]:
     if cancelled is None:
         return {}
     return {"cancelled": cancelled.told} | ({"not_ended_yet": cancelled.left} if cancelled.left else {})
+
+
+def cancelled_after(how: CommandTerms, cancel: bool, tenant: str, **of: str) -> Cancelled | None:
+    """Cancel the requests of a tenant, or `of` its project, key or user, once a command has shut them out;
+    None: nothing was to be cancelled."""
+    if not cancel or how.dry_run:
+        return None
+
+    async def end(db: Database, redis: RedisClient) -> Cancelled:
+        owner = (await tenant_named(db, tenant)).tenant_id
+        return await cancel_requests(db, redis, OwnerFilter(owner, **of))
+
+    return run_with_redis(end)
 
 
 async def cancel_requests(db: Database, redis: RedisClient, whose: OwnerFilter) -> Cancelled:

@@ -86,7 +86,10 @@ def _option(field: inspect.Field, said: dict[str, Any]) -> click.Option:
         facts |= {"type": _click_type(plain, none=_takes_none(field))}
     if said.get("show_default"):
         facts["default"] = field.default
-    return click.Option([*names, name], **(facts | said))
+    facts |= said
+    if facts["required"]:
+        del facts["default"]  # to click, None would be a value that is given
+    return click.Option([*names, name], **facts)
 
 
 def _click_type(plain: inspect.Type, none: bool = False) -> Any:

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import wraps
-from shlex import quote
 from typing import Any, TypeVar
 
 import click
@@ -18,12 +17,13 @@ from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import Performed, perform
 from billing.unit_of_work.units import Stores, Terms
 from core.configuration.settings import Settings
-from core.errors import Refusal, Refused, SeeOperation, StartupError
+from core.errors import Refused, StartupError
 from core.operations import LISTED_MAX, ListedPage, MoneyAmount, operation_of, shown_secrets
 from core.redis import redis_errors
 from core.redis.client import RedisClient, connect
 from core.sql.checked import CheckedDatabase
 from core.sql.store_errors import redis_failure
+from core.terminal.refused_text import refused_text
 from core.terminal.terminal import print_line
 
 Ask = TypeVar("Ask", bound=msgspec.Struct)
@@ -53,7 +53,7 @@ def asks(
     omitted: Sequence[str] = (),
 ) -> Callable[[Command], Command]:
     """Give a command the options of an operation: it is called with the filled struct and CommandTerms, and
-    with those options that stand above it. `omitted`: fields that the command fills itself."""
+    with those options that stand below it. `omitted`: fields that the command fills itself."""
     declared = operation_of(run)
     params = parameters_of(declared, arguments, options or {}, omitted)
     fields = {each.name for each in params}
@@ -73,7 +73,7 @@ def asks(
                 click.Option(["--reason"], default="", help="Why; kept in the audit log."),
                 click.Option(["--dry-run"], is_flag=True, help="Show what it would do, and do nothing."),
             ]
-        decorated.__click_params__ = [*reversed(shared), *reversed(params), *earlier]
+        decorated.__click_params__ = [*reversed(shared), *earlier, *reversed(params)]
         return decorated
 
     return wrap
@@ -146,17 +146,6 @@ async def performed(
     if done.dry_run:
         print_line("nothing is done: this was a dry run", err=True)
     return done.answer
-
-
-def refused_text(refusal: Refusal) -> str:
-    """A refusal as a command says it: what is wrong, and which command helps on. Pure."""
-    return refusal.message + (f": see `{_line(refusal.see)}`" if refusal.see is not None else "")
-
-
-def _line(seen: SeeOperation) -> str:
-    words = ["parley", *seen.operation.split(".")]
-    words += [f"--{name} {quote(value)}" for name, value in seen.ask.items()]
-    return " ".join([*words, "--help"] if seen.help else words)
 
 
 def facts_of(answer: msgspec.Struct, as_json: bool) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from core.redis import redis_errors
 from core.redis.client import RedisClient, connect
 from core.sql.database import Database, require_schema
 from core.sql.store_errors import redis_failure
+from core.terminal.refused_text import refused_text
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import Table, print_blocks
 
@@ -66,7 +67,7 @@ def run_on_database(
     try:
         return asyncio.run(with_database())
     except Refused as refused:
-        raise StartupError(refused.refusal.message) from refused
+        raise StartupError(refused_text(refused.refusal)) from refused
     except redis_errors.RedisError as error:
         why = redis_failure(error, settings)
         raise StartupError(f"what is in the database may be changed already, but {why}") from error

@@ -2,17 +2,14 @@
 
 import click
 
-from billing.cli.cancel import cancel_option, cancel_requests
+from billing.cli.cancel import cancel_option, cancelled_after
 from billing.cli.cancel import facts_of as cancel_facts
 from billing.cli.erasure import erase_tenant_command, wallet_facts
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
-from billing.cli.run_command import run_on_database, run_with_redis, show, show_table
+from billing.cli.run_command import run_on_database, show, show_table
 from billing.operations import tenants
 from billing.operations.tenants import CreateTenant, NameTenant, SetTenant, SetTerms
-from billing.quota.open_requests import OwnerFilter
 from billing.unit_of_work.listing import ListQuestion
-from core.redis.client import RedisClient
-from core.sql.database import Database
 
 TENANT = ("tenant",)
 
@@ -66,8 +63,8 @@ def set_command(ask: SetTenant, how: CommandTerms) -> None:
 
 
 @tenants_command.command("close")
-@cancel_option
 @asks(tenants.close_tenant, arguments=TENANT)
+@cancel_option
 def close_command(ask: NameTenant, how: CommandTerms, cancel: bool) -> None:
     """Refuse all keys of TENANT (name or id) from now on, and close its connections.
 
@@ -75,13 +72,8 @@ def close_command(ask: NameTenant, how: CommandTerms, cancel: bool) -> None:
     now or by closing again. `reopen` lets it in again. Money left in its wallet stays there, and is told.
     """
     closed = answered(tenants.close_tenant, ask, how)
-    facts = facts_of(closed, how.as_json)
-    if cancel and not how.dry_run:
-
-        async def end(db: Database, redis: RedisClient) -> dict[str, object]:
-            return cancel_facts(await cancel_requests(db, redis, OwnerFilter(closed.tenant)))
-
-        facts |= run_with_redis(end)
+    cancelled = cancelled_after(how, cancel, closed.tenant)
+    facts = facts_of(closed, how.as_json) | cancel_facts(cancelled)
     show(facts | run_on_database(lambda db: wallet_facts(db, closed.tenant, how.as_json)), how.as_json)
 
 

@@ -1,28 +1,17 @@
 """`parley users`: the users that a tenant's keys act for."""
 
-from typing import Any
-
 import click
 
-from billing.cli.cancel import Cancelled, cancel_option, cancel_requests, facts_of
+from billing.cli.cancel import cancel_option, cancelled_after
+from billing.cli.cancel import facts_of as cancel_facts
 from billing.cli.erasure import erase_user_command, export_user_command
-from billing.cli.run_command import (
-    iso_time,
-    json_option,
-    run_on_database,
-    run_with_redis,
-    show,
-    show_table,
-    tenant_named,
-)
-from billing.quota.open_requests import OwnerFilter
-from billing.tables.tenants import TenantUser
-from billing.tenants import users
-from core.configuration.settings import Settings
-from core.redis.client import RedisClient
-from core.sql.database import Database
+from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
+from billing.cli.run_command import show, show_table
+from billing.operations import users
+from billing.operations.users import ListUsers, NameUser, UserFacts
+from billing.tenants.users import erased_tag
 
-_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
+USER = ("user",)
 
 
 @click.group("users")
@@ -39,71 +28,42 @@ users_command.add_command(erase_user_command)
 
 
 @users_command.command("create")
-@_tenant
-@click.argument("user")
-@json_option
-def create_user_command(tenant: str, user: str, as_json: bool) -> None:
+@asks(users.create_user, arguments=USER)
+def create_user_command(ask: NameUser, how: CommandTerms) -> None:
     """Make USER known. `parley keys create --user` does it too."""
-    settings = Settings()
-
-    async def create(db: Database) -> TenantUser:
-        owner = (await tenant_named(db, tenant)).tenant_id
-        return await users.create_user(db, owner, user, settings.users_per_tenant_max)
-
-    show(_facts(run_on_database(create, settings)), as_json)
+    show(facts_of(answered(users.create_user, ask, how), how.as_json), how.as_json)
 
 
 @users_command.command("list")
-@_tenant
-@json_option
-def list_users_command(tenant: str, as_json: bool) -> None:
+@asks(users.list_users, omitted=("limit", "after"))
+def list_users_command(ask: ListUsers, how: CommandTerms) -> None:
     """The users who are known: named by keys or tickets, or made by `parley users create`."""
-
-    async def read(db: Database) -> list[dict[str, Any]]:
-        owner = (await tenant_named(db, tenant)).tenant_id
-        return [_facts(user) for user in await users.list_users(db, owner)]
-
-    show_table(run_on_database(read), as_json, "there are no users")
+    listed = sorted(all_pages(users.list_users, ask, how), key=_by_name)
+    show_table([facts_of(user, how.as_json) for user in listed], how.as_json, "there are no users")
 
 
 @users_command.command("close")
-@_tenant
-@click.argument("user")
+@asks(users.close_user, arguments=USER)
 @cancel_option
-@json_option
-def close_user_command(tenant: str, user: str, cancel: bool, as_json: bool) -> None:
+def close_user_command(ask: NameUser, how: CommandTerms, cancel: bool) -> None:
     """Refuse USER from now on: keys bound to them, and keys and tickets that name them.
 
     Open connections are closed. What they used stays in the books. `reopen` undoes it. What they have queued
     and running goes on unless --cancel ends it, now or by closing again.
     """
-    closed, cancelled = _close(tenant, user, closed=True, cancel=cancel)
-    show(_facts(closed) | facts_of(cancelled), as_json)
+    closed = answered(users.close_user, ask, how)
+    cancelled = cancelled_after(how, cancel, ask.tenant, user=closed.id)
+    show(facts_of(closed, how.as_json) | cancel_facts(cancelled), how.as_json)
 
 
 @users_command.command("reopen")
-@_tenant
-@click.argument("user")
-@json_option
-def reopen_user_command(tenant: str, user: str, as_json: bool) -> None:
+@asks(users.reopen_user, arguments=USER)
+def reopen_user_command(ask: NameUser, how: CommandTerms) -> None:
     """Let USER in again."""
-    show(_facts(_close(tenant, user, closed=False)[0]), as_json)
+    show(facts_of(answered(users.reopen_user, ask, how), how.as_json), how.as_json)
 
 
-def _close(tenant: str, user: str, closed: bool, cancel: bool = False) -> tuple[TenantUser, Cancelled | None]:
-    async def change(db: Database, redis: RedisClient) -> tuple[TenantUser, Cancelled | None]:
-        owner = (await tenant_named(db, tenant)).tenant_id
-        account = await users.close_user(db, redis, owner, user, closed)
-        whose = OwnerFilter(owner, user=account.id)
-        return account, await cancel_requests(db, redis, whose) if cancel else None
-
-    return run_with_redis(change)
-
-
-def _facts(user: TenantUser) -> dict[str, Any]:
-    return {
-        "user": users.shown_name(user),
-        "id": user.id,
-        "created": iso_time(user.created_ms),
-        "closed": iso_time(user.closed_ms),
-    }
+def _by_name(user: UserFacts) -> tuple[bool, str]:
+    """Erased ones come last: they have a tag for a name."""
+    erased = user.user == erased_tag(user.id)
+    return erased, user.id if erased else user.user

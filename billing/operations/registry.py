@@ -1,5 +1,5 @@
 """The operations of this package, for the entry point `parley.operations`."""
 
-from billing.operations import tenants
+from billing.operations import keys, tenants, users
 
-OPERATIONS = (*tenants.OPERATIONS,)
+OPERATIONS = (*keys.OPERATIONS, *tenants.OPERATIONS, *users.OPERATIONS)

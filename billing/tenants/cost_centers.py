@@ -10,7 +10,7 @@ from billing.audit.log import record
 from billing.tables.ledger import CostCenter, ProjectCostCenter
 from billing.tenants.edits import lock_settings
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import Refused, bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name
 from core.sql.database import Database, id_first
@@ -22,7 +22,8 @@ async def create_cost_center(db: Database, tenant_id: str, code: str, name: str 
     """Create a cost center. `code` is the tenant's own name for it. Raises Refused where it is taken or
     invalid."""
     if not code.isprintable() or code != code.strip() or not 0 < len(code) <= CODE_MAX:
-        raise bad_request(f"{code!r} is no cost center code: 1 to {CODE_MAX} printable characters")
+        message = f"{code!r} is no cost center code: 1 to {CODE_MAX} printable characters"
+        raise bad_request(message, field="code")
     name = checked_name("the name of a cost center", name) if name else ""
     now = now_ms()
     center = CostCenter(tenant_id=tenant_id, id=uuid7(now), code=code, name=name, created_ms=now)
@@ -31,8 +32,16 @@ async def create_cost_center(db: Database, tenant_id: str, code: str, name: str 
             session.add(center)
             await record(session, tenant_id, "cost_center.create", center.id, None, center)
     except IntegrityError as error:
-        raise bad_request(f"there is a cost center {code!r} already, or no such tenant") from error
+        raise bad_request(
+            f"there is a cost center {code!r} already, or no such tenant", field="code"
+        ) from error
     return center
+
+
+def no_such_cost_center(named: str, tenant_id: str) -> Refused:
+    """The refusal of an unknown cost center."""
+    listed = see("cost_centers.list", tenant=tenant_id)
+    return unknown(f"there is no cost center {named!r}", field="cost_center", see=listed)
 
 
 async def list_cost_centers(db: Database, tenant_id: str) -> Sequence[CostCenter]:
@@ -61,7 +70,7 @@ async def charge_project_to(
     now = now_ms()
     start = now if from_ms is None else from_ms
     if start < now:
-        raise bad_request("the time has passed: what was charged stays where it was")
+        raise bad_request("the time has passed: what was charged stays where it was", field="start")
     row = ProjectCostCenter(
         tenant_id=tenant_id, project_id=project_id, valid_from_ms=start, cost_center_id=cost_center_id
     )
@@ -74,7 +83,8 @@ async def charge_project_to(
         async with db.transaction() as session:
             await lock_settings(session, tenant_id)
             if (await session.exec(later)).first() is not None:
-                raise bad_request("another move of this project is set for this time or later")
+                message = "another move of this project is set for this time or later"
+                raise bad_request(message, field="start")
             session.add(row)
             await record(session, tenant_id, "project.move", project_id, None, row)
     except IntegrityError as error:

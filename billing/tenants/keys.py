@@ -24,7 +24,7 @@ from billing.tenants.tenancy import PRIORITIES, check_priority, lock_tenant, pub
 from billing.tenants.users import USERS_MAX, name_user
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.errors import bad_request
+from core.errors import Refused, SeeOperation, bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name, checked_user
 from core.redis.client import RedisClient
@@ -101,18 +101,19 @@ async def create_key(
 
     Raises Refused where a fact is invalid, the tenant, project or user is closed, or the tenant has
     `keys_max` working keys."""
-    unknown = set(scopes) - SCOPES
-    if unknown or not scopes:
-        named = repr(sorted(unknown)[0]) if unknown else "(none)"
-        raise bad_request(f"unknown scope {named}: choose from {', '.join(sorted(SCOPES))}")
+    no_scopes = sorted(set(scopes) - SCOPES)
+    if no_scopes or not scopes:
+        named = repr(no_scopes[0]) if no_scopes else "(none)"
+        raise bad_request(f"unknown scope {named}: choose from {', '.join(sorted(SCOPES))}", field="scopes")
     if user and not USAGE_SCOPES.isdisjoint(scopes):
-        raise bad_request("usage is for services to read: a key of one user has no scope usage:read")
+        message = "usage is for services to read: a key of one user has no scope usage:read"
+        raise bad_request(message, field="scopes")
     check_priority(priority_max)
     name = checked_name("key", name) if name else ""
     user = checked_user(user) if user else ""
     now = now_ms()
     if expires_ms is not None and expires_ms <= now:
-        raise bad_request("the key would have expired already: give a later time")
+        raise bad_request("the key would have expired already: give a later time", field="expires")
     draft, secret = _draft(
         now,
         tenant_id=tenant_id,
@@ -169,11 +170,13 @@ async def rotate_key(
     now = now_ms()
     async with db.transaction() as session:
         await lock_tenant(session, tenant_id)
-        old = await _key(session, tenant_id, key_id)
+        old = await find_key(session, tenant_id, key_id)
         if old is None or old.revoked_ms is not None:
-            raise bad_request(
+            raise unknown(
                 f"there is no such key to rotate: {key_id!r} is unknown or revoked (a key is "
-                f"named by its id or prefix, pk_…, not by its name: see {_listed(tenant_id)})"
+                "named by its id or prefix, pk_…, not by its name)",
+                field="key",
+                see=_listed(tenant_id),
             )
         if old.expires_ms is not None and old.expires_ms <= now:
             raise bad_request(f"pk_{old.prefix} has expired: create a new key")
@@ -198,48 +201,41 @@ async def rotate_key(
 async def revoke_key(db: Database, redis: RedisClient, tenant_id: str, key_id: str) -> ApiKey | None:
     """End a key at once: first the row, then news that closes open connections. None: there is no such
     key."""
+    key = await write_revocation(db, tenant_id, key_id)
+    if key is not None:
+        await tell_revoked(db, redis, tenant_id, key.id)
+    return key
+
+
+async def write_revocation(db: Database, tenant_id: str, key_id: str) -> ApiKey | None:
+    """As `revoke_key`, without telling gateways."""
     async with db.transaction() as session:
         await lock_settings(session, tenant_id)
-        key = await _key(session, tenant_id, key_id)
+        key = await find_key(session, tenant_id, key_id)
         if key is None:
             return None
         before = key.model_dump()
         key.revoked_ms = now_ms() if key.revoked_ms is None else key.revoked_ms
         await record(session, tenant_id, "key.revoke", key.id, before, key)
-    await publish_news(redis, tenant_id, KEY_REVOKED, key.id)
     return key
 
 
-def key_not_found_text(named: str, tenant_id: str) -> str:
-    """Message for an unknown key. A secret given in its place is not repeated."""
+async def tell_revoked(_: Database, redis: RedisClient, tenant_id: str, key_id: str) -> None:
+    """Tell gateways to close a revoked key's connections."""
+    await publish_news(redis, tenant_id, KEY_REVOKED, key_id)
+
+
+def no_such_key(named: str, tenant_id: str) -> Refused:
+    """The refusal of an unknown key. A secret given in its place is not repeated."""
     if SECRET.fullmatch(named):
-        return f"that is a key's secret: name the key by its id or prefix, as {_listed(tenant_id)} shows it"
-    return f"there is no key {named!r}: see {_listed(tenant_id)}"
+        message = "that is a key's secret: name the key by its id or prefix"
+    else:
+        message = f"there is no key {named!r}"
+    return unknown(message, field="key", see=_listed(tenant_id))
 
 
-def _listed(tenant_id: str) -> str:
-    return f"`parley keys list --tenant {tenant_id}`"
-
-
-async def key_for_link(
-    db: Database, tenant_id: str, key_id: str, user: str, users_max: int = USERS_MAX
-) -> tuple[ApiKey, str]:
-    """The key and the user's id for a new sign-in link. Raises Refused where the key does not work, or the
-    user is not the key's own, is missing, or is closed."""
-    now = now_ms()
-    async with db.transaction() as session:
-        key = await _key(session, tenant_id, key_id)
-        if key is None:
-            raise bad_request(key_not_found_text(key_id, tenant_id))
-        if not key.user_id and not user:
-            raise bad_request(f"pk_{key.prefix} is a service key: name whom the link is for with --user")
-        whom = (await name_user(session, tenant_id, user, now, users_max)).id if user else key.user_id
-        if key.user_id not in ("", whom):
-            raise bad_request(f"pk_{key.prefix} is bound to another user: leave --user out")
-        await record(session, tenant_id, "key.link", key.id, None, {"user": whom})
-    if await principal_of_key(db, tenant_id, key.id, whom) is None:
-        raise bad_request(f"pk_{key.prefix} does not work any more: see {_listed(tenant_id)}")
-    return key, whom
+def _listed(tenant_id: str) -> SeeOperation:
+    return see("keys.list", tenant=tenant_id)
 
 
 async def authenticate_key(db: Database, secret: str) -> Principal | None:
@@ -358,7 +354,7 @@ def _has_ended(found: Any) -> bool:
     return expired or any(end is not None for end in ends)
 
 
-async def _key(session: AsyncSession, tenant_id: str, key_id: str) -> ApiKey | None:
+async def find_key(session: AsyncSession, tenant_id: str, key_id: str) -> ApiKey | None:
     """Find a key by its id or its prefix."""
     statement = select(ApiKey).where(
         col(ApiKey.tenant_id) == tenant_id,

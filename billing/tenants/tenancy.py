@@ -17,7 +17,7 @@ from billing.tables.tenants import PLATFORM, PriceBook, Project, Tenant, TenantU
 from billing.tenants.edits import lock_settings
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.errors import bad_request, see, unknown
+from core.errors import Refused, bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name, forms_of
 from core.redis.client import RedisClient
@@ -168,7 +168,7 @@ async def create_project(
             session.add(project)
             await record(session, tenant_id, "project.create", project.id, None, project)
     except IntegrityError as error:
-        raise bad_request(f"there is a project {name!r} already") from error
+        raise bad_request(f"there is a project {name!r} already", field="name") from error
     return project
 
 
@@ -191,14 +191,27 @@ async def close_project(
     db: Database, redis: RedisClient, tenant_id: str, project_id: str, closed: bool = True
 ) -> Project:
     """Refuse a project's keys from now on and end their connections; or admit them again."""
+    project = await write_closed_project(db, tenant_id, project_id, closed)
+    await tell_access(db, redis, tenant_id)
+    return project
+
+
+async def write_closed_project(db: Database, tenant_id: str, project_id: str, closed: bool) -> Project:
+    """As `close_project`, without telling gateways, who close connections once `tell_access` tells them."""
     async with db.transaction() as session:
         await lock_settings(session, tenant_id)
         project = await session.get(Project, (tenant_id, project_id))
         if project is None:
-            raise bad_request(f"there is no project {project_id!r}")
+            raise no_such_project(project_id, tenant_id)
         await close_row(session, tenant_id, project_id, project, closed)
-    await publish_news(redis, tenant_id)
     return project
+
+
+def no_such_project(named: str, tenant_id: str) -> Refused:
+    """The refusal of an unknown project."""
+    return unknown(
+        f"there is no project {named!r}", field="project", see=see("projects.list", tenant=tenant_id)
+    )
 
 
 async def lock_tenant(session: AsyncSession, tenant_id: str) -> Tenant:

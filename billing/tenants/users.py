@@ -13,10 +13,10 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.tables.tenants import TenantUser
 from billing.tenants.edits import lock_settings
-from billing.tenants.tenancy import close_row, lock_tenant, publish_news
+from billing.tenants.tenancy import close_row, lock_tenant, tell_access
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.errors import bad_request
+from core.errors import Refused, bad_request, see, see_help, unknown
 from core.ids import uuid7
 from core.names import checked_user, forms_of
 from core.redis.client import RedisClient
@@ -31,7 +31,7 @@ async def create_user(db: Database, tenant_id: str, user: str, users_max: int = 
     async with db.transaction() as session:
         await lock_settings(session, tenant_id)
         if await find_user(session, tenant_id, checked_user(user)) is not None:
-            raise bad_request(f"there is a user {user!r} already")
+            raise bad_request(f"there is a user {user!r} already", field="user")
         return await name_user(session, tenant_id, user, now_ms(), users_max)
 
 
@@ -45,7 +45,7 @@ async def name_user(
     known = await find_user(session, tenant_id, name)
     if known is not None:
         if known.closed_ms is not None:
-            raise bad_request(f"the user {user!r} is closed: see `parley users reopen --help`")
+            raise bad_request(f"the user {user!r} is closed", field="user", see=see_help("users.reopen"))
         return known
     await _check_room(session, tenant_id, users_max)
     row = TenantUser(tenant_id=tenant_id, id=opaque_id(now), name=name, created_ms=now)
@@ -141,7 +141,12 @@ async def known_users(db: Database, tenant_id: str, ids: Iterable[str]) -> dict[
 
 def shown_name(user: TenantUser) -> str:
     """A user's name, or for an erased one a tag that tells them from others. Pure."""
-    return user.name if user.name is not None else f"(erased {user.id[-8:]})"
+    return user.name if user.name is not None else erased_tag(user.id)
+
+
+def erased_tag(user_id: str) -> str:
+    """What stands in place of an erased user's name. Pure."""
+    return f"(erased {user_id[-8:]})"
 
 
 async def close_user(
@@ -150,18 +155,28 @@ async def close_user(
     """Refuse a user: keys bound to them, and service keys and tickets that name them; or admit them again.
 
     Service keys may name users who have no row yet: closing such a user creates it."""
+    row = await write_closed_user(db, tenant_id, user, closed)
+    await tell_access(db, redis, tenant_id)
+    return row
+
+
+async def write_closed_user(db: Database, tenant_id: str, user: str, closed: bool) -> TenantUser:
+    """As `close_user`, without telling gateways, who close connections once `tell_access` tells them."""
     async with db.transaction() as session:
         await lock_settings(session, tenant_id)
         row = await find_user(session, tenant_id, user, lock=True)
         if row is None:
             name = checked_user(user)
             if not closed:
-                known = f"see `parley users list --tenant {tenant_id}`"
-                raise bad_request(f"there is no user {user!r}: {known}")
+                raise no_such_user(user, tenant_id)
             row = TenantUser(tenant_id=tenant_id, id=opaque_id(now_ms()), name=name, created_ms=now_ms())
         await close_row(session, tenant_id, row.id, row, closed)
-    await publish_news(redis, tenant_id)
     return row
+
+
+def no_such_user(named: str, tenant_id: str) -> Refused:
+    """The refusal of an unknown user."""
+    return unknown(f"there is no user {named!r}", field="user", see=see("users.list", tenant=tenant_id))
 
 
 async def user_is_closed(db: Database, tenant_id: str, user: str) -> bool:

@@ -21,6 +21,7 @@ from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
 from core.redis.client import connect
 from core.sql.database import Database, require_schema
+from core.terminal.refused_text import refused_text
 from core.terminal.terminal import print_json
 from core.terminal.terminal_tables import Block, Table, print_blocks
 from engine.cli.connection import json_option
@@ -56,7 +57,7 @@ async def _explained(settings: Settings, id: str, tenant: str | None) -> Explain
         await require_schema(db)
         return await explain(db, redis, settings, id, tenant)
     except Refused as refused:
-        raise StartupError(refused.refusal.message) from refused
+        raise StartupError(refused_text(refused.refusal)) from refused
     finally:
         await redis.aclose()
         await db.close()

@@ -20,6 +20,7 @@ from core.redis import redis_errors
 from core.redis.client import RedisClient, connect
 from core.sql.database import Database, require_schema
 from core.sql.store_errors import redis_failure
+from core.terminal.refused_text import refused_text
 from core.terminal.safe_text import printable_text
 from core.terminal.terminal import print_line
 from engine.cli.formatting import time_of_day
@@ -76,7 +77,7 @@ def on_policies(action: Callable[[Database, PolicyStore], Awaitable[T]]) -> T:
     try:
         return asyncio.run(run())
     except Refused as refused:
-        raise StartupError(refused.refusal.message) from refused
+        raise StartupError(refused_text(refused.refusal)) from refused
     except PolicyError as error:
         raise StartupError(str(error)) from error
 

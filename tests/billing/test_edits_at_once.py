@@ -40,7 +40,7 @@ from billing.tables.tenants import (
     TenantUser,
 )
 from billing.tables.wallets import AlertTarget, Wallet
-from billing.tenants import keys, tenancy, users
+from billing.tenants import key_links, keys, tenancy, users
 from billing.tenants.cost_centers import charge_project_to, create_cost_center
 from billing.tenants.pool_terms import change_terms
 from billing.wallets.owed import OwedTerm, set_owed_term
@@ -300,7 +300,7 @@ async def people(on: Edited) -> None:
 async def links(on: Edited) -> None:
     """For one user, whom the first one makes."""
     key, _ = await keys.create_key(on.db, on.tenant.tenant_id, on.project)
-    made = await on.at_once(lambda n: keys.key_for_link(on.db, on.tenant.tenant_id, key.id, "ann"))
+    made = await on.at_once(lambda n: key_links.key_for_link(on.db, on.tenant.tenant_id, key.id, "ann"))
     assert len({user for _, user in made}) == 1
 
 

@@ -45,7 +45,6 @@ ALLOWED = {
     "core/configuration/settings.py: require_edge": "a setting's name, which operators type",
     "admin/console.py: books": "answers /api/books, which is on the wire",
     "billing/prices/book.py: list_price_books": "price books",
-    "billing/tenants/keys.py: key_not_found_text": "not_found",
     "server/conversations/store.py: conversation_not_found": "not_found",
     "billing/cli/keys.py: found": "inside another function",
     "billing/cli/usage.py: told": "inside another function",

@@ -9,12 +9,12 @@ from sqlmodel import col, select
 from billing.audit.log import list_rows
 from billing.audit.verify import verify_log
 from billing.tables.tenants import TenantUser
+from billing.tenants.key_links import key_for_link
 from billing.tenants.keys import (
     KeyState,
     Principal,
     authenticate_key,
     create_key,
-    key_for_link,
     key_state,
     list_keys,
     principal_of_key,

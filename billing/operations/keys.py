@@ -1,0 +1,292 @@
+"""Operations on API keys: creating, listing, rotating and revoking them, and links that sign a browser in."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+from sqlmodel import col, select
+
+from billing.operations.tenants import AUDIT, CONTROL, Priority, TenantName
+from billing.tables.tenants import ApiKey
+from billing.tenants import keys, tenancy
+from billing.tenants.key_links import key_for_link
+from billing.tenants.keys import USAGE_SCOPES, KeyState, key_state, no_such_key, successors
+from billing.tenants.sign_in_links import make_link_code
+from billing.tenants.users import known_users
+from billing.unit_of_work.listing import ListQuestion, listed_page
+from billing.unit_of_work.units import Change, Look
+from core.clock import iso_time
+from core.errors import forbidden, unknown
+from core.operations import ADMINS, DEVELOPERS, OPERATORS, ListedPage, Role, Secret, Uses, operation
+from core.sql.database import Database
+from core.web.local_urls import gateway_url
+
+KEY_EDITORS = OPERATORS | DEVELOPERS
+KEY_READERS = KEY_EDITORS | {Role.SUPPORT, Role.VIEWER}
+HOUR_SECONDS = 3600
+OVERLAP_HOURS_MAX = 720
+
+Instant = Annotated[datetime, Meta(tz=True)]
+KeyName = Annotated[str, Meta(description="The key's id or prefix.")]
+
+
+class KeyScope(StrEnum):
+    """What a key may do."""
+
+    CHAT = "chat"
+    REQUESTS_CANCEL = "requests:cancel"
+    REQUESTS_READ = "requests:read"
+    USAGE_READ = "usage:read"
+    USAGE_READ_TENANT = "usage:read:tenant"
+
+
+class CreateKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A new key."""
+
+    tenant: TenantName
+    project: Annotated[str, Meta(description="Its name or id.")] = tenancy.DEFAULT_PROJECT
+    name: Annotated[str, Meta(description="What the key is for.")] = ""
+    user: Annotated[
+        str,
+        Meta(description="Bind the key to this user. Without it the key may name users itself."),
+    ] = ""
+    shared: Annotated[
+        bool,
+        Meta(
+            description="Its tickets need not name a user: all browsers that have them are one, and see each "
+            "other's chats."
+        ),
+    ] = False
+    scopes: Annotated[
+        list[KeyScope],
+        Meta(
+            description="Several: once each. By default chat. usage:read: the usage of its project over the "
+            "usage API, usage:read:tenant: of all projects."
+        ),
+    ] = msgspec.field(default_factory=lambda: [KeyScope.CHAT])
+    priority_max: Priority = Priority.INTERACTIVE
+    expires: Annotated[Instant | None, Meta(description="By default a key does not expire.")] = None
+
+
+class ListKeys(ListQuestion, frozen=True, kw_only=True):
+    """Whose keys."""
+
+    tenant: TenantName
+
+
+class NameKey(msgspec.Struct, frozen=True, kw_only=True):
+    """Which key of which tenant."""
+
+    tenant: TenantName
+    key: KeyName
+
+
+class RotateKey(NameKey, frozen=True, kw_only=True):
+    """Which key, and for how long the old one works beside the new one."""
+
+    overlap_hours: Annotated[int, Meta(ge=0, le=OVERLAP_HOURS_MAX)] = 24
+
+
+class LinkKey(NameKey, frozen=True, kw_only=True):
+    """Which key signs whom in."""
+
+    user: Annotated[
+        str,
+        Meta(description="Whom it signs in. A key that is bound to a user names them itself."),
+    ] = ""
+    url: Annotated[
+        str,
+        Meta(description="Where browsers reach Parley. By default as `parley up` or the settings say."),
+    ] = ""
+
+
+class ApiKeyFacts(msgspec.Struct, frozen=True):
+    """A key. `user`: the name of whom it is bound to; empty: it names users itself."""
+
+    key: str
+    prefix: str
+    name: str
+    tenant: str
+    project: str
+    user: str
+    shared: bool
+    scopes: list[str]
+    priority_max: str
+    created: str | None
+    expires: str | None
+    revoked: str | None
+    rotated_from: str | None
+
+
+class ListedKey(ApiKeyFacts, frozen=True):
+    """A key in a list. `successor`: the id of the key that it was rotated to."""
+
+    successor: str | None
+    state: KeyState
+
+
+class NewKey(msgspec.Struct, frozen=True):
+    """A new key and its secret, which is stored nowhere."""
+
+    secret: Secret
+    key: ApiKeyFacts
+
+
+class SignInAddress(msgspec.Struct, frozen=True):
+    """A link that signs one browser in."""
+
+    link: Secret
+
+
+@operation(
+    "keys.create",
+    "POST /tenants/{tenant}/keys",
+    may=KEY_EDITORS,
+    audit="key.create user.create",
+    reason=True,
+    uses=Uses(reads="project", writes=f"tenant api_key tenant_user {AUDIT}"),
+)
+async def create_key(change: Change, ask: CreateKey) -> NewKey:
+    """Create a key. Its secret is shown this once: only a hash of it is stored."""
+    _check_money(change, ask.scopes)
+    owner = await change.tenant(ask.tenant)
+    project = await tenancy.find_project(change.db, owner.tenant_id, ask.project)
+    if project is None:
+        raise unknown(f"the tenant {owner.name!r} has no project {ask.project!r}", field="project")
+    row, secret = await keys.create_key(
+        change.db,
+        owner.tenant_id,
+        project.id,
+        name=ask.name,
+        scopes=ask.scopes,
+        user=ask.user,
+        shared=ask.shared,
+        priority_max=ask.priority_max,
+        expires_ms=None if ask.expires is None else int(ask.expires.timestamp() * 1000),
+        keys_max=change.settings.keys_per_tenant_max,
+        users_max=change.settings.users_per_tenant_max,
+    )
+    return NewKey(Secret(secret), await _facts(change.db, row))
+
+
+@operation(
+    "keys.list",
+    "GET /tenants/{tenant}/keys",
+    may=KEY_READERS,
+    uses=Uses(reads="tenant api_key tenant_user"),
+)
+async def list_keys(look: Look, ask: ListKeys) -> ListedPage[ListedKey]:
+    """List a tenant's keys, oldest first, revoked ones too. Secrets cannot be shown again."""
+    owner = (await look.tenant(ask.tenant)).tenant_id
+    statement = select(ApiKey).where(col(ApiKey.tenant_id) == owner)
+    page: ListedPage[ApiKey] = await listed_page(look, ask, statement, col(ApiKey.id), lambda row: row)
+    followed = await _successors(look, owner, [row.id for row in page.items])
+    names = await known_users(look.db, owner, [row.user_id for row in page.items])
+    now = look.now_ms()
+    listed = [
+        ListedKey(
+            **_values(row, names),
+            successor=followed[row.id].id if row.id in followed else None,
+            state=key_state(row, followed, now),
+        )
+        for row in page.items
+    ]
+    return ListedPage(listed, page.next)
+
+
+@operation(
+    "keys.rotate",
+    "POST /tenants/{tenant}/keys/{key}/rotate",
+    may=KEY_EDITORS,
+    audit="key.rotate",
+    reason=True,
+    uses=Uses(reads="project tenant_user", writes=f"tenant api_key {AUDIT}", keys=CONTROL),
+)
+async def rotate_key(change: Change, ask: RotateKey) -> NewKey:
+    """Replace a key by one with the same rights; the old one works for the overlap."""
+    owner = (await change.tenant(ask.tenant)).tenant_id
+    row, secret = await keys.rotate_key(change.db, owner, ask.key, ask.overlap_hours * HOUR_SECONDS)
+    _check_money(change, row.scopes)
+    change.after(tenancy.tell_access, owner)
+    return NewKey(Secret(secret), await _facts(change.db, row))
+
+
+@operation(
+    "keys.revoke",
+    "POST /tenants/{tenant}/keys/{key}/revoke",
+    may=KEY_EDITORS,
+    audit="key.revoke",
+    reason=True,
+    uses=Uses(reads="tenant_user", writes=f"tenant api_key {AUDIT}", keys=CONTROL),
+)
+async def revoke_key(change: Change, ask: NameKey) -> ApiKeyFacts:
+    """Revoke a key at once; open connections of it are closed. What it has running goes on."""
+    owner = (await change.tenant(ask.tenant)).tenant_id
+    row = await keys.write_revocation(change.db, owner, ask.key)
+    if row is None:
+        raise no_such_key(ask.key, owner)
+    change.after(keys.tell_revoked, owner, row.id)
+    return await _facts(change.db, row)
+
+
+@operation(
+    "keys.sign_in_link",
+    "POST /tenants/{tenant}/keys/{key}/sign-in-link",
+    may=OPERATORS | ADMINS,
+    audit="key.link user.create",
+    reason=True,
+    uses=Uses(reads="project api_key", writes=f"tenant tenant_user {AUDIT}"),
+)
+async def link_key(change: Change, ask: LinkKey) -> SignInAddress:
+    """Make a link that signs one browser in with a key, once, within an hour.
+
+    The same user finds the same chats in every browser that they sign in. A dry run makes no code."""
+    owner = (await change.tenant(ask.tenant)).tenant_id
+    users_max = change.settings.users_per_tenant_max
+    row, whom = await key_for_link(change.db, owner, ask.key, ask.user, users_max)
+    code = ""
+    if not change.terms.dry_run:  # a code works whatever is rolled back
+        code = make_link_code(change.settings.keyring, owner, row.id, whom, change.now_ms())
+    address = (ask.url or gateway_url(change.settings)).rstrip("/")
+    return SignInAddress(Secret(f"{address}/#c={code}"))
+
+
+def _check_money(change: Change, scopes: Sequence[str]) -> None:
+    """Raise Refused where a developer would have a key that tells what is spent: their role does not."""
+    if change.who.role is Role.DEVELOPER and not USAGE_SCOPES.isdisjoint(scopes):
+        raise forbidden("a key that reads usage is your tenant's admin's to make and to rotate")
+
+
+async def _successors(look: Look, tenant_id: str, ids: Sequence[str]) -> Mapping[str, ApiKey]:
+    statement = select(ApiKey).where(col(ApiKey.tenant_id) == tenant_id, col(ApiKey.rotated_from).in_(ids))
+    async with look.db.session() as session:
+        return successors((await session.exec(statement)).all())
+
+
+async def _facts(db: Database, row: ApiKey) -> ApiKeyFacts:
+    return ApiKeyFacts(**_values(row, await known_users(db, row.tenant_id, [row.user_id])))
+
+
+def _values(row: ApiKey, names: Mapping[str, str]) -> dict[str, Any]:
+    """The fields of ApiKeyFacts. `names`: of users, by id. Pure."""
+    return {
+        "key": row.id,
+        "prefix": f"pk_{row.prefix}",
+        "name": row.name,
+        "tenant": row.tenant_id,
+        "project": row.project_id,
+        "user": names.get(row.user_id, row.user_id),
+        "shared": row.shared,
+        "scopes": row.scopes,
+        "priority_max": row.priority_max,
+        "created": iso_time(row.created_ms),
+        "expires": iso_time(row.expires_ms),
+        "revoked": iso_time(row.revoked_ms),
+        "rotated_from": row.rotated_from,
+    }
+
+
+OPERATIONS = (create_key, list_keys, rotate_key, revoke_key, link_key)

@@ -1,0 +1,16 @@
+"""Refusals in the words of commands: where to go on is another command. Pure."""
+
+from shlex import quote
+
+from core.errors import Refusal, SeeOperation
+
+
+def refused_text(refusal: Refusal) -> str:
+    """A refusal as a command says it: what is wrong, and which command helps on. Pure."""
+    return refusal.message + (f": see `{_line(refusal.see)}`" if refusal.see is not None else "")
+
+
+def _line(seen: SeeOperation) -> str:
+    words = ["parley", *seen.operation.replace("_", "-").split(".")]
+    words += [f"--{name} {quote(value)}" for name, value in seen.ask.items()]
+    return " ".join([*words, "--help"] if seen.help else words)
