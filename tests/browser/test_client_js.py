@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from core.clock import now_ms
-from core.ids import uuid7_ms
+from core.ids import uuid7, uuid7_ms
 from tests.browser.conftest import WatchedPage
 from tests.support.patience import wait_until
 from tests.support.scripted_peer import Frame, Peer, Socket, welcome_fields
@@ -182,3 +182,12 @@ async def test_any_cut_gives_the_same_text(driven: Driven):
         await socket.tell("welcome", **(welcome_fields() | listed(id)))
         await driven.until("client.state.state === 'open'")
     assert await driven.get("[answer.verified, answer.text]") == [True, text], f"seed {seed}"
+
+
+async def test_a_client_that_stopped_says_why_to_whoever_asks(driven: Driven):
+    """At once, also where it never had a connection; connected anew, it sends."""
+    await driven.page.evaluate(START, {"signedOut": True})
+    await driven.until("client.state.state === 'stopped'")
+    for call in ("send({ content: 'Hello' })", "newId()", f"attach('{uuid7(now_ms())}').done"):
+        assert await driven.get(f"client.{call}.catch((error) => error.code)") == "unauthorized"
+    await driven.ask(await driven.start())

@@ -110,6 +110,8 @@ export class Client {
   #waiting = new WaitingSends();
   /** @type {{resolve: (value?: unknown) => void, reject: (error: Error) => void}[]} wait for a welcome, which tells the time */
   #clockless = [];
+  /** Why it stopped; null: it was not connected yet, or is to be. @type {{code: string, message: string} | null} */
+  #over = null;
 
   /** Where the connection stands. */
   get state() {
@@ -125,6 +127,7 @@ export class Client {
   /** Connect, and stay connected until `close` or a reason to stop. */
   connect() {
     globalThis.document?.addEventListener("visibilitychange", this.#hidden);
+    this.#over = null;
     this.#link.start();
   }
 
@@ -142,10 +145,11 @@ export class Client {
 
   /**
    * A new id, made from the server's clock; waits for the first welcome, and for another one after this machine's
-   * clock was set, or it slept.
+   * clock was set, or it slept. Rejects where none will come, as the client has stopped.
    */
   async newId() {
     if (!this.#clock.known) {
+      if (this.#over) throw new ProtocolError(this.#over);
       if (this.state.state === "open") this.#askTime();
       await new Promise((resolve, reject) => this.#clockless.push({ resolve, reject }));
     }
@@ -166,6 +170,7 @@ export class Client {
   /**
    * Start one turn. Resolves once it has an id; `answer.done` tells how it ended. Until the server accepts it,
    * it is kept and sent again after every reconnect. `onWaiting` is told why it waits while there is no connection.
+   * Once the client has stopped it rejects with the cause, or `answer.done` does.
    * @param {Message} message
    * @param {{onWaiting?: (why: Cause) => void}} [listeners]
    * @returns {Promise<Answer>}
@@ -204,7 +209,8 @@ export class Client {
     const known = this.#readings.get(id);
     if (known) return known;
     const answer = this.#readings.add(id, null);
-    this.#link.tell({ t: "attach", id, o: 0 });
+    if (this.#over) this.#readings.fail(answer, this.#over);
+    else this.#link.tell({ t: "attach", id, o: 0 });
     return answer;
   }
 
@@ -327,6 +333,7 @@ export class Client {
 
   /** @param {{code: string, message: string}} error */
   #stopped(error) {
+    this.#over = error;
     this.#connections++;
     this.#resumeToken = null;
     globalThis.document?.removeEventListener("visibilitychange", this.#hidden);
