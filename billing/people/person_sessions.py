@@ -12,7 +12,7 @@ from sqlalchemy import delete, update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.audit.log import record
+from billing.audit.log import lock_chain, record
 from billing.tables.people import Membership, Person, PersonSession
 from billing.tables.tenants import PLATFORM, Tenant
 from core.actor import Author
@@ -128,6 +128,7 @@ async def end_session(
     if person_id is not None:
         statement = statement.where(col(PersonSession.person_id) == person_id)
     async with db.transaction() as session:
+        await lock_chain(session, tenant_id)
         row = (await session.exec(statement)).first()
         if row is None:
             return None

@@ -67,6 +67,7 @@ CHANGES = "I:changes"
 OPEN_TENANTS = "parley:tenants:open"
 SIGN_IN_CODES = "parley:code:"
 OPERATOR_CODES = "parley:operator:"
+PERSON_CODES, SIGN_IN_TRIES = "parley:person:", "parley:tries:"
 CONTROL = "parley:control"
 # Not a setting: OTEL_EXPORTER_OTLP_HEADERS and its like, which OpenTelemetry reads by itself.
 OTEL_HEADERS = "otel_headers"
@@ -150,7 +151,7 @@ BILLER = ProcessKind(
 CONSOLE = ProcessKind(
     "console",
     reads=(*POOL, *QUOTAS, POOLS),
-    writes=(OPERATOR_CODES, "P:sys", CHANGES),
+    writes=(OPERATOR_CODES, PERSON_CODES, SIGN_IN_TRIES, "P:sys", CHANGES),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan"),
     secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )

@@ -1,0 +1,90 @@
+"""What people change of their own account: the password, and the second factor."""
+
+from sqlalchemy import update
+from sqlmodel import col
+from sqlmodel.ext.asyncio.session import AsyncSession
+
+from billing.audit.log import lock_chain, record
+from billing.people import totp
+from billing.people.memberships import no_member
+from billing.people.persons import recorded_of
+from billing.tables.people import Person, PersonSession
+from billing.tables.tenants import PLATFORM
+from core.clock import now_ms
+from core.errors import bad_request
+from core.signing.signed_text import Keyring
+from core.sql.database import Database
+
+WRONG_CODE = "this code is not right now: wait for the next one, and look at the clock of your telephone"
+
+
+async def set_password(db: Database, person_id: str, password_hash: str, session_id: str = "") -> int:
+    """Give a person another password; their sessions end, but for this one. Returns how many ended."""
+    async with db.transaction() as session:
+        person = await _own_row(session, person_id)
+        before = recorded_of(person)
+        person.password_hash = password_hash
+        session.add(person)
+        others = update(PersonSession).where(
+            col(PersonSession.person_id) == person_id,
+            col(PersonSession.id) != session_id,
+            col(PersonSession.ended_ms).is_(None),
+        )
+        ended = (await session.exec(others.values(ended_ms=now_ms()))).rowcount
+        after = {**recorded_of(person), "sessions_ended": ended}
+        await record(session, PLATFORM, "person.set_login", person_id, before, after)
+    return ended
+
+
+async def enroll_totp(db: Database, person_id: str, tenant_id: str, session_id: str, keyring: Keyring) -> str:
+    """Return a new secret of a second factor, which counts once a code confirms it. Who has one already shows
+    a code of it in this session first."""
+    secret = totp.new_secret()
+    async with db.transaction() as session:
+        person = await _own_row(session, person_id)
+        own = await session.get(PersonSession, (tenant_id, session_id))
+        if person.totp_hidden is not None and (own is None or own.second_factor_ms is None):
+            raise bad_request("show a code of the second factor that you have first", field="totp")
+        person.totp_pending = totp.hide_secret(secret, person_id, keyring)
+        session.add(person)
+        await record(session, PLATFORM, "person.enroll_totp", person_id, None, {})
+    return secret
+
+
+async def confirm_totp(
+    db: Database, person_id: str, tenant_id: str, session_id: str, code: str, keyring: Keyring
+) -> None:
+    """Make the enrolled secret the second factor, by a code of it, which this session has shown with that.
+    Raises Refused for a wrong code."""
+    async with db.transaction() as session:
+        person = await _own_row(session, person_id)
+        secret = totp.reveal_secret(person.totp_pending or "", person_id, keyring)
+        step = totp.matching_step(secret, code, now_ms(), 0) if secret is not None else None
+        if step is None:
+            raise bad_request(WRONG_CODE, field="code")
+        before = recorded_of(person)
+        person.totp_hidden, person.totp_pending, person.totp_step = person.totp_pending, None, step
+        session.add(person)
+        own = (col(PersonSession.tenant_id) == tenant_id, col(PersonSession.id) == session_id)
+        await session.exec(update(PersonSession).where(*own).values(second_factor_ms=now_ms()))
+        await record(session, PLATFORM, "person.confirm_totp", person_id, before, recorded_of(person))
+
+
+async def forget_totp(db: Database, person_id: str) -> Person:
+    """Take a person's second factor away, who lost it: they enroll another one."""
+    async with db.transaction() as session:
+        person = await _own_row(session, person_id)
+        before = recorded_of(person)
+        person.totp_hidden = person.totp_pending = None
+        session.add(person)
+        await record(session, PLATFORM, "person.forget_totp", person_id, before, recorded_of(person))
+    return person
+
+
+async def _own_row(session: AsyncSession, person_id: str) -> Person:
+    """The person, locked behind the platform's chain (memberships.py, `lock_people`)."""
+    await lock_chain(session, PLATFORM)
+    person = await session.get(Person, person_id, with_for_update=True)
+    if person is None or person.closed_ms is not None:
+        raise no_member(person_id)
+    return person

@@ -1,0 +1,81 @@
+"""Passwords: hashed by argon2id beside the event loop, a few at once, and compared in the same time whether
+there is a hash or not."""
+
+import asyncio
+import base64
+from collections.abc import Callable
+from typing import TypeVar
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from core.errors import Refusal, Refused, bad_request
+
+CHARACTERS_MIN, CHARACTERS_MAX = 12, 200
+AT_ONCE = 2  # each takes 64 MiB and a few cores' time
+WAITING_MAX = 16
+AGAIN_MS = 2_000
+
+Done = TypeVar("Done")
+
+_hasher = PasswordHasher()  # RFC 9106's second choice
+
+
+def _nobodys_hash() -> str:
+    """A hash that no password has, with the parameters of the others."""
+    costs = f"m={_hasher.memory_cost},t={_hasher.time_cost},p={_hasher.parallelism}"
+    salt, digest = (
+        base64.b64encode(bytes(each)).decode().rstrip("=") for each in (_hasher.salt_len, _hasher.hash_len)
+    )
+    return f"$argon2id$v=19${costs}${salt}${digest}"
+
+
+NOBODYS = _nobodys_hash()
+
+
+def checked_password(password: str) -> str:
+    """The password, where it is long enough to be one. Raises Refused. Pure."""
+    if not CHARACTERS_MIN <= len(password) <= CHARACTERS_MAX:
+        raise bad_request(
+            f"a password has {CHARACTERS_MIN} to {CHARACTERS_MAX} characters, of any kind", field="password"
+        )
+    return password
+
+
+class Passwords:
+    """One process' hashing. Raises Refused (rate_limited) where too many wait for it."""
+
+    def __init__(self, at_once: int = AT_ONCE, waiting_max: int = WAITING_MAX) -> None:
+        self._free = asyncio.Semaphore(at_once)
+        self._waiting_max = at_once + waiting_max
+        self._here = 0
+
+    async def hash(self, password: str) -> str:
+        """The hash to store, of a checked password."""
+        return await self._one_of_few(_hasher.hash, password)
+
+    async def matches(self, password: str, stored: str | None) -> bool:
+        """True where this is the password of the hash. It takes the same time where there is no hash."""
+        return await self._one_of_few(_matches, password[:CHARACTERS_MAX], stored or NOBODYS)
+
+    async def _one_of_few(self, work: Callable[..., Done], *facts: str) -> Done:
+        if self._here >= self._waiting_max:
+            raise Refused(Refusal("rate_limited", "too many sign in at once", retry=True, after_ms=AGAIN_MS))
+        self._here += 1
+        try:
+            async with self._free:
+                return await asyncio.to_thread(work, *facts)
+        finally:
+            self._here -= 1
+
+
+def is_outdated(stored: str) -> bool:
+    """True where a hash has weaker parameters than new ones. Pure."""
+    return _hasher.check_needs_rehash(stored)
+
+
+def _matches(password: str, stored: str) -> bool:
+    try:
+        return _hasher.verify(stored, password)
+    except (VerificationError, InvalidHashError):
+        return False
