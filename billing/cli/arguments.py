@@ -1,4 +1,4 @@
-"""Parsing of amounts, times and scopes on the command line."""
+"""Parsing of amounts and times on the command line."""
 
 import re
 from datetime import UTC, datetime
@@ -7,14 +7,9 @@ from zoneinfo import ZoneInfo
 
 import click
 
-from billing.booking.models import is_known_model
 from billing.money import from_text
 from billing.periods import LAST_MS
-from billing.tenants.keys import list_keys, no_such_key
-from billing.tenants.tenancy import find_project
-from billing.tenants.users import user_named
 from core.errors import StartupError
-from core.sql.database import Database
 from core.terminal.safe_text import printable_line
 
 DATE_CHARS = len("2026-10-01")
@@ -122,33 +117,3 @@ def _check_once(text: str, local: datetime) -> None:
         raise StartupError(
             f"{text!r} {what} in {zone}, where clocks change: write it with its offset, +02:00"
         )
-
-
-async def scope_id_of(db: Database, tenant_id: str, scope: str, named: str, must_exist: bool = True) -> str:
-    """The id behind a name on the command line: a project or a user by name, a key by its prefix, a model.
-    Raises StartupError for one that the tenant does not have: a limit on a mistyped name would count nothing.
-
-    `must_exist` False: an unknown user or model is returned as named, for commands that only read."""
-    if named and scope == "project":
-        project = await find_project(db, tenant_id, named)
-        if project is None:
-            raise StartupError(
-                f"there is no project {named!r}: see `parley projects list --tenant {tenant_id}`"
-            )
-        return project.id
-    if named and scope == "key":
-        for key in await list_keys(db, tenant_id):
-            if named in (key.id, key.prefix, f"pk_{key.prefix}"):
-                return key.id
-        raise no_such_key(named, tenant_id)
-    if named and scope == "user":
-        user = await user_named(db, tenant_id, named)
-        if user is None and must_exist:
-            known = (
-                f"see `parley users list --tenant {tenant_id}`, or make them known with `parley users create`"
-            )
-            raise StartupError(f"there is no user {named!r}: {known}")
-        return user.id if user is not None else named
-    if named and must_exist and scope == "model" and not await is_known_model(db, tenant_id, named):
-        raise StartupError(f"there is no model {named!r}: see `parley models list`")
-    return named

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import click
 
 from billing.cli.arguments import instant_of, nano_of
-from billing.cli.limited import counted_id_of, with_whom
+from billing.cli.limited import with_whom
 from billing.cli.run_command import (
     iso_time,
     json_option,
@@ -20,6 +20,7 @@ from billing.cli.run_command import (
     with_user_names,
 )
 from billing.enforcement import limit_settings
+from billing.enforcement.scope_ids import counted_id_of
 from billing.limits import Mode, Scope
 from billing.money import to_display
 from billing.periods import LAST_MS, Period

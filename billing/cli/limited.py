@@ -1,20 +1,11 @@
-"""Whom a limit or a budget is for, as commands take and show it. A key stands for its chain of rotations."""
+"""Whom a limit or a budget is for, as commands show it. A key stands for its chain of rotations."""
 
 from typing import Any
 
-from billing.budgets.key_chains import owner_key_of
-from billing.cli.arguments import scope_id_of
 from billing.cli.run_command import with_user_name
 from billing.limits import Scope
 from billing.tenants.keys import list_keys
 from core.sql.database import Database
-
-
-async def counted_id_of(db: Database, tenant_id: str, scope: str, named: str, must_exist: bool = True) -> str:
-    """The id under which a limit on whoever is named counts: as `scope_id_of`, of a key the first of its
-    chain. Raises StartupError for one that the tenant does not have."""
-    found = await scope_id_of(db, tenant_id, scope, named, must_exist)
-    return await owner_key_of(db, tenant_id, scope, found)
 
 
 async def with_whom(

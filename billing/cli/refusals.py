@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from billing.cli.arguments import scope_id_of, since_of
+from billing.cli.arguments import since_of
 from billing.cli.run_command import iso_time, run_on_database, show_table, tenant_named
+from billing.enforcement.scope_ids import scope_id_of
 from billing.requests.refusal_views import (
     LOOKED_MAX,
     RefusalMatch,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
-from sqlmodel import col, func, select
+from sqlmodel import and_, col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import SelectOfScalar
 
@@ -36,9 +36,15 @@ TEXT_MAX = 200
 Row = TypeVar("Row", QuotaPolicy, Budget)
 
 
-async def set_policy(
+async def set_policy(db: Database, redis: RedisClient, tenant_id: str, **facts: Any) -> QuotaPolicy:
+    """Set a limit as `write_policy`, and tell gateways."""
+    row = await write_policy(db, tenant_id, **facts)
+    await tell_limits(db, redis, tenant_id)
+    return row
+
+
+async def write_policy(
     db: Database,
-    redis: RedisClient,
     tenant_id: str,
     *,
     scope: str,
@@ -50,9 +56,11 @@ async def set_policy(
     mode: str = Mode.ENFORCE,
     plan_id: str = "",
     author: str = "",
+    edited: str = "",
 ) -> QuotaPolicy:
     """Set a limit on a rate, on concurrency or on answers, replacing the one with the same count. On a key it
-    is of the key's whole chain of rotations, and stored under the first key.
+    is of the key's whole chain of rotations, and stored under the first key. `edited`: the id of one that it
+    replaces whatever that counts.
 
     Raises Refused where a part of it is invalid."""
     _check_scope(scope, scope_id)
@@ -60,13 +68,16 @@ async def set_policy(
     _choice("mode", mode, Mode)
     _number("limit", limit, 1 if dimension == Dimension.ANSWER else 0, UNITS_MAX)
     if dimension == Dimension.ANSWER and (burst is not None or mode != Mode.ENFORCE):
-        raise bad_request("the length of an answer refuses nothing: it has no burst and no shadow mode")
+        field = "burst" if burst is not None else "mode"
+        message = "the length of an answer refuses nothing: it has no burst and no shadow mode"
+        raise bad_request(message, field=field)
     if burst is not None:
         _number("burst", burst, 1, UNITS_MAX)
         if dimension == Dimension.CONCURRENCY:
-            raise bad_request("concurrency has no burst: its limit is how many may be open at once")
+            message = "concurrency has no burst: its limit is how many may be open at once"
+            raise bad_request(message, field="burst")
     if not model_glob or len(model_glob) > TEXT_MAX:
-        raise bad_request(f"a model pattern has 1 to {TEXT_MAX} characters")
+        raise bad_request(f"a model pattern has 1 to {TEXT_MAX} characters", field="models")
     if bool(plan_id) != (tenant_id == PLATFORM):
         raise bad_request("a policy belongs to a tenant or to a plan")
     now = now_ms()
@@ -85,34 +96,54 @@ async def set_policy(
         created_ms=now,
     )
     same = {"plan_id", "scope", "scope_id", "model_glob", "dimension", "mode"}
-    await _replace(db, row, same, now)
-    await publish_limits_changed(redis, tenant_id)
+    await _replace(db, row, same, now, edited)
     return row
 
 
 async def end_policy(db: Database, redis: RedisClient, tenant_id: str, policy_id: str) -> QuotaPolicy | None:
     """End a policy; None: there is no such open one. Its count stays."""
-    ended = await _end(db, QuotaPolicy, tenant_id, policy_id)
+    ended = await write_policy_end(db, tenant_id, policy_id)
     if ended is not None:
-        await publish_limits_changed(redis, tenant_id)
+        await tell_limits(db, redis, tenant_id)
     return ended
+
+
+async def write_policy_end(db: Database, tenant_id: str, policy_id: str) -> QuotaPolicy | None:
+    """As `end_policy`, without telling gateways."""
+    return await _end(db, QuotaPolicy, tenant_id, policy_id)
 
 
 async def list_policies(
     db: Database, tenant_id: str, *, plan_id: str = "", ended: bool = False
 ) -> Sequence[QuotaPolicy]:
     """A tenant's own policies, or with PLATFORM a plan's, oldest first. `ended`: ended ones too."""
-    statement = select(QuotaPolicy).where(
-        col(QuotaPolicy.tenant_id) == tenant_id, col(QuotaPolicy.plan_id) == plan_id
-    )
-    if not ended:
-        statement = statement.where(col(QuotaPolicy.ended_ms).is_(None))
+    statement = policies_of(tenant_id, plan_id=plan_id, ended=ended)
     return await _listed(db, tenant_id, statement.order_by(col(QuotaPolicy.id)))
 
 
-async def set_budget(
+def policies_of(tenant_id: str, *, plan_id: str = "", ended: bool = False) -> SelectOfScalar[QuotaPolicy]:
+    """The statement of `list_policies`, without an order. Pure."""
+    statement = select(QuotaPolicy).where(
+        col(QuotaPolicy.tenant_id) == tenant_id, col(QuotaPolicy.plan_id) == plan_id
+    )
+    return statement if ended else statement.where(col(QuotaPolicy.ended_ms).is_(None))
+
+
+async def find_policy(db: Database, tenant_id: str, policy_id: str) -> QuotaPolicy | None:
+    """A tenant's policy, open or ended."""
+    statement = policies_of(tenant_id, ended=True).where(col(QuotaPolicy.id) == policy_id)
+    return next(iter(await _listed(db, tenant_id, statement)), None)
+
+
+async def set_budget(db: Database, redis: RedisClient, tenant_id: str, **facts: Any) -> Budget:
+    """Set a budget as `write_budget`, and tell running answers and gateways."""
+    row = await write_budget(db, tenant_id, **facts)
+    await tell_money(db, redis, tenant_id)
+    return row
+
+
+async def write_budget(
     db: Database,
-    redis: RedisClient,
     tenant_id: str,
     *,
     scope: str,
@@ -147,13 +178,27 @@ async def set_budget(
         created_ms=now,
     )
     await _replace(db, row, {"scope", "scope_id", "period", "mode"}, now)
-    await _money_changed(db, redis, tenant_id)
     return row
 
 
 async def override_budget(
     db: Database,
     redis: RedisClient,
+    tenant_id: str,
+    budget_id: str,
+    limit_nano: int | None,
+    until_ms: int = 0,
+    author: str = "",
+) -> Budget | None:
+    """Replace a budget's limit as `write_override`, and tell running answers and gateways."""
+    new = await write_override(db, tenant_id, budget_id, limit_nano, until_ms, author)
+    if new is not None:
+        await tell_money(db, redis, tenant_id)
+    return new
+
+
+async def write_override(
+    db: Database,
     tenant_id: str,
     budget_id: str,
     limit_nano: int | None,
@@ -168,7 +213,7 @@ async def override_budget(
     if limit_nano is not None:
         _check_money(limit_nano)
         if until_ms <= now:
-            raise bad_request("an override ends in the future")
+            raise bad_request("an override ends in the future", field="until")
     async with db.transaction() as session:
         await lock_settings(session, tenant_id)
         old = await session.get(Budget, (tenant_id, budget_id))
@@ -188,16 +233,20 @@ async def override_budget(
         session.add(new)
         await session.flush()
         await record(session, tenant_id, "budget.override", new.id, before, new)
-    await _money_changed(db, redis, tenant_id)
     return new
 
 
 async def end_budget(db: Database, redis: RedisClient, tenant_id: str, budget_id: str) -> Budget | None:
     """End a budget; None: there is no such open one."""
-    ended = await _end(db, Budget, tenant_id, budget_id)
+    ended = await write_budget_end(db, tenant_id, budget_id)
     if ended is not None:
-        await _money_changed(db, redis, tenant_id)
+        await tell_money(db, redis, tenant_id)
     return ended
+
+
+async def write_budget_end(db: Database, tenant_id: str, budget_id: str) -> Budget | None:
+    """As `end_budget`, without telling anybody."""
+    return await _end(db, Budget, tenant_id, budget_id)
 
 
 async def list_budgets(db: Database, tenant_id: str, *, ended: bool = False) -> Sequence[Budget]:
@@ -212,8 +261,13 @@ async def _listed(db: Database, tenant_id: str, statement: SelectOfScalar[Row]) 
     async with db.session() as session:
         rows = (await session.exec(statement)).all()
         session.expunge_all()
-        put_on_chains(rows, await chain_owners(session, tenant_id, named_keys(rows)))
+        await name_owners(session, tenant_id, rows)
     return rows
+
+
+async def name_owners(session: AsyncSession, tenant_id: str, rows: Sequence[QuotaPolicy | Budget]) -> None:
+    """Let rows that belong to no session name the owner keys of chains, as `put_on_chains`."""
+    put_on_chains(rows, await chain_owners(session, tenant_id, named_keys(rows)))
 
 
 async def publish_limits_changed(redis: RedisClient, tenant_id: str) -> None:
@@ -223,17 +277,22 @@ async def publish_limits_changed(redis: RedisClient, tenant_id: str) -> None:
     )
 
 
-async def _money_changed(db: Database, redis: RedisClient, tenant_id: str) -> None:
-    """Update running answers first, then the gateways."""
+async def tell_limits(_: Database, redis: RedisClient, tenant_id: str) -> None:
+    """Tell gateways of changed limits that are not of money."""
+    await publish_limits_changed(redis, tenant_id)
+
+
+async def tell_money(db: Database, redis: RedisClient, tenant_id: str) -> None:
+    """Tell running answers of changed budgets first, then the gateways."""
     await push_limits(db, redis, tenant_id)
     await publish_limits_changed(redis, tenant_id)
 
 
-async def _replace(db: Database, row: Row, same: set[str], now: int) -> None:
+async def _replace(db: Database, row: Row, same: set[str], now: int, edited: str = "") -> None:
     async with db.transaction() as session:
         await lock_settings(session, row.tenant_id)
         before: dict[str, Any] | None = None
-        for old in await _alike(session, row, same):
+        for old in await _alike(session, row, same, edited):
             before = old.model_dump()
             old.ended_ms = now
         await session.flush()
@@ -248,16 +307,18 @@ def _noun(row: QuotaPolicy | Budget) -> str:
     return "limit" if isinstance(row, QuotaPolicy) else "budget"
 
 
-async def _alike(session: AsyncSession, row: Row, same: set[str]) -> Sequence[Row]:
+async def _alike(session: AsyncSession, row: Row, same: set[str], edited: str) -> Sequence[Row]:
+    """Open rows that a new one replaces: those that count the same, and last the one that was edited."""
     of: Any = type(row)
-    statement = select(of).where(of.tenant_id == row.tenant_id, of.ended_ms.is_(None))
-    for name in sorted(same - {"scope_id"}):
-        statement = statement.where(getattr(of, name) == getattr(row, name))
     whose = [row.scope_id]
     if row.scope == Scope.KEY and row.scope_id:  # 0.1.0 stored limits under any key of a chain
         whose += await chain_keys(session, row.tenant_id, row.scope_id)
-    statement = statement.where(of.scope_id.in_(whose))
-    return (await session.exec(statement)).all()
+    counted = [getattr(of, name) == getattr(row, name) for name in sorted(same - {"scope_id"})]
+    alike = and_(*counted, of.scope_id.in_(whose))
+    statement = select(of).where(
+        of.tenant_id == row.tenant_id, of.ended_ms.is_(None), or_(alike, of.id == edited)
+    )
+    return (await session.exec(statement.order_by(of.id == edited))).all()
 
 
 async def _open_rows(session: AsyncSession, row: Row) -> int:
@@ -285,27 +346,28 @@ async def _end(db: Database, of: type[Row], tenant_id: str, row_id: str) -> Row 
 def _check_scope(scope: str, scope_id: str) -> None:
     _choice("scope", scope, Scope)
     if scope == Scope.TENANT and scope_id:
-        raise bad_request("a limit of the tenant names nobody in it")
+        raise bad_request("a limit of the tenant names nobody in it", field="id")
     if scope_id:
         checked_name("the id of a scope", scope_id)
 
 
 def _check_money(limit_nano: int) -> None:
     if not 0 <= limit_nano <= LIMIT_NANO_MAX:
-        raise bad_request("a money limit is from 0 to 4,000,000 USD a window")
+        raise bad_request("a money limit is from 0 to 4,000,000 USD a window", field="limit")
 
 
 def _thresholds(given: Sequence[int]) -> list[int]:
     if len(given) > THRESHOLDS_MAX or not all(1 <= each <= 100 for each in given):
-        raise bad_request(f"thresholds are at most {THRESHOLDS_MAX} per cents from 1 to 100")
+        message = f"thresholds are at most {THRESHOLDS_MAX} per cents from 1 to 100"
+        raise bad_request(message, field="thresholds")
     return sorted(set(given))
 
 
 def _choice(what: str, given: str, known: type[Dimension | Scope | Mode | Period]) -> None:
     if given not in list(known):
-        raise bad_request(f"unknown {what} {given!r}: choose from {', '.join(known)}")
+        raise bad_request(f"unknown {what} {given!r}: choose from {', '.join(known)}", field=what)
 
 
 def _number(what: str, given: int, least: int, most: int) -> None:
     if not least <= given <= most:
-        raise bad_request(f"the {what} is from {least} to {most:,}")
+        raise bad_request(f"the {what} is from {least} to {most:,}", field=what)

@@ -46,7 +46,6 @@ ALLOWED = {
     "admin/console.py: books": "answers /api/books, which is on the wire",
     "billing/prices/book.py: list_price_books": "price books",
     "server/conversations/store.py: conversation_not_found": "not_found",
-    "billing/cli/keys.py: found": "inside another function",
     "billing/cli/usage.py: told": "inside another function",
     "engine/backends/vllm_seeded_sampling.py: place": "a position in a random sequence",
     "engine/lifecycle/stale_admissions.py: release_stale_admissions": "the quota's release",

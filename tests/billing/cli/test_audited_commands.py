@@ -85,6 +85,7 @@ STEPS = (
     ("pools end-commitment --tenant acme {gpu_commitment} --reason why --as-never-made", "commitment.end"),
     ("pools costs --gpu h200 --hour 1.10USD", "gpu.cost"),
     ("limits set --tenant beta --scope tenant --dimension concurrency --limit 2", "limit.set"),
+    ("limits edit --tenant beta {limit} --limit 3", "limit.set"),
     ("limits end --tenant beta {limit}", "limit.end"),
     ("budgets set --tenant beta --limit 5USD", "budget.set"),
     ("budgets override --tenant beta {budget} --limit 9USD --until 2099-01-01", "budget.override"),
@@ -197,5 +198,5 @@ def _keep(facts: dict[str, str], line: str, result: Result) -> None:
         facts["message"] = json.loads(result.stdout)["message"]
     if line.startswith("alerts targets"):
         facts["target"] = json.loads(result.stdout)["target"]
-    if line.startswith("limits set"):
+    if line.startswith(("limits set", "limits edit")):
         facts["limit"] = json.loads(result.stdout)["limit_id"]

@@ -1,0 +1,121 @@
+"""Operations on limits: whose they are, what an edit leaves, and what a dry run does not."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from billing.enforcement.limit_settings import list_policies
+from billing.limits import Dimension, Mode, Scope
+from billing.operations import limits
+from billing.operations.limits import EditLimit, LimitFor, ListLimits, NameLimit, SetLimit, ShowLimit
+from billing.tenants.tenancy import find_tenant
+from billing.tenants.users import create_user
+from billing.unit_of_work.perform import Performed, answer_of, perform
+from billing.unit_of_work.units import Stores, Terms
+from core.errors import Refused
+from core.operations import operation_of
+from tests.billing.operations.acting import OWNER
+from tests.billing.operations.acting import stores as stores  # the fixture
+
+AT_ONCE = 8
+DRY = Terms(dry_run=True)
+
+
+async def set_one(stores: Stores, units: int = 2, tenant: str = "acme") -> LimitFor:
+    """A limit on how many requests a tenant has open."""
+    ask = SetLimit(tenant=tenant, scope=Scope.TENANT, dimension=Dimension.CONCURRENCY, limit=units)
+    return await answer_of(limits.set_limit, stores, OWNER, ask)
+
+
+async def acme(stores: Stores) -> str:
+    """The tenant's id."""
+    found = await find_tenant(stores.db, "acme")
+    assert found is not None
+    return found.tenant_id
+
+
+async def open_ids(stores: Stores, ended: bool = False) -> list[str]:
+    """Ids of acme's limits, page by page."""
+    ids, after = list[str](), ""
+    while True:
+        ask = ListLimits(tenant="acme", ended=ended, limit=1, after=after)
+        page = await answer_of(limits.list_limits, stores, OWNER, ask)
+        ids += [each.limit_id for each in page.items]
+        if page.next is None:
+            return ids
+        after = page.next
+
+
+async def test_of_equal_limits_set_at_once_one_is_open(stores: Stores) -> None:
+    """And all of them stood for a time."""
+    await asyncio.gather(*(set_one(stores, units) for units in range(AT_ONCE)))
+    assert (len(await open_ids(stores)), len(await open_ids(stores, ended=True))) == (1, AT_ONCE)
+
+
+async def test_of_edits_of_one_version_one_is_done(stores: Stores) -> None:
+    """The others learn what became of the limit; who did not say which version edits what is open."""
+    before = await set_one(stores)
+    seen = await perform(
+        stores, OWNER, operation_of(limits.show_limit), ShowLimit(tenant="acme", limit=before.limit_id)
+    )
+
+    async def once(units: int) -> Performed:
+        ask = EditLimit(tenant="acme", limit=before.limit_id, units=units)
+        return await perform(stores, OWNER, operation_of(limits.edit_limit), ask, Terms(version=seen.version))
+
+    done = await asyncio.gather(*map(once, range(10, 10 + AT_ONCE)), return_exceptions=True)
+    refused = [each for each in done if isinstance(each, Refused)]
+    (edited,) = [each for each in done if isinstance(each, Performed)]
+    assert len(refused) == AT_ONCE - 1
+    (change,) = refused[0].refusal.changes
+    assert (change.before["limit_units"], change.after["limit_units"]) == (2, edited.answer.limit)
+    now = ShowLimit(tenant="acme", limit=edited.answer.limit_id)
+    assert (await perform(stores, OWNER, operation_of(limits.show_limit), now)).version == edited.version
+    assert await open_ids(stores) == [edited.answer.limit_id]
+    gone = EditLimit(tenant="acme", limit=before.limit_id, units=1)
+    with pytest.raises(Refused, match="there is no limit"):
+        await answer_of(limits.edit_limit, stores, OWNER, gone)
+
+
+async def test_an_edit_keeps_what_it_does_not_name_and_leaves_one_limit(stores: Stores) -> None:
+    """Also where it is enforced from now on, or no longer, beside one that counted so already."""
+    await create_user(stores.db, await acme(stores), "ann")
+    ask = SetLimit(
+        tenant="acme", scope=Scope.USER, id="ann", dimension=Dimension.REQUESTS, limit=10, burst=20
+    )
+    await answer_of(limits.set_limit, stores, OWNER, ask)
+    shadowed = replace(ask, limit=5, mode=Mode.SHADOW)
+    shadow = await answer_of(limits.set_limit, stores, OWNER, shadowed)
+    edit = EditLimit(tenant="acme", limit=shadow.limit_id, mode=Mode.ENFORCE, burst=7)
+    edited = await answer_of(limits.edit_limit, stores, OWNER, edit)
+    assert (edited.id, edited.limit, edited.burst, edited.mode) == ("ann", 5, 7, Mode.ENFORCE)
+    assert await open_ids(stores) == [edited.limit_id]
+    cleared = EditLimit(tenant="acme", limit=edited.limit_id, burst=None)
+    assert (await answer_of(limits.edit_limit, stores, OWNER, cleared)).burst is None
+
+
+async def test_anothers_limit_is_unknown(stores: Stores) -> None:
+    """To read, to edit and to end, and named exactly as one that never was."""
+    theirs = (await set_one(stores, tenant="other")).limit_id
+    for id in (theirs, "nothing"):
+        for run, ask in (
+            (limits.show_limit, ShowLimit(tenant="acme", limit=id)),
+            (limits.edit_limit, EditLimit(tenant="acme", limit=id, units=1)),
+            (limits.end_limit, NameLimit(tenant="acme", limit=id)),
+        ):
+            with pytest.raises(Refused, match=f"there is no limit '{id}'") as refused:
+                await answer_of(run, stores, OWNER, ask)
+            assert (refused.value.refusal.field, refused.value.refusal.unknown) == ("limit", True)
+
+
+async def test_dry_runs_leave_limits_as_they_are(stores: Stores) -> None:
+    """They answer what would stand there."""
+    limit = (await set_one(stores)).limit_id
+    tenant = await acme(stores)
+    before = await list_policies(stores.db, tenant, ended=True)
+    edit = EditLimit(tenant="acme", limit=limit, units=9)
+    assert (await answer_of(limits.edit_limit, stores, OWNER, edit, DRY)).limit == 9
+    ended = await answer_of(limits.end_limit, stores, OWNER, NameLimit(tenant="acme", limit=limit), DRY)
+    assert ended.ended is not None
+    assert await list_policies(stores.db, tenant, ended=True) == before
