@@ -22,6 +22,16 @@ from billing.enforcement.limit_settings import (
 from billing.limits import UNLIMITED, Dimension, Mode, RequestLimits, Scope
 from billing.money import UNITS, to_display, to_text
 from billing.noisy.findings import is_throttling, list_findings
+from billing.people.actors import actor_of_bearer, actor_of_cookie, actor_of_session
+from billing.people.person_sessions import (
+    PERSON_SESSION_SECONDS,
+    NewPersonSession,
+    SignedInPerson,
+    end_person_session,
+    find_person_session,
+    list_person_sessions,
+)
+from billing.people.sign_in import SignIns
 from billing.periods import Calendar, Period, PeriodWindow, month_number, window_at, zone_named
 from billing.prices.book import offered_prices, pinned_prices
 from billing.prices.calendars import calendar_of
@@ -160,6 +170,7 @@ __all__ = [
     "LIMITS_CHANGED",
     "MEANING",
     "NAMED",
+    "PERSON_SESSION_SECONDS",
     "PLATFORM",
     "PRICES_CHANGED",
     "PRIORITIES",
@@ -209,6 +220,7 @@ __all__ = [
     "Meter",
     "Mode",
     "MoneySum",
+    "NewPersonSession",
     "NoisyFinding",
     "OperationActor",
     "Order",
@@ -241,6 +253,8 @@ __all__ = [
     "SealedAdmission",
     "Settled",
     "SignInLink",
+    "SignIns",
+    "SignedInPerson",
     "Stores",
     "Tenant",
     "Terms",
@@ -252,6 +266,9 @@ __all__ = [
     "UsageQuestion",
     "UsageSums",
     "UsageTerms",
+    "actor_of_bearer",
+    "actor_of_cookie",
+    "actor_of_session",
     "admissions_of",
     "authenticate_key",
     "billed_or_held",
@@ -265,8 +282,10 @@ __all__ = [
     "create_project",
     "create_tenant",
     "end_budget",
+    "end_person_session",
     "end_policy",
     "end_session",
+    "find_person_session",
     "find_project",
     "find_refusals",
     "find_tenant",
@@ -287,6 +306,7 @@ __all__ = [
     "list_budgets",
     "list_findings",
     "list_keys",
+    "list_person_sessions",
     "list_policies",
     "list_tenants",
     "list_terms",

@@ -10,7 +10,7 @@ from typing import Any
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.people.person_sessions import SignedInPerson, author_of, find_session
+from billing.people.person_sessions import SignedInPerson, author_of, find_person_session
 from billing.people.refusals import unauthorized
 from billing.people.service_tokens import find_token, maker_is_gone
 from billing.tables.people import Membership, Person, PersonSession, ServiceToken
@@ -29,7 +29,7 @@ TOKEN_ENDED = "your token has ended: make another one"
 
 async def actor_of_cookie(db: Database, token: str, loopback: bool) -> OperationActor | None:
     """Who shows this token of a session; None where nobody does any more."""
-    signed_in = await find_session(db, token)
+    signed_in = await find_person_session(db, token)
     return None if signed_in is None else actor_of_session(signed_in, loopback)
 
 

@@ -9,7 +9,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.people.memberships import checked_role, join, lock_people
-from billing.people.person_sessions import NewPersonSession, digest_of, open_session
+from billing.people.person_sessions import NewPersonSession, digest_of, open_person_session
 from billing.people.persons import add_person, checked_email, email_taken, person_of_email
 from billing.people.refusals import LINK_IS_SPENT, unauthorized
 from billing.tables.people import Invitation, Membership, Person
@@ -87,7 +87,7 @@ async def accept_invitation(
                 row.used_ms = now_ms()
                 session.add(row)
                 await record(session, tenant_id, "invitation.use", row.id, before, recorded_of(row))
-                return await open_session(session, person, membership, address, agent)
+                return await open_person_session(session, person, membership, address, agent)
     except IntegrityError as error:
         raise email_taken() from error
 

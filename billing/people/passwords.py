@@ -4,12 +4,13 @@ there is a hash or not."""
 import asyncio
 import base64
 from collections.abc import Callable
-from typing import TypeVar
-
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 from core.errors import Refusal, Refused, bad_request
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
 
 CHARACTERS_MIN, CHARACTERS_MAX = 12, 200
 AT_ONCE = 2  # each takes 64 MiB and a few cores' time
@@ -18,19 +19,15 @@ AGAIN_MS = 2_000
 
 Done = TypeVar("Done")
 
-_hasher = PasswordHasher()  # RFC 9106's second choice
 
-
-def _nobodys_hash() -> str:
+def nobodys_hash() -> str:
     """A hash that no password has, with the parameters of the others."""
-    costs = f"m={_hasher.memory_cost},t={_hasher.time_cost},p={_hasher.parallelism}"
+    hasher = _hasher()
+    costs = f"m={hasher.memory_cost},t={hasher.time_cost},p={hasher.parallelism}"
     salt, digest = (
-        base64.b64encode(bytes(each)).decode().rstrip("=") for each in (_hasher.salt_len, _hasher.hash_len)
+        base64.b64encode(bytes(each)).decode().rstrip("=") for each in (hasher.salt_len, hasher.hash_len)
     )
     return f"$argon2id$v=19${costs}${salt}${digest}"
-
-
-NOBODYS = _nobodys_hash()
 
 
 def checked_password(password: str) -> str:
@@ -52,11 +49,11 @@ class Passwords:
 
     async def hash(self, password: str) -> str:
         """The hash to store, of a checked password."""
-        return await self._one_of_few(_hasher.hash, password)
+        return await self._one_of_few(_hasher().hash, password)
 
     async def matches(self, password: str, stored: str | None) -> bool:
         """True where this is the password of the hash. It takes the same time where there is no hash."""
-        return await self._one_of_few(_matches, password[:CHARACTERS_MAX], stored or NOBODYS)
+        return await self._one_of_few(_matches, password[:CHARACTERS_MAX], stored or nobodys_hash())
 
     async def _one_of_few(self, work: Callable[..., Done], *facts: str) -> Done:
         if self._here >= self._waiting_max:
@@ -71,11 +68,21 @@ class Passwords:
 
 def is_outdated(stored: str) -> bool:
     """True where a hash has weaker parameters than new ones. Pure."""
-    return _hasher.check_needs_rehash(stored)
+    return _hasher().check_needs_rehash(stored)
+
+
+@cache
+def _hasher() -> "PasswordHasher":
+    """With RFC 9106's second choice of parameters. Processes that sign nobody in do without the library."""
+    from argon2 import PasswordHasher
+
+    return PasswordHasher()
 
 
 def _matches(password: str, stored: str) -> bool:
+    from argon2.exceptions import InvalidHashError, VerificationError
+
     try:
-        return _hasher.verify(stored, password)
+        return _hasher().verify(stored, password)
     except (VerificationError, InvalidHashError):
         return False

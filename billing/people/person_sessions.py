@@ -53,7 +53,7 @@ def author_of(person: Person, tenant_id: str) -> Author:
     return Author(person.name if tenant_id == PLATFORM else person.id, "api")
 
 
-async def open_session(
+async def open_person_session(
     session: AsyncSession,
     person: Person,
     membership: Membership,
@@ -83,7 +83,7 @@ async def open_session(
     return NewPersonSession(SignedInPerson(person, membership, row), token)
 
 
-async def find_session(db: Database, token: str) -> SignedInPerson | None:
+async def find_person_session(db: Database, token: str) -> SignedInPerson | None:
     """Who shows this token; None where it is nobody's, or its session, membership, person or tenant ended."""
     if len(token) > TOKEN_CHARACTERS_MAX:
         return None
@@ -96,7 +96,7 @@ async def find_session(db: Database, token: str) -> SignedInPerson | None:
     return SignedInPerson(row[2], row[1], row[0])
 
 
-async def list_sessions(
+async def list_person_sessions(
     db: Database, tenant_id: str, person_id: str | None = None
 ) -> Sequence[PersonSession]:
     """Open sessions of a tenant's members (PLATFORM: of the staff), newest first; or one member's."""
@@ -111,7 +111,7 @@ async def list_sessions(
         return (await session.exec(statement.order_by(col(PersonSession.id).desc()).limit(LISTED_MAX))).all()
 
 
-async def end_session(
+async def end_person_session(
     db: Database, tenant_id: str, session_id: str, person_id: str | None = None, author: Author | None = None
 ) -> PersonSession | None:
     """End one session; None where there is no such open one (of this person). `author`: who did, where it is

@@ -12,7 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import lock_chain, record, record_separately
 from billing.people import invitations, links
 from billing.people.passwords import Passwords, is_outdated
-from billing.people.person_sessions import NewPersonSession, SignedInPerson, author_of, open_session
+from billing.people.person_sessions import NewPersonSession, SignedInPerson, author_of, open_person_session
 from billing.people.persons import memberships_of, person_of_email, recorded_of
 from billing.people.refusals import LINK_IS_SPENT, NOT_SIGNED_IN, unauthorized
 from billing.people.totp import matching_step, reveal_secret
@@ -136,7 +136,7 @@ class SignIns:
                 return None
             if code and not await self._take_code(session, person, code):
                 return None
-            return await open_session(session, person, row, address, agent, now_ms() if code else None)
+            return await open_person_session(session, person, row, address, agent, now_ms() if code else None)
 
     async def _first_tenant(self, person_id: str) -> str | None:
         """Where a person acts who names no tenant."""

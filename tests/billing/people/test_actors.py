@@ -9,7 +9,7 @@ from billing.operations import tenants
 from billing.operations.tenants import CreateTenant, NameTenant, SetTenant
 from billing.people import memberships, persons, service_tokens
 from billing.people.actors import actor_of_bearer, actor_of_cookie
-from billing.people.person_sessions import end_session, list_sessions, open_session
+from billing.people.person_sessions import end_person_session, list_person_sessions, open_person_session
 from billing.people.persons import Member
 from billing.people.service_tokens import DAY_MS, create_token, find_token, revoke_token
 from billing.tables.tenants import PLATFORM
@@ -60,7 +60,7 @@ async def test_what_ended_meanwhile_commits_nothing(peopled: Peopled, stores: St
     """Logout, another role, removal, closing, each after the caller was looked at and before they commit."""
     named = SetTenant(tenant="acme", time_zone="Europe/Berlin")
     staff = await _actor(peopled, peopled.operator)
-    await end_session(peopled.db, PLATFORM, staff.session)
+    await end_person_session(peopled.db, PLATFORM, staff.session)
     await _refuses(stores, staff, named, "your session has ended")
     staff = await _actor(peopled, peopled.operator)
     await memberships.set_role(peopled.db, PLATFORM, staff.id, "owner")
@@ -158,7 +158,7 @@ async def test_a_person_has_so_many_sessions(peopled: Peopled) -> None:
     for _ in range(20):
         await _actor(peopled, peopled.viewer)
     await _actor(peopled, peopled.admin)
-    mine = await list_sessions(peopled.db, peopled.tenant.tenant_id, peopled.viewer.person.id)
+    mine = await list_person_sessions(peopled.db, peopled.tenant.tenant_id, peopled.viewer.person.id)
     assert len(mine) == 20
     assert first.session not in {row.id for row in mine}
 
@@ -172,7 +172,7 @@ async def _refuses(stores: Stores, who: OperationActor, ask: SetTenant, match: s
 async def _actor(peopled: Peopled, member: Member, loopback: bool = True) -> OperationActor:
     async with peopled.db.transaction() as session:
         row = await _row_now(session, member)
-        new = await open_session(session, member.person, row, "192.0.2.1", "Browser")
+        new = await open_person_session(session, member.person, row, "192.0.2.1", "Browser")
     who = await actor_of_cookie(peopled.db, new.token, loopback)
     assert who is not None
     return who

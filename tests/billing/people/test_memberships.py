@@ -8,7 +8,7 @@ import pytest
 from billing.audit.compare import compare_states
 from billing.audit.log import list_rows
 from billing.people import memberships, persons
-from billing.people.person_sessions import find_session, open_session
+from billing.people.person_sessions import find_person_session, open_person_session
 from billing.people.persons import Member, create_member, find_member
 from billing.tables.tenants import PLATFORM
 from core.errors import Refused
@@ -50,10 +50,10 @@ async def test_members_are_found_by_id_address_or_name_in_their_own_tenant(peopl
 async def test_another_role_ends_the_sessions_that_had_the_one_before(peopled: Peopled) -> None:
     """In the same transaction; those of others stay."""
     token, other = await _signed_in(peopled, peopled.viewer), await _signed_in(peopled, peopled.admin)
-    assert await find_session(peopled.db, token) is not None
+    assert await find_person_session(peopled.db, token) is not None
     await memberships.set_role(peopled.db, peopled.tenant.tenant_id, peopled.viewer.person.id, "developer")
-    assert await find_session(peopled.db, token) is None
-    assert await find_session(peopled.db, other) is not None
+    assert await find_person_session(peopled.db, token) is None
+    assert await find_person_session(peopled.db, other) is not None
     await _nothing_past_the_commands(peopled)
 
 
@@ -103,10 +103,10 @@ async def test_who_was_removed_or_closed_comes_back_as_they_were(peopled: People
     assert (await memberships.resume_membership(peopled.db, tenant, vic)).role == "viewer"
     token = await _signed_in(peopled, peopled.viewer)
     await persons.close_person(peopled.db, vic)
-    assert await find_session(peopled.db, token) is None
+    assert await find_person_session(peopled.db, token) is None
     await persons.reopen_person(peopled.db, vic)
-    assert await find_session(peopled.db, token) is None
-    assert await find_session(peopled.db, await _signed_in(peopled, peopled.viewer)) is not None
+    assert await find_person_session(peopled.db, token) is None
+    assert await find_person_session(peopled.db, await _signed_in(peopled, peopled.viewer)) is not None
     await _nothing_past_the_commands(peopled)
 
 
@@ -130,7 +130,7 @@ async def test_the_audit_log_knows_no_name_and_no_address(peopled: Peopled) -> N
 
 async def _signed_in(peopled: Peopled, member: Member) -> str:
     async with peopled.db.transaction() as session:
-        new = await open_session(session, member.person, member.membership, "192.0.2.1", "Browser")
+        new = await open_person_session(session, member.person, member.membership, "192.0.2.1", "Browser")
     return new.token
 
 
