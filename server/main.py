@@ -40,6 +40,7 @@ from server.http.call_limit import LimitedCalls
 from server.http.cross_origin import CrossOriginReplies
 from server.http.guard import guarded
 from server.http.health import Health, missing_words
+from server.http.person import PersonHeader
 from server.pool_services import PoolServices
 from server.protocol.codec import Subprotocol, choose_subprotocol
 from server.reading.subscriptions import Subscriptions
@@ -133,8 +134,8 @@ async def _end_work(registry: ConnectionRegistry, subscriptions: Subscriptions) 
 
 def limited_application(context: GatewayContext, connections: GatewayConnections, health: Health) -> ASGIApp:
     """The application behind its limits, as strangers meet it."""
-    limited = LimitedCalls(application(context, connections, health), context.rates)
-    readable = CrossOriginReplies(limited, context.settings)
+    named = PersonHeader(application(context, connections, health))
+    readable = CrossOriginReplies(LimitedCalls(named, context.rates), context.settings)
     return SecurityHeaders(readable, context.settings.tls)
 
 

@@ -16,6 +16,7 @@ from server.access.authorization import CHAT_SCOPE
 from server.context import GatewayContext
 from server.http.caller import CODE_PROBLEM, COOKIE, caller, failed, require_own_origin
 from server.http.fields import only_fields
+from server.http.person import HEADER, person_of
 from server.http.replies import bad_request, body_object, json_reply
 from server.protocol.codes import ErrorCode, refusal, suspended
 
@@ -36,7 +37,8 @@ class SessionRoutes:
 
     async def login(self, request: Request) -> Response:
         """Exchange a one-time code or an API key for a session. Tickets are refused: each is for one
-        socket."""
+        socket. The session that the browser had before ends where it was another person's: nobody could
+        sign it out any more."""
         self._context.rates.signin(address_of(request.scope))
         require_own_origin(request, self._context)
         body = only_fields(await body_object(request), "code", "key")
@@ -55,13 +57,16 @@ class SessionRoutes:
         _check_chats(principal)
         if key is not None:  # a code is good once, and an operator made it
             self._context.rates.signed_in(principal)
-        return await self._signed_in(request, principal)
+        before = await self._of_cookie(request)
+        reply = await self._signed_in(request, principal)
+        if before is not None and person_of(before) != reply.headers[HEADER]:
+            await self._end(before, before.session)
+        return reply
 
     async def logout(self, request: Request) -> Response:
         """End the browser's session, with its connections, and have it forget its cookie."""
         require_own_origin(request, self._context)
-        token = read_cookie(request, self._context.settings, COOKIE)
-        principal = await self._context.auth.of_browser(token) if token else None
+        principal = await self._of_cookie(request)
         if principal is not None:
             await self._end(principal, principal.session)
         reply = json_reply({})
@@ -72,7 +77,7 @@ class SessionRoutes:
         """The signed-in caller; nulls for nobody, so that a page may ask before it shows a sign-in form."""
         shown = request.headers.get("authorization") or read_cookie(request, self._context.settings, COOKIE)
         if not shown:
-            return json_reply({"tenant": None, "project": None, "user": None})
+            return json_reply({"tenant": None, "project": None, "user": None, "person": None})
         return json_reply(await self._me(await caller(request, self._context)))
 
     async def sessions(self, request: Request) -> Response:
@@ -92,10 +97,16 @@ class SessionRoutes:
             await self._end(principal, named)
         return json_reply({})
 
+    async def _of_cookie(self, request: Request) -> Principal | None:
+        token = read_cookie(request, self._context.settings, COOKIE)
+        return await self._context.auth.of_browser(token) if token else None
+
     async def _signed_in(self, request: Request, principal: Principal) -> Response:
         agent = request.headers.get("user-agent", "")
         row, token = await self._context.auth.sign_in(principal, address_of(request.scope), agent)
-        reply = json_reply(await self._me(replace(principal, user=row.user_id)))
+        signed_in = replace(principal, user=row.user_id)
+        reply = json_reply(await self._me(signed_in))
+        reply.headers[HEADER] = person_of(signed_in)
         set_cookie(reply, request, self._context.settings, COOKIE, token, (row.ends_ms - row.made_ms) // 1000)
         return reply
 
@@ -107,7 +118,8 @@ class SessionRoutes:
 
     async def _me(self, principal: Principal) -> dict[str, str]:
         user = await self._context.users.name_of(principal.tenant, principal.user)
-        return {"tenant": principal.tenant, "project": principal.project, "user": user}
+        facts = {"tenant": principal.tenant, "project": principal.project, "user": user}
+        return facts | {"person": person_of(principal)}
 
 
 def _check_chats(principal: Principal) -> None:

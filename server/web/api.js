@@ -1,6 +1,9 @@
-// The HTTP routes beside the socket (docs/protocol.md). The sign-in cookie travels by itself.
+// The HTTP routes beside the socket (docs/protocol.md). The sign-in cookie travels by itself; an answer that is for
+// somebody else is none.
 
-/** @typedef {{tenant: string, project: string, user: string}} Me */
+import { isForAnother } from "./person.js";
+
+/** @typedef {{tenant: string, project: string, user: string, person: string}} Me `person`: who that is, as an id */
 /** @typedef {import("./summary.js").Priced} Priced */
 /** @typedef {{name: string, version: string, max_model_len: number} & Priced} Model `prices` where they are shown */
 /** @typedef {{id: string, title: string, updated_ms: number, running: boolean}} Conversation */
@@ -29,6 +32,8 @@
 
 /** The code of `me` where the browser has no sign-in, or no longer. */
 export const SIGNED_OUT = "signed_out";
+/** The code of every call once somebody else has signed in. */
+export const SOMEBODY_ELSE = "somebody_else";
 const PAGES_MAX = 40; // of one conversation; the server's pages hold 50 messages
 
 /** An error answer: `code` is one of docs/protocol.md, or "offline". */
@@ -60,8 +65,13 @@ export async function me() {
  */
 export const login = (proof) => call("POST", "/v1/login", proof);
 
-/** @returns {Promise<object>} */
-export const logout = () => call("POST", "/v1/logout");
+/** Sign out who the page is of, and nobody else. Throws where that is not who is signed in. */
+export async function logout() {
+  await me().catch((/** @type {HttpError} */ error) => {
+    if (error.code === SOMEBODY_ELSE) throw error;
+  });
+  await call("POST", "/v1/logout");
+}
 
 /** @returns {Promise<BrowserSession[]>} the browsers that are signed in as the reader, newest first */
 export const sessions = async () => (await call("GET", "/v1/sessions")).sessions;
@@ -133,6 +143,7 @@ async function call(method, path, body) {
     throw new HttpError(0, "offline", "The server cannot be reached.");
   }
   const answer = await reply.json().catch(() => ({}));
+  if (isForAnother(reply)) throw new HttpError(401, SOMEBODY_ELSE, "Somebody else signed in here.");
   if (reply.ok) return answer;
   const error = answer.error ?? { code: "internal", message: `The server answered ${reply.status}.` };
   throw new HttpError(reply.status, error.code, error.message, error.after_ms);

@@ -9,7 +9,9 @@ import { Composer } from "./composer.js";
 import { byId, closeDialogs } from "./dom.js";
 import { Drafts, NEW } from "./drafts.js";
 import { onEscape } from "./keys.js";
+import { endPage, hasEnded } from "./left_page.js";
 import { Notice } from "./notice.js";
+import { actAs } from "./person.js";
 import { refused } from "./refusal_words.js";
 import { Sidebar } from "./sidebar.js";
 import { Outbox } from "./outbox.js";
@@ -29,10 +31,10 @@ import { meanwhileText, saidAtEnd, titleOf } from "./words.js";
  *   answer on its way; of one that was asked for here, the question too
  */
 
-
 class Chat {
   /** @param {api.Me} me */
   constructor(me) {
+    actAs(me.person, () => endPage(this.client, this.#drafts, this.#sidebar));
     this.client = new Client({
       token: freshToken,
       onState: () => this.#linked(),
@@ -68,7 +70,7 @@ class Chat {
       () => meanwhileText([...this.#live.values()].map(({ answer }) => answer), this.#outbox.sending > 0),
     );
     this.#drafts = new Drafts(
-      JSON.stringify([me.tenant, me.project, me.user]),
+      me.person,
       () => this.#sidebar.setDrafts(this.#drafts.all),
       (chat, before, now) => {
         if (before !== now) this.#outbox.takeBack(chat);
@@ -130,9 +132,10 @@ class Chat {
   }
 
   async #signOut() {
+    await api.logout().catch(() => {});
+    if (hasEnded()) return;
     this.client.close();
     this.#drafts.clear();
-    await api.logout().catch(() => {});
     location.replace("/");
   }
 
@@ -329,13 +332,8 @@ class Chat {
     return this.#current ?? NEW;
   }
 
-  /** The answer on its way in the open chat. */
-  #running() {
-    return this.#runningIn(this.#chat);
-  }
-
-  /** @param {string} chat */
-  #runningIn(chat) {
+  /** The answer on its way in a chat, the open one unless named. @param {string} [chat] */
+  #running(chat = this.#chat) {
     for (const live of this.#live.values()) if (live.conversation === chat) return live;
     return null;
   }
@@ -345,7 +343,7 @@ class Chat {
    * @param {string} chat
    */
   #busy(chat) {
-    return this.#runningIn(chat) !== null || (chat === this.#chat && this.#outbox.sending === this.#opened);
+    return this.#running(chat) !== null || (chat === this.#chat && this.#outbox.sending === this.#opened);
   }
 
   /** Whether a turn would go out. */
@@ -356,6 +354,7 @@ class Chat {
 
   /** What follows from the state: title, empty page, buttons. */
   #frame() {
+    if (hasEnded()) return;
     const title = (this.#current && this.#sidebar.titleOf(this.#current)) || "New chat";
     byId("title").textContent = title;
     document.title = this.#current ? `${title} · Parley` : "Parley";

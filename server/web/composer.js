@@ -9,6 +9,7 @@ import { joined } from "./drafts.js";
 import { earlyOf } from "./early.js";
 import { explainKeys, sends } from "./keys.js";
 import { NotSent } from "./not_sent.js";
+import { ownKey } from "./person.js";
 import { largerModel } from "./refusal_words.js";
 
 /** @typedef {import("./api.js").Model} Model */
@@ -47,7 +48,7 @@ export class Composer {
     this.#takeBack.addEventListener("click", acts.takeBack);
     this.#stopAndSend.addEventListener("click", () => acts.stopAndSend(this.#prompt.value));
     this.#sendLater.addEventListener("click", () => this.#submit());
-    this.#model.addEventListener("change", () => localStorage.setItem("model", this.#model.value));
+    this.#model.addEventListener("change", () => localStorage.setItem(ownKey("model"), this.#model.value));
   }
 
   #acts;
@@ -82,7 +83,7 @@ export class Composer {
 
   /** @param {Model[]} models */
   setModels(models) {
-    const wanted = localStorage.getItem("model") ?? models.find((model) => model.default)?.name;
+    const wanted = localStorage.getItem(ownKey("model")) ?? models.find((model) => model.default)?.name;
     this.#models = models;
     this.#model.replaceChildren(...models.map(({ name }) => el("option", { value: name }, name)));
     this.#model.hidden = models.length === 0;

@@ -1,10 +1,9 @@
-// What is written and not sent, by chat: kept in this browser over reloads, other chats and sign-ins of the same person.
-// Signing out removes it, as does the sign-in of somebody else. Other tabs hear of each change.
+// What is written and not sent, by person and chat: kept in this browser over reloads, other chats and sign-ins of the
+// same person. Signing out removes it, as does the sign-in of somebody else. Other tabs of the person hear of each change.
 
 /** @typedef {{content: string, id?: string}} Turn what went out and nobody took yet. `id`: its request */
 /**
  * @typedef {object} Draft
- * @property {string} who
  * @property {number} at when it was changed, Unix ms
  * @property {string} text
  * @property {Turn[]} sent
@@ -13,7 +12,7 @@
  * @property {string} origin the chat that the summary is of; empty where there is none
  */
 
-const PREFIX = "draft:";
+const ALL = "draft:";
 const DRAFTS_MAX = 30;
 const TURNS_MAX = 4;
 const CHARACTERS_MAX = 400_000; // of one, as it is stored; a browser has room for some millions
@@ -24,19 +23,20 @@ export const NEW = "new";
 
 export class Drafts {
   /**
-   * @param {string} who the person, as text
+   * @param {string} who the person's id
    * @param {() => void} onChange
    * @param {(chat: string, before: string, now: string) => void} onElsewhere another tab wrote
    */
   constructor(who, onChange, onElsewhere) {
-    this.#who = who;
+    this.#prefix = `${ALL}${who}:`;
     this.#onChange = onChange;
     this.#onElsewhere = onElsewhere;
     this.#read();
     addEventListener("storage", (event) => this.#changedElsewhere(event));
   }
 
-  #who;
+  #prefix;
+  #over = false;
   #onChange;
   #onElsewhere;
   /** @type {Map<string, Draft>} */
@@ -166,7 +166,7 @@ export class Drafts {
 
   /** @param {string} chat */
   drop(chat) {
-    this.#put(chat, blank(this.#who));
+    this.#put(chat, blank());
   }
 
   /** Remove all of this person's. */
@@ -174,9 +174,16 @@ export class Drafts {
     for (const chat of [...this.#kept.keys()]) this.drop(chat);
   }
 
+  /** Somebody else is signed in: what is stored stays as it is, and nothing is shown of it. */
+  leave() {
+    this.#over = true;
+    this.#kept.clear();
+    this.#onChange();
+  }
+
   /** @param {string} chat */
   #of(chat) {
-    return this.#kept.get(chat) ?? blank(this.#who);
+    return this.#kept.get(chat) ?? blank();
   }
 
   /**
@@ -184,11 +191,12 @@ export class Drafts {
    * @param {Draft} draft
    */
   #put(chat, draft) {
+    if (this.#over) return false;
     const some = draft.text.trim() !== "" || draft.sent.length > 0 || draft.summary.trim() !== "";
     if (some) this.#kept.set(chat, { ...draft, at: Date.now() });
     else this.#kept.delete(chat);
     const stored = !some || this.#store(chat);
-    if (!some || !stored) forget(chat); // an older text in its place would mislead
+    if (!some || !stored) forget(this.#prefix + chat); // an older text in its place would mislead
     this.#onChange();
     return stored;
   }
@@ -201,7 +209,7 @@ export class Drafts {
     for (const [oldest] of others.splice(0, others.length + 1 - DRAFTS_MAX)) this.#lose(oldest);
     for (;;) {
       try {
-        localStorage.setItem(PREFIX + chat, text);
+        localStorage.setItem(this.#prefix + chat, text);
         return true;
       } catch {
         const oldest = others.shift(); // no room: older ones go first
@@ -214,28 +222,28 @@ export class Drafts {
   /** @param {string} chat */
   #lose(chat) {
     this.#kept.delete(chat);
-    forget(chat);
+    forget(this.#prefix + chat);
   }
 
   /** Read those of this person; others', and old ones, go. */
   #read() {
-    for (const chat of storedChats()) {
-      const draft = parsed(stored(chat));
-      if (draft?.who === this.#who && draft.at > Date.now() - AGE_MS_MAX) this.#kept.set(chat, draft);
-      else forget(chat);
+    for (const key of storedKeys()) {
+      const draft = key.startsWith(this.#prefix) ? parsed(localStorage.getItem(key)) : null;
+      if (draft && draft.at > Date.now() - AGE_MS_MAX) this.#kept.set(key.slice(this.#prefix.length), draft);
+      else forget(key);
     }
   }
 
   /** @param {StorageEvent} event */
   #changedElsewhere({ key, newValue }) {
-    if (!key?.startsWith(PREFIX)) return;
-    const chat = key.slice(PREFIX.length);
+    if (this.#over || !key?.startsWith(this.#prefix)) return;
+    const chat = key.slice(this.#prefix.length);
     const draft = parsed(newValue);
     const before = this.text(chat);
-    if (draft?.who === this.#who) this.#kept.set(chat, draft);
+    if (draft) this.#kept.set(chat, draft);
     else this.#kept.delete(chat);
     this.#onChange();
-    if (draft?.who === this.#who) this.#onElsewhere(chat, before, draft.text);
+    if (draft) this.#onElsewhere(chat, before, draft.text);
   }
 }
 
@@ -253,31 +261,23 @@ function contents(turns) {
   return turns.map(({ content }) => content);
 }
 
-/**
- * @param {string} who
- * @returns {Draft}
- */
-function blank(who) {
-  return { who, at: 0, text: "", sent: [], fresh: false, summary: "", origin: "" };
+/** @returns {Draft} */
+function blank() {
+  return { at: 0, text: "", sent: [], fresh: false, summary: "", origin: "" };
 }
 
-function storedChats() {
+function storedKeys() {
   try {
-    return Object.keys(localStorage).filter((key) => key.startsWith(PREFIX)).map((key) => key.slice(PREFIX.length));
+    return Object.keys(localStorage).filter((key) => key.startsWith(ALL));
   } catch {
     return []; // a browser that lets pages store nothing
   }
 }
 
-/** @param {string} chat */
-function stored(chat) {
-  return localStorage.getItem(PREFIX + chat);
-}
-
-/** @param {string} chat */
-function forget(chat) {
+/** @param {string} key */
+function forget(key) {
   try {
-    localStorage.removeItem(PREFIX + chat);
+    localStorage.removeItem(key);
   } catch {
     // nothing is stored there
   }
@@ -289,11 +289,11 @@ function forget(chat) {
  */
 function parsed(text) {
   try {
-    const { who, at, text: written, sent, fresh, summary, origin } = JSON.parse(text ?? "null");
+    const { at, text: written, sent, fresh, summary, origin } = JSON.parse(text ?? "null");
     const turns = Array.isArray(sent) ? sent.filter((turn) => typeof turn?.content === "string") : [];
-    if (typeof who !== "string" || typeof at !== "number" || typeof written !== "string") return null;
+    if (typeof at !== "number" || typeof written !== "string") return null;
     const begins = { summary: textOf(summary), origin: textOf(origin) };
-    return { who, at, text: written, sent: turns, fresh: fresh === true, ...begins };
+    return { at, text: written, sent: turns, fresh: fresh === true, ...begins };
   } catch {
     return null;
   }

@@ -119,6 +119,13 @@ export class Sidebar {
     if (JSON.stringify(drafts.map(marks)) !== before) this.#draw();
   }
 
+  /** Nothing is listed any more. */
+  clear() {
+    this.#conversations = this.#drafts = [];
+    this.#cursor = null;
+    this.#draw();
+  }
+
   /** @param {string} id */
   titleOf(id) {
     return this.#listed().find((each) => each.id === id)?.title;

@@ -39,7 +39,8 @@ function wantsAnother(known) {
   const name = me && (me.user ? `${me.user} of ${me.tenant}` : `a service key of ${me.tenant}`);
   byId("another-text").textContent =
     `You ${name ? `are signed in as ${name}` : "may be signed in already"}. This link signs this browser in as somebody else, or as you again: ` +
-    "whom it is for shows only when it is used. Go on only if you asked for it yourself.";
+    "whom it is for shows only when it is used. If it is somebody else, you are signed out, and what you wrote here and did not " +
+    "send is removed. Go on only if you asked for it yourself.";
   dialog.returnValue = "";
   dialog.showModal();
   return /** @type {Promise<boolean>} */ (

@@ -16,8 +16,16 @@ export async function freshToken() {
   }
 }
 
-/** Signed out in another tab: the form comes back. A key that is not let in any more leaves what is here. */
+/**
+ * Signed out in another tab: the form comes back. A key that is not let in any more leaves what is here. Until it is
+ * known who reads, nothing of it is shown; somebody else never sees it.
+ */
 export async function leaveIfSignedOut() {
+  const focused = document.activeElement;
+  document.body.classList.add("unknown-reader");
   const known = await me().catch((/** @type {unknown} */ error) => error);
-  if (known instanceof HttpError && known.code === SIGNED_OUT) location.reload();
+  if (known instanceof HttpError && known.code === SIGNED_OUT) return location.reload();
+  if (known instanceof Error && !(known instanceof HttpError && known.status === 401)) return; // nobody could say
+  document.body.classList.remove("unknown-reader");
+  if (focused instanceof HTMLElement) focused.focus();
 }

@@ -18,8 +18,9 @@ DAY_MS = 24 * 3600 * 1000
 KEPT = "Object.keys(localStorage).filter((key) => key.startsWith('draft:')).sort()"
 SEED = """(drafts) => {
   for (const [chat, facts] of drafts) {
-    const draft = { who: '["t","p","u"]', at: Date.now(), text: "x", sent: [], fresh: false };
-    localStorage.setItem(`draft:${chat}`, JSON.stringify({ ...draft, ...facts }));
+    const draft = { at: Date.now(), text: "x", sent: [], fresh: false };
+    const { who = "person-u", ...more } = facts;
+    localStorage.setItem(`draft:${who}:${chat}`, JSON.stringify({ ...draft, ...more }));
   }
 }"""
 
@@ -79,7 +80,7 @@ async def test_each_chat_keeps_its_draft(open_page: OpenPage, peer: Peer):
     await page.get_by_role("button", name="Delete “Lisbon”").click()
     await page.get_by_role("button", name="Delete", exact=True).click()
     await expect(marked(page)).to_have_count(0)
-    assert await page.evaluate(KEPT) == ["draft:new"]
+    assert await page.evaluate(KEPT) == ["draft:person-u:new"]
     assert watched.errors == []
 
 
@@ -203,7 +204,7 @@ async def test_a_turn_on_its_way_is_there_when_one_comes_back(open_page: OpenPag
     ("seeds", "kept"),
     [
         ([["old", {"at": now_ms() - 31 * DAY_MS}], ["young", {"at": now_ms() - 29 * DAY_MS}]], ["young"]),
-        ([["theirs", {"who": '["t","p","v"]'}], ["broken", {"text": 7}], ["mine", {}]], ["mine"]),
+        ([["theirs", {"who": "person-v"}], ["broken", {"text": 7}], ["mine", {}]], ["mine"]),
         ([[f"chat-{n:02}", {"at": now_ms() - n}] for n in range(32)], [f"chat-{n:02}" for n in range(29)]),
     ],
     ids=["age", "whose", "number"],
@@ -215,7 +216,7 @@ async def test_what_is_kept_has_bounds(open_page: OpenPage, peer: Peer, seeds: A
     await page.evaluate(SEED, seeds)
     await reloaded(page, peer)
     await field(page).fill("x")
-    assert await page.evaluate(KEPT) == sorted(f"draft:{chat}" for chat in [*kept, "new"])
+    assert await page.evaluate(KEPT) == sorted(f"draft:person-u:{chat}" for chat in [*kept, "new"])
 
 
 async def test_a_full_browser_keeps_the_newest(open_page: OpenPage, peer: Peer):
@@ -226,8 +227,8 @@ async def test_a_full_browser_keeps_the_newest(open_page: OpenPage, peer: Peer):
     fill = "localStorage.setItem('full', 'x'.repeat(5 * 1024 * 1024 - 1000))"
     await page.evaluate(fill)
     await reloaded(page, peer)
-    await field(page).fill("y" * 740)
-    assert await page.evaluate(KEPT) == ["draft:chat-2", "draft:new"]
+    await field(page).fill("y" * 790)
+    assert await page.evaluate(KEPT) == ["draft:person-u:chat-2", "draft:person-u:new"]
     said = page.get_by_text("This text is too long to be kept here.")
     await expect(said.first).to_be_hidden()
     await field(page).fill("z" * 400_001)

@@ -17,6 +17,7 @@ from server.http.call_limit import LimitedCalls
 from server.http.cross_origin import CrossOriginReplies
 from server.http.guard import guarded
 from server.http.health import Health
+from server.http.person import PersonHeader
 from server.reading.sources import RequestReaders
 from server.reading.subscriptions import Subscriptions
 from tests.support.redis import Redis
@@ -74,7 +75,7 @@ async def http_site(
 ) -> AsyncGenerator[HttpSite]:
     """The routes, and a tenant with a service key. Calls are not limited, unless `changed` settings do it."""
     edge = make_context(settings.model_copy(update=UNLIMITED | changed), "gw-test", database, redis)
-    app = guarded(routes(edge, Health(edge)))
+    app = PersonHeader(guarded(routes(edge, Health(edge))))
     tenant = await create_tenant(database, "acme")
     project = await create_project(database, tenant.tenant_id, "web")
     row, secret = await create_key(database, tenant.tenant_id, project.id)

@@ -17,6 +17,7 @@ import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
@@ -24,6 +25,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from core.clock import now_ms
 from server.http.app import SecurityHeaders
+from server.http.person import HEADER
 from server.http.web_files import BUILT, page, web_routes
 from tests.support.patience import START_SECONDS, patience, wait_until
 
@@ -184,6 +186,11 @@ class Peer:
     _wires: set[asyncio.Transport] = field(default_factory=set[asyncio.Transport])
 
     @property
+    def person(self) -> str:
+        """The id of who is signed in."""
+        return f"person-{self.user}"
+
+    @property
     def url(self) -> str:
         """The page's address."""
         return f"http://127.0.0.1:{self.port}"
@@ -231,8 +238,8 @@ class Peer:
         if self.revoked:
             return _unauthorized("you were signed out: your key was revoked")
         if not self.signed_in:
-            return JSONResponse({"tenant": None, "project": None, "user": None})
-        return JSONResponse({"tenant": "t", "project": "p", "user": self.user})
+            return JSONResponse(dict.fromkeys(("tenant", "project", "user", "person")))
+        return JSONResponse({"tenant": "t", "project": "p", "user": self.user, "person": self.person})
 
     async def _logout(self, _request: Request) -> Response:
         self.signed_in = False
@@ -284,7 +291,14 @@ class Peer:
             WebSocketRoute("/v1/ws", self._play),
             *web_routes((BUILT, *modules)),
         ]
-        return Starlette(routes=routes, middleware=[Middleware(SecurityHeaders)])
+        middleware = [Middleware(SecurityHeaders), Middleware(BaseHTTPMiddleware, dispatch=self._named)]
+        return Starlette(routes=routes, middleware=middleware)
+
+    async def _named(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        reply = await call_next(request)
+        if self.signed_in and not self.revoked:
+            reply.headers[HEADER] = self.person
+        return reply
 
 
 def _unauthorized(message: str) -> Response:

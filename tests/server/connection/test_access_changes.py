@@ -159,11 +159,15 @@ async def test_what_ends_within_a_hello_lets_nobody_in(gateway: Site, monkeypatc
         assert await late.closed() == 4501
 
 
+@pytest.mark.parametrize("another", [True, False])
 @pytest.mark.parametrize("told", [True, False])
-async def test_who_signs_out_is_cut_off(gateway: Site, told: bool, monkeypatch: pytest.MonkeyPatch):
+async def test_who_signs_out_is_cut_off(
+    gateway: Site, told: bool, another: bool, monkeypatch: pytest.MonkeyPatch
+):
     """All connections of that browser, within a second; those of the same user's other browser stay. Where
-    the news are lost, at the next look."""
+    the news are lost, at the next look. So is who leaves by signing in as another."""
     keyring, now = gateway.settings.keyring, now_ms()
+    bobs = make_link_code(keyring, gateway.tenant, gateway.key_id, "bob", now)
     code = [make_link_code(keyring, gateway.tenant, gateway.key_id, "ann", now) for _ in range(2)]
     origin = {"origin": gateway.url}
     async with (
@@ -181,7 +185,10 @@ async def test_who_signs_out_is_cut_off(gateway: Site, told: bool, monkeypatch: 
             if not told:
                 monkeypatch.setattr(session_ends, "publish_news", _not_told)
             with LivedTime() as lived:
-                await mine.post("/v1/logout")
+                if another:
+                    await mine.post("/v1/login", json={"code": bobs})
+                else:
+                    await mine.post("/v1/logout")
                 if not told:
                     await tenancy.publish_news(gateway.redis, gateway.tenant, tenancy.ACCESS_CHANGED)
                 assert await first.closed() == 4501

@@ -125,7 +125,8 @@ async def test_pages_are_locked_down(site: Site):
 
 async def test_a_page_may_ask_who_is_signed_in(site: Site):
     """Nobody: an answer without an error, which a browser would show in red."""
-    assert (await site.client.get("/v1/me")).json() == {"tenant": None, "project": None, "user": None}
+    nobody = dict.fromkeys(("tenant", "project", "user", "person"))
+    assert (await site.client.get("/v1/me")).json() == nobody
 
 
 async def _turn(site: Site, owner: ConversationOwner, content: str, conversation: str | None = None) -> Turn:
