@@ -1,26 +1,15 @@
 """`parley sessions`: browsers that are signed in."""
 
 from shlex import quote
-from typing import Any
 
 import click
+import msgspec
 
-from billing.cli.run_command import (
-    iso_time,
-    json_option,
-    run_on_database,
-    run_with_redis,
-    show_table,
-    tenant_named,
-)
-from billing.tables.sessions import BrowserSession
-from billing.tables.tenants import PLATFORM
-from billing.tenants import sessions
-from billing.tenants.session_ends import end_session
-from billing.tenants.users import user_named, user_names
-from core.errors import StartupError
-from core.redis.client import RedisClient
-from core.sql.database import Database
+from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
+from billing.cli.run_command import show, show_table
+from billing.operations import sessions
+from billing.operations.sessions import EndOperatorSessions, EndSessions, ListSessions
+from billing.unit_of_work.listing import ListQuestion
 from core.terminal.terminal import print_line
 
 
@@ -34,66 +23,40 @@ _operators = click.option("--operators", is_flag=True, help="Those of the consol
 
 
 @sessions_command.command("list")
+@asks(sessions.list_operator_sessions, omitted=("limit", "after"))
 @_tenant
 @_operators
-@json_option
-def list_command(tenant: str | None, operators: bool, as_json: bool) -> None:
+def list_command(ask: ListQuestion, how: CommandTerms, tenant: str | None, operators: bool) -> None:
     """List who is signed in, newest first."""
     _require_one(tenant, operators)
-
-    async def read(db: Database) -> list[dict[str, Any]]:
-        owner = await _owner(db, tenant)
-        found = await sessions.list_sessions(db, owner)
-        names = await user_names(db, owner, {row.user_id for row in found})
-        return [{**_facts(row), "user": names[row.user_id]} for row in found]
-
-    show_table(run_on_database(read), as_json, "nobody is signed in")
+    if tenant is None:
+        listed = all_pages(sessions.list_operator_sessions, ask, how)
+    else:
+        listed = all_pages(sessions.list_sessions, ListSessions(tenant=tenant), how)
+    show_table([facts_of(each, how.as_json) for each in listed], how.as_json, "nobody is signed in")
 
 
 @sessions_command.command("revoke")
+@asks(sessions.revoke_operator_sessions, arguments=("session",))
 @_tenant
 @_operators
-@click.argument("session", required=False)
-@click.option("--user", help="All browsers of this user.")
-def revoke_command(tenant: str | None, operators: bool, session: str | None, user: str | None) -> None:
+def revoke_command(ask: EndOperatorSessions, how: CommandTerms, tenant: str | None, operators: bool) -> None:
     """Sign the browser of SESSION out, or all of a user; their connections close within a second."""
     _require_one(tenant, operators)
-    whose = f"--tenant {quote(tenant)}" if tenant is not None else "--operators"
-    if (session is None) == (user is None):
+    if bool(ask.session) == bool(ask.user):
+        whose = f"--tenant {quote(tenant)}" if tenant is not None else "--operators"
         raise click.UsageError(f"name a SESSION (see `parley sessions list {whose}`) or --user")
-
-    async def end(db: Database, redis: RedisClient) -> int:
-        owner = await _owner(db, tenant)
-        known = await user_named(db, owner, user) if user is not None else None
-        whom = known.id if known is not None else user
-        ended = 0
-        while wanted := await sessions.list_sessions(db, owner, session, whom):
-            ended += sum([await end_session(db, redis, owner, row.id) for row in wanted])
-        return ended
-
-    ended = run_with_redis(end)
-    if ended == 0:
-        raise StartupError(f"nobody is signed in by that: see `parley sessions list {whose}`")
-    print_line(f"signed out: {ended}")
+    if tenant is None:
+        done = answered(sessions.revoke_operator_sessions, ask, how)
+    else:
+        of_tenant = EndSessions(tenant=tenant, **msgspec.structs.asdict(ask))
+        done = answered(sessions.revoke_sessions, of_tenant, how)
+    if how.as_json:
+        show(facts_of(done, True), True)
+    else:
+        print_line(f"{'would be signed out' if how.dry_run else 'signed out'}: {done.ended}")
 
 
 def _require_one(tenant: str | None, operators: bool) -> None:
     if (tenant is None) != operators:
         raise click.UsageError("name --tenant or --operators")
-
-
-async def _owner(db: Database, tenant: str | None) -> str:
-    return PLATFORM if tenant is None else (await tenant_named(db, tenant)).tenant_id
-
-
-def _facts(row: BrowserSession) -> dict[str, Any]:
-    return {
-        "session": row.id,
-        "user": row.user_id,
-        "key": row.key_id,
-        "address": row.address,
-        "agent": row.agent,
-        "made": iso_time(row.made_ms),
-        "seen": iso_time(row.seen_ms),
-        "ends": iso_time(row.ends_ms),
-    }

@@ -1,5 +1,12 @@
 """The operations of this package, for the entry point `parley.operations`."""
 
-from billing.operations import keys, limits, tenants, users
+from billing.operations import keys, limits, projects, sessions, tenants, users
 
-OPERATIONS = (*keys.OPERATIONS, *limits.OPERATIONS, *tenants.OPERATIONS, *users.OPERATIONS)
+OPERATIONS = (
+    *keys.OPERATIONS,
+    *limits.OPERATIONS,
+    *projects.OPERATIONS,
+    *sessions.OPERATIONS,
+    *tenants.OPERATIONS,
+    *users.OPERATIONS,
+)

@@ -30,7 +30,7 @@ from billing.tenants.tenancy import RESERVED_SUFFIX
 from billing.tenants.users import opaque_id
 from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import bad_request, see_help
 from core.redis.unreadable import Unreadable
 from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
@@ -87,7 +87,7 @@ async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
         user = await session.get(TenantUser, (tenant_id, user_id), with_for_update=True)
         assert user is not None, "the caller found the user"
         if user.closed_ms is None:
-            raise bad_request("only a closed user can be erased: see `parley users close --help`")
+            raise bad_request("only a closed user can be erased", see=see_help("users.close"))
         id = await _erase(session, user)
         await record(session, tenant_id, "user.erase", id, None, {"erased_ms": now_ms()})
     return id
@@ -103,7 +103,7 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
         tenant = await session.get(Tenant, tenant_id, with_for_update=True)
         assert tenant is not None, "the caller found the tenant"
         if tenant.closed_ms is None:
-            raise bad_request("only a closed tenant can be erased: see `parley tenants close --cancel`")
+            raise bad_request("only a closed tenant can be erased", see=see_help("tenants.close"))
         named = select(TenantUser).where(
             col(TenantUser.tenant_id) == tenant_id, col(TenantUser.name).is_not(None)
         )

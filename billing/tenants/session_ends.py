@@ -70,13 +70,22 @@ async def end_session(
     """Sign a browser out: first the row, then news for its open connections. False: there is no such session.
     `author`: the person responsible, where it is not this process's user."""
     async with db.erasing() as session:
-        row = await session.get(BrowserSession, (tenant_id, session_id))
-        if row is None or not await _take_away(session, row, now_ms()):
-            return False
-        await _record_end(session, row, author)
+        ended = await _end_all(session, tenant_id, [session_id], author)
+    await tell_session_ends(db, redis, tenant_id, ended)
+    return bool(ended)
+
+
+async def write_session_ends(db: Database, tenant_id: str, sessions: Sequence[str]) -> Sequence[str]:
+    """Sign browsers out; return the ids of those that were signed in. Telling gateways is left to
+    `tell_session_ends`."""
+    async with db.transaction() as session:
+        return await _end_all(session, tenant_id, sessions, None)
+
+
+async def tell_session_ends(_: Database, redis: RedisClient, tenant_id: str, sessions: Sequence[str]) -> None:
+    """Tell gateways to close the open connections of a tenant's ended sessions; operators have none."""
     if tenant_id != PLATFORM:
-        await publish_session_end(redis, tenant_id, [session_id])
-    return True
+        await publish_session_end(redis, tenant_id, sessions)
 
 
 async def publish_session_end(redis: RedisClient, tenant_id: str, sessions: Sequence[str]) -> None:
@@ -116,6 +125,18 @@ async def _surplus(
     if many <= 0:
         return []
     return (await untyped(session).exec(found.order_by(*order).limit(min(many, ENDED_AT_ONCE)))).all()
+
+
+async def _end_all(
+    session: AsyncSession, tenant_id: str, sessions: Sequence[str], author: Author | None
+) -> Sequence[str]:
+    """Rows go in the order of ids and before any audit row: the order of locks of `end_oldest_sessions`."""
+    found = [await session.get(BrowserSession, (tenant_id, each)) for each in sorted(sessions)]
+    now = now_ms()
+    ended = [row for row in found if row is not None and await _take_away(session, row, now)]
+    for row in ended:
+        await _record_end(session, row, author)
+    return [row.id for row in ended]
 
 
 async def _record_end(session: AsyncSession, row: BrowserSession, author: Author | None) -> None:
