@@ -85,7 +85,8 @@ def _option(field: inspect.Field, said: dict[str, Any]) -> click.Option:
     else:
         facts |= {"type": _click_type(plain, none=_takes_none(field))}
     if said.get("show_default"):
-        facts["default"] = field.default
+        default = field.default
+        facts["default"] = default.value if isinstance(default, Enum) else default
     facts |= said
     if facts["required"]:
         del facts["default"]  # to click, None would be a value that is given
@@ -136,7 +137,7 @@ def _takes_none(field: inspect.Field) -> bool:
     optional = isinstance(kind, inspect.UnionType) and any(
         isinstance(each, inspect.NoneType) for each in kind.types
     )
-    return optional and not field.required and field.default is NODEFAULT
+    return optional and field.default is NODEFAULT
 
 
 def _description(field: inspect.Field) -> str | None:

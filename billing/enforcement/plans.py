@@ -4,7 +4,7 @@ Only the limits of a plan change: another offer is another plan, and tenants are
 override its plan's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy.exc import IntegrityError
@@ -17,7 +17,7 @@ from billing.tenants.edits import lock_settings
 from billing.tenants.pool_terms import TERMS_CHANGED, check_terms
 from billing.tenants.tenancy import DEFAULT_PRICE_BOOK, PRIORITIES, check_priority, publish_news
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import Refused, bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name
 from core.redis.client import RedisClient
@@ -83,27 +83,34 @@ async def create_plan(
             await lock_settings(session, PLATFORM)
             book = await session.get(PriceBook, price_book)
             if book is None or book.tenant_id != PLATFORM:
-                raise bad_request(f"the platform has no price book {price_book!r}: see `parley prices show`")
+                message = f"the platform has no price book {price_book!r}"
+                raise unknown(message, field="price_book", see=see("prices.show"))
             if (await session.exec(select(func.count(col(Plan.id))))).one() >= PLANS_MAX:
                 raise bad_request(f"there are {PLANS_MAX} plans already")
             session.add(plan)
             await record(session, PLATFORM, "plan.create", plan.id, None, plan)
     except IntegrityError as error:
-        raise bad_request(f"there is a plan {name!r} already") from error
+        raise bad_request(f"there is a plan {name!r} already", field="name") from error
     return plan
 
 
 async def list_plans(db: Database) -> Sequence[tuple[Plan, int]]:
     """All plans, oldest first, with the number of open tenants of each. For operators."""
+    tenants = await tenants_by_plan(db)
+    async with db.session() as session:
+        plans = (await session.exec(select(Plan).order_by(col(Plan.id)))).all()
+    return [(plan, tenants.get(plan.id, 0)) for plan in plans]
+
+
+async def tenants_by_plan(db: Database) -> Mapping[str, int]:
+    """Numbers of open tenants by the id of their plan; none where nobody has it. For operators."""
     counts = (
         select(Tenant.plan_id, func.count(col(Tenant.tenant_id)))
         .where(col(Tenant.closed_ms).is_(None), col(Tenant.plan_id).is_not(None))
         .group_by(col(Tenant.plan_id))
     )
     async with db.session() as session:
-        tenants = dict((await session.exec(counts)).all())
-        plans = (await session.exec(select(Plan).order_by(col(Plan.id)))).all()
-    return [(plan, tenants.get(plan.id, 0)) for plan in plans]
+        return {plan: number for plan, number in (await session.exec(counts)).all() if plan is not None}
 
 
 async def find_plan(db: Database, name_or_id: str) -> Plan | None:
@@ -120,11 +127,16 @@ async def end_plan(db: Database, plan_id: str) -> Plan:
         await lock_settings(session, PLATFORM)
         plan = await session.get(Plan, plan_id)
         if plan is None:
-            raise bad_request(f"there is no plan {plan_id!r}")
+            raise no_such_plan(plan_id)
         before = plan.model_dump()
         plan.ended_ms = now_ms() if plan.ended_ms is None else plan.ended_ms
         await record(session, PLATFORM, "plan.end", plan_id, before, plan)
     return plan
+
+
+def no_such_plan(named: str) -> Refused:
+    """The refusal of an unknown plan."""
+    return unknown(f"there is no plan {named!r}", field="plan", see=see("plans.list"))
 
 
 async def assign_plan(db: Database, redis: RedisClient, tenant_id: str, plan_id: str | None) -> Tenant:
@@ -132,15 +144,23 @@ async def assign_plan(db: Database, redis: RedisClient, tenant_id: str, plan_id:
     prices from its next request on.
 
     Raises Refused where there is no such tenant or plan, or the plan has ended."""
+    tenant = await write_assignment(db, tenant_id, plan_id)
+    await tell_assignment(db, redis, tenant_id)
+    return tenant
+
+
+async def write_assignment(db: Database, tenant_id: str, plan_id: str | None) -> Tenant:
+    """As `assign_plan`, without telling gateways."""
     async with db.transaction() as session:
         tenant = await lock_settings(session, tenant_id)
         assert tenant is not None, "plans are assigned to tenants"
         before = tenant.model_dump()
         new = await session.get(Plan, plan_id) if plan_id else None
         if plan_id and new is None:
-            raise bad_request(f"there is no plan {plan_id!r}")
+            raise no_such_plan(plan_id)
         if new is not None and new.ended_ms is not None and new.id != tenant.plan_id:
-            raise bad_request(f"the plan {new.name!r} has ended: it is given to nobody any more")
+            message = f"the plan {new.name!r} has ended: it is given to nobody any more"
+            raise bad_request(message, field="plan")
         old = await session.get(Plan, tenant.plan_id) if tenant.plan_id else None
         if (old and old.id) != (new and new.id):
             standing = assignment_under_plan(
@@ -149,7 +169,11 @@ async def assign_plan(db: Database, redis: RedisClient, tenant_id: str, plan_id:
             tenant.price_book_id, tenant.priority_max = standing.price_book_id, standing.priority_max
             tenant.plan_id, tenant.plan_since_ms = plan_id or None, now_ms()
         await record(session, tenant_id, "tenant.assign_plan", tenant_id, before, tenant)
+    return tenant
+
+
+async def tell_assignment(_: Database, redis: RedisClient, tenant_id: str) -> None:
+    """Tell gateways that a tenant has another plan, or none."""
     await publish_limits_changed(redis, tenant_id)
     await publish_news(redis, tenant_id, TERMS_CHANGED)
     await publish_news(redis, tenant_id)
-    return tenant
