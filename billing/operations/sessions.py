@@ -19,7 +19,7 @@ from core.errors import Refused, bad_request, see, unknown
 from core.operations import ADMINS, OPERATORS, OWNERS, ListedPage, Role, Uses, operation
 
 SESSION_EDITORS = OPERATORS | ADMINS
-OF_USERS = "quota_policy budget rollup_hour api_key"
+OF_USERS = "tenant quota_policy budget rollup_hour api_key"
 
 
 class ListSessions(ListQuestion, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ async def list_sessions(look: Look, ask: ListSessions) -> ListedPage[SessionFact
     "sessions.list_operators",
     "GET /operators/sessions",
     may=OWNERS,
-    uses=Uses(reads="browser_session"),
+    uses=Uses(reads="tenant_user browser_session"),
 )
 async def list_operator_sessions(look: Look, ask: ListQuestion) -> ListedPage[SessionFacts]:
     """List operators' browsers that are signed in at the console, newest first."""
@@ -88,7 +88,7 @@ async def list_operator_sessions(look: Look, ask: ListQuestion) -> ListedPage[Se
     may=SESSION_EDITORS,
     audit="session.end",
     reason=True,
-    uses=Uses(reads=OF_USERS, writes=f"tenant tenant_user browser_session {AUDIT}", keys=CONTROL),
+    uses=Uses(reads=OF_USERS, writes=f"tenant_user browser_session {AUDIT}", keys=CONTROL),
 )
 async def revoke_sessions(change: Change, ask: EndSessions) -> EndedSessions:
     """Sign a browser out, or all of a user; their connections close within a second."""
