@@ -12,9 +12,12 @@ from enum import StrEnum
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from core.errors import bad_request
+
 HOUR_MS = 3_600_000
 AHEAD_MS_MAX = 397 * 24 * HOUR_MS  # any 13 months: commands ask before they take a later start
 FIRST_MS = 0
+DATE_CHARS = len("2026-10-01")
 UTC_ZONE = ZoneInfo("UTC")
 OUTSIDE = "the time is outside the years 1970 to 9998"
 LAST_MS = 253_370_764_800_000  # 9999-01-01: later local dates have no next one
@@ -142,3 +145,28 @@ def _midnight_ms(day: date, zone: ZoneInfo) -> int:
     """The first instant of a local date. Where clocks skip midnight it is the moment of the skip."""
     midnight = datetime.combine(day, time(), tzinfo=zone)
     return int(midnight.astimezone(UTC).timestamp()) * 1000
+
+
+def local_instant(text: str, zone: ZoneInfo, field: str | None = None) -> int:
+    """Parse Unix ms of an ISO 8601 date or time, by default in this zone; a date is its day's beginning.
+    Raises Refused (of the field), also for a local time that the zone's clocks skip or show twice. Pure."""
+    try:
+        at = datetime.fromisoformat(text)
+        local = at if at.tzinfo else at.replace(tzinfo=zone)
+        if local.tzinfo is zone and len(text) > DATE_CHARS:
+            _check_once(text, local, field)
+        return int(local.astimezone(UTC).timestamp() * 1000)
+    except (ValueError, OverflowError) as error:
+        message = f"{text!r} is no time: write it like 2026-10-01 or 2026-10-01T12:00:00+02:00"
+        raise bad_request(message, field=field) from error
+
+
+def _check_once(text: str, local: datetime, field: str | None) -> None:
+    """Raises Refused for a local time that clocks skip or show twice there."""
+    first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
+    if first is not None and second is not None and first != second:
+        what = "is no time" if first < second else "is two times"
+        zone = getattr(local.tzinfo, "key", "")
+        raise bad_request(
+            f"{text!r} {what} in {zone}, where clocks change: write it with its offset, +02:00", field=field
+        )

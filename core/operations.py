@@ -12,9 +12,10 @@ from functools import cache
 from hmac import compare_digest
 from importlib.metadata import entry_points
 from string import Formatter
-from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_type_hints
 
 import msgspec
+from msgspec import Meta
 
 GROUP = "parley.operations"
 LISTED_DEFAULT = 100
@@ -105,8 +106,8 @@ class MoneyAmount(msgspec.Struct, frozen=True):
     """Money on the wire. `nano`: billionths of the currency's unit, as text, since JavaScript's numbers end
     at 2^53."""
 
-    nano: str
-    currency: str = "USD"
+    nano: Annotated[str, Meta(pattern=r"^-?[0-9]{1,19}$")]
+    currency: Literal["USD"] = "USD"
 
     @classmethod
     def of(cls, nano: int) -> "MoneyAmount":

@@ -1,37 +1,33 @@
-"""Moves of money that need two people: one proposes, the other approves with a code that only they received.
+"""Changes that move more money than one person may alone: one proposes, another approves.
 
-The audit log has a row for each step, with different authors. At approval the move is previewed again: it is
-booked only where its amount is still the proposed one, to the nano, and once.
+The audit log has a row for each step, with different authors. What is approved is performed again, as its
+proposer: it is committed only where it moves the proposed amount, to the nano, and once.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import msgspec
 from sqlmodel import and_, col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.approvals.codes import code_hash, is_code_of, new_code
-from billing.approvals.money_actions import MoneyActionResult, Move, about, action_kind, book, preview_action
-from billing.approvals.recent_moves import BY_TWO
-from billing.approvals.second_person import (
-    NotDelivered,
-    ProposalSummary,
-    second_person,
-    send_code,
-    shown_second,
-)
+from billing.approvals.approvers import approved_by, approver_for, proposer_of
+from billing.approvals.codes import code_hash, new_code
+from billing.approvals.proposed_operations import ProposedOperation, about, proposed_by, proposed_in
+from billing.approvals.second_person import NotDelivered, ProposalSummary, send_code, shown_second
 from billing.audit.log import record
-from billing.money import to_display
 from billing.tables.approvals import Proposal
 from billing.tables.tenants import Tenant
-from core.actor import Author, acting_as, current_author
+from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.moves import NeedsSecondPerson
+from billing.unit_of_work.perform import Performed, perform
+from billing.unit_of_work.units import Stores, Terms
+from core.actor import acting_as
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.errors import Refused, StartupError, bad_request
+from core.errors import Refused, bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name
-from core.redis.client import RedisClient
+from core.operations import Operation
 from core.runtime.failed_rounds import store_errors
 from core.signing.signed_text import Keyring
 from core.sql.database import Database
@@ -47,21 +43,31 @@ UNKNOWN = "a store went away, maybe after it was booked: propose it again, nothi
 NO_CODE = "the code is not the one that was sent for this proposal"
 
 
-async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, nano: int) -> Proposal:
-    """Store a proposal to move `nano` and send the second person its code. Raises Refused or StartupError
+async def propose(
+    stores: Stores,
+    who: OperationActor,
+    operation: Operation,
+    ask: msgspec.Struct,
+    reason: str,
+    needs: NeedsSecondPerson,
+) -> Proposal:
+    """Store a proposal of what needs a second person, and send them its code. Raises Refused or StartupError
     where that fails; then nobody can approve it."""
-    second, author = second_person(settings), current_author().name
-    if second is None:
-        raise StartupError("nobody can approve it: set PARLEY_SECOND_PERSON")
-    if second.casefold() in author.casefold():
-        raise bad_request("the second person is another one than who proposes")
-    now, code = now_ms(), new_code()
+    with acting_as(who.author):
+        what = proposed_by(operation, ask, needs.tenant_id, reason)
+        return await _propose(stores.db, stores.settings, what, who.author.name, needs)
+
+
+async def _propose(
+    db: Database, settings: Settings, what: ProposedOperation, author: str, needs: NeedsSecondPerson
+) -> Proposal:
+    second, now, code = approver_for(settings, author), now_ms(), new_code()
     row = Proposal(
-        tenant_id=tenant.tenant_id,
+        tenant_id=needs.tenant_id,
         id=uuid7(now),
-        kind=action_kind(move),
-        move=msgspec.json.encode(move, order="sorted").decode(),
-        amount_nano=nano,
+        kind=what.kind,
+        move=msgspec.json.encode(what, order="sorted").decode(),
+        amount_nano=needs.nano,
         author=author,
         second=second,
         code_sha256="",
@@ -72,10 +78,11 @@ async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, 
     async with db.transaction() as session:
         if await _waiting(session, now) >= WAITING_MAX:
             raise bad_request(f"{WAITING_MAX} proposals wait already: approve or reject some first")
+        tenant = await session.get_one(Tenant, row.tenant_id)
         session.add(row)
         await record(session, row.tenant_id, "proposal.make", row.id, None, facts_of(row))
     try:
-        await send_code(settings, row, ProposalSummary(tenant.name, about(move), code))
+        await send_code(settings, row, ProposalSummary(tenant.name, about(row), code))
     except NotDelivered as error:
         await _end(db, row, FAILED, f"its code was not delivered: {error}")
         raise bad_request(f"nothing is proposed, as its code could not be sent: {error}") from error
@@ -84,85 +91,55 @@ async def propose(db: Database, settings: Settings, tenant: Tenant, move: Move, 
 
 def facts_of(row: Proposal) -> dict[str, object]:
     """The proposal's facts for the audit log, without the hash of its code."""
-    move = msgspec.json.decode(row.move)
     return {
         "kind": row.kind,
-        "move": move,
+        "move": msgspec.json.decode(row.move),
         "amount_nano": row.amount_nano,
         "second": shown_second(row.second),
         "expires_ms": row.expires_ms,
     }
 
 
-def about_of(row: Proposal) -> str:
-    """Describe a proposal in one line."""
-    return about(msgspec.json.decode(row.move.encode(), type=Move))
-
-
-async def approve(
-    db: Database, redis: RedisClient, keyring: Keyring, id: str, code: str
-) -> tuple[Proposal, MoneyActionResult]:
-    """Book a proposal in its proposer's name. Raises Refused where the code is wrong, or the move would no
+async def approve(stores: Stores, id: str, code: str) -> tuple[Proposal, Performed]:
+    """Perform a proposal in its proposer's name. Raises Refused where the code is wrong, or it would no
     longer do what was proposed; the code is used up then all the same.
 
-    The same code books again where a booking was cut off after approval: money booked under the move's key is
-    not booked twice. Approvals run one after another, so that none takes another that is at work for one
-    that was cut off."""
-    async with one_at_a_time(db, APPROVALS):
-        return await _approve(db, redis, keyring, id, code)
+    The same code performs it again where that was cut off after approval: money moved under an operation's
+    own key is not moved twice. Approvals run one after another, so that none takes another that is at work
+    for one that was cut off."""
+    async with one_at_a_time(stores.db, APPROVALS):
+        row, again = await _use_code(stores.db, stores.settings.keyring, id, code)
+        return row, await _perform(stores, row, again)
 
 
-async def _approve(
-    db: Database, redis: RedisClient, keyring: Keyring, id: str, code: str
-) -> tuple[Proposal, MoneyActionResult]:
-    row, again = await _use_code(db, keyring, id, code)
-    move = msgspec.json.decode(row.move.encode(), type=Move)
+async def _perform(stores: Stores, row: Proposal, again: bool) -> Performed:
     try:
-        with acting_as(Author(row.author, BY_TWO)):
-            found = await preview_action(db, row.tenant_id, move)
-            if found.done and again:
-                await book(db, redis, row.tenant_id, move, None)  # only updates enforcement
-                await _end(db, row, BOOKED, "")
-                return row, replace(found, nano=row.amount_nano)
-            if found.done:
-                raise bad_request("what was proposed was done before")
-            moved = await book(db, redis, row.tenant_id, move, ProposedAmount(row.amount_nano).check)
+        what = proposed_in(row)
+        operation, ask = what.declared()
+        terms = Terms(reason=what.reason, approved_nano=row.amount_nano)
+        done = await perform(stores, proposer_of(row), operation, ask, terms)
+        if not done.moved_nano and not again:
+            raise bad_request("what was proposed was done before")
     except Refused as refused:
-        await _end(db, row, FAILED, refused.refusal.message)
+        await _end(stores.db, row, FAILED, refused.refusal.message)
         raise
     except store_errors():
-        await _end(db, row, FAILED, UNKNOWN)
+        await _end(stores.db, row, FAILED, UNKNOWN)
         raise
-    await _end(db, row, BOOKED, "")
-    return row, moved
-
-
-@dataclass(frozen=True)
-class ProposedAmount:
-    """The amount that two people agreed on, in nano."""
-
-    nano: int
-
-    async def check(self, _: AsyncSession, nano: int) -> None:
-        """Raises Refused where the move is of another amount by now."""
-        if abs(nano) != self.nano:
-            raise bad_request(
-                f"it would move {to_display(abs(nano))} now, and {to_display(self.nano)} was proposed: "
-                "propose it again"
-            )
+    await _end(stores.db, row, BOOKED, "")
+    return done
 
 
 async def _use_code(db: Database, keyring: Keyring, id: str, code: str) -> tuple[Proposal, bool]:
     """Use the code of a proposal, record the second person's approval, and return the proposal and whether it
-    was approved before. Wrong tries are counted."""
+    was approved before. Committed by itself: wrong tries are counted."""
     async with db.transaction() as session:
         row = await _locked(session, id)
         again = row.state == APPROVED
         if not again:
             _check_open(row, now_ms())
-        if is_code_of(code, row, keyring):
+        if (by := approved_by(row, code, keyring)) is not None:
             row.state = APPROVED
-            by = Author(f"{shown_second(row.second)} by code", "code")
             await record(session, row.tenant_id, "proposal.approve", row.id, None, facts_of(row), by)
             return row, again
         row.tries += 1
@@ -210,7 +187,7 @@ def _check_open(row: Proposal, now: int) -> None:
 async def _locked(session: AsyncSession, id: str) -> Proposal:
     row = (await session.exec(select(Proposal).where(col(Proposal.id) == id).with_for_update())).first()
     if row is None:
-        raise bad_request(f"there is no proposal {id!r}: see `parley approvals list`")
+        raise unknown(f"there is no proposal {id!r}", field="proposal", see=see("approvals.list"))
     return row
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from billing.alerts.addresses import checked_address, checked_url
 from billing.alerts.mail import send_mail
 from billing.alerts.webhooks import NotDelivered, Webhook, send_webhook, webhook_client
-from billing.approvals.money_actions import action_text
+from billing.approvals.proposed_operations import kind_text
 from billing.money import to_display, to_text
 from billing.tables.approvals import Proposal
 from core.clock import now_ms
@@ -74,7 +74,7 @@ def mail_of(proposal: Proposal, told: ProposalSummary) -> tuple[str, str]:
     """Subject and text of the mail. Pure."""
     until = datetime.fromtimestamp(proposal.expires_ms // 1000, UTC).isoformat()
     amount = to_display(proposal.amount_nano)
-    what = f"{action_text(proposal.kind)} of {amount}, tenant {printable_line(told.tenant_name)}"
+    what = f"{kind_text(proposal.kind)} of {amount}, tenant {printable_line(told.tenant_name)}"
     lines = [
         f"{printable_line(proposal.author)} wants to move money and needs a second person: you.",
         "",

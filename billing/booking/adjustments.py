@@ -25,7 +25,7 @@ from billing.prices.rating import Meter
 from billing.tables.ledger import LedgerHead, UsageLine
 from billing.tables.tenants import Price, UsageRow
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import bad_request, unknown
 from core.names import checked_name
 from core.sql.database import Database
 
@@ -42,14 +42,6 @@ class Correction:
     request: str
     quantities: Mapping[Meter, int] | None
     cause: str
-
-
-async def preview_correction(db: Database, tenant_id: str, correction: Correction) -> list[LineRow]:
-    """Return the lines that `correct` would book now. Raises Refused as it does."""
-    _check(correction)
-    async with db.snapshot() as session:
-        head = await session.get(LedgerHead, tenant_id) or LedgerHead(tenant_id=tenant_id)
-        return (await _plan(session, head, correction, now_ms())).new
 
 
 async def correct(
@@ -78,7 +70,7 @@ async def _plan(session: AsyncSession, head: LedgerHead, correction: Correction,
     request = await session.get(UsageRow, (head.tenant_id, correction.request))
     lines = await _lines_of(session, head.tenant_id, correction.request)
     if request is None or not lines:
-        raise bad_request(f"there is no billed request {correction.request!r} of this tenant")
+        raise unknown(f"there is no billed request {correction.request!r} of this tenant", field="request")
     quantities = correction.quantities
     if quantities is None:
         quantities = {Meter(line.meter): 0 for line in lines}

@@ -6,24 +6,16 @@ from typing import Any
 import click
 
 from billing.approvals import proposals
-from billing.approvals.money_actions import MoneyActionResult, action_text
+from billing.approvals.proposed_operations import about, kind_text
 from billing.approvals.second_person import shown_second
-from billing.cli.run_command import (
-    iso_time,
-    json_option,
-    run_on_database,
-    run_with_redis,
-    show,
-    show_table,
-)
+from billing.cli.operations import check_announced, in_stores
+from billing.cli.run_command import iso_time, json_option, show, show_table
 from billing.money import to_display
 from billing.tables.approvals import Proposal
 from billing.tenants.tenancy import tenant_names
+from billing.unit_of_work.units import Stores
 from core.clock import now_ms
-from core.configuration.settings import Settings
 from core.errors import StartupError
-from core.redis.client import RedisClient
-from core.sql.database import Database
 from core.terminal.terminal import prompt_secret
 
 _proposal = click.argument("proposal")
@@ -50,12 +42,12 @@ def approvals_command() -> None:
 def list_command(ended: bool, as_json: bool) -> None:
     """The proposals that wait for their code, oldest first."""
 
-    async def read(db: Database) -> list[dict[str, Any]]:
-        found = await proposals.list_proposals(db, ended)
-        names = await tenant_names(db)
+    async def read(stores: Stores) -> list[dict[str, Any]]:
+        found = await proposals.list_proposals(stores.db, ended)
+        names = await tenant_names(stores.db)
         return [_facts(row, names.get(row.tenant_id, row.tenant_id), as_json) for row in found]
 
-    show_table(run_on_database(read), as_json, "nothing waits for a second person")
+    show_table(in_stores(read), as_json, "nothing waits for a second person")
 
 
 @approvals_command.command("approve")
@@ -71,12 +63,14 @@ def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
         raise StartupError("there is no terminal to ask for the code at: give --code")
     typed = prompt_secret("Code") if code is None else code
 
-    async def book(db: Database, redis: RedisClient) -> tuple[Proposal, MoneyActionResult]:
-        return await proposals.approve(db, redis, keyring, proposal, typed)
+    async def perform(stores: Stores) -> Proposal:
+        row, done = await proposals.approve(stores, proposal, typed)
+        check_announced(done, stores.settings)
+        return row
 
-    keyring = Settings().keyring
-    row, moved = run_with_redis(book)
-    amount: dict[str, Any] = {"amount_nano": moved.nano} if as_json else {"amount": to_display(moved.nano)}
+    row = in_stores(perform)
+    nano = row.amount_nano
+    amount: dict[str, Any] = {"amount_nano": nano} if as_json else {"amount": to_display(nano)}
     show({"proposal": row.id, "kind": _kind(row, as_json), **amount, "done": "booked"}, as_json)
 
 
@@ -86,12 +80,12 @@ def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
 @json_option
 def reject_command(proposal: str, reason: str, as_json: bool) -> None:
     """End PROPOSAL (its id): its code is good for nothing any more."""
-    row = run_on_database(lambda db: proposals.reject(db, proposal, reason))
+    row = in_stores(lambda stores: proposals.reject(stores.db, proposal, reason))
     show({"proposal": row.id, "kind": _kind(row, as_json), "done": "rejected"}, as_json)
 
 
 def _kind(row: Proposal, as_json: bool) -> str:
-    return row.kind if as_json else action_text(row.kind)
+    return row.kind if as_json else kind_text(row.kind)
 
 
 def _facts(row: Proposal, tenant: str, as_json: bool) -> dict[str, Any]:
@@ -103,7 +97,7 @@ def _facts(row: Proposal, tenant: str, as_json: bool) -> dict[str, Any]:
         "tenant": tenant,
         "kind": _kind(row, as_json),
         **amount,
-        "about": proposals.about_of(row),
+        "about": about(row),
         "author": row.author,
         "second": shown_second(row.second),
         "made": iso_time(row.created_ms),

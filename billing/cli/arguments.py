@@ -1,18 +1,16 @@
 """Parsing of amounts and times on the command line."""
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import click
 
 from billing.money import from_text
-from billing.periods import LAST_MS
-from core.errors import StartupError
+from billing.periods import LAST_MS, local_instant
+from core.errors import Refused, StartupError
 from core.terminal.safe_text import printable_line
 
-DATE_CHARS = len("2026-10-01")
 DIGITS = re.compile(r"\d{1,16}", re.ASCII)
 SPAN = re.compile(r"(?P<number>\d{1,12})(?P<unit>ms|s|m|h|d)", re.ASCII)
 UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -94,26 +92,8 @@ def nano_of(text: str) -> int:
 
 
 def instant_of(text: str, zone: ZoneInfo) -> int:
-    """Parse Unix ms of an ISO 8601 date or time, by default in this zone; a date is its day's beginning.
-    Raises StartupError, also for a local time that the zone's clocks skip or show twice."""
+    """As `local_instant`. Raises StartupError."""
     try:
-        at = datetime.fromisoformat(text)
-        local = at if at.tzinfo else at.replace(tzinfo=zone)
-        if local.tzinfo is zone and len(text) > DATE_CHARS:
-            _check_once(text, local)
-        return int(local.astimezone(UTC).timestamp() * 1000)
-    except (ValueError, OverflowError) as error:
-        raise StartupError(
-            f"{text!r} is no time: write it like 2026-10-01 or 2026-10-01T12:00:00+02:00"
-        ) from error
-
-
-def _check_once(text: str, local: datetime) -> None:
-    """Raises StartupError for a local time that clocks skip or show twice there."""
-    first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
-    if first is not None and second is not None and first != second:
-        what = "is no time" if first < second else "is two times"
-        zone = getattr(local.tzinfo, "key", "")
-        raise StartupError(
-            f"{text!r} {what} in {zone}, where clocks change: write it with its offset, +02:00"
-        )
+        return local_instant(text, zone)
+    except Refused as refused:
+        raise StartupError(refused.refusal.message) from refused

@@ -30,6 +30,9 @@ Ask = TypeVar("Ask", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
 Command = Callable[..., None]
 
+REASON: dict[str, Any] = {"default": "", "help": "Why; kept in the audit log."}
+REASON_NEEDED: dict[str, Any] = {"required": True, "help": REASON["help"]}
+
 
 @dataclass(frozen=True)
 class CommandTerms:
@@ -70,7 +73,7 @@ def asks(
         shared = [click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, one object a line.")]
         if declared.writes:
             shared += [
-                click.Option(["--reason"], default="", help="Why; kept in the audit log."),
+                click.Option(["--reason"], **(options or {}).get("reason", REASON)),
                 click.Option(["--dry-run"], is_flag=True, help="Show what it would do, and do nothing."),
             ]
         decorated.__click_params__ = [*reversed(shared), *earlier, *reversed(params)]
@@ -140,12 +143,19 @@ async def performed(
 ) -> Answer:
     """Perform an operation on opened stores, for a command that performs several."""
     done: Performed = await perform(stores, local_actor(), operation_of(run), ask, how.terms)
-    if done.untold is not None:
-        why = redis_failure(done.untold, stores.settings)
-        raise StartupError(f"what is in the database is changed already, but {why}") from done.untold
+    check_announced(done, stores.settings)
     if done.dry_run:
         print_line("nothing is done: this was a dry run", err=True)
     return done.answer
+
+
+def check_announced(done: Performed, settings: Settings) -> None:
+    """Raise StartupError where others were not told of what is committed."""
+    if isinstance(done.untold, Refused):
+        raise StartupError(refused_text(done.untold.refusal)) from done.untold
+    if done.untold is not None:
+        why = redis_failure(done.untold, settings)
+        raise StartupError(f"what is in the database is changed already, but {why}") from done.untold
 
 
 def facts_of(answer: msgspec.Struct, as_json: bool) -> dict[str, Any]:

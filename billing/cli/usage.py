@@ -1,19 +1,17 @@
 """`parley usage`: tenants' usage and debts, and the sums that such views are read from."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
-from billing.approvals.money_actions import CorrectionAction
 from billing.audit.log import record_separately
 from billing.booking import rollups
-from billing.cli.arguments import WHOLE_TOKENS, instant_of
+from billing.cli.arguments import instant_of
 from billing.cli.compare import compare_command
-from billing.cli.corrections import book_correction
-from billing.cli.money_actions import MoneyActionOptions
+from billing.cli.corrections import correct_command, refund_command
 from billing.cli.months import month_name, month_of, month_window
 from billing.cli.run_command import (
     iso_time,
@@ -29,7 +27,6 @@ from billing.closing.period_close import closing_gaps_of
 from billing.money import to_display, to_text
 from billing.periods import LAST_MS, Calendar, PeriodWindow, month_text
 from billing.prices.calendars import calendar_of
-from billing.prices.rating import Meter
 from billing.reports.focus import COLUMNS, account_of, charges, focus_row
 from billing.reports.usage_report import GroupBy, UsageSums, usage_as_of, usage_in
 from billing.tables.tenants import Tenant
@@ -52,8 +49,8 @@ def usage_command() -> None:
     """Usage and charges: by project, cost center, user, key, model, pool or day."""
 
 
-usage_command.add_command(compare_command)
-usage_command.add_command(unbilled_command)
+for _command in (compare_command, unbilled_command, correct_command, refund_command):
+    usage_command.add_command(_command)
 
 
 @usage_command.command("show")
@@ -152,81 +149,6 @@ def export_command(tenant: str, month: str | None, issuer: str, out: Path | None
     written = run_on_database(export)
     if out:
         print_line(f"{written:,} rows in {out}", err=True)
-
-
-_of_tenant = click.option("--tenant", required=True, help="The tenant's name or id.")
-
-
-def _cause(what: str) -> Callable[[Any], Any]:
-    says = f"Your name for this {what}, as a ticket's: said again, it is booked once."
-    return click.option("--cause", required=True, help=says)
-
-
-_dry_run = click.option("--dry-run", is_flag=True, help="Show what would be booked, and book nothing.")
-_yes = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
-
-
-@usage_command.command("correct")
-@_of_tenant
-@click.argument("request_id", metavar="REQUEST")
-@click.option("--input", "input_tokens", type=WHOLE_TOKENS, help="Input tokens in truth, in all.")
-@click.option("--cached-input", "cached_input_tokens", type=WHOLE_TOKENS, help="Of those, cached ones.")
-@click.option("--output", "output_tokens", type=WHOLE_TOKENS, help="Output tokens in truth, in all.")
-@_cause("correction")
-@_dry_run
-@_yes
-@json_option
-def correct_command(
-    tenant: str,
-    request_id: str,
-    input_tokens: int | None,
-    cached_input_tokens: int | None,
-    output_tokens: int | None,
-    cause: str,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
-) -> None:
-    """Bring what was billed for REQUEST (its id) to what it used in truth.
-
-    \b
-        parley usage correct ID --tenant acme --output 120 --cause ticket-17 --dry-run
-        parley usage correct ID --tenant acme --output 120 --cause ticket-17
-
-    Adds lines with the difference, at the price it was billed by; what is there stays. A request has no more
-    tokens than its model holds. Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see
-    `parley approvals list`.
-    """
-    given = {
-        Meter.INPUT: input_tokens,
-        Meter.CACHED_INPUT: cached_input_tokens,
-        Meter.OUTPUT: output_tokens,
-    }
-    wanted = {meter.value: quantity for meter, quantity in given.items() if quantity is not None}
-    book_correction(
-        tenant, CorrectionAction(request_id, wanted, cause), MoneyActionOptions(dry_run, yes, as_json)
-    )
-
-
-@usage_command.command("refund")
-@_of_tenant
-@click.argument("request_id", metavar="REQUEST")
-@_cause("refund")
-@_dry_run
-@_yes
-@json_option
-def refund_command(tenant: str, request_id: str, cause: str, dry_run: bool, yes: bool, as_json: bool) -> None:
-    """Give back all that was billed for REQUEST (its id), its own price too, to what paid it.
-
-    \b
-        parley usage refund ID --tenant acme --cause ticket-17 --dry-run
-        parley usage refund ID --tenant acme --cause ticket-17
-
-    Above PARLEY_CORRECTION_CENTS_MAX a second person approves it first: see `parley approvals list`.
-    """
-    book_correction(
-        tenant, CorrectionAction(request_id, None, cause), MoneyActionOptions(dry_run, yes, as_json)
-    )
 
 
 @usage_command.command("rebuild")

@@ -1,21 +1,20 @@
-"""Takes money out of a wallet: first from the allowance in Redis, then in the books. Money that running
-answers hold, or that unbooked answers used, is not taken. Between the two nobody else sets the wallet's
-limit, whenever it was read."""
+"""Keeps money that is taken out of a wallet from answers: it is taken from the allowance in Redis before the
+books are committed. Money that running answers hold, or that unbooked answers used, is not taken. Between the
+two nobody else sets the wallet's limit, whenever it was read."""
 
 import asyncio
 import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
-from billing.booking.amount_bounds import MoveCheck
 from billing.enforcement.limit_push import push_limits
-from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import wallet_limit
 from billing.money import to_display
 from billing.quota.money import MoneyCounts
 from billing.quota.script_calls import EndTakeCall, TakeCall
 from billing.quota.scripts import quota_script
-from billing.wallets.undo import Undo, UndoResult, book_undo, preview_undo
 from core.clock import now_ms
-from core.errors import Refused, bad_request
+from core.errors import Refused, bad_request, see_help
 from core.redis.client import RedisClient
 from core.sql.database import Database
 
@@ -29,24 +28,31 @@ _TAKE = quota_script("take", TakeCall, bytes, "base", "money", "takes")
 _END_TAKE = quota_script("end_take", EndTakeCall, bool, "base", "money", "takes")
 
 
-async def take_credit(
-    db: Database, redis: RedisClient, tenant_id: str, undo: Undo, check: MoveCheck | None = None
-) -> UndoResult:
-    """Take the money, and update enforcement. Raises Refused, with nothing changed, where it is not
-    available, or `check` refuses its amount."""
-    planned = await preview_undo(db, tenant_id, undo)
+@asynccontextmanager
+async def held_credit(
+    db: Database, redis: RedisClient, tenant_id: str, amount_nano: int
+) -> AsyncGenerator[str]:
+    """Keep money from answers while the block commits that it is taken; what is refused is given back. Once
+    it is committed, the caller calls `end_take` with the take's name, which the block gets.
+
+    Raises Refused, with nothing changed, where answers hold the money. Where it is not known if it was
+    committed, the take ends by itself, and the books tell what is left."""
+    await _count_wallet(db, redis, tenant_id)
+    take = secrets.token_hex(8)
+    await _take_in_redis(redis, tenant_id, amount_nano, take)
     try:
-        if planned.done:
-            return await book_undo(db, tenant_id, undo, check)
-        if check is not None:  # here too, so that what is refused mostly takes nothing in Redis
-            async with db.session() as session:
-                await check(session, planned.amount_nano)
-        await _count_wallet(db, redis, tenant_id)
-        take = secrets.token_hex(8)
-        await _take_in_redis(redis, tenant_id, planned.amount_nano, take)
-        return await _book(db, redis, tenant_id, undo, check, take)
-    finally:
-        await publish_wallet_changed(db, redis, tenant_id)
+        async with asyncio.timeout(BOOKING_SECONDS_MAX):
+            yield take
+    except Refused:
+        await _end_take(redis, tenant_id, take, given_back=True)
+        raise
+    except TimeoutError as error:
+        raise TimeoutError("it may be booked or not: say it again in a minute, it is done once") from error
+
+
+async def end_take(_: Database, redis: RedisClient, tenant_id: str, take: str) -> None:
+    """End a take whose booking is committed."""
+    await _end_take(redis, tenant_id, take, given_back=False)
 
 
 async def _count_wallet(db: Database, redis: RedisClient, tenant_id: str) -> None:
@@ -58,30 +64,14 @@ async def _count_wallet(db: Database, redis: RedisClient, tenant_id: str) -> Non
     await push_limits(db, redis, tenant_id)
 
 
-async def _book(
-    db: Database, redis: RedisClient, tenant_id: str, undo: Undo, check: MoveCheck | None, take: str
-) -> UndoResult:
-    """Book what is taken; what is refused is given back. Where it is not known if it was booked, the take
-    ends by itself, and the books tell what is left."""
-    try:
-        async with asyncio.timeout(BOOKING_SECONDS_MAX):
-            booked = await book_undo(db, tenant_id, undo, check)
-    except Refused:
-        await _end_take(redis, tenant_id, take, given_back=True)
-        raise
-    except TimeoutError as error:
-        raise TimeoutError("it may be booked or not: say it again in a minute, it is done once") from error
-    await _end_take(redis, tenant_id, take, given_back=False)
-    return booked
-
-
 async def _take_in_redis(redis: RedisClient, tenant_id: str, amount_nano: int, take: str) -> None:
     call = TakeCall(take=take, amount_nano=amount_nano, booked_ms_max=BOOKED_MS_MAX)
     free_nano = int(await _TAKE(redis, [_wallet_key(tenant_id)], call))
     if free_nano >= 0:
         raise bad_request(
             f"{to_display(free_nano)} can be taken now: the rest is held by answers that run, or was used by "
-            "some that are not booked yet; wait, or cancel them (`parley requests cancel`)"
+            "some that are not booked yet; wait, or cancel them",
+            see=see_help("requests.cancel"),
         )
 
 

@@ -1,8 +1,20 @@
 """The operations of this package, for the entry point `parley.operations`."""
 
-from billing.operations import keys, limits, plans, projects, sessions, tenants, users
+from billing.operations import (
+    corrections,
+    keys,
+    limits,
+    plans,
+    projects,
+    sessions,
+    tenants,
+    users,
+    wallet_views,
+    wallets,
+)
 
 OPERATIONS = (
+    *corrections.OPERATIONS,
     *keys.OPERATIONS,
     *limits.OPERATIONS,
     *plans.OPERATIONS,
@@ -10,4 +22,6 @@ OPERATIONS = (
     *sessions.OPERATIONS,
     *tenants.OPERATIONS,
     *users.OPERATIONS,
+    *wallet_views.OPERATIONS,
+    *wallets.OPERATIONS,
 )

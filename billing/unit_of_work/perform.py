@@ -1,7 +1,7 @@
 """Performs operations: checks who may, gives the function its unit of work, commits, and tells others."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
@@ -31,14 +31,15 @@ Answer = TypeVar("Answer")
 @dataclass(frozen=True)
 class Performed:
     """An operation that ended well. `version`: of the thing that it read or edited; `untold`: what kept
-    others from being told at once of what is committed; `kept`: the reply (JSON) that an earlier call of the
-    same key got, in place of an answer."""
+    others from being told at once of what is committed; `moved_nano`: the money that it moved; `kept`: the
+    reply (JSON) that an earlier call of the same key got, in place of an answer."""
 
     answer: Any
     dry_run: bool = False
     version: int | None = None
     untold: Exception | None = None
     kept: str | None = None
+    moved_nano: int = 0
 
 
 async def perform(
@@ -98,10 +99,10 @@ async def _change(
         recorded.extend(recorded_rows(session))
 
     call = _call(who, operation, ask, terms)
-    async with joined_transaction(stores.db, checked, terms.dry_run) as db:
+    async with AsyncExitStack() as held, joined_transaction(stores.db, checked, terms.dry_run) as db:
         if call is not None and (kept := await _claimed(db, call)) is not None:
             return Performed(None, version=kept.version, kept=kept.reply)
-        change = Change(stores, who, terms, operation, db)
+        change = Change(stores, who, terms, operation, db, held=held)
         answer = await operation.run(change, ask)
         async with db.transaction() as session:
             await change.stay(session)
@@ -112,9 +113,10 @@ async def _change(
             if call is not None:
                 await keep(session, call, answer, version)
     if terms.dry_run:
-        return Performed(answer, dry_run=True, version=change.version)
+        return Performed(answer, dry_run=True, version=change.version, moved_nano=change.moved_nano)
     await _stream(stores, recorded)
-    return Performed(answer, version=version, untold=await _tell(change))
+    untold = await _tell(change)
+    return Performed(answer, version=version, untold=untold, moved_nano=change.moved_nano)
 
 
 async def _order(
@@ -161,7 +163,7 @@ async def _tell(change: Change) -> Exception | None:
     for tell in change.telling:
         try:
             await tell()
-        except (redis_errors.RedisError, OSError) as error:
+        except (Refused, redis_errors.RedisError, OSError) as error:
             untold = untold or error
     return untold
 

@@ -6,6 +6,7 @@ the caller saw, and that others are told only of what was committed.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn, TypeVar
@@ -21,6 +22,7 @@ from billing.tables.tenants import Tenant
 from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.moves import check_alone, check_approved, check_meant
 from billing.unit_of_work.replies import CallKey, RepliedBefore, claim
 from billing.unit_of_work.versions import check_version, version_of
 from core.clock import now_ms
@@ -32,6 +34,7 @@ from core.sql.database import Database, TableBase
 from core.sql.store_errors import database_failure
 
 Row = TypeVar("Row", bound=TableBase)
+Held = TypeVar("Held")
 
 
 @dataclass(frozen=True)
@@ -53,14 +56,15 @@ class Stores:
 @dataclass(frozen=True)
 class Terms:
     """How an operation is to be done. `dry_run`: not at all, only tell; `version`: the thing is edited only
-    if this is its version (None: whichever); `approved_nano`: two people agreed on this amount; `key`: its
-    caller's name for this call, which is done once."""
+    if this is its version (None: whichever); `approved_nano`: two people agreed on this amount; `meant_nano`:
+    the caller means to move no more than that; `key`: its caller's name for this call, which is done once."""
 
     reason: str = ""
     dry_run: bool = False
     version: int | None = None
     key: str = ""
     approved_nano: int | None = None
+    meant_nano: int | None = None
 
 
 class DryRunEnds(Exception):  # noqa: N818  (an answer, not a fault)
@@ -133,9 +137,12 @@ class Look(_BoundUnit):
 
 @dataclass
 class Change(_BoundUnit):
-    """A change in one transaction. What rooms do with `db` is committed together, or not at all."""
+    """A change in one transaction. What rooms do with `db` is committed together, or not at all.
+    `moved_nano`: the money that it moves."""
 
     kind = OperationKind.CHANGE
+    held: AsyncExitStack = field(default_factory=AsyncExitStack)
+    moved_nano: int = 0
     telling: list[Callable[[], Awaitable[Any]]] = field(default_factory=list[Callable[[], Awaitable[Any]]])
     thing: tuple[type[TableBase], str, tuple[str, ...]] | None = None
 
@@ -143,6 +150,25 @@ class Change(_BoundUnit):
         """Call `tell(db, redis, *facts)` once the change is committed. Where it fails, caches learn of the
         change a few seconds later by themselves."""
         self.telling.append(lambda: tell(self.stores.db, self.stores.redis, *facts))
+
+    async def moves(self, tenant_id: str, nano: int) -> None:
+        """Say that the change moves an amount, of either sign. Called behind its audit row. Raises
+        NeedsSecondPerson where this author may not move it alone, Refused where it is not what was approved,
+        or more than is meant; a dry run tells any."""
+        self.moved_nano += abs(nano)
+        if self.terms.dry_run:
+            return
+        if self.terms.approved_nano is not None:
+            check_approved(self.moved_nano, self.terms.approved_nano)
+            return
+        await check_alone(self.db, self.settings, tenant_id, self.moved_nano)
+        if self.terms.meant_nano is not None:
+            check_meant(self.moved_nano, self.terms.meant_nano)
+
+    async def until_committed(self, keeps: AbstractAsyncContextManager[Held]) -> Held | None:
+        """Enter what keeps something elsewhere until the change is committed or not, and return what it
+        gives. A dry run keeps nothing."""
+        return None if self.terms.dry_run else await self.held.enter_async_context(keeps)
 
     async def editing(self, table: type[Row], chain: str, *key: str) -> Row | None:
         """The row of this primary key, under the lock of its owner's settings (`chain`: a tenant or

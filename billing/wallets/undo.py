@@ -12,7 +12,6 @@ from sqlmodel import col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.booking.amount_bounds import MoveCheck
 from billing.booking.write import lock_heads, write
 from billing.budgets.thresholds import store_alerts, wallet_reached
 from billing.ledger.grant_rows import load_wallets
@@ -24,7 +23,7 @@ from billing.tables.ledger import LedgerEntry, LedgerTxn
 from billing.tables.wallets import WalletGrant
 from billing.wallets.wallets import KEY, SOURCES
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import bad_request, see, see_help, unknown
 from core.names import checked_name
 from core.sql.database import Database
 
@@ -72,18 +71,9 @@ class UndoResult:
         return sum(amount for _, amount in self.parts)
 
 
-async def preview_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
-    """Return what `book_undo` would take now. Raises Refused as it does."""
-    _check(undo)
-    async with db.snapshot() as session:
-        return await _plan(session, tenant_id, undo, now_ms())
-
-
-async def book_undo(db: Database, tenant_id: str, undo: Undo, check: MoveCheck | None = None) -> UndoResult:
-    """Book an undo. The caller has made sure that nothing in Redis holds the money
-    (billing/enforcement/take_credit.py).
-
-    Raises Refused where it is not possible, or `check` refuses its amount."""
+async def book_undo(db: Database, tenant_id: str, undo: Undo) -> UndoResult:
+    """Book an undo. Before it is committed the caller makes sure that nothing in Redis holds the money
+    (billing/enforcement/take_credit.py). Raises Refused where it is not possible."""
     _check(undo)
     async with db.transaction() as session:
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
@@ -91,8 +81,6 @@ async def book_undo(db: Database, tenant_id: str, undo: Undo, check: MoveCheck |
         taken = await _plan(session, tenant_id, undo, now)
         if taken.done:
             return taken
-        if check is not None:
-            await check(session, taken.amount_nano)
         to = {grant.id: _goes_to(undo, grant) for grant, _ in taken.parts}
         entries = [
             entry
@@ -122,7 +110,8 @@ async def _plan(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> 
         return await _before(session, tenant_id, undo) or await _plan_pay_out(session, tenant_id, undo, now)
     grant = await _grant_named(session, tenant_id, undo.grant)
     if grant is None:
-        raise bad_request(f"there is no grant {undo.grant!r}: see `parley wallets show --tenant {tenant_id}`")
+        looks = see("wallets.show", tenant=tenant_id)
+        raise unknown(f"there is no grant {undo.grant!r}", field="grant", see=looks)
     if undo.kind is UndoKind.CLAW_BACK:
         return await _before(session, tenant_id, undo) or UndoResult([(grant, _left_for(undo, grant, now))])
     if grant.taken_nano == grant.amount_nano:
@@ -131,7 +120,8 @@ async def _plan(session: AsyncSession, tenant_id: str, undo: Undo, now: int) -> 
     if ended or grant.left_nano != grant.amount_nano:
         raise bad_request(
             f"{to_display(grant.left_nano)} is left of the grant's {to_display(grant.amount_nano)}: only one "
-            "that nothing was paid from can be voided; claw back what is left (`parley wallets claw-back`)"
+            "that nothing was paid from can be voided; claw back what is left",
+            see=see_help("wallets.claw_back"),
         )
     return UndoResult([(grant, grant.amount_nano)])
 

@@ -12,7 +12,6 @@ from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.booking.amount_bounds import MoveCheck
 from billing.booking.write import lock_heads, write
 from billing.budgets.thresholds import store_alerts, wallet_reached
 from billing.ledger.grant_rows import load_wallets
@@ -23,7 +22,7 @@ from billing.periods import LAST_MS
 from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import Tenant
 from billing.tables.wallets import Wallet, WalletGrant
-from billing.wallets.owed import OwedTerm, owed_of, pay_owed
+from billing.wallets.owed import OwedTerm, pay_owed
 from core.clock import now_ms
 from core.errors import bad_request
 from core.ids import uuid7
@@ -87,15 +86,6 @@ async def wallet_state(db: Database, tenant_id: str, at_ms: int) -> WalletState 
     return WalletState(posted + int(left_nano), posted, line_seq or 0, next_expiry_ms)
 
 
-async def list_wallets(db: Database, at_ms: int) -> list[tuple[Tenant, WalletState]]:
-    """The prepaid tenants with their money, by name. For operators."""
-    statement = select(Tenant).join(Wallet, col(Wallet.tenant_id) == col(Tenant.tenant_id))
-    async with db.session() as session:
-        tenants = (await session.exec(statement.order_by(col(Tenant.name)))).all()
-    states = [(tenant, await wallet_state(db, tenant.tenant_id, at_ms)) for tenant in tenants]
-    return [(tenant, state) for tenant, state in states if state is not None]
-
-
 async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]) -> bool:
     """Set the per cents of the last top-up at which the wallet alerts; False: there is no wallet."""
     if len(percents) > LOW_MAX or not all(1 <= each <= 100 for each in percents):
@@ -110,13 +100,10 @@ async def set_low_percents(db: Database, tenant_id: str, percents: Sequence[int]
     return True
 
 
-async def grant(
-    db: Database, tenant_id: str, new: NewGrant, check: MoveCheck | None = None
-) -> tuple[WalletGrant, bool]:
+async def grant(db: Database, tenant_id: str, new: NewGrant) -> tuple[WalletGrant, bool]:
     """Put money into a tenant's wallet, which the first grant opens; False: this grant was made before.
 
-    Raises Refused where it is not possible, or where its key was that of another grant; `check` may
-    refuse its amount."""
+    Raises Refused where it is not possible, or where its key was that of another grant."""
     now = now_ms()
     _check(new)
     async with db.transaction() as session:
@@ -127,35 +114,9 @@ async def grant(
         if known is not None:
             return known, False
         await _check_room(session, tenant_id, new, now)
-        if check is not None:
-            await check(session, new.amount_nano)
         row = await _add(session, head, new, now)
         await record(session, tenant_id, "wallet.grant", row.id, None, row)
     return row, True
-
-
-@dataclass(frozen=True)
-class GrantPreview:
-    """Effect of a grant. `known`: it was made before and does nothing; else the sums that pay owed amounts
-    and that are left to spend."""
-
-    known: WalletGrant | None
-    pays_owed_nano: int
-    left_nano: int
-
-
-async def preview_grant(db: Database, tenant_id: str, new: NewGrant) -> GrantPreview:
-    """Return the effect that `grant` would have now. Raises Refused as it does."""
-    _check(new)
-    async with db.snapshot() as session:
-        known = await _with_key(session, tenant_id, new)
-        if known is not None:
-            return GrantPreview(known, 0, 0)
-        await _check_room(session, tenant_id, new, now_ms())
-        wallet = await session.get(Wallet, tenant_id)
-        pays = wallet is not None and wallet.owed_term == OwedTerm.NEXT_GRANT
-        paid = min(new.amount_nano, await owed_of(session, tenant_id)) if pays else 0
-        return GrantPreview(None, paid, new.amount_nano - paid)
 
 
 async def _add(session: AsyncSession, head: LedgerHead, new: NewGrant, now: int) -> WalletGrant:

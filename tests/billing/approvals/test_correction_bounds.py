@@ -1,18 +1,20 @@
 """What `parley usage correct` and `refund` may book: bounded, looked at first, and all or nothing."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from billing.approvals import money_actions
-from billing.ledger.rows import LineRow
+from billing.cli import moves
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
 from billing.prices.book import NewVersion, add_version
 from billing.prices.files import FlatPrices
 from billing.quota.money import MoneyCounts
 from billing.quota.types import Admitted
+from billing.unit_of_work.perform import Performed, perform
 from billing.usage import encode
 from core.errors import Refusal, StartupError
 from engine.models.tables import ModelVersion
@@ -187,12 +189,12 @@ def test_what_has_grown_since_it_was_looked_at_is_not_booked(
 ) -> None:
     """Somebody else corrected the request between: what goes without --yes is bounded where it is booked."""
 
-    async def nothing(*_: object) -> list[LineRow]:
-        return []
+    async def looks(*given: Any) -> Performed:
+        return replace(await perform(*given), moved_nano=0) if given[-1].dry_run else await perform(*given)
 
-    monkeypatch.setattr(money_actions, "planned_correction", nothing)
+    monkeypatch.setattr(moves, "perform", looks)
     less = ("correct", *OF_A, "--output", "0")
-    refused(acme, *less, says="one person moves at most", correction_unasked_cents_max="0")
+    refused(acme, *less, says="look at it first", correction_unasked_cents_max="0")
 
 
 def test_quarantine_accepts_no_more_than_a_request_can_have(acme: Acme) -> None:

@@ -3,26 +3,17 @@
 from typing import Any
 
 import pytest
+from msgspec.json import encode
 
-from billing.approvals import proposals, recent_moves
+from billing.approvals import proposals
 from billing.approvals.codes import new_code
-from billing.approvals.money_actions import (
-    CorrectionAction,
-    GrantAction,
-    MoneyActionResult,
-    Move,
-    UndoAction,
-    about,
-    action_kind,
-    action_text,
-)
-from billing.approvals.one_person import needs_two
+from billing.approvals.proposed_operations import ProposedOperation, about, kind_text, proposed_in
 from billing.audit import log
-from billing.booking.amount_bounds import AmountBounds
-from billing.enforcement import take_credit
-from billing.ledger.grant_spending import GrantKind
-from billing.wallets.undo import Undo, UndoKind
-from core.actor import Author, current_author
+from billing.booking import recent_moves
+from billing.operations import wallets
+from billing.tables.approvals import Proposal
+from core.actor import Author
+from core.errors import Refused
 from core.sql.database import Database
 from tests.billing.approvals.approvals_office import MUCH, OF, ApprovalsOffice, office
 from tests.billing.cli.commands import rows
@@ -41,9 +32,10 @@ def test_what_was_cut_off_is_booked_by_the_same_code(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(take_credit, "publish_wallet_changed", killed) if after else patched.setattr(
-            proposals, "book", killed
-        )
+        if after:
+            patched.setattr(wallets, "publish_wallet_changed", killed)
+        else:
+            patched.setattr(proposals, "perform", killed)
         assert office.types(*office.approve(id, code)).exit_code != 0
     assert office.row(id).state == "approved"
     assert [row["proposal"] for row in rows(office.types("approvals", "list", "--json"))] == [id]
@@ -67,7 +59,7 @@ def test_what_was_cut_off_is_looked_at_again(
         raise RuntimeError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(proposals, "book", killed)
+        patched.setattr(proposals, "perform", killed)
         assert office.types(*office.approve(id, code)).exit_code != 0
     less = ("usage", "correct", "a", *OF, "--output", "3", "--cause", "c2", "--yes")
     assert office.acme.types(*less).exit_code == 0
@@ -80,7 +72,8 @@ def test_moves_below_the_limit_count_together(
     """Of one person, or one tenant, within 24 hours; what two decided is not among it."""
     one_day_later = recent_moves.now_ms() + recent_moves.LATELY_MS + 1_000
     with monkeypatch.context() as patched:
-        patched.setattr(recent_moves, "now_ms", lambda: one_day_later)  # the grant of the office is a day old
+        for of in (recent_moves, log):  # the grant of the office is a day old
+            patched.setattr(of, "now_ms", lambda: one_day_later)
         assert office.types("wallets", *_part("a", 60)).exit_code == 0
     monkeypatch.setattr(recent_moves, "MOVES", ("wallet.pay_out",))
     id, code = office.proposed(*_part("b", 60))
@@ -151,41 +144,44 @@ async def test_what_was_moved_lately_is_a_persons_and_a_tenants(
 
 
 @pytest.mark.parametrize(
-    ("moved", "lately_nano", "two"),
+    ("kind", "ask", "words", "line"),
     [
-        (MoneyActionResult(100), 0, False),
-        (MoneyActionResult(101), 0, True),
-        (MoneyActionResult(60), 40, False),
-        (MoneyActionResult(60), 41, True),
-        (MoneyActionResult(101, done=True), 41, False),
-        (MoneyActionResult(0), 101, False),
-        (MoneyActionResult(1), 101, True),
+        ("grant", {"kind": "paid", "key": "k", "note": "n"}, "grant", "paid grant k n"),
+        ("grant", {"kind": "promo", "key": "k", "note": ""}, "grant", "promo grant k"),
+        ("void", {"grant": "g"}, "void", "grant g: why"),
+        ("claw_back", {"grant": "g", "key": "k"}, "claw-back", "grant g: why"),
+        ("pay_out", {"key": "k"}, "pay-out", "k: why"),
+        ("correct", {"request": "r", "output": 1, "cause": "c"}, "correction", "request r: c"),
+        ("refund", {"request": "r", "cause": "c"}, "refund", "request r: c"),
+        ("transfer", {"tenant": "t", "to": "u", "amount": {}}, "transfer", "tenant t, to u: why"),
     ],
 )
-def test_what_takes_two_is_said_to_the_nano(moved: MoneyActionResult, lately_nano: int, two: bool) -> None:
-    """What was done before, or moves nothing, takes nobody."""
-    assert needs_two(moved, AmountBounds(1, 100), lately_nano) is two
+def test_each_kind_of_move_is_called_by_its_command(
+    kind: str, ask: dict[str, Any], words: str, line: str
+) -> None:
+    """And said in a line; one that a former version proposed too, which cannot be approved."""
+    what = ProposedOperation(f"wallets.{kind}", ask, "why")
+    facts: dict[str, Any] = {"tenant_id": "t", "id": "i", "amount_nano": 1, "code_sha256": ""}
+    row = Proposal(
+        **facts,
+        author="a",
+        second="s",
+        kind=what.kind,
+        move=encode(what).decode(),
+        created_ms=0,
+        expires_ms=1,
+    )
+    assert (row.kind, kind_text(row.kind), about(row), proposed_in(row)) == (kind, words, line, what)
+    former = row.model_copy(update={"move": encode(ask | {"type": kind, "reason": "why"}).decode()})
+    assert about(former).startswith(line.partition(",")[0].partition(":")[0])
+    with pytest.raises(Refused, match="former version"):
+        proposed_in(former)
 
 
 @pytest.mark.parametrize(
-    ("move", "kind", "words", "line"),
-    [
-        (GrantAction(GrantKind.PAID, 5, "k", note="n"), "grant", "grant", "paid grant k n"),
-        (GrantAction(GrantKind.PROMO, 5, "k"), "grant", "grant", "promo grant k"),
-        (UndoAction(UndoKind.VOID, "why", "g"), "void", "void", "grant g: why"),
-        (UndoAction(UndoKind.CLAW_BACK, "why", "g", 5, "k"), "claw_back", "claw-back", "grant g: why"),
-        (UndoAction(UndoKind.PAY_OUT, "why", "", 5, "k"), "pay_out", "pay-out", "k: why"),
-        (CorrectionAction("r", {"output": 1}, "c"), "correct", "correction", "request r: c"),
-        (CorrectionAction("r", None, "c"), "refund", "refund", "request r: c"),
-    ],
+    "what", [ProposedOperation("wallets.nothing", {}), ProposedOperation("wallets.void", {"grant": 5})]
 )
-def test_each_kind_of_move_is_called_by_its_command(move: Move, kind: str, words: str, line: str) -> None:
-    """And said in a line."""
-    assert (action_kind(move), action_text(kind), about(move)) == (kind, words, line)
-
-
-def test_a_move_is_of_who_acts() -> None:
-    """What is not named is nothing."""
-    who = current_author().name
-    assert UndoAction(UndoKind.VOID, "why", "g").undo() == Undo(UndoKind.VOID, "g", 0, "", "why", who)
-    assert GrantAction(GrantKind.PAID, 5, "k").new().author == who
+def test_what_this_version_cannot_do_is_not_approved(what: ProposedOperation) -> None:
+    """An operation that is no more, or asks for something else."""
+    with pytest.raises(Refused, match="former version"):
+        what.declared()

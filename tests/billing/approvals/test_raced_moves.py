@@ -1,7 +1,7 @@
 """People's moves at once: what one may not move alone is not moved in parts that run side by side, and a
 proposal is booked once."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,24 +12,26 @@ import msgspec
 import pytest
 
 from billing.approvals import second_person
-from billing.approvals.money_actions import CorrectionAction, GrantAction, Move, UndoAction
 from billing.approvals.proposals import approve, list_proposals
-from billing.approvals.recent_moves import BY_TWO
-from billing.cli.money_actions import MoneyActionOptions, MoneyActionOutcome, run_money_action
+from billing.booking.recent_moves import BY_TWO
+from billing.cli.moves import MoneyMove, moved
+from billing.cli.operations import CommandTerms, in_stores
 from billing.cli.quarantine import accept_event
-from billing.cli.run_command import run_on_database, run_with_redis
+from billing.cli.run_command import run_on_database
 from billing.ledger.grant_spending import GrantKind
+from billing.operations import corrections, wallets
+from billing.operations.corrections import CorrectRequest, RefundRequest
+from billing.operations.wallets import ClawBack, GrantMoney, PayOut, VoidGrant
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
 from billing.tables.audit import AuditLog
 from billing.tables.wallets import WalletGrant
 from billing.tenants.tenancy import create_tenant
 from billing.usage import PinnedPrices, encode
-from billing.wallets.undo import UndoKind
 from billing.wallets.wallets import NewGrant, grant
 from core.actor import Author, acting_as
-from core.configuration.settings import Settings
 from core.errors import StartupError
+from core.operations import MoneyAmount
 from core.sql.database import Database
 from tests.billing.approvals.approvals_office import CODE, SECOND
 from tests.billing.events import an_event
@@ -37,6 +39,7 @@ from tests.billing.ledger.ledger_reading import read
 from tests.billing.wallets.wallet_tenant import sound
 
 T = TypeVar("T")
+Move = tuple[Callable[[Any, Any], Awaitable[Any]], msgspec.Struct]
 USD = 10**9
 SIX = range(6)
 DEAR = PinnedPrices(  # 9 USD a token
@@ -51,10 +54,10 @@ class RacedOffice:
     tenants: list[str]
     mails: list[str] = field(default_factory=list[str])
 
-    def at_once(self, *moves: tuple[str, Move]) -> list[MoneyActionOutcome | StartupError]:
-        """The outcomes of moves, each (tenant, move), that begin together."""
-        ask = MoneyActionOptions(dry_run=False, yes=True, as_json=True)
-        return together([lambda of=of: run_money_action(of[0], of[1], ask) for of in moves])
+    def at_once(self, *moves: Move) -> list[MoneyMove[Any] | StartupError]:
+        """The outcomes of moves that begin together."""
+        how = CommandTerms(as_json=True, reason="r")
+        return together([lambda run=run, ask=ask: moved(run, ask, how, yes=True) for run, ask in moves])
 
     def does(self, action: Callable[[Database], Coroutine[Any, Any, T]]) -> T:
         """Something with the database."""
@@ -68,6 +71,16 @@ class RacedOffice:
         """How often the audit log says so."""
         found = self.does(lambda db: read(db, AuditLog, tenant))
         return sum(row.action == action for row in found)
+
+
+def granting(tenant: str, dollars: int, key: str) -> Move:
+    """A grant of so much."""
+    return wallets.grant, GrantMoney(tenant=tenant, amount=usd(dollars), key=key)
+
+
+def usd(dollars: int) -> MoneyAmount:
+    """So much."""
+    return MoneyAmount.of(dollars * USD)
 
 
 def together(calls: list[Callable[[], T]]) -> list[T | StartupError]:
@@ -109,10 +122,9 @@ def office(home: Path, redis_url: str, database_url: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("tenants", [1, 6])
 def test_grants_at_once_are_one_persons_up_to_the_limit(office: RacedOffice, tenants: int) -> None:
-    """Six of 90 USD, for one tenant or each for another: one is booked, five wait for a second person."""
+    """Six of 60 USD, for one tenant or each for another: one is booked, five wait for a second person."""
     of = [office.tenants[number % tenants] for number in SIX]
-    moves = [(tenant, GrantAction(GrantKind.PAID, 90 * USD, f"g{n}")) for n, tenant in enumerate(of)]
-    done = office.at_once(*moves)
+    done = office.at_once(*(granting(tenant, 60, f"g{n}") for n, tenant in enumerate(of)))
     assert sorted(each.state for each in done if not isinstance(each, StartupError)) == [
         "booked",
         *["proposed"] * 5,
@@ -121,19 +133,41 @@ def test_grants_at_once_are_one_persons_up_to_the_limit(office: RacedOffice, ten
     assert len(office.mails) == 5
 
 
+def test_a_grant_repeated_under_its_key_does_nothing_more(office: RacedOffice) -> None:
+    """Six times at once, and again when it is there: one grant, which counts once."""
+    tenant = office.tenants[0]
+    done = [each for each in office.at_once(*[granting(tenant, 60, "g")] * 6) if isinstance(each, MoneyMove)]
+    assert sorted((each.booked, each.answer.new, each.nano) for each in done) == [
+        *[(True, False, 0)] * 5,
+        (True, True, 60 * USD),
+    ]
+    assert len(office.grants(tenant)) == office.audited(tenant, "wallet.grant") == 1
+    (more,) = office.at_once(granting(tenant, 40, "h"))
+    assert isinstance(more, MoneyMove)
+    assert more.booked
+
+
 @pytest.mark.parametrize("kind", ["void", "claw_back", "pay_out", "correct", "refund"])
 def test_what_is_taken_or_corrected_at_once_is_too(office: RacedOffice, kind: str) -> None:
     """Every kind of move, 90 USD each: one is booked, the others wait, and the books hold."""
     tenant = office.tenants[0]
 
     def made(n: int) -> Move:
-        if kind in ("correct", "refund"):
-            return CorrectionAction(f"r{n}", {"output": 0} if kind == "correct" else None, f"c{n}")
-        left = 0 if kind == "void" else 90 * USD
-        return UndoAction(UndoKind(kind), "r", "" if kind == "pay_out" else f"g{n}", left, f"k{n}")
+        amount, key = usd(90), f"k{n}"
+        of: dict[str, Any] = {"tenant": tenant}
+        return {
+            "void": (wallets.void_grant, VoidGrant(**of, grant=f"g{n}")),
+            "claw_back": (wallets.claw_back, ClawBack(**of, grant=f"g{n}", amount=amount, key=key)),
+            "pay_out": (wallets.pay_out, PayOut(**of, amount=amount, key=key)),
+            "correct": (
+                corrections.correct_request,
+                CorrectRequest(**of, request=f"r{n}", output=0, cause=key),
+            ),
+            "refund": (corrections.refund_request, RefundRequest(**of, request=f"r{n}", cause=key)),
+        }[kind]
 
     office.does(lambda db: _with_money(db, tenant, used=kind in ("correct", "refund")))
-    done = office.at_once(*((tenant, made(n)) for n in SIX))
+    done = office.at_once(*map(made, SIX))
     states = [getattr(each, "state", str(each)) for each in done]
     assert sorted(states) == ["booked", *["proposed"] * 5]
     office.does(lambda db: sound(db, tenant))
@@ -156,8 +190,8 @@ def test_accepted_events_are_one_persons_up_to_the_limit(
     assert len(refused) == 5, done
     assert {"PARLEY_CORRECTION_CENTS_MAX" in each and "$90" in each for each in refused} == {True}, refused
     assert len(office.does(held_events)) == 5
-    (grant,) = office.at_once((tenant, GrantAction(GrantKind.PAID, 20 * USD, "g")))
-    assert isinstance(grant, MoneyActionOutcome)
+    (grant,) = office.at_once(granting(tenant, 20, "g"))
+    assert isinstance(grant, MoneyMove)
     assert grant.state == "proposed"
     office.does(lambda db: sound(db, tenant))
 
@@ -166,8 +200,8 @@ def test_what_a_grant_moved_counts_for_an_accepted_event(office: RacedOffice) ->
     """A grant of 90 USD, then one held event of 90."""
     tenant = office.tenants[0]
     office.does(lambda db: _with_held(db, tenant, billed=False))
-    (grant,) = office.at_once((tenant, GrantAction(GrantKind.PAID, 90 * USD, "g")))
-    assert isinstance(grant, MoneyActionOutcome)
+    (grant,) = office.at_once(granting(tenant, 90, "g"))
+    assert isinstance(grant, MoneyMove)
     assert grant.state == "booked"
     with pytest.raises(StartupError, match="PARLEY_CORRECTION_CENTS_MAX"):
         accept_event(office.does(held_events)[0].event_sha256, "looked at")
@@ -178,17 +212,16 @@ def test_a_proposal_approved_at_once_is_booked_once(office: RacedOffice, kind: s
     """By six with the same code: one books it, and nobody says that it failed."""
     tenant = office.tenants[0]
     office.does(lambda db: _with_money(db, tenant))
-    move: Move = {
-        "grant": GrantAction(GrantKind.PAID, 300 * USD, "much"),
-        "void": UndoAction(UndoKind.VOID, "r", "big"),
-        "pay_out": UndoAction(UndoKind.PAY_OUT, "r", "", 400 * USD, "p"),
-    }[kind]
-    (proposed,) = office.at_once((tenant, move))
-    assert isinstance(proposed, MoneyActionOutcome)
+    moves: dict[str, Move] = {
+        "grant": granting(tenant, 300, "much"),
+        "void": (wallets.void_grant, VoidGrant(tenant=tenant, grant="big")),
+        "pay_out": (wallets.pay_out, PayOut(tenant=tenant, amount=usd(400), key="p")),
+    }
+    (proposed,) = office.at_once(moves[kind])
+    assert isinstance(proposed, MoneyMove)
     assert proposed.proposal is not None
     id, code = proposed.proposal.id, CODE.findall(office.mails[0])[0]
-    keyring = Settings().keyring
-    done = together([lambda: run_with_redis(lambda db, redis: approve(db, redis, keyring, id, code))] * 6)
+    done = together([lambda: in_stores(lambda stores: approve(stores, id, code))] * 6)
     said = [str(each) for each in done if isinstance(each, StartupError)]
     assert len(said) == 5
     assert {each.rpartition(": ")[2] for each in said} == {"it is booked"}

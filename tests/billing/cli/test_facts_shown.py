@@ -5,7 +5,6 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from billing.approvals.money_actions import MoneyActionResult
 from billing.budgets.thresholds import WALLET_SCOPE
 from billing.cli import (
     alerts,
@@ -19,10 +18,13 @@ from billing.cli import (
     wallet_undo,
     wallets,
 )
-from billing.cli.money_actions import MoneyActionOutcome
+from billing.cli.moves import MoneyMove
+from billing.cli.operations import facts_of
 from billing.closing.what_if import WhatIfResult as WhatIf
 from billing.dedicated_pools.reports import PoolUse
 from billing.limits import Mode
+from billing.operations.wallet_views import GrantFacts, MovementFacts
+from billing.operations.wallets import TakenMoney
 from billing.periods import LAST_MS, UTC_ZONE, Calendar, PeriodWindow
 from billing.prices.files import FlatPrices
 from billing.quota.types import MoneySum
@@ -324,7 +326,7 @@ def test_a_grant(left_nano: int, taken_nano: int, expired: bool, state: str) -> 
             "created_ms": DAY_MS,
         },
     )
-    found = GrantLeft(row, left_nano, expired)
+    found = GrantFacts.of(GrantLeft(row, left_nano, expired))
     facts = wallets._facts(found, True)
     assert facts == {
         **{"grant": "g", "kind": "paid", "priority": 50, "amount_nano": 9, "left_nano": left_nano},
@@ -340,8 +342,9 @@ def test_what_moved_a_wallet() -> None:
     """And what it held then."""
     said = {"time": BEGAN, "kind": "usage", "cause": "r"}
     moved = WalletMovement(1, DAY_MS, "usage", "r", -(10**9), 2 * 10**9)
-    assert wallets._movement(moved, True) == {**said, "amount_nano": -(10**9), "balance_nano": 2 * 10**9}
-    assert wallets._movement(moved, False) == {**said, "amount": "-$1.00", "balance": "$2.00"}
+    facts = MovementFacts.of(moved)
+    assert facts_of(facts, True) == {**said, "amount_nano": -(10**9), "balance_nano": 2 * 10**9}
+    assert facts_of(facts, False) == {**said, "amount": "-$1.00", "balance": "$2.00"}
 
 
 @pytest.mark.parametrize(
@@ -357,9 +360,9 @@ def test_what_moved_a_wallet() -> None:
 def test_what_is_taken_out_of_a_wallet(booked: bool, done: bool, proposed: bool, state: str) -> None:
     """A grant a row: money for people, nano for scripts."""
     of: Any = made(WalletGrant, id="g", idempotency_key="k", kind="paid")
-    moved = MoneyActionResult(10**9, done, taken=UndoResult([(of, 10**9)], done))
-    found = MoneyActionOutcome(moved, booked, made(Proposal) if proposed else None)
+    taken = TakenMoney.of(UndoResult([(of, 10**9)], done))
+    found = MoneyMove(taken, 10**9, booked, made(Proposal) if proposed else None)
     said = {"grant": "g", "key": "k", "kind": "paid", "state": state}
     assert wallet_undo._facts(found, True) == [{**said, "taken_nano": 10**9}]
     assert wallet_undo._facts(found, False) == [{**said, "taken": "$1.00"}]
-    assert wallet_undo._facts(MoneyActionOutcome(MoneyActionResult(0), False), False) == []
+    assert wallet_undo._facts(MoneyMove(TakenMoney([], True), 0, booked=False), False) == []

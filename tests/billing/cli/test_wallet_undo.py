@@ -11,11 +11,10 @@ from sqlalchemy import text
 
 from billing.audit.compare import compare_states
 from billing.enforcement.limit_settings import LIMITS_CHANGED
-from billing.enforcement.take_credit import take_credit
 from billing.quota.types import Admitted
 from billing.tables.ledger import LedgerTxn
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews
-from billing.wallets.undo import PAID_OUT, Undo, UndoKind, UndoResult, book_undo, preview_undo
+from billing.wallets.undo import PAID_OUT, Undo, UndoKind, book_undo
 from billing.wallets.wallets import grant, wallet_state
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -23,6 +22,7 @@ from core.errors import Refusal, Refused, StartupError
 from core.sql.database import Database
 from tests.billing.acme import Acme
 from tests.billing.cli.commands import rows
+from tests.billing.enforcement.takes import pay_out
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.quota.quota_ledger import COST, QuotaLedger
 from tests.billing.wallets.wallet_tenant import a_tenant, balances, paid, promo, sound, use
@@ -205,7 +205,7 @@ async def test_only_what_has_not_ended_is_taken(sqlite: Database) -> None:
         (Undo(UndoKind.VOID, made.id, 0, "", "r"), "can be voided"),
     ):
         with pytest.raises(Refused, match=says):
-            await preview_undo(sqlite, tenant, undo)
+            await book_undo(sqlite, tenant, undo)
 
 
 async def test_a_key_is_that_of_one_taking_of_one_grant(sqlite: Database) -> None:
@@ -225,27 +225,25 @@ async def test_a_key_is_that_of_one_taking_of_one_grant(sqlite: Database) -> Non
 
 
 async def test_what_is_being_taken_is_spent_by_nobody_and_gateways_hear_of_it(
-    sqlite: Database, redis: Redis, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    sqlite: Database, redis: Redis, settings: Settings
 ) -> None:
     """A gateway that looks before it is booked still finds it in the books, and does not put it back."""
     tenant = await a_tenant(sqlite)
-    made, _ = await grant(sqlite, tenant, paid(1_000, "p"))
+    await grant(sqlite, tenant, paid(1_000, "p"))
     books = QuotaLedger(sqlite, redis, settings, tenant)
     assert isinstance(await books.ask("a"), Admitted)
     await books.quota.release(tenant, "a")
-    meanwhile: list[Any] = []
+    found: list[Any] = []
 
-    async def slow(db: Database, tenant_id: str, undo: Undo, _check: object) -> UndoResult:
-        meanwhile.append(await QuotaLedger(sqlite, redis, settings, tenant).ask("b"))
-        return await book_undo(db, tenant_id, undo)
+    async def meanwhile() -> None:
+        found.append(await QuotaLedger(sqlite, redis, settings, tenant).ask("b"))
 
-    monkeypatch.setattr("billing.enforcement.take_credit.book_undo", slow)
     async with redis.pubsub() as listener:
         await listener.subscribe(CONTROL_CHANNEL)
         await soon(listener.get_message(timeout=None))
-        await take_credit(sqlite, redis, tenant, Undo(UndoKind.CLAW_BACK, made.id, 1_000, "c", "r"))
+        await pay_out(books, meanwhile=meanwhile)
         message = await soon(listener.get_message(timeout=None))
-    assert [type(each) for each in meanwhile] == [Refusal]
+    assert [type(each) for each in found] == [Refusal]
     assert message is not None
     news = msgspec.json.decode(bytes(message["data"]), type=ControlNews)  # type: ignore[arg-type]
     assert (news.kind, news.tenant) == (LIMITS_CHANGED, tenant)

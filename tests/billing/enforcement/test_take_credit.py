@@ -1,7 +1,7 @@
 """Money that is being taken out of a wallet is held by no answer, whoever tells limits anew meanwhile."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -10,21 +10,19 @@ from billing.enforcement import take_credit as taking
 from billing.enforcement.limit_cache import read_rows
 from billing.enforcement.limit_push import push_limits
 from billing.enforcement.limit_settings import set_budget
-from billing.enforcement.take_credit import take_credit
+from billing.enforcement.take_credit import end_take
 from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import TenantRows
+from billing.operations import wallets
 from billing.quota.types import Admitted
-from billing.wallets.undo import Undo, UndoKind, UndoResult, book_undo
 from billing.wallets.wallets import grant
 from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, bad_request
 from core.sql.database import Database
+from tests.billing.enforcement.takes import Meanwhile, pay_out
 from tests.billing.quota.quota_ledger import QuotaLedger
 from tests.billing.wallets.wallet_tenant import a_tenant, paid, sound
 from tests.support.redis import Redis
-
-PAY_OUT = Undo(UndoKind.PAY_OUT, "", 1_000, "c", "r")
-Meanwhile = Callable[[], Awaitable[None]]
 
 
 class DiedError(BaseException):
@@ -42,18 +40,14 @@ async def books(database: Database, redis: Redis, settings: Settings) -> QuotaLe
     return found
 
 
-def booking(patched: pytest.MonkeyPatch, before: Meanwhile | None = None, after: Meanwhile | None = None):
-    """What happens beside a booking, before and after."""
+def after_the_commit(patched: pytest.MonkeyPatch, does: Meanwhile) -> None:
+    """What happens between the commit and the end of the take."""
 
-    async def slow(db: Database, tenant_id: str, undo: Undo, check: object = None) -> UndoResult:
-        if before is not None:
-            await before()
-        booked = await book_undo(db, tenant_id, undo)
-        if after is not None:
-            await after()
-        return booked
+    async def slow(*of: Any) -> None:
+        await does()
+        await end_take(*of)
 
-    patched.setattr(taking, "book_undo", slow)
+    patched.setattr(wallets, "end_take", slow)
 
 
 async def anew(books: QuotaLedger, id: str) -> Admitted | Refusal:
@@ -67,6 +61,10 @@ async def tell_all(books: QuotaLedger) -> None:
     await push_limits(books.db, books.redis, books.tenant)
     await publish_wallet_changed(books.db, books.redis, books.tenant)
     await books.quota.reseed(books.tenant)
+
+
+async def set_a_budget(books: QuotaLedger) -> None:
+    """So does who sets a budget."""
     await set_budget(
         books.db, books.redis, books.tenant, scope="tenant", period="day", limit_nano=10**9, hard=False
     )
@@ -82,8 +80,12 @@ async def test_limits_that_are_told_between_take_and_booking_do_not_restore_the_
         await tell_all(books)
         answers.append(await anew(books, f"r{len(answers)}"))
 
-    booking(monkeypatch, before=meanwhile, after=meanwhile)
-    await take_credit(books.db, books.redis, books.tenant, PAY_OUT)
+    async def later() -> None:
+        await set_a_budget(books)
+        await meanwhile()
+
+    after_the_commit(monkeypatch, later)
+    await pay_out(books, meanwhile=meanwhile)
     answers.append(await anew(books, "after"))
     assert [type(each) for each in answers] == [Refusal] * 3
     await sound(books.db, books.tenant)
@@ -108,7 +110,7 @@ async def test_limits_that_were_read_before_a_take_do_not_restore_what_it_booked
     monkeypatch.setattr(limit_push, "read_rows", slow)
     late = asyncio.create_task(push_limits(books.db, books.redis, books.tenant))
     await seen.wait()
-    await take_credit(books.db, books.redis, books.tenant, PAY_OUT)
+    await pay_out(books)
     go_on.set()
     await late
     assert isinstance(await anew(books, "after"), Refusal)
@@ -121,16 +123,16 @@ async def test_a_taker_that_dies_lets_nobody_spend_what_it_may_have_booked(
 ) -> None:
     """For a bounded time the money is nobody's; then the books say whose it is."""
 
-    async def dies(*_: object) -> None:
+    async def dies() -> None:
         raise DiedError
 
     with monkeypatch.context() as patched:
-        patched.setattr(taking, "publish_wallet_changed", dies)
         patched.setattr(taking, "BOOKED_MS_MAX", 30_000 if in_time else 0)
-        booking(patched, **{"after" if booked else "before": dies})
+        after_the_commit(patched, dies)
         with pytest.raises(DiedError):
-            await take_credit(books.db, books.redis, books.tenant, PAY_OUT)
+            await pay_out(books, meanwhile=None if booked else dies)
     await tell_all(books)
+    await set_a_budget(books)
     assert type(await anew(books, "a")) is (Refusal if booked or in_time else Admitted)
     assert len(await takes(books)) == in_time
     await sound(books.db, books.tenant)
@@ -154,40 +156,28 @@ async def test_marks_of_the_future_hold_no_limit_back(books: QuotaLedger) -> Non
     assert int(read or 0) < 1 << 52
 
 
-async def test_of_two_takes_the_first_that_is_booked_does_not_restore_the_other(
-    books: QuotaLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It tells limits without what is not in the books yet."""
-    answers: list[Admitted | Refusal] = []
-
-    async def the_other() -> None:
-        monkeypatch.setattr(taking, "book_undo", book_undo)
-        await take_credit(books.db, books.redis, books.tenant, Undo(UndoKind.PAY_OUT, "", 100, "d", "r"))
-        answers.append(await anew(books, "between"))
-
-    booking(monkeypatch, before=the_other)
-    await take_credit(books.db, books.redis, books.tenant, Undo(UndoKind.PAY_OUT, "", 900, "c", "r"))
-    answers.append(await anew(books, "after"))
-    assert [type(each) for each in answers] == [Refusal, Refusal]
+async def test_of_two_takes_at_once_neither_restores_the_other(books: QuotaLedger) -> None:
+    """One after another: who comes second tells limits without what the first took."""
+    await asyncio.gather(pay_out(books, 100, "d"), pay_out(books, 900, "c"))
+    assert isinstance(await anew(books, "after"), Refusal)
     await sound(books.db, books.tenant)
 
 
-async def test_what_is_refused_is_given_back_at_once(
-    books: QuotaLedger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without another's take losing its own."""
+async def test_what_is_refused_is_given_back_at_once(books: QuotaLedger) -> None:
+    """And nothing is booked."""
 
     async def no() -> None:
         raise bad_request("no")
 
-    booking(monkeypatch, before=no)
     with pytest.raises(Refused, match="no"):
-        await take_credit(books.db, books.redis, books.tenant, PAY_OUT)
+        await pay_out(books, meanwhile=no)
     assert isinstance(await anew(books, "a"), Admitted)
+    assert await takes(books) == []
+    await sound(books.db, books.tenant)
 
 
 async def test_a_wallet_that_redis_does_not_count_is_counted_before_it_is_taken_from(
-    books: QuotaLedger, monkeypatch: pytest.MonkeyPatch
+    books: QuotaLedger,
 ) -> None:
     """Else a send between take and booking begins the count with all of the money."""
     await books.redis.flushall()
@@ -196,6 +186,5 @@ async def test_a_wallet_that_redis_does_not_count_is_counted_before_it_is_taken_
     async def meanwhile() -> None:
         answers.append(await anew(books, "a"))
 
-    booking(monkeypatch, before=meanwhile)
-    await take_credit(books.db, books.redis, books.tenant, PAY_OUT)
+    await pay_out(books, meanwhile=meanwhile)
     assert [type(each) for each in answers] == [Refusal]

@@ -26,6 +26,7 @@ class QuotaLedger:
     def __init__(self, db: Database, redis: Redis, settings: Settings, tenant: str) -> None:
         self.db = db
         self.redis = redis
+        self.settings = settings
         self.tenant = tenant
         self.quota = Quota(redis, settings, db)
         self.book = LimitCache(db)

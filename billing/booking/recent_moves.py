@@ -11,12 +11,20 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.tables.audit import AuditLog
 from core.clock import now_ms
+from core.sql.locks import lock_until_commit
 
 BY_TWO = "approved"  # source of moves that a second person approved
 LATELY_MS = 24 * 3_600_000
 CORRECTIONS = ("request.correct", "request.refund")
 ACCEPTED = "quarantine.accept"  # `amount_nano` of what was billed; a correction has a row of its own
+ONE_MOVE = "moves"  # name of the lock: a person's moves of several tenants count together
 MOVES = (*CORRECTIONS, ACCEPTED, "wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
+
+
+async def lock_recent_amounts(session: AsyncSession, tenant_id: str, author: str) -> int:
+    """As `recent_amounts`; nobody else moves money until this transaction ends."""
+    await lock_until_commit(session, ONE_MOVE)
+    return await recent_amounts(session, tenant_id, author)
 
 
 async def recent_amounts(session: AsyncSession, tenant_id: str, author: str) -> int:

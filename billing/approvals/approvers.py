@@ -1,0 +1,37 @@
+"""Decides who may approve a proposal: another than its proposer, who proves to be the second person by the
+code that only they were sent."""
+
+from billing.approvals.codes import is_code_of
+from billing.approvals.second_person import second_person, shown_second
+from billing.booking.recent_moves import BY_TWO
+from billing.tables.approvals import Proposal
+from billing.unit_of_work.actors import OperationActor
+from core.actor import Author
+from core.configuration.settings import Settings
+from core.errors import StartupError, bad_request
+from core.operations import Role
+from core.signing.signed_text import Keyring
+
+
+def approver_for(settings: Settings, author: str) -> str:
+    """Address of who may approve what this author proposes. Raises StartupError where there is nobody, or
+    nothing can be sent there; Refused where it is the author."""
+    second = second_person(settings)
+    if second is None:
+        raise StartupError("nobody can approve it: set PARLEY_SECOND_PERSON")
+    if second.casefold() in author.casefold():
+        raise bad_request("the second person is another one than who proposes")
+    return second
+
+
+def approved_by(row: Proposal, code: str, keyring: Keyring) -> Author | None:
+    """Who approves a proposal with this code; None: nobody, as it is not the one that was sent. Pure."""
+    if not is_code_of(code, row, keyring):
+        return None
+    return Author(f"{shown_second(row.second)} by code", "code")
+
+
+def proposer_of(row: Proposal) -> OperationActor:
+    """Who performs what was approved: its proposer, whose own amount does not count what two decided. Only
+    commands on this machine propose, which act as owner. Pure."""
+    return OperationActor(Author(row.author, BY_TWO), Role.OWNER)

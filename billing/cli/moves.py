@@ -1,0 +1,86 @@
+"""Moves money by command: shows a large move first, and proposes one that one person may not make."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import click
+import msgspec
+
+from billing.approvals.proposals import propose
+from billing.approvals.second_person import shown_second
+from billing.booking.amount_bounds import AmountBounds
+from billing.cli.operations import CommandTerms, check_announced, in_stores
+from billing.cli.run_command import iso_time
+from billing.money import to_display
+from billing.tables.approvals import Proposal
+from billing.unit_of_work.actors import local_actor
+from billing.unit_of_work.moves import NeedsSecondPerson
+from billing.unit_of_work.perform import Performed, perform
+from billing.unit_of_work.units import Stores
+from core.errors import StartupError
+from core.operations import Operation, operation_of
+
+yes_option = click.option("--yes", is_flag=True, help="It is meant to move more than $1.00 (or what is set).")
+
+Ask = TypeVar("Ask", bound=msgspec.Struct)
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class MoneyMove(Generic[Answer]):
+    """What a move did, or would do (`booked` False), and how much it moves; `proposal`: it waits for a second
+    person."""
+
+    answer: Answer
+    nano: int
+    booked: bool
+    proposal: Proposal | None = None
+
+    @property
+    def state(self) -> str:
+        """State in a word or two, for the caller."""
+        if self.proposal is not None:
+            return "proposed"
+        return "booked" if self.booked else "not booked"
+
+
+def moved(
+    run: Callable[[Any, Ask], Awaitable[Answer]], ask: Ask, how: CommandTerms, yes: bool
+) -> MoneyMove[Answer]:
+    """Perform an operation that moves money, only tell what it would do, or propose it. The caller shows the
+    move, then calls `check_booked`. `yes`: a large one is meant."""
+    return in_stores(lambda stores: move_in(stores, operation_of(run), ask, how, yes))
+
+
+async def move_in(
+    stores: Stores, operation: Operation, ask: msgspec.Struct, how: CommandTerms, yes: bool
+) -> MoneyMove[Any]:
+    """As `moved`, in these stores."""
+    who, unasked_nano = local_actor(), AmountBounds.of(stores.settings).unasked_nano
+    would = await perform(stores, who, operation, ask, replace(how.terms, dry_run=True))
+    shown = MoneyMove(would.answer, would.moved_nano, booked=False)
+    if how.dry_run or (would.moved_nano > unasked_nano and not yes):
+        return shown
+    terms = replace(how.terms, meant_nano=None if yes else unasked_nano)
+    try:
+        done: Performed = await perform(stores, who, operation, ask, terms)
+    except NeedsSecondPerson as needs:
+        return replace(shown, proposal=await propose(stores, who, operation, ask, how.reason, needs))
+    check_announced(done, stores.settings)
+    return MoneyMove(done.answer, done.moved_nano, booked=True)
+
+
+def check_booked(move: MoneyMove[Any], how: CommandTerms) -> None:
+    """Raises StartupError where the move was proposed, or only shown without being asked to."""
+    waiting = move.proposal
+    if waiting is not None:
+        raise StartupError(
+            "nothing is booked yet: it is proposed, and a code was sent to "
+            f"{shown_second(waiting.second)}, good until {iso_time(waiting.expires_ms)}: "
+            f"`parley approvals approve {waiting.id}`"
+        )
+    if not move.booked and not how.dry_run:
+        raise StartupError(
+            f"nothing is booked: this moves {to_display(move.nano)}. Where that is meant, say --yes"
+        )

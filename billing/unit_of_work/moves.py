@@ -1,0 +1,57 @@
+"""Decides whether a change may move an amount of money: alone, or as a second person approved it.
+
+Looked at behind the change's audit row, in its transaction, and under one lock for all moves, so that moves
+side by side count each other.
+"""
+
+from billing.booking.amount_bounds import AmountBounds
+from billing.booking.recent_moves import lock_recent_amounts
+from billing.money import to_display
+from core.actor import current_author
+from core.configuration.settings import Settings
+from core.errors import Refusal, Refused, bad_request
+from core.sql.database import Database
+
+
+class NeedsSecondPerson(Refused):
+    """A change that moves more (`nano`) than one person may alone; nothing of it is committed. Who runs the
+    operation proposes it (billing/approvals)."""
+
+    def __init__(self, tenant_id: str, nano: int) -> None:
+        super().__init__(
+            Refusal("bad_request", f"this moves {to_display(nano)}, which takes a second person: propose it")
+        )
+        self.tenant_id = tenant_id
+        self.nano = nano
+
+
+async def check_alone(db: Database, settings: Settings, tenant_id: str, nano: int) -> None:
+    """Raise NeedsSecondPerson where the author moved too much within 24 hours, this move included, whose
+    audit row stands already. Raises Refused where it is too much, and there is no second person."""
+    bounds = AmountBounds.of(settings)
+    if not settings.second_person:
+        bounds.check(nano)
+        return
+    async with db.transaction() as session:  # committed, or the lock would end with it
+        lately_nano = await lock_recent_amounts(session, tenant_id, current_author().name)
+    assert lately_nano >= nano, "a move is looked at behind its audit row"
+    if nano and lately_nano > bounds.most_nano:
+        raise NeedsSecondPerson(tenant_id, nano)
+
+
+def check_approved(nano: int, approved_nano: int) -> None:
+    """Raise Refused where a change moves another amount than two people agreed on. Pure."""
+    if nano != approved_nano:
+        raise bad_request(
+            f"it would move {to_display(nano)} now, and {to_display(approved_nano)} was proposed: "
+            "propose it again"
+        )
+
+
+def check_meant(nano: int, meant_nano: int) -> None:
+    """Raise Refused where a change moves more than its caller means. Pure."""
+    if nano > meant_nano:
+        raise bad_request(
+            f"this moves {to_display(nano)} by now, and more than {to_display(meant_nano)} is asked for "
+            "again: look at it first"
+        )
