@@ -22,6 +22,7 @@ ESCAPED_MARK = "\ufdd0"  # a noncharacter, which Unicode leaves to programs: bef
 DIGESTED = "\ufdd1"  # and before the beginning and the digest of a text that is too long
 DIGESTED_CHARACTERS = 16
 UNSTORABLE = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\ud800-\\udfff\ufdd0\ufdd1]")
+UNSHOWN = re.compile(rf"{UNSTORABLE.pattern}|[\u202a-\u202e\u2066-\u2069]")
 NOT_QUERYABLE = re.compile("[\\x00\\ud800-\\udfff]")
 ESCAPED = re.compile(rf"{UNSTORABLE.pattern}|\\")
 
@@ -33,6 +34,17 @@ def name_of(text: object) -> str | None:
     name = unicodedata.normalize("NFC", text)
     good = 1 <= len(name) <= NAME_CHARACTERS_MAX and name.isprintable() and name == name.strip()
     return name if good else None
+
+
+def is_visible(text: str) -> bool:
+    """True where a reader sees something of a text."""
+    return any(each.isprintable() and not each.isspace() for each in text)
+
+
+def is_shown(text: str) -> bool:
+    """True where a reader sees a text as it is: something of it is visible, nothing turns the rest around,
+    and a database can hold it. For texts which, unlike names, may have joiners as emoji and Persian do."""
+    return is_visible(text) and not UNSHOWN.search(text)
 
 
 def checked_name(what: str, text: object) -> str:

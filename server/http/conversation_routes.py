@@ -11,11 +11,11 @@ from server.access.authorization import owner_of
 from server.context import GatewayContext
 from server.conversations.store import PAGE_ROWS, conversation_not_found
 from server.conversations.tables import Message
-from server.conversations.titles import TITLE_CHARACTERS_MAX
+from server.conversations.titles import checked_title
 from server.http import cursors
 from server.http.caller import reader
 from server.http.fields import only_fields
-from server.http.replies import bad_request, body_object, json_reply
+from server.http.replies import body_object, json_reply
 
 
 class ConversationRoutes:
@@ -91,7 +91,7 @@ class ConversationRoutes:
         conversation = _conversation(request)
         which = (principal.tenant, owner_of(principal), conversation)
         if request.method == "PATCH":
-            title = _title(only_fields(await body_object(request), "title").get("title"))
+            title = checked_title(only_fields(await body_object(request), "title").get("title"))
             done = await self._context.conversations.rename(*which, title)
         else:
             done = await self._context.conversations.delete(*which, now_ms())
@@ -127,13 +127,6 @@ def _context(row: Message) -> dict[str, object] | None:
     """What of the conversation an answer's prompt had."""
     context = row.context
     return None if context is None else {name: context[name] for name in ("kept", "dropped", "room")}
-
-
-def _title(given: object) -> str:
-    title = " ".join(given.split()) if isinstance(given, str) else ""
-    if not 1 <= len(title) <= TITLE_CHARACTERS_MAX or "\0" in title:
-        raise bad_request(f"title: a text of 1 to {TITLE_CHARACTERS_MAX} characters")
-    return title
 
 
 def _conversation(request: Request) -> str:

@@ -12,6 +12,7 @@ import { blockedText } from "./safety_words.js";
  */
 
 const TITLE_MAX = 80;
+const UNSEEN = /^[\p{Z}\p{C}]$/u;
 
 /** @param {Usage} usage */
 export function usageText({ input, output, total }) {
@@ -193,6 +194,7 @@ export function dayText(updatedMs, now) {
  */
 export function titleOf(content) {
   const title = Array.from(content.split(/\s+/).filter(Boolean).join(" "));
+  if (title.length > 0 && title.every((each) => UNSEEN.test(each))) return "…";
   if (title.length <= TITLE_MAX) return title.join("");
   const head = title.slice(0, TITLE_MAX);
   const end = head.lastIndexOf(" ");

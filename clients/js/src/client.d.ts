@@ -14,12 +14,13 @@ export class Client {
     reconnect(): void;
     /**
      * A new id, made from the server's clock; waits for the first welcome, and for another one after this machine's
-     * clock was set, or it slept.
+     * clock was set, or it slept. Rejects where none will come, as the client has stopped.
      */
     newId(): Promise<string>;
     /**
      * Start one turn. Resolves once it has an id; `answer.done` tells how it ended. Until the server accepts it,
      * it is kept and sent again after every reconnect. `onWaiting` is told why it waits while there is no connection.
+     * Once the client has stopped it rejects with the cause, or `answer.done` does.
      * @param {Message} message
      * @param {{onWaiting?: (why: Cause) => void}} [listeners]
      * @returns {Promise<Answer>}

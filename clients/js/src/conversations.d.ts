@@ -1,6 +1,6 @@
 export class Conversations {
     /** @param {Access} [access] */
-    constructor({ url, token }?: Access);
+    constructor({ url, token, user }?: Access);
     /**
      * @param {string | null} [cursor] of the page before
      * @returns {Promise<ConversationPage>}
@@ -18,7 +18,7 @@ export class Conversations {
     allMessages(id: string): AsyncGenerator<StoredMessage>;
     /**
      * @param {string} id
-     * @param {string} title of 1 to 80 characters
+     * @param {string} title of 1 to 80 characters, some of them visible
      * @returns {Promise<void>}
      */
     rename(id: string, title: string): Promise<void>;
@@ -79,4 +79,9 @@ export type Access = {
      * kept until the gateway refuses it. Without one the page's own sign-in counts
      */
     token?: (() => Promise<string>) | undefined;
+    /**
+     * who uses the page now, as any text, where that changes without a reload: the pass of
+     * another one is dropped, and what was asked for them is refused (`user_changed`)
+     */
+    user?: (() => string) | undefined;
 };

@@ -6,6 +6,7 @@
 import { ProtocolError } from "./answer.js";
 import { checkedToken } from "./causes.js";
 import { inTime } from "./in_time.js";
+import { conversationPage, messagePage } from "./stored.js";
 
 /** @typedef {{id: string, title: string, updated_ms: number, running: boolean}} StoredConversation */
 /**
@@ -31,38 +32,40 @@ import { inTime } from "./in_time.js";
  * @property {string} [url] of the gateway, https://HOST; the page's own origin unless given
  * @property {() => Promise<string>} [token] a history pass (`history` of POST /v1/tickets), or on a server a key; it is
  *   kept until the gateway refuses it. Without one the page's own sign-in counts
+ * @property {() => string} [user] who uses the page now, as any text, where that changes without a reload: the pass of
+ *   another one is dropped, and what was asked for them is refused (`user_changed`)
  */
 
 const REPLY_MS_MAX = 30_000;
 const TOKEN_MS_MAX = 15_000;
+const PAGES_MAX = 1_000; // of one list; a gateway's pages hold 50
 
 export class Conversations {
   /** @param {Access} [access] */
-  constructor({ url, token } = {}) {
+  constructor({ url, token, user = () => "" } = {}) {
     if (!url && !globalThis.location) throw new Error("no page here: give the option url");
     this.#url = (url ?? location.origin).replace(/^ws/, "http").replace(/\/(v1\/ws)?$/, "");
     this.#ask = token;
+    this.#user = user;
   }
 
   #url;
   #ask;
-  /** @type {string | null} */
-  #token = null;
+  #user;
+  /** @type {{user: string, token: string} | null} */
+  #kept = null;
 
   /**
    * @param {string | null} [cursor] of the page before
    * @returns {Promise<ConversationPage>}
    */
-  list(cursor) {
-    return this.#call("GET", "/v1/conversations" + query(cursor));
+  async list(cursor) {
+    return conversationPage(await this.#read("/v1/conversations" + query(cursor)));
   }
 
   /** All of them, page by page, the last used first. @returns {AsyncGenerator<StoredConversation>} */
   async *all() {
-    for (let page = await this.list(); ; page = await this.list(page.cursor)) {
-      yield* page.conversations;
-      if (!page.cursor) return;
-    }
+    for await (const page of this.#pages((cursor) => this.list(cursor))) yield* page.conversations;
   }
 
   /**
@@ -70,21 +73,18 @@ export class Conversations {
    * @param {string | null} [cursor] of the page before
    * @returns {Promise<MessagePage>}
    */
-  messages(id, cursor) {
-    return this.#call("GET", path(id) + "/messages" + query(cursor));
+  async messages(id, cursor) {
+    return messagePage(await this.#read(path(id) + "/messages" + query(cursor)));
   }
 
   /** All messages of one, page by page, oldest first. @param {string} id @returns {AsyncGenerator<StoredMessage>} */
   async *allMessages(id) {
-    for (let page = await this.messages(id); ; page = await this.messages(id, page.cursor)) {
-      yield* page.messages;
-      if (!page.cursor) return;
-    }
+    for await (const page of this.#pages((cursor) => this.messages(id, cursor))) yield* page.messages;
   }
 
   /**
    * @param {string} id
-   * @param {string} title of 1 to 80 characters
+   * @param {string} title of 1 to 80 characters, some of them visible
    * @returns {Promise<void>}
    */
   async rename(id, title) {
@@ -101,34 +101,84 @@ export class Conversations {
   }
 
   /**
-   * @param {string} method
-   * @param {string} path
-   * @param {object} [body]
-   * @returns {Promise<any>}
+   * Each page of one list, for one user.
+   * @template {{cursor: string | null}} Page
+   * @param {(cursor: string | null) => Promise<Page>} read
    */
-  async #call(method, path, body) {
-    const kept = this.#token;
-    try {
-      return await this.#once(method, path, body);
-    } catch (error) {
-      if (!(kept && error instanceof ProtocolError && error.code === "unauthorized")) throw error;
-      this.#token = null; // the pass is over: once more with a fresh one
-      return this.#once(method, path, body);
+  async *#pages(read) {
+    const user = this.#user();
+    /** @type {Set<string>} */
+    const asked = new Set();
+    for (let cursor = null; ; ) {
+      this.#expect(user);
+      const page = await read(cursor);
+      yield page;
+      cursor = page.cursor;
+      if (!cursor) return;
+      if (asked.has(cursor) || asked.size === PAGES_MAX) {
+        throw new ProtocolError({ code: "bad_reply", message: "the list has no end: who answers is no gateway" });
+      }
+      asked.add(cursor);
     }
+  }
+
+  /**
+   * What is of the user who asked, and of nobody who came meanwhile.
+   * @param {string} path
+   */
+  async #read(path) {
+    const user = this.#user();
+    const found = await this.#call("GET", path);
+    this.#expect(user);
+    return found;
+  }
+
+  /** @param {string} user */
+  #expect(user) {
+    if (this.#user() === user) return;
+    throw new ProtocolError({ code: "user_changed", message: "another user came while this was asked for" });
   }
 
   /**
    * @param {string} method
    * @param {string} path
    * @param {object} [body]
+   * @returns {Promise<any>}
    */
-  async #once(method, path, body) {
+  async #call(method, path, body) {
+    const user = this.#user();
+    const kept = this.#kept?.user === user;
+    try {
+      return await this.#once(user, method, path, body);
+    } catch (error) {
+      if (!(kept && error instanceof ProtocolError && error.code === "unauthorized")) throw error;
+      this.#kept = null; // the pass is over: once more with a fresh one
+      return this.#once(user, method, path, body);
+    }
+  }
+
+  /**
+   * @param {string} user
+   * @param {() => Promise<string>} ask
+   */
+  async #token(user, ask) {
+    if (this.#kept?.user === user) return this.#kept.token;
+    const token = await freshToken(ask);
+    this.#expect(user);
+    this.#kept = { user, token };
+    return token;
+  }
+
+  /**
+   * @param {string} user
+   * @param {string} method
+   * @param {string} path
+   * @param {object} [body]
+   */
+  async #once(user, method, path, body) {
     /** @type {Record<string, string>} */
     const headers = body ? { "content-type": "application/json" } : {};
-    if (this.#ask) {
-      this.#token ??= await freshToken(this.#ask);
-      headers.authorization = `Bearer ${this.#token}`;
-    }
+    if (this.#ask) headers.authorization = `Bearer ${await this.#token(user, this.#ask)}`;
     const url = this.#url + path;
     const signal = AbortSignal.timeout(REPLY_MS_MAX);
     const credentials = this.#ask ? "omit" : "same-origin";
@@ -166,8 +216,10 @@ function read({ ok, status }, text) {
     throw new ProtocolError({ code: "bad_reply", message, retry: status >= 500 });
   }
   if (ok && typeof found === "object" && found !== null) return found;
-  const { code = "bad_reply", message = `HTTP ${status}`, ...more } = found?.error ?? {};
-  throw new ProtocolError({ code, message, ...more });
+  const error = typeof found?.error === "object" ? found.error : {};
+  const code = typeof error?.code === "string" ? error.code : "bad_reply";
+  const message = typeof error?.message === "string" ? error.message : `HTTP ${status}`;
+  throw new ProtocolError({ ...error, code, message });
 }
 
 /**

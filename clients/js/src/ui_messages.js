@@ -99,6 +99,7 @@ export function known(facts) {
 
 /** @param {SentMessage[]} messages */
 function lastTurn(messages) {
+  if (!Array.isArray(messages) || !messages.every(isMessage)) throw refused("each message has a role and parts of `UIMessage`");
   const last = messages.at(-1);
   if (last?.role !== "user") throw refused("the last message must be the user's: an answer cannot be continued");
   if (textOf(last).trim() === "") throw refused("the message is empty: a turn needs text");
@@ -109,6 +110,13 @@ function lastTurn(messages) {
 function textOf({ parts }) {
   if (parts.some(({ type }) => type === "file")) throw refused("a message has a file, and Parley takes text only");
   return parts.map(({ type, text }) => (type === "text" ? text : "")).join("");
+}
+
+/** @param {any} message */
+function isMessage(message) {
+  const { role, parts } = message ?? {};
+  if (typeof role !== "string" || !Array.isArray(parts)) return false;
+  return parts.every((part) => typeof part?.type === "string" && (part.type !== "text" || typeof part.text === "string"));
 }
 
 /** @param {string} message */

@@ -9,7 +9,7 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from http.client import HTTPException
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
@@ -21,7 +21,11 @@ from parley_client.causes import first_words, is_loopback, no_token
 from parley_client.link import TOKEN_SECONDS_MAX, Key, fresh_token
 
 REPLY_SECONDS_MAX = 30.0
+PAGES_MAX = 1_000  # of one list; a gateway's pages hold 50
+ENDLESS = "the list has no end: who answers is no gateway"
+USER_CHANGED = "another user came while this was asked for"
 Found = TypeVar("Found")
+Page = TypeVar("Page", "ConversationPage", "MessagePage")
 
 
 class StoredConversation(msgspec.Struct, frozen=True):
@@ -69,42 +73,36 @@ class MessagePage(msgspec.Struct, frozen=True):
 
 class Conversations:
     """The conversations of a key, or of a user by a history pass. `key`: one of them, or a function that gets
-    one; what it gave is kept until the gateway refuses it. Calls raise ProtocolError."""
+    one; what it gave is kept until the gateway refuses it. `user`: a function that says who is asked for now,
+    where that changes: the pass of another one is dropped. Calls raise ProtocolError."""
 
-    def __init__(self, url: str, key: Key) -> None:
+    def __init__(self, url: str, key: Key, user: Callable[[], str] = lambda: "") -> None:
         self._url = url.rstrip("/")
         self._key = key
-        self._token: str | None = None
+        self._user = user
+        self._kept: tuple[str, str] | None = None
         proxies = {} if is_loopback(url) else None
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _NoRedirects)
 
     async def list(self, cursor: str | None = None) -> ConversationPage:
         """A page of them; `cursor`: of the page before."""
-        return await self._call(ConversationPage, "GET", _query("/v1/conversations", cursor))
+        return await self._read(ConversationPage, _query("/v1/conversations", cursor))
 
     async def all(self) -> AsyncIterator[StoredConversation]:
         """All of them, page by page."""
-        page = await self.list()
-        while True:
+        async for page in self._pages(self.list):
             for conversation in page.conversations:
                 yield conversation
-            if page.cursor is None:
-                return
-            page = await self.list(page.cursor)
 
     async def messages(self, id: str, cursor: str | None = None) -> MessagePage:
         """A page of one's messages; `cursor`: of the page before."""
-        return await self._call(MessagePage, "GET", _query(f"{_path(id)}/messages", cursor))
+        return await self._read(MessagePage, _query(f"{_path(id)}/messages", cursor))
 
     async def all_messages(self, id: str) -> AsyncIterator[StoredMessage]:
         """All messages of one, page by page."""
-        page = await self.messages(id)
-        while True:
+        async for page in self._pages(lambda cursor: self.messages(id, cursor)):
             for message in page.messages:
                 yield message
-            if page.cursor is None:
-                return
-            page = await self.messages(id, page.cursor)
 
     async def rename(self, id: str, title: str) -> None:
         """Give one another title, of 1 to 80 characters."""
@@ -114,22 +112,56 @@ class Conversations:
         """Delete one: from then on nobody can read it, and soon its texts are erased."""
         await self._call(dict[str, Any], "DELETE", _path(id))
 
+    async def _pages(self, read: Callable[[str | None], Awaitable[Page]]) -> AsyncIterator[Page]:
+        """Each page of one list, for one user."""
+        user, asked = self._user(), set[str]()
+        page = await read(None)
+        while True:
+            yield page
+            if page.cursor is None:
+                return
+            if page.cursor in asked or len(asked) == PAGES_MAX:
+                raise ProtocolError({"code": "bad_reply", "message": ENDLESS})
+            asked.add(page.cursor)
+            self._expect(user)
+            page = await read(page.cursor)
+
+    async def _read(self, kind: type[Found], path: str) -> Found:
+        user = self._user()
+        found = await self._call(kind, "GET", path)
+        self._expect(user)
+        return found
+
+    def _expect(self, user: str) -> None:
+        """Raises ProtocolError where another user came: what was asked for is not theirs."""
+        if self._user() != user:
+            raise ProtocolError({"code": "user_changed", "message": USER_CHANGED})
+
     async def _call(
         self, kind: type[Found], method: str, path: str, body: dict[str, Any] | None = None
     ) -> Found:
-        kept = self._token
+        user = self._user()
+        kept = self._kept is not None and self._kept[0] == user
         try:
-            return await self._once(kind, method, path, body)
+            return await self._once(user, kind, method, path, body)
         except ProtocolError as error:
-            if kept is None or error.code != "unauthorized" or isinstance(self._key, str):
+            if not kept or error.code != "unauthorized" or isinstance(self._key, str):
                 raise
-        self._token = None  # the pass is over: once more with a fresh one
-        return await self._once(kind, method, path, body)
+        self._kept = None  # the pass is over: once more with a fresh one
+        return await self._once(user, kind, method, path, body)
 
-    async def _once(self, kind: type[Found], method: str, path: str, body: dict[str, Any] | None) -> Found:
-        if self._token is None:
-            self._token = await self._fresh_token()
-        headers = {"authorization": f"Bearer {self._token}", "content-type": "application/json"}
+    async def _token(self, user: str) -> str:
+        if self._kept is not None and self._kept[0] == user:
+            return self._kept[1]
+        token = await self._fresh_token()
+        self._expect(user)
+        self._kept = (user, token)
+        return token
+
+    async def _once(
+        self, user: str, kind: type[Found], method: str, path: str, body: dict[str, Any] | None
+    ) -> Found:
+        headers = {"authorization": f"Bearer {await self._token(user)}", "content-type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._url + path, data, headers, method=method)
         status, said = await asyncio.to_thread(self._open, request)

@@ -29,6 +29,7 @@ MODULES = {
     "prompts",
     "readings",
     "sha256",
+    "stored",
     "ui_chunks",
     "ui_messages",
     "waiting",

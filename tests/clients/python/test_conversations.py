@@ -1,5 +1,9 @@
 """The Python client's calls for stored conversations, at a gateway and at what is none."""
 
+import asyncio
+from collections.abc import Iterable
+from itertools import count
+
 import pytest
 
 from core.clock import now_ms
@@ -8,6 +12,7 @@ from core.ids import uuid7
 from core.sql.database import Database
 from parley_client import Conversations, ProtocolError, StoredConversation
 from parley_client.causes import PAGE
+from parley_client.conversations import PAGES_MAX, ConversationPage
 from server.access.authorization import ConversationOwner
 from server.conversations.store import PAGE_ROWS, ConversationStore, RecordedAnswer, Turn
 from tests.server.site import Site, running_site
@@ -54,9 +59,10 @@ async def test_they_are_listed_renamed_and_deleted(sqlite: Database, redis: Redi
             with pytest.raises(ProtocolError) as gone:
                 await chats.rename(unknown, "x")
             assert gone.value.code == "unknown_conversation"
-        with pytest.raises(ProtocolError) as wrong:
-            await chats.rename(ids[0], "")
-        assert wrong.value.code == "bad_request"
+        for title in ("", "\u200b"):
+            with pytest.raises(ProtocolError) as wrong:
+                await chats.rename(ids[0], title)
+            assert wrong.value.code == "bad_request"
 
 
 async def test_messages_come_oldest_first(sqlite: Database, redis: Redis, settings: Settings):
@@ -86,7 +92,7 @@ async def test_a_pass_that_is_over_is_replaced_once(sqlite: Database, redis: Red
         chats = Conversations(site.url, token)
         for _ in range(2):
             await chats.list()
-        chats._token = "pk_over"
+        chats._kept = ("", "pk_over")
         assert (await refused(chats)).code == "unauthorized"
         await chats.list()
         assert len(asked) == 3
@@ -109,3 +115,54 @@ async def test_what_is_no_gateway_is_named():
     assert (moved.code, moved.retry) == ("bad_reply", False)
     assert (away.code, away.retry) == ("unreachable", True)
     assert (no_token.code, "a web page" in no_token.message) == ("no_token", True)
+
+
+async def test_a_pass_is_one_users(sqlite: Database, redis: Redis, settings: Settings):
+    """Where another user comes, theirs is asked for; a list that was begun for the one before is not
+    continued, and a reply that comes too late is nobody's."""
+    async with running_site(settings, sqlite, redis) as site:
+        await stored(site, PAGE_ROWS + 1)
+        now, asked, third = ["ann"], list[str](), asyncio.Event()
+
+        async def token() -> str:
+            asked.append(now[0])
+            if len(asked) == 3:
+                third.set()
+            return site.key
+
+        chats = Conversations(site.url, token, lambda: now[0])
+        await chats.list()
+        now[0] = "bob"
+        await chats.list()
+        await chats.list()
+        assert asked == ["ann", "bob"]
+        begun = chats.all()
+        seen = [await anext(begun) for _ in range(PAGE_ROWS)]
+        now[0] = "ann"
+        with pytest.raises(ProtocolError) as changed:
+            seen.append(await anext(begun))
+        assert changed.value.code == "user_changed"
+        late = asyncio.create_task(chats.list())
+        await third.wait()
+        now[0] = "bob"
+        with pytest.raises(ProtocolError) as changed:
+            await late
+        assert changed.value.code == "user_changed"
+
+
+@pytest.mark.parametrize(("cursors", "pages"), [(["1", "1"], 2), (map(str, count()), PAGES_MAX + 1)])
+async def test_a_list_without_end_is_refused(
+    monkeypatch: pytest.MonkeyPatch, cursors: Iterable[str], pages: int
+):
+    """Where a cursor comes again, or always another one."""
+    given, read = iter(cursors), list[str | None]()
+    chats = Conversations("http://127.0.0.1:1", "key")
+
+    async def page(cursor: str | None = None) -> ConversationPage:
+        read.append(cursor)
+        return ConversationPage([], next(given))
+
+    monkeypatch.setattr(chats, "list", page)
+    with pytest.raises(ProtocolError) as endless:
+        _ = [each async for each in chats.all()]
+    assert (endless.value.code, len(read)) == ("bad_reply", pages)
