@@ -6,19 +6,24 @@ from typing import Any
 import click
 
 from billing.approvals import proposals
-from billing.approvals.proposed_operations import about, kind_text
-from billing.approvals.second_person import shown_second
-from billing.cli.operations import check_announced, in_stores
-from billing.cli.run_command import iso_time, json_option, show, show_table
+from billing.approvals.proposed_operations import kind_text
+from billing.cli.operations import (
+    REASON_NEEDED,
+    CommandTerms,
+    answered,
+    asks,
+    check_announced,
+    facts_of,
+    in_stores,
+)
+from billing.cli.run_command import json_option, show, show_table
 from billing.money import to_display
+from billing.operations import approvals
+from billing.operations.approvals import ListProposals, NameProposal
 from billing.tables.approvals import Proposal
-from billing.tenants.tenancy import tenant_names
 from billing.unit_of_work.units import Stores
-from core.clock import now_ms
 from core.errors import StartupError
 from core.terminal.terminal import prompt_secret
-
-_proposal = click.argument("proposal")
 
 
 @click.group("approvals")
@@ -37,21 +42,16 @@ def approvals_command() -> None:
 
 
 @approvals_command.command("list")
-@click.option("--all", "ended", is_flag=True, help="Those that ended too, newest first.")
-@json_option
-def list_command(ended: bool, as_json: bool) -> None:
+@asks(approvals.list_proposals, options={"ended": {"names": ["--all"]}})
+def list_command(ask: ListProposals, how: CommandTerms) -> None:
     """The proposals that wait for their code, oldest first."""
-
-    async def read(stores: Stores) -> list[dict[str, Any]]:
-        found = await proposals.list_proposals(stores.db, ended)
-        names = await tenant_names(stores.db)
-        return [_facts(row, names.get(row.tenant_id, row.tenant_id), as_json) for row in found]
-
-    show_table(in_stores(read), as_json, "nothing waits for a second person")
+    page = answered(approvals.list_proposals, ask, how)
+    rows = [facts_of(each, how.as_json) | _kind(each.kind, how.as_json) for each in page.items]
+    show_table(rows, how.as_json, "nothing waits for a second person")
 
 
 @approvals_command.command("approve")
-@_proposal
+@click.argument("proposal")
 @click.option("--code", help="By default it is asked for at the terminal, and not shown.")
 @json_option
 def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
@@ -71,37 +71,19 @@ def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
     row = in_stores(perform)
     nano = row.amount_nano
     amount: dict[str, Any] = {"amount_nano": nano} if as_json else {"amount": to_display(nano)}
-    show({"proposal": row.id, "kind": _kind(row, as_json), **amount, "done": "booked"}, as_json)
+    show({"proposal": row.id, **_kind(row.kind, as_json), **amount, "done": "booked"}, as_json)
 
 
 @approvals_command.command("reject")
-@_proposal
-@click.option("--reason", required=True, help="Why; kept with it and in the audit log.")
-@json_option
-def reject_command(proposal: str, reason: str, as_json: bool) -> None:
+@asks(approvals.reject_proposal, arguments=("proposal",), options={"reason": REASON_NEEDED})
+def reject_command(ask: NameProposal, how: CommandTerms) -> None:
     """End PROPOSAL (its id): its code is good for nothing any more."""
-    row = in_stores(lambda stores: proposals.reject(stores.db, proposal, reason))
-    show({"proposal": row.id, "kind": _kind(row, as_json), "done": "rejected"}, as_json)
-
-
-def _kind(row: Proposal, as_json: bool) -> str:
-    return row.kind if as_json else kind_text(row.kind)
-
-
-def _facts(row: Proposal, tenant: str, as_json: bool) -> dict[str, Any]:
-    amount: dict[str, Any] = (
-        {"amount_nano": row.amount_nano} if as_json else {"amount": to_display(row.amount_nano)}
+    ended = answered(approvals.reject_proposal, ask, how)
+    show(
+        {"proposal": ended.proposal, **_kind(ended.kind, how.as_json), "done": "rejected"},
+        how.as_json,
     )
-    return {
-        "proposal": row.id,
-        "tenant": tenant,
-        "kind": _kind(row, as_json),
-        **amount,
-        "about": about(row),
-        "author": row.author,
-        "second": shown_second(row.second),
-        "made": iso_time(row.created_ms),
-        "until": iso_time(row.expires_ms),
-        "state": proposals.state_of(row, now_ms()),
-        "why": row.why,
-    }
+
+
+def _kind(kind: str, as_json: bool) -> dict[str, str]:
+    return {"kind": kind if as_json else kind_text(kind)}

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from billing.enforcement.limit_push import push_limits
+from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.limits import wallet_limit
 from billing.money import to_display
 from billing.quota.money import MoneyCounts
@@ -45,6 +46,7 @@ async def held_credit(
             yield take
     except Refused:
         await _end_take(redis, tenant_id, take, given_back=True)
+        await publish_wallet_changed(db, redis, tenant_id)  # what others told meanwhile was not taken
         raise
     except TimeoutError as error:
         raise TimeoutError("it may be booked or not: say it again in a minute, it is done once") from error

@@ -14,7 +14,7 @@ from billing.prices.rating import Meter
 from billing.unit_of_work.units import Change
 from core.operations import MONEY, MoneyAmount, Uses, operation
 
-READ = "tenant alert_target budget model_version price usage_event wallet_use wallet_owed cost_center"
+READ = "tenant api_key quota_policy alert_target budget model_version price usage_event"
 WRITTEN = f"{BOOKS} usage_line wallet_use wallet_owed rollup_hour budget_spent budget_watermark {AUDIT}"
 
 RequestId = Annotated[str, Meta(description="The request's id.")]

@@ -1,6 +1,7 @@
 """The operations of this package, for the entry point `parley.operations`."""
 
 from billing.operations import (
+    approvals,
     corrections,
     keys,
     limits,
@@ -14,6 +15,7 @@ from billing.operations import (
 )
 
 OPERATIONS = (
+    *approvals.OPERATIONS,
     *corrections.OPERATIONS,
     *keys.OPERATIONS,
     *limits.OPERATIONS,

@@ -7,8 +7,9 @@ from core.sql.database import TableBase
 
 
 class Proposal(TableBase, table=True):
-    """A move (`move`: its JSON) that one person asked for and a second must approve with the code that only
-    `second` was sent. Of the code only `code_sha256` is kept, an HMAC over the code and the whole proposal.
+    """A move (`move`: JSON of an operation and its struct) that one person asked for and a second must
+    approve with the code that only `second` was sent. Of the code only `code_sha256` is kept, an HMAC over
+    the code and the whole proposal.
 
     `tries`: wrong codes so far; `why`: reason where it was not booked."""
 

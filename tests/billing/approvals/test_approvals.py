@@ -200,7 +200,9 @@ def test_a_proposal_that_is_rejected_is_over(office: ApprovalsOffice) -> None:
     """By anybody, with a reason."""
     id, code = office.proposed(*MUCH)
     office.refused("reason: expected a name", "approvals", "reject", id, "--reason", " ")
-    assert office.types("approvals", "reject", id, "--reason", "no").exit_code == 0
+    for dry, state in (("--dry-run",), "waiting"), ((), "rejected"):
+        assert office.types("approvals", "reject", id, "--reason", "no", *dry).exit_code == 0
+        assert office.row(id).state == state
     office.refused("it is rejected", *office.approve(id, code))
     office.refused("it is rejected", "approvals", "reject", id, "--reason", "no")
     assert rows(office.types("audit", "list", *OF, "--json"))[0]["action"] == "proposal.reject"

@@ -1,0 +1,91 @@
+"""Operations on proposals, which need a second person: listing and rejecting them.
+
+Approving has transactions of its own, as a wrong code is remembered (billing/approvals/proposals.py).
+"""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from billing.approvals import proposals
+from billing.approvals.proposed_operations import about
+from billing.approvals.second_person import shown_second
+from billing.operations.tenants import AUDIT
+from billing.tables.approvals import Proposal
+from billing.tenants.tenancy import tenant_names
+from billing.unit_of_work.units import Change, Look
+from core.clock import iso_time
+from core.operations import MONEY, STAFF, ListedPage, MoneyAmount, Uses, operation
+
+
+class ListProposals(msgspec.Struct, frozen=True, kw_only=True):
+    """Which proposals."""
+
+    ended: Annotated[bool, Meta(description="Those that ended too, newest first.")] = False
+
+
+class NameProposal(msgspec.Struct, frozen=True, kw_only=True):
+    """Which proposal."""
+
+    proposal: Annotated[str, Meta(description="The proposal's id.")]
+
+
+class ProposalFacts(msgspec.Struct, frozen=True):
+    """A proposal. `second`: who was sent its code; `why` it was not booked."""
+
+    proposal: str
+    tenant: str
+    kind: str
+    amount: MoneyAmount
+    about: str
+    author: str
+    second: str
+    made: str | None
+    until: str | None
+    state: str
+    why: str
+
+    @classmethod
+    def of(cls, row: Proposal, tenant: str, now_ms: int) -> "ProposalFacts":
+        """The facts of a row, with its tenant's name."""
+        return cls(
+            proposal=row.id,
+            tenant=tenant,
+            kind=row.kind,
+            amount=MoneyAmount.of(row.amount_nano),
+            about=about(row),
+            author=row.author,
+            second=shown_second(row.second),
+            made=iso_time(row.created_ms),
+            until=iso_time(row.expires_ms),
+            state=proposals.state_of(row, now_ms),
+            why=row.why,
+        )
+
+
+@operation("approvals.list", "GET /approvals", may=STAFF, uses=Uses(reads="tenant proposal"))
+async def list_proposals(look: Look, ask: ListProposals) -> ListedPage[ProposalFacts]:
+    """List the proposals that wait for a second person, oldest first; or the last ones of any state."""
+    rows = await proposals.list_proposals(look.db, ask.ended)
+    names = await tenant_names(look.db)
+    now = look.now_ms()
+    return ListedPage([ProposalFacts.of(row, names.get(row.tenant_id, row.tenant_id), now) for row in rows])
+
+
+@operation(
+    "approvals.reject",
+    "POST /approvals/{proposal}/reject",
+    may=MONEY,
+    audit="proposal.reject",
+    reason=True,
+    uses=Uses(reads="tenant", writes=f"proposal {AUDIT}"),
+)
+async def reject_proposal(change: Change, ask: NameProposal) -> ProposalFacts:
+    """End a waiting proposal, with a reason: its code is good for nothing any more. Its proposer may, too."""
+    row = await proposals.reject(change.db, ask.proposal, change.terms.reason)
+    tenant = await change.tenant(row.tenant_id)
+    return ProposalFacts.of(row, tenant.name, change.now_ms())
+
+
+OPERATIONS = (list_proposals, reject_proposal)
