@@ -59,7 +59,12 @@ def _named(raw: bytes) -> str | None:
         name = raw.decode()
     except UnicodeDecodeError:
         return None
-    return name if name_of(name) == name and "{" not in name and "}" not in name else None
+    return name if is_pool_name(name) else None
+
+
+def is_pool_name(name: str) -> bool:
+    """True for what a pool may be called: keys hold it in braces. Pure."""
+    return name_of(name) == name and "{" not in name and "}" not in name
 
 
 def _key(settings: Settings) -> str:

@@ -1,6 +1,5 @@
 """`parley requests explain`: why one request took what it took, and cost what it cost."""
 
-import asyncio
 from collections.abc import Iterator, Mapping
 
 import click
@@ -16,18 +15,14 @@ from billing.api import (
     RefusalMatch,
     to_display,
 )
+from billing.rendering import CommandTerms, answered, asks
 from billing.usage import sided
-from core.configuration.settings import Settings
-from core.errors import Refused, StartupError
-from core.redis.client import connect
-from core.sql.database import Database, require_schema
-from core.terminal.refused_text import refused_text
 from core.terminal.terminal import print_json
 from core.terminal.terminal_tables import Block, Table, print_blocks
-from engine.cli.connection import json_option
 from engine.cli.formatting import NOTHING, duration, time_of_day
-from engine.operations.explain import Explained, explain
+from engine.operations.explain import Explained
 from engine.operations.inspection import RequestDetail
+from engine.operations.requests import ExplainRequest, explain_request
 
 Facts = Iterator[tuple[str, str]]
 POLICY_CHARACTERS = 12
@@ -35,32 +30,19 @@ _DONE = {"block": "blocked", "flag": "flagged", "redact": "redacted"}
 
 
 @click.command("explain")
-@click.argument("id")
-@click.option("--tenant", help="The tenant's name or id. Without it, whoever's it is.")
-@json_option
-def explain_command(id: str, tenant: str | None, as_json: bool) -> None:
+@asks(explain_request, arguments=("request",), options={"request": {"metavar": "ID"}})
+def explain_command(ask: ExplainRequest, how: CommandTerms) -> None:
     """All that is known of the request ID but what was said.
 
     What it was billed, line by line; the version of prices that was in force, and why; who paid; corrections;
     its time line; the month it is billed in. Of one that runs: what it holds, of which limits, how far it is.
+    That you read it stands in the audit log.
     """
-    found = asyncio.run(_explained(Settings(), id, tenant))
-    if as_json:
+    found = answered(explain_request, ask, how)
+    if how.as_json:
         print_json(found)
     else:
         print_blocks(*_blocks(found))
-
-
-async def _explained(settings: Settings, id: str, tenant: str | None) -> Explained:
-    db, redis = Database(settings.database_endpoint), connect(settings)
-    try:
-        await require_schema(db)
-        return await explain(db, redis, settings, id, tenant)
-    except Refused as refused:
-        raise StartupError(refused_text(refused.refusal)) from refused
-    finally:
-        await redis.aclose()
-        await db.close()
 
 
 def _blocks(found: Explained) -> Iterator[Block]:

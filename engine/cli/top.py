@@ -7,9 +7,9 @@ import click
 
 from core.terminal.terminal import is_terminal, print_json
 from core.terminal.terminal_tables import Block, Styled, Table, live, print_blocks
-from engine.cli.connection import PoolConnection, in_pool, pool_option
+from engine.cli.connection import in_pool, pool_option
 from engine.cli.formatting import duration, time_of_day, worker_table
-from engine.operations.inspection import PoolSnapshot
+from engine.operations.inspection import Inspection, PoolSnapshot
 
 TENANTS_SHOWN = 20
 
@@ -42,22 +42,22 @@ def _interrupted() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-async def _print_json(pool: PoolConnection, interval: float, once: bool) -> None:
+async def _print_json(pool: Inspection, interval: float, once: bool) -> None:
     while not _interrupted():
-        print_json(await pool.inspection.snapshot())
+        print_json(await pool.snapshot())
         if once:
             return
         await asyncio.sleep(interval)
 
 
-async def _print(pool: PoolConnection, interval: float, once: bool) -> None:
-    print_blocks(*page(await pool.inspection.snapshot()))
+async def _print(pool: Inspection, interval: float, once: bool) -> None:
+    print_blocks(*page(await pool.snapshot()))
 
 
-async def _live(pool: PoolConnection, interval: float, once: bool) -> None:
+async def _live(pool: Inspection, interval: float, once: bool) -> None:
     with live(screen=True) as update:
         while not _interrupted():
-            update(*page(await pool.inspection.snapshot()))
+            update(*page(await pool.snapshot()))
             await asyncio.sleep(interval)
 
 

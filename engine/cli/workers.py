@@ -1,22 +1,15 @@
 """`parley workers`: see a pool's workers, drain one, kill one."""
 
-import asyncio
-import time
-
 import click
 
-from billing.api import PLATFORM
+from billing.rendering import CommandTerms, answered, asks, facts_of
 from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line
 from core.terminal.terminal_tables import print_blocks
-from engine.cli.connection import PoolConnection, in_pool, json_option, on_record, pool_option
 from engine.cli.formatting import worker_table
-from engine.node.reports import WorkerOrderKind
-from engine.operations.worker_rows import WorkerRow
-
-DRAIN_SECONDS_MAX = 20.0
-KILL_SECONDS_MAX = 10.0
-POLL_SECONDS = 0.1
+from engine.operations import workers
+from engine.operations.pool_questions import PoolQuestion
+from engine.operations.workers import NameWorker, OrderedWorker
 
 
 @click.group()
@@ -25,16 +18,15 @@ def command() -> None:
 
 
 @command.command("list")
-@pool_option
-@json_option
-def list_command(pool: str | None, as_json: bool) -> None:
+@asks(workers.list_workers)
+def list_command(ask: PoolQuestion, how: CommandTerms) -> None:
     """Every worker of the pool: where it is, what it has in hand and how its engine does.
 
     States: starting, ready, draining, lapsed (it stopped renewing its lease), restarting, sick (its GPU must
     not be used), alarm (its model does not load).
     """
-    rows = in_pool(pool, lambda found: found.inspection.workers())
-    if as_json:
+    rows = answered(workers.list_workers, ask, how).items
+    if how.as_json:
         for row in rows:
             print_json(row)
     elif rows:
@@ -44,69 +36,37 @@ def list_command(pool: str | None, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("worker")
-@pool_option
-def drain(worker: str, pool: str | None) -> None:
+@asks(workers.drain_worker, arguments=("worker",))
+def drain(ask: NameWorker, how: CommandTerms) -> None:
     """Let WORKER give back what it has in hand and end; its supervisor starts another in its place.
 
     Its requests go on elsewhere, at once where another worker has room. Readers see a pause.
     """
-    held = in_pool(pool, lambda found: _drain(found, worker))
-    print_line(f"{worker} is drained: {held} {'request' if held == 1 else 'requests'} moved")
+    ordered = answered(workers.drain_worker, ask, how)
+    still = f"still here after {workers.DRAIN_SECONDS_MAX:.0f} s: `parley workers kill {ask.worker}` ends it"
+    _show(ordered, how, "drained", "moved", still)
 
 
 @command.command()
-@click.argument("worker")
-@pool_option
-def kill(worker: str, pool: str | None) -> None:
+@asks(workers.kill_worker, arguments=("worker",))
+def kill(ask: NameWorker, how: CommandTerms) -> None:
     """End WORKER at once (SIGKILL, its engine too) through its node's supervisor, which starts another.
 
     For emergencies and chaos: `drain` does the same in order.
     """
-    held = in_pool(pool, lambda found: _kill(found, worker))
-    print_line(f"{worker} is killed: {held} {'request' if held == 1 else 'requests'} given back")
+    ordered = answered(workers.kill_worker, ask, how)
+    still = f"still here after {workers.KILL_SECONDS_MAX:.0f} s: see its supervisor's log"
+    _show(ordered, how, "killed", "given back", still)
 
 
-async def _drain(pool: PoolConnection, worker: str) -> int:
-    row = await _find(pool, worker)
-    if row.state not in ("ready", "draining", "lapsed"):
-        raise StartupError(f"{worker} is {row.state}: it has nothing to drain")
-    await on_record(pool, PLATFORM, "worker.drain", worker)
-    await pool.nodes.order(worker, WorkerOrderKind.DRAIN, worker)
-    if not await _gone(pool, worker, DRAIN_SECONDS_MAX):
-        raise StartupError(
-            f"{worker} is still here after {DRAIN_SECONDS_MAX:.0f} s: `parley workers kill {worker}` ends it"
-        )
-    return row.claims
-
-
-async def _kill(pool: PoolConnection, worker: str) -> int:
-    row = await _find(pool, worker)
-    for report in await pool.nodes.reports():
-        if any(slot.worker == worker and slot.pid for slot in report.slots):
-            await on_record(pool, PLATFORM, "worker.kill", worker)
-            await pool.nodes.order(report.supervisor, WorkerOrderKind.KILL, worker)
-            break
+def _show(ordered: OrderedWorker, how: CommandTerms, done: str, moved: str, still: str) -> None:
+    """Print what became of an order. Raises StartupError where it is not obeyed."""
+    held = f"{ordered.held} {'request' if ordered.held == 1 else 'requests'}"
+    if not ordered.gone and not how.dry_run:
+        raise StartupError(f"{ordered.worker} is {still}", facts_of(ordered, True))
+    if how.as_json:
+        print_json(facts_of(ordered, True))
+    elif how.dry_run:
+        print_line(f"{ordered.worker} would be {done}: it holds {held}")
     else:
-        raise StartupError(f"no supervisor runs {worker}: end process {row.pid} on node {row.node} there")
-    if not await _gone(pool, worker, KILL_SECONDS_MAX):
-        raise StartupError(f"{worker} is still here after {KILL_SECONDS_MAX:.0f} s: see its supervisor's log")
-    return row.claims
-
-
-async def _find(pool: PoolConnection, worker: str) -> WorkerRow:
-    for row in await pool.inspection.workers():
-        if row.worker == worker:
-            return row
-    raise StartupError(f"there is no worker {worker!r} in pool {pool.queue.pool}: see `parley workers list`")
-
-
-async def _gone(pool: PoolConnection, worker: str, seconds: float) -> bool:
-    """True where the worker's process has ended, as far as the pool and its supervisor know."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        rows = await pool.inspection.workers()
-        if not any(row.worker == worker and row.state != "restarting" for row in rows):
-            return True
-        await asyncio.sleep(POLL_SECONDS)
-    return False
+        print_line(f"{ordered.worker} is {done}: {held} {moved}")

@@ -22,7 +22,7 @@ from billing.api import (
     tenants_with,
 )
 from core.configuration.settings import Settings
-from core.errors import bad_request
+from core.errors import bad_request, see, unknown
 from core.redis.client import RedisClient
 from core.redis.pools import announced_pools
 from core.redis.unreadable import Unreadable
@@ -66,7 +66,7 @@ async def explain(
     except (RedisError, OSError) as error:
         unread = f"Redis does not answer ({type(error).__name__}): what holds it is not known"
     if not (booked or back or holds or in_pool or refused):
-        raise bad_request(_none(id, tenant, unread))
+        raise unknown(_none(id, tenant, unread), field="request")
     return Explained(
         id=id,
         tenant=owner,
@@ -102,10 +102,11 @@ class _Inspections:
 
 
 async def _owner(db: Database, redis: RedisClient, id: str, tenant: str | None) -> str:
+    """The id of the tenant whose request it is, named or not. Raises Refused as `explain`."""
     if tenant is not None:
         named = await find_tenant(db, tenant)
         if named is None:
-            raise bad_request(f"there is no tenant {tenant!r}: see `parley tenants list`")
+            raise unknown(f"there is no tenant {tenant!r}", field="tenant", see=see("tenants.list"))
         return named.tenant_id
     owners = set(await tenants_with(db, id)) | {each.tenant for each in await refusals_of(db, id, None)}
     owners.discard(PLATFORM)
@@ -117,9 +118,9 @@ async def _owner(db: Database, redis: RedisClient, id: str, tenant: str | None) 
             why = f"Redis does not answer ({type(error).__name__})"
             raise bad_request(f"{id!r} is in no books, and {why}: try again, or name the tenant") from error
     if not owners:
-        raise bad_request(_none(id, None, ""))
+        raise unknown(_none(id, None, ""), field="request")
     if len(owners) > 1:
-        raise bad_request(f"{len(owners)} tenants have a request {id!r}: name one with --tenant")
+        raise bad_request(f"{len(owners)} tenants have a request {id!r}: name its tenant", field="tenant")
     return owners.pop()
 
 

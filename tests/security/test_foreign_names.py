@@ -10,7 +10,7 @@ import pytest
 from click.testing import Result
 
 from core.errors import StartupError
-from engine.cli import requests
+from engine.operations import requests
 from tests.billing.cli.audited_office import COMMANDS, CommandsOffice, named, office
 from tests.security.typist import FILLING, STAY, Typist, first
 from tests.support.redis import Redis
@@ -81,8 +81,8 @@ FOREIGN = (
 )
 # Words of a command that name a thing of a tenant, and those that name none, or a new one.
 NAMING = words(
-    "budget commitment cost_center grant id key limit message named pool price_book project request_id "
-    "session target user"
+    "budget commitment cost_center grant id key limit message named pool price_book project request "
+    "request_id session target user"
 )
 NAMING_NONE = words(
     "reason notice_days notice_months mistake tenant "
@@ -93,7 +93,7 @@ NAMING_NONE = words(
     "checks whole everything watch repair status dest operators yes time_zone regex shows_costs "
     "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
     "percents kind priority note history last plan book ids over_ms cost_over after since until other force "
-    "term refused as_merged as_prompt number remove text text_file with_diff loosen "
+    "to term refused as_merged as_prompt number remove text text_file with_diff loosen "
 )
 # These name a thing of theirs by a word that means another thing elsewhere.
 NUMBERS = {

@@ -13,7 +13,7 @@ from billing.tables.tenants import TenantUser
 from chaos.tampering.unguarded import unguarded_file
 from core.configuration.settings import Settings
 from core.sql.database import Database
-from engine.cli import requests, workers
+from engine.operations import requests, workers
 from server.conversations.tables import Conversation, Message
 from tests.billing.cli.audited_office import COMMANDS, READS, READS_TEXT, CommandsOffice, office
 from tests.engine.builders import Pool, append_to, request

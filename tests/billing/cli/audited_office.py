@@ -55,7 +55,6 @@ READS = {
     "projects list",
     "quarantine list",
     "queue top",
-    "requests explain",
     "requests find",
     "requests list",
     "requests show",

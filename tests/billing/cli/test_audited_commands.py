@@ -104,6 +104,7 @@ STEPS = (
     ("usage correct --tenant acme billed --cause c1 --output 9", "request.correct"),
     ("usage refund --tenant acme billed --cause c2", "request.refund"),
     ("usage export --tenant acme --month 1970-01", "usage.export"),
+    ("requests explain --tenant acme billed", "request.explain"),
     ("quarantine accept {accepted} --reason why", "quarantine.accept"),
     ("quarantine dismiss {dismissed} --reason why", "quarantine.dismiss"),
     ("safety set {policy} --reason why --yes --loosen", "policy.set"),

@@ -156,7 +156,7 @@ async def test_top_goes_on_until_it_is_interrupted(
             pytest.fail("it was interrupted only where it waited next")
 
     monkeypatch.setattr(top, "asyncio", SimpleNamespace(sleep=sleep, current_task=asyncio.current_task))
-    pool: Any = SimpleNamespace(inspection=SimpleNamespace(snapshot=snapshot))
+    pool: Any = SimpleNamespace(snapshot=snapshot)
     await asyncio.gather(asyncio.create_task(look(pool)), return_exceptions=True)
     assert slept == [0.5] * 3
     assert looks == [0, 1, 2]

@@ -15,9 +15,9 @@ from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.sql.database import Database
-from engine.cli import workers
 from engine.models.registry import ModelRecord, limit_answers, route, save
 from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
+from engine.operations import workers
 from tests.engine.builders import FINGERPRINT, TENANT, Pool, request
 from tests.support.redis import Redis
 

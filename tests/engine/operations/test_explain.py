@@ -274,7 +274,7 @@ def test_senders_choose_ids_so_one_may_be_of_several_tenants(desk: ExplainDesk) 
 
     desk.acme.does(another)
     for arguments, said in (
-        (("a",), "2 tenants have a request 'a': name one with --tenant"),
+        (("a",), "2 tenants have a request 'a': name its tenant"),
         (("nobodys",), "nobody knows a request 'nobodys'"),
         (("nobodys", "--tenant", "acme"), "nobody knows a request 'nobodys' of tenant 'acme'"),
         (("a", "--tenant", "gamma"), "there is no tenant 'gamma'"),

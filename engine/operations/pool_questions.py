@@ -1,0 +1,96 @@
+"""What operations on pools share: whose requests are meant, in which pool, and finding one in any pool."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from sqlalchemy.exc import SQLAlchemyError
+
+from billing.api import Look, Order, tenant_names
+from core.errors import StartupError, bad_request, unknown
+from core.operations import DEVELOPERS, OPERATORS, Role
+from core.redis.client import RedisClient
+from core.redis.pools import announced_pools, is_pool_name
+from core.terminal.safe_text import printable_line
+from engine.operations.inspection import Inspection, RequestDetail
+from engine.queue.client import PoolQueue
+
+HANDLERS = OPERATORS | {Role.SUPPORT} | DEVELOPERS  # they see requests, and cancel them
+READERS = HANDLERS | {Role.VIEWER}
+AUDIT = "audit_head audit_log audit_state"
+POOL_READS = ("P:req:", "P:rd:", "P:log:", "P:age:", "P:moving", "P:deadlines", "P:ended", "I:pools")
+WORKER_READS = ("P:workers", "P:worker:", "P:supervisors", "P:supervisor:", "P:orders:", "P:sys")
+
+RequestId = Annotated[str, Meta(description="The request's id.")]
+Whose = Annotated[str | None, Meta(description="The tenant's name or id. Without it, whoever's it is.")]
+PoolName = Annotated[str | None, Meta(description="By default PARLEY_POOL.")]
+
+
+class PoolQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """The base of what is asked about a pool."""
+
+    pool: PoolName = None
+
+
+class NameRequest(PoolQuestion, frozen=True, kw_only=True):
+    """Which request. A member's is always of its own tenant."""
+
+    request: RequestId
+    tenant: Whose = None
+
+
+def reads_of(unit: Look | Order) -> RedisClient:
+    """Redis, to be read."""
+    return unit.redis if isinstance(unit, Look) else unit.reads
+
+
+def pool_named(unit: Look | Order, named: str | None) -> PoolQueue:
+    """The pool that is meant. Raises Refused for what is no pool's name."""
+    if named is not None and not is_pool_name(named):
+        raise bad_request(f"{printable_line(named)!r} is no name of a pool", field="pool")
+    return PoolQueue(reads_of(unit), named or unit.settings.pool, unit.settings)
+
+
+def another(queue: PoolQueue, name: str) -> PoolQueue:
+    """Another pool of the same installation."""
+    return PoolQueue(queue.redis, name, queue.settings)
+
+
+async def owner_named(unit: Look | Order, named: str | None) -> str | None:
+    """The id of the tenant that is meant: a member's own, or None for anybody's. Raises Refused where there
+    is none. While the database is away, what staff names is taken for an id: requests are in Redis."""
+    if named is None:
+        return unit.who.tenant
+    try:
+        return (await unit.tenant(named)).tenant_id
+    except (StartupError, SQLAlchemyError, OSError):
+        if unit.who.tenant is not None:
+            raise
+        return named
+
+
+async def names_of_tenants(unit: Look) -> dict[str, str]:
+    """Tenants' names by id, of a member its own; none while the database does not answer."""
+    try:
+        names = await tenant_names(unit.db)
+    except (StartupError, SQLAlchemyError, OSError):
+        return {}
+    return {id: name for id, name in names.items() if unit.who.tenant in (None, id)}
+
+
+async def find_request(
+    unit: Look | Order, pool: str | None, id: str, tenant: str | None
+) -> tuple[PoolQueue, RequestDetail]:
+    """A request and its pool: this one, or another of the installation that knows it. Raises Refused where
+    none does."""
+    first = pool_named(unit, pool)
+    others = sorted(await announced_pools(first.redis, unit.settings) - {first.pool})
+    for queue in [first, *(another(first, name) for name in others)]:
+        inspection = Inspection(queue)
+        member = await inspection.find(id, tenant)
+        detail = await inspection.request(*member) if member else None
+        if detail is not None:
+            return queue, detail
+    whose = f" of tenant {tenant}" if tenant else ""
+    nor = ", nor does any other pool" if others else ""
+    raise unknown(f"pool {first.pool} knows no request {id!r}{whose}{nor}", field="request")

@@ -1,0 +1,5 @@
+"""The operations of this package, for the entry point `parley.operations`."""
+
+from engine.operations import migrating, requests, workers
+
+OPERATIONS = (*requests.OPERATIONS, *migrating.OPERATIONS, *workers.OPERATIONS)

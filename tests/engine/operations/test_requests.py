@@ -1,0 +1,146 @@
+"""Operations on requests: whose they are, who may, and what is recorded."""
+
+import pytest
+
+from billing.api import PLATFORM, OperationActor, Stores, Terms, create_tenant, local_actor
+from billing.audit.log import list_rows
+from billing.unit_of_work.perform import answer_of
+from core.actor import Author
+from core.configuration.settings import Settings
+from core.errors import Refused
+from core.operations import Role
+from core.sql.database import Database
+from engine.operations import migrating, requests, workers
+from engine.operations.migrating import MigratePool, MigrateRequest
+from engine.operations.pool_questions import NameRequest, PoolQuestion
+from engine.operations.requests import CancelState, ExplainRequest, ListRequests
+from engine.operations.workers import NameWorker
+from tests.engine.builders import Pool, request
+from tests.support.redis import Redis
+
+FAR_MS = 4_000_000_000_000
+DRY = Terms(dry_run=True)
+ASKS = (
+    (requests.show_request, NameRequest),
+    (requests.explain_request, ExplainRequest),
+    (requests.cancel_request, NameRequest),
+)
+
+
+class TwoOwners:
+    """A pool in which acme and another tenant have a request each; acme's is running."""
+
+    def __init__(self, redis: Redis, settings: Settings, database: Database) -> None:
+        self.stores = Stores(settings, database, lambda: redis)
+        self.pool = Pool(redis, settings, clock=None)  # pyright: ignore[reportArgumentType]
+        self.acme = self.other = self.running = self.waiting = ""
+
+    async def prepare(self) -> None:
+        """Make them."""
+        self.acme = (await create_tenant(self.stores.db, "acme")).tenant_id
+        self.other = (await create_tenant(self.stores.db, "other")).tenant_id
+        self.running = (await self.pool.running(tenant=self.acme, deadline_ms=FAR_MS)).id
+        waiting = request(tenant=self.other, deadline_ms=FAR_MS)
+        await self.pool.queue.enqueue(waiting)
+        self.waiting = waiting.id
+
+    def member(self, role: Role = Role.DEVELOPER) -> OperationActor:
+        """Somebody of acme."""
+        return OperationActor(Author("Mia", "api"), role, tenant=self.acme)
+
+    async def actions(self, chain: str) -> list[str]:
+        """What is recorded there since, newest first."""
+        rows = await list_rows(self.stores.db, chain)
+        return [row.action for row in rows if row.source != "migration" and row.action != "tenant.create"]
+
+
+def staff(role: Role) -> OperationActor:
+    """Somebody of the platform."""
+    return OperationActor(Author("Sam", "api"), role, remote=True)
+
+
+@pytest.fixture
+async def two(redis: Redis, settings: Settings, sqlite: Database) -> TwoOwners:
+    """Both, on a real Valkey."""
+    made = TwoOwners(redis, settings, sqlite)
+    await made.prepare()
+    return made
+
+
+async def test_to_a_member_no_request_of_another_tenant_exists(two: TwoOwners) -> None:
+    """Neither listed nor by its id, with or without the other's name: as one that nobody has."""
+    line = await answer_of(requests.list_requests, two.stores, two.member(), ListRequests())
+    assert [(row.id, row.tenant_name, row.worker) for row in line.items] == [(two.running, "acme", "")]
+    for run, ask in ASKS:
+        told: list[str] = []
+        for id in (two.waiting, "nobodys"):
+            with pytest.raises(Refused) as refused:
+                await answer_of(run, two.stores, two.member(), ask(request=id))
+            assert refused.value.refusal.unknown
+            told.append(refused.value.refusal.message.replace(id, "ID"))
+        assert told[0] == told[1]
+        with pytest.raises(Refused, match="there is no tenant"):
+            await answer_of(run, two.stores, two.member(), ask(request=two.waiting, tenant="other"))
+    assert await two.actions(two.other) == []
+    view = await two.pool.queue.view(two.other, two.waiting)
+    assert view is not None
+    assert not view.ended
+
+
+async def test_a_member_sees_its_request_and_no_machine(two: TwoOwners) -> None:
+    """How far it is, not where; staff sees the worker, and that staff explained it is recorded."""
+    ask = NameRequest(request=two.running)
+    shown = await answer_of(requests.show_request, two.stores, two.member(Role.VIEWER), ask)
+    assert (shown.at, shown.request.row.worker, shown.request.readers) == (None, "", {})
+    seen = await answer_of(requests.show_request, two.stores, staff(Role.SUPPORT), ask)
+    assert seen.at is not None
+    assert seen.request.row.worker == seen.at.worker == "w1"
+    why = ExplainRequest(request=two.running, tenant="acme")
+    explained = await answer_of(requests.explain_request, two.stores, two.member(), why)
+    assert explained.in_pool is not None
+    assert explained.in_pool.row.worker == ""
+    assert await two.actions(two.acme) == []
+    await answer_of(requests.explain_request, two.stores, staff(Role.FINANCE), why)
+    assert await two.actions(two.acme) == ["request.explain"]
+
+
+async def test_a_dry_run_leaves_a_request_as_it_is(two: TwoOwners) -> None:
+    """It says what would be, records nothing, and tells nobody."""
+    owner, running = local_actor(), NameRequest(request=two.running)
+    would = await answer_of(requests.cancel_request, two.stores, owner, running, DRY)
+    assert (would.was, would.state) == ("running", CancelState.WOULD_END)
+    move = MigrateRequest(request=two.waiting, to="b")
+    assert not (await answer_of(migrating.migrate_request, two.stores, owner, move, DRY)).moved
+    await answer_of(migrating.migrate_pool, two.stores, owner, MigratePool(to="b"), DRY)
+    await answer_of(workers.drain_worker, two.stores, owner, NameWorker(worker="w1"), DRY)
+    for tenant, id in ((two.acme, two.running), (two.other, two.waiting)):
+        view = await two.pool.queue.view(tenant, id)
+        assert view is not None
+        assert view.control == 0
+        assert await two.actions(tenant) == []
+    assert await two.actions(PLATFORM) == []
+
+
+async def test_support_cancels_and_finance_does_not(two: TwoOwners) -> None:
+    """On a tenant's word, with a reason that stands in the audit log."""
+    ask, terms = NameRequest(request=two.waiting), Terms(reason="ticket 7")
+    for role in (Role.FINANCE, Role.VIEWER):
+        who = staff(role) if role is Role.FINANCE else two.member(role)
+        with pytest.raises(Refused, match="may not do this"):
+            await answer_of(requests.cancel_request, two.stores, who, ask, terms)
+    with pytest.raises(Refused, match="say why"):
+        await answer_of(requests.cancel_request, two.stores, staff(Role.SUPPORT), ask)
+    done = await answer_of(requests.cancel_request, two.stores, staff(Role.SUPPORT), ask, terms)
+    assert (done.was, done.state) == ("queued", CancelState.ENDED)
+    again = await answer_of(requests.cancel_request, two.stores, staff(Role.SUPPORT), ask, terms)
+    assert again.state is CancelState.HAD_ENDED
+    (row,) = await list_rows(two.stores.db, two.other, limit=1)
+    assert (row.action, row.target, row.author) == ("request.cancel", two.waiting, "Sam")
+    assert '"reason":"ticket 7"' in row.after
+
+
+@pytest.mark.parametrize("name", ["a}b", "{", "a\nb"])
+async def test_what_is_no_pools_name_is_told_so(two: TwoOwners, name: str) -> None:
+    """Keys hold it in braces."""
+    with pytest.raises(Refused, match="is no name of a pool"):
+        await answer_of(workers.list_workers, two.stores, local_actor(), PoolQuestion(pool=name))
