@@ -157,6 +157,7 @@ export function copyWithSources(event) {
   if (!within || (shown.length === 0 && !inside)) return;
   for (const each of shown) if (each instanceof HTMLElement) each.replaceWith(sourceOf(each));
   if (inside instanceof HTMLElement) fragment.replaceChildren(sourceOf(inside));
+  for (const part of fragment.querySelectorAll(".part")) part.replaceWith(...part.childNodes); // its lines have ends
   const copied = el("div", { class: "copied" }, fragment);
   within.closest("pre, .prose, .bubble, .log")?.append(copied); // where it is laid out, its lines are as shown
   event.clipboardData.setData("text/plain", copied.innerText);
@@ -165,7 +166,17 @@ export function copyWithSources(event) {
   event.preventDefault();
 }
 
-/** @param {HTMLElement} shown a placeholder or a formula */
+/**
+ * The text of code, with what stands in it for something else as that.
+ * @param {Element} code
+ */
+export function sourcesOf(code) {
+  const copy = /** @type {Element} */ (code.cloneNode(true));
+  for (const each of copy.querySelectorAll("[data-source]")) if (each instanceof HTMLElement) each.replaceWith(sourceOf(each));
+  return copy.textContent;
+}
+
+/** @param {HTMLElement} shown a placeholder, a formula or a sign */
 function sourceOf({ localName, dataset: { source = "" } }) {
   return localName === "div" ? el("div", { class: "as-is" }, source) : source;
 }

@@ -10,7 +10,7 @@ import { ASKED, LIMITS, Task } from "./limits.js";
 import { followNote } from "./notes.js";
 import { copyOf, newOutline } from "./outline.js";
 import { isPassage, plainShapes } from "./passages.js";
-import { patchAfter, patchInSteps, sizeOf, trim } from "./patch.js";
+import { patchAfter, patchAllInSteps, patchInSteps, sizeOf } from "./patch.js";
 
 /** @typedef {typeof import("./formatter.js")} Formatter */
 /** @typedef {import("./limits.js").Limits} Limits */
@@ -133,7 +133,7 @@ export class MarkdownView {
   /** Resolves once all that came is shown. */
   async settled() {
     await ready();
-    if (this.#hasMore()) await new Promise((resolve) => this.#settling.push(() => resolve(undefined)));
+    if (this.#hasMore() || this.#paused) await new Promise((resolve) => this.#settling.push(() => resolve(undefined)));
     await this.#asked.settled();
     await formatter?.formulasShown();
   }
@@ -162,11 +162,7 @@ export class MarkdownView {
     this.#task = new Task();
     do this.#step(formatter);
     while (this.#hasMore() && !this.#task.isOver());
-    if (this.#hasMore()) {
-      this.#goOn();
-      return;
-    }
-    this.#showOpen(formatter);
+    if (this.#hasMore() || !this.#showOpen(formatter)) return this.#goOn();
     const now = performance.now();
     this.#due = Math.max(started + FRAME_MS, now + (now - started) * REST);
     for (const resolve of this.#settling.splice(0)) resolve();
@@ -185,8 +181,7 @@ export class MarkdownView {
 
   /** The text as it came, before the formatter is there. */
   #showUnread() {
-    const shapes = plainShapes(this.#arriving.text);
-    trim(this.root, this.#put(null, shapes));
+    if (!this.#show(null, plainShapes(this.#arriving.text))) this.#goOn();
   }
 
   /** @param {Formatter} by */
@@ -341,23 +336,30 @@ export class MarkdownView {
     return by.split(text, this.#known, this.#limits.asked ? this.#limits : undefined);
   }
 
-  /** @param {Formatter} by */
+  /** True: all of it is shown. @param {Formatter} by */
   #showOpen(by) {
     const text = this.#whole ? this.#source : by.withoutHalfLine(this.#source);
     const long = text.length > this.#limits.characters && !by.isCode(text);
     const plain = long || this.#passage >= 0 || this.#isFull();
     const blocks = plain ? null : this.#split(by, text);
     const passage = () => (text.trim() === "" ? [] : [by.passageShape(text, true)]);
-    trim(this.root, this.#put(this.#last, blocks ? this.#openChildren(by, text, blocks) : passage()));
+    return this.#show(this.#last, blocks ? this.#openChildren(by, text, blocks) : passage());
   }
 
   /**
-   * Show children behind one; the last of them.
+   * Show children behind one, as much of them as a task may draw; true: all of them.
    * @param {ChildNode | null} before
    * @param {import("./patch.js").Child[]} children
    */
-  #put(before, children) {
-    return children.reduce((/** @type {ChildNode | null} */ last, child) => patchAfter(this.root, last, child), before);
+  #show(before, children) {
+    const task = new Task(); // what it took to read them does not count, so that each goes on
+    const steps = patchAllInSteps(this.root, before, children);
+    while (!task.isOver()) {
+      const { done, value } = steps.next();
+      if (done) return true;
+      task.drew(value);
+    }
+    return false;
   }
 
   /**

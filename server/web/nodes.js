@@ -1,6 +1,8 @@
 // Which elements show the tokens of a block. Pure: plain objects, made into DOM by patch.js.
 
+import { hasSigns, SIGNS_NOTE, withSigns } from "./bidi_signs.js";
 import { chipShape } from "./chip_shape.js";
+import { inParts } from "./code_parts.js";
 import { codeWraps } from "./code_wrap.js";
 import { formulaShape } from "./formula_shape.js";
 import { START, withChips, withoutMarks } from "./marks.js";
@@ -243,8 +245,9 @@ function codeShape(language, content, place) {
     element("button", copy, ["Copy"]),
   ];
   const scroll = { tabindex: "0", role: "group", "aria-label": `${label} code` };
-  const code = element("code", {}, codeOf(content.replace(/\n$/, ""), place));
-  return element("div", { class: "code" }, [element("div", { class: "code-head" }, head), element("pre", scroll, [code])]);
+  const code = element("code", {}, inParts(codeOf(content.replace(/\n$/, ""), place)));
+  const note = hasSigns(content) ? [element("p", { class: "code-note" }, [SIGNS_NOTE])] : [];
+  return element("div", { class: "code" }, [element("div", { class: "code-head" }, head), ...note, element("pre", scroll, [code])]);
 }
 
 /**
@@ -253,10 +256,11 @@ function codeShape(language, content, place) {
  * @returns {Child[]}
  */
 function codeOf(content, place) {
-  if (!content.includes(START)) return content === "" ? [] : [withoutMarks(content)];
+  if (!content.includes(START)) return withSigns(withoutMarks(content));
   const kind = place.linked ? "link" : "code";
-  const parts = withChips(content).filter((part) => part !== "");
-  return parts.map((part) => (typeof part === "string" ? withoutMarks(part) : chipShape(plain(part.children), kind, place.outline.sources)));
+  return withChips(content).flatMap((part) => {
+    return typeof part === "string" ? withSigns(withoutMarks(part)) : chipShape(plain(part.children), kind, place.outline.sources);
+  });
 }
 
 /** @param {Shape} shape */

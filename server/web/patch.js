@@ -9,7 +9,7 @@
  */
 
 const STEP = 100; // elements and lines
-const LINE = 32; // characters
+const LINE = 16; // characters: of some scripts a browser breaks lines slowly
 
 /** What elements were made to look like: to read it from the DOM would cost more. @type {WeakMap<Element, Shape>} */
 const shown = new WeakMap();
@@ -22,7 +22,7 @@ const shown = new WeakMap();
  * @returns {ChildNode} the child
  */
 export function patchAfter(parent, before, wanted) {
-  const found = before ? before.nextSibling : parent.firstChild;
+  const found = nextOf(parent, before);
   if (typeof wanted === "string") {
     if (!(found instanceof Text)) return putAt(parent, found, document.createTextNode(wanted));
     patchText(found, wanted);
@@ -41,20 +41,32 @@ export function patchAfter(parent, before, wanted) {
  * @returns {Generator<number, ChildNode, void>}
  */
 export function* patchInSteps(parent, before, wanted) {
+  const found = nextOf(parent, before);
+  if (found && isThere(found, wanted)) return found;
   const size = sizeOf(wanted);
   if (typeof wanted === "string" || wanted.made || size <= STEP) {
     const small = patchAfter(parent, before, wanted);
     yield size;
     return small;
   }
-  const element = elementAt(parent, before ? before.nextSibling : parent.firstChild, wanted);
+  const element = elementAt(parent, found, wanted);
   shown.set(element, { ...wanted, children: [] }); // of these nothing is sure until all are there
-  /** @type {ChildNode | null} */
-  let last = null;
-  for (const child of wanted.children) last = yield* patchInSteps(element, last, child);
-  trim(element, last);
+  yield* patchAllInSteps(element, null, wanted.children);
   shown.set(element, wanted);
   return element;
+}
+
+/**
+ * As `patchInSteps`, of all children behind one. What was drawn before it was left is not drawn again.
+ * @param {Element} parent
+ * @param {ChildNode | null} before
+ * @param {Child[]} wanted
+ * @returns {Generator<number, void, void>}
+ */
+export function* patchAllInSteps(parent, before, wanted) {
+  let last = before;
+  for (const child of wanted) last = yield* patchInSteps(parent, last, child);
+  trim(parent, last);
 }
 
 /**
@@ -72,8 +84,16 @@ export function sizeOf(child) {
  * @param {Element} parent
  * @param {ChildNode | null} last that stays; null: none does
  */
-export function trim(parent, last) {
+function trim(parent, last) {
   while (parent.lastChild && parent.lastChild !== last) parent.lastChild.remove();
+}
+
+/**
+ * @param {Element} parent
+ * @param {ChildNode | null} before
+ */
+function nextOf(parent, before) {
+  return before ? before.nextSibling : parent.firstChild;
 }
 
 /**
@@ -106,8 +126,7 @@ function patchChildren(element, wanted) {
   let last = null;
   for (const [i, child] of children.entries()) {
     const old = before?.children[i];
-    /** @type {ChildNode | null} */
-    const next = last ? last.nextSibling : element.firstChild;
+    const next = nextOf(element, last);
     last = next && old !== undefined && isSame(old, child) ? next : patchAfter(element, last, child);
   }
   trim(element, last);
@@ -127,6 +146,16 @@ function isSame(one, other) {
   if (names.length !== Object.keys(others).length) return false;
   if (names.some((name) => attributes[name] !== others[name])) return false;
   return one.children.every((child, i) => isSame(child, /** @type {Child} */ (other.children[i])));
+}
+
+/**
+ * @param {ChildNode} found
+ * @param {Child} wanted
+ */
+function isThere(found, wanted) {
+  if (typeof wanted === "string") return found instanceof Text && found.data === wanted;
+  const before = found instanceof Element && shown.get(found);
+  return before ? isSame(before, wanted) : false;
 }
 
 /**

@@ -1,7 +1,7 @@
 // The messages of the open chat: drawn in each second frame at most, scrolled along while the reader is at the end.
 
 import { AnswerView, flash } from "./answer_view.js";
-import { copyWithSources } from "./chips.js";
+import { copyWithSources, sourcesOf } from "./chips.js";
 import { restoreCodeWrap, toggleCodeWrap } from "./code_wrap.js";
 import { byId, copyText } from "./dom.js";
 import { QuestionView } from "./question_view.js";
@@ -209,6 +209,6 @@ function codePressed({ target }) {
   const pressed = target instanceof Element ? target.closest("button.copy-code, button.wrap-code") : null;
   if (!(pressed instanceof HTMLButtonElement)) return;
   if (pressed.classList.contains("wrap-code")) return toggleCodeWrap();
-  const code = pressed.closest(".code")?.querySelector("pre")?.textContent ?? "";
-  void copyText(code).then(() => flash(pressed, "Copied"));
+  const code = pressed.closest(".code")?.querySelector("pre");
+  if (code) void copyText(sourcesOf(code)).then(() => flash(pressed, "Copied"));
 }

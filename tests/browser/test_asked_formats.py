@@ -151,9 +151,35 @@ async def test_what_is_defined_meanwhile_makes_links_of_it(blank: WatchedPage):
     assert links == [1, "https://a.example/"]
 
 
-async def test_a_passage_of_many_lines_is_drawn_in_parts(blank: WatchedPage):
-    """A browser lays out thousands of short lines for long."""
+@pytest.mark.parametrize("text", ["a\n\n" * 60_000, "```\n" + "a\n" * 60_000, "    a\n" * 30_000])
+async def test_many_lines_are_drawn_in_parts(blank: WatchedPage, text: str):
+    """A browser lays out thousands of short lines for long, of code too."""
     page = blank.page
     await page.evaluate(SHOW, "")
-    seen = await page.evaluate(WATCH, ["a\n\n" * 60_000, 0])
+    seen = await page.evaluate(WATCH, [text, 0])
     assert seen["most"] < 8000
+
+
+@pytest.mark.parametrize("text", ["a:\n" * 60_000, "```\n" + "a\n" * 60_000])
+async def test_many_lines_that_go_on_are_drawn_in_parts(blank: WatchedPage, text: str):
+    """Of a block that came at once and is still open, and of one that more is added to meanwhile."""
+    shown, most = await blank.page.evaluate(
+        """async (text) => {
+      const { MarkdownView, ready } = await import("/web/markdown.js");
+      await ready();
+      const main = document.body.appendChild(document.createElement("main"));
+      const view = new MarkdownView(main);
+      const lines = [0];
+      const watch = new MutationObserver(() => lines.push(main.textContent.split("\\n").length));
+      watch.observe(main, { childList: true, subtree: true, characterData: true });
+      view.push(text);
+      await new Promise(requestAnimationFrame);
+      view.push("the end\\n");
+      await view.settled();
+      const steps = lines.slice(1).map((each, i) => each - lines[i]);
+      return [main.textContent.match(/a/g).length, Math.max(...steps)];
+    }""",
+        text,
+    )
+    assert shown > 60_000 - 2
+    assert most < 8000
