@@ -106,12 +106,6 @@ async def with_user_names(
     ]
 
 
-async def with_user_name(db: Database, tenant_id: str, facts: dict[str, Any], *fields: str) -> dict[str, Any]:
-    """One row with users' names in place of the ids in these fields."""
-    (found,) = await with_user_names(db, tenant_id, [facts], *fields)
-    return found
-
-
 def show(facts: dict[str, Any], as_json: bool) -> None:
     """Print one thing: a line for each fact that is not empty, or a JSON object."""
     if as_json:

@@ -251,10 +251,13 @@ async def write_budget_end(db: Database, tenant_id: str, budget_id: str) -> Budg
 
 async def list_budgets(db: Database, tenant_id: str, *, ended: bool = False) -> Sequence[Budget]:
     """A tenant's budgets, oldest first. `ended`: ended ones too."""
+    return await _listed(db, tenant_id, budgets_of(tenant_id, ended=ended).order_by(col(Budget.id)))
+
+
+def budgets_of(tenant_id: str, *, ended: bool = False) -> SelectOfScalar[Budget]:
+    """The statement of `list_budgets`, without an order. Pure."""
     statement = select(Budget).where(col(Budget.tenant_id) == tenant_id)
-    if not ended:
-        statement = statement.where(col(Budget.ended_ms).is_(None))
-    return await _listed(db, tenant_id, statement.order_by(col(Budget.id)))
+    return statement if ended else statement.where(col(Budget.ended_ms).is_(None))
 
 
 async def _listed(db: Database, tenant_id: str, statement: SelectOfScalar[Row]) -> Sequence[Row]:

@@ -2,6 +2,7 @@
 
 from billing.operations import (
     approvals,
+    budgets,
     corrections,
     keys,
     limits,
@@ -16,6 +17,7 @@ from billing.operations import (
 
 OPERATIONS = (
     *approvals.OPERATIONS,
+    *budgets.OPERATIONS,
     *corrections.OPERATIONS,
     *keys.OPERATIONS,
     *limits.OPERATIONS,

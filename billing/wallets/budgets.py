@@ -1,6 +1,6 @@
 """Reads budgets' spending and standing from one snapshot of the books, and checks the kept sums."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -90,16 +90,18 @@ async def budget_spending(
 
 
 async def budget_standings(
-    db: Database, tenant_id: str, at_ms: int, each_max: int = 1
+    db: Database, tenant_id: str, at_ms: int, each_max: int = 1, of_ids: Collection[str] | None = None
 ) -> list[tuple[Budget, list[BudgetStanding]]]:
-    """Standings of each open budget in its window now. A budget for each of a kind lists those who spent the
-    most, at most `each_max`."""
+    """Standings of each open budget (of those of these ids) in its window now. A budget for each of a kind
+    lists those who spent the most, at most `each_max`."""
     async with db.session() as session:
         tenant = await session.get(Tenant, tenant_id)
         assert tenant is not None
         found: list[tuple[Budget, list[BudgetStanding]]] = []
         for of in await open_budgets(session, [tenant_id]):
             for budget in of.budgets:
+                if of_ids is not None and budget.id not in of_ids:
+                    continue
                 window = window_at(Period(budget.period), zone_named(of.time_zone), at_ms)
                 amounts = await _amounts(session, of, budget, window, each_max)
                 limit_nano = limit_at(budget, at_ms)
