@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from billing.booking.adjustments import Correction, correct
 from billing.enforcement.push_wallets import push_money_limits
 from billing.ledger.rows import LineRow
-from billing.operations.tenants import AUDIT, NameTenant
+from billing.operations.shared_fields import AUDIT, NameTenant
 from billing.operations.wallets import BOOKS, COUNTED
 from billing.prices.rating import Meter
 from billing.unit_of_work.units import Change

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 from sqlmodel import col, select
 
-from billing.operations.tenants import AUDIT, CONTROL, Priority, TenantName
+from billing.operations.shared_fields import AUDIT, CONTROL, Priority, TenantName
 from billing.tables.tenants import ApiKey
 from billing.tenants import keys, tenancy
 from billing.tenants.key_links import key_for_link

@@ -18,7 +18,7 @@ from billing.enforcement.limit_settings import (
 from billing.enforcement.scope_ids import counted_id_of
 from billing.limits import Dimension, Mode, RequestLimits, Scope, UnitLimit
 from billing.operations.limited import NAMED_IN, keys_held, names_of, whom
-from billing.operations.tenants import AUDIT, CONTROL, NameTenant
+from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant
 from billing.quota.client import Quota
 from billing.quota.shadow_counts import shadow_refusals
 from billing.quota.types import LimitUse

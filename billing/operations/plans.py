@@ -15,7 +15,7 @@ from billing.enforcement.limit_settings import (
     write_policy_end,
 )
 from billing.limits import Dimension, Mode, Scope
-from billing.operations.tenants import AUDIT, CONTROL, NameTenant, Priority
+from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant, Priority
 from billing.tables.limits import QuotaPolicy
 from billing.tables.tenants import PLATFORM, Plan, PoolTerms, Tenant
 from billing.tenants import tenancy

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 from sqlmodel import col, select
 
-from billing.operations.tenants import AUDIT, CONTROL, TenantName
+from billing.operations.shared_fields import AUDIT, CONTROL, TenantName
 from billing.tables.ledger import CostCenter
 from billing.tables.tenants import Project
 from billing.tenants import cost_centers, tenancy

@@ -8,6 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from sqlmodel import col, select
 
 from billing.enforcement.limit_settings import publish_limits_changed
+from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant, Priority
 from billing.tables.tenants import PoolTerms, Tenant
 from billing.tenants import tenancy
 from billing.tenants.pool_terms import find_terms, tell_terms, write_terms
@@ -19,19 +20,6 @@ from core.clock import iso_time
 from core.operations import MEMBERS, OPERATORS, STAFF, ListedPage, MoneyAmount, Uses, operation
 from core.redis.client import RedisClient
 from core.sql.database import Database
-
-CONTROL = ("parley:control",)
-AUDIT = "audit_head audit_log audit_state"
-
-TenantName = Annotated[str, Meta(description="The tenant's name or id.")]
-
-
-class Priority(StrEnum):
-    """Classes of requests, the highest first."""
-
-    INTERACTIVE = "interactive"
-    STANDARD = "standard"
-    BULK = "bulk"
 
 
 class OnOff(StrEnum):
@@ -54,12 +42,6 @@ class CreateTenant(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="Its name, which nobody else has.")]
     priority_max: Priority = Priority.INTERACTIVE
     price_book: str = tenancy.DEFAULT_PRICE_BOOK
-
-
-class NameTenant(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tenant."""
-
-    tenant: TenantName
 
 
 class SetTenant(NameTenant, frozen=True, kw_only=True):

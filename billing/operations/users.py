@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 from sqlmodel import col, select
 
-from billing.operations.tenants import AUDIT, CONTROL, TenantName
+from billing.operations.shared_fields import AUDIT, CONTROL, TenantName
 from billing.tables.tenants import TenantUser
 from billing.tenants import tenancy, users
 from billing.unit_of_work.listing import ListQuestion, listed_page

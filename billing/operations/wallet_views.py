@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from sqlmodel import col, select
 
-from billing.operations.tenants import AUDIT, NameTenant
+from billing.operations.shared_fields import AUDIT, NameTenant
 from billing.periods import local_instant
 from billing.tables.tenants import Tenant
 from billing.tables.wallets import Wallet

@@ -9,7 +9,7 @@ from msgspec import Meta
 from billing.enforcement.take_credit import end_take, held_credit
 from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.ledger.grant_spending import GrantKind
-from billing.operations.tenants import AUDIT, CONTROL, NameTenant
+from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant
 from billing.operations.wallet_views import GrantFacts
 from billing.periods import local_instant
 from billing.tables.tenants import Tenant

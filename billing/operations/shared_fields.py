@@ -1,0 +1,26 @@
+"""What the structs and declarations of several operations share. Light: each command imports it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+CONTROL = ("parley:control",)
+AUDIT = "audit_head audit_log audit_state"
+
+TenantName = Annotated[str, Meta(description="The tenant's name or id.")]
+
+
+class Priority(StrEnum):
+    """Classes of requests, the highest first."""
+
+    INTERACTIVE = "interactive"
+    STANDARD = "standard"
+    BULK = "bulk"
+
+
+class NameTenant(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tenant."""
+
+    tenant: TenantName
