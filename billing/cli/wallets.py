@@ -13,7 +13,7 @@ from billing.enforcement.wallet_watch import expire_all, publish_wallet_changed
 from billing.money import to_display
 from billing.operations import wallet_views as views
 from billing.operations import wallets
-from billing.operations.tenants import NameTenant
+from billing.operations.shared_fields import NameTenant
 from billing.operations.wallet_views import (
     AsOf,
     GrantFacts,

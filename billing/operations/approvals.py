@@ -11,7 +11,7 @@ from msgspec import Meta
 from billing.approvals import proposals
 from billing.approvals.proposed_operations import about
 from billing.approvals.second_person import shown_second
-from billing.operations.tenants import AUDIT
+from billing.operations.shared_fields import AUDIT
 from billing.tables.approvals import Proposal
 from billing.tenants.tenancy import tenant_names
 from billing.unit_of_work.units import Change, Look

@@ -28,7 +28,7 @@ from billing.operations.budget_facts import (
     standing_facts,
 )
 from billing.operations.limited import NAMED_IN, keys_held, names_of
-from billing.operations.tenants import AUDIT, CONTROL, NameTenant, TenantName
+from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant, TenantName
 from billing.periods import Period, local_instant
 from billing.tables.limits import Budget
 from billing.unit_of_work.listing import ListQuestion, listed_page
