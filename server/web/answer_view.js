@@ -27,8 +27,11 @@ const CALM_MS = 500;
 const COPIED_MS = 1500;
 
 export class AnswerView {
-  /** @param {Actions} actions */
-  constructor(actions) {
+  /**
+   * @param {Actions} actions
+   * @param {boolean} [begins] it is a summary that a new chat may begin with
+   */
+  constructor(actions, begins = false) {
     this.#actions = actions;
     this.#text = el("div", { class: "prose" });
     this.#state = el("p", { class: "state" });
@@ -39,6 +42,7 @@ export class AnswerView {
     this.#retry = button({ class: "quiet retry" }, [icon("retry"), "Retry"], actions.retry);
     this.#goOn = button({ class: "plain" }, ["Continue"], () => actions.goOn(this, this.#last?.id ?? ""));
     this.#more = el("div", { class: "choices more", hidden: "" }, this.#goOn);
+    this.#begin = el("div", { class: "choices begin", hidden: "" }, begins ? beginButton(() => this.#source) : "");
     this.#foot = el("div", { class: "foot", hidden: "" }, this.#facts, this.#copy, this.#retry);
     this.#markdown = new MarkdownView(this.#text);
     this.#chips = new Chips(this.#text, removedText);
@@ -51,6 +55,7 @@ export class AnswerView {
       this.#note,
       this.#more,
       this.#removed,
+      this.#begin,
       this.#foot,
     );
   }
@@ -65,6 +70,7 @@ export class AnswerView {
   #retry;
   #goOn;
   #more;
+  #begin;
   #foot;
   #markdown;
   #chips;
@@ -179,6 +185,7 @@ export class AnswerView {
     if (cost) facts.push(costText(cost));
     this.#facts.textContent = facts.join(" · ");
     this.#copy.hidden = answer.text === "";
+    this.#begin.hidden = this.#begin.childElementCount === 0 || answer.text === "" || !(cut || part.reason === "stop");
     this.#retry.hidden = answer.error?.code === "unknown_conversation" || this.#tried !== null;
     this.#foot.hidden = false;
   }
@@ -229,6 +236,16 @@ export class AnswerView {
   #copied() {
     void copyText(this.#source).then(() => flash(this.#copy, "Copied"));
   }
+}
+
+/**
+ * Begins a new chat with a summary; start_anew.js hears of it.
+ * @param {() => string} text
+ */
+function beginButton(text) {
+  const begin = () => made.dispatchEvent(new CustomEvent("begin-anew", { detail: text(), bubbles: true }));
+  const made = button({ class: "plain" }, ["Begin a new chat with this"], begin);
+  return made;
 }
 
 /**

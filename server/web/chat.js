@@ -94,7 +94,7 @@ class Chat {
 
   #transcript;
   #composer;
-  #anew = new StartAnew((content) => void this.#outbox.send(content), () => this.#drafts, () => this.#composer.model);
+  #anew = new StartAnew((content) => void this.#outbox.send(content), () => this.#drafts, () => this.#composer);
   #sidebar;
   #notice;
   #drafts;
@@ -154,7 +154,7 @@ class Chat {
     this.#sidebar.setCurrent(id);
     this.#composer.show(id === null ? this.#drafts.giveBack(NEW) : this.#drafts.text(id));
     this.#frame();
-    this.#composer.focus();
+    if (!this.#anew.focus()) this.#composer.focus();
     if (id === null) return;
     try {
       const messages = await api.messages(id);
@@ -360,6 +360,7 @@ class Chat {
     document.title = this.#current ? `${title} · Parley` : "Parley";
     byId("empty").hidden = this.#current !== null || !this.#transcript.empty;
     this.#composer.setState({ running: this.#busy(this.#chat), link: this.#link, waits: this.#outbox.waits(this.#chat) });
+    this.#anew.changed();
   }
 
   #linked() {

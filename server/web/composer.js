@@ -76,6 +76,11 @@ export class Composer {
     return this.#prompt.value;
   }
 
+  /** An answer of the open chat is on its way. */
+  get running() {
+    return this.#state.running;
+  }
+
   /** The model to ask; undefined: the server's default. */
   get model() {
     return this.#model.value || undefined;
@@ -171,10 +176,14 @@ export class Composer {
     });
   }
 
-  /** What was sent is a draft again, as an answer that was asked for elsewhere came first. */
-  elsewhere() {
-    const rest = "It was asked for in another tab, or elsewhere. Your text is kept.";
-    this.#notSent.note("Not sent: an answer in this chat came first.", rest);
+  /**
+   * What was sent is a draft again, as an answer that was asked for elsewhere came first.
+   * @param {boolean} own the page's own turn, which nobody typed
+   */
+  elsewhere(own) {
+    const head = own ? "No summary was written" : "Not sent";
+    const rest = own ? "Start anew once it has ended." : "Your text is kept.";
+    this.#notSent.note(`${head}: an answer in this chat came first.`, `It was asked for in another tab, or elsewhere. ${rest}`);
   }
 
   focus() {

@@ -7,6 +7,7 @@ import { cleaned } from "./clean.js";
 import { byId } from "./dom.js";
 import { NEW } from "./drafts.js";
 import { mustChange } from "./refusal_words.js";
+import { isOwn } from "./summary.js";
 import { unseenTurn } from "./transcript.js";
 import { errorText, titleOf } from "./words.js";
 
@@ -118,7 +119,7 @@ export class Outbox {
     const open = chat === this.#desk.chat();
     const opened = this.#desk.opened();
     const turn = open ? this.#transcript.addTurn(content) : unseenTurn(content);
-    this.#drafts.sent(chat, content, rest);
+    if (!isOwn(content)) this.#drafts.sent(chat, content, rest);
     if (open) this.#begins(opened);
     try {
       const conversation = chat === NEW ? await this.#client.newId() : chat;
@@ -187,7 +188,7 @@ export class Outbox {
    */
   edit(content) {
     this.#dropRefused(content);
-    this.#composer.edit(content);
+    if (!isOwn(content)) this.#composer.edit(content);
   }
 
   /** @param {string} content */
@@ -208,8 +209,9 @@ export class Outbox {
     const { error, reason, accepted } = answer;
     const open = conversation === this.#desk.chat();
     if (error && !accepted && !open) this.#drafts.giveBack(conversation);
-    if (error?.code === "conversation_busy" && !accepted && open) void this.#elsewhere(conversation);
-    if (error && mustChange(error)) this.#takeBack(answer, error, conversation, view);
+    const own = isOwn(answer.message?.content);
+    if (error?.code === "conversation_busy" && !accepted && open) void this.#elsewhere(conversation, own);
+    if (error && mustChange(error) && !own) this.#takeBack(answer, error, conversation, view);
     if ((error || ENDS_ALL.has(reason ?? "")) && this.takeBack(conversation) && open) {
       byId("announcer").textContent += ` ${AGAIN}`;
     }
@@ -219,10 +221,11 @@ export class Outbox {
   /**
    * Another answer runs in the open chat: it is shown, and what was sent here is a draft again.
    * @param {string} id
+   * @param {boolean} own the page's own turn
    */
-  async #elsewhere(id) {
+  async #elsewhere(id, own) {
     await this.#desk.again(id);
-    if (id === this.#desk.chat()) this.#composer.elsewhere();
+    if (id === this.#desk.chat()) this.#composer.elsewhere(own);
   }
 
   /**

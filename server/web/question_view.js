@@ -7,9 +7,12 @@ import { direct } from "./direction.js";
 import { el } from "./dom.js";
 import { parts, placesAfter } from "./marks.js";
 import { chipLabel, keptOutText } from "./safety_words.js";
+import { isOwn } from "./summary.js";
 
 /** @typedef {import("/web/client/answer.js").SafetyFlag} SafetyFlag */
 /** @typedef {import("/web/client/frames.js").SentFlag} SentFlag */
+
+const OWN = "This page asked for a summary, to begin a new chat with";
 
 export class QuestionView {
   /**
@@ -21,7 +24,10 @@ export class QuestionView {
     this.#sent = content;
     this.#bubble = el("div", { class: "bubble" });
     this.#chips = new Chips(this.#bubble, keptOutText);
-    this.element = el("article", { class: "question" }, el("h2", { class: "unseen" }, "You said"), this.#bubble);
+    const own = isOwn(content);
+    const shown = own ? el("details", {}, el("summary", {}, OWN), this.#bubble) : this.#bubble;
+    const heading = el("h2", { class: "unseen" }, own ? "This page asked" : "You said");
+    this.element = el("article", { class: own ? "question own" : "question" }, heading, shown);
     this.#show(content, flags);
   }
 

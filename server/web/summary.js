@@ -12,6 +12,14 @@ export const summaryAsk =
   "names that matter, and what is still open. Write only the summary, in the language of the conversation.";
 
 /**
+ * Whether a turn is the page's own, which nobody typed.
+ * @param {string | undefined} content
+ */
+export function isOwn(content) {
+  return content === summaryAsk;
+}
+
+/**
  * What the new chat is told before everything else.
  * @param {string} summary
  */

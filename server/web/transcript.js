@@ -6,6 +6,7 @@ import { restoreCodeWrap, toggleCodeWrap } from "./code_wrap.js";
 import { byId, copyText } from "./dom.js";
 import { QuestionView } from "./question_view.js";
 import { ReadingPlace } from "./reading_place.js";
+import { isOwn } from "./summary.js";
 
 /** @typedef {import("./answer_view.js").Shown} Shown */
 
@@ -81,7 +82,7 @@ export class Transcript {
    */
   addAnswer(content) {
     const asked = { retry: () => this.#onRetry(content), edit: () => this.#onEdit(content) };
-    const view = new AnswerView({ ...asked, goOn: this.#onGoOn });
+    const view = new AnswerView({ ...asked, goOn: this.#onGoOn }, isOwn(content));
     this.#log.append(view.element);
     return view;
   }

@@ -23,6 +23,7 @@ from tests.support.scripted_peer import Peer, scripted_peer
 CACHE = Path(__file__).parents[2] / ".cache"
 SHOP_CONFIG = Path(__file__).parent / "ai_sdk_page" / "vite.config.mjs"
 AXE = (Path(axe_core_python.__file__).parent / "axe.min.js").read_text()
+JUDGE = "(options) => axe.run(document.querySelector('dialog:modal') ?? document, options)"
 COLOUR_RULES = ["color-contrast", "link-in-text-block"]
 FLAGS = [
     "--no-sandbox",
@@ -54,13 +55,14 @@ class WatchedPage:
             self.strangers.append(url)
 
     async def axe(self) -> list[str]:
-        """What axe finds wrong with the page as it is now. The dark theme is other colours on the same page
+        """What axe finds wrong with the page as it is now, or with what is open above it: text behind that
+        counts as if it lay on its buttons. The dark theme is other colours on the same page
         (style.css), which each test looks at in the light too: there colours alone are judged."""
         # Evaluated over the debugging protocol, so the page's own policy stays as it is.
         await self.page.evaluate(AXE)
         dark = await self.page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
         options: dict[str, Any] = {"runOnly": COLOUR_RULES} if dark else {}
-        found: dict[str, Any] = await self.page.evaluate("(options) => axe.run(document, options)", options)
+        found: dict[str, Any] = await self.page.evaluate(JUDGE, options)
         return [
             f"{violation['id']}: {node['html']} {node['failureSummary']}"
             for violation in found["violations"]

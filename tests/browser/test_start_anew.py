@@ -7,9 +7,16 @@ from playwright.async_api import Page, expect
 
 from tests.browser.chat_page import PHONE, opened, write
 from tests.browser.conftest import OpenPage
+from tests.browser.flagged_answers import CHAT, stored
 from tests.support.scripted_peer import MODELS, Peer, Socket
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+ASKED = "This page asked for a summary, to begin a new chat with"
+PROMPT = (
+    "Summarize our conversation so far, so that a new one can go on from it: what was asked and decided, the "
+    "facts and names that matter, and what is still open. Write only the summary, in the language of the "
+    "conversation."
+)
 
 
 async def asked(page: Page, socket: Socket, g: int, question: str, dropped: int = 0) -> None:
@@ -53,7 +60,7 @@ async def test_a_new_chat_begins_with_a_summary(open_page: OpenPage, peer: Peer,
     socket = await peer.socket()
     await socket.welcome()
     await expect(summary).to_have_value("They said no.")
-    await expect(page.get_by_role("button", name="Back to the old chat")).to_be_visible()
+    await expect(page.get_by_role("button", name="Back to it")).to_be_visible()
     for refused in (True, False):
         if refused:
             await write(page, "Go on")
@@ -92,7 +99,7 @@ async def test_the_old_chat_is_a_click_away_also_after_a_reload(open_page: OpenP
     await expect(page.locator("#summary")).to_have_value("Yes.")
     await page.reload()
     await (await peer.socket()).welcome()
-    await page.get_by_role("button", name="Back to the old chat").click()
+    await page.get_by_role("button", name="Back to it").click()
     await expect(page.locator("#summary")).to_be_hidden()
     assert page.url == old
     assert await page.evaluate("Object.keys(localStorage).filter((key) => key.startsWith('draft:'))") == []
@@ -138,4 +145,87 @@ async def test_it_is_offered_before_turns_are_dropped(open_page: OpenPage, peer:
     await socket.accept(context={"kept": 1, "dropped": 0, "room": 5}, max_tokens=9)
     await expect(page.locator(".unread")).to_contain_text("Soon the oldest turns are no longer read")
     await expect(page.get_by_role("button", name="Start anew from here")).to_be_visible()
+    assert watched.errors == []
+
+
+@pytest.mark.parametrize(
+    "options", [{"viewport": {"width": 1200, "height": 800}}, PHONE], ids=["wide", "phone"]
+)
+async def test_what_it_costs_is_said_once_the_answer_has_ended(
+    open_page: OpenPage, peer: Peer, options: dict[str, Any]
+):
+    """Until then nothing can be asked; a question that waits goes first. Each button is in one line."""
+    watched, socket = await opened(open_page, peer, **options)
+    page = watched.page
+    await asked(page, socket, 1, "One", dropped=1)
+    await write(page, "Two")
+    await socket.accept(g=2, context={"kept": 1, "dropped": 1, "room": 5000}, max_tokens=9)
+    await page.get_by_label("Message", exact=True).fill("Three")
+    await page.locator("#send-later").click()
+    await page.get_by_role("button", name="Start anew from here").click()
+    dialog = page.get_by_role("dialog")
+    ask = dialog.get_by_role("button", name="Write the summary")
+    await expect(dialog).to_contain_text("An answer is still on its way.")
+    await expect(ask).to_be_disabled()
+    assert await watched.axe() == []
+    await socket.delta("yes", 1, g=2)
+    await socket.end("yes", 2, g=2, usage={"input": 6000, "output": 800, "total": 6800})
+    send = await socket.hear("send")
+    assert send["content"] == "Three"
+    socket.heard.append(send)
+    await expect(ask).to_be_disabled()
+    await socket.accept(g=3, context={"kept": 2, "dropped": 1, "room": 5000}, max_tokens=9)
+    await socket.delta("yes", 1, g=3)
+    await socket.end("yes", 2, g=3, usage={"input": 7000, "output": 800, "total": 7800})
+    await expect(dialog).to_contain_text("the 2 turns that are still read")
+    await expect(dialog).to_contain_text("about 8,400 tokens")
+    await expect(ask).to_be_enabled()
+    boxes = [await each.bounding_box() or {} for each in await dialog.get_by_role("button").all()]
+    assert max(box["height"] for box in boxes) < 46
+    assert len({box["y"] for box in boxes}) == (3 if "is_mobile" in options else 1)
+    assert watched.errors == []
+
+
+async def test_the_pages_own_question_is_nobodys_draft(open_page: OpenPage, peer: Peer):
+    """Where an answer that was asked for elsewhere came first, or it does not fit; and it looks like none
+    that was typed."""
+    watched, socket = await opened(open_page, peer)
+    page = watched.page
+    await asked(page, socket, 1, "One", dropped=1)
+    field = page.get_by_label("Message", exact=True)
+    await page.get_by_role("button", name="Start anew from here").click()
+    await page.get_by_role("button", name="Write the summary").click()
+    await expect(page.get_by_text(ASKED)).to_be_visible()
+    await expect(page.locator(".bubble:visible")).to_have_text(["One"])
+    error = {"code": "too_large", "message": "too large", "retry": False}
+    await socket.tell("error", re="send", id=(await socket.hear("send"))["id"], **error)
+    await page.locator(".refused .retry").click()
+    chat = page.url.rsplit("/", 1)[1]
+    peer.conversations = [{"id": chat, "title": "One", "updated_ms": 0, "running": False}]
+    peer.messages[chat] = stored("yes")
+    error = {"code": "conversation_busy", "message": "x", "retry": True, "after_ms": 1000}
+    await socket.tell("error", re="send", id=(await socket.hear("send"))["id"], **error)
+    await expect(page.locator("#not-sent")).to_contain_text("No summary was written: an answer in this chat")
+    await expect(field).to_have_value("")
+    assert "Summarize" not in await page.evaluate("JSON.stringify(localStorage)")
+
+
+async def test_a_summary_that_was_left_alone_is_still_of_use(open_page: OpenPage, peer: Peer):
+    """The page was reloaded while it was written: it is offered below it, and may be written again."""
+    [asks, answer] = stored("They said yes.", context={"kept": 1, "dropped": 0, "room": 5000})
+    peer.messages[CHAT] = [asks | {"content": PROMPT}, answer]
+    watched, socket = await opened(open_page, peer, f"/#/{CHAT}")
+    page = watched.page
+    await expect(page.get_by_text(ASKED)).to_be_visible()
+    await page.get_by_role("button", name="Begin a new chat with this").click()
+    summary = page.get_by_label("Summary of the old chat")
+    await expect(summary).to_have_value("They said yes.")
+    await expect(summary).to_be_focused()
+    await expect(page.locator("#empty")).to_be_hidden()
+    box, frame = [await each.bounding_box() for each in (summary, page.locator("#composer"))]
+    assert (box or {})["width"] > 0.9 * (frame or {})["width"]
+    assert await watched.axe() == []
+    await page.get_by_role("button", name="Write again").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Write the summary").click()
+    assert (await socket.hear("send"))["content"] == PROMPT
     assert watched.errors == []

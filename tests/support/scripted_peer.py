@@ -30,7 +30,7 @@ from server.http.web_files import BUILT, page, web_routes
 from tests.support.patience import START_SECONDS, patience, wait_until
 
 Frame = dict[str, Any]
-PRICES = {"currency": "usd", "input_nano": 50_000_000, "output_nano": 100_000_000}
+PRICES = {"currency": "usd", "input_nano": 50_000_000, "output_nano": 100_000_000, "request_nano": 0}
 BLANK = '<!doctype html><title>blank</title><link rel="icon" href="data:,">'
 MODELS = [
     {"name": "smollm2", "version": "1", "default": True, "max_model_len": 8192, "prices": PRICES},
