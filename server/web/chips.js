@@ -141,9 +141,12 @@ function focused(root) {
   return active instanceof HTMLElement && root.contains(active) ? active : null;
 }
 
+/** The page's own words beside a text. */
+const BESIDE = ".foot, .more, .begin, .unread, .code-head, .passage-head, h2.unseen, .own summary";
+
 /**
- * Put what is selected on the clipboard with its placeholders themselves and the sources of its formulas, where
- * there are any in it.
+ * Put what is selected on the clipboard with its placeholders themselves and the sources of its formulas, and without
+ * what the page says beside it, where there is any of that in it.
  * @param {ClipboardEvent} event
  */
 export function copyWithSources(event) {
@@ -154,7 +157,9 @@ export function copyWithSources(event) {
   const inside = within?.closest("[data-source]");
   const fragment = range.cloneContents();
   const shown = fragment.querySelectorAll("[data-source]");
-  if (!within || (shown.length === 0 && !inside)) return;
+  const beside = within?.closest(BESIDE) ? [] : fragment.querySelectorAll(BESIDE);
+  if (!within || (shown.length + beside.length === 0 && !inside)) return;
+  for (const each of beside) each.remove();
   for (const each of shown) if (each instanceof HTMLElement) each.replaceWith(sourceOf(each));
   if (inside instanceof HTMLElement) fragment.replaceChildren(sourceOf(inside));
   for (const part of fragment.querySelectorAll(".part")) part.replaceWith(...part.childNodes); // its lines have ends

@@ -216,7 +216,7 @@ export class Composer {
     const rest = behind(this.#prompt.value, asked) ?? "";
     this.#put(rest, length - rest.length);
     this.#notSent.hide();
-    if (count > 0) this.#notSent.note("Sent.", cleanedText(count));
+    if (count > 0) this.#notSent.note("Sent.", cleanedText(count), "done");
     this.#changed();
     return text.trim();
   }

@@ -1,7 +1,7 @@
 // The box above the composer: why what was written was not sent, and what may be done about it. It goes with the first
 // change of the text.
 
-import { byId, copyText } from "./dom.js";
+import { byId, copyText, icon } from "./dom.js";
 import { flash } from "./answer_view.js";
 import { notSentText } from "./refusal_words.js";
 
@@ -52,9 +52,13 @@ export class NotSent {
     this.#copy.hidden = false;
   }
 
-  /** @param {string} head @param {string} rest */
-  note(head, rest) {
-    this.#say(head, rest);
+  /**
+   * @param {string} head
+   * @param {string} rest
+   * @param {string} [sign] name of its icon
+   */
+  note(head, rest, sign = "removed") {
+    this.#say(head, rest, sign);
     this.#where.hidden = this.#copy.hidden = this.#larger.hidden = true;
   }
 
@@ -62,8 +66,9 @@ export class NotSent {
     this.#box.hidden = true;
   }
 
-  /** @param {string} head @param {string} rest */
-  #say(head, rest) {
+  /** @param {string} head @param {string} rest @param {string} [sign] */
+  #say(head, rest, sign = "removed") {
+    this.#box.querySelector("svg")?.replaceWith(icon(sign));
     byId("not-sent-head").textContent = head;
     byId("not-sent-rest").textContent = rest;
     this.#box.hidden = false;

@@ -24,6 +24,7 @@ export class Transcript {
     this.#onEdit = onEdit;
     this.#onGoOn = onGoOn;
     this.#scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    byId("skip").addEventListener("click", () => this.#scroller.focus());
     this.#toLatest.addEventListener("click", () => this.toEnd(true));
     restoreCodeWrap();
     const grown = new ResizeObserver(() => this.#laidOut());

@@ -128,7 +128,7 @@ async def test_a_link_in_the_place_of_a_key_is_one_to_open(open_page: OpenPage, 
     peer.signed_in = False
     watched = await open_page(f"{peer.url}/")
     page = watched.page
-    await expect(page.get_by_role("main")).to_contain_text("makes the next one with parley keys sign-in-link")
+    await expect(page.get_by_role("main")).to_contain_text("ask for another where you got it")
     for shown in (f" {peer.url}/#c=c0de", "#c=c0de", "parley.example.com/#c=c0de"):
         await page.get_by_label("API key").fill(shown)
         await page.keyboard.press("Enter")

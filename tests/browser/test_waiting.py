@@ -307,6 +307,8 @@ async def test_characters_that_no_message_can_hold(open_page: OpenPage, peer: Pe
     await field(page).press("Enter")
     assert (await socket.hear("send"))["content"] == "ab\ufffdc 😀"
     await expect(page.locator("#not-sent p")).to_contain_text("2 characters that no message can hold")
+    await expect(page.locator("#not-sent use")).to_have_attribute("href", "#icon-done")
+    await expect(page.locator("#not-sent .choices")).to_be_hidden()
     await expect(page.locator(".bubble")).to_have_text("ab\ufffdc 😀")
     await field(page).evaluate("(area) => { area.value = '\\0'; }")
     await field(page).press("Enter")
