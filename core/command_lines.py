@@ -26,6 +26,8 @@ COMMAND_LINES = {
     "wallets": "Prepaid money: what tenants have, and what it went into.",
     "limits": "Limits on what a tenant may ask at once and a minute.",
     "tenants": "Tenants: the customers of this installation.",
+    "people": "People who sign in: staff, and tenants' members.",
+    "tokens": "Service tokens, which scripts show.",
     "noisy": "Noisy neighbours: who took far more of a pool than its share, and made others wait.",
     "plans": "Plans: prices, priority, place in the pools and limits under one name.",
     "pools": "Dedicated pools: whose they are, their GPU-seconds, commitments, costs.",

@@ -1,11 +1,11 @@
 """Invitations: a link by which somebody becomes a member, once. Of its code only the SHA-256 is kept."""
 
 import secrets
-from collections.abc import Sequence
 
 from sqlalchemy.exc import IntegrityError
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
+from sqlmodel.sql.expression import SelectOfScalar
 
 from billing.audit.log import record
 from billing.people.memberships import checked_role, join, lock_people
@@ -46,22 +46,16 @@ async def invite(db: Database, tenant_id: str, email: str, role: str, by: str = 
     async with db.transaction() as session:
         await lock_people(session, tenant_id)
         await _check_no_member(session, tenant_id, email)
-        waiting = (await session.exec(_waiting(tenant_id, now))).all()
-        if len(waiting) >= OPEN_MAX:
+        others = (await session.exec(waiting(tenant_id, now))).all()
+        if len(others) >= OPEN_MAX:
             raise bad_request(f"{OPEN_MAX} invitations wait: they end after {DAYS} days")
-        for earlier in waiting:
+        for earlier in others:
             if earlier.email == email:
                 earlier.revoked_ms = now
                 session.add(earlier)
         session.add(row)
         await record(session, tenant_id, "invitation.create", row.id, None, recorded_of(row))
     return row, code
-
-
-async def list_invitations(db: Database, tenant_id: str) -> Sequence[Invitation]:
-    """Invitations that wait, oldest first."""
-    async with db.session() as session:
-        return (await session.exec(_waiting(tenant_id, now_ms()).order_by(col(Invitation.id)))).all()
 
 
 async def accept_invitation(
@@ -125,7 +119,8 @@ async def _check_no_member(session: AsyncSession, tenant_id: str, email: str) ->
         raise bad_request("they are a member already", field="email", see=see("people.list"))
 
 
-def _waiting(tenant_id: str, now: int):
+def waiting(tenant_id: str, now: int) -> SelectOfScalar[Invitation]:
+    """Select a tenant's invitations that can be used now. Pure."""
     return select(Invitation).where(
         col(Invitation.tenant_id) == tenant_id,
         col(Invitation.used_ms).is_(None),

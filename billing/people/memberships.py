@@ -59,7 +59,7 @@ async def join(
     now = now_ms()
     row = await session.get(Membership, (tenant_id, person_id), with_for_update=True)
     if row is not None and row.ended_ms is None:
-        raise bad_request("they are a member already", see=see("people.set_role"))
+        raise bad_request("they are a member already", see=see("people.list"))
     many = select(func.count()).where(
         col(Membership.tenant_id) == tenant_id, col(Membership.ended_ms).is_(None)
     )
@@ -145,7 +145,6 @@ async def check_not_last(session: AsyncSession, row: Membership) -> None:
         raise bad_request(
             f"they are the last {keeper}: make somebody else {keeper} first",
             field="person",
-            see=see("people.set_role"),
         )
 
 

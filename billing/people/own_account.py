@@ -32,7 +32,7 @@ async def set_password(db: Database, person_id: str, password_hash: str, session
         )
         ended = (await session.exec(others.values(ended_ms=now_ms()))).rowcount
         after = {**recorded_of(person), "sessions_ended": ended}
-        await record(session, PLATFORM, "person.set_login", person_id, before, after)
+        await record(session, PLATFORM, "person.set_password", person_id, before, after)
     return ended
 
 
@@ -74,11 +74,19 @@ async def forget_totp(db: Database, person_id: str) -> Person:
     """Take a person's second factor away, who lost it: they enroll another one."""
     async with db.transaction() as session:
         person = await _own_row(session, person_id)
+        if person.totp_hidden is None:
+            raise bad_request("they have no second factor", field="person")
         before = recorded_of(person)
         person.totp_hidden = person.totp_pending = None
         session.add(person)
         await record(session, PLATFORM, "person.forget_totp", person_id, before, recorded_of(person))
     return person
+
+
+async def record_link(db: Database, tenant_id: str, person_id: str) -> None:
+    """Record that a sign-in link is made for a person."""
+    async with db.transaction() as session:
+        await record(session, tenant_id, "person.link", person_id, None, {})
 
 
 async def _own_row(session: AsyncSession, person_id: str) -> Person:

@@ -3,6 +3,7 @@ there is a hash or not."""
 
 import asyncio
 import base64
+import threading
 from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
@@ -18,6 +19,7 @@ WAITING_MAX = 16
 AGAIN_MS = 2_000
 
 Done = TypeVar("Done")
+_threads = threading.BoundedSemaphore(AT_ONCE)  # of the whole process
 
 
 def nobodys_hash() -> str:
@@ -61,7 +63,7 @@ class Passwords:
         self._here += 1
         try:
             async with self._free:
-                return await asyncio.to_thread(work, *facts)
+                return await asyncio.to_thread(_in_turn, work, *facts)
         finally:
             self._here -= 1
 
@@ -69,6 +71,11 @@ class Passwords:
 def is_outdated(stored: str) -> bool:
     """True where a hash has weaker parameters than new ones. Pure."""
     return _hasher().check_needs_rehash(stored)
+
+
+def _in_turn(work: Callable[..., Done], *facts: str) -> Done:
+    with _threads:
+        return work(*facts)
 
 
 @cache

@@ -18,7 +18,8 @@ from billing.tables.tenants import PLATFORM
 from core.clock import now_ms
 from core.errors import Refused, bad_request, see
 from core.ids import uuid7
-from core.names import checked_name, forms_of
+from core.names import checked_name, forms_of, same_name
+from core.operations import Role
 from core.sql.database import Database
 from core.sql.selects import untyped
 
@@ -41,8 +42,8 @@ def checked_email(email: str) -> str:
 def recorded_of(person: Person) -> dict[str, Any]:
     """What the audit log has of a person: nothing by which one knows them. Pure."""
     return person.model_dump(include=RECORDED) | {
-        "has_password": person.password_hash is not None,
-        "has_totp": person.totp_hidden is not None,
+        "signs_in_by": "link" if person.password_hash is None else "link or pass phrase",
+        "second_factor": person.totp_hidden is not None,
     }
 
 
@@ -119,6 +120,35 @@ async def memberships_of(session: AsyncSession, person_id: str) -> Sequence[Memb
     )
     rows = (await session.exec(statement)).all()
     return sorted(rows, key=lambda row: (row.tenant_id != PLATFORM, row.created_ms))
+
+
+async def ensure_owner(db: Database, name: str) -> Member | None:
+    """The owner of this name, made where the platform has no owner yet; None: others own it."""
+    owners = select(Person, Membership).join(Membership, col(Membership.person_id) == col(Person.id))
+    owners = owners.where(
+        col(Membership.tenant_id) == PLATFORM,
+        col(Membership.role) == Role.OWNER,
+        col(Membership.ended_ms).is_(None),
+        col(Person.closed_ms).is_(None),
+    )
+    async with db.transaction() as session:
+        await lock_people(session, PLATFORM)
+        rows = [Member(*row) for row in (await session.exec(owners.order_by(col(Person.id)))).all()]
+        if not rows:
+            person = await add_person(session, name, None)
+            return Member(person, await join(session, PLATFORM, person.id, Role.OWNER))
+    return next((row for row in rows if same_name(row.person.name, name)), None)
+
+
+async def check_only_here(db: Database, person_id: str, tenant_id: str) -> None:
+    """Raise Refused for a member of others too: a tenant's admin signs nobody in as them."""
+    async with db.session() as session:
+        rows = await memberships_of(session, person_id)
+    if any(row.tenant_id != tenant_id for row in rows):
+        raise bad_request(
+            "they belong to others too, and sign in by themselves: the installation's owner can help",
+            field="person",
+        )
 
 
 async def close_person(db: Database, person_id: str) -> Person:

@@ -14,7 +14,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.people.memberships import checked_role, lock_people
 from billing.tables.people import Membership, Person, ServiceToken
-from billing.tables.tenants import Tenant
+from billing.tables.tenants import PLATFORM, Tenant
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import bad_request, see, unknown
@@ -136,11 +136,11 @@ def recorded_of(row: ServiceToken) -> dict[str, object]:
 
 
 async def maker_is_gone(session: AsyncSession, token: ServiceToken, held: bool = False) -> bool:
-    """True where the person who made a token is closed, or no member there any more. `held`: nobody changes
-    that before the transaction ends."""
+    """True where the person who made a token is closed, or neither member there nor staff any more. `held`:
+    nobody changes that before the transaction ends."""
     person = select(Person.id).where(col(Person.id) == token.by, col(Person.closed_ms).is_(None))
     member = select(Membership.person_id).where(
-        col(Membership.tenant_id) == token.tenant_id,
+        col(Membership.tenant_id).in_([token.tenant_id, PLATFORM]),
         col(Membership.person_id) == token.by,
         col(Membership.ended_ms).is_(None),
     )

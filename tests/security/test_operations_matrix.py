@@ -13,6 +13,9 @@ from msgspec import inspect
 from billing.ledger.grant_spending import GrantKind
 from billing.operations import tenants
 from billing.operations.tenants import CreateTenant
+from billing.people.person_sessions import open_person_session
+from billing.people.persons import create_member
+from billing.people.service_tokens import create_token
 from billing.tenants.keys import create_key
 from billing.tenants.tenancy import create_project, find_project
 from billing.tenants.users import create_user
@@ -31,7 +34,12 @@ OWNER = OperationActor(Author("Ann", "command"), Role.OWNER)
 OPERATIONS = list(registered().values())
 NAMES = [each.name for each in OPERATIONS]
 SECRET_WORD = "zzz-othertenant"
-OF_ONES_OWN = ("people.", "me.", "requests.")  # what members name there is looked up in their own tenant
+OF_ONES_OWN = (
+    "people.",
+    "me.",
+    "requests.",
+    "tokens.",
+)  # what members name there is looked up in their own tenant
 
 
 @dataclass(frozen=True)
@@ -53,9 +61,19 @@ async def seeded(stores: Stores, name: str) -> SeededTenant:
     await grant(
         stores.db, made, NewGrant(GrantKind.PROMO, 1_000_000_000, f"{name}-grant", None, None, "Ann", "")
     )
+    people = await seeded_people(stores.db, made, name)
     return SeededTenant(
-        made, {"tenant": made, "key": key.id, "user": user.name or "", "project": f"{name}-project"}
+        made, {"tenant": made, "key": key.id, "user": user.name or "", "project": f"{name}-project", **people}
     )
+
+
+async def seeded_people(db: Database, tenant_id: str, name: str) -> dict[str, str]:
+    """A member who is signed in, and a token that they made."""
+    member = await create_member(db, tenant_id, f"{name}-person", "admin", f"mia@{name}.example")
+    async with db.transaction() as session:
+        new = await open_person_session(session, member.person, member.membership, "192.0.2.1", "Browser")
+    token, _ = await create_token(db, tenant_id, f"{name}-token", "viewer", 30, member.person.id)
+    return {"person": member.person.id, "session": new.signed_in.session.id, "token": token.id}
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from billing.people.person_sessions import open_person_session
+from billing.people.persons import create_member
 from billing.posting.biller import post
 from billing.tables.noisy import NoisyFinding
+from billing.tables.tenants import PLATFORM
 from billing.tenants.sessions import open_operator_session
 from billing.tenants.tenancy import find_tenant
 from billing.usage import encode
@@ -43,6 +46,10 @@ READS = {
     "noisy list",
     "noisy show",
     "operations",
+    "people invitations",
+    "people list",
+    "people sessions",
+    "people show",
     "plans list",
     "plans show",
     "pools commitments",
@@ -64,6 +71,7 @@ READS = {
     "safety try",
     "sessions list",
     "tenants list",
+    "tokens list",
     "usage compare",
     "tenants show",
     "usage show",
@@ -169,6 +177,11 @@ async def prepare(database: Database, facts: dict[str, str]) -> None:
         session.add(finding)
     facts["finding"] = "f1"
     facts["session"] = (await open_operator_session(database, "ann", 3600, "", ""))[0].id
+    olga = await create_member(database, PLATFORM, "Olga", "owner")
+    await create_member(database, PLATFORM, "Otto", "operator")
+    async with database.transaction() as session:
+        new = await open_person_session(session, olga.person, olga.membership, "", "")
+    facts["person_session"] = new.signed_in.session.id
 
 
 @pytest.fixture

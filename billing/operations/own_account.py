@@ -1,0 +1,71 @@
+"""Operations of people on their own account: the password and the second factor."""
+
+from billing.operations.people import ANYBODY
+from billing.operations.people_facts import NoQuestion, OtherSessionsEnded, SetPassword, ShowCode, TotpSecret
+from billing.operations.tenants import AUDIT
+from billing.people import own_account, totp
+from billing.people.passwords import Passwords, checked_password
+from billing.tables.people import Person
+from billing.tables.tenants import PLATFORM
+from billing.unit_of_work.units import Change
+from core.errors import bad_request
+from core.operations import Secret, Uses, operation
+
+
+@operation(
+    "people.set_password",
+    "PUT /me/password",
+    may=ANYBODY,
+    audit="person.set_password",
+    uses=Uses(writes=f"person person_session {AUDIT}"),
+)
+async def set_password(change: Change, ask: SetPassword) -> OtherSessionsEnded:
+    """Set your password. Your other sessions end."""
+    person, _, session = _own(change)
+    stored = await Passwords().hash(checked_password(ask.password))
+    return OtherSessionsEnded(await own_account.set_password(change.db, person, stored, session))
+
+
+@operation(
+    "people.enroll_totp",
+    "POST /me/totp",
+    may=ANYBODY,
+    audit="person.enroll_totp",
+    own=True,
+    uses=Uses(reads="person_session", writes=f"person {AUDIT}"),
+)
+async def enroll_totp(change: Change, ask: NoQuestion) -> TotpSecret:
+    """Set up a second factor: a secret for an app. It counts once `people.confirm_totp` gets a code of it."""
+    person, tenant, session = _own(change)
+    keyring = change.settings.keyring
+    secret = await own_account.enroll_totp(change.db, person, tenant, session, keyring)
+    async with change.db.session() as reading:
+        row = await reading.get(Person, person)
+    name = (row.email or row.name) if row is not None else person
+    return TotpSecret(Secret(secret), Secret(totp.secret_uri(secret, name)))
+
+
+@operation(
+    "people.confirm_totp",
+    "POST /me/totp/confirm",
+    may=ANYBODY,
+    audit="person.confirm_totp",
+    own=True,
+    uses=Uses(writes=f"person person_session {AUDIT}"),
+)
+async def confirm_totp(change: Change, ask: ShowCode) -> NoQuestion:
+    """Confirm the second factor that you set up, by a code of it."""
+    person, tenant, session = _own(change)
+    keyring = change.settings.keyring
+    await own_account.confirm_totp(change.db, person, tenant, session, ask.code, keyring)
+    return NoQuestion()
+
+
+def _own(change: Change) -> tuple[str, str, str]:
+    """Person, tenant and session of the caller. Raises Refused for a command or a token."""
+    if not change.who.session:
+        raise bad_request("only somebody who is signed in has an account of their own")
+    return change.who.id, change.who.tenant or PLATFORM, change.who.session
+
+
+OPERATIONS = (set_password, enroll_totp, confirm_totp)
