@@ -35,7 +35,7 @@ TAKES_TEXT_SECONDS_MAX = 6.0
 READY_SECONDS_MAX = 120.0
 TYPED = "How do rainbows form?"
 SAID = {
-    "/v1/me": {"tenant": "t", "project": "p", "user": "u"},
+    "/v1/me": {"tenant": "t", "project": "p", "user": "u", "person": "id"},
     "/v1/models": {"models": []},
     "/v1/conversations": {"conversations": [], "cursor": None},
 }

@@ -5,10 +5,16 @@ import json
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from billing.api import make_link_code, user_names
+from billing.tenants.sessions import list_sessions
 from core.clock import now_ms
+from core.configuration.settings import Settings
+from core.sql.database import Database
 from tests.browser.chat_page import opened, write
 from tests.browser.conftest import OpenPage, WatchedPage
+from tests.server.site import running_site
 from tests.support.patience import wait_until
+from tests.support.redis import Redis
 from tests.support.scripted_peer import Peer, Socket
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -141,3 +147,25 @@ async def test_nothing_is_shown_until_it_is_known_who_reads(open_page: OpenPage,
         return await ended(page)
     await expect(field).to_be_focused()
     await expect(field).to_have_value("my secret")
+
+
+async def test_a_gateway_ends_the_session_before(
+    open_page: OpenPage, sqlite: Database, redis: Redis, settings: Settings
+):
+    """Whose tab heard nothing is cut off, asks who is signed in, and ends; the session is over for good."""
+    async with running_site(settings, sqlite, redis) as site:
+        keyring, now = site.settings.keyring, now_ms()
+        ann, bob = (
+            f"{site.url}/#c={make_link_code(keyring, site.tenant, site.key_id, user, now)}"
+            for user in ("ann", "bob")
+        )
+        watched = await open_page(ann, DEAF)
+        await watched.page.get_by_label("Message", exact=True).fill("my secret")
+        await expect(watched.page.get_by_label("Model")).to_be_visible()
+        beside = await watched.page.context.new_page()
+        await beside.goto(bob)
+        await beside.get_by_role("button", name="Sign in as another").click()
+        await ended(watched.page)
+        (session,) = await list_sessions(site.database, site.tenant)
+        assert await user_names(site.database, site.tenant, {session.user_id}) == {session.user_id: "bob"}
+        await expect(beside.get_by_label("Message", exact=True)).to_have_value("")
