@@ -10,7 +10,7 @@ const DEPTH_MAX = 100; // of parts: an element has up to three of them
 const EXPANSIONS_MAX = 200; // of its macros
 const SPACE_MAX_EM = 20; // that it may ask for
 const SPACE_MAX_PT = 200;
-const TIMES = new Map([["cancelto", 3]]); // that Temml makes elements of what stands in one
+const TIMES = new Map([["cancelto", 3], ["lap", 2]]); // that Temml makes elements of what stands in one
 const NO_PARTS = new Set(["loc", "token"]);
 
 /**

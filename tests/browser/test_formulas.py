@@ -75,6 +75,7 @@ HARMFUL = [
     r"$\tag{" + "x" * 2000 + "}" + r"\df@tag " * 190 + "$",
     "$" + r"\equilibriumRight{" * 40 + "x" + "}" * 40 + "$",
     "$" + r"\cancelto{0}{x" * 40 + "}" * 40 + "$",
+    "$" + r"\mathllap{" * 12 + "x" * 3000 + "}" * 12 + "$",
 ]
 DEFINITIONS = [
     r"\def\a{" + "x" * 900 + "}" + r"\a" * 190,
