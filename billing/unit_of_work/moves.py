@@ -4,9 +4,12 @@ Looked at behind the change's audit row, in its transaction, and under one lock 
 side by side count each other.
 """
 
+from collections.abc import Sequence
+
 from billing.booking.amount_bounds import AmountBounds
-from billing.booking.recent_moves import lock_recent_amounts
+from billing.booking.recent_moves import MOVES, amount_of_audit_row, lock_recent_amounts
 from billing.money import to_display
+from billing.tables.audit import AuditLog
 from core.actor import current_author
 from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, bad_request
@@ -37,6 +40,12 @@ async def check_alone(db: Database, settings: Settings, tenant_id: str, nano: in
     assert lately_nano >= nano, "a move is looked at behind its audit row"
     if nano and lately_nano > bounds.most_nano:
         raise NeedsSecondPerson(tenant_id, nano)
+
+
+def check_moved(recorded: Sequence[AuditLog], moved_nano: int) -> None:
+    """Assert that a change said of all money in its audit rows that it moves it. Pure."""
+    in_rows = sum(amount_of_audit_row(row.action, row.after) for row in recorded if row.action in MOVES)
+    assert in_rows == moved_nano, "a change moves other money than it says (Change.moves)"
 
 
 def check_approved(nano: int, approved_nano: int) -> None:

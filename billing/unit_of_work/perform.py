@@ -13,6 +13,7 @@ from billing.tables.audit import AuditLog
 from billing.tables.replies import KeptReply
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.change_stream import write_changes
+from billing.unit_of_work.moves import check_moved
 from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, keep, reply_of
 from billing.unit_of_work.units import Change, DryRunEnds, Look, Order, Stores, Terms, check_recorded
 from billing.unit_of_work.versions import version_of
@@ -104,6 +105,7 @@ async def _change(
             return Performed(None, version=kept.version, kept=kept.reply)
         change = Change(stores, who, terms, operation, db, held=held)
         answer = await operation.run(change, ask)
+        check_moved(recorded, change.moved_nano)
         async with db.transaction() as session:
             await change.stay(session)
             version = change.version

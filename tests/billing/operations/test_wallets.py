@@ -15,14 +15,15 @@ from billing.operations.wallets import ClawBack, GrantMoney, PayOut, VoidGrant
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import answer_of, perform
-from billing.unit_of_work.units import Stores, Terms
+from billing.unit_of_work.units import Change, Stores, Terms
 from billing.wallets.owed import OwedTerm
+from billing.wallets.wallets import grant
 from core.actor import Author
 from core.configuration.settings import Settings
 from core.errors import Refused
-from core.operations import MoneyAmount, Role, operation_of
+from core.operations import MONEY, MoneyAmount, Role, Uses, operation, operation_of
 from core.sql.database import Database
-from tests.billing.wallets.wallet_tenant import COST, sound, use
+from tests.billing.wallets.wallet_tenant import COST, paid, sound, use
 from tests.support.redis import Redis
 
 OWNER = OperationActor(Author("Ann", "command"), Role.OWNER)
@@ -79,6 +80,24 @@ async def test_a_dry_run_answers_as_the_move_does_and_moves_nothing(stores: Stor
         for moved in (nano, 0):
             assert (await perform(stores, OWNER, moves, ask, WHY)).moved_nano == moved
     await sound(stores.db, acme)
+
+
+@operation("tests.grant", "POST /tests", may=MONEY, audit="wallet.grant", uses=Uses())
+async def grant_in_silence(change: Change, ask: NameTenant) -> NameTenant:
+    """Grant money without saying how much."""
+    owner = (await change.tenant(ask.tenant)).tenant_id
+    await grant(change.db, owner, paid(70, "silent"))
+    return ask
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_money_that_an_operation_does_not_say_it_moves_is_not_moved(
+    stores: Stores, dry_run: bool
+) -> None:
+    """What the audit rows hold is what was looked at."""
+    with pytest.raises(AssertionError, match="moves other money than it says"):
+        await answer_of(grant_in_silence, stores, OWNER, NameTenant(tenant="acme"), Terms(dry_run=dry_run))
+    assert await left(stores) == 9_000
 
 
 async def test_another_tenants_money_is_unknown(stores: Stores) -> None:
