@@ -22,7 +22,7 @@ from billing.tables.ledger import LedgerHead
 from billing.tables.tenants import PLATFORM
 from billing.tenants.edits import lock_settings
 from core.clock import now_ms
-from core.errors import bad_request
+from core.errors import bad_request, see, see_help, unknown
 from core.ids import uuid7
 from core.names import checked_name
 from core.sql.database import Database
@@ -63,7 +63,8 @@ async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitme
         if sum(each.until_ms > now for each in held) >= COMMITMENTS_MAX:
             raise bad_request(f"a tenant has at most {COMMITMENTS_MAX} commitments to GPUs")
         if terms.pool and await owner_of(session, terms.pool) != tenant_id:
-            raise bad_request(f"the tenant has no pool {terms.pool!r}: see `parley pools assign --help`")
+            message = f"the tenant has no pool {terms.pool!r}"
+            raise unknown(message, field="pool", see=see_help("pools.assign"))
         row = Commitment(
             tenant_id=tenant_id,
             id=uuid7(now),
@@ -112,8 +113,8 @@ async def end_gpu_commitment(
         head = (await lock_heads(session, [tenant_id]))[tenant_id]
         row = await session.get(Commitment, (tenant_id, commitment_id))
         if row is None:
-            known = f"see `parley pools commitments --tenant {tenant_id}`"
-            raise bad_request(f"there is no commitment {commitment_id!r}: {known}")
+            known = see("pools.commitments", tenant=tenant_id)
+            raise unknown(f"there is no commitment {commitment_id!r}", field="commitment", see=known)
         if mistake and now >= row.start_ms:
             raise bad_request("it has begun: a mistake is taken back before; end it with its notice")
         before, held_until = row.model_dump(), row.until_ms
@@ -137,10 +138,10 @@ async def end_gpu_commitment(
 
 def _check(terms: GpuTerms, now: int) -> None:
     if not 1 <= terms.gpus <= GPUS_MAX:
-        raise bad_request(f"a commitment is to 1 to {GPUS_MAX} GPUs")
+        raise bad_request(f"a commitment is to 1 to {GPUS_MAX} GPUs", field="gpus")
     rates = [terms.rate_nano] + ([] if terms.overage_nano is None else [terms.overage_nano])
     if not all(0 <= rate <= HOUR_NANO_MAX for rate in rates):
-        raise bad_request("a rate is from 0 to 32,400 USD for a GPU-hour")
+        raise bad_request("a rate is from 0 to 32,400 USD for a GPU-hour", field="rate")
     if terms.payment not in PAYMENTS:
         raise bad_request(f"a commitment is paid {' or '.join(PAYMENTS)}")
     if terms.start_ms % HOUR_MS or terms.end_ms % HOUR_MS:
@@ -152,7 +153,7 @@ def _check(terms: GpuTerms, now: int) -> None:
     if not 0 <= terms.notice_days <= NOTICE_DAYS_MAX:
         raise bad_request(f"a notice is of 0 to {NOTICE_DAYS_MAX} days")
     if not terms.gpu_type:
-        raise bad_request("name a type of GPU, or `*`")
+        raise bad_request("name a type of GPU, or `*`", field="gpu")
 
 
 async def gpu_commitments_of(session: AsyncSession, tenant_id: str) -> Sequence[Commitment]:

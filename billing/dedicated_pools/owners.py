@@ -24,7 +24,7 @@ async def assign_pool(db: Database, pool: str, tenant_id: str, project_id: str =
         await lock_settings(session, PLATFORM)
         last = await _last(session, pool)
         if last is not None and last.tenant_id not in (SHARED, tenant_id):
-            raise bad_request(f"the pool {pool!r} is another tenant's: release it first")
+            raise bad_request(f"the pool {pool!r} is another tenant's: release it first", field="pool")
         return await _own(session, last, pool, PoolOwnership(now_ms(), tenant_id, project_id))
 
 
@@ -34,7 +34,7 @@ async def share_pool(db: Database, pool: str) -> PoolOwner:
         await lock_settings(session, PLATFORM)
         last = await _last(session, pool)
         if last is None or last.tenant_id == SHARED:
-            raise bad_request(f"the pool {pool!r} is nobody's")
+            raise bad_request(f"the pool {pool!r} is nobody's", field="pool")
         return await _own(session, last, pool, PoolOwnership(now_ms(), SHARED))
 
 

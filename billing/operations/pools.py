@@ -1,0 +1,140 @@
+"""Operations on owners of pools: a pool is dedicated to a tenant from a time on, or shared."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from billing.dedicated_pools import owners
+from billing.dedicated_pools.commitments import gpu_commitments_of
+from billing.operations.shared_fields import AUDIT, TenantName
+from billing.prices.book import ANY_MODEL, gpu_price, pinned_prices
+from billing.tables.tenants import Tenant
+from billing.tenants.tenancy import find_project, tenant_names
+from billing.unit_of_work.units import Change, Look
+from core.clock import iso_time
+from core.errors import Refused, see, unknown
+from core.operations import OPERATORS, STAFF, ListedPage, Uses, operation
+
+SHARED = "(shared)"
+NO_PRICE = "its price book has no price for any GPU (`*`): hours of types without one wait unbilled"
+BILLS_TOKENS = "its price book bills tokens too"
+
+PoolName = Annotated[str, Meta(description="The pool's name.")]
+
+
+class AskNothing(msgspec.Struct, frozen=True):
+    """All there is."""
+
+
+class SharePool(msgspec.Struct, frozen=True, kw_only=True):
+    """Which pool."""
+
+    pool: PoolName
+
+
+class AssignPool(SharePool, frozen=True, kw_only=True):
+    """Whose the pool is to be."""
+
+    tenant: TenantName
+    project: Annotated[
+        str | None, Meta(description="Whose cost center is charged (name or id); by default nobody's.")
+    ] = None
+
+
+class OwnedPool(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose a pool is from a time on, by its name, or `(shared)`."""
+
+    pool: str
+    start: str | None = msgspec.field(name="from")
+    tenant: str
+    project: str
+
+
+class PoolDedication(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose a pool is from now on. `note`: a warning of the owner's prices, or empty."""
+
+    pool: str
+    tenant: str
+    start: str | None = msgspec.field(name="from")
+    note: str | UnsetType = UNSET
+
+
+@operation("pools.list", "GET /pools/owners", may=STAFF, uses=Uses(reads="pool_owner tenant"))
+async def list_pool_owners(look: Look, ask: AskNothing) -> ListedPage[OwnedPool]:
+    """List pools' owners, present and past."""
+    names = await tenant_names(look.db)
+    async with look.db.session() as session:
+        owned = await owners.owners_of(session)
+    return ListedPage(
+        [
+            OwnedPool(
+                pool=pool,
+                start=iso_time(each.from_ms),
+                tenant=names.get(each.tenant_id, each.tenant_id) or SHARED,
+                project=each.project_id,
+            )
+            for pool, times in sorted(owned.items())
+            for each in times
+        ]
+    )
+
+
+@operation(
+    "pools.assign",
+    "POST /pools/{pool}/assign",
+    may=OPERATORS,
+    audit="pool.assign",
+    reason=True,
+    uses=Uses(
+        reads="tenant project price_book price_version price price_tier gpu_price commitment",
+        writes=f"pool_owner {AUDIT}",
+    ),
+)
+async def assign_pool(change: Change, ask: AssignPool) -> PoolDedication:
+    """Dedicate a pool to a tenant from now on: its ready GPU-seconds are billed."""
+    owner = await change.tenant(ask.tenant)
+    project_id = "" if ask.project is None else await _project(change, owner, ask.project)
+    row = await owners.assign_pool(change.db, ask.pool, owner.tenant_id, project_id)
+    note = await _note(change, owner)
+    return PoolDedication(pool=ask.pool, tenant=owner.name, start=iso_time(row.from_ms), note=note)
+
+
+@operation(
+    "pools.share",
+    "POST /pools/{pool}/share",
+    may=OPERATORS,
+    audit="pool.release",
+    reason=True,
+    uses=Uses(writes=f"pool_owner {AUDIT}"),
+)
+async def share_pool(change: Change, ask: SharePool) -> PoolDedication:
+    """Share a dedicated pool again, from now on."""
+    row = await owners.share_pool(change.db, ask.pool)
+    return PoolDedication(pool=ask.pool, tenant=SHARED, start=iso_time(row.from_ms))
+
+
+async def _project(change: Change, owner: Tenant, named: str) -> str:
+    found = await find_project(change.db, owner.tenant_id, named)
+    if found is None:
+        known = see("projects.list", tenant=owner.tenant_id)
+        raise unknown(f"{owner.name} has no project {named!r}", field="project", see=known)
+    return found.id
+
+
+async def _note(change: Change, owner: Tenant) -> str:
+    """Warning about the tenant's prices, where they would bill what is hardly meant; else empty."""
+    async with change.db.session() as session:
+        price = await gpu_price(session, owner.tenant_id, ANY_MODEL, change.now_ms())
+        held = await gpu_commitments_of(session, owner.tenant_id)
+    if price is None and not held:
+        return NO_PRICE
+    try:
+        prices = await pinned_prices(change.db, owner.tenant_id, ANY_MODEL)
+    except Refused:
+        return ""
+    billed = prices.input_nano or prices.cached_input_nano or prices.output_nano or prices.request_nano
+    return BILLS_TOKENS if billed else ""
+
+
+OPERATIONS = (list_pool_owners, assign_pool, share_pool)

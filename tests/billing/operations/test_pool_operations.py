@@ -1,0 +1,107 @@
+"""Operations on pools: whose they are, what commitments leave, and who may."""
+
+import pytest
+
+from billing.audit.log import list_rows
+from billing.dedicated_pools.owners import owner_of
+from billing.operations import gpu_commitments, pools
+from billing.operations.gpu_commitments import (
+    CommitToGpus,
+    EndGpuCommitment,
+    GpuCommitmentFacts,
+    GpuPayment,
+    SetGpuCost,
+)
+from billing.operations.pools import AskNothing, AssignPool, SharePool
+from billing.operations.shared_fields import NameTenant
+from billing.tables.ledger import LedgerTxn
+from billing.tables.tenants import PLATFORM
+from billing.tenants.tenancy import find_tenant
+from billing.unit_of_work.perform import answer_of
+from billing.unit_of_work.units import Stores, Terms
+from core.errors import Refused
+from core.operations import MoneyAmount, Role
+from tests.billing.ledger.ledger_reading import read
+from tests.billing.operations.acting import OWNER, member_of
+from tests.billing.operations.acting import stores as stores  # the fixture
+
+WHY = Terms(reason="they leave")
+DRY = Terms(reason="they leave", dry_run=True)
+
+
+async def acme(stores: Stores) -> str:
+    """The tenant's id."""
+    found = await find_tenant(stores.db, "acme")
+    assert found is not None
+    return found.tenant_id
+
+
+async def committed(stores: Stores, tenant: str = "acme", terms: Terms | None = None) -> GpuCommitmentFacts:
+    """Two GPUs for a day, paid upfront."""
+    ask = CommitToGpus(
+        tenant=tenant,
+        gpu="*",
+        gpus=2,
+        rate=MoneyAmount.of(2_400_000_000),
+        days=1,
+        payment=GpuPayment.UPFRONT,
+    )
+    return await answer_of(gpu_commitments.commit_to_gpus, stores, OWNER, ask, terms)
+
+
+async def test_a_pool_is_given_and_shared_and_a_dry_run_does_neither(stores: Stores) -> None:
+    """Another tenant's pool is nobody else's."""
+    give = AssignPool(pool="a", tenant="acme")
+    await answer_of(pools.assign_pool, stores, OWNER, give, DRY)
+    with pytest.raises(Refused, match="nobody's"):
+        await answer_of(pools.share_pool, stores, OWNER, SharePool(pool="a"))
+    assert "no price for any GPU" in str((await answer_of(pools.assign_pool, stores, OWNER, give)).note)
+    with pytest.raises(Refused, match="another tenant's"):
+        await answer_of(pools.assign_pool, stores, OWNER, AssignPool(pool="a", tenant="other"))
+    await answer_of(pools.share_pool, stores, OWNER, SharePool(pool="a"), DRY)
+    async with stores.db.session() as session:
+        assert await owner_of(session, "a") == await acme(stores)
+    await answer_of(pools.share_pool, stores, OWNER, SharePool(pool="a"))
+    page = await answer_of(pools.list_pool_owners, stores, OWNER, AskNothing())
+    assert [each.tenant for each in page.items] == ["acme", "(shared)"]
+
+
+async def test_a_commitment_owes_and_gives_back_but_not_in_a_dry_run(stores: Stores) -> None:
+    """What was paid upfront stands in the books, with the reason for its end in the audit log."""
+    tenant = await acme(stores)
+    await committed(stores, terms=DRY)
+    assert await read(stores.db, LedgerTxn, tenant) == []
+    made = await committed(stores)
+    end = EndGpuCommitment(tenant="acme", commitment=made.id, as_never_made=True)
+    would = await answer_of(gpu_commitments.end_commitment_to_gpus, stores, OWNER, end, DRY)
+    assert (would.given_back, would.to) == (MoneyAmount.of(48 * 2_400_000_000), None)
+    assert len(await read(stores.db, LedgerTxn, tenant)) == 1
+    assert await answer_of(gpu_commitments.end_commitment_to_gpus, stores, OWNER, end, WHY) == would
+    assert len(await read(stores.db, LedgerTxn, tenant)) == 2
+    ended = next(iter(await list_rows(stores.db, tenant)))
+    assert (ended.action, "they leave" in ended.after) == ("commitment.end", True)
+
+
+async def test_anothers_commitment_is_unknown(stores: Stores) -> None:
+    """To end, by whoever may; members see their own tenant's alone."""
+    theirs = await committed(stores, "other")
+    end = EndGpuCommitment(tenant="acme", commitment=theirs.id)
+    with pytest.raises(Refused, match="there is no commitment") as refused:
+        await answer_of(gpu_commitments.end_commitment_to_gpus, stores, OWNER, end, WHY)
+    assert (refused.value.refusal.field, refused.value.refusal.unknown) == ("commitment", True)
+    payer = member_of(await acme(stores), Role.BILLING)
+    mine = await answer_of(gpu_commitments.list_gpu_commitments, stores, payer, NameTenant(tenant="acme"))
+    assert mine.items == []
+    with pytest.raises(Refused, match="there is no tenant"):
+        await answer_of(gpu_commitments.list_gpu_commitments, stores, payer, NameTenant(tenant="other"))
+
+
+async def test_costs_are_the_platforms(stores: Stores) -> None:
+    """Set by finance, seen by staff who need margins; nobody of a tenant sees them."""
+    cost = SetGpuCost(gpu="h200", hour=MoneyAmount.of(5))
+    made = await answer_of(gpu_commitments.set_cost_of_gpu, stores, OWNER, cost)
+    assert (await answer_of(gpu_commitments.list_gpu_costs, stores, OWNER, AskNothing())).items == [made]
+    assert next(iter(await list_rows(stores.db, PLATFORM))).action == "gpu.cost"
+    admin = member_of(await acme(stores), Role.ADMIN)
+    with pytest.raises(Refused, match="may not do this"):
+        await answer_of(gpu_commitments.list_gpu_costs, stores, admin, AskNothing())
