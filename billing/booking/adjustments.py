@@ -13,7 +13,8 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.booking.amount_bounds import MoveCheck, check_tokens
+from billing.booking.amount_bounds import MoveCheck
+from billing.booking.models import check_tokens
 from billing.booking.write import lock_heads, write
 from billing.ledger.grant_rows import load_whole_wallet, uses_of
 from billing.ledger.grant_spending import SpendableWallet

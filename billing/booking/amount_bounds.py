@@ -1,17 +1,14 @@
-"""Limits of a correction: no more tokens than a request of its model can have, no more money than one person
-may move alone."""
+"""Limits of money that people move: above which it is asked for again, and above which it takes two."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.booking.models import context_of
 from billing.money import NANO, to_display
 from core.configuration.settings import Settings
 from core.errors import bad_request
 
-UNRECORDED_TOKENS_MAX = 1 << 20  # of a model that nobody recorded here
 CENT_NANO = NANO // 100
 
 MoveCheck = Callable[[AsyncSession, int], Awaitable[None]]
@@ -34,10 +31,6 @@ class AmountBounds:
             settings.correction_unasked_cents_max * CENT_NANO, settings.correction_cents_max * CENT_NANO
         )
 
-    async def check_move(self, _: AsyncSession, nano: int) -> None:
-        """Check a move by its own amount alone: a MoveCheck."""
-        self.check(nano)
-
     def check(self, nano: int) -> None:
         """Raises Refused where the amount, of either sign, is above `most_nano`."""
         if abs(nano) > self.most_nano:
@@ -46,13 +39,3 @@ class AmountBounds:
                 "at once (PARLEY_CORRECTION_CENTS_MAX); where PARLEY_SECOND_PERSON is set, `wallets` and "
                 "`usage` propose more"
             )
-
-
-async def check_tokens(session: AsyncSession, fingerprint: str, wanted: int, before: int = 0) -> None:
-    """Raises Refused where a request of this model cannot have so many tokens, input and output together. The
-    number that it had `before` is always allowed."""
-    if wanted <= before:
-        return
-    most = max(before, await context_of(session, fingerprint) or UNRECORDED_TOKENS_MAX)
-    if wanted > most:
-        raise bad_request(f"{wanted:,} tokens in all: a request of this model has at most {most:,} tokens")

@@ -5,8 +5,10 @@ from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.tables.tenants import UsageRow
+from core.errors import bad_request
 from core.sql.database import Database
 
+UNRECORDED_TOKENS_MAX = 1 << 20  # of a model that nobody recorded here
 _VERSIONS = table("model_version", column("name"), column("fingerprint"), column("max_model_len"))
 
 
@@ -28,3 +30,13 @@ async def is_known_model(db: Database, tenant_id: str, name: str) -> bool:
             if (await connection.execute(statement)).first() is not None:
                 return True
     return False
+
+
+async def check_tokens(session: AsyncSession, fingerprint: str, wanted: int, before: int = 0) -> None:
+    """Raises Refused where a request of this model cannot have so many tokens, input and output together. The
+    number that it had `before` is always allowed."""
+    if wanted <= before:
+        return
+    most = max(before, await context_of(session, fingerprint) or UNRECORDED_TOKENS_MAX)
+    if wanted > most:
+        raise bad_request(f"{wanted:,} tokens in all: a request of this model has at most {most:,} tokens")

@@ -9,8 +9,8 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.approvals.one_person import OneDecision
 from billing.audit.log import record
 from billing.booking.adjustments import Correction, correct
-from billing.booking.amount_bounds import check_tokens
 from billing.booking.assess import INTEGER_MAX, Assessed, Quarantined
+from billing.booking.models import check_tokens
 from billing.booking.recent_moves import ACCEPTED
 from billing.enforcement.push_wallets import push_money_limits
 from billing.posting.biller import post
