@@ -26,6 +26,7 @@ from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import ApiKey, Project, Tenant, TenantUser, UsageQuarantine, UsageRow
 from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox, WalletGrant
 from billing.tenants.edits import lock_settings
+from billing.tenants.erased_people import erase_people
 from billing.tenants.tenancy import RESERVED_SUFFIX
 from billing.tenants.users import opaque_id
 from billing.usage import NOTHING_SAID, UsageEvent, encode, read_event
@@ -94,8 +95,8 @@ async def erase_user(db: Database, tenant_id: str, user_id: str) -> str:
 
 
 async def erase_tenant(db: Database, tenant_id: str) -> int:
-    """Erase all names of a closed tenant: its users', projects', keys' and its own; return the number of
-    users.
+    """Erase all names of a closed tenant: its users', projects', keys', people's and its own; return the
+    number of users.
 
     Raises Refused where it is not closed."""
     async with db.erasing() as session:
@@ -113,7 +114,9 @@ async def erase_tenant(db: Database, tenant_id: str) -> int:
                 await _erase(session, user)
         await _erase_users(session, tenant_id)
         await _erase_names(session, tenant)
-        await record(session, tenant_id, "tenant.erase", tenant_id, None, {"users": len(users)})
+        people = await erase_people(session, tenant_id, now_ms())
+        facts = {"users": len(users), "people": people}
+        await record(session, tenant_id, "tenant.erase", tenant_id, None, facts)
     return len(users)
 
 

@@ -152,8 +152,11 @@ CONSOLE = ProcessKind(
     "console",
     reads=(*POOL, *QUOTAS, POOLS),
     writes=(OPERATOR_CODES, PERSON_CODES, SIGN_IN_TRIES, "P:sys", CHANGES),
-    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan"),
-    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
+    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan pttl"),
+    secrets=(
+        *("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
+        "smtp_password",
+    ),
 )
 OPERATOR = ProcessKind(
     "operator",

@@ -14,6 +14,7 @@ from sqlmodel import select
 
 from admin.status import read_status
 from billing.api import Quota
+from billing.people.tries import SignInTries
 from billing.posting.biller import main as biller_main
 from billing.tables.refusals import RefusalMinute
 from core.access.access_commands import acl_command
@@ -31,6 +32,7 @@ from core.access.processes import (
 from core.access.redis_acl import acl_lines, set_commands, users
 from core.configuration.settings import Settings
 from core.errors import StartupError
+from core.redis import one_time
 from core.sql.database import Database
 from core.tasks import cancel_tasks
 from engine.api import PoolQueue, Reaper, explain_request
@@ -51,6 +53,8 @@ FORBIDDEN_TO_A_WORKER = (
     ("SET", "parley:code:0", "x"),
     ("GET", "parley:code:0"),
     ("SET", "parley:operator:0", "x"),
+    ("SET", "parley:person:0", "x"),
+    ("DEL", "parley:tries:0"),
     ("ZADD", "parley:tenants:open", 1, "x"),
     ("XADD", "{p:other}ended", "*", "e", "x"),
     ("XADD", "parley:refused", "*", "c", "x"),
@@ -101,6 +105,16 @@ async def test_only_gateways_and_operators_make_sign_ins(redis: Redis, redis_url
         with pytest.raises(NoPermissionError):
             await client.set(key, "x")
     await client.aclose()
+
+
+async def test_a_console_signs_people_in_under_its_own_user(redis: Redis, redis_url: str):
+    """It counts tries, forgets them, and uses up links."""
+    async with client_of(redis, redis_url, CONSOLE) as console:
+        tries = SignInTries(console)
+        await tries.at_account("ann@example.com")
+        await tries.forget("ann@example.com")
+        assert await one_time.use_once(console, "parley:person:0", 1000)
+        assert not await one_time.use_once(console, "parley:person:0", 1000)
 
 
 async def test_a_paid_answer_from_end_to_end(
