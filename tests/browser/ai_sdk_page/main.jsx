@@ -4,11 +4,11 @@
 import { Chat as SdkChat } from "@ai-sdk/react";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { Chat, transport } from "readme/chat.jsx";
+import { Chat, kept, transport } from "readme/chat.jsx";
 
 globalThis.sdk = { Chat: SdkChat, transport };
 const { id, stored } = globalThis.given;
-const messages = stored ? await transport.load(id) : [];
+const messages = stored ? await transport.load(id) : kept(id);
 createRoot(document.getElementById("chat")).render(
   <StrictMode>
     <Chat id={id} messages={messages} />
