@@ -1,5 +1,7 @@
 """Models, and the caller's own conversations."""
 
+from collections.abc import Sequence
+
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -53,7 +55,7 @@ class ConversationRoutes:
         principal = await reader(request, self._context)
         cursor = cursors.read_time(request.query_params.get("cursor"))
         page = await self._context.conversations.page(principal.tenant, owner_of(principal), cursor)
-        running = await self._context.conversations.running_in(principal.tenant, [row.id for row in page])
+        running = await self._running_in(principal.tenant, [row.id for row in page])
         rows = [
             {"id": row.id, "title": row.title, "updated_ms": row.updated_ms, "running": row.id in running}
             for row in page
@@ -98,6 +100,15 @@ class ConversationRoutes:
         if not done:
             raise conversation_not_found(conversation)
         return json_reply({})
+
+    async def _running_in(self, tenant: str, conversations: Sequence[str]) -> set[str]:
+        """Of these conversations, those in which an answer runs. One that has just ended is recorded first:
+        whoever read its end is not told that it runs."""
+        store = self._context.conversations
+        recorded = await store.running_in(tenant, conversations)
+        for conversation in sorted(recorded):
+            await self._catch_up(tenant, conversation)
+        return await store.running_in(tenant, sorted(recorded)) if recorded else recorded
 
     async def _catch_up(self, tenant: str, conversation: str) -> None:
         await self._context.pools.recorders.catch_up(tenant, conversation)
