@@ -23,6 +23,7 @@ from billing.limits import UNLIMITED, Dimension, Mode, RequestLimits, Scope
 from billing.money import UNITS, to_display, to_text
 from billing.noisy.findings import is_throttling, list_findings
 from billing.people.actors import actor_of_bearer, actor_of_cookie, actor_of_session
+from billing.people.first_owner import owner_url
 from billing.people.person_sessions import (
     PERSON_SESSION_SECONDS,
     NewPersonSession,
@@ -325,6 +326,7 @@ __all__ = [
     "operator_of_session",
     "override_budget",
     "owed_by_each",
+    "owner_url",
     "perform",
     "pinned_prices",
     "principal_of_key",

@@ -14,7 +14,7 @@ from billing.people.person_sessions import SignedInPerson, author_of, find_perso
 from billing.people.refusals import unauthorized
 from billing.people.service_tokens import find_token, maker_is_gone
 from billing.tables.people import Membership, Person, PersonSession, ServiceToken
-from billing.tables.tenants import PLATFORM
+from billing.tables.tenants import PLATFORM, Tenant
 from billing.unit_of_work.actors import OperationActor
 from core.actor import Author
 from core.clock import now_ms
@@ -81,7 +81,7 @@ async def _still_signed_in(session: AsyncSession, signed_in: SignedInPerson) -> 
     role = await _held(session, select(Membership.role).where(*of_person, col(Membership.ended_ms).is_(None)))
     own = (col(PersonSession.tenant_id) == tenant, col(PersonSession.id) == signed_in.session.id)
     ended = await _held(session, select(PersonSession.ended_ms).where(*own))
-    if closed != [None] or not role:
+    if closed != [None] or not role or await _is_closed(session, tenant):
         raise unauthorized(ENDED)
     if role != [signed_in.membership.role]:
         raise unauthorized(ROLE_CHANGED)
@@ -93,8 +93,15 @@ async def _still_good(session: AsyncSession, token: ServiceToken) -> None:
     own = (col(ServiceToken.tenant_id) == token.tenant_id, col(ServiceToken.id) == token.id)
     gone = token.by and await maker_is_gone(session, token, held=True)
     revoked = await _held(session, select(ServiceToken.revoked_ms).where(*own))
-    if gone or revoked != [None] or token.expires_ms <= now_ms():
+    late = token.expires_ms <= now_ms()
+    if gone or late or revoked != [None] or await _is_closed(session, token.tenant_id):
         raise unauthorized(TOKEN_ENDED)
+
+
+async def _is_closed(session: AsyncSession, tenant_id: str) -> bool:
+    """True for a closed tenant. Its row is not held: whoever closes it locks it before the audit log."""
+    closed = select(Tenant.closed_ms).where(col(Tenant.tenant_id) == tenant_id)
+    return (await session.exec(closed)).first() is not None
 
 
 async def _held(session: AsyncSession, statement: Any) -> list[Any]:

@@ -25,6 +25,7 @@ from billing.operations.people_facts import (
     WhichPeople,
 )
 from billing.people.actors import actor_of_bearer, actor_of_cookie
+from billing.people.first_owner import owner_url
 from billing.people.person_sessions import NewPersonSession, find_person_session
 from billing.people.persons import create_member, ensure_owner
 from billing.people.sign_in import SignIns
@@ -100,6 +101,11 @@ async def test_a_fresh_installation_has_one_owner_of_its_users_name(signed: Sign
     made = await asyncio.gather(*(ensure_owner(signed.stores.db, "root") for _ in range(AT_ONCE)))
     assert len({member.person.id for member in made if member is not None}) == 1
     assert await ensure_owner(signed.stores.db, "somebody") is None
+    assert await owner_url(signed.stores.db, signed.stores.settings, "somebody") is None
+    url = await owner_url(signed.stores.db, signed.stores.settings, "root")
+    assert url is not None
+    new = await signed.ins.by_link(_code(url), ADDRESS, AGENT)
+    assert new.signed_in.membership.role == "owner"
 
 
 async def test_an_admin_manages_the_members_of_their_own_tenant(signed: Signed) -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from billing.operations import tenants
+from billing.operations import people, tenants
+from billing.operations.people_facts import InvitePerson
 from billing.operations.tenants import CreateTenant, NameTenant, SetTenant
 from billing.people import memberships, persons, service_tokens
 from billing.people.actors import actor_of_bearer, actor_of_cookie
@@ -70,6 +71,12 @@ async def test_what_ended_meanwhile_commits_nothing(peopled: Peopled, stores: St
     await _refuses(stores, staff, named, "your session has ended")
     shown = await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))
     assert shown.terms.time_zone == "UTC"
+    admin = await _actor(peopled, peopled.admin)
+    await write_closed(peopled.db, peopled.tenant.tenant_id, True)
+    with pytest.raises(Refused, match="your session has ended"):
+        await answer_of(
+            people.invite_person, stores, admin, InvitePerson(email="a@b.example", role=Role.VIEWER)
+        )
 
 
 async def test_roles_that_change_while_their_holders_write_lock_nobody_out(
