@@ -5,6 +5,7 @@ one window of a kind, and the end of one is the start of the next. Closed months
 the tenant takes later; the first open one begins at the end of the last closed one.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
@@ -18,6 +19,7 @@ HOUR_MS = 3_600_000
 AHEAD_MS_MAX = 397 * 24 * HOUR_MS  # any 13 months: commands ask before they take a later start
 FIRST_MS = 0
 DATE_CHARS = len("2026-10-01")
+MONTH = re.compile(r"(\d{4})-(\d{1,2})", re.ASCII)
 UTC_ZONE = ZoneInfo("UTC")
 OUTSIDE = "the time is outside the years 1970 to 9998"
 LAST_MS = 253_370_764_800_000  # 9999-01-01: later local dates have no next one
@@ -101,6 +103,22 @@ def month_number(year: int, month: int) -> int:
 def month_text(number: int) -> str:
     """`2026-10`."""
     return f"{number // 12:04}-{number % 12 + 1:02}"
+
+
+def month_of(text: str) -> int:
+    """Number of the month written as 2026-10. Raises ValueError. Pure."""
+    match = MONTH.fullmatch(text)
+    if match is None or not 1 <= int(match[2]) <= 12:
+        raise ValueError("other digits, or more")
+    return month_number(int(match[1]), int(match[2]))
+
+
+def window_of_month(text: str, calendar: Calendar, field: str | None = None) -> PeriodWindow:
+    """Window of the month written as 2026-10. Raises Refused (of the field). Pure."""
+    try:
+        return calendar.window(month_of(text))
+    except (ValueError, OverflowError) as error:
+        raise bad_request(f"{text!r} is no month: write it like 2026-10", field=field) from error
 
 
 def zone_named(name: str) -> ZoneInfo:

@@ -1,12 +1,9 @@
 """Parsing and formatting of months on the command line."""
 
-import re
-
-from billing.periods import Calendar, PeriodWindow, month_number, month_text
-from core.errors import StartupError
+from billing.periods import Calendar, PeriodWindow, month_text, window_of_month
+from core.errors import Refused, StartupError
 
 MONTHS_MAX = 120
-MONTH = re.compile(r"(\d{4})-(\d{1,2})", re.ASCII)
 HALF_MS = 14 * 86_400_000  # of the shortest month
 
 
@@ -15,17 +12,9 @@ def month_window(text: str | None, calendar: Calendar, now: int) -> PeriodWindow
     if text is None:
         return calendar.window(calendar.month_at(now) - 1)
     try:
-        return calendar.window(month_of(text))
-    except (ValueError, OverflowError) as error:
-        raise StartupError(f"{text!r} is no month: write it like 2026-10") from error
-
-
-def month_of(text: str) -> int:
-    """Number of the month written as 2026-10. Raises ValueError."""
-    match = MONTH.fullmatch(text)
-    if match is None or not 1 <= int(match[2]) <= 12:
-        raise ValueError("other digits, or more")
-    return month_number(int(match[1]), int(match[2]))
+        return window_of_month(text, calendar)
+    except Refused as refused:
+        raise StartupError(refused.refusal.message) from refused
 
 
 def months_from(text: str | None, count: int, calendar: Calendar, now: int) -> PeriodWindow:

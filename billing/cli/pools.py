@@ -7,25 +7,20 @@ import click
 import msgspec
 
 from billing.cli.arguments import TAKEN_BACK, end_state, nano_of
-from billing.cli.months import month_window
 from billing.cli.operations import REASON, REASON_NEEDED, CommandTerms, answered, asks, facts_of
-from billing.cli.run_command import iso_time, json_option, run_on_database, show, show_table, tenant_named
-from billing.dedicated_pools.reports import PoolUse, pool_usage, whole_hours
+from billing.cli.run_command import show, show_table
 from billing.money import to_display
-from billing.operations import gpu_commitments, pools
+from billing.operations import gpu_commitments, pool_usage, pools
 from billing.operations.gpu_commitments import CommitToGpus, EndGpuCommitment, SetGpuCost
+from billing.operations.pool_usage import AskPoolUsage, PoolUseFacts
 from billing.operations.pools import AskNothing, AssignPool, SharePool
 from billing.operations.shared_fields import NameTenant
-from billing.periods import HOUR_MS, UTC_ZONE, Calendar, PeriodWindow
-from billing.prices.calendars import calendar_of
-from billing.tenants.tenancy import tenant_names
-from core.clock import now_ms
 from core.errors import StartupError
 from core.operations import MoneyAmount
-from core.sql.database import Database
 from core.terminal.terminal import print_line
 
 POOL = ("pool",)
+SECONDS = ("ready", "busy", "idle", "committed", "overage", "reserved")
 
 
 @click.group("pools")
@@ -72,60 +67,44 @@ def share_command(ask: SharePool, how: CommandTerms) -> None:
 
 
 @pools_command.command("usage")
-@click.option("--tenant", help="Only this tenant's (name or id), by its own time zone; else all, by UTC.")
-@click.option("--month", help="As 2026-10; by default the last 24 hours.")
-@click.option("--region", default="", help="By whose GPU costs.")
-@json_option
-def usage_command(tenant: str | None, month: str | None, region: str, as_json: bool) -> None:
+@asks(pool_usage.show_pool_usage)
+def usage_command(ask: AskPoolUsage, how: CommandTerms) -> None:
     """Show ready, busy and idle GPU-hours, the committed and overage part of them, earnings and costs.
 
     Whole hours; the one that runs is not over and not billed. --json: GPU-seconds and nano-USD.
     """
-
-    async def read(db: Database) -> tuple[PeriodWindow, list[dict[str, Any]]]:
-        owner = await tenant_named(db, tenant) if tenant else None
-        now = now_ms()
-        window = PeriodWindow(now - 24 * HOUR_MS, now)
-        if month:
-            calendar = await calendar_of(db, owner) if owner else Calendar(UTC_ZONE)
-            window = month_window(month, calendar, now)
-        window = whole_hours(window)
-        uses = await pool_usage(db, window, owner.tenant_id if owner else None, region)
-        names = await tenant_names(db)
-        return window, [(_in_units if as_json else _in_words)(each, names) for each in uses]
-
-    window, rows = run_on_database(read)
-    print_line(f"From {iso_time(window.start_ms)} to {iso_time(window.end_ms)}:", err=True)
-    show_table(rows, as_json, "no GPU was ready, and none was committed to")
+    shown = answered(pool_usage.show_pool_usage, ask, how)
+    rows = [(_in_units if how.as_json else _in_words)(each) for each in shown.uses]
+    print_line(f"From {shown.start} to {shown.end}:", err=True)
+    show_table(rows, how.as_json, "no GPU was ready, and none was committed to")
 
 
-def _in_units(use: PoolUse, names: dict[str, str]) -> dict[str, Any]:
-    seconds = ("ready", "busy", "idle", "committed", "overage", "reserved")
+def _in_units(use: PoolUseFacts) -> dict[str, Any]:
+    margin, cost = use.margin_per_gpu_hour, use.cost
     return {
         "pool": use.pool,
-        "tenant": names.get(use.tenant_id, use.tenant_id),
+        "tenant": use.tenant,
         "gpu_type": use.gpu_type,
-        **{f"{name}_gpu_seconds": getattr(use, name) for name in seconds},
-        "gpu_nano": use.gpu_nano,
-        "tokens_nano": use.tokens_nano,
-        "cost_nano": use.cost_nano,
-        "margin_nano_per_gpu_hour": use.margin_nano_per_hour,
+        **{f"{name}_gpu_seconds": getattr(use, f"{name}_gpu_seconds") for name in SECONDS},
+        "gpu_nano": use.gpu.value,
+        "tokens_nano": use.tokens.value,
+        "cost_nano": None if cost is None else cost.value,
+        "margin_nano_per_gpu_hour": None if margin is None else margin.value,
     }
 
 
-def _in_words(use: PoolUse, names: dict[str, str]) -> dict[str, Any]:
+def _in_words(use: PoolUseFacts) -> dict[str, Any]:
     """Format GPU-hours and dollars."""
-    seconds = ("ready", "busy", "idle", "committed", "overage", "reserved")
-    margin, cost = use.margin_nano_per_hour, use.cost_nano
+    margin, cost = use.margin_per_gpu_hour, use.cost
     return {
         "pool": use.pool or "(any)",
-        "tenant": names.get(use.tenant_id, use.tenant_id) or "(shared)",
+        "tenant": use.tenant or "(shared)",
         "gpu": use.gpu_type,
-        **{name: f"{getattr(use, name) / 3600:.3f}" for name in seconds},
-        "gpus": to_display(use.gpu_nano),
-        "tokens": to_display(use.tokens_nano),
-        "cost": "" if cost is None else to_display(cost),
-        "margin/GPU-hour": "" if margin is None else to_display(margin),
+        **{name: f"{getattr(use, f'{name}_gpu_seconds') / 3600:.3f}" for name in SECONDS},
+        "gpus": to_display(use.gpu.value),
+        "tokens": to_display(use.tokens.value),
+        "cost": "" if cost is None else to_display(cost.value),
+        "margin/GPU-hour": "" if margin is None else to_display(margin.value),
     }
 
 

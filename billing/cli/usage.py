@@ -12,7 +12,7 @@ from billing.booking import rollups
 from billing.cli.arguments import instant_of
 from billing.cli.compare import compare_command
 from billing.cli.corrections import correct_command, refund_command
-from billing.cli.months import month_name, month_of, month_window
+from billing.cli.months import month_name, month_window
 from billing.cli.run_command import (
     iso_time,
     json_option,
@@ -25,7 +25,7 @@ from billing.cli.unbilled import unbilled_command
 from billing.cli.wallets import print_owed
 from billing.closing.period_close import closing_gaps_of
 from billing.money import to_display, to_text
-from billing.periods import LAST_MS, Calendar, PeriodWindow, month_text
+from billing.periods import LAST_MS, Calendar, PeriodWindow, month_of, month_text
 from billing.prices.calendars import calendar_of
 from billing.reports.focus import COLUMNS, account_of, charges, focus_row
 from billing.reports.usage_report import GroupBy, UsageSums, usage_as_of, usage_in

@@ -12,6 +12,7 @@ from billing.operations.gpu_commitments import (
     GpuPayment,
     SetGpuCost,
 )
+from billing.operations.pool_usage import AskPoolUsage, show_pool_usage
 from billing.operations.pools import AskNothing, AssignPool, SharePool
 from billing.operations.shared_fields import NameTenant
 from billing.tables.ledger import LedgerTxn
@@ -94,6 +95,21 @@ async def test_anothers_commitment_is_unknown(stores: Stores) -> None:
     assert mine.items == []
     with pytest.raises(Refused, match="there is no tenant"):
         await answer_of(gpu_commitments.list_gpu_commitments, stores, payer, NameTenant(tenant="other"))
+
+
+async def test_use_is_asked_of_a_month_and_of_a_tenant(stores: Stores) -> None:
+    """What is neither is refused by its field."""
+    for ask, field in (
+        (AskPoolUsage(month="soon"), "month"),
+        (AskPoolUsage(month="2026-13", tenant="acme"), "month"),
+        (AskPoolUsage(tenant="nobody"), "tenant"),
+    ):
+        with pytest.raises(Refused) as refused:
+            await answer_of(show_pool_usage, stores, OWNER, ask)
+        assert refused.value.refusal.field == field
+    shown = await answer_of(show_pool_usage, stores, OWNER, AskPoolUsage(month="1970-01"))
+    assert (shown.start, shown.end) == ("1970-01-01T00:00:00+00:00", "1970-02-01T00:00:00+00:00")
+    assert shown.uses == []
 
 
 async def test_costs_are_the_platforms(stores: Stores) -> None:
