@@ -29,9 +29,9 @@ export function checkedToken(given) {
  * @returns {Cause}
  */
 export function noToken(error) {
-  const said = (error instanceof Error ? error.message : String(error)).slice(0, SHOWN_MAX);
-  const page = error instanceof SyntaxError ? "; its reply is no JSON: a web page, perhaps of a sign-in or a proxy" : "";
-  return { code: "no_token", message: `no token to connect with: ${said}${page} (${SHOULD})` };
+  const told = (error instanceof Error ? error.message : String(error)).slice(0, SHOWN_MAX);
+  const said = error instanceof SyntaxError ? "its reply is no JSON: a web page, perhaps of a sign-in or a proxy" : told;
+  return { code: "no_token", message: `no token to connect with: ${said} (${SHOULD})` };
 }
 
 /**

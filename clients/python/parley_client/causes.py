@@ -29,8 +29,9 @@ def no_token(error: BaseException, seconds_max: float) -> str:
     if isinstance(error, TimeoutError) and not str(error):
         return f"no token to connect with: nothing within {seconds_max:.0f} s ({TOKEN_SHOULD})"
     said = str(error)[:SHOWN_MAX] or type(error).__name__
-    page = "; its reply is no JSON: " + PAGE if isinstance(error, json.JSONDecodeError) else ""
-    return f"no token to connect with: {said}{page} ({TOKEN_SHOULD})"
+    if isinstance(error, json.JSONDecodeError):
+        said = f"its reply is no JSON: {PAGE}"
+    return f"no token to connect with: {said} ({TOKEN_SHOULD})"
 
 
 def first_words(body: bytes | bytearray) -> str:
