@@ -1,49 +1,32 @@
 """`parley safety`: what is looked for in answers and prompts, and whose rule that is."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import click
 import msgspec
 
-from billing.api import SafetyPolicy
-from core.errors import StartupError
-from core.sql.database import Database
+from billing.rendering import CommandTerms, answered, asks
 from core.terminal.terminal import print_json, print_line, print_lines
 from core.terminal.terminal_tables import Table, print_blocks
-from engine.cli.connection import json_option
-from engine.cli.formatting import NOTHING, time_of_day
-from engine.cli.policy_levels import (
-    Level,
-    diff_colour,
-    diff_lines,
-    document_text,
-    level_named,
-    on_policies,
-    project_option,
-    readable,
-    state_of,
-    tenant_option,
-    version_facts,
-    with_earlier,
-)
+from engine.cli.formatting import NOTHING
+from engine.cli.policy_levels import check_named, diff_colour
 from engine.cli.safety_set import set_command
 from engine.cli.safety_stats import stats_command
 from engine.cli.safety_try import try_command
-from engine.policies.level_files import file_facts
-from engine.policies.levels import level_facts
-from engine.policies.store import HISTORY_MAX, PolicyStore, scope_of
-from engine.safety.documents import DEFAULT, PolicyDocument, policy_hash
+from engine.operations.policy_levels import Level, PolicyVersion, document_text
+from engine.operations.safety import (
+    MergedPolicy,
+    NamePolicy,
+    PolicyHistory,
+    PolicyHistoryVersion,
+    ShowPolicy,
+    policy_history,
+    show_merged,
+    show_policy,
+)
+from engine.policies.level_files import BASE
 
 HASH_CHARACTERS = 12
-
-
-class Shown(NamedTuple):
-    """A version, if there is one, the newest version's number, and all that holds there."""
-
-    row: SafetyPolicy | None
-    base: int
-    held: PolicyDocument
 
 
 @click.group()
@@ -79,16 +62,9 @@ command.add_command(try_command)
 
 
 @command.command("show")
-@tenant_option
-@project_option
 @click.option("--merged", "as_merged", is_flag=True, help="What holds there, with whose rule each is.")
-@click.option(
-    "--version", "number", type=click.IntRange(1), help="An earlier version; the newest without it."
-)
-@json_option
-def show_command(
-    tenant: str | None, project: str | None, as_merged: bool, number: int | None, as_json: bool
-) -> None:
+@asks(show_policy)
+def show_command(ask: ShowPolicy, how: CommandTerms, as_merged: bool) -> None:
     """A document, as `parley safety set` takes it; on stderr, who set it, when and why.
 
     \b
@@ -97,105 +73,81 @@ def show_command(
         parley safety show --tenant acme --merged           # all that holds for acme
         parley safety show --tenant acme --version 3 | parley safety set - --tenant acme --yes --reason back
     """
-    if as_merged and number:
-        raise click.UsageError("--merged is of the newest versions")
-
-    async def read(db: Database, store: PolicyStore) -> tuple[Level, Shown]:
-        level = await level_named(db, tenant, project)
-        rows = await store.history(level.tenant_id, level.project_id, 1)
-        row, base = (rows[0], rows[0].version) if rows else (None, 0)
-        if number is not None:
-            row = await store.version(level.tenant_id, level.project_id, number)
-        if row is None and number is not None:
-            listed = f"parley safety history{level.options}"
-            raise StartupError(f"{level.name} has no version {number}: see `{listed}`")
-        return level, Shown(row, base, await store.applies(level.tenant_id, level.project_id))
-
-    level, shown = on_policies(read)
+    check_named(ask.tenant, ask.project)
     if as_merged:
-        _show_merged(level, shown.held, as_json)
+        if ask.version:
+            raise click.UsageError("--merged is of the newest versions")
+        _show_merged(answered(show_merged, NamePolicy(tenant=ask.tenant, project=ask.project), how), how)
         return
-    row = shown.row
-    document = readable(row) if row else None
-    document = DEFAULT if document is None and not level.tenant_id else document or PolicyDocument()
-    if as_json:
-        facts = {"base": shown.base, "document": level_facts(document)}
-        print_json({**(version_facts(row) if row else level.facts), **facts})
+    shown = answered(show_policy, ask, how)
+    if how.as_json:
+        made = msgspec.to_builtins(shown.version) if shown.version else shown.of.facts
+        print_json({**made, "base": shown.base, "document": shown.document})
         return
-    print_line(_said_of(level, row), err=True)
-    print_lines(document_text(file_facts(document, shown.base)))
+    print_line(_said_of(shown.of, shown.version, shown.state), err=True)
+    print_lines(document_text({BASE: shown.base, **shown.document}))
 
 
-def _show_merged(level: Level, held: PolicyDocument, as_json: bool) -> None:
-    facts = msgspec.to_builtins(held)
-    if as_json:
-        print_json({**level.facts, "sha256": policy_hash(held), "document": facts})
+def _show_merged(held: MergedPolicy, how: CommandTerms) -> None:
+    if how.as_json:
+        print_json({**held.of.facts, "sha256": held.sha256, "document": held.document})
         return
-    print_line(f"what holds for {level.name}, {policy_hash(held)}", err=True)
-    print_lines(document_text(facts))
+    print_line(f"what holds for {held.of.name}, {held.sha256}", err=True)
+    print_lines(document_text(held.document))
 
 
-def _said_of(level: Level, row: SafetyPolicy | None) -> str:
-    if row is None or not row.document:
+def _said_of(level: Level, version: PolicyVersion | None, state: str) -> str:
+    if version is None or state != "set":
         why = "the built-in default holds" if not level.tenant_id else "what is outside it holds"
-        became = f", {state_of(row)} in version {row.version} by {row.author}: {row.reason}" if row else ""
+        became = ""
+        if version is not None:
+            became = f", {state} in version {version.version} by {version.author}: {version.reason}"
         return f"{level.name} has no document{became}; {why}"
-    return f"{level.name}, version {row.version} by {row.author}, {time_of_day(row.created_ms)}: {row.reason}"
+    made = f"version {version.version} by {version.author}, {version.created}"
+    return f"{level.name}, {made}: {version.reason}"
 
 
 @command.command("history")
-@tenant_option
-@project_option
 @click.option(
     "--diff", "with_diff", is_flag=True, help="What each version says otherwise than the one before."
 )
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, HISTORY_MAX))
-@json_option
-def history_command(
-    tenant: str | None, project: str | None, with_diff: bool, limit: int, as_json: bool
-) -> None:
+@asks(policy_history, options={"limit": {"show_default": True}})
+def history_command(ask: PolicyHistory, how: CommandTerms, with_diff: bool) -> None:
     """Versions of a document, newest first: who made them, when and why.
 
     \b
         parley safety history --tenant acme --diff --limit 3
     """
 
-    async def read(db: Database, store: PolicyStore) -> tuple[Level, Sequence[SafetyPolicy]]:
-        level = await level_named(db, tenant, project)
-        return level, await store.history(level.tenant_id, level.project_id, limit + 1)
-
-    level, rows = on_policies(read)
-    versions = list(with_earlier(list(rows)))[:limit]
-    if as_json:
-        for row, earlier in versions:
-            print_json({**version_facts(row), "state": state_of(row), "diff": _changed(row, earlier)})
+    check_named(ask.tenant, ask.project)
+    listed = answered(policy_history, ask, how)
+    if how.as_json:
+        for each in listed.items:
+            print_json({**msgspec.to_builtins(each.version), "state": each.state, "diff": each.diff})
         return
-    if not versions:
-        print_line(_said_of(level, None))
+    if not listed.items:
+        print_line(_said_of(listed.of, None, ""))
         return
     if not with_diff:
-        print_blocks(_versions(versions))
+        print_blocks(_versions(listed.items))
         return
-    for row, earlier in versions:
-        print_blocks(_versions([(row, earlier)]), "")
-        for line in _changed(row, earlier):
+    for each in listed.items:
+        print_blocks(_versions([each]), "")
+        for line in each.diff:
             print_line(line, colour=diff_colour(line))
         print_line()
 
 
-def _versions(versions: Sequence[tuple[SafetyPolicy, SafetyPolicy | None]]) -> Table:
+def _versions(versions: Sequence[PolicyHistoryVersion]) -> Table:
     table = Table()
     table.columns("version", right=True)
     table.columns("at", whole=True)
     table.columns("by", "state", "hash", "lines", "reason")
-    for row, earlier in versions:
-        lines = [line[:1] for line in _changed(row, earlier)]
+    for each in versions:
+        lines = [line[:1] for line in each.diff]
         counts = f"+{lines.count('+')} -{lines.count('-')}"
-        hash = row.sha256[:HASH_CHARACTERS] or NOTHING
-        at = time_of_day(row.created_ms) or NOTHING
-        table.row(str(row.version), at, row.author, state_of(row), hash, counts, row.reason)
+        made = each.version
+        hash = (made.sha256 or "")[:HASH_CHARACTERS] or NOTHING
+        at = made.created or NOTHING
+        table.row(str(made.version), at, made.author, each.state, hash, counts, made.reason)
     return table
-
-
-def _changed(row: SafetyPolicy, earlier: SafetyPolicy | None) -> list[str]:
-    return diff_lines(scope_of(row), readable(earlier) if earlier else None, readable(row))

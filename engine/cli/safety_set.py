@@ -1,25 +1,24 @@
 """`parley safety set`: shows what a document changes, asks, and makes it the newest version."""
 
-import click
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+import click
+import msgspec
+
+from billing.api import Stores, Terms, local_actor, perform
+from billing.rendering import CommandTerms, answered, in_stores
 from core.errors import StartupError
-from core.sql.database import Database
+from core.operations import operation_of
 from core.terminal.terminal import agrees, print_json, print_line
 from engine.cli.connection import json_option
-from engine.cli.policy_levels import (
-    STDIN,
-    level_named,
-    on_policies,
-    on_policies_and_redis,
-    project_option,
-    read_level,
-    tenant_option,
-    version_facts,
-)
-from engine.cli.safety_change import PolicyChange, change_of, loss_lines, show_change
-from engine.policies.store import PolicyStore
-from engine.safety.policy_checks import checked
+from engine.cli.policy_levels import STDIN, check_named, project_option, read_level, tenant_option
+from engine.cli.safety_change import change_facts, check_base, loss_lines, show_change
+from engine.operations.policy_changes import PolicyChange
+from engine.operations.safety import RemovePolicy, SetPolicy, SetPolicyFacts, remove_policy, set_policy
+from engine.policies.level_files import LevelFile
 
+Run = Callable[[Any, Any], Awaitable[SetPolicyFacts]]
 LOOSEN = "--loosen"
 
 
@@ -33,6 +32,7 @@ LOOSEN = "--loosen"
 @click.option(
     LOOSEN, is_flag=True, help="With --yes: the platform may look for less than before, for every tenant."
 )
+@click.option("--dry-run", is_flag=True, help="Show what it would do, and do nothing.")
 @json_option
 def set_command(
     file: str | None,
@@ -42,6 +42,7 @@ def set_command(
     remove: bool,
     yes: bool,
     loosen: bool,
+    dry_run: bool,
     as_json: bool,
 ) -> None:
     """Make the document in FILE (- is stdin) the newest version; shows first what it changes, and asks.
@@ -63,33 +64,49 @@ def set_command(
     """
     if (file is None) != remove:
         raise click.UsageError("name a FILE, or say --remove")
-    if (file == STDIN or as_json) and not yes:
+    if (file == STDIN or as_json) and not yes and not dry_run:
         raise click.UsageError("nobody can be asked with - or --json: say --yes")
+    check_named(tenant, project)
     given = None if file is None else read_level(file)
-    document, base = (given.document, given.base) if given else (None, None)
-
-    async def look(db: Database, store: PolicyStore) -> PolicyChange:
-        level = await level_named(db, tenant, project)
-        if document is not None:
-            checked(document)
-        return await change_of(db, store, level, document, base)
-
-    change = on_policies(look)
+    run, ask = _asked(given, tenant, project)
+    preview = in_stores(lambda stores: _preview(stores, run, ask, reason))
+    check_base(preview.change, given.base if given else None)
     if not as_json:
-        show_change(change)
-    _check_agreed(change, yes, loosen)
-    at = (change.level.tenant_id, change.level.project_id)
-    row = on_policies_and_redis(
-        lambda store, redis: store.set(redis, *at, document, reason, on_version=change.on_version)
-    )
+        show_change(preview.change)
+    if dry_run:
+        if as_json:
+            _show(preview, as_json)
+        print_line("nothing is done: this was a dry run", err=True)
+        return
+    _check_agreed(preview.change, yes, loosen)
+    seen = msgspec.structs.replace(ask, base=preview.change.on_version)
+    done = answered(run, seen, CommandTerms(as_json, reason=reason))
+    _show(done, as_json)
+    if done.changed and given and given.base is not None and file != STDIN and not as_json:
+        print_line(f'to go on with this file, write "base": {done.version.version} into it', err=True)
+
+
+def _asked(given: LevelFile | None, tenant: str | None, project: str | None) -> tuple[Run, RemovePolicy]:
+    """The operation, and what it is asked. Who types it has agreed to what is lost, or is not let so far."""
+    if given is None:
+        return remove_policy, RemovePolicy(tenant=tenant, project=project, loosen=True)
+    return set_policy, SetPolicy(tenant=tenant, project=project, loosen=True, document=given.document)
+
+
+async def _preview(stores: Stores, run: Run, ask: RemovePolicy, reason: str) -> SetPolicyFacts:
+    terms = Terms(reason=reason, dry_run=True)
+    return (await perform(stores, local_actor(), operation_of(run), ask, terms)).answer
+
+
+def _show(done: SetPolicyFacts, as_json: bool) -> None:
+    name, version = done.change.level.name, done.version.version
     if as_json:
-        print_json({**version_facts(row), "changed": row.version != change.on_version, **change.facts()})
-    elif row.version == change.on_version:
-        print_line(f"{change.level.name} has this document already, in version {row.version}")
+        made = msgspec.to_builtins(done.version)
+        print_json({**made, "changed": done.changed, **change_facts(done.change)})
+    elif done.changed:
+        print_line(f"{name}: version {version} holds from now on")
     else:
-        print_line(f"{change.level.name}: version {row.version} holds from now on")
-        if base is not None and file != STDIN:
-            print_line(f'to go on with this file, write "base": {row.version} into it', err=True)
+        print_line(f"{name} has this document already, in version {version}")
 
 
 def _check_agreed(change: PolicyChange, yes: bool, loosen: bool) -> None:
@@ -103,5 +120,5 @@ def _check_agreed(change: PolicyChange, yes: bool, loosen: bool) -> None:
         raise StartupError(
             f"nothing is changed: for every tenant the platform would look for less. {lost}. "
             f"Begin with `parley safety show`, or add {LOOSEN}",
-            change.facts(),
+            change_facts(change),
         )

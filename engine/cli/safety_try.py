@@ -14,17 +14,15 @@ from core.terminal.terminal import print_json, print_line, print_lines
 from core.terminal.terminal_tables import Block, Table, print_blocks
 from engine.cli.connection import json_option
 from engine.cli.policy_levels import (
-    PLATFORM_LEVEL,
     STDIN,
-    Level,
     level_named,
     on_policies,
     project_option,
     read_level,
-    readable,
     tenant_option,
 )
 from engine.cli.safety_change import one_sided_lines
+from engine.operations.policy_levels import PLATFORM_LEVEL, Level, readable
 from engine.policies.losses import one_sided
 from engine.policies.merge import SCOPES, merged
 from engine.policies.store import PolicyStore

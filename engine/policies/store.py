@@ -16,7 +16,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.api import PLATFORM, Project, SafetyPolicy, lock_settings, publish_news, record
 from core.actor import current_author
 from core.clock import now_ms
-from core.errors import Refusal, Refused, bad_request
+from core.errors import Refusal, Refused, bad_request, see
 from core.redis.client import RedisClient
 from core.sql.database import Database
 from engine.policies.levels import level_text
@@ -35,8 +35,8 @@ AT_ONCE_CHARACTERS_MAX = 16 << 10  # of documents that are merged on the loop, i
 class PolicyChanged(Refused):
     """Another one changed the level since it was read. Nothing is changed."""
 
-    def __init__(self, row: SafetyPolicy) -> None:
-        told = f"version {row.version} by {row.author} came in between: look at it, and set yours again"
+    def __init__(self, version: int, author: str) -> None:
+        told = f"version {version} by {author} came in between: look at it, and set yours again"
         super().__init__(Refusal("bad_request", told, retry=True))
 
 
@@ -72,6 +72,19 @@ class PolicyStore:
         reason: str,
         on_version: int | None = None,
     ) -> SafetyPolicy:
+        """`write`, and tell gateways of it."""
+        row = await self.write(tenant_id, project_id, document, reason, on_version)
+        await tell_policies(self._db, redis, tenant_id)
+        return row
+
+    async def write(
+        self,
+        tenant_id: str,
+        project_id: str,
+        document: PolicyDocument | None,
+        reason: str,
+        on_version: int | None = None,
+    ) -> SafetyPolicy:
         """Add a version to a level, and return it; the newest one where that says the same. `document` None:
         the level has none from here on. `on_version`: the newest version that was seen (0: none).
 
@@ -85,7 +98,7 @@ class PolicyStore:
             await _lock(session, tenant_id, project_id)
             last = await _last(session, tenant_id, project_id)
             if on_version is not None and last is not None and last.version != on_version:
-                raise PolicyChanged(last)
+                raise PolicyChanged(last.version, last.author)
             sha256 = _hash(text)
             if (last.sha256 if last is not None else "") == sha256:
                 if last is None or not text:
@@ -105,7 +118,6 @@ class PolicyStore:
             action = "policy.set" if text else "policy.remove"
             before, after = _facts(last), _facts(row)
             await record(session, tenant_id, action, project_id or tenant_id, before, after)
-        await publish_news(redis, tenant_id, POLICIES_CHANGED)
         return row
 
     async def below(self, tenant_id: str) -> Sequence[SafetyPolicy]:
@@ -132,6 +144,11 @@ class PolicyStore:
         statement = statement.order_by(col(SafetyPolicy.version).desc()).limit(min(limit, HISTORY_MAX))
         async with self._db.session() as session:
             return (await session.exec(statement)).all()
+
+
+async def tell_policies(_: Database, redis: RedisClient, tenant_id: str) -> None:
+    """Tell gateways that a level's document changed."""
+    await publish_news(redis, tenant_id, POLICIES_CHANGED)
 
 
 async def policy_for(db: Database, tenant_id: str, project_id: str) -> PolicyDocument:
@@ -186,7 +203,7 @@ def _is_superseded() -> ColumnElement[bool]:
 async def _lock(session: AsyncSession, tenant_id: str, project_id: str) -> None:
     tenant = await lock_settings(session, tenant_id)
     if tenant is not None and tenant.closed_ms is not None:
-        raise bad_request(f"the tenant {tenant.name!r} is closed: see `parley tenants reopen`")
+        raise bad_request(f"the tenant {tenant.name!r} is closed", see=see("tenants.reopen"))
     if not project_id:
         return
     project = await session.get(Project, (tenant_id, project_id))

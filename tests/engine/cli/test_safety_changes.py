@@ -139,3 +139,13 @@ def test_a_list_of_words_is_a_plain_file_in_the_documents_folder(desk: Desk) -> 
     names.unlink()
     os.mkfifo(names)
     assert "birds.txt cannot be read: it is no plain file" in desk.refused("set", file, *ACME, *YES)
+
+
+def test_a_dry_run_shows_what_a_document_changes(desk: Desk) -> None:
+    """Without asking; there is no version after it."""
+    shown = desk.run("set", desk.file(OWN), *ACME, "--reason", "r", "--dry-run")
+    assert "+" in shown.stdout
+    assert "this was a dry run" in shown.stderr
+    facts = desk.json("set", desk.file(OWN), *ACME, "--reason", "r", "--dry-run")
+    assert (facts["version"], facts["changed"]) == (1, True)
+    assert desk.json("show", *ACME)["base"] == 0
