@@ -1,14 +1,13 @@
-"""`parley console`: pages for operators. Read-only: workers, queue, running requests, usage by tenant, books
-that do not agree, noisy tenants, refusals, and one request explained. For tenants' services it serves the
-usage API (admin/usage).
+"""`parley console`: the API for operators or for tenants (admin/api), and the operators' page: workers,
+queue, running requests, usage by tenant, books that do not agree, noisy tenants, refusals, one request
+explained. For tenants' services it serves the usage API (admin/usage).
 
-Signing in takes a one-time link (`parley up` prints one, `parley console --link` makes one). The page is
-static; its script asks these routes and builds the DOM, under the same policy as the chat page.
+People sign in by a one-time link (`parley up` prints one, `parley people link NAME` makes one) or a password.
+The page is static; its script asks these routes and builds the DOM, under the same policy as the chat page.
 """
 
 import asyncio
 import contextlib
-import json
 import math
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -25,37 +24,32 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from admin.api.callers import OPERATORS_SIDE, SIDES, ApiSide
+from admin.api.problems import problem
+from admin.api.server import ApiServer
 from admin.findings import ComparisonOverview, read_comparisons, read_noisy
-from admin.operators import OperatorSessions, operator_code_on_record
 from admin.status import read_status
 from admin.usage.routes import UsageRoutes
-from billing.api import MEANING, Comparison, Reconciliation, RefusalPage, RefusalSearch, find_refusals
+from billing.api import MEANING, Comparison, Reconciliation, RefusalPage, RefusalSearch, Stores, find_refusals
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.errors import Refused
+from core.errors import Refusal, Refused
 from core.names import checked_name
-from core.network.addresses import address_of
 from core.network.hosts import is_loopback
 from core.observability.telemetry import logger
 from core.redis.client import RedisClient
 from core.runtime import service
 from core.sql.database import Database, require_schema
 from core.sql.stores import open_stores
-from core.terminal.terminal import print_line
 from core.web import http
 from core.web.http import listen
-from core.web.local_urls import console_url
-from core.web.metrics import CONSOLE_PLACE, serving_metrics_async
+from core.web.metrics import CONSOLE_PLACE, PORTAL_PLACE, serving_metrics_async
 from engine.api import Explained, explain_request
 from server.api import (
     CallRates,
-    ErrorCode,
     LimitedCalls,
     SecurityHeaders,
     guarded,
-    origin_allowed,
-    refusal,
-    refused_reply,
 )
 
 WEB = Path(__file__).parent / "web"
@@ -67,14 +61,19 @@ log = logger(__name__)
 
 
 class Console:
-    """The console's routes over one database and one Redis."""
+    """One side's routes over one database and one Redis."""
 
-    def __init__(self, settings: Settings, redis: RedisClient, db: Database) -> None:
+    def __init__(
+        self, settings: Settings, redis: RedisClient, db: Database, side: ApiSide = OPERATORS_SIDE
+    ) -> None:
         self._settings = settings
         self._redis = redis
         self._db = db
-        self._sessions = OperatorSessions(settings, redis, db)
+        self._side = side
         self.rates = CallRates(settings)
+        self.api = ApiServer(
+            Stores(settings, db, lambda: redis), side, bind_of(settings, side)[0], self.rates
+        )
         self._usage = UsageRoutes(settings, db, self.rates)
         self._comparing = asyncio.Lock()
         self._compared: tuple[float, Sequence[Comparison]] = (-math.inf, [])
@@ -84,47 +83,25 @@ class Console:
         return LimitedCalls(guarded(self.routes()), self.rates)
 
     def routes(self) -> list[BaseRoute]:
-        """All routes of the console."""
+        """All routes of this side."""
+        shared = [*self._usage.routes(), Route("/healthz", self.healthz, methods=["GET"]), *self.api.routes()]
+        if not self._side.staff:
+            return shared
         return [
             Route("/", self.page, methods=["GET"]),
-            Route("/api/login", self.login, methods=["POST"]),
-            Route("/api/logout", self.logout, methods=["POST"]),
             Route("/api/status", self.status, methods=["GET"]),
             Route("/api/books", self.books, methods=["GET"]),
             Route("/api/noisy", self.noisy, methods=["GET"]),
             Route("/api/refusals", self.refusals, methods=["GET"]),
-            Route("/api/requests/{id}", self.explained, methods=["GET"]),
+            Route("/api/explained/{id}", self.explained, methods=["GET"]),
             Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
-            *self._usage.routes(),
-            Route("/healthz", self.healthz, methods=["GET"]),
+            *shared,
             Mount("/web", StaticFiles(directory=WEB)),
         ]
 
     async def page(self, _request: Request) -> Response:
         """The page itself, which holds nothing secret."""
         return FileResponse(WEB / "console.html", media_type="text/html; charset=utf-8")
-
-    async def login(self, request: Request) -> Response:
-        """Exchange a one-time code for a session."""
-        self.rates.signin(address_of(request.scope))
-        if not origin_allowed(request, self._settings):
-            return _error(403, "this Origin is not allowed")
-        reply = _json({})
-        after_ms = await self._sessions.sign_in(request, request.headers.get("x-parley-code", ""), reply)
-        if after_ms:
-            problem = f"too many failed sign-ins from this address: try again after {after_ms} ms"
-            raise Refused(refusal(ErrorCode.RATE_LIMITED, problem, after_ms=after_ms, scope="address"))
-        if after_ms is not None:
-            return _error(401, "this link was used or is too old; `parley console --link` makes a new one")
-        return reply
-
-    async def logout(self, request: Request) -> Response:
-        """End the session."""
-        if not origin_allowed(request, self._settings):
-            return _error(403, "this Origin is not allowed")
-        reply = _json({})
-        await self._sessions.sign_out(request, reply)
-        return reply
 
     async def status(self, request: Request) -> Response:
         """The data that the page shows, for scripts too."""
@@ -180,14 +157,15 @@ class Console:
         return compared
 
     async def _shown(self, request: Request, read: Callable[[], Awaitable[object]]) -> Response:
-        """The result of `read` as JSON, for a caller who is signed in."""
-        if await self._sessions.who(request) is None:
-            return _error(401, "sign in with a link: `parley console --link` makes one")
+        """The result of `read` as JSON, for staff."""
         try:
+            await self.api.callers.whoever(request)
             return _json(await read())
+        except Refused as refused:
+            return problem(refused.refusal)
         except (RedisError, SQLAlchemyError, OSError) as error:
-            problem = f"the platform's state cannot be read: {type(error).__name__}"
-            return refused_reply(refusal(ErrorCode.OVERLOADED, problem))
+            told = f"the platform's state cannot be read: {type(error).__name__}"
+            return problem(Refusal("overloaded", told, retry=True, after_ms=2000))
 
     async def healthz(self, _request: Request) -> Response:
         """200 while the process answers."""
@@ -203,48 +181,54 @@ def _json(content: object) -> Response:
     return Response(msgspec.json.encode(content), 200, headers, "application/json")
 
 
-def _error(status: int, message: str) -> Response:
-    return Response(json.dumps({"error": {"message": message}}), status, media_type="application/json")
-
-
 @contextlib.asynccontextmanager
-async def _opened(settings: Settings) -> AsyncGenerator[Console]:
+async def _opened(settings: Settings, side: ApiSide) -> AsyncGenerator[Console]:
     async with open_stores(settings) as (db, redis):
         await require_schema(db)
-        yield Console(settings, redis, db)
+        yield Console(settings, redis, db, side)
 
 
-async def serve(settings: Settings, stop: asyncio.Event) -> None:
-    """Serve until `stop`."""
+def bind_of(settings: Settings, side: ApiSide) -> tuple[str, int]:
+    """Address and port on which a side is served. Pure."""
+    if side.staff:
+        return settings.console_host, settings.console_endpoint_port
+    return settings.portal_host, settings.portal_endpoint_port
+
+
+async def serve(settings: Settings, stop: asyncio.Event, side: ApiSide = OPERATORS_SIDE) -> None:
+    """Serve one side until `stop`."""
     settings.require_edge()
-    host, port = settings.console_host, settings.console_endpoint_port
+    host, port = bind_of(settings, side)
     if is_loopback(host) and not is_loopback(settings.host):
-        log.warning("console.listens_locally", host=host, setting="PARLEY_CONSOLE_HOST")
-    metrics = serving_metrics_async(settings, CONSOLE_PLACE, str)
-    with contextlib.closing(listen(host, port, "PARLEY_CONSOLE_PORT")) as listener:
-        async with _opened(settings) as console, metrics:
+        log.warning("console.listens_locally", host=host, setting=f"PARLEY_{side.setting}_HOST")
+    metrics = serving_metrics_async(settings, CONSOLE_PLACE if side.staff else PORTAL_PLACE, str)
+    with contextlib.closing(listen(host, port, f"PARLEY_{side.setting}_PORT")) as listener:
+        async with _opened(settings, side) as console, metrics, asyncio.TaskGroup() as group:
+            ending = group.create_task(_end_streams(console, stop))
             app, gate = SecurityHeaders(console.app(), settings.tls), http.UpgradeGate(settings, host)
             await http.serve(app, listener, stop, gate, ws="none")
+            ending.cancel()
 
 
-def _link(settings: Settings, name: str, url: str | None) -> str:
-    code = asyncio.run(operator_code_on_record(settings, name))
-    return f"{(url or console_url(settings)).rstrip('/')}/#o={code}"
+async def _end_streams(console: Console, stop: asyncio.Event) -> None:
+    await stop.wait()
+    console.api.end()
 
 
 @click.command()
-@click.option("--link", is_flag=True, help="Print a one-time sign-in link for a running console, and end.")
-@click.option("--for", "name", default="", help="Whom the link is for. By default you.")
 @click.option(
-    "--url", help="Where browsers reach the console. By default as `parley up` or the settings say."
+    "--serve",
+    "side",
+    type=click.Choice(list(SIDES)),
+    default=OPERATORS_SIDE.name,
+    show_default=True,
+    help="Whom it is for: staff, or members of tenants.",
 )
-def command(link: bool, name: str, url: str | None) -> None:
-    """Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only).
+def command(side: str) -> None:
+    """Run a console: the API and the pages for operators, or the API for tenants' members.
 
-    Listens on PARLEY_CONSOLE_HOST and PARLEY_CONSOLE_PORT. Sign in with the link that --link prints.
+    The operators' listens on PARLEY_CONSOLE_HOST and PARLEY_CONSOLE_PORT, the tenants' on PARLEY_PORTAL_HOST
+    and PARLEY_PORTAL_PORT. Sign in with a link that `parley people link NAME` prints.
     """
-    settings = Settings()
-    if link:
-        print_line(_link(settings, checked_name("--for", name) if name else "", url))
-    else:
-        service.run(settings, "console", serve)
+    served = SIDES[side]
+    service.run(Settings(), f"console-{side}", lambda settings, stop: serve(settings, stop, served))

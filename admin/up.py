@@ -17,9 +17,9 @@ from redis.exceptions import RedisError
 from admin.child_processes import ChildProcess, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
 from admin.home_traces import require_its_database
-from admin.operators import operator_code_on_record
+from admin.owner_link import owner_link
 from billing.api import make_link_code
-from core.access.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
+from core.access.processes import BILLER, CONSOLE, GATEWAY, PORTAL, SUPERVISOR
 from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
@@ -99,6 +99,8 @@ class PlatformStart:
             listen(settings.host, settings.port, "PARLEY_PORT").close()
             console = settings.console_host, settings.console_endpoint_port
             listen(*console, "PARLEY_CONSOLE_PORT").close()
+            portal = settings.portal_host, settings.portal_endpoint_port
+            listen(*portal, "PARLEY_PORTAL_PORT").close()
             async with self._redis():
                 await self._serve(stop)
         self._say("stopped")
@@ -142,6 +144,7 @@ class PlatformStart:
         commands = {
             GATEWAY: ["gateway"],
             CONSOLE: ["console"],
+            PORTAL: ["console", "--serve", "tenants"],
             BILLER: ["biller"],
             SUPERVISOR: ["supervisor", "--workers", str(self._workers)],
         }
@@ -171,7 +174,7 @@ class PlatformStart:
             return
         who, keyring = demo.principal, self._settings.keyring
         chat = f"{url}/#c={make_link_code(keyring, who.tenant, who.key, demo.user, now_ms())}"
-        operator = f"{console}/#o={await operator_code_on_record(self._settings)}"
+        operator = await owner_link(self._settings) or f"{console}/"
         if self._as_json:
             print_json(asdict(up) | {"chat": chat, "operator": operator})
             return

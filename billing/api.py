@@ -24,6 +24,7 @@ from billing.money import UNITS, to_display, to_text
 from billing.noisy.findings import is_throttling, list_findings
 from billing.people.actors import actor_of_bearer, actor_of_cookie, actor_of_session
 from billing.people.first_owner import owner_url
+from billing.people.links import make_person_code
 from billing.people.person_sessions import (
     PERSON_SESSION_SECONDS,
     NewPersonSession,
@@ -32,6 +33,7 @@ from billing.people.person_sessions import (
     find_person_session,
     list_person_sessions,
 )
+from billing.people.persons import ensure_owner
 from billing.people.sign_in import SignIns
 from billing.periods import Calendar, Period, PeriodWindow, month_number, window_at, zone_named
 from billing.prices.book import offered_prices, pinned_prices
@@ -286,6 +288,7 @@ __all__ = [
     "end_person_session",
     "end_policy",
     "end_session",
+    "ensure_owner",
     "find_person_session",
     "find_project",
     "find_refusals",
@@ -315,6 +318,7 @@ __all__ = [
     "local_actor",
     "lock_settings",
     "make_link_code",
+    "make_person_code",
     "month_number",
     "named_id",
     "names_in_audit_log",

@@ -249,16 +249,16 @@ let refused = ""; // why the link of this page did not sign in
 const NO_COOKIE = "The link was good, but this browser kept no cookie: allow cookies here, then open a new link.";
 
 async function signIn() {
-  const code = new URLSearchParams(location.hash.slice(1)).get("o");
+  const code = new URLSearchParams(location.hash.slice(1)).get("p");
   if (!code) return;
   history.replaceState(null, "", location.pathname);
-  const reply = await fetch("/api/login", { method: "POST", headers: { "x-parley-code": code } });
+  const reply = await fetch("/api/sign-in", { method: "POST", body: JSON.stringify({ by: "link", code }) });
   if (reply.ok) {
     refused = NO_COOKIE; // unless the first answer shows that it did
     return;
   }
   const body = await reply.json().catch(() => ({}));
-  refused = body.error?.message ?? `The console answered ${reply.status}.`;
+  refused = body.detail ?? `The console answered ${reply.status}.`;
 }
 
 /** @param {string} path */
@@ -283,10 +283,10 @@ async function refresh() {
     const reply = await fetch("/api/status");
     const body = await reply.json();
     if (reply.status === 401) {
-      askToSignIn(refused || body.error.message);
+      askToSignIn(refused || body.detail);
       return;
     }
-    if (!reply.ok) throw new Error(body.error.message);
+    if (!reply.ok) throw new Error(body.detail);
     refused = "";
     signOut.hidden = finder.hidden = false;
     show(body);
@@ -298,7 +298,8 @@ async function refresh() {
 
 signOut.addEventListener("click", async () => {
   try {
-    const reply = await fetch("/api/logout", { method: "POST" });
+    const me = await (await fetch("/api/me")).json();
+    const reply = await fetch("/api/sign-out", { method: "POST", headers: { "x-parley-csrf": me.csrf } });
     if (!reply.ok) throw new Error("refused");
     location.reload();
   } catch {
@@ -307,7 +308,7 @@ signOut.addEventListener("click", async () => {
 });
 
 addEventListener("hashchange", () => {
-  if (location.hash.startsWith("#o=")) location.reload(); // a link was opened in this very tab
+  if (location.hash.startsWith("#p=")) location.reload(); // a link was opened in this very tab
 });
 explainRequests(finder, found);
 await signIn();

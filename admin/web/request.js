@@ -29,9 +29,9 @@ export function explainRequests(form, place) {
     if (!id) return;
     const query = tenant ? `?tenant=${encodeURIComponent(tenant)}` : "";
     try {
-      const reply = await fetch(`/api/requests/${encodeURIComponent(id)}${query}`);
+      const reply = await fetch(`/api/explained/${encodeURIComponent(id)}${query}`);
       const body = await reply.json();
-      if (!reply.ok) throw new Error(body.error.message);
+      if (!reply.ok) throw new Error(body.detail ?? body.error.message);
       place.replaceChildren(closing(form, place), ...sections(body));
     } catch (error) {
       place.replaceChildren(make("p", "note", error instanceof Error ? error.message : "no answer"));

@@ -3,12 +3,18 @@
 from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
+from core.access.processes import ProcessKind
 from core.access.tables import TABLES, VERSION
 
 
 def role_names() -> list[str]:
     """Role names: one for each kind of process with a database. Migrations run as the tables' owner."""
-    return [f"parley_{process.name}" for process in TABLES]
+    return [role_of(process) for process in TABLES]
+
+
+def role_of(process: ProcessKind) -> str:
+    """Name of a process' role, which SQL takes without quotes. Pure."""
+    return "parley_" + process.name.replace("-", "_")
 
 
 def statements(database: str) -> list[str]:
@@ -16,7 +22,7 @@ def statements(database: str) -> list[str]:
     it as the owner of the tables, again after each migration."""
     found = ["REVOKE CREATE ON SCHEMA public FROM PUBLIC"]
     for process, tables in TABLES.items():
-        role = f"parley_{process.name}"
+        role = role_of(process)
         writes = sorted(set(tables.writes.split()))
         reads = sorted({*tables.reads.split(), VERSION} - set(writes))
         found += [

@@ -149,7 +149,7 @@ BILLER = ProcessKind(
     ),
 )
 CONSOLE = ProcessKind(
-    "console",
+    "console-operators",
     reads=(*POOL, *QUOTAS, POOLS),
     writes=(OPERATOR_CODES, PERSON_CODES, SIGN_IN_TRIES, "P:sys", CHANGES),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan pttl"),
@@ -157,6 +157,13 @@ CONSOLE = ProcessKind(
         *("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
         "smtp_password",
     ),
+)
+PORTAL = ProcessKind(
+    "console-tenants",
+    reads=(*POOL, *QUOTAS, POOLS),
+    writes=(PERSON_CODES, SIGN_IN_TRIES, CHANGES),
+    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan"),
+    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
 )
 OPERATOR = ProcessKind(
     "operator",
@@ -183,4 +190,4 @@ OPERATOR = ProcessKind(
 )
 MIGRATE = ProcessKind("migrate", secrets=("database_url",))
 
-PROCESSES = (GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, OPERATOR, MIGRATE)
+PROCESSES = (GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, PORTAL, OPERATOR, MIGRATE)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, OPERATOR, SUPERVISOR, ProcessKind
+from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, OPERATOR, PORTAL, SUPERVISOR, ProcessKind
 
 TENANTS = "tenant plan pool_terms project tenant_user"
 KEYS = "api_key"
@@ -71,6 +71,10 @@ TABLES: dict[ProcessKind, TableNames] = {
         reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
     ),
     CONSOLE: TableNames(
+        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
+        writes=f"{SESSIONS} {PEOPLE} {AUDIT} {RECONCILIATION} {REPLIES}",
+    ),
+    PORTAL: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
         writes=f"{SESSIONS} {PEOPLE} {AUDIT} {RECONCILIATION} {REPLIES}",
     ),

@@ -46,6 +46,10 @@ class InstallationSettings(SettingsPart):
     """Address that the console listens on; its page is for operators."""
     console_port: Port | None = None
     """Port of the console; 0 takes any free one, unset is `PARLEY_PORT` + 1."""
+    portal_host: str = "127.0.0.1"
+    """Address that the console for tenants listens on."""
+    portal_port: Port | None = None
+    """Port of the console for tenants; 0 takes any free one, unset is `PARLEY_PORT` + 2."""
     allowed_hosts: str = ""
     """Names besides our own that a request's `Host` may have, with commas: `chat.example.org,*.example.net`,
     or `*` for every name; empty: only our own names where the bind is loopback, every name elsewhere."""

@@ -85,6 +85,11 @@ class Settings(InstallationSettings, GatewaySettings, QueueSettings, BillingSett
         return self.console_port if self.console_port is not None else self.port + 1
 
     @cached_property
+    def portal_endpoint_port(self) -> int:
+        """The port of the console for tenants: PARLEY_PORTAL_PORT, else the gateway's plus two."""
+        return self.portal_port if self.portal_port is not None else self.port + 2
+
+    @cached_property
     def keyring(self) -> Keyring:
         """The keys that sign resume tokens, tickets and cookies, from PARLEY_SECRET, else PARLEY_HOME/secret
         (made at the first use, mode 0600). All gateways and consoles of one installation must share it."""

@@ -49,7 +49,7 @@ async def refused(serve: Serve, settings: Settings) -> str:
 
 
 def _settings(home: Path, redis_url: str, **facts: object) -> Settings:
-    return settings_in(home, redis_url=redis_url, port=0, console_port=0, **facts)
+    return settings_in(home, redis_url=redis_url, port=0, console_port=0, portal_port=0, **facts)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,9 @@ async def test_up_ends_where_a_child_cannot_be_started(
         await soon(PlatformStart(settings, 1, "model", as_json=True).run(stop))
 
     assert await refused(serve, settings) == "cannot start python: Permission denied"
-    assert sorted(stopped) == sorted(["gateway", "console", "biller", "supervisor"] * 2)
+    assert sorted(stopped) == sorted(
+        ["gateway", "console-operators", "console-tenants", "biller", "supervisor"] * 2
+    )
 
 
 async def test_who_is_cancelled_while_it_starts_a_command_leaves_none(monkeypatch: pytest.MonkeyPatch):

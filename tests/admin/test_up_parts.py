@@ -13,7 +13,7 @@ from admin import up as module
 from admin.demo import Demo
 from admin.up import PlatformStart, _missing, _unless
 from billing.api import Principal
-from core.access.processes import BILLER, CONSOLE, GATEWAY, SUPERVISOR
+from core.access.processes import BILLER, CONSOLE, GATEWAY, PORTAL, SUPERVISOR
 from core.configuration.settings import Settings
 from core.errors import StartupError
 from core.runtime.embedded import RESTORE_MARK, EmbeddedValkey
@@ -38,6 +38,7 @@ def test_each_part_is_told_what_it_needs(home: Path):
     assert {name: child._argv[3:] for name, child in parts.items()} == {
         GATEWAY.name: ["gateway"],
         CONSOLE.name: ["console"],
+        PORTAL.name: ["console", "--serve", "tenants"],
         BILLER.name: ["biller"],
         SUPERVISOR.name: ["supervisor", "--workers", "3"],
     }
@@ -81,10 +82,10 @@ class Announced:
             return ready
 
         async def code(_: Settings) -> str:
-            return "operator-code"
+            return "http://127.0.0.1:8090/#p=owner-code"
 
         monkeypatch.setattr(PlatformStart, "_ready", waited)
-        monkeypatch.setattr(module, "operator_code_on_record", code)
+        monkeypatch.setattr(module, "owner_link", code)
         monkeypatch.setattr(module, "make_link_code", lambda *facts: "-".join(map(str, facts[1:4])))
         monkeypatch.setattr("sys.argv", ["/no/such/parley"])
 
@@ -121,7 +122,7 @@ def test_the_operator_is_told_where_everything_is(
     assert [line.strip() for line in said.out.splitlines() if line.strip()] == [
         "Parley is ready after 7 s.",
         "Chat      http://127.0.0.1:8080/#c=t1-k1-u1",
-        "Console   http://127.0.0.1:8090/#o=operator-code",
+        "Console   http://127.0.0.1:8090/#p=owner-code",
         "Tenant    demo",
         "API key   pk_abc_secret",
         "Metrics   http://127.0.0.1:9181",
@@ -142,7 +143,7 @@ def test_a_script_is_told_in_json(
     (line,) = capsys.readouterr().out.splitlines()
     links = {
         "chat": "http://127.0.0.1:65000/#c=t1-k1-u1",
-        "operator": "http://127.0.0.1:8090/#o=operator-code",
+        "operator": "http://127.0.0.1:8090/#p=owner-code",
     }
     assert json.loads(line) == kept | links
 
@@ -294,7 +295,7 @@ def test_all_run_until_it_is_stopped(
 
     monkeypatch.setattr(PlatformStart, "_prepare", prepared)
     assert played(day()) == 3
-    names = sorted(("gateway", "console", "biller", "supervisor"))
+    names = sorted(("gateway", "console-operators", "console-tenants", "biller", "supervisor"))
     if prepares_seconds:
         assert parts.log == []
         return

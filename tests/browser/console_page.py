@@ -34,7 +34,7 @@ Answers = Callable[[str, str], tuple[int, Any]]
 
 def error(message: str) -> dict[str, Any]:
     """A refusal's body."""
-    return {"error": {"message": message}}
+    return {"detail": message}
 
 
 def played(answers: Answers) -> Callable[[Route], Awaitable[None]]:

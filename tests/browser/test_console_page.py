@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from playwright.async_api import Route, expect
 
-from admin.operators import make_operator_code
 from billing.posting.biller import post
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
@@ -19,6 +18,7 @@ from tests.billing.events import an_event
 from tests.browser.chat_page import PHONE
 from tests.browser.conftest import OpenPage
 from tests.browser.console_page import STATUS, URL, error, played, running_console
+from tests.support.staff import staff_code
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -28,6 +28,15 @@ def filled(settings: Settings, sqlite_template: Path) -> Settings:
     """Of an installation whose database is migrated."""
     shutil.copy(sqlite_template, settings.home / "parley.db")
     return settings
+
+
+async def link_to(address: str, settings: Settings) -> str:
+    """A link that signs an owner in there."""
+    db = Database(settings.database_endpoint)
+    try:
+        return f"{address}/#p={await staff_code(settings, db)}"
+    finally:
+        await db.close()
 
 
 async def book(settings: Settings) -> None:
@@ -44,7 +53,7 @@ async def test_an_operator_signs_in_looks_asks_and_signs_out(open_page: OpenPage
     policy, asks nobody else, and axe finds nothing. The link's code is out of the address at once."""
     await book(filled)
     async with running_console(filled) as address:
-        watched = await open_page(f"{address}/#o={make_operator_code(filled.keyring)}")
+        watched = await open_page(await link_to(address, filled))
         page = watched.page
         await expect(page.get_by_text(re.compile("^Pool default, "))).to_be_visible()
         assert page.url == f"{address}/"
@@ -91,8 +100,7 @@ async def test_a_browser_that_keeps_no_cookie_is_told_so(open_page: OpenPage, fi
         await route.fulfill(response=reply, headers=kept)
 
     async with running_console(filled) as address:
-        link = f"{address}/#o={make_operator_code(filled.keyring)}"
-        page = (await open_page(link, answer=without_cookies)).page
+        page = (await open_page(await link_to(address, filled), answer=without_cookies)).page
         await expect(page.get_by_text("this browser kept no cookie")).to_be_visible()
         await expect(page.get_by_text("Not signed in")).to_be_visible()
 
@@ -103,11 +111,13 @@ async def test_an_operator_signs_out(open_page: OpenPage):
 
     def answers(method: str, path: str) -> tuple[int, Any]:
         nonlocal signed_in
-        if (method, path) == ("POST", "/api/logout"):
+        if (method, path) == ("POST", "/api/sign-out"):
             signed_in = False
             return 200, {}
         if not signed_in:
             return 401, error("sign in")
+        if path == "/api/me":
+            return 200, {"csrf": "c5rf"}
         return (200 if path == "/api/status" else 503), STATUS
 
     page = (await open_page(URL, answer=played(answers))).page
@@ -124,11 +134,11 @@ async def test_a_link_that_does_not_sign_in_says_why(open_page: OpenPage):
     why = "too many failed sign-ins from this address: try again after 2000 ms"
 
     def answers(_method: str, path: str) -> tuple[int, Any]:
-        return (429, error(why)) if path == "/api/login" else (401, error("sign in with a link"))
+        return (429, error(why)) if path == "/api/sign-in" else (401, error("sign in with a link"))
 
     page = (await open_page(f"{URL}/", answer=played(answers))).page
     await expect(page.get_by_text("sign in with a link")).to_be_visible()
-    await page.goto(f"{URL}/#o=c0de")  # in the same tab, where only what is behind # changes
+    await page.goto(f"{URL}/#p=c0de")  # in the same tab, where only what is behind # changes
     await expect(page.get_by_text(why)).to_be_visible()
     assert page.url == f"{URL}/"
 
@@ -167,9 +177,9 @@ async def test_an_operator_asks_about_one_request(open_page: OpenPage):
     found = {"id": "r1", "tenant": "t1", "tenant_name": "acme", "state": "booked", "booked": booked, **empty}
 
     def answers(_method: str, path: str) -> tuple[int, Any]:
-        if path == "/api/requests/r1?tenant=acme%20%26%20co":
+        if path == "/api/explained/r1?tenant=acme%20%26%20co":
             return 200, found
-        if path.startswith("/api/requests/"):
+        if path.startswith("/api/explained/"):
             return 400, error("nobody knows a request")
         return (200 if path == "/api/status" else 503), STATUS
 

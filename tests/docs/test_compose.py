@@ -6,12 +6,18 @@ from typing import Any
 import pytest
 import yaml
 
-from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, SUPERVISOR, WORKER, ProcessKind
+from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, PORTAL, SUPERVISOR, WORKER, ProcessKind
 from core.configuration.settings import Settings
 from core.files.secret_files import SUFFIX, secret_names
 
 PAGE = Path(__file__).parents[2] / "docker-compose.yml"
+SERVICES = [GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, PORTAL, MIGRATE]
 SECRETS = {f"PARLEY_{name.upper()}": name for name in secret_names(Settings)}
+
+
+def name_of(process: ProcessKind) -> str:
+    """The service's name is its kind's."""
+    return process.name
 
 
 @pytest.fixture(scope="module")
@@ -19,9 +25,7 @@ def services() -> dict[str, Any]:
     return yaml.safe_load(PAGE.read_text())["services"]
 
 
-@pytest.mark.parametrize(
-    "process", [GATEWAY, WORKER, SUPERVISOR, BILLER, CONSOLE, MIGRATE], ids=lambda process: process.name
-)
+@pytest.mark.parametrize("process", SERVICES, ids=name_of)
 def test_a_service_has_its_own_secrets(services: dict[str, Any], process: ProcessKind):
     """By variable or by file; the files that it is given are those that it names."""
     service = services[process.name]
@@ -34,7 +38,7 @@ def test_a_service_has_its_own_secrets(services: dict[str, Any], process: Proces
 def test_only_who_has_a_reason_is_reached_from_outside(services: dict[str, Any]):
     """And only from this machine."""
     published = {name: service["ports"] for name, service in services.items() if "ports" in service}
-    assert set(published) == {"gateway", "console"}
+    assert set(published) == {"gateway", "console-operators", "console-tenants"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
 

@@ -19,6 +19,7 @@ from billing.api import create_key, create_project, create_tenant
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.ids import uuid7
+from core.operations import registered
 from core.sql.database import Database
 from server.access.authorization import ConversationOwner
 from server.conversations.store import Turn
@@ -43,11 +44,16 @@ GATEWAY_PUBLIC = {
 CONSOLE_PUBLIC = {
     "/": "the console's page, in which nothing is secret",
     "/web": "the files of the page",
-    "/api/login": "takes a one-time code and makes a session",
-    "/api/logout": "ends the operator's own session, if there is one",
+    "/openapi.json": "what the API takes and answers, the same for every installation",
+    "/api/sign-in": "takes a one-time code or a password and makes a session",
+    "/api/sign-out": "ends the browser's own session, if there is one",
+    "/api/{rest:path}": "says that there is no such path",
     "/healthz": "the process answers: for a balancer",
 }
 LISTED = "refuse strangers there, or list it as public above, with a reason"
+OF_OPERATIONS = (  # the one place that makes a route of each operation
+    "Route(f'/api{each.path}', partial(self._call, each), methods=[each.method], name=each.name)"
+)
 CONSOLE_KEYED = {"/v1/usage", "/v1/costs"}
 # Not HTTP, and swept below: nothing is served over it before a hello.
 SOCKET = "/v1/ws"
@@ -135,8 +141,8 @@ def test_no_route_is_served_that_is_not_swept(
     known = [*routes(site.edge, Health(site.edge)), *Console(settings, redis, sqlite).routes()]
     paths = {route.path for route in known if isinstance(route, Route | Mount)}
     found = {path for file in product_files() for path in routes_made(file.read_text())}
-    assert found - {SOCKET} == paths
-    assert SOCKET in found
+    assert {SOCKET, OF_OPERATIONS} <= found
+    assert found - {SOCKET, OF_OPERATIONS} == paths - {f"/api{each.path}" for each in registered().values()}
 
 
 def product_files() -> Iterator[Path]:
@@ -177,10 +183,11 @@ async def test_every_route_of_the_console_refuses_a_stranger(
         strange, keyed = [
             said(await console.request(method, path, headers=shown)) for shown in ({}, site.bearer)
         ]
-        assert (strange[0], list(json.loads(strange[1]))) == (401, ["error"]), (method, path, LISTED)
+        first = "error" if path in CONSOLE_KEYED else "type"
+        assert (strange[0], next(iter(json.loads(strange[1])))) == (401, first), (method, path, LISTED)
         if path in CONSOLE_KEYED:
             assert (keyed[0], '"forbidden"' in keyed[1]) == (403, True), (method, path)
-            guesses = [{}, bearer(WRONG_KEY), {"cookie": "parley_operator=x"}]
+            guesses = [{}, bearer(WRONG_KEY), {"cookie": "parley_staff=x"}]
             told = {
                 said(await console.request(method, f"{path}?{asked}", headers=shown))[:2]
                 for shown in guesses[:1] + guesses[2:]

@@ -15,7 +15,6 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import TraceFlags
 
-from admin import operators
 from admin.console import Console
 from billing.tables.tenants import UsageRow
 from core.observability.telemetry import prometheus_page
@@ -27,6 +26,7 @@ from tests.security.sinks import Sinks, spans
 from tests.server.conftest import gateway as gateway
 from tests.server.site import RawPeer, Site
 from tests.support.patience import wait_until
+from tests.support.staff import open_link, staff_code
 
 PROMPT, ANSWER, WRONG = "canary-prompt-71", "canary-answer-72", "canary-wrong-73"
 
@@ -50,10 +50,10 @@ class Flow:
 @asynccontextmanager
 async def _signed_in(site: Site, flow: Flow) -> AsyncGenerator[httpx.AsyncClient]:
     """An operator's browser at the console."""
-    code = operators.make_operator_code(site.settings.keyring)
+    code = await staff_code(site.settings, site.database)
     transport = httpx.ASGITransport(app=Console(site.settings, site.redis, site.database).app())
     async with httpx.AsyncClient(transport=transport, base_url="http://console.test") as browser:
-        await browser.post("/api/login", headers={"x-parley-code": code})
+        assert (await open_link(browser, code)).is_success
         flow.secrets += [code, *browser.cookies.values()]
         yield browser
 

@@ -13,12 +13,12 @@ import structlog
 from starlette.routing import BaseRoute
 from starlette.routing import Route as HttpRoute
 
-from admin import operators
 from admin.console import Console
-from billing.api import create_key, create_project, create_tenant
+from billing.api import PLATFORM, create_key, create_project, create_tenant, ensure_owner, make_person_code
 from chaos.bench.fuzz.holds import Holds
 from chaos.bench.fuzz.inputs import Header, Input, Inputs, Route
 from chaos.bench.fuzz.line import FuzzTransport, Served, status
+from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.observability.telemetry import configure_logs
 from core.redis.client import RedisClient
@@ -157,8 +157,11 @@ async def _console(settings: Settings, db: Database, redis: RedisClient) -> Fuzz
     key = await _key(db, "console", scopes=["usage:read:tenant"])
 
     async def sign_in() -> list[Header]:
-        code = operators.make_operator_code(settings.keyring)
-        cookie = await _signed_in(served, b"/api/login", [(b"x-parley-code", code.encode())], b"")
+        owner = await ensure_owner(db, "fuzz")
+        assert owner is not None, "others own the installation"
+        code = make_person_code(settings.keyring, owner.person.id, PLATFORM, now_ms())
+        body = b'{"by":"link","code":"%s"}' % code.encode()
+        cookie = await _signed_in(served, b"/api/sign-in", [], body)
         return [(b"authorization", b"Bearer " + key.encode()), (b"cookie", cookie)]
 
     return FuzzTarget(served, _swept(made.routes()), sign_in)

@@ -1,0 +1,91 @@
+"""GET /api/changes: one stream of server-sent events of what changed, for pages that show it.
+
+An event's id is the entry's in Redis: a browser that reconnects sends it as Last-Event-ID and misses nothing
+that the stream still has. Members see their tenant's changes, staff all.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from contextlib import suppress
+
+import msgspec
+from redis.exceptions import RedisError
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from admin.api.callers import ApiCallers
+from admin.api.sign_in_routes import refusing
+from billing.api import OperationActor, RecordedChange, Stores, read_changes
+from core.clock import iso_time, monotonic, now_ms
+from core.errors import Refusal, Refused, bad_request
+
+STREAMS_MAX = 500
+READ_AT_ONCE = 200
+POLL_SECONDS = 1.0
+ALIVE_SECONDS = 15.0
+STREAM_SECONDS_MAX = 600.0
+LAST_ID = re.compile(r"\d{1,15}-\d{1,10}", re.ASCII)
+HEADERS = {"cache-control": "no-store, no-transform", "x-accel-buffering": "no"}
+
+
+class ChangesRoute:
+    """The stream, for callers of one side. It ends after some minutes, so that a session which ended reads no
+    further; browsers come again by themselves."""
+
+    def __init__(self, stores: Stores, callers: ApiCallers) -> None:
+        self._stores = stores
+        self._callers = callers
+        self._open = 0
+        self.ending = asyncio.Event()
+
+    def routes(self) -> list[BaseRoute]:
+        """The one route."""
+        return [Route("/api/changes", refusing(self.changes), methods=["GET"])]
+
+    async def changes(self, request: Request) -> Response:
+        """Changes behind `Last-Event-ID` or `?after=`; without one those from now on."""
+        actor, _ = await self._callers.whoever(request)
+        after = request.headers.get("last-event-id") or request.query_params.get("after") or ""
+        if after and LAST_ID.fullmatch(after) is None:
+            raise bad_request("expected the id of an event", field="last-event-id")
+        if self._open >= STREAMS_MAX:
+            raise Refused(Refusal("overloaded", "too many follow changes here", retry=True, after_ms=5000))
+        return StreamingResponse(
+            self.events(actor, after or f"{now_ms()}-0"), headers=HEADERS, media_type="text/event-stream"
+        )
+
+    async def events(self, actor: OperationActor, after: str) -> AsyncGenerator[bytes]:
+        """The events that this caller may see behind an id, as they come."""
+        self._open += 1
+        began = alive = monotonic()
+        try:
+            yield b"retry: 2000\n\n"
+            while monotonic() - began < STREAM_SECONDS_MAX and not self.ending.is_set():
+                after, pieces = await self._behind(actor, after)
+                if pieces or monotonic() - alive > ALIVE_SECONDS:
+                    alive = monotonic()
+                    yield b"".join(pieces) or b": alive\n\n"
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.ending.wait(), POLL_SECONDS)
+        finally:
+            self._open -= 1
+
+    async def _behind(self, actor: OperationActor, after: str) -> tuple[str, list[bytes]]:
+        """Events behind an id, and the id of the last entry that was read. Redis comes again where it does
+        not answer, and the id is known."""
+        last, pieces = after, list[bytes]()
+        with suppress(RedisError, OSError):
+            stores = self._stores
+            async for last, change in read_changes(stores.redis, stores.settings, after, READ_AT_ONCE):
+                if actor.tenant in (None, change.tenant):
+                    pieces.append(event_of(last, change))
+        return last, pieces
+
+
+def event_of(id: str, change: RecordedChange) -> bytes:
+    """One server-sent event. Pure."""
+    facts = msgspec.structs.asdict(change)
+    facts["at"] = iso_time(facts.pop("at_ms"))
+    return f"id: {id}\nevent: change\ndata: ".encode() + msgspec.json.encode(facts) + b"\n\n"

@@ -1,0 +1,158 @@
+"""The OpenAPI document of the API, made from the registered operations. Pure."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from core.operations import Operation, Secret
+
+REFS = "#/components/schemas/{name}"
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string"},
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "field": {"type": "string", "description": "What of the call is wrong."},
+        "see": {"type": "object", "description": "The operation that helps on."},
+        "changes": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "Changes since your version.",
+        },
+    },
+}
+PROBLEMS = {
+    "400": "Something of the call is not valid; `field` says what.",
+    "401": "The caller is not signed in.",
+    "403": "The caller's role may not do this.",
+    "404": "There is no such thing, or it is another's.",
+    "409": "Others changed it since, or a call of this key is under way.",
+    "413": "The body is too large.",
+    "422": "The key was used for another call.",
+    "429": "Too many calls.",
+    "503": "A store does not answer.",
+}
+
+
+def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
+    """The document for these operations."""
+    types = [each.asks for each in operations] + [each.answers for each in operations]
+    schemas, components = msgspec.json.schema_components(types, schema_hook=_schema, ref_template=REFS)
+    paths: dict[str, dict[str, Any]] = {}
+    for number, each in enumerate(operations):
+        answer = schemas[len(operations) + number]
+        path = paths.setdefault(f"/api{each.path}", {})
+        path[each.method.lower()] = _described(each, components, answer)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Parley", "version": version, "description": INTRODUCTION},
+        "paths": paths,
+        "components": {
+            "schemas": {**components, "Problem": PROBLEM},
+            "responses": _problems(),
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer", "description": "A service token."},
+                "session": {"type": "apiKey", "in": "cookie", "name": "parley_session"},
+            },
+        },
+        "security": [{"token": []}, {"session": []}],
+    }
+
+
+INTRODUCTION = (
+    "Writes take `dry_run=true` (nothing is done, the answer says what would be), `reason`, and an "
+    "`Idempotency-Key`: a call that is repeated under its key is done once. What is edited has an `ETag`; "
+    "send it as `If-Match`, and an edit of what others changed meanwhile is refused with their changes. "
+    "Money is text of nano-units with its currency. A browser's session needs the header `X-Parley-Csrf` on "
+    "writes, whose value `GET /api/me` says."
+)
+
+
+def _schema(kind: type) -> dict[str, Any]:
+    if kind is Secret:
+        return {"type": "string", "description": "Shown this once."}
+    raise NotImplementedError
+
+
+def _described(declared: Operation, components: Mapping[str, Any], answer: Any) -> dict[str, Any]:
+    """One operation's entry."""
+    fields = _fields(declared, components)
+    in_path = [
+        _parameter(name, "path", fields[name][0], True) for name in fields if name in declared.path_fields
+    ]
+    others = {name: each for name, each in fields.items() if name not in declared.path_fields}
+    entry: dict[str, Any] = {
+        "operationId": declared.name,
+        "summary": declared.sentence,
+        "tags": [declared.name.partition(".")[0]],
+        "parameters": in_path,
+        "responses": _responses(declared, answer),
+        "x-roles": sorted(declared.may),
+    }
+    if not declared.writes:
+        entry["parameters"] += [_parameter(name, "query", *each) for name, each in others.items()]
+        return entry
+    entry["parameters"] += _HOW + (_EDITS if declared.edits else [])
+    required = [name for name, (_, needed) in others.items() if needed]
+    body: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: schema for name, (schema, _) in others.items()} | {"reason": _REASON},
+        "additionalProperties": False,
+    }
+    if required or declared.reason:
+        body["required"] = sorted({*required, *(["reason"] if declared.reason else [])})
+    entry["requestBody"] = {"content": {"application/json": {"schema": body}}, "required": "required" in body}
+    return entry
+
+
+def _fields(declared: Operation, components: Mapping[str, Any]) -> dict[str, tuple[Any, bool]]:
+    """Schema of each field of the struct, and whether it is required."""
+    schema = components[declared.asks.__name__]
+    required = schema.get("required", [])
+    return {name: (each, name in required) for name, each in schema.get("properties", {}).items()}
+
+
+def _parameter(name: str, where: str, schema: Any, required: bool) -> dict[str, Any]:
+    described = {"description": schema["description"]} if "description" in schema else {}
+    return {"name": name, "in": where, "required": required, "schema": schema, **described}
+
+
+def _responses(declared: Operation, answer: Any) -> dict[str, Any]:
+    done: dict[str, Any] = {
+        "description": "Done." if declared.writes else "What is there.",
+        "content": {"application/json": {"schema": answer}},
+    }
+    refused = {status: {"$ref": f"#/components/responses/{status}"} for status in PROBLEMS}
+    waits = {"202": {"description": "It waits for a second person."}} if declared.writes else {}
+    return {"200": done, **waits, **refused}
+
+
+def _problems() -> dict[str, Any]:
+    content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {status: {"description": text, "content": content} for status, text in PROBLEMS.items()}
+
+
+_REASON = {"type": "string", "minLength": 1, "maxLength": 500, "description": "Why; kept in the audit log."}
+_DRY_RUN = {"type": "boolean", "description": "Do nothing, and say what would be."}
+_KEY = {"type": "string", "maxLength": 200, "description": "Your name for this call, which is done once."}
+_ETAG = {
+    "type": "string",
+    "pattern": '^(\\*|(W/)?"[0-9]{1,18}")$',
+    "description": "The ETag of what you read.",
+}
+_HOW = [
+    _parameter("dry_run", "query", _DRY_RUN, False),
+    _parameter("Idempotency-Key", "header", _KEY, False),
+]
+_EDITS = [_parameter("If-Match", "header", _ETAG, False)]
+
+
+@cache
+def encoded(operations: tuple[Operation, ...], version: str) -> bytes:
+    """The document as JSON, made once."""
+    return msgspec.json.encode(document(operations, version))

@@ -1,0 +1,94 @@
+"""The API: a route for each registered operation, `/api/me`, `/api/changes` and `/openapi.json`.
+
+A route reads the call, performs its operation as whoever signed in, and answers its struct as JSON.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
+
+import msgspec
+from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from admin.api import openapi
+from admin.api.callers import ApiCallers
+from admin.api.problems import problem
+from admin.api.reading import read_call
+from billing.api import Performed, Stores, perform
+from core.errors import Refusal, Refused
+from core.observability.telemetry import logger
+from core.operations import Operation, shown_secrets
+
+BODY_BYTES_MAX = 1 << 20
+NO_STORE = {"cache-control": "no-store"}
+
+log = logger(__name__)
+
+
+class ApiRoutes:
+    """Routes of some operations over one installation's stores."""
+
+    def __init__(self, stores: Stores, callers: ApiCallers, operations: Sequence[Operation]) -> None:
+        self._stores = stores
+        self._callers = callers
+        self._operations = tuple(operations)
+
+    def routes(self) -> list[BaseRoute]:
+        """All routes, those with fewer fields in their path first."""
+        every = sorted(self._operations, key=lambda each: (len(each.path_fields), each.path))
+        return [
+            Route("/openapi.json", self._document, methods=["GET"]),
+            *(
+                Route(f"/api{each.path}", partial(self._call, each), methods=[each.method], name=each.name)
+                for each in every
+            ),
+        ]
+
+    async def _document(self, _request: Request) -> Response:
+        """What the API takes and answers, for anybody: it holds nothing of this installation."""
+        content = openapi.encoded(self._operations, version("parley"))
+        return Response(content, media_type="application/json")
+
+    async def _call(self, declared: Operation, request: Request) -> Response:
+        try:
+            who = await self._callers.actor_of(request, declared)
+            body, query = await read_body(request), request.query_params.multi_items()
+            call = read_call(declared, request.path_params, query, body, request.headers)
+            done = await perform(self._stores, who, declared, call.ask, call.terms)
+        except Refused as refused:
+            return problem(refused.refusal)
+        except (RedisError, SQLAlchemyError, OSError) as error:
+            log.warning("api.store_failed", operation=declared.name, error=type(error).__name__)
+            return problem(Refusal("overloaded", "a store does not answer now", retry=True, after_ms=2000))
+        return _reply(declared, done)
+
+
+async def read_body(request: Request) -> bytes:
+    """The whole body. Raises Refused beyond BODY_BYTES_MAX."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > BODY_BYTES_MAX:
+            raise Refused(Refusal("too_large", f"a body has at most {BODY_BYTES_MAX:,} bytes"))
+    return bytes(body)
+
+
+def _reply(declared: Operation, done: Performed) -> Response:
+    if done.untold is not None:
+        log.warning("api.untold", operation=declared.name, error=type(done.untold).__name__)
+    if done.kept is None:
+        content = msgspec.json.encode(done.answer, enc_hook=shown_secrets)
+    else:
+        content = done.kept.encode()
+    reply = Response(content, 200, NO_STORE, "application/json")
+    if done.version is not None:
+        reply.headers["etag"] = f'"{done.version}"'
+    if done.dry_run:
+        reply.headers["x-parley-dry-run"] = "true"
+    if done.kept is not None:
+        reply.headers["idempotency-replayed"] = "true"
+    return reply

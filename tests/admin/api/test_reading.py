@@ -1,0 +1,65 @@
+"""A call of the API is read into its operation's struct; whatever is not known is refused by its name."""
+
+from typing import Any
+
+import pytest
+
+from admin.api.reading import ReadCall, read_call
+from billing.api import Terms
+from core.errors import Refused
+from core.operations import Operation, registered
+
+SET, LIST, CREATE = (registered()[name] for name in ("tenants.set", "tenants.list", "tenants.create"))
+ACME = {"tenant": "acme"}
+
+
+def read(declared: Operation, query: str = "", body: bytes = b"", **headers: str) -> ReadCall:
+    """Read a call; of tenants.set one for acme."""
+    pairs = [(name, value) for name, _, value in (each.partition("=") for each in query.split("&") if each)]
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return read_call(declared, ACME if "{tenant}" in declared.path else {}, pairs, body, named)
+
+
+def test_path_query_and_body_fill_the_struct() -> None:
+    """Numbers of a query are text there; of a body they are numbers."""
+    call = read(SET, "dry_run=true", b'{"shows_costs": true, "reason": "ticket 7"}', if_match='"17"')
+    assert (call.ask.tenant, call.ask.shows_costs) == ("acme", True)  # pyright: ignore[reportAttributeAccessIssue]
+    assert call.terms == Terms(reason="ticket 7", dry_run=True, version=17)
+    assert read(LIST, "limit=5").ask.limit == 5  # pyright: ignore[reportAttributeAccessIssue]
+    assert read(CREATE, "reason=why", b'{"name": "a"}', idempotency_key="k").terms == Terms("why", key="k")
+
+
+@pytest.mark.parametrize(
+    ("declared", "call", "field"),
+    [
+        (LIST, {"query": "limit=0"}, "limit"),
+        (LIST, {"query": "limit=many"}, "limit"),
+        (LIST, {"query": "limit=5&limit=6"}, "limit"),
+        (LIST, {"query": "limt=5"}, "limt"),
+        (LIST, {"body": b"{}"}, None),
+        (LIST, {"idempotency_key": "k"}, "idempotency-key"),
+        (CREATE, {"body": b"{}"}, "name"),
+        (CREATE, {"body": b'{"name": 7}'}, "name"),
+        (CREATE, {"body": b'{"name": "a", "prce_book": "b"}'}, "prce_book"),
+        (CREATE, {"body": b"[]"}, None),
+        (CREATE, {"body": b"{"}, None),
+        (CREATE, {"body": b"\xff"}, None),
+        (CREATE, {"body": b"[" * 100_000}, None),
+        (CREATE, {"query": "name=a", "body": b'{"name": "a"}'}, "name"),
+        (CREATE, {"query": "dry_run=perhaps", "body": b'{"name": "a"}'}, "dry_run"),
+        (CREATE, {"query": "reason=" + "x" * 501, "body": b'{"name": "a"}'}, "reason"),
+        (CREATE, {"body": b'{"name": "a"}', "idempotency_key": "k" * 201}, "idempotency-key"),
+        (CREATE, {"body": b'{"name": "a"}', "idempotency_key": "\u00e9"}, "idempotency-key"),
+        (CREATE, {"body": b'{"name": "a"}', "if_match": '"1"'}, "if-match"),
+        (SET, {"body": b'{"tenant": "other"}'}, "tenant"),
+        (SET, {"body": b'{"priority_max": "first"}'}, "priority_max"),
+        (SET, {"if_match": "17"}, "if-match"),
+        (SET, {"if_match": '"' + "9" * 30 + '"'}, "if-match"),
+    ],
+)
+def test_what_is_wrong_is_named(declared: Operation, call: dict[str, Any], field: str | None) -> None:
+    """And nothing else is said: no type of ours, no trace."""
+    with pytest.raises(Refused) as refused:
+        read(declared, **call)
+    assert refused.value.refusal.field == field
+    assert "msgspec" not in refused.value.refusal.message
