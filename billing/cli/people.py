@@ -10,6 +10,7 @@ from billing.operations import people, tokens
 from billing.operations.people_facts import (
     CreateToken,
     InvitePerson,
+    NameInvitation,
     NamePerson,
     NameSession,
     NameToken,
@@ -69,6 +70,13 @@ def invitations_command(ask: WhichPeople, how: CommandTerms) -> None:
     """List invitations that wait."""
     rows = [facts_of(each, how.as_json) for each in all_pages(people.list_invited, ask, how)]
     show_table(rows, how.as_json, "no invitation waits")
+
+
+@people_command.command("withdraw")
+@asks(people.withdraw_invitation, arguments=("invitation",))
+def withdraw_command(ask: NameInvitation, how: CommandTerms) -> None:
+    """Let the link of INVITATION (its id, or the address) be good no more."""
+    show(facts_of(answered(people.withdraw_invitation, ask, how), how.as_json), how.as_json)
 
 
 @people_command.command("link")

@@ -9,6 +9,7 @@ from billing.operations.people_facts import (
     InvitationFacts,
     InvitedPerson,
     InvitePerson,
+    NameInvitation,
     NamePerson,
     NameSession,
     PersonFacts,
@@ -91,6 +92,19 @@ async def list_invited(look: Look, ask: WhichPeople) -> ListedPage[InvitationFac
     chain = await chain_of(look, ask.tenant)
     waiting = invitations.waiting(chain, look.now_ms())
     return await listed_page(look, ask, waiting, col(Invitation.id), InvitationFacts.of)
+
+
+@operation(
+    "people.withdraw",
+    "POST /invitations/{invitation}/withdraw",
+    may=MANAGERS,
+    audit="invitation.withdraw",
+    uses=Uses(writes=f"tenant invitation {AUDIT}"),
+)
+async def withdraw_invitation(change: Change, ask: NameInvitation) -> InvitationFacts:
+    """Let the link of an invitation be good no more."""
+    chain = await chain_of(change, ask.tenant)
+    return InvitationFacts.of(await invitations.withdraw_invitation(change.db, chain, ask.invitation))
 
 
 @operation(
@@ -261,6 +275,7 @@ OPERATIONS = (
     show_person,
     invite_person,
     list_invited,
+    withdraw_invitation,
     set_role,
     close_person,
     reopen_person,

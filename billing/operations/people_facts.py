@@ -54,6 +54,13 @@ class InvitePerson(msgspec.Struct, frozen=True, kw_only=True):
     tenant: OwnerTenant = ""
 
 
+class NameInvitation(msgspec.Struct, frozen=True, kw_only=True):
+    """Which invitation."""
+
+    invitation: Annotated[str, Meta(description="Its id, or the address that was invited.")]
+    tenant: OwnerTenant = ""
+
+
 class NameSession(NamePerson, frozen=True, kw_only=True):
     """Which session of whom; `me`: your own."""
 

@@ -10,9 +10,10 @@ from typing import Any
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.people.memberships import is_gone
 from billing.people.person_sessions import SignedInPerson, author_of, find_person_session
 from billing.people.refusals import unauthorized
-from billing.people.service_tokens import find_token, maker_is_gone
+from billing.people.service_tokens import find_token
 from billing.tables.people import Membership, Person, PersonSession, ServiceToken
 from billing.tables.tenants import PLATFORM, Tenant
 from billing.unit_of_work.actors import OperationActor
@@ -91,7 +92,7 @@ async def _still_signed_in(session: AsyncSession, signed_in: SignedInPerson) -> 
 
 async def _still_good(session: AsyncSession, token: ServiceToken) -> None:
     own = (col(ServiceToken.tenant_id) == token.tenant_id, col(ServiceToken.id) == token.id)
-    gone = token.by and await maker_is_gone(session, token, held=True)
+    gone = token.by and await is_gone(session, token.tenant_id, token.by, held=True)
     revoked = await _held(session, select(ServiceToken.revoked_ms).where(*own))
     late = token.expires_ms <= now_ms()
     if gone or late or revoked != [None] or await _is_closed(session, token.tenant_id):

@@ -8,7 +8,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import SelectOfScalar
 
 from billing.audit.log import record
-from billing.people.memberships import checked_role, join, lock_people
+from billing.people.memberships import checked_role, is_gone, join, lock_people
 from billing.people.person_sessions import NewPersonSession, digest_of, open_person_session
 from billing.people.persons import add_person, checked_email, email_taken, person_of_email
 from billing.people.refusals import LINK_IS_SPENT, unauthorized
@@ -16,7 +16,7 @@ from billing.tables.people import Invitation, Membership, Person
 from billing.tables.tenants import PLATFORM, Tenant
 from core.actor import Author, acting_as
 from core.clock import now_ms
-from core.errors import bad_request, see
+from core.errors import bad_request, see, unknown
 from core.ids import uuid7
 from core.sql.database import Database
 
@@ -58,6 +58,22 @@ async def invite(db: Database, tenant_id: str, email: str, role: str, by: str = 
     return row, code
 
 
+async def withdraw_invitation(db: Database, tenant_id: str, named: str) -> Invitation:
+    """Let an invitation's link, named by its id or address, be good no more. Raises Refused where none
+    waits."""
+    async with db.transaction() as session:
+        await lock_people(session, tenant_id)
+        others = (await session.exec(waiting(tenant_id, now_ms()))).all()
+        row = next((each for each in others if named.strip().casefold() in (each.id, each.email)), None)
+        if row is None:
+            raise unknown(f"no invitation {named!r} waits", field="invitation", see=see("people.invitations"))
+        before = recorded_of(row)
+        row.revoked_ms = now_ms()
+        session.add(row)
+        await record(session, tenant_id, "invitation.withdraw", row.id, before, recorded_of(row))
+    return row
+
+
 async def accept_invitation(
     db: Database, code: str, name: str, address: str, agent: str, signed_in: str | None = None
 ) -> NewPersonSession:
@@ -96,6 +112,8 @@ async def _good_invitation(session: AsyncSession, tenant_id: str, invitation_id:
     tenant = None if tenant_id == PLATFORM else await session.get(Tenant, tenant_id)
     closed = tenant is not None and tenant.closed_ms is not None
     if row is None or closed or row.used_ms or row.revoked_ms or row.expires_ms <= now_ms():
+        raise unauthorized(LINK_IS_SPENT)
+    if row.by and await is_gone(session, tenant_id, row.by):
         raise unauthorized(LINK_IS_SPENT)
     return row
 

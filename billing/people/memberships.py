@@ -4,6 +4,8 @@ A tenant that has members always has an admin, and the platform an owner: the la
 nor removed nor closed.
 """
 
+from typing import Any
+
 from sqlmodel import col, func, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -17,6 +19,7 @@ from core.configuration.settings import Settings
 from core.errors import bad_request, see, unknown
 from core.operations import MEMBERS, STAFF, Role, Roles
 from core.sql.database import Database
+from core.sql.selects import untyped
 
 PEOPLE_MAX: int = Settings.model_fields["people_per_tenant_max"].default
 
@@ -146,6 +149,21 @@ async def check_not_last(session: AsyncSession, row: Membership) -> None:
             f"they are the last {keeper}: make somebody else {keeper} first",
             field="person",
         )
+
+
+async def is_gone(session: AsyncSession, tenant_id: str, person_id: str, held: bool = False) -> bool:
+    """True where a person who made something in a tenant is closed, or neither member there nor staff any
+    more. `held`: nobody changes that before the transaction ends."""
+    person: Any = select(Person.id).where(col(Person.id) == person_id, col(Person.closed_ms).is_(None))
+    member: Any = select(Membership.person_id).where(
+        col(Membership.tenant_id).in_([tenant_id, PLATFORM]),
+        col(Membership.person_id) == person_id,
+        col(Membership.ended_ms).is_(None),
+    )
+    if held:
+        person, member = person.with_for_update(read=True), member.with_for_update(read=True)
+    found = [(await untyped(session).exec(each)).first() for each in (person, member)]
+    return None in found
 
 
 def no_member(named: str) -> Exception:

@@ -10,11 +10,13 @@ from billing.people.memberships import no_member
 from billing.people.persons import recorded_of
 from billing.tables.people import Person, PersonSession
 from billing.tables.tenants import PLATFORM
+from core.actor import Author
 from core.clock import now_ms
 from core.errors import bad_request
 from core.signing.signed_text import Keyring
 from core.sql.database import Database
 
+OURSELVES = Author("parley", "process")
 WRONG_CODE = "this code is not right now: wait for the next one, and look at the clock of your telephone"
 
 
@@ -81,6 +83,38 @@ async def forget_totp(db: Database, person_id: str) -> Person:
         session.add(person)
         await record(session, PLATFORM, "person.forget_totp", person_id, before, recorded_of(person))
     return person
+
+
+async def renew_hash(db: Database, person_id: str, stored: str, renewed: str) -> None:
+    """Replace a hash of weaker parameters, unless the password was changed meanwhile."""
+    async with db.transaction() as session:
+        person = await _own_row(session, person_id)
+        if person.password_hash == stored:
+            before = recorded_of(person)
+            person.password_hash = renewed
+            session.add(person)
+            await record(
+                session, PLATFORM, "person.rehash", person_id, before, recorded_of(person), OURSELVES
+            )
+
+
+async def hide_totp_anew(db: Database, person_id: str, keyring: Keyring) -> None:
+    """Hide a second factor under the installation's present secret, where the previous one hid it: it is good
+    when that is gone."""
+    async with db.session() as session:
+        person = await session.get(Person, person_id)
+    if person is None or totp.hidden_anew(person.totp_hidden or "", person_id, keyring) is None:
+        return
+    async with db.transaction() as session:
+        person = await _own_row(session, person_id)
+        hidden = totp.hidden_anew(person.totp_hidden or "", person_id, keyring)
+        if hidden is not None:
+            before = recorded_of(person)
+            person.totp_hidden = hidden
+            session.add(person)
+            await record(
+                session, PLATFORM, "person.rehide", person_id, before, recorded_of(person), OURSELVES
+            )
 
 
 async def record_link(db: Database, tenant_id: str, person_id: str) -> None:

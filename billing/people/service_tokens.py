@@ -9,19 +9,17 @@ from collections.abc import Sequence
 
 from sqlalchemy import update
 from sqlmodel import col, func, select
-from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
-from billing.people.memberships import checked_role, lock_people
-from billing.tables.people import Membership, Person, ServiceToken
-from billing.tables.tenants import PLATFORM, Tenant
+from billing.people.memberships import checked_role, is_gone, lock_people
+from billing.tables.people import ServiceToken
+from billing.tables.tenants import Tenant
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name
 from core.sql.database import Database
-from core.sql.selects import untyped
 
 TOKENS_MAX: int = Settings.model_fields["tokens_per_tenant_max"].default
 SECRET = re.compile(r"pt_([0-9a-f]{12})_([0-9a-f]{48})", re.ASCII)
@@ -87,7 +85,7 @@ async def find_token(db: Database, secret: str) -> ServiceToken | None:
             return None
         if row.revoked_ms is not None or row.expires_ms <= now_ms() or found[1] is not None:
             return None
-        if row.by and await maker_is_gone(session, row):
+        if row.by and await is_gone(session, row.tenant_id, row.by):
             return None
     await _used(db, row)
     return row
@@ -133,21 +131,6 @@ async def revoke_token(db: Database, tenant_id: str, named: str) -> ServiceToken
 def recorded_of(row: ServiceToken) -> dict[str, object]:
     """What the audit log has of a token. Pure."""
     return row.model_dump(exclude={"token_sha256", "last_used_ms", "name"})
-
-
-async def maker_is_gone(session: AsyncSession, token: ServiceToken, held: bool = False) -> bool:
-    """True where the person who made a token is closed, or neither member there nor staff any more. `held`:
-    nobody changes that before the transaction ends."""
-    person = select(Person.id).where(col(Person.id) == token.by, col(Person.closed_ms).is_(None))
-    member = select(Membership.person_id).where(
-        col(Membership.tenant_id).in_([token.tenant_id, PLATFORM]),
-        col(Membership.person_id) == token.by,
-        col(Membership.ended_ms).is_(None),
-    )
-    if held:
-        person, member = person.with_for_update(read=True), member.with_for_update(read=True)
-    one, other = (await untyped(session).exec(person)).first(), (await untyped(session).exec(member)).first()
-    return one is None or other is None
 
 
 async def _used(db: Database, row: ServiceToken) -> None:

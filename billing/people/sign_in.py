@@ -11,9 +11,10 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import lock_chain, record, record_separately
 from billing.people import invitations, links
+from billing.people.own_account import hide_totp_anew, renew_hash
 from billing.people.passwords import Passwords, is_outdated
 from billing.people.person_sessions import NewPersonSession, SignedInPerson, author_of, open_person_session
-from billing.people.persons import memberships_of, person_of_email, recorded_of
+from billing.people.persons import memberships_of, person_of_email
 from billing.people.refusals import LINK_IS_SPENT, NOT_SIGNED_IN, unauthorized
 from billing.people.totp import matching_step, reveal_secret
 from billing.people.tries import SignInTries
@@ -77,7 +78,7 @@ class SignIns:
             raise await self._refused(address, "password", NOT_SIGNED_IN)
         await self._tries.forget(account)
         if is_outdated(stored):
-            await self._hash_anew(person.id, stored, password)
+            await renew_hash(self._db, person.id, stored, await self.passwords.hash(password))
         return new
 
     async def by_invitation(
@@ -112,6 +113,7 @@ class SignIns:
         if not taken:
             raise await self._refused(address, "totp", NOT_SIGNED_IN)
         await self._tries.forget(account)
+        await hide_totp_anew(self._db, of.person_id, self._settings.keyring)
 
     async def _open(
         self,
@@ -165,21 +167,6 @@ class SignIns:
             person = await session.get(Person, person_id)
             row = await session.get(Membership, (tenant, person_id))
             return person is not None and row is not None and await _lets_in(session, person, row)
-
-    async def _hash_anew(self, person_id: str, stored: str, password: str) -> None:
-        """Replace a hash of weaker parameters, unless the password was changed meanwhile."""
-        renewed = await self.passwords.hash(password)
-        async with self._db.transaction() as session:
-            await lock_chain(session, PLATFORM)
-            person = await session.get(Person, person_id, with_for_update=True)
-            if person is not None and person.password_hash == stored:
-                before = recorded_of(person)
-                person.password_hash = renewed
-                session.add(person)
-                author = Author("parley", "process")
-                await record(
-                    session, PLATFORM, "person.rehash", person_id, before, recorded_of(person), author
-                )
 
     async def _refused(self, address: str, shown: str, message: str) -> Refused:
         """Count and log what was refused; in the audit log too, unless a flood would fill it."""

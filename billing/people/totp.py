@@ -43,6 +43,15 @@ def hide_secret(secret: str, person_id: str, keyring: Keyring) -> str:
     return hide_bytes(base64.b32decode(secret), PURPOSE + person_id.encode(), keyring)
 
 
+def hidden_anew(hidden: str, person_id: str, keyring: Keyring) -> str | None:
+    """A secret that the installation's previous secret hid, hidden under the present one; None where it is
+    already, or nobody can read it."""
+    if reveal_secret(hidden, person_id, Keyring(keyring.current)) is not None:
+        return None
+    secret = reveal_secret(hidden, person_id, keyring)
+    return None if secret is None else hide_secret(secret, person_id, keyring)
+
+
 def reveal_secret(hidden: str, person_id: str, keyring: Keyring) -> str | None:
     """The secret; None where neither the present nor the previous secret of the installation hid it."""
     data = reveal_bytes(hidden, PURPOSE + person_id.encode(), keyring)

@@ -13,6 +13,7 @@ from msgspec import inspect
 from billing.ledger.grant_spending import GrantKind
 from billing.operations import tenants
 from billing.operations.tenants import CreateTenant
+from billing.people.invitations import invite
 from billing.people.person_sessions import open_person_session
 from billing.people.persons import create_member
 from billing.people.service_tokens import create_token
@@ -73,7 +74,13 @@ async def seeded_people(db: Database, tenant_id: str, name: str) -> dict[str, st
     async with db.transaction() as session:
         new = await open_person_session(session, member.person, member.membership, "192.0.2.1", "Browser")
     token, _ = await create_token(db, tenant_id, f"{name}-token", "viewer", 30, member.person.id)
-    return {"person": member.person.id, "session": new.signed_in.session.id, "token": token.id}
+    invitation, _ = await invite(db, tenant_id, f"guest@{name}.example", "viewer", member.person.id)
+    return {
+        "person": member.person.id,
+        "session": new.signed_in.session.id,
+        "token": token.id,
+        "invitation": invitation.id,
+    }
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ STEPS = (
     ("sessions revoke --operators {session}", "session.end"),
     ("keys revoke --tenant acme {key}", "key.revoke"),
     ("people invite eve@example.com --role admin --tenant beta", "invitation.create"),
+    ("people withdraw eve@example.com --tenant beta", "invitation.withdraw"),
     ("people link Otto", "person.link"),
     ("people role Otto finance", "membership.set"),
     ("people end-session Olga {person_session}", "session.end"),

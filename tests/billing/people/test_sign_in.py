@@ -4,10 +4,21 @@ import asyncio
 from collections.abc import Awaitable
 
 import pytest
+from pydantic import SecretStr
 from pyotp.totp import TOTP
 
+from billing.audit.compare import compare_states
 from billing.audit.log import list_rows
-from billing.people import invitations, links, memberships, own_account, passwords, persons, tries
+from billing.people import (
+    invitations,
+    links,
+    memberships,
+    own_account,
+    passwords,
+    persons,
+    sign_in,
+    tries,
+)
 from billing.people.person_sessions import NewPersonSession, find_person_session, list_person_sessions
 from billing.people.persons import Member
 from billing.people.sign_in import SignIns
@@ -171,6 +182,27 @@ async def test_a_secret_is_good_in_its_own_row_alone(
     assert totp_of(row.totp_hidden, peopled.owner, settings) is None
 
 
+async def test_a_second_factor_outlives_the_secret_that_hid_it(
+    settings: Settings, peopled: Peopled, sign_ins: SignIns, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the installation's secret is being changed, who shows a code has their own hidden anew."""
+    await _with_password(peopled.operator, peopled, sign_ins)
+    secret, token = await _with_totp(settings, peopled, sign_ins)
+    both = settings.model_copy(update={"secret": SecretStr("n" * 32), "secret_old": settings.secret})
+    later = now_ms() + 60_000
+    monkeypatch.setattr(sign_in, "now_ms", lambda: later)
+    signed_in = await find_person_session(peopled.db, token)
+    assert signed_in is not None
+    code = TOTP(secret).at(later // 1000)
+    await SignIns(both, peopled.db, redis).second_factor(signed_in, code, ADDRESS)
+    async with peopled.db.session() as session:
+        row = await session.get(Person, peopled.operator.person.id)
+    assert row is not None
+    new = both.model_copy(update={"secret_old": None})
+    assert totp_of(row.totp_hidden or "", peopled.operator, new) == secret
+    assert (await compare_states(peopled.db, PLATFORM)).faults == []
+
+
 async def test_an_invitation_makes_a_member_once(peopled: Peopled, sign_ins: SignIns) -> None:
     """Eight at once: one member; used, late, withdrawn by a newer one: one answer."""
     tenant = peopled.tenant.tenant_id
@@ -192,12 +224,20 @@ async def test_an_invitation_makes_a_member_once(peopled: Peopled, sign_ins: Sig
 async def test_a_late_invitation_and_one_of_a_closed_tenant_are_not_good(
     peopled: Peopled, sign_ins: SignIns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the answer that a wrong code gets."""
+    """With the answer that a wrong code gets; nor one that was withdrawn, or whose maker is gone."""
     tenant = peopled.tenant.tenant_id
     row, code = await invitations.invite(peopled.db, tenant, "new@example.com", "developer")
     with monkeypatch.context() as later:
         later.setattr(invitations, "now_ms", lambda: row.expires_ms)
         assert "not good any more" in await _refused(sign_ins.by_invitation(code, "Nea", ADDRESS, AGENT))
+    await invitations.withdraw_invitation(peopled.db, tenant, "New@example.com")
+    assert "not good any more" in await _refused(sign_ins.by_invitation(code, "Nea", ADDRESS, AGENT))
+    _, code = await invitations.invite(
+        peopled.db, tenant, "new@example.com", "admin", peopled.viewer.person.id
+    )
+    await memberships.end_membership(peopled.db, tenant, peopled.viewer.person.id)
+    assert "not good any more" in await _refused(sign_ins.by_invitation(code, "Nea", ADDRESS, AGENT))
+    _, code = await invitations.invite(peopled.db, tenant, "new@example.com", "developer")
     await write_closed(peopled.db, tenant, True)
     assert "not good any more" in await _refused(sign_ins.by_invitation(code, "Nea", ADDRESS, AGENT))
 
