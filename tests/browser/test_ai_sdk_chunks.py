@@ -309,3 +309,14 @@ async def test_what_parley_cannot_take_is_refused_by_name(driven: DrivenSdk, giv
 def flag(category: str, p: int, n: int) -> Frame:
     """A placeholder's place."""
     return {"category": category, "action": "redact", "scope": "tenant", "p": p, "n": n}
+
+
+async def test_each_turn_of_whoever_is_signed_out_says_so(driven: DrivenSdk):
+    """The first and the next: none waits for a connection that will not come. Signed in, one goes."""
+    await driven.shop.page.route("**/my/ticket", lambda route: route.fulfill(status=401))
+    for _ in range(2):
+        await driven.ask()
+        assert (await driven.failure())["code"] == "unauthorized"
+    await driven.shop.page.unroute("**/my/ticket")
+    await driven.ask()
+    await (await driven.welcomed()).accept()
