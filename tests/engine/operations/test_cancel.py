@@ -10,14 +10,19 @@ import pytest
 from click.testing import CliRunner
 
 import engine.operations.cancel
-from billing.api import Quota, find_tenant
+from billing.api import OperationActor, Quota, Stores, Terms, find_tenant
 from billing.audit.log import list_rows
+from billing.operations.open_requests import CancelRequests, cancel_requests
 from billing.quota.redis_keys import open_requests_key, rq_key
 from billing.quota.types import Admission, Admitted
+from billing.unit_of_work.perform import answer_of
+from core.actor import Author
 from core.cli import parley as cli
 from core.clock import now_ms
 from core.configuration.settings import Settings
+from core.errors import Refused
 from core.ids import uuid7
+from core.operations import Role
 from core.redis.pools import HOPS_MAX
 from core.sql.database import Database
 from engine.api import Control, PoolQueue
@@ -145,7 +150,7 @@ async def test_what_a_revoked_key_has_queued_ends_on_demand(office: CancelOffice
     assert (await office.run(*revoke, "--cancel"))["cancelled"] == 3
     assert await office.ended(mine) == [True] * 3
     assert await office.ended(others) == [False]
-    assert await office.last_row() == ("request.cancel", key, {"cancelled": 3, "key": key})
+    assert await office.last_row() == ("request.cancel", key, {"key": key})
     assert (await office.run(*revoke, "--cancel"))["cancelled"] == 0
 
 
@@ -195,6 +200,28 @@ async def test_what_a_closed_user_runs_is_told_to_end(office: CancelOffice):
     assert await office.ended([bobs]) == [False]
     action, target, _ = await office.last_row()
     assert (action, target) == ("request.cancel", ann)
+
+
+async def test_all_are_cancelled_by_who_may_and_a_dry_run_counts_them(
+    office: CancelOffice, settings: Settings
+) -> None:
+    """A mistyped user is told so, and not taken for one who runs nothing."""
+    ann = (await office.run("users", "create", "--tenant", "acme", "ann"))["id"]
+    sent = [await office.send(user=ann), await office.send(user=ann)]
+    stores = Stores(settings, office.db, lambda: office.pool.redis)
+    support = OperationActor(Author("Sam", "api"), Role.SUPPORT)
+    ask = CancelRequests(tenant="acme", user="ann")
+    before = await office.last_row()
+    would = await answer_of(cancel_requests, stores, support, ask, Terms(dry_run=True))
+    assert (would.cancelled, await office.last_row()) == (2, before)
+    assert await office.ended(sent) == [False, False]
+    with pytest.raises(Refused, match="there is no user 'anne'"):
+        await answer_of(cancel_requests, stores, support, CancelRequests(tenant="acme", user="anne"))
+    finance = OperationActor(Author("Fay", "api"), Role.FINANCE)
+    with pytest.raises(Refused, match="may not do this"):
+        await answer_of(cancel_requests, stores, finance, ask)
+    assert (await answer_of(cancel_requests, stores, support, ask)).cancelled == 2
+    assert await office.ended(sent) == [True, True]
 
 
 async def test_what_a_worker_took_out_of_the_list_is_found_by_its_row(office: CancelOffice):
