@@ -20,16 +20,24 @@ from admin.console import Console
 from billing.api import create_key, create_project, create_tenant, rotate_key
 from billing.audit.log import list_rows
 from billing.main import db_command
+from billing.operations import people
+from billing.operations.people_facts import NameSession
+from billing.people.actors import actor_of_cookie
+from billing.people.links import make_person_code
+from billing.people.persons import create_member
+from billing.people.sign_in import SignIns
 from billing.posting.biller import main as biller_main
 from billing.posting.biller import post
 from billing.tables.limits import Budget
 from billing.tables.tenants import UsageRow
 from billing.tables.wallets import BudgetAlert
 from billing.tenants.users import list_users
+from billing.unit_of_work.perform import answer_of
+from billing.unit_of_work.units import Stores, Terms
 from billing.usage import UsageOwner, encode
 from chaos.installation import postgres
-from core.access.database_roles import role_names, statements, url_for
-from core.access.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, SUPERVISOR, ProcessKind
+from core.access.database_roles import role_names, role_of, statements, url_for
+from core.access.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, PORTAL, SUPERVISOR, ProcessKind
 from core.access.tables import EVERYTHING, TABLES
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -82,7 +90,7 @@ def roles(emptied: EmptiedPostgres, home: Path) -> Generator[str]:
 
 
 def as_role(url: str, process: ProcessKind) -> str:
-    return url.replace("postgres@", f"parley_{process.name}@")
+    return url.replace("postgres@", f"{role_of(process)}@")
 
 
 @pytest.mark.postgres
@@ -173,6 +181,30 @@ async def test_a_console_answers_the_usage_api(roles: str, redis: Redis, setting
 async def test_an_operator_registers_a_model(roles: str):
     """`parley models add` looks whether the schema is up to date, which whoever does not own it may."""
     await migrate(as_role(roles, OPERATOR))
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("process", [CONSOLE, PORTAL], ids=lambda process: process.name)
+async def test_people_sign_in_at_a_console(
+    roles: str, redis: Redis, settings: Settings, process: ProcessKind
+):
+    """By a link, once; and end another session of theirs in it, for which their own is looked at again."""
+    owner, database = Database(roles), Database(as_role(roles, process))
+    try:
+        tenant = (await create_tenant(owner, "acme")).tenant_id
+        ada = (await create_member(owner, tenant, "Ada", "admin", "ada@example.com")).person.id
+        sign_ins = SignIns(settings, database, redis)
+        codes = [make_person_code(settings.keyring, ada, tenant, now_ms()) for _ in range(2)]
+        one, other = [await sign_ins.by_link(code, "192.0.2.1", "Browser") for code in codes]
+        who = await actor_of_cookie(database, one.token, loopback=False)
+        assert who is not None
+        stores = Stores(settings, database, lambda: redis)
+        ask = NameSession(person="me", session=other.signed_in.session.id)
+        await answer_of(people.end_session_of, stores, who, ask, Terms(reason="ticket 7"))
+        assert await actor_of_cookie(database, other.token, loopback=False) is None
+    finally:
+        await database.close()
+        await owner.close()
 
 
 @pytest.mark.postgres
