@@ -12,13 +12,14 @@ from billing.operations.shared_fields import AUDIT, NameTenant
 from billing.quota.open_requests import OwnerFilter, open_of
 from billing.tenants.users import known_users
 from billing.unit_of_work.units import Order
+from core.access.processes import GATEWAY_HINTS, LINES, POOLS, READERS, REQUESTS, SETTLING, WORKER_WAKES
 from core.actions import action
 from core.errors import see, unknown
 from core.operations import ADMINS, OPERATORS, Role, Uses, operation
 
 CANCELS = (
-    *("P:req:", "P:ids:", "P:big:", "P:age:", "P:parked", "P:claims:", "P:wake", "P:ended", "I:pools"),
-    *("T:rq:", "T:live", "T:conc", "T:posted", "T:windows"),
+    *(*REQUESTS, *LINES, *READERS, *SETTLING, POOLS, GATEWAY_HINTS, WORKER_WAKES),
+    *("P:moving", "P:claims:", "P:bigs:", "P:ten:", "P:wake", "P:sys", "P:ended"),
 )
 
 

@@ -11,6 +11,16 @@ import msgspec
 from msgspec import Meta
 
 from billing.api import PLATFORM, Order
+from core.access.processes import (
+    GATEWAY_HINTS,
+    LINES,
+    POLICIES,
+    POOLS,
+    READERS,
+    REQUESTS,
+    WORKER_WAKES,
+    WORKERS,
+)
 from core.operations import OPERATORS, Uses, operation
 from core.redis.client import RedisClient
 from core.redis.pools import announce_pool
@@ -32,9 +42,8 @@ PAUSE_SECONDS = 0.2
 NEWCOMERS_SECONDS_MAX = 60.0
 GONE = (MigrationRefusalReason.UNKNOWN, MigrationRefusalReason.ENDED, MigrationRefusalReason.ALREADY_MOVED)
 MIGRATES = (
-    *("P:req:", "P:in:", "P:tok:", "P:log:", "P:rd:", "P:act:", "P:blocked:", "P:ids:", "P:big:", "P:age:"),
-    *("P:deadlines", "P:parked", "P:claims:", "P:bigs:", "P:fresh:", "P:ten:", "P:wake", "P:workers"),
-    *("P:worker:", "P:moving", "P:grave:", "P:policy:", "P:reads:", "P:gws", "T:rq:", "I:pools"),
+    *(*REQUESTS, *LINES, *WORKERS, *READERS, *POLICIES, "P:moving", "P:grave:"),
+    *("T:rq:", "T:live", POOLS, GATEWAY_HINTS, WORKER_WAKES),
 )
 
 Destination = Annotated[str, Meta(description="The pool to move to, where the same model runs.")]

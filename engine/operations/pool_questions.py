@@ -7,6 +7,8 @@ from msgspec import Meta
 from sqlalchemy.exc import SQLAlchemyError
 
 from billing.api import Look, Order, tenant_names
+from core.access.processes import POOLS
+from core.access.processes import REQUESTS as REQUEST_KEYS
 from core.errors import StartupError, bad_request, unknown
 from core.operations import DEVELOPERS, OPERATORS, Role
 from core.redis.client import RedisClient
@@ -18,8 +20,8 @@ from engine.queue.client import PoolQueue
 HANDLERS = OPERATORS | {Role.SUPPORT} | DEVELOPERS  # they see requests, and cancel them
 READERS = HANDLERS | {Role.VIEWER}
 AUDIT = "audit_head audit_log audit_state"
-POOL_READS = ("P:req:", "P:rd:", "P:log:", "P:age:", "P:moving", "P:deadlines", "P:ended", "I:pools")
-WORKER_READS = ("P:workers", "P:worker:", "P:supervisors", "P:supervisor:", "P:orders:", "P:sys")
+POOL_READS = (*REQUEST_KEYS, "P:age:", "P:moving", "P:deadlines", "P:ended", "P:sys", POOLS)
+WORKER_READS = ("P:workers", "P:worker:", "P:supervisors", "P:supervisor:", "P:orders:", "P:claims:", "P:sys")
 
 RequestId = Annotated[str, Meta(description="The request's id.")]
 Whose = Annotated[str | None, Meta(description="The tenant's name or id. Without it, whoever's it is.")]

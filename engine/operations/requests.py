@@ -10,6 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from billing.api import Look, Order, Quota
+from core.access.processes import GATEWAY_HINTS, LINES, SETTLING, WORKER_WAKES
+from core.access.processes import READERS as READER_KEYS
 from core.errors import bad_request
 from core.operations import STAFF, ListedPage, Uses, operation
 from core.redis.pools import HOPS_MAX
@@ -40,6 +42,17 @@ from engine.request import EndReason, RequestStatus
 CANCEL_SECONDS_MAX = 5.0
 POLL_SECONDS = 0.05
 LISTED_MAX = 10_000
+ENDING = (
+    *LINES,
+    *READER_KEYS,
+    *SETTLING,
+    GATEWAY_HINTS,
+    WORKER_WAKES,
+    "P:claims:",
+    "P:bigs:",
+    "P:ten:",
+    "P:wake",
+)
 
 
 class ListRequests(PoolQuestion, frozen=True, kw_only=True):
@@ -142,8 +155,8 @@ async def show_request(look: Look, ask: NameRequest) -> ShownRequest:
     may=STAFF | HANDLERS,
     audit="request.explain",
     uses=Uses(
-        reads="tenant tenant_user api_key project usage_event usage_line usage_quarantine refusal_minute "
-        "ledger_transaction wallet_grant billing_period price_book price_version",
+        reads="tenant tenant_user usage_event usage_line usage_quarantine refusal_minute period_close "
+        "price_book price_version price price_tier wallet wallet_grant wallet_use wallet_owed ledger_txn",
         writes=AUDIT,
         keys=(*POOL_READS, "T:rq:", "T:conc", "T:live", "T:posted", "T:windows"),
     ),
@@ -168,7 +181,7 @@ async def explain_request(look: Look, ask: ExplainRequest) -> Explained:
     uses=Uses(
         reads="tenant",
         writes=AUDIT,
-        keys=(*POOL_READS, "P:ids:", "P:big:", "P:parked", "P:claims:", "P:wake", "T:rq:", "T:conc"),
+        keys=(*POOL_READS, *ENDING),
     ),
 )
 async def cancel_request(order: Order, ask: NameRequest) -> CancelledRequest:

@@ -177,7 +177,7 @@ async def policy_history(look: Look, ask: PolicyHistory) -> PolicyVersions:
     "safety.stats",
     "GET /safety/stats",
     may=READERS,
-    uses=Uses(reads="tenant usage_event refusal_minute"),
+    uses=Uses(reads="tenant usage_event refusal_minute period_close"),
 )
 async def count_verdicts(look: Look, ask: CountVerdicts) -> ListedPage[DatedVerdicts]:
     """Count what policies found, by day, category, side and action, newest first."""
