@@ -25,7 +25,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from admin.api.callers import OPERATORS_SIDE, SIDES, ApiSide
-from admin.api.problems import problem
+from admin.api.problems import problem, reply_of
 from admin.api.server import ApiServer
 from admin.findings import ComparisonOverview, read_comparisons, read_noisy
 from admin.status import read_status
@@ -80,7 +80,7 @@ class Console:
 
     def app(self) -> ASGIApp:
         """The ASGI application, without the security headers."""
-        return LimitedCalls(guarded(self.routes()), self.rates)
+        return LimitedCalls(guarded(self.routes(), reply_of), self.rates, reply_of)
 
     def routes(self) -> list[BaseRoute]:
         """All routes of this side."""

@@ -13,13 +13,14 @@ from typing import Any, TypeVar
 import click
 import httpx
 from redis.exceptions import RedisError
+from sqlalchemy.exc import SQLAlchemyError
 
 from admin.child_processes import ChildProcess, rotate_logs
 from admin.demo import USER, Demo, UpFile, demo_key
 from admin.home_traces import require_its_database
-from admin.owner_link import owner_link
-from billing.api import make_link_code
+from billing.api import make_link_code, owner_url
 from core.access.processes import BILLER, CONSOLE, GATEWAY, PORTAL, SUPERVISOR
+from core.actor import process_user
 from core.clock import monotonic, now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
@@ -28,7 +29,7 @@ from core.redis.client import RedisClient, connect
 from core.runtime import service
 from core.runtime.embedded import EmbeddedValkey, ensure_home, require_restored
 from core.sql.database import Database, migrate
-from core.sql.store_errors import redis_failure
+from core.sql.store_errors import database_failure, redis_failure
 from core.tasks import cancel_tasks
 from core.terminal.terminal import print_dated_line, print_json, print_lines
 from core.web.http import listen
@@ -174,7 +175,7 @@ class PlatformStart:
             return
         who, keyring = demo.principal, self._settings.keyring
         chat = f"{url}/#c={make_link_code(keyring, who.tenant, who.key, demo.user, now_ms())}"
-        operator = await owner_link(self._settings) or f"{console}/"
+        operator = await _owner_link(self._settings) or f"{console}/"
         if self._as_json:
             print_json(asdict(up) | {"chat": chat, "operator": operator})
             return
@@ -277,6 +278,17 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None
         for each in (task, stopping):
             each.cancel()
         await asyncio.gather(task, stopping, return_exceptions=True)
+
+
+async def _owner_link(settings: Settings) -> str | None:
+    """The link that signs this machine's user in as the owner; None: others own the installation."""
+    db = Database(settings.database_endpoint)
+    try:
+        return await owner_url(db, settings, process_user())
+    except (SQLAlchemyError, OSError) as error:
+        raise StartupError(f"no link, since it cannot be recorded: {database_failure(error)}") from error
+    finally:
+        await db.close()
 
 
 def _program(settings: Settings) -> str:

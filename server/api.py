@@ -6,7 +6,7 @@ from server.http.app import SecurityHeaders
 from server.http.call_limit import LimitedCalls
 from server.http.caller import bearer_of, not_a_key
 from server.http.guard import guarded
-from server.http.replies import bad_request, json_reply, refused_reply, unauthorized
+from server.http.replies import RefusedReply, bad_request, json_reply, refused_reply, unauthorized
 from server.models.prompts import PromptRenderer
 from server.protocol.codes import ErrorCode, refusal, suspended
 
@@ -15,6 +15,7 @@ __all__ = [
     "ErrorCode",
     "LimitedCalls",
     "PromptRenderer",
+    "RefusedReply",
     "SecurityHeaders",
     "bad_request",
     "bearer_of",

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from core.clock import iso_time
 from core.errors import Refusal
 from core.operations import registered
+from server.api import RefusedReply, refused_reply
 
 STATUSES = {
     "unauthorized": 401,
@@ -20,6 +21,8 @@ STATUSES = {
     "overloaded": 503,
     "internal": 500,
 }
+NO_STORE = {"cache-control": "no-store"}
+AWAY_MS = 2000
 TITLES = {
     400: "This is not valid",
     401: "Sign in first",
@@ -64,12 +67,17 @@ def problem(refusal: Refusal, status: int | None = None) -> Response:
             }
             for each in refusal.changes
         ]
-    reply = Response(msgspec.json.encode(facts), status, media_type="application/problem+json")
-    if refusal.after_ms is not None:
-        reply.headers["retry-after"] = str(max(1, -(-refusal.after_ms // 1000)))
+    reply = Response(msgspec.json.encode(facts), status, NO_STORE, "application/problem+json")
+    if refusal.after_ms is not None or status == 503:
+        reply.headers["retry-after"] = str(max(1, -(-(refusal.after_ms or AWAY_MS) // 1000)))
     if status == 401:
         reply.headers["www-authenticate"] = "Bearer"
     return reply
+
+
+def reply_of(path: str) -> RefusedReply:
+    """How a path of a console says that it refuses: the API by a problem, others as a gateway does."""
+    return problem if path.startswith("/api/") else refused_reply
 
 
 def _see(refusal: Refusal) -> dict[str, Any]:

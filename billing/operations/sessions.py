@@ -1,4 +1,4 @@
-"""Operations on signed-in browsers: those of a tenant's users, and operators' at the console."""
+"""Operations on signed-in browsers of a tenant's users. Those of people who manage are `people.sessions`."""
 
 from typing import Annotated
 
@@ -8,7 +8,6 @@ from sqlmodel import col, select
 
 from billing.operations.shared_fields import AUDIT, CONTROL, TenantName
 from billing.tables.sessions import BrowserSession
-from billing.tables.tenants import PLATFORM
 from billing.tenants import sessions
 from billing.tenants.session_ends import tell_session_ends, write_session_ends
 from billing.tenants.users import user_named, user_names
@@ -16,7 +15,7 @@ from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.units import Change, Look
 from core.clock import iso_time
 from core.errors import Refused, bad_request, see, unknown
-from core.operations import ADMINS, OPERATORS, OWNERS, ListedPage, Role, Uses, operation
+from core.operations import ADMINS, OPERATORS, ListedPage, Role, Uses, operation
 
 SESSION_EDITORS = OPERATORS | ADMINS
 OF_USERS = "tenant quota_policy budget rollup_hour api_key"
@@ -28,17 +27,12 @@ class ListSessions(ListQuestion, frozen=True, kw_only=True):
     tenant: TenantName
 
 
-class EndOperatorSessions(msgspec.Struct, frozen=True, kw_only=True):
-    """Which browsers to sign out: one, or all of somebody."""
-
-    session: Annotated[str, Meta(description="One browser's.")] = ""
-    user: Annotated[str, Meta(description="All browsers of this user.")] = ""
-
-
-class EndSessions(EndOperatorSessions, frozen=True, kw_only=True):
-    """Which browsers of a tenant to sign out."""
+class EndSessions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which browsers to sign out: one, or all of a user."""
 
     tenant: TenantName
+    session: Annotated[str, Meta(description="One browser's.")] = ""
+    user: Annotated[str, Meta(description="All browsers of this user.")] = ""
 
 
 class SessionFacts(msgspec.Struct, frozen=True):
@@ -72,17 +66,6 @@ async def list_sessions(look: Look, ask: ListSessions) -> ListedPage[SessionFact
 
 
 @operation(
-    "sessions.list_operators",
-    "GET /operators/sessions",
-    may=OWNERS,
-    uses=Uses(reads="tenant_user browser_session"),
-)
-async def list_operator_sessions(look: Look, ask: ListQuestion) -> ListedPage[SessionFacts]:
-    """List operators' browsers that are signed in at the console, newest first."""
-    return await _listed(look, ask, PLATFORM)
-
-
-@operation(
     "sessions.revoke",
     "POST /tenants/{tenant}/sessions/revoke",
     may=SESSION_EDITORS,
@@ -99,19 +82,6 @@ async def revoke_sessions(change: Change, ask: EndSessions) -> EndedSessions:
     return EndedSessions(len(ended))
 
 
-@operation(
-    "sessions.revoke_operators",
-    "POST /operators/sessions/revoke",
-    may=OWNERS,
-    audit="session.end",
-    reason=True,
-    uses=Uses(writes=f"browser_session {AUDIT}"),
-)
-async def revoke_operator_sessions(change: Change, ask: EndOperatorSessions) -> EndedSessions:
-    """Sign an operator's browser out of the console, or all of them."""
-    return EndedSessions(len(await _end(change, PLATFORM, ask, ask.user)))
-
-
 async def _listed(look: Look, ask: ListQuestion, owner: str) -> ListedPage[SessionFacts]:
     statement = select(BrowserSession).where(
         col(BrowserSession.tenant_id) == owner, col(BrowserSession.ends_ms) > look.now_ms()
@@ -123,7 +93,7 @@ async def _listed(look: Look, ask: ListQuestion, owner: str) -> ListedPage[Sessi
     return ListedPage([_facts(row, names[row.user_id]) for row in page.items], page.next)
 
 
-async def _end(change: Change, owner: str, ask: EndOperatorSessions, user_id: str) -> list[str]:
+async def _end(change: Change, owner: str, ask: EndSessions, user_id: str) -> list[str]:
     """End what is asked for, and return the ids. Raises Refused where nobody is signed in by that."""
     if bool(ask.session) == bool(ask.user):
         raise bad_request("name a session or a user", field="session")
@@ -136,8 +106,7 @@ async def _end(change: Change, owner: str, ask: EndOperatorSessions, user_id: st
 
 
 def _nobody(owner: str, field: str) -> Refused:
-    listed = see("sessions.list", tenant=owner) if owner != PLATFORM else None
-    return unknown("nobody is signed in by that", field=field, see=listed)
+    return unknown("nobody is signed in by that", field=field, see=see("sessions.list", tenant=owner))
 
 
 def _facts(row: BrowserSession, user: str) -> SessionFacts:
@@ -153,4 +122,4 @@ def _facts(row: BrowserSession, user: str) -> SessionFacts:
     )
 
 
-OPERATIONS = (list_sessions, list_operator_sessions, revoke_sessions, revoke_operator_sessions)
+OPERATIONS = (list_sessions, revoke_sessions)

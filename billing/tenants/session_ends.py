@@ -16,7 +16,7 @@ from billing.periods import HOUR_MS
 from billing.tables.ledger import RollupHour
 from billing.tables.limits import Budget, QuotaPolicy
 from billing.tables.sessions import BrowserSession
-from billing.tables.tenants import PLATFORM, ApiKey, TenantUser
+from billing.tables.tenants import ApiKey, TenantUser
 from billing.tenants.keys import Principal
 from billing.tenants.tenancy import publish_news
 from core.actor import Author
@@ -83,9 +83,8 @@ async def write_session_ends(db: Database, tenant_id: str, sessions: Sequence[st
 
 
 async def tell_session_ends(_: Database, redis: RedisClient, tenant_id: str, sessions: Sequence[str]) -> None:
-    """Tell gateways to close the open connections of a tenant's ended sessions; operators have none."""
-    if tenant_id != PLATFORM:
-        await publish_session_end(redis, tenant_id, sessions)
+    """Tell gateways to close the open connections of a tenant's ended sessions."""
+    await publish_session_end(redis, tenant_id, sessions)
 
 
 async def publish_session_end(redis: RedisClient, tenant_id: str, sessions: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Signed-in browsers: each as one user of a tenant, or as an operator at the console.
+"""Signed-in browsers, each as one user of a tenant.
 
 A session is a row, which signing out deletes. Each call looks up its session and the session's key in one
 statement.
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import bindparam, delete, update
+from sqlalchemy import bindparam, update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import record
 from billing.tables.sessions import BrowserSession
-from billing.tables.tenants import PLATFORM, ApiKey
+from billing.tables.tenants import ApiKey
 from billing.tenants.keys import (
     DEFAULT_SCOPES,
     Principal,
@@ -40,8 +40,6 @@ TOKEN_CHARACTERS_MAX = 100
 AGENT_CHARACTERS_MAX = 200
 SEEN_EVERY_MS = 60_000
 LISTED_MAX = 1_000
-
-_OF_OPERATORS = delete(BrowserSession).where(col(BrowserSession.tenant_id) == PLATFORM)
 
 
 async def open_session(
@@ -106,8 +104,7 @@ async def is_own_session(db: Database, principal: Principal, session_id: str) ->
 async def list_sessions(
     db: Database, tenant_id: str, session_id: str | None = None, user_id: str | None = None
 ) -> Sequence[BrowserSession]:
-    """A tenant's sessions, newest first: all, one, or a user's. PLATFORM: operators' sessions at the console.
-    For operators."""
+    """A tenant's sessions, newest first: all, one, or a user's. For operators."""
     statement = select(BrowserSession).where(
         col(BrowserSession.tenant_id) == tenant_id, col(BrowserSession.ends_ms) > now_ms()
     )
@@ -116,36 +113,6 @@ async def list_sessions(
     if user_id is not None:
         statement = statement.where(col(BrowserSession.user_id) == user_id)
     return await _listed(db, statement)
-
-
-async def open_operator_session(
-    db: Database, name: str, lasts_seconds: float, address: str, agent: str
-) -> tuple[BrowserSession, str]:
-    """Sign an operator in at the console."""
-    now = now_ms()
-    ends_ms = now + int(lasts_seconds * 1000)
-    row, token = _draft(PLATFORM, "", name, now, ends_ms, address, agent)
-    async with db.transaction() as session:
-        # A right that gateways lack.
-        await session.exec(_OF_OPERATORS.where(col(BrowserSession.ends_ms) <= now))
-        await _add(session, row)
-    return row, token
-
-
-async def operator_of_session(db: Database, token: str) -> BrowserSession | None:
-    """The session of an operator's token; None where it has ended."""
-    if len(token) > TOKEN_CHARACTERS_MAX:
-        return None
-    statement = select(BrowserSession).where(
-        col(BrowserSession.token_sha256) == _digest(token),
-        col(BrowserSession.tenant_id) == PLATFORM,
-        col(BrowserSession.ends_ms) > now_ms(),
-    )
-    async with db.session() as session:
-        found = (await session.exec(statement)).first()
-    if found is not None:
-        await _seen(db, PLATFORM, found.id, found.seen_ms)
-    return found
 
 
 _OF_KEY = (col(BrowserSession.tenant_id) == col(ApiKey.tenant_id)) & (
@@ -230,9 +197,8 @@ def _draft(
 
 
 async def _add(session: AsyncSession, row: BrowserSession) -> None:
-    """Add a session and record it in the audit log, with the address for operators only."""
-    of_operator = {"address": row.address} if row.tenant_id == PLATFORM else {}
-    facts = {"user": row.user_id, "key": row.key_id, "ends_ms": row.ends_ms, **of_operator}
+    """Add a session and record it in the audit log."""
+    facts = {"user": row.user_id, "key": row.key_id, "ends_ms": row.ends_ms}
     session.add(row)
     await record(session, row.tenant_id, "session.open", row.id, None, facts, Author(row.user_id, "api"))
 

@@ -66,7 +66,6 @@ REFUSED = "I:refused"
 CHANGES = "I:changes"
 OPEN_TENANTS = "parley:tenants:open"
 SIGN_IN_CODES = "parley:code:"
-OPERATOR_CODES = "parley:operator:"
 PERSON_CODES, SIGN_IN_TRIES = "parley:person:", "parley:tries:"
 CONTROL = "parley:control"
 # Not a setting: OTEL_EXPORTER_OTLP_HEADERS and its like, which OpenTelemetry reads by itself.
@@ -151,7 +150,7 @@ BILLER = ProcessKind(
 CONSOLE = ProcessKind(
     "console-operators",
     reads=(*POOL, *QUOTAS, POOLS),
-    writes=(OPERATOR_CODES, PERSON_CODES, SIGN_IN_TRIES, "P:sys", CHANGES),
+    writes=(PERSON_CODES, SIGN_IN_TRIES, "P:sys", CHANGES),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan pttl"),
     secrets=(
         *("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),

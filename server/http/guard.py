@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from core.errors import Refused
 from core.observability import error_facts
 from core.observability.telemetry import logger
-from server.http.replies import on_refused, refused_reply
+from server.http.replies import ReplyOf, gateways_reply, on_refused
 from server.protocol.codes import CloseCode, ErrorCode, refusal
 
 RESPONSE_STARTS = frozenset({"http.response.start", "websocket.accept", "websocket.http.response.start"})
@@ -24,19 +24,24 @@ PROBLEM = "something went wrong here that is not your fault: try again"
 log = logger(__name__)
 
 
-def guarded(routes: list[BaseRoute]) -> ASGIApp:
-    """An application of these routes. Guard answers all exceptions but refusals."""
-    handlers = {Refused: on_refused, HTTPException: on_unrouted}
-    return Guard(ExceptionMiddleware(Router(routes=routes, redirect_slashes=False), handlers=handlers))
+def guarded(routes: list[BaseRoute], reply_of: ReplyOf = gateways_reply) -> ASGIApp:
+    """An application of these routes. Guard answers all exceptions but refusals. `reply_of`: how a path
+    says that it refuses."""
+
+    async def unrouted(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _unrouted(request.scope["path"], error, reply_of)
+
+    router = Router(routes=routes, redirect_slashes=False)
+    return Guard(ExceptionMiddleware(router, {Refused: on_refused, HTTPException: unrouted}), reply_of)
 
 
-async def on_unrouted(request: Request, error: Exception) -> Response:
+def _unrouted(path: str, error: HTTPException, reply_of: ReplyOf) -> Response:
     """Reply to an unknown path or method: in the API an error like all others of it."""
-    assert isinstance(error, HTTPException)
-    if not request.scope["path"].startswith(API):
+    if not path.startswith(API):
         return PlainTextResponse(error.detail, error.status_code, error.headers)
     methods = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
-    reply = refused_reply(
+    reply = reply_of(path)(
         refusal(ErrorCode.BAD_REQUEST, f"this path takes {methods}" if methods else NO_PATH),
         error.status_code,
     )
@@ -48,8 +53,9 @@ async def on_unrouted(request: Request, error: Exception) -> Response:
 class Guard:
     """Answers `internal` where an application raises, and logs the exception's type and place."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, reply_of: ReplyOf = gateways_reply) -> None:
         self._app = app
+        self._reply_of = reply_of
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI. A reply that has begun is cut short."""
@@ -68,9 +74,13 @@ class Guard:
         except Exception as error:  # noqa: BLE001  (this is what it is for)
             failed(scope, error)
             if not begun:
-                await _answer(error)(scope, receive, send)
+                await self._answer(scope["path"], error)(scope, receive, send)
             elif scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": CloseCode.INTERNAL, "reason": ""})
+
+    def _answer(self, path: str, error: Exception) -> Response:
+        away = isinstance(error, RedisError | DBAPIError | PoolTimeout | OSError)  # a store does not answer
+        return self._reply_of(path)(refusal(ErrorCode.INTERNAL, PROBLEM), 503 if away else 500)
 
 
 def failed(scope: Scope, error: Exception) -> None:
@@ -79,8 +89,3 @@ def failed(scope: Scope, error: Exception) -> None:
     log.error(
         "http.call_failed", transport=scope["type"], endpoint=endpoint, **error_facts.error_facts(error)
     )
-
-
-def _answer(error: Exception) -> Response:
-    away = isinstance(error, RedisError | DBAPIError | PoolTimeout | OSError)  # a store does not answer
-    return refused_reply(refusal(ErrorCode.INTERNAL, PROBLEM), 503 if away else 500)

@@ -1,6 +1,7 @@
 """JSON replies and the HTTP status of each refusal."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -31,6 +32,8 @@ STATUSES = {
     ErrorCode.CONVERSATION_BUSY: 409,
     ErrorCode.INTERNAL: 500,
 }
+RefusedReply = Callable[[Refusal, int | None], Response]
+ReplyOf = Callable[[str], RefusedReply]
 BODY_SECONDS_MAX = 10.0
 BODY_BYTES_MAX = 4096
 
@@ -51,6 +54,11 @@ def refused_reply(refused: Refusal, status: int | None = None) -> Response:
     if status == 401:
         reply.headers["www-authenticate"] = "Bearer"
     return reply
+
+
+def gateways_reply(_path: str) -> RefusedReply:
+    """How every path of a gateway says that it refuses."""
+    return refused_reply
 
 
 def remember_caller(request: Request, principal: Principal) -> None:

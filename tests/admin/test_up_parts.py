@@ -85,7 +85,7 @@ class Announced:
             return "http://127.0.0.1:8090/#p=owner-code"
 
         monkeypatch.setattr(PlatformStart, "_ready", waited)
-        monkeypatch.setattr(module, "owner_link", code)
+        monkeypatch.setattr(module, "_owner_link", code)
         monkeypatch.setattr(module, "make_link_code", lambda *facts: "-".join(map(str, facts[1:4])))
         monkeypatch.setattr("sys.argv", ["/no/such/parley"])
 

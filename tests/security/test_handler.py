@@ -14,6 +14,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Route
 
+from admin.api.problems import reply_of
 from admin.console import Console
 from core.configuration.settings import Settings
 from core.errors import Refused
@@ -59,13 +60,18 @@ async def test_every_route_answers_typed_and_logs_one_line(served: list[BaseRout
     """500 `internal` and nothing of its cause; type and place in the log, and no value in any sink."""
     for route, path in _each(served, _raise):
         (method,) = (route.methods or set()) - {"HEAD"}
-        app = SecurityHeaders(guarded([route]))
+        app = SecurityHeaders(guarded([route], reply_of))
         transport = httpx.ASGITransport(app=app)
         sinks.forget()
         async with httpx.AsyncClient(transport=transport, base_url="http://gateway.test") as client:
             reply = await client.request(method, path, headers={"authorization": f"Bearer {CANARY}"})
         assert reply.status_code == 500, path
-        assert reply.json()["error"] == {"code": "internal", "message": PROBLEM, "retry": True}
+        told = reply.json()
+        if path.startswith("/api/"):
+            assert reply.headers["content-type"] == "application/problem+json"
+            assert (told["type"], told["detail"]) == ("urn:parley:problem:internal", PROBLEM)
+        else:
+            assert told["error"] == {"code": "internal", "message": PROBLEM, "retry": True}
         assert reply.headers["x-content-type-options"] == "nosniff"
         (line,) = sinks.lines
         assert "RuntimeError" in line

@@ -52,7 +52,6 @@ FORBIDDEN_TO_A_WORKER = (
     ("SADD", f"{TENANT}cancel:0", "x"),
     ("SET", "parley:code:0", "x"),
     ("GET", "parley:code:0"),
-    ("SET", "parley:operator:0", "x"),
     ("SET", "parley:person:0", "x"),
     ("DEL", "parley:tries:0"),
     ("ZADD", "parley:tenants:open", 1, "x"),

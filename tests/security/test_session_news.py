@@ -8,8 +8,6 @@ import pytest
 from redis.asyncio.client import PubSub
 
 from billing.api import KEY_REVOKED, SESSION_ENDED, Principal, end_session, revoke_key
-from billing.tables.tenants import PLATFORM
-from billing.tenants import sessions
 from billing.tenants.tenancy import CONTROL_CHANNEL, ControlNews, publish_news
 from tests.server.http_site import ORIGIN, HttpSite
 from tests.support.patience import soon
@@ -93,12 +91,3 @@ async def test_gateways_hear_that_a_browsers_key_was_revoked(site: HttpSite, red
         await revoke_key(site.edge.db, redis, site.tenant, mine.key)
         heard = await _heard(listener, redis)
     assert heard == [ControlNews(KEY_REVOKED, site.tenant, site.key_id)]
-
-
-async def test_no_gateway_hears_of_an_operators_session(site: HttpSite, redis: Redis):
-    """Consoles have no open connections, and gateways no business with who operates them."""
-    row, _ = await sessions.open_operator_session(site.edge.db, "Ann", 60, "", "")
-    async with redis.pubsub() as listener:
-        await listener.subscribe(CONTROL_CHANNEL)
-        assert await end_session(site.edge.db, redis, PLATFORM, row.id)
-        assert await _heard(listener, redis) == []

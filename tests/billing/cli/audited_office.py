@@ -20,8 +20,8 @@ from billing.people.person_sessions import open_person_session
 from billing.people.persons import create_member
 from billing.posting.biller import post
 from billing.tables.noisy import NoisyFinding
+from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import PLATFORM
-from billing.tenants.sessions import open_operator_session
 from billing.tenants.tenancy import find_tenant
 from billing.usage import encode
 from core.actor import Author, acting_as
@@ -173,10 +173,22 @@ async def prepare(database: Database, facts: dict[str, str]) -> None:
         slots_max=4,
         proposal={"slots": 1, "kv_tokens": 1, "workers": 1},
     )
+    facts["session"] = "s1"
+    browser = BrowserSession(
+        tenant_id=tenant.tenant_id,
+        id="s1",
+        token_sha256="",
+        key_id="",
+        user_id="",
+        address="",
+        agent="",
+        made_ms=1,
+        seen_ms=1,
+        ends_ms=1 << 50,
+    )
     async with database.transaction() as session:
-        session.add(finding)
+        session.add_all((finding, browser))
     facts["finding"] = "f1"
-    facts["session"] = (await open_operator_session(database, "ann", 3600, "", ""))[0].id
     olga = await create_member(database, PLATFORM, "Olga", "owner")
     await create_member(database, PLATFORM, "Otto", "operator")
     async with database.transaction() as session:

@@ -8,7 +8,7 @@ import pytest
 from billing.cli import erasure, usage
 from billing.reports.usage_report import UsageSums
 from billing.tenants.keys import authenticate_key
-from billing.tenants.sessions import open_operator_session, open_session, principal_of_session
+from billing.tenants.sessions import open_session, principal_of_session
 from billing.tenants.sign_in_links import read_link_code
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -111,7 +111,7 @@ def test_what_is_held_of_a_user_is_printed_a_thing_a_line(acme: Acme) -> None:
 
 
 def test_browsers_are_listed_and_signed_out(acme: Acme) -> None:
-    """One by its id, or all of a user; operators' are apart."""
+    """One by its id, or all of a user."""
     listing = ("list", "--tenant", "acme")
     assert acme.parley("sessions", *listing).output == "nobody is signed in\n"
     ann, bob = key(acme, "--user", "ann"), key(acme, "--user", "bob")
@@ -130,23 +130,9 @@ def test_browsers_are_listed_and_signed_out(acme: Acme) -> None:
     assert acme.parley("sessions", *revoke, "--user", "ann").output == "signed out: 2\n"
     assert [is_signed_in(acme, token) for token in tokens] == [False, False, False]
     assert "nobody is signed in by that" in acme.refuses("sessions", *revoke, "--user", "ann")
-    for words in (("list",), ("revoke", "x"), ("list", "--tenant", "acme", "--operators")):
-        assert "name --tenant or --operators" in acme.refuses("sessions", *words)
+    for words in (("list",), ("revoke", "x")):
+        assert "--tenant" in acme.refuses("sessions", *words)
     assert "name a SESSION" in acme.refuses("sessions", *revoke)
-
-
-def test_operators_browsers_are_their_own_list(acme: Acme) -> None:
-    """Which a tenant's has none of, and the other way round."""
-
-    async def open(books: QuotaLedger) -> str:
-        return (await open_operator_session(books.db, "ann", 3600, "192.0.2.7", "Lynx"))[0].id
-
-    session = acme.does(open)
-    assert [each["session"] for each in acme.told("sessions", "list", "--operators")] == [session]
-    assert acme.told("sessions", "list", "--tenant", "acme") == []
-    assert "nobody" in acme.refuses("sessions", "revoke", "--tenant", "acme", session)
-    assert acme.parley("sessions", "revoke", "--operators", session).output == "signed out: 1\n"
-    assert acme.told("sessions", "list", "--operators") == []
 
 
 def test_what_was_closed_is_let_in_again(acme: Acme) -> None:

@@ -68,7 +68,7 @@ STEPS = (
     ("keys create --tenant acme", "key.create"),
     ("keys rotate --tenant acme {key}", "key.rotate"),
     ("keys sign-in-link --tenant acme --user ann {key}", "key.link"),
-    ("sessions revoke --operators {session}", "session.end"),
+    ("sessions revoke --tenant acme {session}", "session.end"),
     ("keys revoke --tenant acme {key}", "key.revoke"),
     ("people invite eve@example.com --role admin --tenant beta", "invitation.create"),
     ("people withdraw eve@example.com --tenant beta", "invitation.withdraw"),

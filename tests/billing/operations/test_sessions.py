@@ -3,15 +3,12 @@
 from billing.audit.log import list_rows
 from billing.operations import keys, sessions
 from billing.operations.keys import CreateKey
-from billing.operations.sessions import EndOperatorSessions, EndSessions, ListSessions
-from billing.tables.tenants import PLATFORM
+from billing.operations.sessions import EndSessions, ListSessions
 from billing.tenants.keys import authenticate_key
-from billing.tenants.sessions import open_operator_session, open_session, principal_of_session
-from billing.unit_of_work.listing import ListQuestion
+from billing.tenants.sessions import open_session, principal_of_session
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
-from core.operations import Role
-from tests.billing.operations.acting import OWNER, member_of, refusal_of
+from tests.billing.operations.acting import OWNER, refusal_of
 from tests.billing.operations.acting import stores as stores  # the fixture
 
 
@@ -24,23 +21,17 @@ async def signed_in(stores: Stores, user: str, browsers: int = 1) -> list[str]:
     return [token for _, token, _ in opened]
 
 
-async def test_browsers_of_another_tenant_and_of_operators_are_unknown(stores: Stores) -> None:
+async def test_browsers_of_another_tenant_are_unknown(stores: Stores) -> None:
     """To list and to end, by their id and by their user's name."""
     (token,) = await signed_in(stores, "ann")
-    operators = (await open_operator_session(stores.db, "ann", 60, "", ""))[0].id
     (listed,) = (await answer_of(sessions.list_sessions, stores, OWNER, ListSessions(tenant="acme"))).items
     assert (await answer_of(sessions.list_sessions, stores, OWNER, ListSessions(tenant="other"))).items == []
     for ask in (
         EndSessions(tenant="other", session=listed.session),
         EndSessions(tenant="other", user="ann"),
-        EndSessions(tenant="acme", session=operators),
     ):
         assert (await refusal_of(sessions.revoke_sessions, stores, OWNER, ask)).unknown, ask
-    ask = EndOperatorSessions(session=listed.session)
-    assert (await refusal_of(sessions.revoke_operator_sessions, stores, OWNER, ask)).unknown
     assert await principal_of_session(stores.db, token) is not None
-    ours = await answer_of(sessions.list_operator_sessions, stores, OWNER, ListQuestion())
-    assert [each.session for each in ours.items] == [operators]
 
 
 async def test_all_browsers_of_a_user_end_at_once_or_none(stores: Stores) -> None:
@@ -54,19 +45,6 @@ async def test_all_browsers_of_a_user_end_at_once_or_none(stores: Stores) -> Non
     assert [await principal_of_session(stores.db, token) for token in tokens] == [None] * 3
     ended = [row for row in await list_rows(stores.db, tenant) if row.action == "session.end"]
     assert (len(ended), {row.author for row in ended}) == (3, {"Ann"})
-
-
-async def test_operators_browsers_are_the_owners_to_see(stores: Stores) -> None:
-    """No other role of the staff lists or ends them, and no member of a tenant."""
-    await open_operator_session(stores.db, "ann", 60, "", "")
-    for role in set(Role) - {Role.OWNER}:
-        refusal = await refusal_of(
-            sessions.list_operator_sessions, stores, member_of("", role), ListQuestion()
-        )
-        assert refusal.code == "forbidden", role
-    done = await answer_of(sessions.revoke_operator_sessions, stores, OWNER, EndOperatorSessions(user="ann"))
-    assert done.ended == 1
-    assert next(row.action for row in await list_rows(stores.db, PLATFORM)) == "session.end"
 
 
 async def test_one_of_session_and_user_is_named(stores: Stores) -> None:

@@ -7,9 +7,8 @@ import pytest
 from sqlalchemy import update
 from sqlmodel import SQLModel
 
-from billing.audit.log import list_rows
 from billing.tables.sessions import BrowserSession
-from billing.tables.tenants import PLATFORM, ApiKey, Tenant
+from billing.tables.tenants import ApiKey, Tenant
 from billing.tenants import keys, session_ends, sessions
 from billing.tenants.keys import KeyState, Principal, authenticate_key, create_key, key_state, rotate_key
 from billing.tenants.session_ends import clear_sessions, touch_session
@@ -17,9 +16,7 @@ from billing.tenants.sessions import (
     is_own_session,
     is_suspended_token,
     list_sessions,
-    open_operator_session,
     open_session,
-    operator_of_session,
     principal_of_session,
     principal_of_session_id,
     sessions_of,
@@ -146,26 +143,6 @@ async def test_a_token_of_any_length_is_not_looked_up(
     clock.now += settings.cookie_seconds * 1000
     assert await is_suspended_token(sqlite, token) is False
     clock.now = T
-    await change(sqlite, BrowserSession, tenant_id=PLATFORM)
-    assert (await operator_of_session(sqlite, token) is not None) is fits
-
-
-async def test_an_operators_session_lasts_as_long_as_it_was_given(
-    sqlite: Database, clock: SteppedClock
-) -> None:
-    """The next one clears it away, as no gateway may run; the log says from where."""
-    first, token = await open_operator_session(sqlite, "ann", 1.5, "1.2.3.4", "")
-    assert first.ends_ms == T + 1_500
-    for late_ms, is_open, left in ((1_499, True, 2), (1_500, False, 2)):
-        clock.now = T + late_ms
-        assert (await operator_of_session(sqlite, token) is not None) is is_open
-        await open_operator_session(sqlite, "bob", 60, "", "")
-        assert len(await list_sessions(sqlite, PLATFORM)) == left
-        async with sqlite.session() as session:
-            kept = await session.get(BrowserSession, (PLATFORM, first.id))
-        assert (kept is not None) is is_open
-    said = [row.after for row in await list_rows(sqlite, PLATFORM) if row.target == first.id]
-    assert ['"address":"1.2.3.4"' in each.replace(" ", "") for each in said] == [True]
 
 
 async def test_a_key_ends_at_its_millisecond(sqlite: Database, clock: SteppedClock) -> None:
