@@ -46,7 +46,5 @@ COMMAND_LINES = {
     "db": "The database.",
     "backup": "Copy the whole installation while it runs.",
     "restore": "Put a backup into an empty database, and make Redis fit it, whether it survived or not.",
-    "console": (
-        "Run the operator console: workers, queue, usage, books that differ, noisy tenants (read-only)."
-    ),
+    "console": ("Run a console: the API and the pages for operators, or the API for tenants' members."),
 }

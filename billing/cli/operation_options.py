@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
@@ -67,7 +67,7 @@ def _value(field: inspect.Field, typed: Any) -> Any:
         return UNSET
     if typed == NO_NUMBER and _takes_none(field):
         return None
-    return list(typed) if isinstance(typed, tuple) else typed
+    return list(cast(tuple[object, ...], typed)) if isinstance(typed, tuple) else typed
 
 
 def _argument(field: inspect.Field, said: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +143,8 @@ def _takes_none(field: inspect.Field) -> bool:
 def _description(field: inspect.Field) -> str | None:
     kind: Any = field.type
     while isinstance(kind, inspect.Metadata):
-        if kind.extra_json_schema and "description" in kind.extra_json_schema:
-            return kind.extra_json_schema["description"]
+        schema = cast("dict[str, str]", cast(Any, kind).extra_json_schema or {})
+        if "description" in schema:
+            return schema["description"]
         kind = kind.type
     return None

@@ -97,9 +97,10 @@ async def find_member(db: Database, tenant_id: str, named: str) -> Member:
         | (col(Person.email) == named.strip().casefold())
         | col(Person.name).in_(names),
     )
-    for exact in (lambda row: row.person.id in names, lambda row: row.person.email == named.casefold()):
-        if chosen := [row for row in rows if exact(row)]:
-            return chosen[0]
+    by_id = [row for row in rows if row.person.id in names]
+    by_email = [row for row in rows if row.person.email == named.strip().casefold()]
+    if exact := by_id or by_email:
+        return exact[0]
     still = [row for row in rows if row.membership.ended_ms is None and row.person.closed_ms is None]
     rows = still or rows
     if not rows:

@@ -89,7 +89,7 @@ class _LookedAt(JoinedDatabase):
         self.dialect = db.dialect
         self._db = db
         self._stack = stack
-        self._check = lambda _: None
+        self._check = _nothing_written
         self._begun: AsyncConnection | None = None
 
     async def _connected(self) -> AsyncConnection:
@@ -133,3 +133,7 @@ async def _read_only(db: Database) -> AsyncGenerator[AsyncConnection]:
                 if db.dialect == "sqlite":
                     await connection.exec_driver_sql("PRAGMA query_only = OFF")
                 await outer.rollback()
+
+
+def _nothing_written(_: AsyncSession) -> None:
+    """What a transaction that only reads checks of its sessions."""

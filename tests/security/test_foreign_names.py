@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from billing.people.person_sessions import open_person_session
+from billing.people.persons import create_member
+from billing.tenants.tenancy import find_tenant
 from core.errors import StartupError
+from core.operations import Role
+from core.sql.database import Database
 from engine.operations import requests
 from tests.billing.cli.audited_office import COMMANDS, CommandsOffice, named, office
 from tests.security.typist import FILLING, STAY, Typist, first
@@ -44,9 +49,19 @@ FOREIGN = (
     "keys revoke --tenant {other} {key}",
     "keys rotate --tenant {other} {key}",
     "limits end --tenant {other} {limit}",
+    "limits edit --tenant {other} {limit} --limit 3",
     "limits set --tenant {other} --scope project --id {project} --dimension concurrency --limit 2",
     "limits set --tenant {other} --scope key --id {key} --dimension concurrency --limit 2",
     "limits show --tenant {other} {limit}",
+    "people close --tenant {other} {person} --reason why",
+    "people end-session --tenant {other} {person} {person_session}",
+    "people forget-totp --tenant {other} {person}",
+    "people link --tenant {other} {person}",
+    "people reopen --tenant {other} {person}",
+    "people role --tenant {other} {person} admin",
+    "people sessions --tenant {other} {person}",
+    "people show --tenant {other} {person}",
+    "people withdraw --tenant {other} {invitation}",
     "pools assign new --tenant {other} --project {project}",
     "pools assign a --tenant {other}",
     "pools commit --tenant {other} --gpu h200 --gpus 2 --rate 2.40USD --days 30 --pool a",
@@ -69,6 +84,7 @@ FOREIGN = (
     "safety try hello --tenant {other} --project {project}",
     "sessions revoke --tenant {other} {session}",
     "tenants create third --price-book {book}",
+    "tokens revoke --tenant {other} {token}",
     "tenants set {other} --price-book {book}",
     "plans create own --price-book {book}",
     "usage correct --tenant {other} billed --cause c1 --output 9",
@@ -81,8 +97,8 @@ FOREIGN = (
 )
 # Words of a command that name a thing of a tenant, and those that name none, or a new one.
 NAMING = words(
-    "budget commitment cost_center grant id key limit message named pool price_book project request "
-    "request_id session target user"
+    "budget commitment cost_center grant id invitation key limit message named person pool price_book "
+    "project request request_id session target token user"
 )
 NAMING_NONE = words(
     "reason notice_days notice_months mistake tenant "
@@ -169,7 +185,17 @@ async def typist(
     monkeypatch.setenv("PARLEY_HOME", str(home))
     monkeypatch.setenv("PARLEY_REDIS_URL", redis_url)
     monkeypatch.setattr(requests, "CANCEL_SECONDS_MAX", 0.0)
+    await asyncio.to_thread(office.on_database, a_member)
     return Typist(home / "parley.db", capsys, monkeypatch)
+
+
+async def a_member(db: Database) -> None:
+    """Somebody who signs in for acme, and is signed in."""
+    tenant = await find_tenant(db, "acme")
+    assert tenant is not None
+    mia = await create_member(db, tenant.tenant_id, "Mia", Role.VIEWER)
+    async with db.transaction() as session:
+        await open_person_session(session, mia.person, mia.membership, "", "")
 
 
 async def test_no_command_reaches_into_another_tenant(typist: Typist, home: Path):
@@ -227,6 +253,10 @@ async def test_a_name_of_another_tenants_is_refused_as_one_that_nobody_has(
     facts = typist.values | office.facts
     facts |= {"other": "other", "own_project": "own", "own_center": "7", "book": "acmes"}
     facts["gpu_commitment"] = first(file, "SELECT id FROM commitment")
+    facts["person"] = first(file, "SELECT id FROM person")
+    facts["person_session"] = first(file, "SELECT id FROM person_session")
+    facts["invitation"] = first(file, "SELECT id FROM invitation")
+    facts["token"] = first(file, "SELECT id FROM service_token")
     facts["message"] = first(file, f"SELECT id FROM outbox WHERE tenant_id = '{acme}'")
     nobodys = facts | {
         name: f"nobodys_{name}" for name in facts.keys() - {"other", "own_project", "own_center"}

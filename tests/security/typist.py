@@ -48,6 +48,8 @@ FILLING = (
     "wallets grant --tenant acme --amount 5USD --key k1 --note n",
     "alerts targets add --tenant acme --email ops@example.com",
     "safety set {policy} --tenant acme --reason why --yes",
+    "people invite --tenant acme ivy@example.com --role viewer",
+    "tokens create --tenant acme nightly --role viewer",
 )
 
 
