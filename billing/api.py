@@ -1,6 +1,7 @@
 """Public interface of this package: the names that engine, server and console may import from billing
 (besides billing.usage, which owns the usage event)."""
 
+from billing.approvals.proposals import WaitingMove, perform_or_propose
 from billing.audit.log import record, record_separately
 from billing.audit_heads.head_files import read_heads, require_heads
 from billing.audit_heads.restore_log import record_restore
@@ -267,6 +268,7 @@ __all__ = [
     "UsageQuestion",
     "UsageSums",
     "UsageTerms",
+    "WaitingMove",
     "actor_of_bearer",
     "actor_of_cookie",
     "actor_of_session",
@@ -328,6 +330,7 @@ __all__ = [
     "owed_by_each",
     "owner_url",
     "perform",
+    "perform_or_propose",
     "pinned_prices",
     "principal_of_key",
     "principal_of_session",

@@ -18,7 +18,7 @@ from admin.api import openapi
 from admin.api.callers import ApiCallers
 from admin.api.problems import problem
 from admin.api.reading import read_call
-from billing.api import Performed, Stores, perform
+from billing.api import Performed, Stores, perform_or_propose
 from core.errors import Refusal, Refused
 from core.observability.telemetry import logger
 from core.operations import Operation, shown_secrets
@@ -58,7 +58,7 @@ class ApiRoutes:
             who = await self._callers.actor_of(request, declared)
             body, query = await read_body(request), request.query_params.multi_items()
             call = read_call(declared, request.path_params, query, body, request.headers)
-            done = await perform(self._stores, who, declared, call.ask, call.terms)
+            done = await perform_or_propose(self._stores, who, declared, call.ask, call.terms)
         except Refused as refused:
             return problem(refused.refusal)
         except (RedisError, SQLAlchemyError, OSError) as error:
@@ -84,7 +84,7 @@ def _reply(declared: Operation, done: Performed) -> Response:
         content = msgspec.json.encode(done.answer, enc_hook=shown_secrets)
     else:
         content = done.kept.encode()
-    reply = Response(content, 200, NO_STORE, "application/json")
+    reply = Response(content, 202 if done.waits else 200, NO_STORE, "application/json")
     if done.version is not None:
         reply.headers["etag"] = f'"{done.version}"'
     if done.dry_run:

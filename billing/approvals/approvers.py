@@ -3,22 +3,19 @@ code that only they were sent."""
 
 from billing.approvals.codes import is_code_of
 from billing.approvals.second_person import second_person, shown_second
-from billing.booking.recent_moves import BY_TWO
 from billing.tables.approvals import Proposal
-from billing.unit_of_work.actors import OperationActor
 from core.actor import Author
 from core.configuration.settings import Settings
-from core.errors import StartupError, bad_request
-from core.operations import Role
+from core.errors import bad_request
 from core.signing.signed_text import Keyring
 
 
 def approver_for(settings: Settings, author: str) -> str:
-    """Address of who may approve what this author proposes. Raises StartupError where there is nobody, or
-    nothing can be sent there; Refused where it is the author."""
+    """Address to which a code goes for what this author proposes; empty: only people who sign in approve it.
+    Raises StartupError where nothing can be sent there; Refused where it is the author."""
     second = second_person(settings)
     if second is None:
-        raise StartupError("nobody can approve it: set PARLEY_SECOND_PERSON")
+        return ""
     if second.casefold() in author.casefold():
         raise bad_request("the second person is another one than who proposes")
     return second
@@ -29,9 +26,3 @@ def approved_by(row: Proposal, code: str, keyring: Keyring) -> Author | None:
     if not is_code_of(code, row, keyring):
         return None
     return Author(f"{shown_second(row.second)} by code", "code")
-
-
-def proposer_of(row: Proposal) -> OperationActor:
-    """Who performs what was approved: its proposer, whose own amount does not count what two decided. Only
-    commands on this machine propose, which act as owner. Pure."""
-    return OperationActor(Author(row.author, BY_TWO), Role.OWNER)

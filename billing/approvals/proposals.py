@@ -5,25 +5,28 @@ proposer: it is committed only where it moves the proposed amount, to the nano, 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
 
 import msgspec
 from sqlmodel import and_, col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.approvals.approvers import approved_by, approver_for, proposer_of
+from billing.approvals.approvers import approved_by, approver_for
 from billing.approvals.codes import code_hash, new_code
 from billing.approvals.proposed_operations import ProposedOperation, about, proposed_by, proposed_in
+from billing.approvals.proposers import proposer_of
 from billing.approvals.second_person import NotDelivered, ProposalSummary, send_code, shown_second
-from billing.audit.log import record
+from billing.audit.log import record, recorded_rows
 from billing.tables.approvals import Proposal
 from billing.tables.tenants import Tenant
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.moves import NeedsSecondPerson
-from billing.unit_of_work.perform import Performed, perform
+from billing.unit_of_work.perform import Performed, call_of, perform, replied, stream_recorded
+from billing.unit_of_work.replies import CallKey, RepliedBefore, claim, keep
 from billing.unit_of_work.units import Stores, Terms
 from core.actor import acting_as
-from core.clock import now_ms
-from core.configuration.settings import Settings
+from core.clock import iso_time, now_ms
 from core.errors import Refused, bad_request, see, unknown
 from core.ids import uuid7
 from core.names import checked_name
@@ -38,9 +41,40 @@ TRIES_MAX = 5
 WAITING_MAX = 100
 LISTED_MAX = 1_000
 APPROVALS = "approvals"  # name of the lock: approvals with one code run one after another
-WAITING, APPROVED, BOOKED, REJECTED, FAILED = "waiting", "approved", "booked", "rejected", "failed"
+WAITING: Literal["waiting"] = "waiting"
+APPROVED, BOOKED, REJECTED, FAILED = "approved", "booked", "rejected", "failed"
 UNKNOWN = "a store went away, maybe after it was booked: propose it again, nothing is booked twice"
 NO_CODE = "the code is not the one that was sent for this proposal"
+
+
+class WaitingMove(msgspec.Struct, frozen=True):
+    """What the caller of a move is told that waits for a second person. `nano`: how much it moves."""
+
+    proposal: str
+    nano: str
+    expires: str | None
+    state: Literal["waiting"] = WAITING
+    see: str = "approvals.list"
+
+    @classmethod
+    def of(cls, row: Proposal) -> "WaitingMove":
+        """The answer for a proposal that was just made."""
+        return cls(row.id, str(row.amount_nano), iso_time(row.expires_ms))
+
+
+async def perform_or_propose(
+    stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
+) -> Performed:
+    """Perform an operation, or propose it where it needs a second person: then the answer is a WaitingMove,
+    and the call's key is the proposal's. Raises Refused as both do."""
+    try:
+        return await perform(stores, who, operation, ask, terms)
+    except NeedsSecondPerson as needs:
+        try:
+            row = await propose(stores, who, operation, ask, terms, needs)
+        except RepliedBefore as before:
+            return replied(before.kept)
+    return Performed(WaitingMove.of(row), waits=True)
 
 
 async def propose(
@@ -48,45 +82,63 @@ async def propose(
     who: OperationActor,
     operation: Operation,
     ask: msgspec.Struct,
-    reason: str,
+    terms: Terms,
     needs: NeedsSecondPerson,
 ) -> Proposal:
-    """Store a proposal of what needs a second person, and send them its code. Raises Refused or StartupError
-    where that fails; then nobody can approve it."""
-    with acting_as(who.author):
-        what = proposed_by(operation, ask, needs.tenant_id, reason)
-        return await _propose(stores.db, stores.settings, what, who.author.name, needs)
+    """Store a proposal of what needs a second person. Raises Refused where they may not propose it any more,
+    StartupError where nothing can be sent to a second person; RepliedBefore where the call's key was used."""
+    call = call_of(who, operation, ask, terms)
+    with acting_as(replace(who.author, reason=terms.reason)):
+        what = proposed_by(operation, ask, needs.tenant_id, terms.reason)
+        second, code = approver_for(stores.settings, who.author.name), new_code()
+        row = _made(what, who, second, needs)
+        row.code_sha256 = code_hash(code, row, stores.settings.keyring) if second else ""
+        tenant = await _store(stores, who, row, call)
+        if second:
+            await _send(stores, row, ProposalSummary(tenant.name, about(row), code))
+    return row
 
 
-async def _propose(
-    db: Database, settings: Settings, what: ProposedOperation, author: str, needs: NeedsSecondPerson
-) -> Proposal:
-    second, now, code = approver_for(settings, author), now_ms(), new_code()
-    row = Proposal(
+def _made(what: ProposedOperation, who: OperationActor, second: str, needs: NeedsSecondPerson) -> Proposal:
+    now = now_ms()
+    return Proposal(
         tenant_id=needs.tenant_id,
         id=uuid7(now),
         kind=what.kind,
         move=msgspec.json.encode(what, order="sorted").decode(),
         amount_nano=needs.nano,
-        author=author,
+        author=who.author.name,
+        by=who.proposes_as,
         second=second,
         code_sha256="",
         created_ms=now,
         expires_ms=now + KEPT_MS,
     )
-    row.code_sha256 = code_hash(code, row, settings.keyring)
-    async with db.transaction() as session:
-        if await _waiting(session, now) >= WAITING_MAX:
+
+
+async def _store(stores: Stores, who: OperationActor, row: Proposal, call: CallKey | None) -> Tenant:
+    async with stores.db.transaction() as session:
+        if call is not None and (kept := await claim(session, call)) is not None:
+            raise RepliedBefore(kept)
+        if await _waiting(session, row.created_ms) >= WAITING_MAX:
             raise bad_request(f"{WAITING_MAX} proposals wait already: approve or reject some first")
         tenant = await session.get_one(Tenant, row.tenant_id)
         session.add(row)
         await record(session, row.tenant_id, "proposal.make", row.id, None, facts_of(row))
+        if call is not None:
+            await keep(session, call, WaitingMove.of(row), None, row.id)
+        if who.still is not None:
+            await who.still(session)
+    await stream_recorded(stores, recorded_rows(session))
+    return tenant
+
+
+async def _send(stores: Stores, row: Proposal, told: ProposalSummary) -> None:
     try:
-        await send_code(settings, row, ProposalSummary(tenant.name, about(row), code))
+        await send_code(stores.settings, row, told)
     except NotDelivered as error:
-        await _end(db, row, FAILED, f"its code was not delivered: {error}")
+        await _end(stores.db, row, FAILED, f"its code was not delivered: {error}")
         raise bad_request(f"nothing is proposed, as its code could not be sent: {error}") from error
-    return row
 
 
 def facts_of(row: Proposal) -> dict[str, object]:
@@ -97,6 +149,7 @@ def facts_of(row: Proposal) -> dict[str, object]:
         "amount_nano": row.amount_nano,
         "second": shown_second(row.second),
         "expires_ms": row.expires_ms,
+        "proposed_by": row.by,
     }
 
 
@@ -117,7 +170,9 @@ async def _perform(stores: Stores, row: Proposal, again: bool) -> Performed:
         what = proposed_in(row)
         operation, ask = what.declared()
         terms = Terms(reason=what.reason, approved_nano=row.amount_nano)
-        done = await perform(stores, proposer_of(row), operation, ask, terms)
+        async with stores.db.session() as session:
+            proposer = await proposer_of(session, row)
+        done = await perform(stores, proposer, operation, ask, terms)
         if not done.moved_nano and not again:
             raise bad_request("what was proposed was done before")
     except Refused as refused:
@@ -182,6 +237,22 @@ def state_of(row: Proposal, now: int) -> str:
 def _check_open(row: Proposal, now: int) -> None:
     if (state := state_of(row, now)) != WAITING:
         raise bad_request(f"the proposal does not wait any more: it is {state}")
+
+
+async def waiting_proposal(session: AsyncSession, id: str) -> Proposal:
+    """A proposal that waits, which nobody else ends before this transaction does. Raises Refused."""
+    row = await _locked(session, id)
+    _check_open(row, now_ms())
+    return row
+
+
+async def fail_proposal(db: Database, id: str, why: str) -> None:
+    """End a proposal that could not be booked as it was approved, where it still waits."""
+    async with db.transaction() as session:
+        row = await _locked(session, id)
+        if row.state == WAITING:
+            row.state, row.why, row.ended_ms = FAILED, why[:500], now_ms()
+            await record(session, row.tenant_id, "proposal.fail", row.id, None, {"why": row.why})
 
 
 async def _locked(session: AsyncSession, id: str) -> Proposal:

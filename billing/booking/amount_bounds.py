@@ -7,7 +7,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.money import NANO, to_display
 from core.configuration.settings import Settings
-from core.errors import bad_request
+from core.errors import bad_request, see_help
 
 CENT_NANO = NANO // 100
 
@@ -36,6 +36,7 @@ class AmountBounds:
         if abs(nano) > self.most_nano:
             raise bad_request(
                 f"this moves {to_display(abs(nano))}: one person moves at most {to_display(self.most_nano)} "
-                "at once (PARLEY_CORRECTION_CENTS_MAX); where PARLEY_SECOND_PERSON is set, `wallets` and "
-                "`usage` propose more"
+                "at once (PARLEY_CORRECTION_CENTS_MAX); more takes a second person, an owner or of finance, "
+                "and there is nobody (or set PARLEY_SECOND_PERSON)",
+                see=see_help("people.invite"),
             )

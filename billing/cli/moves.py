@@ -66,7 +66,7 @@ async def move_in(
     try:
         done: Performed = await perform(stores, who, operation, ask, terms)
     except NeedsSecondPerson as needs:
-        return replace(shown, proposal=await propose(stores, who, operation, ask, how.reason, needs))
+        return replace(shown, proposal=await propose(stores, who, operation, ask, terms, needs))
     check_announced(done, stores.settings)
     return MoneyMove(done.answer, done.moved_nano, booked=True)
 
@@ -74,6 +74,11 @@ async def move_in(
 def check_booked(move: MoneyMove[Any], how: CommandTerms) -> None:
     """Raises StartupError where the move was proposed, or only shown without being asked to."""
     waiting = move.proposal
+    if waiting is not None and not waiting.second:
+        raise StartupError(
+            "nothing is booked yet: it is proposed, and another owner or finance person approves it until "
+            f"{iso_time(waiting.expires_ms)}: `parley approvals approve {waiting.id}`"
+        )
     if waiting is not None:
         raise StartupError(
             "nothing is booked yet: it is proposed, and a code was sent to "

@@ -1,6 +1,6 @@
-"""Operations on proposals, which need a second person: listing and rejecting them.
+"""Operations on proposals, which need a second person: listing, approving and rejecting them.
 
-Approving has transactions of its own, as a wrong code is remembered (billing/approvals/proposals.py).
+Approving by a code has transactions of its own: a wrong code is remembered (billing/approvals/proposals.py).
 """
 
 from typing import Annotated
@@ -9,8 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from billing.approvals import proposals
+from billing.approvals.approve import approve_proposal as book_proposal
 from billing.approvals.proposed_operations import about
 from billing.approvals.second_person import shown_second
+from billing.operations import corrections, wallets
 from billing.operations.shared_fields import AUDIT
 from billing.tables.approvals import Proposal
 from billing.tenants.tenancy import tenant_names
@@ -74,6 +76,24 @@ async def list_proposals(look: Look, ask: ListProposals) -> ListedPage[ProposalF
 
 
 @operation(
+    "approvals.approve",
+    "POST /approvals/{proposal}/approve",
+    may=MONEY,
+    audit="proposal.approve",
+    uses=Uses(
+        reads=f"{corrections.READ} {wallets.READ} person membership service_token",
+        writes=f"proposal {corrections.WRITTEN}",
+        keys=wallets.COUNTED,
+    ),
+)
+async def approve_proposal(change: Change, ask: NameProposal) -> ProposalFacts:
+    """Book what somebody else proposed, as it was proposed: only people who are signed in may."""
+    row = await book_proposal(change, ask.proposal)
+    tenant = await change.tenant(row.tenant_id)
+    return ProposalFacts.of(row, tenant.name, change.now_ms())
+
+
+@operation(
     "approvals.reject",
     "POST /approvals/{proposal}/reject",
     may=MONEY,
@@ -88,4 +108,4 @@ async def reject_proposal(change: Change, ask: NameProposal) -> ProposalFacts:
     return ProposalFacts.of(row, tenant.name, change.now_ms())
 
 
-OPERATIONS = (list_proposals, reject_proposal)
+OPERATIONS = (list_proposals, approve_proposal, reject_proposal)

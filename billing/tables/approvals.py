@@ -8,10 +8,11 @@ from core.sql.database import TableBase
 
 class Proposal(TableBase, table=True):
     """A move (`move`: JSON of an operation and its struct) that one person asked for and a second must
-    approve with the code that only `second` was sent. Of the code only `code_sha256` is kept, an HMAC over
-    the code and the whole proposal.
+    approve: signed in, or with the code that only `second` was sent. Of the code only `code_sha256` is kept,
+    an HMAC over the code and the whole proposal.
 
-    `tries`: wrong codes so far; `why`: reason where it was not booked."""
+    `by`: the proposer's person id, `token:ID` or `unix:NAME`; `author`: their name; `tries`: wrong codes so
+    far; `why`: reason where it was not booked."""
 
     __table_args__ = (
         CheckConstraint(
@@ -25,6 +26,7 @@ class Proposal(TableBase, table=True):
     move: str = Field(sa_type=Text)
     amount_nano: int = Field(sa_type=BigInteger)
     author: str
+    by: str
     second: str
     code_sha256: str
     tries: int = 0

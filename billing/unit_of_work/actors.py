@@ -11,6 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from core.actor import Author, current_author
 from core.operations import Role
 
+UNIX, TOKEN = "unix:", "token:"
 Still = Callable[[AsyncSession], Awaitable[None]]
 
 
@@ -29,6 +30,13 @@ class OperationActor:
     still: Still | None = None
     remote: bool = False
     second_factor: bool = True
+
+    @property
+    def proposes_as(self) -> str:
+        """Who proposes what takes two people: the person's id, `token:ID`, or `unix:NAME` for a command."""
+        if not self.id:
+            return UNIX + self.author.name
+        return self.id if self.session else TOKEN + self.id
 
 
 def local_actor() -> OperationActor:

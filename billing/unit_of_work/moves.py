@@ -10,6 +10,7 @@ from billing.booking.amount_bounds import AmountBounds
 from billing.booking.recent_moves import MOVES, amount_of_audit_row, lock_recent_amounts
 from billing.money import to_display
 from billing.tables.audit import AuditLog
+from billing.unit_of_work.actors import OperationActor
 from core.actor import current_author
 from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, bad_request
@@ -28,14 +29,18 @@ class NeedsSecondPerson(Refused):
         self.nano = nano
 
 
-async def check_alone(db: Database, settings: Settings, tenant_id: str, nano: int) -> None:
+async def check_alone(
+    db: Database, settings: Settings, who: OperationActor, tenant_id: str, nano: int
+) -> None:
     """Raise NeedsSecondPerson where the author moved too much within 24 hours, this move included, whose
     audit row stands already. Raises Refused where it is too much, and there is no second person."""
+    from billing.unit_of_work.second_people import second_people  # what moves no money loads no such table
+
     bounds = AmountBounds.of(settings)
-    if not settings.second_person:
-        bounds.check(nano)
-        return
     async with db.transaction() as session:  # committed, or the lock would end with it
+        if not settings.second_person and not await second_people(session, who.proposes_as):
+            bounds.check(nano)
+            return
         lately_nano = await lock_recent_amounts(session, tenant_id, current_author().name)
     assert lately_nano >= nano, "a move is looked at behind its audit row"
     if nano and lately_nano > bounds.most_nano:

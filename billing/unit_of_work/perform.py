@@ -33,7 +33,8 @@ Answer = TypeVar("Answer")
 class Performed:
     """An operation that ended well. `version`: of the thing that it read or edited; `untold`: what kept
     others from being told at once of what is committed; `moved_nano`: the money that it moved; `kept`: the
-    reply (JSON) that an earlier call of the same key got, in place of an answer."""
+    reply (JSON) that an earlier call of the same key got, in place of an answer; `waits`: nothing is done
+    yet, it waits for a second person."""
 
     answer: Any
     dry_run: bool = False
@@ -41,6 +42,7 @@ class Performed:
     untold: Exception | None = None
     kept: str | None = None
     moved_nano: int = 0
+    waits: bool = False
 
 
 async def perform(
@@ -99,50 +101,85 @@ async def _change(
         check_recorded(session)
         recorded.extend(recorded_rows(session))
 
-    call = _call(who, operation, ask, terms)
-    async with AsyncExitStack() as held, joined_transaction(stores.db, checked, terms.dry_run) as db:
-        if call is not None and (kept := await _claimed(db, call)) is not None:
-            return Performed(None, version=kept.version, kept=kept.reply)
-        change = Change(stores, who, terms, operation, db, held=held)
-        answer = await operation.run(change, ask)
-        check_moved(recorded, change.moved_nano)
-        async with db.transaction() as session:
-            await change.stay(session)
-            version = change.version
-            if change.thing is not None:
-                table, chain, key = change.thing
-                version = await version_of(session, chain, table, key)
-            if call is not None:
-                await keep(session, call, answer, version)
+    call = call_of(who, operation, ask, terms)
+    remembered: list[Callable[[], Awaitable[Any]]] = []
+    try:
+        async with AsyncExitStack() as held, joined_transaction(stores.db, checked, terms.dry_run) as db:
+            if call is not None and (kept := await _claimed(db, call)) is not None:
+                return replied(kept)
+            change = Change(stores, who, terms, operation, db, held=held, remembered=remembered)
+            answer = await operation.run(change, ask)
+            check_moved(recorded, change.moved_nano)
+            version = await _ended(change, call, answer)
+    except Refused:
+        for remember in remembered:
+            await remember()
+        raise
     if terms.dry_run:
         return Performed(answer, dry_run=True, version=change.version, moved_nano=change.moved_nano)
-    await _stream(stores, recorded)
+    await stream_recorded(stores, recorded)
     untold = await _tell(change)
     return Performed(answer, version=version, untold=untold, moved_nano=change.moved_nano)
+
+
+async def _ended(change: Change, call: CallKey | None, answer: object) -> int | None:
+    """Look once more whether the caller may, and keep the reply; return the version of what was edited."""
+    async with change.db.transaction() as session:
+        await change.stay(session)
+        version = change.version
+        if change.thing is not None:
+            table, chain, key = change.thing
+            version = await version_of(session, chain, table, key)
+        if call is not None:
+            await keep(session, call, answer, version)
+    return version
+
+
+async def perform_within(
+    change: Change, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
+) -> Change:
+    """Perform another change as a part of this one, in somebody else's name: both are committed, or none.
+    Returns it. Raises Refused as `perform`, also where they may not any more."""
+    terms = replace(terms, dry_run=change.terms.dry_run)
+    check_may(who, operation, terms)
+    part = Change(change.stores, who, terms, operation, change.db, held=change.held)
+    with acting_as(replace(who.author, reason=terms.reason)):
+        await operation.run(part, ask)
+        async with change.db.transaction() as session:
+            await part.stay(session)
+    change.moved_nano += part.moved_nano
+    change.telling += part.telling
+    return part
 
 
 async def _order(
     stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
 ) -> Performed:
-    call = _call(who, operation, ask, terms)
+    call = call_of(who, operation, ask, terms)
     if call is not None and (kept := await _kept(stores, call)) is not None:
-        return Performed(None, kept=kept.reply)
+        return replied(kept)
     order = Order(stores, who, terms, operation, stores.db, call=call)
     try:
         answer = await operation.run(order, ask)
     except DryRunEnds as ends:
         return Performed(ends.would, dry_run=True)
-    except RepliedBefore as replied:
-        return Performed(None, kept=replied.kept.reply)
+    except RepliedBefore as before:
+        return replied(before.kept)
     finally:
-        await _stream(stores, order.recorded)
+        await stream_recorded(stores, order.recorded)
     if call is not None and order.recorded:
         async with stores.db.transaction() as session:
             await keep(session, call, answer, None)
     return Performed(answer)
 
 
-def _call(who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms) -> CallKey | None:
+def replied(kept: KeptReply) -> Performed:
+    """What a call gets whose key was used before: the reply of that call. Pure."""
+    return Performed(None, version=kept.version, kept=kept.reply, waits=bool(kept.proposal))
+
+
+def call_of(who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms) -> CallKey | None:
+    """The key of a call; None: it has none, or changes nothing. Pure."""
     if not terms.key or terms.dry_run:
         return None
     return call_key(who, terms.key, operation, ask, terms.version)
@@ -170,7 +207,7 @@ async def _tell(change: Change) -> Exception | None:
     return untold
 
 
-async def _stream(stores: Stores, rows: Sequence[AuditLog]) -> None:
+async def stream_recorded(stores: Stores, rows: Sequence[AuditLog]) -> None:
     """Tell pages that follow changes. They read again what they show where this is lost."""
     if rows:
         with suppress(redis_errors.RedisError, OSError):

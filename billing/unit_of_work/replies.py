@@ -92,10 +92,12 @@ async def reply_of(session: AsyncSession, call: CallKey) -> KeptReply | None:
     return kept
 
 
-async def keep(session: AsyncSession, call: CallKey, answer: object, version: int | None) -> None:
-    """Keep the reply of a call that was claimed."""
+async def keep(
+    session: AsyncSession, call: CallKey, answer: object, version: int | None, proposal: str = ""
+) -> None:
+    """Keep the reply of a call that was claimed. `proposal`: what it became."""
     row = await session.get(KeptReply, (call.tenant, call.caller, call.key))
     assert row is not None, "a call is claimed before its reply is kept"
-    row.state, row.version = DONE, version
+    row.state, row.version, row.proposal = DONE, version, proposal
     row.reply = msgspec.json.encode(answer, enc_hook=no_secrets).decode()
     session.add(row)

@@ -144,6 +144,7 @@ class Change(_BoundUnit):
     held: AsyncExitStack = field(default_factory=AsyncExitStack)
     moved_nano: int = 0
     telling: list[Callable[[], Awaitable[Any]]] = field(default_factory=list[Callable[[], Awaitable[Any]]])
+    remembered: list[Callable[[], Awaitable[Any]]] = field(default_factory=list[Callable[[], Awaitable[Any]]])
     thing: tuple[type[TableBase], str, tuple[str, ...]] | None = None
 
     def after(self, tell: Callable[..., Awaitable[Any]], *facts: Any) -> None:
@@ -161,9 +162,15 @@ class Change(_BoundUnit):
         if self.terms.approved_nano is not None:
             check_approved(self.moved_nano, self.terms.approved_nano)
             return
-        await check_alone(self.db, self.settings, tenant_id, self.moved_nano)
+        await check_alone(self.db, self.settings, self.who, tenant_id, self.moved_nano)
         if self.terms.meant_nano is not None:
             check_meant(self.moved_nano, self.terms.meant_nano)
+
+    def if_refused(self, remember: Callable[..., Awaitable[Any]], *facts: Any) -> None:
+        """Call `remember(db, *facts)`, with transactions of its own, where this change is refused and rolled
+        back. A dry run remembers nothing."""
+        if not self.terms.dry_run:
+            self.remembered.append(lambda: remember(self.stores.db, *facts))
 
     async def until_committed(self, keeps: AbstractAsyncContextManager[Held]) -> Held | None:
         """Enter what keeps something elsewhere until the change is committed or not, and return what it

@@ -72,7 +72,7 @@ TABLES: dict[ProcessKind, TableNames] = {
     ),
     CONSOLE: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
-        writes=f"{SESSIONS} {PEOPLE} {AUDIT} {RECONCILIATION} {REPLIES}",
+        writes=f"{SESSIONS} {PEOPLE} {AUDIT} {RECONCILIATION} {REPLIES} {PROPOSALS}",
     ),
     PORTAL: TableNames(
         reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",

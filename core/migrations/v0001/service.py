@@ -21,7 +21,7 @@ def _replies() -> None:
     op.create_table(
         "kept_reply",
         *text_keys("tenant_id", "caller", "key"),
-        *texts("digest", "state"),
+        *texts("digest", "state", "proposal"),
         sa.Column("reply", sa.Text(), nullable=False),
         *maybe_numbers("version"),
         *numbers("made_ms"),

@@ -213,7 +213,7 @@ def _administration() -> None:
         *texts("kind"),
         sa.Column("move", sa.Text(), nullable=False),
         *numbers("amount_nano"),
-        *texts("author", "second", "code_sha256"),
+        *texts("author", "by", "second", "code_sha256"),
         sa.Column("tries", sa.Integer(), nullable=False),
         *texts("state", "why"),
         *numbers("created_ms", "expires_ms"),

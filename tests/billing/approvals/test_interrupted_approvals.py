@@ -91,7 +91,7 @@ def test_only_so_many_wait(office: ApprovalsOffice, monkeypatch: pytest.MonkeyPa
     ends_ms = office.row(id).expires_ms
     more = (
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count) "
-        "INSERT INTO proposal SELECT tenant_id, :named || i, kind, move, amount_nano, author, second, "
+        "INSERT INTO proposal SELECT tenant_id, :named || i, kind, move, amount_nano, author, by, second, "
         "code_sha256, tries, state, why, created_ms - i, :ends_ms, ended_ms FROM proposal, n WHERE id = :id"
     )
     office.sql(more, count=901, named="over", ends_ms=ends_ms - 1, id=id)
