@@ -39,8 +39,8 @@ PROBLEMS = {
 }
 
 
-def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
-    """The document for these operations."""
+def document(operations: Sequence[Operation], version: str, cookie: str) -> dict[str, Any]:
+    """The document for these operations. `cookie`: that of a session."""
     types = [each.asks for each in operations] + [each.answers for each in operations]
     schemas, components = msgspec.json.schema_components(types, schema_hook=_schema, ref_template=REFS)
     paths: dict[str, dict[str, Any]] = {}
@@ -57,7 +57,7 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
             "responses": _problems(),
             "securitySchemes": {
                 "token": {"type": "http", "scheme": "bearer", "description": "A service token."},
-                "session": {"type": "apiKey", "in": "cookie", "name": "parley_session"},
+                "session": {"type": "apiKey", "in": "cookie", "name": cookie},
             },
         },
         "security": [{"token": []}, {"session": []}],
@@ -153,6 +153,6 @@ _EDITS = [_parameter("If-Match", "header", _ETAG, False)]
 
 
 @cache
-def encoded(operations: tuple[Operation, ...], version: str) -> bytes:
+def encoded(operations: tuple[Operation, ...], version: str, cookie: str) -> bytes:
     """The document as JSON, made once."""
-    return msgspec.json.encode(document(operations, version))
+    return msgspec.json.encode(document(operations, version, cookie))

@@ -50,7 +50,7 @@ class ApiRoutes:
 
     async def _document(self, _request: Request) -> Response:
         """What the API takes and answers, for anybody: it holds nothing of this installation."""
-        content = openapi.encoded(self._operations, version("parley"))
+        content = openapi.encoded(self._operations, version("parley"), self._callers.side.cookie)
         return Response(content, media_type="application/json")
 
     async def _call(self, declared: Operation, request: Request) -> Response:

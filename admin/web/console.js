@@ -238,21 +238,49 @@ function show(status) {
 /** @param {string} message */
 function askToSignIn(message) {
   const card = make("section", "sign-in");
-  card.append(make("h2", "", "Sign in"), make("p", "", message));
+  const text = message.charAt(0).toUpperCase() + message.slice(1);
+  card.append(make("h2", "", invitation ? "You are invited" : "Sign in"), make("p", "", text));
+  const how = make("p", "note", "This prints a link: ");
+  how.append(make("code", "", "parley people link NAME"));
+  card.append(invitation ? invitationForm(invitation) : how);
   main.replaceChildren(card);
   freshness.textContent = "Not signed in";
   signOut.hidden = finder.hidden = true;
   found.replaceChildren();
 }
 
+/** What makes the person that a code invites. @param {string} code */
+function invitationForm(code) {
+  const [form, label, name] = [make("form"), make("label", "", "Your name "), document.createElement("input")];
+  Object.assign(name, { required: true, maxLength: 200, autocomplete: "name" });
+  label.append(name);
+  form.append(label, make("button", "", "Join"));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    await signInBy({ by: "invitation", code, name: name.value.trim() });
+    if (refused === NO_COOKIE) invitation = "";
+    await refresh();
+  });
+  return form;
+}
+
+let invitation = ""; // the code of the invitation that was opened
 let refused = ""; // why the link of this page did not sign in
+const SIGN_IN = "Open a link that signs you in: whoever manages people can send you one.";
+const INVITED = "Say your name as others are to see it. The invitation is good once.";
 const NO_COOKIE = "The link was good, but this browser kept no cookie: allow cookies here, then open a new link.";
 
 async function signIn() {
-  const code = new URLSearchParams(location.hash.slice(1)).get("p");
-  if (!code) return;
+  const given = new URLSearchParams(location.hash.slice(1));
   history.replaceState(null, "", location.pathname);
-  const reply = await fetch("/api/sign-in", { method: "POST", body: JSON.stringify({ by: "link", code }) });
+  invitation = given.get("i") ?? "";
+  const code = given.get("p");
+  if (code) await signInBy({ by: "link", code });
+}
+
+/** @param {Record<string, string>} how */
+async function signInBy(how) {
+  const reply = await fetch("/api/sign-in", { method: "POST", body: JSON.stringify(how) });
   if (reply.ok) {
     refused = NO_COOKIE; // unless the first answer shows that it did
     return;
@@ -283,7 +311,7 @@ async function refresh() {
     const reply = await fetch("/api/status");
     const body = await reply.json();
     if (reply.status === 401) {
-      askToSignIn(refused || body.detail);
+      askToSignIn(refused || (invitation ? INVITED : SIGN_IN));
       return;
     }
     if (!reply.ok) throw new Error(body.detail);
@@ -308,7 +336,7 @@ signOut.addEventListener("click", async () => {
 });
 
 addEventListener("hashchange", () => {
-  if (location.hash.startsWith("#p=")) location.reload(); // a link was opened in this very tab
+  if (/^#[ip]=/.test(location.hash)) location.reload(); // a link was opened in this very tab
 });
 explainRequests(finder, found);
 await signIn();

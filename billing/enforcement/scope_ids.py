@@ -57,6 +57,6 @@ async def _key(db: Database, tenant_id: str, named: str) -> str:
 async def _user(db: Database, tenant_id: str, named: str, must_exist: bool) -> str:
     user = await user_named(db, tenant_id, named)
     if user is None and must_exist:
-        message = f"there is no user {named!r}, and one who is to come is made known first"
+        message = f"there is no user {named!r}, and who is still to come is created first"
         raise unknown(message, field=FIELD, see=see("users.list", tenant=tenant_id))
     return named if user is None else user.id

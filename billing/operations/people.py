@@ -79,7 +79,7 @@ async def invite_person(change: Change, ask: InvitePerson) -> InvitedPerson:
     _check_no_token(change)
     chain = await chain_of(change, ask.tenant)
     row, code = await invitations.invite(change.db, chain, ask.email, ask.role, change.who.id)
-    url = link_url(change.settings, INVITATION_MARK, code)
+    url = link_url(change.settings, INVITATION_MARK, code, chain)
     mailed = bool(change.settings.smtp_host)
     if mailed:
         change.after(tell_invitation, change.settings, row, url)
@@ -183,7 +183,7 @@ async def link_person(change: Change, ask: NamePerson) -> PersonLinkShown:
     code = ""
     if not change.terms.dry_run:  # a code works whatever is rolled back
         code = make_person_code(change.settings.keyring, id, chain, change.now_ms())
-    return PersonLinkShown(Secret(link_url(change.settings, LINK_MARK, code)))
+    return PersonLinkShown(Secret(link_url(change.settings, LINK_MARK, code, chain)))
 
 
 @operation(

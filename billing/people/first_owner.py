@@ -17,4 +17,4 @@ async def owner_url(db: Database, settings: Settings, name: str) -> str | None:
         return None
     await record_link(db, PLATFORM, owner.person.id)
     code = make_person_code(settings.keyring, owner.person.id, PLATFORM, now_ms())
-    return link_url(settings, LINK_MARK, code)
+    return link_url(settings, LINK_MARK, code, PLATFORM)

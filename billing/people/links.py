@@ -8,10 +8,11 @@ import secrets
 
 import msgspec
 
+from billing.tables.tenants import PLATFORM
 from core.configuration.settings import Settings
 from core.signing.sealed import SealedContent
 from core.signing.signed_text import Keyring
-from core.web.local_urls import console_url
+from core.web.local_urls import console_url, portal_url
 
 PURPOSE = b"parley person link v1"
 LINK_SECONDS = 3600
@@ -43,6 +44,8 @@ def read_person_code(code: str, keyring: Keyring, now_ms: int) -> PersonLink | N
     return _links.unseal(code, keyring, now_ms)
 
 
-def link_url(settings: Settings, mark: str, code: str) -> str:
-    """The URL at which a code is opened. It stands in the fragment, which no server and no log sees."""
-    return f"{console_url(settings)}/#{mark}={code}"
+def link_url(settings: Settings, mark: str, code: str, tenant_id: str) -> str:
+    """The URL at which a code is opened: the operators' console, or for a tenant's members that for tenants.
+    The code stands in the fragment, which no server and no log sees."""
+    url = console_url(settings) if tenant_id == PLATFORM else portal_url(settings)
+    return f"{url}/#{mark}={code}"

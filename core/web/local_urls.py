@@ -20,6 +20,11 @@ def console_url(settings: Settings) -> str:
     return _of_up(settings.home, "console") or url_at(settings.console_host, settings.console_endpoint_port)
 
 
+def portal_url(settings: Settings) -> str:
+    """The URL of the console for tenants."""
+    return url_at(settings.portal_host, settings.portal_endpoint_port)
+
+
 def url_at(bind: str, port: int) -> str:
     """URL by which this machine reaches a process that listens there."""
     host = "127.0.0.1" if bind in ("0.0.0.0", "::") else bind

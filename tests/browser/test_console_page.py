@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from playwright.async_api import Route, expect
 
+from billing.people.invitations import invite
 from billing.posting.biller import post
+from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.clock import now_ms
 from core.configuration.settings import Settings
+from core.operations import Role
 from core.sql.database import Database
 from tests.billing.events import an_event
 from tests.browser.chat_page import PHONE
@@ -90,6 +93,22 @@ async def test_who_is_not_signed_in_sees_how_to(open_page: OpenPage, filled: Set
         assert watched.strangers == []
 
 
+async def test_who_is_invited_says_their_name_and_is_in(open_page: OpenPage, filled: Settings):
+    """By the address that `parley people invite` prints; it is good once."""
+    db = Database(filled.database_endpoint)
+    _, code = await invite(db, PLATFORM, "ann@example.com", Role.SUPPORT)
+    await db.close()
+    async with running_console(filled) as address:
+        page = (await open_page(f"{address}/#i={code}")).page
+        await page.get_by_label("Your name").fill("Ann")
+        await page.get_by_role("button", name="Join").click()
+        await expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        again = (await open_page(f"{address}/#i={code}", own=True)).page
+        await again.get_by_label("Your name").fill("Eve")
+        await again.get_by_role("button", name="Join").click()
+        await expect(again.get_by_text("not good any more")).to_be_visible()
+
+
 async def test_a_browser_that_keeps_no_cookie_is_told_so(open_page: OpenPage, filled: Settings):
     """Its link was good, and is used up: to be told that a link is needed would lead nowhere."""
 
@@ -137,7 +156,7 @@ async def test_a_link_that_does_not_sign_in_says_why(open_page: OpenPage):
         return (429, error(why)) if path == "/api/sign-in" else (401, error("sign in with a link"))
 
     page = (await open_page(f"{URL}/", answer=played(answers))).page
-    await expect(page.get_by_text("sign in with a link")).to_be_visible()
+    await expect(page.get_by_text("Open a link that signs you in")).to_be_visible()
     await page.goto(f"{URL}/#p=c0de")  # in the same tab, where only what is behind # changes
     await expect(page.get_by_text(why)).to_be_visible()
     assert page.url == f"{URL}/"

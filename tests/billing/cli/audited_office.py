@@ -23,6 +23,7 @@ from billing.tables.noisy import NoisyFinding
 from billing.tables.sessions import BrowserSession
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import find_tenant
+from billing.tenants.users import add_user
 from billing.usage import encode
 from core.actor import Author, acting_as
 from core.sql.database import Database
@@ -173,13 +174,15 @@ async def prepare(database: Database, facts: dict[str, str]) -> None:
         slots_max=4,
         proposal={"slots": 1, "kv_tokens": 1, "workers": 1},
     )
+    async with database.transaction() as session:
+        user = await add_user(session, tenant.tenant_id, "tom", 1, 10)
     facts["session"] = "s1"
     browser = BrowserSession(
         tenant_id=tenant.tenant_id,
         id="s1",
         token_sha256="",
         key_id="",
-        user_id="",
+        user_id=user.id,
         address="",
         agent="",
         made_ms=1,

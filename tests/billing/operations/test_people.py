@@ -37,6 +37,7 @@ from billing.unit_of_work.units import Stores, Terms
 from core.clock import now_ms
 from core.errors import Refused
 from core.operations import Role, operation_of
+from core.web.local_urls import console_url, portal_url
 from tests.billing.operations.acting import OWNER, stores
 from tests.support.mail import SmtpStub, post_office
 
@@ -106,6 +107,15 @@ async def test_a_fresh_installation_has_one_owner_of_its_users_name(signed: Sign
     assert url is not None
     new = await signed.ins.by_link(_code(url), ADDRESS, AGENT)
     assert new.signed_in.membership.role == "owner"
+
+
+async def test_a_link_leads_to_the_console_that_takes_its_person(signed: Signed) -> None:
+    """Staff to the operators', members to that for tenants: the other one takes neither."""
+    settings = signed.stores.settings
+    for tenant, role, url in (("", Role.SUPPORT, console_url), ("acme", Role.VIEWER, portal_url)):
+        ask = InvitePerson(email="zoe@example.com", role=role, tenant=tenant)
+        invited = await signed.ask(people.invite_person, ask)
+        assert invited.link.shown.startswith(f"{url(settings)}/#i=")
 
 
 async def test_an_admin_manages_the_members_of_their_own_tenant(signed: Signed) -> None:
