@@ -13,7 +13,7 @@ from core.clock import iso_time
 from core.operations import Role, Secret
 
 OF_TENANT = (
-    "A tenant's name or id: its members. By default your own tenant's; for staff, the platform's staff."
+    "A tenant's name or id: its members and tokens. By default your own tenant's; for staff, the platform's."
 )
 PersonName = Annotated[str, Meta(description="The person's e-mail address, name or id.")]
 OwnerTenant = Annotated[str, Meta(description=OF_TENANT)]
