@@ -207,6 +207,7 @@ async def serve(settings: Settings, stop: asyncio.Event, side: ApiSide = OPERATO
             ending = group.create_task(_end_streams(console, stop))
             app, gate = SecurityHeaders(console.app(), settings.tls), http.UpgradeGate(settings, host)
             await http.serve(app, listener, stop, gate, ws="none")
+            await console.api.runs.drain()
             ending.cancel()
 
 

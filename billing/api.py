@@ -158,6 +158,8 @@ from billing.unit_of_work.actors import OperationActor, local_actor
 from billing.unit_of_work.change_stream import RecordedChange, read_changes
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.perform import Performed, perform
+from billing.unit_of_work.progress import OperationProgress, StartedRun
+from billing.unit_of_work.runs import LongRuns
 from billing.unit_of_work.units import Change, Look, Order, Stores, Terms
 from billing.usage import PinnedPrices, PriceOffer, UsageEvent, UsageOwner
 from billing.wallets.owed import owed_by_each
@@ -218,6 +220,7 @@ __all__ = [
     "LimitCache",
     "LimitUse",
     "ListQuestion",
+    "LongRuns",
     "Look",
     "Meter",
     "Mode",
@@ -225,6 +228,7 @@ __all__ = [
     "NewPersonSession",
     "NoisyFinding",
     "OperationActor",
+    "OperationProgress",
     "Order",
     "OwnerFilter",
     "PagePosition",
@@ -257,6 +261,7 @@ __all__ = [
     "SignInLink",
     "SignIns",
     "SignedInPerson",
+    "StartedRun",
     "Stores",
     "Tenant",
     "Terms",

@@ -136,7 +136,8 @@ class Operation:
 
     `may`: the roles, no ladder. `audit`: actions of its audit rows; of a look, that reading is recorded.
     `reason`: over the API a reason is required. `edits`: it changes a thing that has a version (If-Match).
-    `own`: a person sets up their second factor by it, and so needs none."""
+    `own`: a person sets up their second factor by it, and so needs none. `long`: over the API it goes on as a
+    run."""
 
     name: str
     sentence: str
@@ -147,6 +148,7 @@ class Operation:
     reason: bool
     edits: bool
     own: bool
+    long: bool
     uses: Uses
     kind: OperationKind
     asks: type[msgspec.Struct]
@@ -178,13 +180,14 @@ def operation(
     reason: bool = False,
     edits: bool = False,
     own: bool = False,
+    long: bool = False,
 ) -> Callable[[Run], Run]:
     """Declare a function as an operation. `name`: like `limits.edit`; `route`: method and path below /api,
     whose `{fields}` are fields of its struct; `audit`: actions, separated by blanks."""
     method, _, path = route.partition(" ")
 
     def declare(run: Run) -> Run:
-        declared = _declared(run, name, method, path, may, uses, audit, (reason, edits, own))
+        declared = _declared(run, name, method, path, may, uses, audit, (reason, edits, own, long))
         setattr(run, OPERATIONS, declared)
         return run
 
@@ -204,7 +207,7 @@ def _declared(
     may: Roles,
     uses: Uses,
     audit: str,
-    flags: tuple[bool, bool, bool],
+    flags: tuple[bool, bool, bool, bool],
 ) -> Operation:
     hints = get_type_hints(run, include_extras=True)
     unit, asks = list(inspect.signature(run).parameters)[:2]
@@ -233,6 +236,7 @@ def _check(declared: Operation) -> None:
     assert names.issuperset(declared.path_fields), f"{declared.name}: its path has unknown fields"
     assert (declared.method == "GET") != declared.writes, f"{declared.name}: what reads is a GET"
     assert declared.audit or not declared.writes, f"{declared.name} changes something and records nothing"
+    assert not declared.long or declared.kind is OperationKind.ORDER, f"{declared.name}: long ones are orders"
     assert declared.may, f"nobody may {declared.name}"
 
 

@@ -128,7 +128,7 @@ def _responses(declared: Operation, answer: Any) -> dict[str, Any]:
         "content": {"application/json": {"schema": answer}},
     }
     refused = {status: {"$ref": f"#/components/responses/{status}"} for status in PROBLEMS}
-    waits = {"202": {"description": "It waits for a second person."}} if declared.writes else {}
+    waits = {"202": {"description": _LATER[declared.long]}} if declared.writes else {}
     return {"200": done, **waits, **refused}
 
 
@@ -137,6 +137,10 @@ def _problems() -> dict[str, Any]:
     return {status: {"description": text, "content": content} for status, text in PROBLEMS.items()}
 
 
+_LATER = {
+    False: "It waits for a second person.",
+    True: "It goes on as a run: `Location` says where to ask how far it is, and to stop it.",
+}
 _REASON = {"type": "string", "minLength": 1, "maxLength": 500, "description": "Why; kept in the audit log."}
 _DRY_RUN = {"type": "boolean", "description": "Do nothing, and say what would be."}
 _KEY = {"type": "string", "maxLength": 200, "description": "Your name for this call, which is done once."}

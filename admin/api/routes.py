@@ -18,7 +18,7 @@ from admin.api import openapi
 from admin.api.callers import ApiCallers
 from admin.api.problems import problem
 from admin.api.reading import read_call
-from billing.api import Performed, Stores, perform_or_propose
+from billing.api import LongRuns, Performed, StartedRun, Stores, perform_or_propose
 from core.errors import Refusal, Refused
 from core.observability.telemetry import logger
 from core.operations import Operation, shown_secrets
@@ -32,8 +32,11 @@ log = logger(__name__)
 class ApiRoutes:
     """Routes of some operations over one installation's stores."""
 
-    def __init__(self, stores: Stores, callers: ApiCallers, operations: Sequence[Operation]) -> None:
+    def __init__(
+        self, stores: Stores, runs: LongRuns, callers: ApiCallers, operations: Sequence[Operation]
+    ) -> None:
         self._stores = stores
+        self._runs = runs
         self._callers = callers
         self._operations = tuple(operations)
 
@@ -58,7 +61,10 @@ class ApiRoutes:
             who = await self._callers.actor_of(request, declared)
             body, query = await read_body(request), request.query_params.multi_items()
             call = read_call(declared, request.path_params, query, body, request.headers)
-            done = await perform_or_propose(self._stores, who, declared, call.ask, call.terms)
+            if declared.long:
+                done = await self._runs.perform(who, declared, call.ask, call.terms)
+            else:
+                done = await perform_or_propose(self._stores, who, declared, call.ask, call.terms)
         except Refused as refused:
             return problem(refused.refusal)
         except (RedisError, SQLAlchemyError, OSError) as error:
@@ -84,7 +90,11 @@ def _reply(declared: Operation, done: Performed) -> Response:
         content = msgspec.json.encode(done.answer, enc_hook=shown_secrets)
     else:
         content = done.kept.encode()
-    reply = Response(content, 202 if done.waits else 200, NO_STORE, "application/json")
+    run = _run_of(declared, done)
+    later = done.waits or run is not None
+    reply = Response(content, 202 if later else 200, NO_STORE, "application/json")
+    if run is not None:
+        reply.headers["location"] = f"/api/runs/{run}"
     if done.version is not None:
         reply.headers["etag"] = f'"{done.version}"'
     if done.dry_run:
@@ -92,3 +102,10 @@ def _reply(declared: Operation, done: Performed) -> Response:
     if done.kept is not None:
         reply.headers["idempotency-replayed"] = "true"
     return reply
+
+
+def _run_of(declared: Operation, done: Performed) -> str | None:
+    """The run as which a call goes on, or went on under its key before."""
+    if done.kept is not None and declared.long:
+        return msgspec.json.decode(done.kept, type=StartedRun).run
+    return done.run

@@ -10,7 +10,7 @@ from admin.api.changes import ChangesRoute
 from admin.api.problems import problem
 from admin.api.routes import ApiRoutes
 from admin.api.sign_in_routes import SignInRoutes
-from billing.api import SignIns, Stores
+from billing.api import LongRuns, SignIns, Stores
 from core.errors import Refusal
 from core.network.hosts import is_loopback
 from core.operations import registered
@@ -48,10 +48,11 @@ class ApiServer:
         sign_ins = SignIns(stores.settings, stores.db, stores.redis)
         self.callers = ApiCallers(stores, side, is_loopback(bind))
         self.changes = ChangesRoute(stores, self.callers)
+        self.runs = LongRuns(stores)
         self._parts = (
             SignInRoutes(stores, self.callers, sign_ins, operations, rates),
             self.changes,
-            ApiRoutes(stores, self.callers, operations),
+            ApiRoutes(stores, self.runs, self.callers, operations),
         )
 
     def routes(self) -> list[BaseRoute]:
@@ -60,5 +61,6 @@ class ApiServer:
         return [*served, Route("/api/{rest:path}", Unrouted(served), methods=METHODS)]
 
     def end(self) -> None:
-        """End the streams that would keep the process from stopping."""
+        """End the streams that would keep the process from stopping, and begin no more runs."""
         self.changes.ending.set()
+        self.runs.end()

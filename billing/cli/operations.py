@@ -1,8 +1,8 @@
 """Renders operations as commands: options come from the struct, answers are printed as facts."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, TypeVar
@@ -15,16 +15,17 @@ from billing.money import to_display
 from billing.unit_of_work.actors import local_actor
 from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import Performed, perform
+from billing.unit_of_work.progress import ProgressEvent
 from billing.unit_of_work.units import Stores, Terms
 from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
-from core.operations import LISTED_MAX, ListedPage, MoneyAmount, operation_of, shown_secrets
+from core.operations import LISTED_MAX, ListedPage, MoneyAmount, Operation, operation_of, shown_secrets
 from core.redis import redis_errors
 from core.redis.client import RedisClient, connect
 from core.sql.checked import CheckedDatabase
 from core.sql.store_errors import redis_failure
 from core.terminal.refused_text import refused_text
-from core.terminal.terminal import print_line
+from core.terminal.terminal import print_line, progress
 
 Ask = TypeVar("Ask", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
@@ -142,11 +143,30 @@ async def performed(
     run: Callable[[Any, Ask], Awaitable[Answer]], stores: Stores, ask: Ask, how: CommandTerms
 ) -> Answer:
     """Perform an operation on opened stores, for a command that performs several."""
-    done: Performed = await perform(stores, local_actor(), operation_of(run), ask, how.terms)
+    declared = operation_of(run)
+    with steps_shown(declared) as told:
+        done: Performed = await perform(stores, local_actor(), declared, ask, how.terms, told=told)
     check_announced(done, stores.settings)
     if done.dry_run:
         print_line("nothing is done: this was a dry run", err=True)
     return done.answer
+
+
+@contextmanager
+def steps_shown(declared: Operation) -> Generator[Callable[[ProgressEvent], None] | None]:
+    """Show on a terminal how far an operation is that takes long, until it ends."""
+    if not declared.long:
+        yield None
+        return
+    try:
+        yield lambda event: progress(step_line(event))
+    finally:
+        progress("")
+
+
+def step_line(event: ProgressEvent) -> str:
+    """A step in words. Pure."""
+    return f"{event.done}{'' if event.of is None else f' of {event.of}'}: {event.what}"
 
 
 def check_announced(done: Performed, settings: Settings) -> None:

@@ -38,6 +38,11 @@ class OperationActor:
             return UNIX + self.author.name
         return self.id if self.session else TOKEN + self.id
 
+    @property
+    def caller(self) -> str:
+        """Whose calls these are: keys and runs are of one caller."""
+        return self.id or f"{self.author.source}:{self.author.name}"
+
 
 def local_actor() -> OperationActor:
     """The command on this machine: it acts as owner, under the name that its author has."""

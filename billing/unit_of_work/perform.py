@@ -14,6 +14,7 @@ from billing.tables.replies import KeptReply
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.change_stream import write_changes
 from billing.unit_of_work.moves import check_moved
+from billing.unit_of_work.progress import BegunRun, OperationProgress, ProgressEvent
 from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, keep, reply_of
 from billing.unit_of_work.units import Change, DryRunEnds, Look, Order, Stores, Terms, check_recorded
 from billing.unit_of_work.versions import version_of
@@ -34,7 +35,7 @@ class Performed:
     """An operation that ended well. `version`: of the thing that it read or edited; `untold`: what kept
     others from being told at once of what is committed; `moved_nano`: the money that it moved; `kept`: the
     reply (JSON) that an earlier call of the same key got, in place of an answer; `waits`: nothing is done
-    yet, it waits for a second person."""
+    yet, it waits for a second person; `run`: it goes on as this run."""
 
     answer: Any
     dry_run: bool = False
@@ -43,12 +44,20 @@ class Performed:
     kept: str | None = None
     moved_nano: int = 0
     waits: bool = False
+    run: str | None = None
 
 
 async def perform(
-    stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms | None = None
+    stores: Stores,
+    who: OperationActor,
+    operation: Operation,
+    ask: msgspec.Struct,
+    terms: Terms | None = None,
+    run: BegunRun | None = None,
+    told: Callable[[ProgressEvent], None] | None = None,
 ) -> Performed:
-    """Perform an operation. Raises Refused where the caller may not, or the operation refuses."""
+    """Perform an operation. Raises Refused where the caller may not, or the operation refuses. `run`: it goes
+    on as this run; `told` hears of its steps."""
     terms = terms or Terms()
     check_may(who, operation, terms)
     with acting_as(replace(who.author, reason=terms.reason)):
@@ -58,7 +67,7 @@ async def perform(
             case OperationKind.CHANGE:
                 return await _change(stores, who, operation, ask, terms)
             case OperationKind.ORDER:
-                return await _order(stores, who, operation, ask, terms)
+                return await _order(stores, who, operation, ask, terms, run, told)
 
 
 async def answer_of(
@@ -153,12 +162,19 @@ async def perform_within(
 
 
 async def _order(
-    stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
+    stores: Stores,
+    who: OperationActor,
+    operation: Operation,
+    ask: msgspec.Struct,
+    terms: Terms,
+    run: BegunRun | None,
+    told: Callable[[ProgressEvent], None] | None,
 ) -> Performed:
     call = call_of(who, operation, ask, terms)
     if call is not None and (kept := await _kept(stores, call)) is not None:
         return replied(kept)
-    order = Order(stores, who, terms, operation, stores.db, call=call)
+    progress = run.progress if run is not None else OperationProgress(told)
+    order = Order(stores, who, terms, operation, stores.db, call=call, run=run, progress=progress)
     try:
         answer = await operation.run(order, ask)
     except DryRunEnds as ends:
@@ -167,7 +183,7 @@ async def _order(
         return replied(before.kept)
     finally:
         await stream_recorded(stores, order.recorded)
-    if call is not None and order.recorded:
+    if call is not None and order.recorded and run is None:
         async with stores.db.transaction() as session:
             await keep(session, call, answer, None)
     return Performed(answer)

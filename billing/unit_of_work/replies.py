@@ -52,8 +52,7 @@ def call_key(
 ) -> CallKey:
     """The key of a call: callers do not share theirs. Pure."""
     whole = msgspec.json.encode((operation.name, ask, version), order="sorted", enc_hook=no_secrets)
-    caller = who.id or f"{who.author.source}:{who.author.name}"
-    return CallKey(who.tenant or PLATFORM, caller, key, hashlib.sha256(whole).hexdigest())
+    return CallKey(who.tenant or PLATFORM, who.caller, key, hashlib.sha256(whole).hexdigest())
 
 
 async def claim(session: AsyncSession, call: CallKey) -> KeptReply | None:

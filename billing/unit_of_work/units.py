@@ -23,7 +23,8 @@ from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.moves import check_alone, check_approved, check_meant
-from billing.unit_of_work.replies import CallKey, RepliedBefore, claim
+from billing.unit_of_work.progress import BegunRun, OperationProgress
+from billing.unit_of_work.replies import CallKey, RepliedBefore, claim, keep
 from billing.unit_of_work.versions import check_version, version_of
 from core.clock import now_ms
 from core.configuration.settings import Settings
@@ -192,11 +193,14 @@ class Change(_BoundUnit):
 
 @dataclass
 class Order(_BoundUnit):
-    """Something that is done in Redis. No transaction is open while it waits for others."""
+    """Something that is done in Redis. No transaction is open while it waits for others. `run`: over the API
+    one that takes long goes on as this run, which begins where it is given."""
 
     kind = OperationKind.ORDER
     call: CallKey | None = None
     recorded: list[AuditLog] = field(default_factory=list[AuditLog])
+    run: BegunRun | None = None
+    progress: OperationProgress = field(default_factory=OperationProgress)
 
     @property
     def reads(self) -> RedisClient:
@@ -232,8 +236,15 @@ class Order(_BoundUnit):
         async with self.stores.db.transaction() as session:
             if self.call is not None and (kept := await claim(session, self.call)) is not None:
                 raise RepliedBefore(kept)
+            begins = self.run if self.run is not None and not self.run.begun else None
+            if begins is not None:
+                await begins.write(session, begins)
             await record(session, chain, action, target, None, facts)
             await self.stay(session)  # last: rows of people are locked behind the audit log's chains
+            if begins is not None and self.call is not None:
+                await keep(session, self.call, begins.started, None)
+        if begins is not None:
+            begins.begin()
         return recorded_rows(session)
 
 

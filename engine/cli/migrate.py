@@ -1,6 +1,5 @@
 """`parley requests migrate`: move requests to another pool, or all that a pool has."""
 
-import time
 from collections.abc import Sequence
 
 import click
@@ -19,7 +18,6 @@ from engine.operations.migrating import (
     watch_migrations,
 )
 
-PROGRESS_SECONDS = 1.0
 WHOSE = {"tenant": {"help": "The tenant's name or id. Without it, whoever's it is."}}
 FROM = {"pool": {"names": ["--from-pool"], "help": "The pool to move from. By default PARLEY_POOL."}}
 
@@ -38,7 +36,8 @@ def migrate(ask: MigratePool, how: CommandTerms, ids: tuple[str, ...], everythin
     if bool(ids) == everything:
         raise click.UsageError("name requests, or say --all")
     if everything:
-        watch_migrations(MigrationProgress(how.as_json).tell)
+        if how.as_json:
+            watch_migrations(print_json)
         _show_pool(answered(migrate_pool, ask, how), ask, how)
     else:
         _show_each(in_stores(lambda stores: _moved(stores, ask, ids, how)), how)
@@ -83,21 +82,3 @@ def _show_pool(result: MigratedPool, ask: MigratePool, how: CommandTerms) -> Non
         print_line(
             f"pool {result.pool} has no requests{whose} any more: {result.moved} are moved to {result.to}"
         )
-
-
-class MigrationProgress:
-    """What is printed while many requests move: each outcome as JSON, and counts on stderr each second."""
-
-    def __init__(self, as_json: bool) -> None:
-        self._as_json = as_json
-        self._moved = 0
-        self._shown_at = 0.0
-
-    def tell(self, outcome: MigrationOutcome, left: int) -> None:
-        """One more request is done with."""
-        self._moved += outcome.moved
-        if self._as_json:
-            print_json(outcome)
-        if time.monotonic() - self._shown_at > PROGRESS_SECONDS:
-            self._shown_at = time.monotonic()
-            print_line(f"{self._moved} moved, {left} to go", err=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from billing.api import PLATFORM, Order
+from billing.api import PLATFORM, OperationProgress, Order
 from core.access.processes import (
     GATEWAY_HINTS,
     LINES,
@@ -85,13 +85,12 @@ class MigratedPool(msgspec.Struct, frozen=True):
     newcomers: bool = False
 
 
-Watcher = Callable[[MigrationOutcome, int], None]
+Watcher = Callable[[MigrationOutcome], None]
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 
 
 def watch_migrations(watcher: Watcher) -> None:
-    """Tell `watcher`, in this task and those that it starts, of each request that a move is done with, and
-    how many are left."""
+    """Tell `watcher`, in this task and those that it starts, of each request that a move is done with."""
     _watcher.set(watcher)
 
 
@@ -121,7 +120,8 @@ async def migrate_request(order: Order, ask: MigrateRequest) -> MigrationOutcome
     may=OPERATORS,
     audit="request.migrate_all",
     reason=True,
-    uses=Uses(reads="tenant", writes=AUDIT, keys=MIGRATES),
+    long=True,
+    uses=Uses(reads="tenant", writes=f"operation_run {AUDIT}", keys=MIGRATES),
 )
 async def migrate_pool(order: Order, ask: MigratePool) -> MigratedPool:
     """Move every request of a pool to another, until it has none, or only those that cannot move."""
@@ -130,13 +130,14 @@ async def migrate_pool(order: Order, ask: MigratePool) -> MigratedPool:
     would = MigratedPool(queue.pool, dest, 0, [])
     redis = await order.given(owner or PLATFORM, queue.pool, would, {"pool": queue.pool, "to": dest})
     await _announce(redis, order, dest)
-    return await _empty(PoolQueue(redis, queue.pool, order.settings), _migrator(redis, order), owner, dest)
+    return await _empty(order, PoolQueue(redis, queue.pool, order.settings), owner, dest)
 
 
 @dataclass
 class MigrationTally:
     """Counts of a move of many requests, while it runs."""
 
+    progress: OperationProgress
     moved: int = 0
     left: int = 0
     stayed: dict[tuple[str, str], MigrationOutcome] = field(
@@ -150,7 +151,9 @@ class MigrationTally:
         if not outcome.moved and outcome.reason not in GONE:
             self.stayed[outcome.tenant, outcome.id] = outcome
         if (watcher := _watcher.get()) is not None:
-            watcher(outcome, self.left)
+            watcher(outcome)
+        how = "moved" if outcome.moved else f"stays: {outcome.message}"
+        self.progress.tell(self.moved, self.moved + self.left, f"{outcome.id} {how}")
 
 
 async def _announce(redis: RedisClient, order: Order, dest: str) -> None:
@@ -171,12 +174,15 @@ async def _migrate(migrator: Migrator, source: str, tenant: str, id: str, dest: 
     return MigrationOutcome(id, tenant, source, dest, True)
 
 
-async def _empty(queue: PoolQueue, migrator: Migrator, tenant: str | None, dest: str) -> MigratedPool:
-    """Move requests until a look at the pool finds nothing more to move."""
-    tally, inspection = MigrationTally(), Inspection(queue)
+async def _empty(order: Order, queue: PoolQueue, tenant: str | None, dest: str) -> MigratedPool:
+    """Move requests until a look at the pool finds nothing more to move, or it is asked to stop."""
+    migrator, inspection = _migrator(queue.redis, order), Inspection(queue)
+    tally = MigrationTally(order.progress)
     began, give_up_at = await queue.now_ms(), time.monotonic() + NEWCOMERS_SECONDS_MAX
     newcomers = False
     while not newcomers and (rows := await _rest(inspection, tenant, tally)):
+        if order.progress.stopping:
+            break
         newcomers = time.monotonic() > give_up_at and all(row.accepted_ms > began for row in rows)
         if not newcomers:
             await _migrate_each(migrator, queue.pool, rows, dest, tally)
@@ -197,6 +203,8 @@ async def _migrate_each(
 
     async def one(row: InspectedRequest) -> None:
         async with slots:
+            if tally.progress.stopping:
+                return
             tally.count(await _migrate(migrator, source, row.tenant, row.id, dest))
 
     async with asyncio.TaskGroup() as group:

@@ -50,7 +50,8 @@ async def list_workers(look: Look, ask: PoolQuestion) -> ListedPage[WorkerRow]:
     may=OPERATORS,
     audit="worker.drain",
     reason=True,
-    uses=Uses(writes=AUDIT, keys=WORKER_READS),
+    long=True,
+    uses=Uses(writes=f"operation_run {AUDIT}", keys=WORKER_READS),
 )
 async def drain_worker(order: Order, ask: NameWorker) -> OrderedWorker:
     """Let a worker give back what it has in hand and end; its supervisor starts another in its place. Its
@@ -98,15 +99,20 @@ async def _ended(
     redis = await order.given(PLATFORM, row.worker, would, {"pool": queue.pool})
     ordered = PoolQueue(redis, queue.pool, order.settings)
     await PoolNodes(ordered).order(told, kind, row.worker)
-    return msgspec.structs.replace(would, gone=await _gone(ordered, row.worker, seconds))
+    return msgspec.structs.replace(would, gone=await _gone(order, ordered, row.worker, seconds))
 
 
-async def _gone(queue: PoolQueue, worker: str, seconds: float) -> bool:
+async def _gone(order: Order, queue: PoolQueue, worker: str, seconds: float) -> bool:
+    """Wait until a worker is gone, and tell what it still has in hand."""
     deadline, inspection = time.monotonic() + seconds, Inspection(queue)
-    while time.monotonic() < deadline:
-        rows = await inspection.workers()
-        if not any(row.worker == worker and row.state != "restarting" for row in rows):
+    held = first = -1
+    while time.monotonic() < deadline and not order.progress.stopping:
+        rows = [row for row in await inspection.workers() if row.worker == worker]
+        if all(row.state == "restarting" for row in rows):
             return True
+        if held != (held := sum(row.claims for row in rows)):
+            first = max(first, held)
+            order.progress.tell(first - held, first, f"{worker} has {held} in hand")
         await asyncio.sleep(POLL_SECONDS)
     return False
 

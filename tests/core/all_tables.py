@@ -11,6 +11,7 @@ import billing.tables.prices
 import billing.tables.reconciliation
 import billing.tables.refusals
 import billing.tables.replies
+import billing.tables.runs
 import billing.tables.safety
 import billing.tables.sessions
 import billing.tables.tenants
@@ -30,6 +31,7 @@ TABLES_OF_ALL_PACKAGES = (
     billing.tables.reconciliation,
     billing.tables.refusals,
     billing.tables.replies,
+    billing.tables.runs,
     billing.tables.safety,
     billing.tables.sessions,
     billing.tables.tenants,

@@ -39,6 +39,7 @@ OF_ONES_OWN = (
     "people.",
     "me.",
     "requests.",
+    "runs.",
     "tokens.",
 )  # what members name there is looked up in their own tenant
 

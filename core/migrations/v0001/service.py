@@ -15,6 +15,7 @@ def make() -> None:
     _counts()
     _reconciliation()
     _replies()
+    _runs()
 
 
 def _replies() -> None:
@@ -226,4 +227,19 @@ def _reconciliation() -> None:
         *texts("sha256"),
         sa.Column("sums", sa.JSON(), nullable=False),
         *numbers("verified_ms"),
+    )
+
+
+def _runs() -> None:
+    op.create_table(
+        "operation_run",
+        *text_keys("tenant_id", "id"),
+        *texts("caller", "author", "operation", "state"),
+        *(sa.Column(name, sa.Text(), nullable=False) for name in ("events", "answer", "problem")),
+        *numbers("begun_ms", "beat_ms"),
+        *maybe_numbers("ended_ms", "stop_ms"),
+        sa.CheckConstraint(
+            "state IN ('running', 'done', 'refused', 'failed', 'stopped', 'interrupted')",
+            name="ck_operation_run_state",
+        ),
     )
