@@ -1,19 +1,21 @@
 """`--cancel` of the commands that shut somebody out: ends their queued and running requests too."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from billing.cli.operations import CommandTerms, answered
-from billing.operations.open_requests import CancelledRequests, CancelRequests, cancel_requests
 from core.errors import StartupError
+
+if TYPE_CHECKING:
+    from billing.operations.open_requests import CancelledRequests
 
 cancel_option = click.option(
     "--cancel", is_flag=True, help="End what is queued and running too; what was sampled is billed."
 )
 
 
-def facts_of(cancelled: CancelledRequests | None) -> dict[str, Any]:
+def facts_of(cancelled: "CancelledRequests | None") -> dict[str, Any]:
     """Facts for `show`; None: nothing was to be cancelled."""
     if cancelled is None:
         return {}
@@ -21,11 +23,13 @@ def facts_of(cancelled: CancelledRequests | None) -> dict[str, Any]:
     return {"cancelled": cancelled.cancelled, **left}
 
 
-def cancelled_after(how: CommandTerms, cancel: bool, tenant: str, **of: str) -> CancelledRequests | None:
+def cancelled_after(how: CommandTerms, cancel: bool, tenant: str, **of: str) -> "CancelledRequests | None":
     """Cancel the requests of a tenant, or `of` its project, key or user, once a command has shut them out;
     None: nothing was to be cancelled."""
     if not cancel or how.dry_run:
         return None
+    from billing.operations.open_requests import CancelRequests, cancel_requests  # most cancel nothing
+
     try:
         return answered(cancel_requests, CancelRequests(tenant=tenant, **of), how)
     except StartupError as error:

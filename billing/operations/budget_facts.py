@@ -85,9 +85,9 @@ async def held_in_redis(look: Look, tenant_id: str) -> Sequence[MoneySum] | None
 
 
 def standing_facts(
-    found: BudgetStanding, counts: Sequence[MoneySum] | None, zone: ZoneInfo
+    found: BudgetStanding, names: Mapping[str, str], counts: Sequence[MoneySum] | None, zone: ZoneInfo
 ) -> dict[str, Any]:
-    """The fields that BudgetInUse adds. Pure."""
+    """Whose spending it is, and the fields that BudgetInUse adds. Pure."""
     shadow = found.budget.mode == Mode.SHADOW
     whose = (found.counted.scope, found.counted.scope_id, found.budget.period, found.window.start_ms, shadow)
     held: int | None = None if counts is None else 0
@@ -95,6 +95,7 @@ def standing_facts(
         if (each.scope, each.scope_id, each.period, each.window_start_ms, each.shadow) == whose:
             held = each.held_nano + each.unbooked_nano
     return {
+        "of": names.get(found.counted.scope_id, found.counted.scope_id),
         "spent": MoneyAmount.of(found.spent_nano),
         "held": None if held is None else MoneyAmount.of(held),
         "left": MoneyAmount.of(max(0, found.left_nano - (held or 0))),

@@ -266,13 +266,9 @@ async def _in_use(
     shown: list[BudgetInUse] = []
     for row, stands in found:
         facts = budget_facts(row, names, now)
-        shown += [
-            BudgetInUse(
-                **facts | {"of": names.get(each.counted.scope_id, each.counted.scope_id)},
-                **standing_facts(each, held, zone),
-            )
-            for each in stands
-        ] or [BudgetInUse(**facts)]
+        shown += [BudgetInUse(**facts | standing_facts(each, names, held, zone)) for each in stands] or [
+            BudgetInUse(**facts)
+        ]
     return shown
 
 

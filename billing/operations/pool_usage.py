@@ -1,5 +1,6 @@
 """The operation that shows the use of pools' GPUs: ready, busy, idle, committed, earnings and costs."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -74,7 +75,7 @@ async def show_pool_usage(look: Look, ask: AskPoolUsage) -> ShownPoolUsage:
     return ShownPoolUsage(
         start=iso_time(window.start_ms),
         end=iso_time(window.end_ms),
-        uses=[_facts(each, names.get(each.tenant_id, each.tenant_id)) for each in uses],
+        uses=[_facts(each, names) for each in uses],
     )
 
 
@@ -86,10 +87,10 @@ async def _window(look: Look, owner: Tenant | None, month: str | None) -> Period
     return window_of_month(month, calendar, "month")
 
 
-def _facts(use: PoolUse, tenant: str) -> PoolUseFacts:
+def _facts(use: PoolUse, names: Mapping[str, str]) -> PoolUseFacts:
     return PoolUseFacts(
         pool=use.pool,
-        tenant=tenant,
+        tenant=names.get(use.tenant_id, use.tenant_id),
         gpu_type=use.gpu_type,
         ready_gpu_seconds=use.ready,
         busy_gpu_seconds=use.busy,

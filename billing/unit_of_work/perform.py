@@ -12,8 +12,6 @@ from billing.audit.log import recorded_rows
 from billing.tables.audit import AuditLog
 from billing.tables.replies import KeptReply
 from billing.unit_of_work.actors import OperationActor
-from billing.unit_of_work.change_stream import write_changes
-from billing.unit_of_work.moves import check_moved
 from billing.unit_of_work.progress import BegunRun, OperationProgress, ProgressEvent
 from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, keep, reply_of
 from billing.unit_of_work.units import Change, DryRunEnds, Look, Order, Stores, Terms, check_recorded
@@ -104,6 +102,8 @@ async def _look(
 async def _change(
     stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
 ) -> Performed:
+    from billing.unit_of_work.moves import check_moved  # looks do without the rules of money
+
     recorded: list[AuditLog] = []
 
     def checked(session: AsyncSession) -> None:
@@ -226,5 +226,7 @@ async def _tell(change: Change) -> Exception | None:
 async def stream_recorded(stores: Stores, rows: Sequence[AuditLog]) -> None:
     """Tell pages that follow changes. They read again what they show where this is lost."""
     if rows:
+        from billing.unit_of_work.change_stream import write_changes  # as in `_change`
+
         with suppress(redis_errors.RedisError, OSError):
             await write_changes(stores.redis, stores.settings, rows)

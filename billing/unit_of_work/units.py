@@ -22,7 +22,6 @@ from billing.tables.tenants import Tenant
 from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
-from billing.unit_of_work.moves import check_alone, check_approved, check_meant
 from billing.unit_of_work.progress import BegunRun, OperationProgress
 from billing.unit_of_work.replies import CallKey, RepliedBefore, claim, keep
 from billing.unit_of_work.versions import check_version, version_of
@@ -157,6 +156,8 @@ class Change(_BoundUnit):
         """Say that the change moves an amount, of either sign. Called behind its audit row. Raises
         NeedsSecondPerson where this author may not move it alone, Refused where it is not what was approved,
         or more than is meant; a dry run tells any."""
+        from billing.unit_of_work.moves import check_alone, check_approved, check_meant  # most move none
+
         self.moved_nano += abs(nano)
         if self.terms.dry_run:
             return

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
-from typing import Any
-
-from starlette.types import ASGIApp, Receive, Scope, Send
+from typing import TYPE_CHECKING, Any
 
 from core.errors import StartupError
 from core.network.comma_list import split_list
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 UNKNOWN = "unknown"
 HOPS_MAX = 20
@@ -114,11 +115,11 @@ def _parsed(address: str) -> IPv4Address | IPv6Address | None:
 class KnownCallers:
     """Puts the caller's address and scheme where the application looks: `scope["client"]`, `["scheme"]`."""
 
-    def __init__(self, app: ASGIApp, proxies: Networks) -> None:
+    def __init__(self, app: "ASGIApp", proxies: Networks) -> None:
         self._app = app
         self._proxies = proxies
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """ASGI."""
         if scope["type"] in ("http", "websocket"):
             client: Any = scope.get("client")
@@ -130,7 +131,7 @@ class KnownCallers:
         await self._app(scope, receive, send)
 
 
-def address_of(scope: Scope) -> str:
+def address_of(scope: "Scope") -> str:
     """The caller's address, behind KnownCallers."""
     client: Any = scope.get("client")
     return client[0] if client else UNKNOWN

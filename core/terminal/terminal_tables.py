@@ -8,7 +8,6 @@ from typing import NamedTuple
 from rich import box, table
 from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from core.terminal.safe_text import printable_line
@@ -116,6 +115,8 @@ def print_blocks(*blocks: Block) -> None:
 @contextmanager
 def live(*, screen: bool) -> Generator[Callable[..., None]]:
     """Gives a function that shows blocks in place of those before. `screen`: on all of the terminal."""
+    from rich.live import Live  # most commands print and end
+
     with Live(console=Console(highlight=False), screen=screen, auto_refresh=False) as shown:
         yield lambda *blocks: shown.update(_group(blocks), refresh=True)
 

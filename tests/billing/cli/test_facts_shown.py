@@ -5,6 +5,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from billing.budgets.spent import SpendingScope
 from billing.budgets.thresholds import WALLET_SCOPE
 from billing.cli import (
     alerts,
@@ -23,6 +24,9 @@ from billing.cli.operations import facts_of
 from billing.closing.what_if import WhatIfResult as WhatIf
 from billing.dedicated_pools.reports import PoolUse
 from billing.limits import Mode
+from billing.operations import pool_usage
+from billing.operations.budget_facts import BudgetInUse, StoredBudget, budget_facts, standing_facts
+from billing.operations.gpu_commitments import GpuCommitmentFacts
 from billing.operations.wallet_views import GrantFacts, MovementFacts
 from billing.operations.wallets import TakenMoney
 from billing.periods import LAST_MS, UTC_ZONE, Calendar, PeriodWindow
@@ -36,6 +40,7 @@ from billing.tables.limits import Budget
 from billing.tables.prices import PeriodClose
 from billing.tables.tenants import PriceVersion
 from billing.tables.wallets import BudgetAlert, WalletGrant
+from billing.wallets.budgets import BudgetStanding
 from billing.wallets.statements import GrantLeft, WalletMovement
 from billing.wallets.undo import UndoResult
 from core.errors import StartupError
@@ -161,22 +166,23 @@ def test_gpus_of_a_pool() -> None:
         "overage": 900,
         "reserved": 360,
     }
-    assert pools._in_units(use, NAMES) == {
+    shown = pool_usage._facts(use, NAMES)
+    assert pools._in_units(shown) == {
         **{"pool": "p", "tenant": "acme", "gpu_type": "h200"},
         **{f"{name}_gpu_seconds": number for name, number in seconds.items()},
         **{"gpu_nano": 4 * 10**9, "tokens_nano": 2 * 10**9, "cost_nano": 10**9},
         "margin_nano_per_gpu_hour": 25 * 10**8,
     }
-    assert pools._in_words(use, NAMES) == {
+    assert pools._in_words(shown) == {
         **{"pool": "p", "tenant": "acme", "gpu": "h200"},
         **{"ready": "2.000", "busy": "1.000", "idle": "1.000", "committed": "0.500", "overage": "0.250"},
         **{"reserved": "0.100", "gpus": "$4.00", "tokens": "$2.00", "cost": "$1.00"},
         "margin/GPU-hour": "$2.50",
     }
-    nobodys = pools._in_words(PoolUse("", "", "h200", cost_nano=None), NAMES)
+    nobodys = pools._in_words(pool_usage._facts(PoolUse("", "", "h200", cost_nano=None), NAMES))
     assert (nobodys["pool"], nobodys["tenant"]) == ("(any)", "(shared)")
     assert (nobodys["cost"], nobodys["margin/GPU-hour"]) == ("", "")
-    assert pools._in_units(PoolUse("p", "x", "h200"), NAMES)["tenant"] == "x"
+    assert pool_usage._facts(PoolUse("p", "x", "h200"), NAMES).tenant == "x"
 
 
 @pytest.mark.parametrize(
@@ -204,8 +210,9 @@ def test_a_commitment_to_gpus(until_ms: int, to: str | None, to_people: str) -> 
         "agreed_to": "1970-01-03T00:00:00+00:00",
         "notice_days": 30,
     }
-    assert pools._commitment(row, True) == facts
-    assert pools._commitment(row, False) == {**facts, "to": to_people}
+    commitment = GpuCommitmentFacts.of(row)
+    assert pools._facts(commitment, True) == facts
+    assert pools._facts(commitment, False) == {**facts, "to": to_people}
 
 
 def test_where_unbilled_ends_are() -> None:
@@ -240,17 +247,20 @@ def a_budget(**facts: Any) -> Budget:
     return made(Budget, **of | {"override_nano": None, "override_until_ms": None} | facts)
 
 
-def test_a_budget_and_what_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until its time is over."""
-    monkeypatch.setattr(budgets, "now_ms", lambda: DAY_MS)
+def test_a_budget_and_what_overrides_it() -> None:
+    """Until its time is over. Whom it is for is said by name."""
+
+    def shown(row: Budget, as_json: bool) -> dict[str, Any]:
+        return budgets._facts(StoredBudget(**budget_facts(row, {"u": "ann@acme"}, DAY_MS)), as_json)
+
     said = {"budget": "b", "scope": "user", "of": "each", "period": "day", "kind": "hard", "mode": "shadow"}
     last = {"thresholds": "50,100", "author": "ann"}
-    assert budgets._facts(a_budget(), True) == {**said, "limit_nano": 10**9, **last}
+    assert shown(a_budget(), True) == {**said, "limit_nano": 10**9, **last}
     ended = a_budget(override_nano=0, override_until_ms=DAY_MS, hard=False)
-    assert budgets._facts(ended, False) == {**said, "kind": "soft", "limit": "$1.00", **last}
+    assert shown(ended, False) == {**said, "kind": "soft", "limit": "$1.00", **last}
     held = a_budget(override_nano=0, override_until_ms=DAY_MS + 1_000, scope="tenant")
     over = {"override": "$0.00", "override_until": "1970-01-02T00:00:01+00:00"}
-    assert budgets._facts(held, False) == {
+    assert shown(held, False) == {
         **said,
         "scope": "tenant",
         "of": "",
@@ -258,7 +268,8 @@ def test_a_budget_and_what_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None
         **over,
         **last,
     }
-    assert budgets._facts(a_budget(scope_id="u"), True)["of"] == "u"
+    assert shown(a_budget(scope_id="v"), True)["of"] == "v"
+    assert shown(a_budget(scope_id="u"), True)["of"] == "ann@acme"
 
 
 def test_where_a_budget_stands() -> None:
@@ -272,9 +283,11 @@ def test_where_a_budget_stands() -> None:
             "exhausted_ms": DAY_MS,
             "window": window,
         } | facts
-        counted = _Counted("user", "u")
-        found = budgets.BudgetStanding(budget=a_budget(), counted=counted, **of)  # pyright: ignore[reportArgumentType]
-        return budgets._standing(found, counts, ZoneInfo("Europe/Berlin"), as_json)
+        row = a_budget()
+        found = BudgetStanding(budget=row, counted=SpendingScope("user", "u"), **of)
+        facts = standing_facts(found, NAMES, counts, ZoneInfo("Europe/Berlin"))
+        whole = BudgetInUse(**budget_facts(row, NAMES, 0) | facts)
+        return budgets._facts(whole, as_json)
 
     def count(**facts: Any) -> MoneySum:
         of: dict[str, Any] = {"scope": "user", "scope_id": "u", "period": "day", "window_start_ms": 0}
@@ -284,6 +297,7 @@ def test_where_a_budget_stands() -> None:
 
     own = stands([count(), *(count(**{name: other}) for name, other in OTHERS.items())])
     assert own == {
+        **budgets._facts(StoredBudget(**budget_facts(a_budget(), NAMES, 0)), True),
         **{"of": "u", "spent_nano": 4, "held_nano": 3, "left_nano": 3, "percent": 40},
         **{"resets": "1970-01-02T01:00:00+01:00", "exhausted": "1970-01-02T01:00:00+01:00"},
     }
@@ -296,11 +310,6 @@ def test_where_a_budget_stands() -> None:
 
 
 OTHERS = {"scope": "key", "scope_id": "v", "period": "week", "window_start_ms": 1, "shadow": False}
-
-
-class _Counted:
-    def __init__(self, scope: str, scope_id: str) -> None:
-        self.scope, self.scope_id = scope, scope_id
 
 
 @pytest.mark.parametrize(
