@@ -19,7 +19,7 @@ COMMAND_LINES = {
     "safety": "What is looked for in texts: rules of the platform, of tenants and of projects.",
     "biller": "Post the usage of ended requests to the database, each exactly once.",
     "keys": "API keys of a tenant.",
-    "sessions": "Browsers that are signed in.",
+    "sessions": "Browsers in which a tenant's users are signed in (see also `parley people sessions`).",
     "alerts": "Alerts: thresholds of budgets that were reached, and wallets that are low, each told once.",
     "approvals": "Moves of money that one person may not make alone: what waits, approving and rejecting it.",
     "budgets": "Limits on what may be spent in a day, week or month of the tenant's time zone, or ever.",

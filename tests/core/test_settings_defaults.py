@@ -63,9 +63,11 @@ def test_a_secret_of_ones_own_is_made_once_and_nobody_else_reads_it(tmp_path: Pa
 
 
 def test_a_console_has_the_port_behind_the_gateways(home: Path) -> None:
-    """Where it has none of its own; 0 is one: any that is free."""
+    """Tenants' the next one. Where it has none of its own; 0 is one: any that is free."""
     assert settings_in(home, port=8_000).console_endpoint_port == 8_001
     assert settings_in(home, port=8_000, console_port=0).console_endpoint_port == 0
+    assert settings_in(home, port=8_000).portal_endpoint_port == 8_002
+    assert settings_in(home, port=8_000, portal_port=0).portal_endpoint_port == 0
 
 
 @pytest.mark.parametrize(
