@@ -10,6 +10,7 @@ from importlib.metadata import version
 import msgspec
 from redis.exceptions import RedisError
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -95,6 +96,8 @@ def _reply(declared: Operation, done: Performed) -> Response:
     reply = Response(content, 202 if later else 200, NO_STORE, "application/json")
     if run is not None:
         reply.headers["location"] = f"/api/runs/{run}"
+    if done.afterwards is not None:
+        reply.background = BackgroundTask(done.afterwards)
     if done.version is not None:
         reply.headers["etag"] = f'"{done.version}"'
     if done.dry_run:

@@ -6,12 +6,14 @@ proposer: it is committed only where it moves the proposed amount, to the nano, 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Literal
 
 import msgspec
 from sqlmodel import and_, col, func, or_, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.approvals.approver_mail import tell_approvers
 from billing.approvals.approvers import approved_by, approver_for
 from billing.approvals.codes import code_hash, new_code
 from billing.approvals.proposed_operations import ProposedOperation, about, proposed_by, proposed_in
@@ -74,7 +76,7 @@ async def perform_or_propose(
             row = await propose(stores, who, operation, ask, terms, needs)
         except RepliedBefore as before:
             return replied(before.kept)
-    return Performed(WaitingMove.of(row), waits=True)
+    return Performed(WaitingMove.of(row), waits=True, afterwards=partial(tell_approvers, stores, row))
 
 
 async def propose(

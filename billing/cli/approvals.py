@@ -1,6 +1,5 @@
 """`parley approvals`: moves of money that need a second person."""
 
-import sys
 from typing import Any
 
 import click
@@ -16,14 +15,16 @@ from billing.cli.operations import (
     facts_of,
     in_stores,
 )
+from billing.cli.person_sign_in import person_at_terminal
 from billing.cli.run_command import json_option, show, show_table
 from billing.money import to_display
 from billing.operations import approvals
 from billing.operations.approvals import ListProposals, NameProposal
-from billing.tables.approvals import Proposal
+from billing.unit_of_work.perform import perform
 from billing.unit_of_work.units import Stores
 from core.errors import StartupError
-from core.terminal.terminal import prompt_secret
+from core.operations import operation_of
+from core.terminal.terminal import has_terminal, prompt_secret
 
 
 @click.group("approvals")
@@ -31,20 +32,21 @@ def approvals_command() -> None:
     """Moves of money that one person may not make alone: what waits, approving and rejecting it.
 
     A correction, refund, grant, void, claw-back or pay-out above PARLEY_CORRECTION_CENTS_MAX is proposed, and
-    a code goes to the second person alone (PARLEY_SECOND_PERSON: a mail address, or a webhook). It is good
-    for 30 minutes, for that very proposal, once.
+    another owner or finance person approves it within 30 minutes: in the console, or here with their own
+    e-mail and password. Where PARLEY_SECOND_PERSON is set (a mail address, or a webhook), a code goes there
+    too, good for that very proposal, once.
 
     \b
         parley wallets pay-out --tenant acme --amount "800 USD" --key p1 --reason "left us" --yes
         parley approvals list
-        parley approvals approve ID        asks for the code
+        parley approvals approve ID        asks the second person to sign in
     """
 
 
 @approvals_command.command("list")
 @asks(approvals.list_proposals, options={"ended": {"names": ["--all"]}})
 def list_command(ask: ListProposals, how: CommandTerms) -> None:
-    """The proposals that wait for their code, oldest first."""
+    """The proposals that wait for a second person, oldest first."""
     page = answered(approvals.list_proposals, ask, how)
     rows = [facts_of(each, how.as_json) | _kind(each.kind, how.as_json) for each in page.items]
     show_table(rows, how.as_json, "nothing waits for a second person")
@@ -52,26 +54,35 @@ def list_command(ask: ListProposals, how: CommandTerms) -> None:
 
 @approvals_command.command("approve")
 @click.argument("proposal")
-@click.option("--code", help="By default it is asked for at the terminal, and not shown.")
+@click.option("--code", help="The code that PARLEY_SECOND_PERSON got; - asks for it, not shown.")
 @json_option
 def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
-    """Book PROPOSAL (its id), with the code that the second person got. It is looked at again first: what is
-    no longer as it was proposed is not booked. After five wrong codes it is over. One that stays `approved`
-    was cut off: approve it again with its code, nothing is booked twice."""
+    """Book PROPOSAL (its id). Another person than who proposed it, an owner or of finance, signs in for this
+    at the terminal: e-mail, password, and the code of their second factor where they have one.
 
-    if code is None and not sys.stdin.isatty():
-        raise StartupError("there is no terminal to ask for the code at: give --code")
-    typed = prompt_secret("Code") if code is None else code
-
-    async def perform(stores: Stores) -> Proposal:
-        row, done = await proposals.approve(stores, proposal, typed)
-        check_announced(done, stores.settings)
-        return row
-
-    row = in_stores(perform)
-    nano = row.amount_nano
+    It is looked at again first: what is no longer as it was proposed is not booked. With --code: after five
+    wrong ones it is over; one that stays `approved` was cut off: give its code again, nothing is booked
+    twice."""
+    if code is None or code == "-":
+        if not has_terminal():
+            raise StartupError("there is no terminal to ask the second person at")
+        code = code and prompt_secret("Code")
+    kind, nano = in_stores(lambda stores: _approved(stores, proposal, code))
     amount: dict[str, Any] = {"amount_nano": nano} if as_json else {"amount": to_display(nano)}
-    show({"proposal": row.id, **_kind(row.kind, as_json), **amount, "done": "booked"}, as_json)
+    show({"proposal": proposal, **_kind(kind, as_json), **amount, "done": "booked"}, as_json)
+
+
+async def _approved(stores: Stores, proposal: str, code: str | None) -> tuple[str, int]:
+    """Kind and amount of what is booked."""
+    if code is not None:
+        row, done = await proposals.approve(stores, proposal, code)
+        check_announced(done, stores.settings)
+        return row.kind, row.amount_nano
+    async with person_at_terminal(stores, "parley approvals approve") as who:
+        ask = NameProposal(proposal=proposal)
+        done = await perform(stores, who, operation_of(approvals.approve_proposal), ask)
+    check_announced(done, stores.settings)
+    return done.answer.kind, done.answer.amount.value
 
 
 @approvals_command.command("reject")

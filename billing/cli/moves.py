@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 import click
 import msgspec
 
+from billing.approvals.approver_mail import tell_approvers
 from billing.approvals.proposals import propose
 from billing.approvals.second_person import shown_second
 from billing.booking.amount_bounds import AmountBounds
@@ -66,7 +67,9 @@ async def move_in(
     try:
         done: Performed = await perform(stores, who, operation, ask, terms)
     except NeedsSecondPerson as needs:
-        return replace(shown, proposal=await propose(stores, who, operation, ask, terms, needs))
+        proposal = await propose(stores, who, operation, ask, terms, needs)
+        await tell_approvers(stores, proposal)
+        return replace(shown, proposal=proposal)
     check_announced(done, stores.settings)
     return MoneyMove(done.answer, done.moved_nano, booked=True)
 

@@ -33,7 +33,8 @@ class Performed:
     """An operation that ended well. `version`: of the thing that it read or edited; `untold`: what kept
     others from being told at once of what is committed; `moved_nano`: the money that it moved; `kept`: the
     reply (JSON) that an earlier call of the same key got, in place of an answer; `waits`: nothing is done
-    yet, it waits for a second person; `run`: it goes on as this run."""
+    yet, it waits for a second person; `run`: it goes on as this run; `afterwards`: to be called once the
+    caller has the answer."""
 
     answer: Any
     dry_run: bool = False
@@ -43,6 +44,7 @@ class Performed:
     moved_nano: int = 0
     waits: bool = False
     run: str | None = None
+    afterwards: Callable[[], Awaitable[None]] | None = None
 
 
 async def perform(

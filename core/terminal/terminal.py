@@ -63,6 +63,17 @@ def prompt_secret(what: str) -> str:
         return str(click.prompt(printable_line(what), hide_input=True, err=True))
 
 
+def has_terminal() -> bool:
+    """True where somebody can be asked."""
+    return sys.stdin.isatty()
+
+
+def prompt_line(what: str) -> str:
+    """Read a line from the terminal. Raises StartupError where it is not UTF-8."""
+    with _utf8_only():
+        return str(click.prompt(printable_line(what), err=True))
+
+
 def agrees(question: str) -> bool:
     """Ask on stderr; False where the answer is no, or nobody answers. Raises StartupError where it is not
     UTF-8."""

@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 from sqlalchemy import text
 
-from billing.approvals import second_person
+from billing.approvals import approver_mail, second_person
 from billing.cli.approvals import approvals_command
 from billing.cli.audit import audit_command
 from billing.tables.approvals import Proposal
@@ -110,7 +110,8 @@ def office(
         assert "\n" not in subject
         made.mails.append((address, body))
 
-    monkeypatch.setattr(second_person, "send_mail", send)
+    for module in (second_person, approver_mail):
+        monkeypatch.setattr(module, "send_mail", send)
     made.acme.parley(
         "wallets", "grant", *OF, "--amount", "300 USD", "--key", "g1", correction_cents_max="30000"
     )

@@ -294,7 +294,7 @@ def test_a_dry_run_and_what_nobody_meant_propose_nothing(office: ApprovalsOffice
 
 def test_what_is_no_id_of_a_proposal_is_refused(office: ApprovalsOffice) -> None:
     """As one that nobody has."""
-    office.refused("give --code", "approvals", "approve", "x")
+    office.refused("no terminal", "approvals", "approve", "x")
     for id in ("x", "*", "' OR 1=1", "\x1b[2J", "٣"):
         office.refused("there is no proposal", *office.approve(id, "x"))
         office.refused("there is no proposal", "approvals", "reject", id, "--reason", "r")
