@@ -56,6 +56,10 @@ WEB = Path(__file__).parent / "web"
 COMPARED_SECONDS = 10.0
 HOUR_MS = 3_600_000
 REFUSALS_MAX = 50
+NO_PAGE = (
+    "This is Parley's API for members of tenants; it has no pages yet. /openapi.json lists what it does.\n"
+    "If a link brought you here, give the code behind # to POST /api/sign-in.\n"
+)
 
 log = logger(__name__)
 
@@ -86,7 +90,7 @@ class Console:
         """All routes of this side."""
         shared = [*self._usage.routes(), Route("/healthz", self.healthz, methods=["GET"]), *self.api.routes()]
         if not self._side.staff:
-            return shared
+            return [Route("/", self.no_page, methods=["GET"]), *shared]
         return [
             Route("/", self.page, methods=["GET"]),
             Route("/api/status", self.status, methods=["GET"]),
@@ -102,6 +106,10 @@ class Console:
     async def page(self, _request: Request) -> Response:
         """The page itself, which holds nothing secret."""
         return FileResponse(WEB / "console.html", media_type="text/html; charset=utf-8")
+
+    async def no_page(self, _request: Request) -> Response:
+        """What a member sees who opens a link: their pages are not built yet."""
+        return PlainTextResponse(NO_PAGE)
 
     async def status(self, request: Request) -> Response:
         """The data that the page shows, for scripts too."""

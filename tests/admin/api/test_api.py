@@ -153,6 +153,12 @@ async def test_each_side_is_for_its_own(site: ApiSite) -> None:
     assert (await stranger.get("/api/me")).status_code == 401
 
 
+async def test_who_opens_a_members_link_is_told_what_to_do(site: ApiSite) -> None:
+    """Their side has no pages yet."""
+    told = await (await site.browser(TENANTS_SIDE)).get("/")
+    assert (told.status_code, "POST /api/sign-in" in told.text) == (200, True)
+
+
 async def test_changes_are_followed(site: ApiSite) -> None:
     """From an event's id on; members see their tenant's alone. A stream ends when its process does."""
     ann = await site.signed_in()
