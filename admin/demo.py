@@ -34,6 +34,7 @@ class UpFile:
     tenant: str
     key: str
     metrics: str = ""
+    portal: str = ""
 
     def write(self, path: Path) -> None:
         """Replace the file at once, so that nobody reads half of it."""

@@ -166,10 +166,11 @@ class PlatformStart:
         settings = self._settings
         url = url_at(settings.host, settings.port)
         console = url_at(settings.console_host, settings.console_endpoint_port)
+        portal = url_at(settings.portal_host, settings.portal_endpoint_port)
         metrics = ""
         if self._metrics_port is not None:
             metrics = url_at(settings.metrics_host, self._metrics_port + GATEWAY_PLACE)
-        up = UpFile(url, console, "demo", demo.secret, metrics)
+        up = UpFile(url, console, "demo", demo.secret, metrics, portal)
         up.write(self._up_file)
         if not await self._ready(url, metrics, stop):
             return

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import inspect
 
 from billing.api import Terms
-from core.errors import bad_request
+from core.errors import Refused, bad_request
 from core.operations import Operation
 
 IDEMPOTENCY_KEY_CHARACTERS_MAX = 200
@@ -116,11 +116,16 @@ def _struct(
         named = _from_text(declared, path)
         return msgspec.convert({**facts, **named}, declared.asks, strict=strict)
     except msgspec.ValidationError as error:
-        said = str(error)
-        place = AT_FIELD.search(said)
-        missing = re.search(r"required field `([^`]+)`", said)
-        field = (place[1] if place else "") or (missing[1] if missing else None)
-        raise bad_request(AT_FIELD.sub("", said), field=field) from error
+        raise refused_field(error) from error
+
+
+def refused_field(error: msgspec.ValidationError) -> Refused:
+    """What is wrong, and the field that is."""
+    said = str(error)
+    place = AT_FIELD.search(said)
+    missing = re.search(r"required field `([^`]+)`", said)
+    field = (place[1] if place else "") or (missing[1] if missing else None)
+    return bad_request(AT_FIELD.sub("", said), field=field)
 
 
 def _from_text(declared: Operation, path: Mapping[str, str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from admin.api.callers import NOT_SIGNED_IN, ApiCallers
 from admin.api.problems import problem
+from admin.api.reading import refused_field
 from admin.api.routes import NO_STORE, read_body
 from billing.api import NewPersonSession, OperationActor, SignedInPerson, SignIns, Stores, end_person_session
 from core.errors import Refusal, Refused, bad_request, forbidden
@@ -187,8 +188,10 @@ async def _body_of(request: Request, of: Any) -> Any:
     body = await read_body(request)
     try:
         return msgspec.json.decode(body, type=of)
+    except msgspec.ValidationError as error:
+        raise refused_field(error) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise bad_request(str(error)) from error
+        raise bad_request("the body is no JSON") from error
 
 
 def _json(content: object) -> Response:

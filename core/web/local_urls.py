@@ -22,7 +22,7 @@ def console_url(settings: Settings) -> str:
 
 def portal_url(settings: Settings) -> str:
     """The URL of the console for tenants."""
-    return url_at(settings.portal_host, settings.portal_endpoint_port)
+    return _of_up(settings.home, "portal") or url_at(settings.portal_host, settings.portal_endpoint_port)
 
 
 def url_at(bind: str, port: int) -> str:

@@ -20,9 +20,8 @@ def test_the_file_is_replaced_at_once(tmp_path: Path):
     path = tmp_path / "up.json"
     (tmp_path / "up.json.new").write_text("half")
     UpFile("u", "c", "t", "k").write(path)
-    assert path.read_text() == (
-        '{\n  "url": "u",\n  "console": "c",\n  "tenant": "t",\n  "key": "k",\n  "metrics": ""\n}\n'
-    )
+    facts = {"url": "u", "console": "c", "tenant": "t", "key": "k", "metrics": "", "portal": ""}
+    assert path.read_text() == json.dumps(facts, indent=2) + "\n"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert sorted(each.name for each in tmp_path.iterdir()) == ["up.json"]
 

@@ -113,6 +113,7 @@ def test_the_operator_is_told_where_everything_is(
         "tenant": "demo",
         "key": "pk_abc_secret",
         "metrics": "http://127.0.0.1:9181",
+        "portal": "http://127.0.0.1:8082",
     }
     assert stat.S_IMODE((home / "up.json").stat().st_mode) == 0o600
     assert announced.asked == [("http://127.0.0.1:8080", "http://127.0.0.1:9181")]

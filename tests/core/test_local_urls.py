@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.files import file_lock
-from core.web.local_urls import console_url, gateway_url, url_at
+from core.web.local_urls import console_url, gateway_url, portal_url, url_at
 from tests.support.home import settings_in
 
 
@@ -16,11 +16,13 @@ def test_links_lead_to_the_up_that_runs(home: Path):
     settings = settings_in(home, port=8080)
     by_settings = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
     assert (gateway_url(settings), console_url(settings)) == by_settings
-    up = {"url": "http://127.0.0.1:18480", "console": "http://127.0.0.1:18481"}
+    local = "http://127.0.0.1"
+    up = {"url": f"{local}:18480", "console": f"{local}:18481", "portal": f"{local}:18482"}
     (home / "up.json").write_text(json.dumps(up))
     lock = file_lock.acquire(home / "up.lock", 0)
     assert lock is not None
     assert (gateway_url(settings), console_url(settings)) == (up["url"], up["console"])
+    assert portal_url(settings) == up["portal"]
     (home / "up.json").write_text("[]")
     assert (gateway_url(settings), console_url(settings)) == by_settings
     (home / "up.json").write_text(json.dumps(up))

@@ -74,6 +74,8 @@ async def test_what_is_wrong_is_said_with_its_field(site: ApiSite) -> None:
     for ask, field in (({"name": "x"}, "reason"), ({"nme": "x", "reason": "r"}, "nme")):
         reply = await ann.post("/api/tenants", json=ask)
         assert (reply.status_code, reply.json()["field"]) == (400, field)
+    reply = await ann.post("/api/sign-in", json={"by": "password", "email": "ann@example.com"})
+    assert (reply.status_code, reply.json()["field"]) == (400, "password")
     taken = await ann.post("/api/tenants", json={"name": "acme", "reason": "r"})
     assert (taken.status_code, "already" in taken.json()["detail"]) == (400, True)
     unknown = await ann.get("/api/tenants/nobody")
