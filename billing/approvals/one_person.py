@@ -10,21 +10,24 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.booking.amount_bounds import AmountBounds
 from billing.booking.recent_moves import lock_recent_amounts
 from billing.money import to_display
+from billing.unit_of_work.actors import UNIX
+from billing.unit_of_work.second_people import second_people
 from core.actor import current_author
 from core.errors import bad_request
 
 
 @dataclass(frozen=True)
 class OneDecision:
-    """Limits of one person who lets held events count. `bounds` are the installation's; `second`: there is a
-    second person, and so a limit for all that one person moves."""
+    """Limits of one person who lets held events count. `bounds` are the installation's; `second`: codes go to
+    a second person. Where there is one, or one who signs in, all that one person moves counts together."""
 
     bounds: AmountBounds
     second: bool
 
     async def check(self, session: AsyncSession, tenant_id: str, nano: int) -> None:
         """Raises Refused where one person may not book an event of `nano` with their recent moves."""
-        if not self.second:
+        by = UNIX + current_author().name  # only commands accept
+        if not self.second and not await second_people(session, by):
             self.bounds.check(nano)
             return
         lately_nano = await lock_recent_amounts(session, tenant_id, current_author().name)

@@ -8,13 +8,19 @@ from pyotp.totp import TOTP
 
 from billing.alerts.webhooks import NotDelivered
 from billing.approvals import approver_mail
+from billing.approvals.one_person import OneDecision
+from billing.audit.log import record_separately
+from billing.booking.amount_bounds import AmountBounds
 from billing.cli import approvals as command
 from billing.cli import person_sign_in
 from billing.people import own_account, persons, totp
 from billing.people.passwords import Passwords
 from billing.people.person_sessions import list_person_sessions
 from billing.tables.tenants import PLATFORM
+from core.actor import Author, acting_as
 from core.clock import now_ms
+from core.errors import Refused
+from core.sql.database import Database
 from tests.billing.approvals.approvals_office import MUCH, OF, ApprovalsOffice
 from tests.billing.approvals.approvals_office import office as office
 from tests.billing.cli.commands import rows
@@ -164,3 +170,21 @@ def test_whoever_may_approve_is_told_by_mail(two: ApprovalsOffice, monkeypatch: 
 
     monkeypatch.setattr(approver_mail, "send_mail", refuse)
     assert two.row(proposed(two)).state == "waiting"
+
+
+async def test_held_events_count_with_other_moves_where_there_are_two(database: Database) -> None:
+    """60 USD after 60 by the same author: each by itself while there is one person, too much once there are
+    two."""
+    limits, ann = OneDecision(AmountBounds(10**9, 100 * 10**9), second=False), Author("ann", "command")
+    await record_separately(database, "t1", "wallet.grant", "g", {"amount_nano": 60 * 10**9}, ann)
+
+    async def accept() -> None:
+        with acting_as(ann):
+            async with database.transaction() as session:
+                await limits.check(session, "t1", 60 * 10**9)
+
+    for name in ("Bob", "Cid"):
+        await accept()
+        await persons.create_member(database, PLATFORM, name, "owner")
+    with pytest.raises(Refused, match="with all that they"):
+        await accept()
