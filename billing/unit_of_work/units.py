@@ -23,6 +23,7 @@ from billing.tenants.edits import lock_settings
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.progress import BegunRun, OperationProgress
+from billing.unit_of_work.recent_reads import RecentReads
 from billing.unit_of_work.replies import CallKey, RepliedBefore, claim, keep
 from billing.unit_of_work.versions import check_version, version_of
 from core.clock import now_ms
@@ -46,6 +47,7 @@ class Stores:
     db: Database
     connect: Callable[[], RedisClient]
     now_ms: Callable[[], int] = now_ms
+    reads: RecentReads = field(default_factory=RecentReads)
 
     @cached_property
     def redis(self) -> RedisClient:
@@ -133,6 +135,16 @@ class Look(_BoundUnit):
         """Commit an audit row that this is read, before it is."""
         assert self.operation.audit, f"{self.operation.name} declares no audit action"
         await record_separately(self.stores.db, chain, self.operation.audit[0], target, facts)
+
+    async def watched(self, chain: str, target: str) -> None:
+        """Commit an audit row that staff reads something of a tenant's, once in a while where they read it
+        again and again. Members, and commands on this machine, are not recorded."""
+        if self.who.tenant is not None or not self.who.remote:
+            return
+        read = (self.who.id or self.who.author.name, chain, self.operation.name, target)
+        if self.stores.reads.is_new(read):
+            await self.recorded(chain, target)
+            self.stores.reads.note(read)
 
 
 @dataclass

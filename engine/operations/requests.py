@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from billing.api import Look, Order, Quota
+from billing.api import PLATFORM, Look, Order, Quota
 from core.access.processes import GATEWAY_HINTS, LINES, SETTLING, WORKER_WAKES
 from core.access.processes import READERS as READER_KEYS
 from core.errors import bad_request
@@ -111,10 +111,17 @@ class CancelledRequest(msgspec.Struct, frozen=True):
     state: CancelState
 
 
-@operation("requests.list", "GET /requests", may=READERS, uses=Uses(reads="tenant", keys=POOL_READS))
+@operation(
+    "requests.list",
+    "GET /requests",
+    may=READERS,
+    audit="request.list",
+    uses=Uses(reads="tenant", writes=AUDIT, keys=POOL_READS),
+)
 async def list_requests(look: Look, ask: ListRequests) -> RequestLine:
     """List requests of a pool that have not ended, the nearest deadline first. Members see their own."""
     queue, owner = pool_named(look, ask.pool), await owner_named(look, ask.tenant)
+    await look.watched(owner or PLATFORM, owner or queue.pool)
     found = await Inspection(queue).requests(owner, ask.status, ask.limit)
     names = await names_of_tenants(look) if found else {}
     rows = [_listed(row, names, look) for row in found]
@@ -125,12 +132,14 @@ async def list_requests(look: Look, ask: ListRequests) -> RequestLine:
     "requests.show",
     "GET /requests/{request}",
     may=READERS,
-    uses=Uses(reads="tenant", keys=(*POOL_READS, *WORKER_READS)),
+    audit="request.show",
+    uses=Uses(reads="tenant", writes=AUDIT, keys=(*POOL_READS, *WORKER_READS)),
 )
 async def show_request(look: Look, ask: NameRequest) -> ShownRequest:
     """Show where a request is, how far it got, who reads it. One that has moved is shown where it is now."""
     owner = await owner_named(look, ask.tenant)
     queue, found = await find_request(look, ask.pool, ask.request, owner)
+    await look.watched(found.row.tenant, found.row.id)
     came_from: list[str] = []
     while found.row.status == RequestStatus.MOVED and len(came_from) < HOPS_MAX:
         there = another(queue, found.moved_to)

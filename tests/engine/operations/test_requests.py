@@ -1,10 +1,13 @@
 """Operations on requests: whose they are, who may, and what is recorded."""
 
+from dataclasses import replace
+
 import pytest
 
 from billing.api import PLATFORM, OperationActor, Stores, Terms, create_tenant, local_actor
 from billing.audit.log import list_rows
 from billing.unit_of_work.perform import answer_of
+from billing.unit_of_work.recent_reads import AGAIN_SECONDS
 from core.actor import Author
 from core.configuration.settings import Settings
 from core.errors import Refused
@@ -17,6 +20,7 @@ from engine.operations.requests import CancelState, ExplainRequest, ListRequests
 from engine.operations.workers import NameWorker
 from tests.engine.builders import Pool, request
 from tests.support.redis import Redis
+from tests.support.watch import watch_in_hand
 
 FAR_MS = 4_000_000_000_000
 DRY = Terms(dry_run=True)
@@ -99,9 +103,25 @@ async def test_a_member_sees_its_request_and_no_machine(two: TwoOwners) -> None:
     explained = await answer_of(requests.explain_request, two.stores, two.member(), why)
     assert explained.in_pool is not None
     assert explained.in_pool.row.worker == ""
-    assert await two.actions(two.acme) == []
+    assert await two.actions(two.acme) == ["request.show"]
     await answer_of(requests.explain_request, two.stores, staff(Role.FINANCE), why)
-    assert await two.actions(two.acme) == ["request.explain"]
+    assert await two.actions(two.acme) == ["request.explain", "request.show"]
+
+
+async def test_what_staff_reads_again_and_again_is_one_row(two: TwoOwners) -> None:
+    """A page that polls fills no audit log; another thing, another reader and a later time are new rows."""
+    every, of_acme = ListRequests(), ListRequests(tenant="acme")
+    with watch_in_hand() as watch:
+        for ask in (every, every, of_acme, of_acme):
+            await answer_of(requests.list_requests, two.stores, staff(Role.SUPPORT), ask)
+        await answer_of(requests.list_requests, two.stores, local_actor(), of_acme)
+        await answer_of(requests.list_requests, two.stores, two.member(), every)
+        assert await two.actions(two.acme) == ["request.list"]
+        assert await two.actions(PLATFORM) == ["request.list"]
+        await answer_of(requests.list_requests, two.stores, replace(staff(Role.SUPPORT), id="bob"), of_acme)
+        watch.ms += int(AGAIN_SECONDS * 1000) + 1
+        await answer_of(requests.list_requests, two.stores, staff(Role.SUPPORT), of_acme)
+    assert await two.actions(two.acme) == ["request.list"] * 3
 
 
 async def test_a_dry_run_leaves_a_request_as_it_is(two: TwoOwners) -> None:
