@@ -28,6 +28,7 @@ COMMAND_LINES = {
     "tenants": "Tenants: the customers of this installation.",
     "people": "People who sign in: staff, and tenants' members.",
     "tokens": "Service tokens, which scripts show.",
+    "runs": "What takes long and was begun over the API.",
     "noisy": "Noisy neighbours: who took far more of a pool than its share, and made others wait.",
     "plans": "Plans: prices, priority, place in the pools and limits under one name.",
     "pools": "Dedicated pools: whose they are, their GPU-seconds, commitments, costs.",

@@ -140,6 +140,7 @@ class MigrationTally:
     progress: OperationProgress
     moved: int = 0
     left: int = 0
+    tried: int = 0
     stayed: dict[tuple[str, str], MigrationOutcome] = field(
         default_factory=dict[tuple[str, str], MigrationOutcome]
     )
@@ -147,13 +148,14 @@ class MigrationTally:
     def count(self, outcome: MigrationOutcome) -> None:
         """Count one more finished request."""
         self.left -= 1
+        self.tried += 1
         self.moved += outcome.moved
         if not outcome.moved and outcome.reason not in GONE:
             self.stayed[outcome.tenant, outcome.id] = outcome
         if (watcher := _watcher.get()) is not None:
             watcher(outcome)
         how = "moved" if outcome.moved else f"stays: {outcome.message}"
-        self.progress.tell(self.moved, self.moved + self.left, f"{outcome.id} {how}")
+        self.progress.tell(self.tried, self.tried + self.left, f"{outcome.id} {how}")
 
 
 async def _announce(redis: RedisClient, order: Order, dest: str) -> None:

@@ -66,6 +66,8 @@ READS = {
     "requests find",
     "requests list",
     "requests show",
+    "runs list",
+    "runs show",
     "safety history",
     "safety show",
     "safety stats",

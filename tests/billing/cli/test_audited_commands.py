@@ -37,6 +37,7 @@ NO_ADMINISTRATION = {
 }
 # Orders that need a pool or a model folder, and the test that sees the row of each.
 ELSEWHERE = {
+    "runs stop": "tests/billing/unit_of_work/test_runs.py::test_a_run_is_stopped_at_another_console",
     "approvals approve": "tests/billing/approvals/test_approvals.py::test_a_move_above_the_limit_takes_two",
     "approvals reject": "tests/billing/approvals/test_approvals.py::test_a_proposal_that_is_rejected_is_over",
     "console": "tests/admin/test_console.py::test_links_and_sign_ins_are_recorded",

@@ -6,12 +6,14 @@ import pytest
 
 from billing.api import PLATFORM, OperationActor, Stores, Terms, create_tenant, local_actor
 from billing.audit.log import list_rows
-from billing.unit_of_work.perform import answer_of
+from billing.unit_of_work.perform import answer_of, perform
+from billing.unit_of_work.progress import BegunRun, ProgressEvent
 from billing.unit_of_work.recent_reads import AGAIN_SECONDS
+from billing.unit_of_work.run_rows import write_run
 from core.actor import Author
 from core.configuration.settings import Settings
 from core.errors import Refused
-from core.operations import Role
+from core.operations import Role, operation_of
 from core.sql.database import Database
 from engine.operations import migrating, requests, workers
 from engine.operations.migrating import MigratePool, MigrateRequest
@@ -139,6 +141,20 @@ async def test_a_dry_run_leaves_a_request_as_it_is(two: TwoOwners) -> None:
         assert view.control == 0
         assert await two.actions(tenant) == []
     assert await two.actions(PLATFORM) == []
+
+
+async def test_a_move_of_all_tells_its_steps_and_stops_between_two(two: TwoOwners) -> None:
+    """Each request is a step; once it is asked to stop the rest stays as it is."""
+    told: list[ProgressEvent] = []
+    move, declared = MigratePool(to="b"), operation_of(migrating.migrate_pool)
+    done = (await perform(two.stores, local_actor(), declared, move, told=told.append)).answer
+    assert {each.id for each in done.stay} == {two.running, two.waiting}
+    assert [(event.done, event.of) for event in told] == [(1, 2), (2, 2)]
+    assert all("stays: " in event.what for event in told)
+    run = BegunRun.of(local_actor(), declared, write_run)
+    run.progress.stop()
+    stopped = (await perform(two.stores, local_actor(), declared, move, run=run)).answer
+    assert (stopped.moved, stopped.stay, run.progress.heeded) == (0, [], True)
 
 
 async def test_support_cancels_and_finance_does_not(two: TwoOwners) -> None:
