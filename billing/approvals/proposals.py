@@ -92,7 +92,8 @@ async def propose(
     call = call_of(who, operation, ask, terms)
     with acting_as(replace(who.author, reason=terms.reason)):
         what = proposed_by(operation, ask, needs.tenant_id, terms.reason)
-        second, code = approver_for(stores.settings, who.author.name), new_code()
+        coded = not who.id  # of what people and tokens propose, whoever approves signs in
+        second, code = approver_for(stores.settings, who.author.name) if coded else "", new_code()
         row = _made(what, who, second, needs)
         row.code_sha256 = code_hash(code, row, stores.settings.keyring) if second else ""
         tenant = await _store(stores, who, row, call)
