@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from core.actor import Author, acting_as, process_user
+from core.api_address import ApiAddress, only_over_api, over_api
 from core.command_lines import COMMAND_LINES
 from core.errors import StartupError
 from core.files.private_files import UMASK
@@ -59,7 +60,7 @@ class Commands(click.Group):
             with _uncollected():
                 loaded = entry.load()
             assert isinstance(loaded, click.Command), f"{entry.value} is not a click command"
-            return loaded
+            return only_over_api(loaded, f"parley {cmd_name}") if ctx.params.get("url") else loaded
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -84,12 +85,28 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="parley")
 @click.option("--author", help="Who makes a change, for `parley audit list`. By default the system's user.")
+@click.option(
+    "--url",
+    envvar="PARLEY_API_URL",
+    help="Run the command over this console's API, like https://console.example.org.",
+)
+@click.option(
+    "--token-file", help="File with the service token for --url, which only you can read; else PARLEY_TOKEN."
+)
 @click.pass_context
-def parley(context: click.Context, author: str | None) -> None:
+def parley(context: click.Context, author: str | None, url: str | None, token_file: str | None) -> None:
     """Parley: LLM chat for many tenants on your own GPUs.
 
     Start everything on this machine with `parley up`; talk to it with `parley chat`.
     """
+    if url:
+        if author:
+            raise StartupError(
+                "--author is for this machine: over the API the token's name stands in the record"
+            )
+        context.with_resource(over_api(ApiAddress(url, token_file)))
+    elif token_file:
+        raise StartupError("--token-file is for --url: name the console too")
     user = process_user()
     name = f"{author[:AUTHOR_CHARACTERS_MAX]} ({user})" if author else user
     context.with_resource(acting_as(Author(name, "command")))

@@ -20,6 +20,7 @@ from typing import Any
 
 import click
 
+from core.api_address import runs_over_api
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import StartupError
@@ -76,6 +77,7 @@ def _given_prompt(_context: click.Context, _option: click.Parameter, given: str 
     help="Ask this, print the answer, leave. Piped input works too.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With one answer: print it as one JSON object.")
+@runs_over_api
 def command(prompt: str | None, as_json: bool, **asked: Any) -> None:
     """Chat in the terminal; without options, with the platform that `parley up` started here."""
     target = _target(**asked)

@@ -149,8 +149,14 @@ _ETAG = {
     "pattern": '^(\\*|(W/)?"[0-9]{1,18}")$',
     "description": "The ETag of what you read.",
 }
+_MEANT = {
+    "type": "string",
+    "pattern": "^[0-9]{1,18}$",
+    "description": "Refuse a move of more nano-USD; a dry run says how much it is (X-Parley-Moves).",
+}
 _HOW = [
     _parameter("dry_run", "query", _DRY_RUN, False),
+    _parameter("meant_nano", "query", _MEANT, False),
     _parameter("Idempotency-Key", "header", _KEY, False),
 ]
 _EDITS = [_parameter("If-Match", "header", _ETAG, False)]

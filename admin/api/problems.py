@@ -85,4 +85,11 @@ def _see(refusal: Refusal) -> dict[str, Any]:
     declared = registered().get(refusal.see.operation)
     if declared is None:
         return {"operation": refusal.see.operation}
-    return {"operation": declared.name, "method": declared.method, "path": f"/api{declared.path}"}
+    facts: dict[str, Any] = {
+        "operation": declared.name,
+        "method": declared.method,
+        "path": f"/api{declared.path}",
+    }
+    if refusal.see.ask:
+        facts["ask"] = dict(refusal.see.ask)
+    return facts | ({"help": True} if refusal.see.help else {})

@@ -18,7 +18,8 @@ IDEMPOTENCY_KEY_CHARACTERS_MAX = 200
 REASON_CHARACTERS_MAX = 500
 VERSION = re.compile(r'(?:W/)?"(\d{1,18})"', re.ASCII)
 AT_FIELD = re.compile(r" - at `\$\.?([^`]*)`")
-HOW = ("reason", "dry_run")
+NANO = re.compile(r"[0-9]{1,18}", re.ASCII)
+HOW = ("reason", "dry_run", "meant_nano")
 TRUE = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -56,6 +57,7 @@ def read_call(
         dry_run=_switch(how.get("dry_run", False)),
         version=_version(declared, headers.get("if-match", "")),
         key=_key(declared, headers.get("idempotency-key", "")),
+        meant_nano=_nano(how.get("meant_nano")),
     )
     return ReadCall(ask, terms)
 
@@ -139,6 +141,14 @@ def _switch(given: object) -> bool:
     if found is None:
         raise bad_request("expected true or false", field="dry_run")
     return found
+
+
+def _nano(given: object) -> int | None:
+    if given is None:
+        return None
+    if not NANO.fullmatch(str(given)):
+        raise bad_request("expected an amount in nano", field="meant_nano")
+    return int(str(given))
 
 
 def _version(declared: Operation, header: str) -> int | None:

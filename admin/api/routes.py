@@ -102,6 +102,9 @@ def _reply(declared: Operation, done: Performed) -> Response:
         reply.headers["etag"] = f'"{done.version}"'
     if done.dry_run:
         reply.headers["x-parley-dry-run"] = "true"
+    if done.moved_nano:
+        reply.headers["x-parley-moves"] = str(done.moved_nano)
+        reply.headers["x-parley-unasked"] = str(done.unasked_nano)
     if done.kept is not None:
         reply.headers["idempotency-replayed"] = "true"
     return reply

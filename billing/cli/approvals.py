@@ -11,10 +11,10 @@ from billing.cli.operations import (
     CommandTerms,
     answered,
     asks,
-    check_announced,
     facts_of,
     in_stores,
 )
+from billing.cli.performers import check_announced
 from billing.cli.person_sign_in import person_at_terminal
 from billing.cli.run_command import json_option, show, show_table
 from billing.money import to_display

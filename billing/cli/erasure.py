@@ -121,9 +121,13 @@ def erase_tenant_command(tenant: str, yes: bool, as_json: bool) -> None:
 
 
 async def wallet_facts(db: Database, tenant_id: str, as_json: bool) -> dict[str, Any]:
-    """What is left of a tenant's prepaid money, for who closes or erases it; nothing where nothing is."""
+    """What is left of a tenant's prepaid money, for who erases it; nothing where nothing is."""
     state = await wallet_state(db, tenant_id, now_ms())
-    left_nano = 0 if state is None else state.limit_nano - state.posted_nano
+    return left_facts(0 if state is None else state.limit_nano - state.posted_nano, as_json)
+
+
+def left_facts(left_nano: int, as_json: bool) -> dict[str, Any]:
+    """An amount that is left in a wallet; nothing where nothing is. Pure."""
     if left_nano <= 0:
         return {}
     if as_json:

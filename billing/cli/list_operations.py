@@ -5,12 +5,14 @@ from typing import Any
 import click
 
 from billing.cli.run_command import json_option, show_table
+from core.api_address import runs_over_api
 from core.operations import Operation, Role, registered
 
 
 @click.command("operations")
 @click.option("--role", type=click.Choice([each.value for each in Role]), help="Only what this role may do.")
 @json_option
+@runs_over_api
 def operations_command(role: str | None, as_json: bool) -> None:
     """List all operations: each is a command and a route of the API, with the roles that may."""
     every = [each for each in registered().values() if role is None or role in each.may]

@@ -10,15 +10,13 @@ import msgspec
 from billing.approvals.approver_mail import tell_approvers
 from billing.approvals.proposals import propose
 from billing.approvals.second_person import shown_second
-from billing.booking.amount_bounds import AmountBounds
-from billing.cli.operations import CommandTerms, check_announced, in_stores
+from billing.cli.operations import CommandTerms, with_performer
+from billing.cli.performers import LocalPerformer, Performer
 from billing.cli.run_command import iso_time
 from billing.money import to_display
 from billing.tables.approvals import Proposal
 from billing.unit_of_work.actors import local_actor
 from billing.unit_of_work.moves import NeedsSecondPerson
-from billing.unit_of_work.perform import Performed, perform
-from billing.unit_of_work.units import Stores
 from core.errors import StartupError
 from core.operations import Operation, operation_of
 
@@ -30,18 +28,18 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True)
 class MoneyMove(Generic[Answer]):
-    """What a move did, or would do (`booked` False), and how much it moves; `proposal`: it waits for a second
-    person."""
+    """What a move did, or would do (`booked` False), and how much it moves; `waits`: what is told where it
+    waits for a second person."""
 
     answer: Answer
     nano: int
     booked: bool
-    proposal: Proposal | None = None
+    waits: str = ""
 
     @property
     def state(self) -> str:
         """State in a word or two, for the caller."""
-        if self.proposal is not None:
+        if self.waits:
             return "proposed"
         return "booked" if self.booked else "not booked"
 
@@ -51,44 +49,50 @@ def moved(
 ) -> MoneyMove[Answer]:
     """Perform an operation that moves money, only tell what it would do, or propose it. The caller shows the
     move, then calls `check_booked`. `yes`: a large one is meant."""
-    return in_stores(lambda stores: move_in(stores, operation_of(run), ask, how, yes))
+    return with_performer(lambda performer: move_by(performer, operation_of(run), ask, how, yes))
 
 
-async def move_in(
-    stores: Stores, operation: Operation, ask: msgspec.Struct, how: CommandTerms, yes: bool
+async def move_by(
+    performer: Performer, operation: Operation, ask: msgspec.Struct, how: CommandTerms, yes: bool
 ) -> MoneyMove[Any]:
-    """As `moved`, in these stores."""
-    who, unasked_nano = local_actor(), AmountBounds.of(stores.settings).unasked_nano
-    would = await perform(stores, who, operation, ask, replace(how.terms, dry_run=True))
+    """As `moved`, by this performer."""
+    would = await performer.perform(operation, ask, replace(how.terms, dry_run=True))
+    unasked_nano = would.unasked_nano
     shown = MoneyMove(would.answer, would.moved_nano, booked=False)
     if how.dry_run or (would.moved_nano > unasked_nano and not yes):
         return shown
     terms = replace(how.terms, meant_nano=None if yes else unasked_nano)
     try:
-        done: Performed = await perform(stores, who, operation, ask, terms)
+        done = await performer.perform(operation, ask, terms)
     except NeedsSecondPerson as needs:
-        proposal = await propose(stores, who, operation, ask, terms, needs)
+        assert isinstance(performer, LocalPerformer), "over the API the console proposes it"
+        stores = performer.stores
+        proposal = await propose(stores, local_actor(), operation, ask, terms, needs)
         await tell_approvers(stores, proposal)
-        return replace(shown, proposal=proposal)
-    check_announced(done, stores.settings)
+        return replace(shown, waits=_told(proposal))
+    if done.waits:
+        return replace(shown, waits=str(done.answer))
     return MoneyMove(done.answer, done.moved_nano, booked=True)
 
 
 def check_booked(move: MoneyMove[Any], how: CommandTerms) -> None:
     """Raises StartupError where the move was proposed, or only shown without being asked to."""
-    waiting = move.proposal
-    if waiting is not None and not waiting.second:
-        raise StartupError(
-            "nothing is booked yet: it is proposed, and another owner or finance person approves it until "
-            f"{iso_time(waiting.expires_ms)}: `parley approvals approve {waiting.id}`"
-        )
-    if waiting is not None:
-        raise StartupError(
-            "nothing is booked yet: it is proposed, and a code was sent to "
-            f"{shown_second(waiting.second)}, good until {iso_time(waiting.expires_ms)}: "
-            f"`parley approvals approve {waiting.id}`"
-        )
+    if move.waits:
+        raise StartupError(move.waits)
     if not move.booked and not how.dry_run:
         raise StartupError(
             f"nothing is booked: this moves {to_display(move.nano)}. Where that is meant, say --yes"
         )
+
+
+def _told(waiting: Proposal) -> str:
+    until, approve = iso_time(waiting.expires_ms), f"`parley approvals approve {waiting.id}`"
+    if not waiting.second:
+        return (
+            "nothing is booked yet: it is proposed, and another owner or finance person approves it until "
+            f"{until}: {approve}"
+        )
+    return (
+        "nothing is booked yet: it is proposed, and a code was sent to "
+        f"{shown_second(waiting.second)}, good until {until}: {approve}"
+    )

@@ -11,12 +11,12 @@ import click
 import msgspec
 
 from billing.cli.operation_options import ask_of, parameters_of
+from billing.cli.performers import LocalPerformer, Performer, opened_client
 from billing.money import to_display
-from billing.unit_of_work.actors import local_actor
 from billing.unit_of_work.listing import ListQuestion
-from billing.unit_of_work.perform import Performed, perform
 from billing.unit_of_work.progress import ProgressEvent
 from billing.unit_of_work.units import Stores, Terms
+from core.api_address import api_address, require_local, runs_over_api
 from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
 from core.operations import LISTED_MAX, ListedPage, MoneyAmount, Operation, operation_of, shown_secrets
@@ -63,6 +63,7 @@ def asks(
     fields = {each.name for each in params}
 
     def wrap(command: Command) -> Command:
+        @runs_over_api
         @wraps(command)
         def called(as_json: bool, dry_run: bool = False, reason: str = "", **given: Any) -> None:
             ask = ask_of(declared, given)
@@ -86,7 +87,7 @@ def asks(
 def answered(run: Callable[[Any, Ask], Awaitable[Answer]], ask: Ask, how: CommandTerms) -> Answer:
     """Perform an operation as the author of this command, and return its answer. A refusal becomes one line
     and exit code 1."""
-    return in_stores(lambda stores: performed(run, stores, ask, how))
+    return with_performer(lambda performer: performed(run, performer, ask, how))
 
 
 def all_pages(
@@ -94,30 +95,49 @@ def all_pages(
 ) -> list[Answer]:
     """All things of a list, page by page, as `answered`."""
 
-    async def read(stores: Stores) -> list[Answer]:
+    async def read(performer: Performer) -> list[Answer]:
         things: list[Answer] = []
         after = ""
         while True:
             ask = msgspec.structs.replace(question, limit=LISTED_MAX, after=after)
-            page = await performed(run, stores, ask, how)
+            page = await performed(run, performer, ask, how)
             things += page.items
             if page.next is None:
                 return things
             after = page.next
 
-    return in_stores(read)
+    return with_performer(read)
 
 
-def in_stores(action: Callable[[Stores], Awaitable[Answer]], settings: Settings | None = None) -> Answer:
+def with_performer(action: Callable[[Performer], Awaitable[Answer]]) -> Answer:
+    """Run something that performs operations, over the API where `parley --url` names one, else on the
+    configured stores. A refusal becomes one line and exit code 1."""
+    address = api_address()
+    if address is None:
+        return in_stores(lambda stores: action(LocalPerformer(stores)))
+
+    async def run() -> Answer:
+        performer = opened_client(address)
+        async with performer.client:
+            return await action(performer)
+
+    try:
+        return asyncio.run(run())
+    except Refused as refused:
+        raise StartupError(refused_text(refused.refusal)) from refused
+
+
+def in_stores(action: Callable[[Stores], Awaitable[Answer]]) -> Answer:
     """Run something on the configured stores. A refusal becomes one line and exit code 1."""
+    require_local()
+    settings = Settings()
 
-    async def run(settings: Settings) -> Answer:
+    async def run() -> Answer:
         async with opened_stores(settings) as stores:
             return await action(stores)
 
-    settings = settings or Settings()
     try:
-        return asyncio.run(run(settings))
+        return asyncio.run(run())
     except Refused as refused:
         raise StartupError(refused_text(refused.refusal)) from refused
     except redis_errors.RedisError as error:
@@ -140,13 +160,14 @@ async def opened_stores(settings: Settings) -> AsyncGenerator[Stores]:
 
 
 async def performed(
-    run: Callable[[Any, Ask], Awaitable[Answer]], stores: Stores, ask: Ask, how: CommandTerms
+    run: Callable[[Any, Ask], Awaitable[Answer]], performer: Performer, ask: Ask, how: CommandTerms
 ) -> Answer:
-    """Perform an operation on opened stores, for a command that performs several."""
+    """Perform an operation, for a command that performs several."""
     declared = operation_of(run)
     with steps_shown(declared) as told:
-        done: Performed = await perform(stores, local_actor(), declared, ask, how.terms, told=told)
-    check_announced(done, stores.settings)
+        done = await performer.perform(declared, ask, how.terms, told)
+    if done.waits:
+        raise StartupError(str(done.answer))
     if done.dry_run:
         print_line("nothing is done: this was a dry run", err=True)
     return done.answer
@@ -167,15 +188,6 @@ def steps_shown(declared: Operation) -> Generator[Callable[[ProgressEvent], None
 def step_line(event: ProgressEvent) -> str:
     """A step in words. Pure."""
     return f"{event.done}{'' if event.of is None else f' of {event.of}'}: {event.what}"
-
-
-def check_announced(done: Performed, settings: Settings) -> None:
-    """Raise StartupError where others were not told of what is committed."""
-    if isinstance(done.untold, Refused):
-        raise StartupError(refused_text(done.untold.refusal)) from done.untold
-    if done.untold is not None:
-        why = redis_failure(done.untold, settings)
-        raise StartupError(f"what is in the database is changed already, but {why}") from done.untold
 
 
 def facts_of(answer: msgspec.Struct, as_json: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import click
 from billing.tables.tenants import Tenant
 from billing.tenants import tenancy
 from billing.tenants.users import known_users
+from core.api_address import require_local
 from core.clock import iso_time as iso_time
 from core.configuration.settings import Settings
 from core.errors import Refused, StartupError
@@ -53,7 +54,7 @@ def run_on_database(
     action: Callable[[Database], Coroutine[Any, Any, T]], settings: Settings | None = None
 ) -> T:
     """Run `action` on the configured database; a refusal becomes one line and exit code 1."""
-
+    require_local()
     settings = settings or Settings()
 
     async def with_database() -> T:

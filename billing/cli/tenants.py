@@ -4,12 +4,13 @@ import click
 
 from billing.cli.cancel import cancel_option, cancelled_after
 from billing.cli.cancel import facts_of as cancel_facts
-from billing.cli.erasure import erase_tenant_command, wallet_facts
+from billing.cli.erasure import erase_tenant_command, left_facts
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
-from billing.cli.run_command import run_on_database, show, show_table
+from billing.cli.run_command import show, show_table
 from billing.operations import tenants
 from billing.operations.tenants import CreateTenant, NameTenant, SetTenant, SetTerms
 from billing.unit_of_work.listing import ListQuestion
+from core.operations import MoneyAmount
 
 TENANT = ("tenant",)
 
@@ -74,7 +75,9 @@ def close_command(ask: NameTenant, how: CommandTerms, cancel: bool) -> None:
     closed = answered(tenants.close_tenant, ask, how)
     cancelled = cancelled_after(how, cancel, closed.tenant)
     facts = facts_of(closed, how.as_json) | cancel_facts(cancelled)
-    show(facts | run_on_database(lambda db: wallet_facts(db, closed.tenant, how.as_json)), how.as_json)
+    shown = answered(tenants.show_tenant, NameTenant(tenant=closed.tenant), CommandTerms(how.as_json))
+    left_nano = shown.money.left.value if isinstance(shown.money.left, MoneyAmount) else 0
+    show(facts | left_facts(left_nano, how.as_json), how.as_json)
 
 
 @tenants_command.command("reopen")

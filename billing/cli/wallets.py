@@ -68,7 +68,7 @@ def _granted(move: MoneyMove[GrantMade], how: CommandTerms) -> dict[str, Any]:
     if move.booked:
         facts = _facts(made.grant, how.as_json) | _money("paid_owed", made.paid_owed.value, how.as_json)
         return facts | {"done": "granted" if made.new else ALREADY}
-    nothing = "nothing: a dry run" if move.proposal is None else move.state
+    nothing = "nothing: a dry run" if not move.waits else move.state
     left_nano = made.grant.left.value if made.new else 0
     return {
         **_money("amount", made.grant.amount.value, how.as_json),

@@ -34,7 +34,7 @@ class Performed:
     others from being told at once of what is committed; `moved_nano`: the money that it moved; `kept`: the
     reply (JSON) that an earlier call of the same key got, in place of an answer; `waits`: nothing is done
     yet, it waits for a second person; `run`: it goes on as this run; `afterwards`: to be called once the
-    caller has the answer."""
+    caller has the answer; `unasked_nano`: of a dry run, how much is moved without being asked for again."""
 
     answer: Any
     dry_run: bool = False
@@ -45,6 +45,7 @@ class Performed:
     waits: bool = False
     run: str | None = None
     afterwards: Callable[[], Awaitable[None]] | None = None
+    unasked_nano: int = 0
 
 
 async def perform(
@@ -104,6 +105,7 @@ async def _look(
 async def _change(
     stores: Stores, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
 ) -> Performed:
+    from billing.booking.amount_bounds import AmountBounds
     from billing.unit_of_work.moves import check_moved  # looks do without the rules of money
 
     recorded: list[AuditLog] = []
@@ -127,7 +129,11 @@ async def _change(
             await remember()
         raise
     if terms.dry_run:
-        return Performed(answer, dry_run=True, version=change.version, moved_nano=change.moved_nano)
+        unasked_nano = AmountBounds.of(stores.settings).unasked_nano
+        moved_nano = change.moved_nano
+        return Performed(
+            answer, True, version=change.version, moved_nano=moved_nano, unasked_nano=unasked_nano
+        )
     await stream_recorded(stores, recorded)
     untold = await _tell(change)
     return Performed(answer, version=version, untold=untold, moved_nano=change.moved_nano)

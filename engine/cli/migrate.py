@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from billing.api import Stores
-from billing.rendering import CommandTerms, answered, asks, in_stores, performed
+from billing.rendering import CommandTerms, Performer, answered, asks, performed, with_performer
 from core.errors import StartupError
 from core.terminal.terminal import print_json, print_line
 from engine.operations.migrating import (
@@ -40,14 +39,14 @@ def migrate(ask: MigratePool, how: CommandTerms, ids: tuple[str, ...], everythin
             watch_migrations(print_json)
         _show_pool(answered(migrate_pool, ask, how), ask, how)
     else:
-        _show_each(in_stores(lambda stores: _moved(stores, ask, ids, how)), how)
+        _show_each(with_performer(lambda performer: _moved(performer, ask, ids, how)), how)
 
 
 async def _moved(
-    stores: Stores, ask: MigratePool, ids: Sequence[str], how: CommandTerms
+    performer: Performer, ask: MigratePool, ids: Sequence[str], how: CommandTerms
 ) -> list[MigrationOutcome]:
     asked = [MigrateRequest(request=id, pool=ask.pool, tenant=ask.tenant, to=ask.to) for id in ids]
-    return [await performed(migrate_request, stores, each, how) for each in asked]
+    return [await performed(migrate_request, performer, each, how) for each in asked]
 
 
 def _show_each(outcomes: Sequence[MigrationOutcome], how: CommandTerms) -> None:

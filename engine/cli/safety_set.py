@@ -6,8 +6,9 @@ from typing import Any
 import click
 import msgspec
 
-from billing.api import Stores, Terms, local_actor, perform
-from billing.rendering import CommandTerms, answered, in_stores
+from billing.api import Terms
+from billing.rendering import CommandTerms, Performer, answered, with_performer
+from core.api_address import runs_over_api
 from core.errors import StartupError
 from core.operations import operation_of
 from core.terminal.terminal import agrees, print_json, print_line
@@ -34,6 +35,7 @@ LOOSEN = "--loosen"
 )
 @click.option("--dry-run", is_flag=True, help="Show what it would do, and do nothing.")
 @json_option
+@runs_over_api
 def set_command(
     file: str | None,
     tenant: str | None,
@@ -69,7 +71,7 @@ def set_command(
     check_named(tenant, project)
     given = None if file is None else read_level(file)
     run, ask = _asked(given, tenant, project)
-    preview = in_stores(lambda stores: _preview(stores, run, ask, reason))
+    preview = with_performer(lambda performer: _preview(performer, run, ask, reason))
     check_base(preview.change, given.base if given else None)
     if not as_json:
         show_change(preview.change)
@@ -93,9 +95,9 @@ def _asked(given: LevelFile | None, tenant: str | None, project: str | None) -> 
     return set_policy, SetPolicy(tenant=tenant, project=project, loosen=True, document=given.document)
 
 
-async def _preview(stores: Stores, run: Run, ask: RemovePolicy, reason: str) -> SetPolicyFacts:
+async def _preview(performer: Performer, run: Run, ask: RemovePolicy, reason: str) -> SetPolicyFacts:
     terms = Terms(reason=reason, dry_run=True)
-    return (await perform(stores, local_actor(), operation_of(run), ask, terms)).answer
+    return (await performer.perform(operation_of(run), ask, terms)).answer
 
 
 def _show(done: SetPolicyFacts, as_json: bool) -> None:

@@ -53,6 +53,7 @@ def test_the_list_of_commands_imports_none():
     assert ours == [
         "core",
         "core.actor",
+        "core.api_address",
         "core.cli",
         "core.command_lines",
         "core.errors",

@@ -47,6 +47,7 @@ def test_path_query_and_body_fill_the_struct() -> None:
         (CREATE, {"body": b"[" * 100_000}, None),
         (CREATE, {"query": "name=a", "body": b'{"name": "a"}'}, "name"),
         (CREATE, {"query": "dry_run=perhaps", "body": b'{"name": "a"}'}, "dry_run"),
+        (CREATE, {"query": "meant_nano=1e9", "body": b'{"name": "a"}'}, "meant_nano"),
         (CREATE, {"query": "reason=" + "x" * 501, "body": b'{"name": "a"}'}, "reason"),
         (CREATE, {"body": b'{"name": "a"}', "idempotency_key": "k" * 201}, "idempotency-key"),
         (CREATE, {"body": b'{"name": "a"}', "idempotency_key": "\u00e9"}, "idempotency-key"),

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from billing.cli import moves
+from billing.cli import performers
 from billing.posting.biller import post
 from billing.posting.quarantine import held_events
 from billing.prices.book import NewVersion, add_version
@@ -189,10 +189,11 @@ def test_what_has_grown_since_it_was_looked_at_is_not_booked(
 ) -> None:
     """Somebody else corrected the request between: what goes without --yes is bounded where it is booked."""
 
-    async def looks(*given: Any) -> Performed:
-        return replace(await perform(*given), moved_nano=0) if given[-1].dry_run else await perform(*given)
+    async def looks(*given: Any, told: Any) -> Performed:
+        done = await perform(*given, told=told)
+        return replace(done, moved_nano=0) if given[-1].dry_run else done
 
-    monkeypatch.setattr(moves, "perform", looks)
+    monkeypatch.setattr(performers, "perform", looks)
     less = ("correct", *OF_A, "--output", "0")
     refused(acme, *less, says="look at it first", correction_unasked_cents_max="0")
 
