@@ -129,7 +129,7 @@ def _responses(declared: Operation, answer: Any) -> dict[str, Any]:
     }
     refused = {status: {"$ref": f"#/components/responses/{status}"} for status in PROBLEMS}
     waits = {"202": {"description": _LATER[declared.long]}} if declared.writes else {}
-    return {"200": done, **waits, **refused}
+    return {"200": done, **waits, **refused, "414": {"description": "The address is too long."}}
 
 
 def _problems() -> dict[str, Any]:

@@ -5,6 +5,7 @@ Whatever is not known is refused by name: a misspelt filter must not list everyt
 
 import re
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -12,7 +13,7 @@ from msgspec import inspect
 
 from billing.api import Terms
 from core.errors import Refused, bad_request
-from core.operations import Operation
+from core.operations import MoneyAmount, Operation
 
 IDEMPOTENCY_KEY_CHARACTERS_MAX = 200
 REASON_CHARACTERS_MAX = 500
@@ -20,6 +21,7 @@ VERSION = re.compile(r'(?:W/)?"(\d{1,18})"', re.ASCII)
 AT_FIELD = re.compile(r" - at `\$\.?([^`]*)`")
 NANO = re.compile(r"[0-9]{1,18}", re.ASCII)
 HOW = ("reason", "dry_run", "meant_nano")
+INTEGER_END = 1 << 63
 TRUE = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -50,6 +52,7 @@ def read_call(
         raise bad_request("it is named in the query and in the body", field=twice[0])
     ask = _struct(declared, {**given, **facts}, path, strict=declared.writes)
     reason = str(how.get("reason") or getattr(ask, "reason", "") or "")
+    check_storable({**msgspec.structs.asdict(ask), "reason": reason})
     if len(reason) > REASON_CHARACTERS_MAX:
         raise bad_request(f"a reason has at most {REASON_CHARACTERS_MAX} characters", field="reason")
     terms = Terms(
@@ -60,6 +63,34 @@ def read_call(
         meant_nano=_nano(how.get("meant_nano")),
     )
     return ReadCall(ask, terms)
+
+
+def check_storable(facts: Mapping[str, Any]) -> None:
+    """Raise Refused, with the field, for what no database takes: text with a NUL, numbers beyond 64 bits."""
+    for name, value in facts.items():
+        if (problem := _unstorable(value)) is not None:
+            raise bad_request(problem, field=name)
+
+
+def _unstorable(value: object) -> str | None:
+    match value:
+        case str():
+            return "text has no character of code 0" if "\0" in value else None
+        case int():
+            return None if -INTEGER_END <= value < INTEGER_END else "this number is too large"
+        case float():
+            return None if isfinite(value) else "this is no number"
+        case MoneyAmount():
+            return _unstorable(value.value)
+        case msgspec.Struct():
+            inside = list(msgspec.structs.asdict(value).values())
+        case dict():
+            inside = [each for pair in cast(dict[object, object], value).items() for each in pair]
+        case list() | tuple() | set() | frozenset():
+            inside = list(cast(Sequence[object], value))
+        case _:
+            return None
+    return next((problem for each in inside if (problem := _unstorable(each)) is not None), None)
 
 
 def _names(declared: Operation) -> set[str]:

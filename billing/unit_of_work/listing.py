@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
+from sqlalchemy import Integer
 
 from billing.unit_of_work.units import Look
 from core.errors import bad_request
@@ -45,7 +46,7 @@ async def listed_page(
     shows it. Raises Refused for a cursor of another list."""
     digest = _digest(look, question)
     if question.after:
-        position = _position_of(question.after, digest)
+        position = _position_of(question.after, digest, int if isinstance(key.type, Integer) else str)
         statement = statement.where(key < position if newest_first else key > position)
     ordered = statement.order_by(key.desc() if newest_first else key).limit(question.limit + 1)
     async with look.db.session() as session:
@@ -62,15 +63,20 @@ def cursor_of(digest: str, position: Any) -> str:
     return base64.urlsafe_b64encode(msgspec.msgpack.encode((digest, position))).decode().rstrip("=")
 
 
-def _position_of(cursor: str, digest: str) -> Any:
+def _position_of(cursor: str, digest: str, kind: type) -> Any:
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         of, position = msgspec.msgpack.decode(base64.urlsafe_b64decode(padded), type=tuple[str, str | int])
     except (binascii.Error, ValueError, msgspec.DecodeError) as error:
         raise bad_request(NO_CURSOR, field="after") from error
-    if of != digest:
+    if of != digest or not isinstance(position, kind) or not _is_storable(position):
         raise bad_request(NO_CURSOR, field="after")
     return position
+
+
+def _is_storable(position: str | int) -> bool:
+    """False for what was never a row's: no column takes it."""
+    return "\0" not in position if isinstance(position, str) else abs(position) < 1 << 63
 
 
 def _digest(look: Look, question: ListQuestion) -> str:

@@ -1,14 +1,21 @@
 """The API of both sides over one installation, and people who are signed in."""
 
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+import json
+import re
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
+from itertools import cycle
+from typing import Any
 
 import httpx
 import pytest
+from starlette.types import ASGIApp
 
 from admin.api.callers import OPERATORS_SIDE, TENANTS_SIDE, ApiSide
+from admin.api.changes import ChangesRoute
 from admin.console import Console
+from billing.api import OperationActor
 from billing.tables.tenants import PLATFORM
 from core.configuration.settings import Settings
 from core.operations import STAFF, Role
@@ -43,6 +50,31 @@ class ApiSite:
         reply = await open_link(browser, code)
         assert reply.status_code == 200, reply.text
         return browser
+
+
+class RoundRobin(httpx.AsyncBaseTransport):
+    """A balancer: each call goes to the next of some applications."""
+
+    def __init__(self, apps: Sequence[ASGIApp]) -> None:
+        self._next = cycle([httpx.ASGITransport(app=app) for app in apps])
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """See httpx."""
+        return await next(self._next).handle_async_request(request)
+
+
+async def first_events(
+    route: ChangesRoute, actor: OperationActor, after: str, number: int
+) -> list[dict[str, Any]]:
+    """The first events behind an id, each with its id."""
+    events: list[dict[str, Any]] = []
+    async with aclosing(route.events(actor, after)) as stream:
+        async for piece in stream:
+            for id, data in re.findall(r"id: (\S+)\nevent: change\ndata: (.*)\n\n", piece.decode()):
+                events.append({"id": id, **json.loads(data)})
+            if len(events) >= number:
+                return events[:number]
+    pytest.fail("the stream ended")
 
 
 @pytest.fixture

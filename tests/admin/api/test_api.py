@@ -1,24 +1,18 @@
 """The API as its callers see it: signing in, reading, changing, edits of one version, repeated calls."""
 
 import asyncio
-import json
-import re
-from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
 
 import httpx
-import pytest
 
 from admin.api.callers import OPERATORS_SIDE, TENANTS_SIDE
-from admin.api.changes import ChangesRoute
 from admin.api.server import ApiServer
 from billing.api import OperationActor, Stores
 from billing.audit.log import list_rows
 from core.actor import Author
 from core.operations import Role
 from server.api import CallRates
-from tests.admin.api.conftest import ApiSite
+from tests.admin.api.conftest import ApiSite, first_events
 
 AT_ONCE = 8
 
@@ -178,17 +172,3 @@ async def test_changes_are_followed(site: ApiSite) -> None:
     assert (await ann.get("/api/changes", headers={"last-event-id": "x"})).status_code == 400
     route.ending.set()
     assert [piece async for piece in route.events(staff, "0-0")] == [b"retry: 2000\n\n"]
-
-
-async def first_events(
-    route: ChangesRoute, actor: OperationActor, after: str, number: int
-) -> list[dict[str, Any]]:
-    """The first events behind an id, each with its id."""
-    events: list[dict[str, Any]] = []
-    async with aclosing(route.events(actor, after)) as stream:
-        async for piece in stream:
-            for id, data in re.findall(r"id: (\S+)\nevent: change\ndata: (.*)\n\n", piece.decode()):
-                events.append({"id": id, **json.loads(data)})
-            if len(events) >= number:
-                return events[:number]
-    pytest.fail("the stream ended")

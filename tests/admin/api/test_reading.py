@@ -9,15 +9,18 @@ from billing.api import Terms
 from core.errors import Refused
 from core.operations import Operation, registered
 
-SET, LIST, CREATE = (registered()[name] for name in ("tenants.set", "tenants.list", "tenants.create"))
+NAMES = ("tenants.set", "tenants.list", "tenants.create", "tenants.set_terms", "budgets.set")
+SET, LIST, CREATE, TERMS, BUDGET = (registered()[name] for name in NAMES)
 ACME = {"tenant": "acme"}
 
 
-def read(declared: Operation, query: str = "", body: bytes = b"", **headers: str) -> ReadCall:
+def read(
+    declared: Operation, query: str = "", body: bytes = b"", path: dict[str, str] = ACME, **headers: str
+) -> ReadCall:
     """Read a call; of tenants.set one for acme."""
     pairs = [(name, value) for name, _, value in (each.partition("=") for each in query.split("&") if each)]
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return read_call(declared, ACME if "{tenant}" in declared.path else {}, pairs, body, named)
+    return read_call(declared, path if "{tenant}" in declared.path else {}, pairs, body, named)
 
 
 def test_path_query_and_body_fill_the_struct() -> None:
@@ -55,6 +58,15 @@ def test_path_query_and_body_fill_the_struct() -> None:
         (SET, {"body": b'{"tenant": "other"}'}, "tenant"),
         (SET, {"body": b'{"priority_max": "first"}'}, "priority_max"),
         (SET, {"if_match": "17"}, "if-match"),
+        (SET, {"path": {"tenant": "a\0"}}, "tenant"),
+        (LIST, {"query": "after=a\0"}, "after"),
+        (CREATE, {"body": b'{"name": "a\\u0000"}'}, "name"),
+        (CREATE, {"body": b'{"name": "\\ud800"}'}, None),
+        (CREATE, {"body": b'{"name": "a", "reason": "\\u0000"}'}, "reason"),
+        (TERMS, {"body": b'{"slots_max": 9223372036854775808}'}, "slots_max"),
+        (TERMS, {"body": b'{"weight": 1e999}'}, None),
+        (TERMS, {"query": "weight=nan"}, "weight"),
+        (BUDGET, {"body": b'{"limit": {"nano": "9999999999999999999"}}'}, "limit"),
         (SET, {"if_match": '"' + "9" * 30 + '"'}, "if-match"),
     ],
 )
