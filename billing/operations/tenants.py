@@ -275,7 +275,7 @@ async def show_terms(look: Look, ask: NameTenant) -> TermsFacts:
     audit="terms.set",
     reason=True,
     edits=True,
-    uses=Uses(reads="tenant plan", writes=f"pool_terms {AUDIT}", keys=CONTROL),
+    uses=Uses(reads="plan", writes=f"tenant pool_terms {AUDIT}", keys=CONTROL),
 )
 async def set_terms(change: Change, ask: SetTerms) -> TermsFacts:
     """Change what a tenant may take of the pools: within a second, for requests that wait too."""

@@ -20,7 +20,7 @@ from billing.wallets.undo import Undo, UndoKind, UndoResult, book_undo
 from core.actor import current_author
 from core.operations import MONEY, MoneyAmount, Uses, operation
 
-BOOKS = "ledger_head ledger_txn ledger_entry wallet wallet_grant budget_alert outbox"
+BOOKS = "ledger_head ledger_txn ledger_entry wallet wallet_grant budget_watermark budget_alert outbox"
 READ = "tenant api_key quota_policy alert_target budget usage_event usage_line wallet_use wallet_owed"
 COUNTED = (*CONTROL, "T:money:", "T:money~:", "T:moneys", "T:posted", "T:windows")
 

@@ -16,14 +16,21 @@ from billing.unit_of_work.progress import BegunRun, OperationProgress, ProgressE
 from billing.unit_of_work.replies import CallKey, RepliedBefore, call_key, claim, keep, reply_of
 from billing.unit_of_work.units import Change, DryRunEnds, Look, Order, Stores, Terms, check_recorded
 from billing.unit_of_work.versions import version_of
+from core.access.processes import CHANGES
 from core.actor import acting_as
 from core.errors import Refusal, Refused, forbidden
-from core.operations import Operation, OperationKind, operation_of
+from core.operations import Operation, OperationKind, Uses, operation_of
 from core.redis import redis_errors
 from core.sql.database import Database
 from core.sql.joined import joined_transaction, read_only_transaction
 
 SECOND_FACTOR = "second_factor"
+# What performing any operation uses, beside what the operation declares.
+# Of people it locks who asks, and looks who else could approve.
+FRAME = Uses(
+    writes="audit_head audit_log audit_state kept_reply person membership person_session service_token",
+    keys=(CHANGES,),
+)
 
 Answer = TypeVar("Answer")
 

@@ -6,6 +6,10 @@ from urllib.parse import quote, urlsplit
 from core.access.processes import ProcessKind
 from core.access.tables import TABLES, VERSION
 
+# Postgres locks a row (FOR UPDATE) for whom may change one of its columns, whichever it is: this one decides
+# nothing.
+LOCKED_BY = "created_ms"
+
 
 def role_names() -> list[str]:
     """Role names: one for each kind of process with a database. Migrations run as the tables' owner."""
@@ -34,6 +38,8 @@ def statements(database: str) -> list[str]:
         ]
         for table, columns in tables.columns.items():
             found.append(f"GRANT SELECT ({', '.join(columns.split())}) ON {table} TO {role}")
+        for table in tables.locks.split():
+            found.append(f"GRANT UPDATE ({LOCKED_BY}) ON {table} TO {role}")
         if writes:
             found.append(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {', '.join(writes)} TO {role}")
     return found

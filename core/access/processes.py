@@ -43,7 +43,8 @@ WORKERS = (
     "P:sys",
 )
 READERS = ("P:gws", "P:reads:")
-NODES = ("P:supervisors", "P:supervisor:", "P:orders:", "P:sweeper")
+SUPERVISED = ("P:supervisors", "P:supervisor:", "P:orders:")
+NODES = (*SUPERVISED, "P:sweeper")
 READY = ("P:ready", "P:ready_open")
 REST = (
     *("P:reserves", "P:moving", "P:grave:", "P:ended", "P:replayed", "P:engine_hours", "P:ended_hours"),
@@ -147,22 +148,32 @@ BILLER = ProcessKind(
         OTEL_HEADERS,
     ),
 )
+# What operations of a kind of console change in Redis (tests/security/test_console_rights.py holds it).
+CANCELLED = (
+    *(*REQUESTS, *LINES, *READERS, *SETTLING, POOLS),
+    *("P:moving", "P:claims:", "P:bigs:", "P:ten:", "P:wake", "P:sys", "P:ended"),
+)
+SIGNED_IN = (PERSON_CODES, SIGN_IN_TRIES, CHANGES)
+CONSOLE_COMMANDS = "publish zrank sscan pttl"
+CONSOLE_SECRETS = (
+    *("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
+    "smtp_password",  # invitations
+)
 CONSOLE = ProcessKind(
     "console-operators",
-    reads=(*POOL, *QUOTAS, POOLS),
-    writes=(PERSON_CODES, SIGN_IN_TRIES, "P:sys", CHANGES),
-    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan pttl"),
-    secrets=(
-        *("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
-        "smtp_password",
-    ),
+    reads=(*POOL, *QUOTAS),
+    writes=(*SIGNED_IN, *CANCELLED, *WORKERS, *POLICIES, *SUPERVISED, "P:grave:", "T:moneys"),
+    listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
+    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, CONSOLE_COMMANDS),
+    secrets=CONSOLE_SECRETS,
 )
 PORTAL = ProcessKind(
     "console-tenants",
-    reads=(*POOL, *QUOTAS, POOLS),
-    writes=(PERSON_CODES, SIGN_IN_TRIES, CHANGES),
-    commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, "zrank sscan"),
-    secrets=("secret", "secret_old", "redis_url", "database_url", "otlp_endpoint", OTEL_HEADERS),
+    reads=("P:workers", "P:worker:", *SUPERVISED, "T:moneys", "T:shadowed"),
+    writes=(*SIGNED_IN, *CANCELLED),
+    listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
+    commands=(SCRIPT_COMMANDS, CONSOLE_COMMANDS),
+    secrets=CONSOLE_SECRETS,
 )
 OPERATOR = ProcessKind(
     "operator",

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from core.access.processes import BILLER, CONSOLE, GATEWAY, MIGRATE, OPERATOR, PORTAL, SUPERVISOR, ProcessKind
 
-TENANTS = "tenant plan pool_terms project tenant_user"
+TERMS = "plan pool_terms"
+TENANTS = f"tenant {TERMS} project tenant_user"
 KEYS = "api_key"
 KEY_CHAINS = {KEYS: "tenant_id id owner_key"}  # who counts by key needs no prefix, name or digest
 PRICES = "price_book price_version price price_tier gpu_price period_commitment"
@@ -47,16 +48,36 @@ EVERYTHING = " ".join(
         PEOPLE,
     )
 )
+# Whose requests run, without what anybody wrote.
+RUNNING = {
+    "conversation": "tenant_id id project_id",
+    "message": "tenant_id conversation_id request_id owner_key user_id status created_ms",
+}
+# Books that operations of each kind of console write and read.
+BOOKED_BY_STAFF = (
+    "ledger_head ledger_txn ledger_entry wallet wallet_grant wallet_use wallet_owed usage_line rollup_hour "
+    "budget_spent budget_watermark budget_alert outbox pool_owner commitment gpu_cost cost_center "
+    "project_cost_center"
+)
+READ_BY_STAFF = (
+    f"{REFUSALS} usage_event usage_quarantine noisy_finding alert_target period_close charge pool_interval "
+    "engine_hour ended_hour"
+)
+READ_BY_MEMBERS = (
+    "usage_event usage_line usage_quarantine rollup_hour ledger_head ledger_txn ledger_entry wallet "
+    "wallet_grant wallet_use wallet_owed refusal_minute period_close commitment charge"
+)
 VERSION = "alembic_version"  # each process checks that the schema is its own
 
 
 @dataclass(frozen=True)
 class TableNames:
     """Names, separated by blanks. Written tables may be read too; of those in `columns` these columns
-    alone."""
+    alone. `locks`: tables that are read, and whose rows are locked while what belongs to them is changed."""
 
     reads: str = ""
     writes: str = ""
+    locks: str = ""
     columns: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
@@ -71,12 +92,17 @@ TABLES: dict[ProcessKind, TableNames] = {
         reads=f"{TENANTS} {PRICES} {LIMITS} {MODELS}", writes=f"{BOOKS} {AUDIT}", columns=KEY_CHAINS
     ),
     CONSOLE: TableNames(
-        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
-        writes=f"{SESSIONS} {PEOPLE} {AUDIT} {RECONCILIATION} {REPLIES} {PROPOSALS}",
+        reads=f"{PRICES} {MODELS} {READ_BY_STAFF}",
+        writes=f"{TENANTS} {KEYS} {LIMITS} {POLICIES} {SESSIONS} {PROPOSALS} {PEOPLE} {AUDIT} {REPLIES} "
+        f"{RECONCILIATION} {BOOKED_BY_STAFF}",
+        columns=RUNNING,
     ),
     PORTAL: TableNames(
-        reads=f"{TENANTS} {KEYS} {PRICES} {LIMITS} {MODELS} {BOOKS}",
-        writes=f"{SESSIONS} {PEOPLE} {AUDIT} {RECONCILIATION} {REPLIES}",
+        reads=f"tenant {TERMS} {PRICES} {LIMITS} {MODELS} {POLICIES} {READ_BY_MEMBERS}",
+        writes=f"{KEYS} {SESSIONS} {PEOPLE} {AUDIT} {REPLIES} tenant_user project cost_center "
+        "project_cost_center",
+        locks="tenant",
+        columns=RUNNING,
     ),
     OPERATOR: TableNames(writes=EVERYTHING),
 }

@@ -200,7 +200,7 @@ async def count_verdicts(look: Look, ask: CountVerdicts) -> ListedPage[DatedVerd
     may=OPERATORS,
     audit="policy.set",
     reason=True,
-    uses=Uses(reads=READS, writes=f"safety_policy {AUDIT}", keys=("parley:control",)),
+    uses=Uses(reads=READS, writes=f"tenant safety_policy {AUDIT}", keys=("parley:control",)),
 )
 async def set_policy(change: Change, ask: SetPolicy) -> SetPolicyFacts:
     """Make a document the newest version of a level. It replaces the whole document there, from now on; what
@@ -218,7 +218,7 @@ async def set_policy(change: Change, ask: SetPolicy) -> SetPolicyFacts:
     may=OPERATORS,
     audit="policy.remove",
     reason=True,
-    uses=Uses(reads=READS, writes=f"safety_policy {AUDIT}", keys=("parley:control",)),
+    uses=Uses(reads=READS, writes=f"tenant safety_policy {AUDIT}", keys=("parley:control",)),
 )
 async def remove_policy(change: Change, ask: RemovePolicy) -> SetPolicyFacts:
     """Let a level have no document of its own any more, from now on."""

@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import pkgutil
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from billing.usage import UsageOwner, encode
 from chaos.installation import postgres
-from core.access.database_roles import role_names, role_of, statements, url_for
+from core.access.database_roles import role_names, statements, url_for
 from core.access.processes import BILLER, CONSOLE, GATEWAY, OPERATOR, PORTAL, SUPERVISOR, ProcessKind
 from core.access.tables import EVERYTHING, TABLES
 from core.clock import now_ms
@@ -47,9 +46,10 @@ from engine.models.known import KnownModel
 from server.conversations.tables import Message
 from tests.billing.events import an_event
 from tests.billing.tenants.a_key import a_key
+from tests.security.database_roles import as_role
+from tests.security.database_roles import roles as roles  # the fixture
 from tests.security.redis_users import billed, limited
 from tests.server.site import running_site
-from tests.support.emptied import EmptiedPostgres
 from tests.support.patience import wait_until
 from tests.support.redis import Redis
 
@@ -61,36 +61,32 @@ FORBIDDEN = (
     (BILLER, "SELECT secret_sha256 FROM api_key"),
     (BILLER, "SELECT prefix FROM api_key"),
     (BILLER, "UPDATE api_key SET owner_key = id"),
-    (CONSOLE, "SELECT 1 FROM message"),
-    (CONSOLE, "UPDATE usage_line SET seq = 0"),
+    (CONSOLE, "SELECT content FROM message"),
+    (CONSOLE, "SELECT title FROM conversation"),
+    (CONSOLE, "UPDATE usage_event SET cost_nano = 0"),
+    (CONSOLE, "UPDATE price SET input_nano = 0"),
+    (PORTAL, "SELECT content FROM message"),
+    (PORTAL, "UPDATE tenant SET plan_id = ''"),
+    (PORTAL, "INSERT INTO tenant DEFAULT VALUES"),
+    (PORTAL, "UPDATE wallet_grant SET left_nano = 1"),
+    (PORTAL, "INSERT INTO ledger_entry DEFAULT VALUES"),
+    (PORTAL, "UPDATE price SET input_nano = 0"),
+    (PORTAL, "UPDATE quota_policy SET mode = 'shadow'"),
+    (PORTAL, "SELECT 1 FROM proposal"),
+    (PORTAL, "SELECT 1 FROM gpu_cost"),
+    (PORTAL, "SELECT 1 FROM alert_target"),
     (GATEWAY, "UPDATE usage_event SET cost_nano = 0"),
     (GATEWAY, "DELETE FROM ledger_entry"),
     (GATEWAY, "INSERT INTO api_key DEFAULT VALUES"),
     (GATEWAY, "SELECT 1 FROM alert_target"),
     (GATEWAY, "UPDATE safety_policy SET reason = ''"),
     (BILLER, "SELECT 1 FROM safety_policy"),
-    (CONSOLE, "SELECT 1 FROM safety_policy"),
+    (PORTAL, "UPDATE safety_policy SET reason = ''"),
     (GATEWAY, "CREATE TABLE mine (x int)"),
     (GATEWAY, "DROP TABLE message"),
     (BILLER, "ALTER TABLE usage_line DISABLE TRIGGER USER"),
     (OPERATOR, "SET session_replication_role = replica"),
 )
-
-
-@pytest.fixture
-def roles(emptied: EmptiedPostgres, home: Path) -> Generator[str]:
-    """A database whose roles were made by the command; its URL without a user."""
-    environment = {"PARLEY_HOME": str(home), "PARLEY_DATABASE_URL": emptied.url}
-    done = CliRunner().invoke(db_command, ["roles", "--apply"], env=environment)
-    assert done.exit_code == 0, (done.output, done.exception)
-    again = CliRunner().invoke(db_command, ["roles", "--apply"], env=environment)
-    assert again.exit_code == 0, (again.output, again.exception)
-    yield emptied.url
-    emptied.reset()
-
-
-def as_role(url: str, process: ProcessKind) -> str:
-    return url.replace("postgres@", f"{role_of(process)}@")
 
 
 @pytest.mark.postgres
@@ -159,19 +155,25 @@ async def test_a_biller_counts_what_rotated_keys_spend(roles: str):
 
 
 @pytest.mark.postgres
-async def test_a_console_answers_the_usage_api(roles: str, redis: Redis, settings: Settings):
+@pytest.mark.parametrize("process", [CONSOLE, PORTAL], ids=lambda process: process.name)
+async def test_a_console_answers_the_usage_api(
+    roles: str, redis: Redis, settings: Settings, process: ProcessKind
+):
     """It reads keys and books, and records that it did."""
     owner = Database(roles)
     tenant = (await create_tenant(owner, "acme")).tenant_id
     project = await create_project(owner, tenant, "web")
     _, key = await create_key(owner, tenant, project.id, scopes=["usage:read"])
     await post(owner, "default", [encode(an_event("r1", tenant, owner=UsageOwner(project.id, "k", "u")))])
-    database = Database(as_role(roles, CONSOLE))
+    database = Database(as_role(roles, process))
     transport = httpx.ASGITransport(app=Console(settings, redis, database).app())
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         asked = {"month": "1970-01", "by": "user,key"}
-        reply = await client.get("/v1/usage", params=asked, headers={"authorization": f"Bearer {key}"})
+        headers = {"authorization": f"Bearer {key}"}
+        reply = await client.get("/v1/usage", params=asked, headers=headers)
+        costs = await client.get("/v1/costs", params={**asked, "by": "meter,kind"}, headers=headers)
     assert [row["requests"] for row in reply.json()["data"]] == [1]
+    assert costs.status_code == 200, costs.text
     assert "usage.read" in [row.action for row in await list_rows(owner, tenant)]
     await database.close()
     await owner.close()
@@ -244,6 +246,9 @@ def test_roles_that_are_made_again_keep_nothing_of_before():
             "GRANT USAGE",
             "GRANT SELECT",
             "GRANT SELECT (tenant_id, id, owner_key)",
+            "GRANT SELECT (tenant_id, id, project_id)",
+            "GRANT SELECT (tenant_id, conversation_id, request_id, owner_key, user_id, status, created_ms)",
+            "GRANT UPDATE (created_ms)",
             "GRANT SELECT, INSERT, UPDATE, DELETE",
         }
     assert all('DATABASE "a""b" TO' in each for each in sql if "CONNECT" in each)

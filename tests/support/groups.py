@@ -11,6 +11,9 @@ import pytest
 
 ENGINE = "engine"
 BROWSER = "browser"
+ROLES = "roles"
+# All that make a server's roles, which its databases share.
+ROLES_FILES = {"tests/security/test_console_rights.py", "tests/security/test_database_roles.py"}
 # All that start vLLM: at most one of its platforms lives at a time.
 ENGINE_FILES = {
     "tests/browser/test_chat_page.py",
@@ -48,6 +51,8 @@ def group_of(nodeid: str) -> str:
     file = nodeid.split("::", 1)[0]
     if file in ENGINE_FILES or nodeid in ENGINE_TESTS:
         return ENGINE
+    if file in ROLES_FILES:
+        return ROLES
     return BROWSER if file.startswith("tests/browser/") else file
 
 

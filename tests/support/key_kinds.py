@@ -1,18 +1,24 @@
-"""Of which kind a key in Redis is, as `core/access/processes.py` names them."""
+"""Of which kind a key or a channel of Redis is, as `core/access/processes.py` names them."""
 
 import re
 
 from core.access import processes
 
 KINDS = {
-    kind for process in processes.PROCESSES for kinds in (process.reads, process.writes) for kind in kinds
+    kind
+    for process in processes.PROCESSES
+    for kinds in (process.reads, process.writes, process.listens)
+    for kind in kinds
 }
 _TAG = re.compile(r"^\{([pti]):[^}]*\}")
+_INSTALLATION = "parley:"
 
 
 def kind_of(key: str) -> str:
     """As docs/redis.md lists it; the key itself where it is of none."""
     named = _TAG.sub(lambda found: f"{found[1].upper()}:", key)
+    if (own := f"I:{key.removeprefix(_INSTALLATION)}") in KINDS and key.startswith(_INSTALLATION):
+        return own
     return max((kind for kind in KINDS if _is_of(named, kind)), key=len, default=key)
 
 
