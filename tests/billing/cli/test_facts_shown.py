@@ -34,7 +34,6 @@ from billing.prices.files import FlatPrices
 from billing.quota.types import MoneySum
 from billing.reconciliation.unbilled import EndedPoolHour
 from billing.reports.usage_report import UsageSums
-from billing.tables.approvals import Proposal
 from billing.tables.dedicated_pools import Commitment
 from billing.tables.limits import Budget
 from billing.tables.prices import PeriodClose
@@ -370,7 +369,7 @@ def test_what_is_taken_out_of_a_wallet(booked: bool, done: bool, proposed: bool,
     """A grant a row: money for people, nano for scripts."""
     of: Any = made(WalletGrant, id="g", idempotency_key="k", kind="paid")
     taken = TakenMoney.of(UndoResult([(of, 10**9)], done))
-    found = MoneyMove(taken, 10**9, booked, made(Proposal) if proposed else None)
+    found = MoneyMove(taken, 10**9, booked, "it waits" if proposed else "")
     said = {"grant": "g", "key": "k", "kind": "paid", "state": state}
     assert wallet_undo._facts(found, True) == [{**said, "taken_nano": 10**9}]
     assert wallet_undo._facts(found, False) == [{**said, "taken": "$1.00"}]
