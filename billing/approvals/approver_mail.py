@@ -53,4 +53,4 @@ async def _send(settings: Settings, row: Proposal, person: str, address: str) ->
     try:
         await send_mail(settings, address, SUBJECT, mail_text(row), f"proposal-{row.id}-{person}")
     except NotDelivered as error:
-        log.warning("approvals.mail_failed", proposal=row.id, person=person, why=str(error))
+        log.warning("approvals.mail_failed", proposal=row.id, person=person, error=type(error).__name__)

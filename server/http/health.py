@@ -58,7 +58,7 @@ class Health:
     async def _look(self) -> list[str]:
         try:
             async with asyncio.timeout(CHECK_SECONDS_MAX):
-                async with self._context.db.looking() as connection:
+                async with self._context.db.engine.connect() as connection:
                     await connection.execute(text("SELECT 1"))
                 return await self._missing_worker()
         except (SQLAlchemyError, TimeoutError, OSError):

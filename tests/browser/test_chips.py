@@ -50,11 +50,12 @@ async def test_streamed_resumed_and_stored_look_the_same(open_page: OpenPage, pe
     await socket.accept()
     await said(socket, ANSWER)
     await expect(page.locator(".facts")).to_be_visible()
-    looks.append(await page.locator(".prose").inner_html())
     await expect(page.locator(".missing")).to_have_text(REMOVED)
     await expect(chips(page)).to_have_text(
         ["e-mail 1", "phone 1", "e-mail 1", "IBAN 1", "IBAN 2", "[EMAIL_1]", "[API_KEY_1]", "[EMAIL_1]"]
     )
+    await expect(page.locator(".as-is")).to_have_count(0)
+    looks.append(await page.locator(".prose").inner_html())
 
     watched, socket = await opened(open_page, peer)
     page = watched.page
@@ -69,10 +70,13 @@ async def test_streamed_resumed_and_stored_look_the_same(open_page: OpenPage, pe
         await socket.tell("event", g=1, o=o, k="flagged", v=flag)
     await socket.end(ANSWER, 51 + len(flags_of(ANSWER)))
     await expect(page.locator(".facts")).to_be_visible()
+    await expect(chips(page)).to_have_count(8)
+    await expect(page.locator(".as-is")).to_have_count(0)
     looks.append(await page.locator(".prose").inner_html())
 
     watched = await history(open_page, peer, ANSWER)
     await expect(chips(watched.page)).to_have_count(8)
+    await expect(watched.page.locator(".as-is")).to_have_count(0)
     looks.append(await watched.page.locator(".prose").inner_html())
     await expect(watched.page.locator(".missing")).to_have_text(REMOVED)
     assert len(set(looks)) == 1

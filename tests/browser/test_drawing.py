@@ -10,10 +10,10 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 STREAM = """async () => {
   const made = (id) => Object.assign(document.createElement("div"), { id });
-  const [scroller, log, latest] = ["scroller", "log", "to-latest"].map(made);
+  const [scroller, log, latest, skip] = ["scroller", "log", "to-latest", "skip"].map(made);
   latest.hidden = true;
   scroller.append(log);
-  document.body.append(scroller, latest);
+  document.body.append(skip, scroller, latest);
   const { Transcript } = await import("/web/transcript.js");
   const { ready } = await import("/web/markdown.js");
   await ready();

@@ -11,7 +11,9 @@ from click.testing import Result
 
 from billing.people.person_sessions import open_person_session
 from billing.people.persons import create_member
+from billing.tables.runs import OperationRun
 from billing.tenants.tenancy import find_tenant
+from core.clock import now_ms
 from core.errors import StartupError
 from core.operations import Role
 from core.sql.database import Database
@@ -78,6 +80,8 @@ FOREIGN = (
     "requests find --tenant {other} --project {project}",
     "requests find --tenant {other} --user alice",
     "requests show billed --tenant {other}",
+    "runs show --tenant {other} {run}",
+    "runs stop --tenant {other} {run}",
     "safety history --tenant {other} --project {project}",
     "safety set --remove --tenant {other} --project {project} --reason why --yes",
     "safety show --tenant {other} --project {project}",
@@ -98,7 +102,7 @@ FOREIGN = (
 # Words of a command that name a thing of a tenant, and those that name none, or a new one.
 NAMING = words(
     "budget commitment cost_center grant id invitation key limit message named person pool price_book "
-    "project request request_id session target token user"
+    "project request request_id run session target token user"
 )
 NAMING_NONE = words(
     "reason notice_days notice_months mistake tenant "
@@ -196,6 +200,22 @@ async def a_member(db: Database) -> None:
     mia = await create_member(db, tenant.tenant_id, "Mia", Role.VIEWER)
     async with db.transaction() as session:
         await open_person_session(session, mia.person, mia.membership, "", "")
+        now = now_ms()
+        session.add(
+            OperationRun(
+                tenant_id=tenant.tenant_id,
+                id="r1",
+                caller=mia.person.id,
+                author="Mia",
+                operation="requests.migrate_all",
+                state="done",
+                events="[]",
+                answer="null",
+                problem="null",
+                begun_ms=now,
+                beat_ms=now,
+            )
+        )
 
 
 async def test_no_command_reaches_into_another_tenant(typist: Typist, home: Path):
@@ -256,6 +276,7 @@ async def test_a_name_of_another_tenants_is_refused_as_one_that_nobody_has(
     facts["person"] = first(file, "SELECT id FROM person")
     facts["person_session"] = first(file, "SELECT id FROM person_session")
     facts["invitation"] = first(file, "SELECT id FROM invitation")
+    facts["run"] = first(file, "SELECT id FROM operation_run")
     facts["token"] = first(file, "SELECT id FROM service_token")
     facts["message"] = first(file, f"SELECT id FROM outbox WHERE tenant_id = '{acme}'")
     nobodys = facts | {

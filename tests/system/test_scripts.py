@@ -96,7 +96,7 @@ LASTING = {
     "T:posted": "one a tenant",
     "T:rq:": "expires from settle or release on",
     "T:windows": "seeding tidies it",
-    "parley:pools": "one an installation",
+    "I:pools": "one an installation",
     "parley:tenants:open": "the sweep, a day after a tenant's last request",
 }
 
