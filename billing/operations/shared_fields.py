@@ -6,8 +6,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from core.access.tables import AUDIT as AUDIT
+
 CONTROL = ("parley:control",)
-AUDIT = "audit_head audit_log audit_state"
 
 TenantName = Annotated[str, Meta(description="The tenant's name or id.")]
 

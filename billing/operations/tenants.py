@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from sqlmodel import col, select
 
-from billing.enforcement.limit_settings import publish_limits_changed
+from billing.enforcement.limit_settings import tell_limits
 from billing.operations.shared_fields import AUDIT, CONTROL, NameTenant, Priority
 from billing.tables.tenants import PoolTerms, Tenant
 from billing.tenants import tenancy
@@ -18,8 +18,6 @@ from billing.wallets.owed import owed_by
 from billing.wallets.wallets import wallet_state
 from core.clock import iso_time
 from core.operations import MEMBERS, OPERATORS, STAFF, ListedPage, MoneyAmount, Uses, operation
-from core.redis.client import RedisClient
-from core.sql.database import Database
 
 
 class OnOff(StrEnum):
@@ -223,7 +221,7 @@ async def set_tenant(change: Change, ask: SetTenant) -> TenantFacts:
     facts = {name: value for name, value in given.items() if value is not UNSET}
     row = await tenancy.set_tenant(change.db, owner, **facts)
     change.after(tenancy.tell_access, owner)
-    change.after(_tell_limits, owner)  # windows of budgets depend on its time zone
+    change.after(tell_limits, owner)  # windows of budgets depend on its time zone
     return TenantFacts.of(row)
 
 
@@ -293,10 +291,6 @@ async def _set_closed(change: Change, named: str, closed: bool) -> TenantFacts:
     row = await tenancy.write_closed(change.db, owner, closed)
     change.after(tenancy.tell_access, owner)
     return TenantFacts.of(row)
-
-
-async def _tell_limits(_: Database, redis: RedisClient, tenant_id: str) -> None:
-    await publish_limits_changed(redis, tenant_id)
 
 
 OPERATIONS = (

@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from billing.api import Look, Order, tenant_names
 from core.access.processes import POOLS
 from core.access.processes import REQUESTS as REQUEST_KEYS
+from core.access.tables import AUDIT as AUDIT
 from core.errors import StartupError, bad_request, unknown
 from core.operations import DEVELOPERS, OPERATORS, Role
 from core.redis.client import RedisClient
@@ -19,7 +20,6 @@ from engine.queue.client import PoolQueue
 
 HANDLERS = OPERATORS | {Role.SUPPORT} | DEVELOPERS  # they see requests, and cancel them
 READERS = HANDLERS | {Role.VIEWER}
-AUDIT = "audit_head audit_log audit_state"
 POOL_READS = (*REQUEST_KEYS, "P:age:", "P:moving", "P:deadlines", "P:ended", "P:sys", POOLS)
 WORKER_READS = ("P:workers", "P:worker:", "P:supervisors", "P:supervisor:", "P:orders:", "P:claims:", "P:sys")
 
