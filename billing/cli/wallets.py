@@ -7,9 +7,8 @@ from msgspec import UNSET
 
 from billing.cli.moves import MoneyMove, check_booked, moved
 from billing.cli.operations import CommandTerms, all_pages, answered, asks, facts_of
-from billing.cli.run_command import json_option, run_with_redis, show, show_table, tenant_named
+from billing.cli.run_command import show, show_table
 from billing.cli.wallet_undo import claw_back_command, pay_out_command, void_command
-from billing.enforcement.wallet_watch import expire_all, publish_wallet_changed
 from billing.money import to_display
 from billing.operations import wallet_views as views
 from billing.operations import wallets
@@ -22,12 +21,8 @@ from billing.operations.wallet_views import (
     SetWalletAlert,
     WalletHistory,
 )
-from billing.operations.wallets import GrantMade, GrantMoney
+from billing.operations.wallets import ExpireGrants, GrantMade, GrantMoney
 from billing.unit_of_work.listing import ListQuestion
-from billing.wallets.wallets import expire as expire_grants
-from core.clock import now_ms
-from core.redis.client import RedisClient
-from core.sql.database import Database
 from core.terminal.terminal import print_line
 
 
@@ -131,20 +126,10 @@ def print_owed(owed_nano: int) -> None:
 
 
 @wallets_command.command("expire")
-@click.option("--tenant", help="Only this one's; by default all tenants'.")
-@json_option
-def expire_command(tenant: str | None, as_json: bool) -> None:
+@asks(wallets.expire_grants)
+def expire_command(ask: ExpireGrants, how: CommandTerms) -> None:
     """Book the rest of grants whose time is over. The biller does so by itself; again it changes nothing."""
-
-    async def expire(db: Database, redis: RedisClient) -> int:
-        if tenant is None:
-            return await expire_all(db, redis, now_ms())
-        owner = await tenant_named(db, tenant)
-        ended = await expire_grants(db, owner.tenant_id, now_ms())
-        await publish_wallet_changed(db, redis, owner.tenant_id)
-        return len(ended)
-
-    show({"expired": run_with_redis(expire)}, as_json)
+    show(facts_of(answered(wallets.expire_grants, ask, how), how.as_json), how.as_json)
 
 
 @wallets_command.command("alert")

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 from msgspec import Meta
 
+from billing.audit.log import record
 from billing.enforcement.take_credit import end_take, held_credit
 from billing.enforcement.wallet_watch import publish_wallet_changed
 from billing.ledger.grant_spending import GrantKind
@@ -64,6 +65,18 @@ class PayOut(NameTenant, frozen=True, kw_only=True):
 
     amount: Amount
     key: Key
+
+
+class ExpireGrants(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose grants."""
+
+    tenant: Annotated[str | None, Meta(description="Only this one's; by default all tenants'.")] = None
+
+
+class ExpiredGrants(msgspec.Struct, frozen=True):
+    """How many grants were over, with something left."""
+
+    expired: int
 
 
 class GrantMade(msgspec.Struct, frozen=True):
@@ -162,6 +175,32 @@ async def pay_out(change: Change, ask: PayOut) -> TakenMoney:
     return await _take(change, ask.tenant, UndoKind.PAY_OUT, nano=ask.amount.value, key=ask.key)
 
 
+@operation(
+    "wallets.expire",
+    "POST /wallets/expire",
+    may=MONEY,
+    audit="wallet.expire",
+    reason=True,
+    uses=Uses(reads=READ, writes=f"{BOOKS} {AUDIT}", keys=COUNTED),
+)
+async def expire_grants(change: Change, ask: ExpireGrants) -> ExpiredGrants:
+    """Book the rest of grants whose time is over. The biller does so by itself; again it changes nothing."""
+    at_ms = change.now_ms()
+    if ask.tenant is not None:
+        owners = [(await change.tenant(ask.tenant)).tenant_id]
+    else:
+        owners = await wallets.tenants_with_expired(change.db, at_ms)
+    ended = {owner: await wallets.expire(change.db, owner, at_ms) for owner in owners}
+    async with change.db.transaction() as session:  # behind all heads of books, as locks go
+        for owner, grants in ended.items():
+            if grants:
+                facts = {row.id: unused_nano for row, unused_nano in grants}
+                await record(session, owner, "wallet.expire", owner, None, {"unused_nano": facts})
+    for owner in owners:
+        change.after(publish_wallet_changed, owner)
+    return ExpiredGrants(sum(map(len, ended.values())))
+
+
 def _new_grant(owner: Tenant, ask: GrantMoney) -> wallets.NewGrant:
     ends_ms = local_instant(ask.expires, ZoneInfo(owner.time_zone), "expires") if ask.expires else None
     author = current_author().name
@@ -184,4 +223,4 @@ async def _take(
     return TakenMoney.of(taken)
 
 
-OPERATIONS = (grant, void_grant, claw_back, pay_out)
+OPERATIONS = (grant, void_grant, claw_back, pay_out, expire_grants)

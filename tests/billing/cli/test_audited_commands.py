@@ -27,7 +27,6 @@ NO_ADMINISTRATION = {
     "db roles": "who may read and write the audit log itself: its owner says so, in SQL that is printed",
     "gateway": "a process",
     "reconcile": "compares books, and keeps what it found",
-    "wallets expire": "books what is over: transactions in the ledger's own chain",
     "redis acl": "writes files on this machine; Redis is told by whoever gives it the file",
     "secrets admission": "shows what anybody makes who has the signing secret, as its caller does",
     "supervisor": "a process",
@@ -48,6 +47,7 @@ ELSEWHERE = {
     "restore": "tests/admin/backup/test_restore.py::test_what_was_rolled_back_is_recorded",
     "requests cancel": "tests/engine/cli/test_recorded_orders.py::test_orders_to_requests",
     "requests migrate": "tests/engine/cli/test_recorded_orders.py::test_orders_to_requests",
+    "wallets expire": "tests/billing/operations/test_wallets.py::test_what_is_over_is_booked_once_and_recorded",
     "workers drain": "tests/engine/cli/test_recorded_orders.py::test_orders_to_workers",
     "workers kill": "tests/engine/cli/test_recorded_orders.py::test_orders_to_workers",
 }

@@ -1,6 +1,8 @@
 """Prepaid money by operation: whose it is, what a dry run says, and what two edits at once become."""
 
 import asyncio
+import time
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,7 +13,8 @@ from billing.operations import corrections, tenants, wallet_views, wallets
 from billing.operations.corrections import CorrectRequest, RefundRequest
 from billing.operations.tenants import CreateTenant, NameTenant
 from billing.operations.wallet_views import AsOf, SetOwed, SetWalletAlert, WalletHistory
-from billing.operations.wallets import ClawBack, GrantMoney, PayOut, VoidGrant
+from billing.operations.wallets import ClawBack, ExpireGrants, GrantMoney, PayOut, VoidGrant
+from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.listing import ListQuestion
 from billing.unit_of_work.perform import answer_of, perform
@@ -19,6 +22,7 @@ from billing.unit_of_work.units import Change, Stores, Terms
 from billing.wallets.owed import OwedTerm
 from billing.wallets.wallets import grant
 from core.actor import Author
+from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.operations import MONEY, MoneyAmount, Role, Uses, operation, operation_of
@@ -80,6 +84,31 @@ async def test_a_dry_run_answers_as_the_move_does_and_moves_nothing(stores: Stor
         for moved in (nano, 0):
             assert (await perform(stores, OWNER, moves, ask, WHY)).moved_nano == moved
     await sound(stores.db, acme)
+
+
+async def test_what_is_over_is_booked_once_and_recorded(stores: Stores) -> None:
+    """In each tenant's chain, with what was left; a dry run and a repetition book nothing."""
+    tomorrow = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(now_ms() / 1000 + 86_400))
+    ends = granting("g2", 500, expires=tomorrow)
+    await answer_of(wallets.grant, stores, OWNER, ends, WHY)
+    of_other = msgspec.structs.replace(ends, tenant="other", key="g3")
+    await answer_of(wallets.grant, stores, OWNER, of_other, WHY)
+    later = replace(stores, now_ms=lambda: now_ms() + 2 * 86_400_000)
+    every, acme = ExpireGrants(), ExpireGrants(tenant="acme")
+    assert (await answer_of(wallets.expire_grants, stores, OWNER, every, WHY)).expired == 0
+    would = await answer_of(wallets.expire_grants, later, OWNER, every, Terms(reason="r", dry_run=True))
+    assert would.expired == 2
+    assert [
+        (await answer_of(wallets.expire_grants, later, OWNER, ask, WHY)).expired
+        for ask in (acme, acme, every, every)
+    ] == [1, 0, 1, 0]
+    for name in ("acme", "other"):
+        owner = await find_tenant(stores.db, name)
+        assert owner is not None
+        (row, *_) = await list_rows(stores.db, owner.tenant_id)
+        assert (row.action, row.target, "ticket 7" in row.after) == ("wallet.expire", owner.tenant_id, True)
+        assert list(msgspec.json.decode(row.after)["unused_nano"].values()) == [500]
+        await sound(stores.db, owner.tenant_id)
 
 
 @operation("tests.grant", "POST /tests", may=MONEY, audit="wallet.grant", uses=Uses())
