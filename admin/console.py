@@ -30,13 +30,22 @@ from admin.api.server import ApiServer
 from admin.findings import ComparisonOverview, read_comparisons, read_noisy
 from admin.status import read_status
 from admin.usage.routes import UsageRoutes
-from billing.api import MEANING, Comparison, Reconciliation, RefusalPage, RefusalSearch, Stores, find_refusals
+from billing.api import (
+    MEANING,
+    Comparison,
+    Reconciliation,
+    RefusalPage,
+    RefusalSearch,
+    Stores,
+    find_refusals,
+)
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import Refusal, Refused
 from core.names import checked_name
 from core.network.hosts import is_loopback
 from core.observability.telemetry import logger
+from core.operations import flat_facts
 from core.redis.client import RedisClient
 from core.runtime import service
 from core.sql.database import Database, require_schema
@@ -44,7 +53,7 @@ from core.sql.stores import open_stores
 from core.web import http
 from core.web.http import listen
 from core.web.metrics import CONSOLE_PLACE, PORTAL_PLACE, serving_metrics_async
-from engine.api import Explained, explain_request
+from engine.api import explain_request
 from server.api import (
     CallRates,
     LimitedCalls,
@@ -134,10 +143,10 @@ class Console:
         """All that is known of one request, as `parley requests explain` prints; `?tenant=` names its
         tenant."""
 
-        async def read() -> Explained:
+        async def read() -> dict[str, Any]:
             id = checked_name("id", request.path_params["id"])
             tenant = _named("tenant", request.query_params.get("tenant"))
-            return await explain_request(self._db, self._redis, self._settings, id, tenant)
+            return flat_facts(await explain_request(self._db, self._redis, self._settings, id, tenant))
 
         return await self._shown(request, read)
 

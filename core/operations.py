@@ -12,7 +12,7 @@ from functools import cache
 from hmac import compare_digest
 from importlib.metadata import entry_points
 from string import Formatter
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -118,6 +118,28 @@ class MoneyAmount(msgspec.Struct, frozen=True):
     def value(self) -> int:
         """The amount in nano."""
         return int(self.nano)
+
+
+def flat_facts(answer: msgspec.Struct) -> dict[str, Any]:
+    """All facts of a struct and of those in it, with money as numbers: `cost` becomes `cost_nano`. Pure."""
+    facts: dict[str, Any] = {}
+    for each in msgspec.structs.fields(answer):
+        name, value = each.encode_name, getattr(answer, each.name)
+        if each.type is MoneyAmount or MoneyAmount in get_args(each.type):
+            facts[f"{name}_nano"] = None if value is None else value.value
+        else:
+            facts[name] = _flat(value)
+    return facts
+
+
+def _flat(value: Any) -> Any:
+    match value:
+        case msgspec.Struct():
+            return flat_facts(value)
+        case list():
+            return [_flat(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return msgspec.to_builtins(value)
 
 
 Item = TypeVar("Item")

@@ -21,6 +21,7 @@ from billing.tables.prices import PeriodClose, PriceTier
 from billing.tables.tenants import Price, PriceBook, PriceVersion, Tenant, UsageQuarantine, UsageRow
 from billing.tables.wallets import Wallet, WalletGrant
 from billing.tenants.users import user_names
+from core.operations import MoneyAmount
 from core.sql.database import Database
 
 TENANTS_MAX = 10
@@ -36,15 +37,15 @@ class RequestMoment(msgspec.Struct, frozen=True):
 
 
 class BookedLine(msgspec.Struct, frozen=True):
-    """A line of the books. `line`: its seq in the tenant's books; `adjusts`: seq of the line that it
-    corrects; `cause`: idempotency key of its transaction."""
+    """A line of the books. `line`: its seq in the tenant's books; `price`: of a million units; `adjusts`: seq
+    of the line that it corrects; `cause`: idempotency key of its transaction."""
 
     line: int
     kind: str
     meter: str
     quantity: int
-    price_nano: int
-    amount_nano: int
+    price: MoneyAmount
+    amount: MoneyAmount
     adjusts: int | None
     cause: str
     counts_ms: int
@@ -56,7 +57,7 @@ class BilledMonth(msgspec.Struct, frozen=True):
     count in the first open one."""
 
     month: str
-    amount_nano: int
+    amount: MoneyAmount
     closed_ms: int | None
 
 
@@ -79,7 +80,7 @@ class PaidBy(msgspec.Struct, frozen=True):
 
     grant: str
     kind: str
-    amount_nano: int
+    amount: MoneyAmount
 
 
 class HeldBack(msgspec.Struct, frozen=True):
@@ -93,8 +94,8 @@ class HeldBack(msgspec.Struct, frozen=True):
 
 
 class BookedRequest(msgspec.Struct, frozen=True):
-    """Everything in the books about one request. `cost_nano` was billed at its end, `amount_nano` is the sum
-    of its lines by now; `owed_nano`: the part of it that no grant paid; None: the tenant is not prepaid.
+    """Everything in the books about one request. `cost` was billed at its end, `amount` is the sum of its
+    lines by now; `owed`: the part of it that no grant paid; None: the tenant is not prepaid.
     `policy`: hash of the safety policy of its answer; `verdicts`: that policy's, by category and action."""
 
     project: str
@@ -111,13 +112,13 @@ class BookedRequest(msgspec.Struct, frozen=True):
     output_reasoning: int
     claims: int
     recomputed_tokens: int
-    cost_nano: int
-    amount_nano: int
+    cost: MoneyAmount
+    amount: MoneyAmount
     currency: str
     lines: list[BookedLine]
     price: PriceInForce
     paid: list[PaidBy]
-    owed_nano: int | None
+    owed: MoneyAmount | None
     months: list[BilledMonth]
     steps: list[RequestMoment]
     priority: str = ""
@@ -148,11 +149,11 @@ async def booked_of(db: Database, tenant_id: str, request_id: str) -> BookedRequ
             return None
         lines = await _lines(session, row)
         uses = await uses_of(session, tenant_id, request_id)
-        paid = [PaidBy(id, await _kind_of(session, tenant_id, id), nano) for id, nano in uses.items()]
+        paid = [await _paid_by(session, tenant_id, id, nano) for id, nano in uses.items()]
         prepaid = await session.get(Wallet, tenant_id) is not None
         price = await _price(session, row)
         months = await _months(session, tenant_id, lines)
-    amount = sum(line.amount_nano for line in lines)
+    amount_nano = sum(line.amount.value for line in lines)
     names = await user_names(db, tenant_id, [row.user_id])
     return BookedRequest(
         project=row.project_id,
@@ -169,13 +170,13 @@ async def booked_of(db: Database, tenant_id: str, request_id: str) -> BookedRequ
         output_reasoning=row.output_reasoning,
         claims=row.claims,
         recomputed_tokens=row.recomputed_tokens,
-        cost_nano=row.cost_nano,
-        amount_nano=amount,
+        cost=MoneyAmount.of(row.cost_nano),
+        amount=MoneyAmount.of(amount_nano),
         currency=row.currency,
         lines=lines,
         price=price,
         paid=paid,
-        owed_nano=amount - sum(uses.values()) if prepaid else None,
+        owed=MoneyAmount.of(amount_nano - sum(uses.values())) if prepaid else None,
         months=months,
         steps=steps_of(row, lines),
         priority=row.priority_class,
@@ -254,8 +255,8 @@ async def _lines(session: AsyncSession, row: UsageRow) -> list[BookedLine]:
             kind=line.kind,
             meter=line.meter,
             quantity=line.quantity,
-            price_nano=line.price_nano,
-            amount_nano=line.amount_nano,
+            price=MoneyAmount.of(line.price_nano),
+            amount=MoneyAmount.of(line.amount_nano),
             adjusts=line.adjusts_seq,
             cause=next((cause for first, last, cause in causes if first <= line.seq <= last), ""),
             counts_ms=line.ended_ms,
@@ -277,9 +278,9 @@ async def _causes(session: AsyncSession, row: UsageRow) -> list[tuple[int, int, 
     return [(first, last, key.removeprefix(named)) for first, last, key in found]
 
 
-async def _kind_of(session: AsyncSession, tenant_id: str, grant_id: str) -> str:
+async def _paid_by(session: AsyncSession, tenant_id: str, grant_id: str, nano: int) -> PaidBy:
     grant = await session.get(WalletGrant, (tenant_id, grant_id))
-    return grant.kind if grant is not None else ""
+    return PaidBy(grant_id, grant.kind if grant is not None else "", MoneyAmount.of(nano))
 
 
 async def _price(session: AsyncSession, row: UsageRow) -> PriceInForce:
@@ -324,9 +325,9 @@ async def _months(session: AsyncSession, tenant_id: str, lines: Sequence[BookedL
     for line in sorted(lines, key=lambda line: line.counts_ms):
         close = await _close_of(session, tenant_id, line.counts_ms)
         month = close.month if close is not None else month_text(calendar.month_at(line.counts_ms))
-        before = found[month].amount_nano if month in found else 0
+        before_nano = found[month].amount.value if month in found else 0
         closed_ms = close.closed_ms if close is not None else None
-        found[month] = BilledMonth(month, before + line.amount_nano, closed_ms)
+        found[month] = BilledMonth(month, MoneyAmount.of(before_nano + line.amount.value), closed_ms)
     return list(found.values())
 
 

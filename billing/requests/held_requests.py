@@ -8,6 +8,7 @@ import msgspec
 
 from billing.quota.bindings import prices_of
 from billing.quota.redis_keys import rq_key
+from core.operations import MoneyAmount
 from core.redis.client import RedisClient
 from core.redis.members import readable, reading
 from core.redis.unreadable import Unreadable, read
@@ -29,8 +30,8 @@ class CountedIn(msgspec.Struct, frozen=True):
 
 class HeldRequest(msgspec.Struct, frozen=True):
     """Redis' record of an admitted request. `state`: open, ended, or released where the queue did not take
-    it. `granted`: output tokens allowed so far (it asks for more as it comes near); `held_nano`: money held
-    in each of its budgets and in the wallet."""
+    it. `granted`: output tokens allowed so far (it asks for more as it comes near); `held`: money held in
+    each of its budgets and in the wallet."""
 
     state: str
     pool: str
@@ -40,7 +41,7 @@ class HeldRequest(msgspec.Struct, frozen=True):
     model: str
     input_tokens: int
     granted: int
-    held_nano: int
+    held: MoneyAmount
     admitted_ms: int
     deadline_ms: int
     cancelled: bool
@@ -81,7 +82,7 @@ def _held(record: dict[bytes, bytes]) -> HeldRequest:
         model=record[b"model"].decode(),
         input_tokens=int(record[b"input"]),
         granted=int(record[b"granted"]),
-        held_nano=int(record[b"hold"]),
+        held=MoneyAmount.of(int(record[b"hold"])),
         admitted_ms=int(record[b"admitted"]),
         deadline_ms=int(record[b"deadline"]),
         cancelled=record[b"cancelled"] != b"0",

@@ -17,6 +17,7 @@ from billing.api import (
 )
 from billing.rendering import CommandTerms, answered, asks
 from billing.usage import sided
+from core.operations import MoneyAmount, flat_facts
 from core.terminal.terminal import print_json
 from core.terminal.terminal_tables import Block, Table, print_blocks
 from engine.cli.formatting import NOTHING, duration, time_of_day
@@ -40,7 +41,7 @@ def explain_command(ask: ExplainRequest, how: CommandTerms) -> None:
     """
     found = answered(explain_request, ask, how)
     if how.as_json:
-        print_json(found)
+        print_json(flat_facts(found))
     else:
         print_blocks(*_blocks(found))
 
@@ -98,22 +99,18 @@ def _billed(booked: BookedRequest) -> Facts:
         yield "tiers", f"{tiers}: what they make of the month is booked when it is closed"
     yield (
         "cost",
-        _money(booked.cost_nano, booked)
-        + (
-            f", corrected to {_money(booked.amount_nano, booked)}"
-            if booked.amount_nano != booked.cost_nano
-            else ""
-        ),
+        _money(booked.cost, booked)
+        + (f", corrected to {_money(booked.amount, booked)}" if booked.amount != booked.cost else ""),
     )
     for each in booked.paid:
-        yield "paid", f"{_money(each.amount_nano, booked)} by the {each.kind} grant {each.grant}"
-    if booked.owed_nano is None:
-        yield "paid", f"by invoice: {_money(booked.amount_nano, booked)} owed"
-    elif booked.owed_nano:
-        yield "owed", f"{_money(booked.owed_nano, booked)}, which no grant paid"
+        yield "paid", f"{_money(each.amount, booked)} by the {each.kind} grant {each.grant}"
+    if booked.owed is None:
+        yield "paid", f"by invoice: {_money(booked.amount, booked)} owed"
+    elif booked.owed.value:
+        yield "owed", f"{_money(booked.owed, booked)}, which no grant paid"
     for each in booked.months:
         closed = f"closed {time_of_day(each.closed_ms)}" if each.closed_ms else "not closed yet"
-        yield "month", f"{each.month}: {_money(each.amount_nano, booked)}, {closed}"
+        yield "month", f"{each.month}: {_money(each.amount, booked)}, {closed}"
 
 
 def _found(verdicts: Mapping[str, Mapping[str, int]]) -> str:
@@ -133,7 +130,7 @@ def _lines(booked: BookedRequest) -> Table:
     table.columns("quantity", "price", "amount", right=True)
     table.columns("booked", "corrects", "cause")
     for line in booked.lines:
-        amounts = (price_text(line, booked.currency), _money(line.amount_nano, booked))
+        amounts = (price_text(line, booked.currency), _money(line.amount, booked))
         corrects = "" if line.adjusts is None else str(line.adjusts)
         booked_on = (time_of_day(line.posted_ms) or NOTHING).partition("T")[0]  # times are in the time line
         table.row(
@@ -146,8 +143,8 @@ def _lines(booked: BookedRequest) -> Table:
 def price_text(line: BookedLine, currency: str) -> str:
     """A price as price files have it: for one request, else for a million."""
     if line.meter == Meter.REQUEST:
-        return f"{to_display(line.price_nano // UNITS, currency)} each"
-    return f"{to_display(line.price_nano, currency)} a million"
+        return f"{to_display(line.price.value // UNITS, currency)} each"
+    return f"{to_display(line.price.value, currency)} a million"
 
 
 def _steps(booked: BookedRequest) -> Table:
@@ -197,11 +194,11 @@ def _holds(held: HeldRequest) -> Facts:
     if held.granted >= UNLIMITED_TOKENS:
         granted = "output up to its max_tokens, as no money limits it"
     yield "tokens", f"{held.input_tokens} input, {granted}"
-    yield "money", f"{to_display(held.held_nano)} of each budget and the wallet"
+    yield "money", f"{to_display(held.held.value)} of each budget and the wallet"
     for each in held.counted_in:
         shadow = " (shadow)" if each.shadow else ""
         yield "counts in", f"{each.kind} of {each.scope} {each.scope_id} {each.of}".rstrip() + shadow
 
 
-def _money(nano: int, booked: BookedRequest) -> str:
-    return to_display(nano, booked.currency)
+def _money(amount: MoneyAmount, booked: BookedRequest) -> str:
+    return to_display(amount.value, booked.currency)

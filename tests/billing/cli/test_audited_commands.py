@@ -47,7 +47,7 @@ ELSEWHERE = {
     "restore": "tests/admin/backup/test_restore.py::test_what_was_rolled_back_is_recorded",
     "requests cancel": "tests/engine/cli/test_recorded_orders.py::test_orders_to_requests",
     "requests migrate": "tests/engine/cli/test_recorded_orders.py::test_orders_to_requests",
-    "wallets expire": "tests/billing/operations/test_wallets.py::test_what_is_over_is_booked_once_and_recorded",
+    "wallets expire": "tests/billing/operations/test_wallets.py::test_what_is_over_is_booked_once",
     "workers drain": "tests/engine/cli/test_recorded_orders.py::test_orders_to_workers",
     "workers kill": "tests/engine/cli/test_recorded_orders.py::test_orders_to_workers",
 }

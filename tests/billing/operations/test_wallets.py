@@ -86,7 +86,7 @@ async def test_a_dry_run_answers_as_the_move_does_and_moves_nothing(stores: Stor
     await sound(stores.db, acme)
 
 
-async def test_what_is_over_is_booked_once_and_recorded(stores: Stores) -> None:
+async def test_what_is_over_is_booked_once(stores: Stores) -> None:
     """In each tenant's chain, with what was left; a dry run and a repetition book nothing."""
     tomorrow = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(now_ms() / 1000 + 86_400))
     ends = granting("g2", 500, expires=tomorrow)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from billing.api import UNLIMITED_TOKENS, HeldRequest
+from core.operations import MoneyAmount
 from core.terminal.terminal_tables import print_blocks
 from engine.cli import explain, requests
 from engine.operations.inspection import InspectedRequest, RequestDetail
@@ -88,7 +89,10 @@ def test_one_request_is_told_whole():
 )
 def test_what_a_running_request_may_write(granted: int, told: str):
     """In words where nothing is counted out to it."""
-    held = HeldRequest("open", "p", "p", "k", "", "tiny", 12, granted, 0, AT_MS, AT_MS, False, "b", 1, [])
+    times = (AT_MS, AT_MS)
+    held = HeldRequest(
+        *("open", "p", "p", "k", "", "tiny", 12, granted, MoneyAmount.of(0), *times, False, "b", 1, [])
+    )
     assert dict(explain._holds(held))["tokens"] == told
 
 

@@ -25,6 +25,7 @@ from billing.tenants.tenancy import create_tenant
 from billing.usage import encode
 from core.cli import parley as cli
 from core.errors import StartupError
+from core.operations import MoneyAmount, flat_facts
 from core.sql.database import Database
 from engine.cli.explain import price_text
 from tests.billing.acme import Acme
@@ -34,6 +35,7 @@ from tests.engine.builders import Pool, append_to
 from tests.support.home import settings_in
 
 SECRET = "what nobody but its reader may see"
+NANO, THOUSAND_USD = MoneyAmount.of(1), MoneyAmount.of(1_000_000_000_000)
 BOOK = 'book = "b"\n[models."*"]\ninput = "1"\noutput = "2"\n'
 
 
@@ -192,7 +194,7 @@ async def test_a_line_is_of_the_month_that_was_closed_over_it(sqlite: Database) 
         id: [(month.month, month.closed_ms) for month in each.months] for id, each in found.items() if each
     }
     assert months == {"first": [("2020-02", 99)], "last": [("2020-02", 99)], "next": [("1970-02", None)]}
-    assert [each.months[0].amount_nano for each in found.values() if each] == [events[0].cost_nano] * 3
+    assert [each.months[0].amount.value for each in found.values() if each] == [events[0].cost_nano] * 3
 
 
 async def test_of_an_id_as_many_tenants_and_held_events_are_told(sqlite: Database) -> None:
@@ -215,9 +217,24 @@ async def test_of_an_id_as_many_tenants_and_held_events_are_told(sqlite: Databas
     ]
 
 
+async def test_an_answers_money_is_text_and_a_commands_are_numbers(sqlite: Database) -> None:
+    """At every depth, also where there is none; a page that counts in JavaScript's numbers loses nothing."""
+    tenant = (await create_tenant(sqlite, "acme")).tenant_id
+    await post(sqlite, "default", [encode(an_event("r", tenant))])
+    booked = await booked_of(sqlite, tenant, "r")
+    assert booked is not None
+    answer, flat = msgspec.to_builtins(booked), flat_facts(booked)
+    assert (answer["cost"], answer["owed"]) == ({"nano": str(flat["cost_nano"]), "currency": "USD"}, None)
+    assert (flat["owed_nano"], "owed" in flat) == (None, False)
+    for line, as_told in zip(flat["lines"], answer["lines"], strict=True):
+        assert as_told["amount"]["nano"] == str(line["amount_nano"])
+    assert "_nano" not in msgspec.json.encode(booked).decode()
+    assert '"amount":' not in msgspec.json.encode(flat).decode()
+
+
 def test_the_price_of_a_request_is_told_as_price_files_say_it() -> None:
     """For one, not for a million of them."""
-    line = BookedLine(1, "usage", "request", 1, 1_000_000_000_000, 1_000_000, None, "", 0, 0)
+    line = BookedLine(1, "usage", "request", 1, THOUSAND_USD, MoneyAmount.of(1_000_000), None, "", 0, 0)
     assert price_text(line, "usd") == "$0.001 each"
     assert price_text(msgspec.structs.replace(line, meter="input"), "usd") == "$1000.00 a million"
 
@@ -299,7 +316,7 @@ def test_steps_are_those_that_were_reached_each_after_the_one_before() -> None:
     row = UsageRow.model_construct(
         accepted_ms=1_000, claimed_ms=0, first_token_ms=0, ended_ms=4_000, posted_ms=4_500
     )
-    line = BookedLine(9, "adjust", "output", -1, 1, -1, 2, "c", 4_000, 9_000)
+    line = BookedLine(9, "adjust", "output", -1, NANO, NANO, 2, "c", 4_000, 9_000)
     steps = [(each.name, each.after_ms) for each in steps_of(row, [line])]
     assert steps == [("accepted", 0), ("ended", 3_000), ("booked", 500), ("corrected", 4_500)]
 
