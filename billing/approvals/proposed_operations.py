@@ -66,6 +66,10 @@ def about(row: Proposal) -> str:
             return f"{ask['key']}: {reason}"
         case "correct" | "refund":
             return f"request {ask['request']}: {ask['cause']}"
+        case "commit":
+            return f"{ask['gpus']} GPUs {ask['gpu']} for {ask['days']} days, {ask['payment']}"
+        case "end_commitment":
+            return f"commitment {ask['commitment']}: {reason}"
         case _:
             return _facts(ask, reason)
 

@@ -18,7 +18,9 @@ LATELY_MS = 24 * 3_600_000
 CORRECTIONS = ("request.correct", "request.refund")
 ACCEPTED = "quarantine.accept"  # `amount_nano` of what was billed; a correction has a row of its own
 ONE_MOVE = "moves"  # name of the lock: a person's moves of several tenants count together
-MOVES = (*CORRECTIONS, ACCEPTED, "wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
+COMMITTED = {"commitment.create": "owed_nano", "commitment.end": "given_back_nano"}  # paid upfront, or back
+WALLET = ("wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
+MOVES = (*CORRECTIONS, *COMMITTED, *WALLET, ACCEPTED)
 
 
 async def lock_recent_amounts(session: AsyncSession, tenant_id: str, author: str) -> int:
@@ -44,4 +46,4 @@ def amount_of_audit_row(action: str, after: str) -> int:
     facts: Any = msgspec.json.decode(after)
     if action in CORRECTIONS:
         return abs(sum(line["amount_nano"] for line in facts.get("lines", ())))
-    return abs(facts.get("amount_nano", 0))
+    return abs(facts.get(COMMITTED.get(action, "amount_nano"), 0))

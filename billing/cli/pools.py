@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from billing.cli.arguments import TAKEN_BACK, end_state, nano_of
+from billing.cli.moves import check_booked, moved
 from billing.cli.operations import REASON, REASON_NEEDED, CommandTerms, answered, asks, facts_of
 from billing.cli.run_command import show, show_table
 from billing.money import to_display
@@ -119,7 +120,10 @@ def commit_command(ask: CommitToGpus, how: CommandTerms) -> None:
     \b
         parley pools commit --tenant acme --gpu h200 --gpus 8 --rate '2.40 USD' --days 365
     """
-    show(_facts(answered(gpu_commitments.commit_to_gpus, ask, how), how.as_json), how.as_json)
+    move = moved(gpu_commitments.commit_to_gpus, ask, how, yes=True)
+    if move.booked or how.dry_run:
+        show(_facts(move.answer, how.as_json), how.as_json)
+    check_booked(move, how)
 
 
 @pools_command.command("commitments")
@@ -142,8 +146,11 @@ def end_commitment_command(ask: EndGpuCommitment, how: CommandTerms) -> None:
 
     What was paid upfront for the rest is owed no more.
     """
-    facts = _facts(answered(gpu_commitments.end_commitment_to_gpus, ask, how), how.as_json)
-    show({**facts, "state": end_state(ask.as_never_made, how.dry_run)}, how.as_json)
+    move = moved(gpu_commitments.end_commitment_to_gpus, ask, how, yes=True)
+    if move.booked or how.dry_run:
+        state = end_state(ask.as_never_made, how.dry_run)
+        show({**_facts(move.answer, how.as_json), "state": state}, how.as_json)
+    check_booked(move, how)
 
 
 @pools_command.command("costs")

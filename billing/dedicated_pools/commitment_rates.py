@@ -131,6 +131,11 @@ def total_nano(commitment: Commitment) -> int:
     return cost_nano(commitment, commitment.start_ms, commitment.end_ms)
 
 
+def owed_at_once_nano(commitment: Commitment) -> int:
+    """What is owed of a commitment once it is made, in nano-USD: all of it, where it is paid upfront."""
+    return total_nano(commitment) if commitment.payment == "upfront" else 0
+
+
 def cost_nano(commitment: Commitment, start_ms: int, end_ms: int) -> int:
     """Cost of a commitment for full hours of a time, in nano-USD."""
     hours = max(0, end_ms - start_ms) // HOUR_MS

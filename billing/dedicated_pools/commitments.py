@@ -9,7 +9,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import record
 from billing.booking.write import lock_heads, write
 from billing.closing.period_commitments import check_currency
-from billing.dedicated_pools.commitment_rates import cost_nano, total_nano
+from billing.dedicated_pools.commitment_rates import cost_nano, owed_at_once_nano, total_nano
 from billing.dedicated_pools.hours import GPUS_MAX
 from billing.dedicated_pools.owners import owner_of
 from billing.dedicated_pools.posting import DEFERRED
@@ -83,28 +83,24 @@ async def commit_gpus(db: Database, tenant_id: str, terms: GpuTerms) -> Commitme
             raise bad_request("the commitment costs more than the books can hold")
         session.add(row)
         await session.flush()
-        if terms.payment == "upfront" and total_nano(row):
-            await _owe(session, head, row, now)
-        await record(session, tenant_id, "commitment.create", row.id, None, row)
+        owed = owed_at_once_nano(row)
+        if owed:
+            await _owe(session, head, row, owed, now)
+        after = row.model_dump() | {"owed_nano": owed}
+        await record(session, tenant_id, "commitment.create", row.id, None, after)
     return row
 
 
-async def _owe(session: AsyncSession, head: LedgerHead, row: Commitment, now: int) -> None:
-    total = total_nano(row)
+async def _owe(session: AsyncSession, head: LedgerHead, row: Commitment, total: int, now: int) -> None:
     entries = [(RECEIVABLE, total, "", ""), (DEFERRED, -total, "", "")]
     await write(session, [post(head, TxnKind.COMMITMENT, f"commitment:{row.id}", [], entries, now)], [])
 
 
 async def end_gpu_commitment(
-    db: Database,
-    tenant_id: str,
-    commitment_id: str,
-    reason: str,
-    mistake: bool = False,
-    dry_run: bool = False,
+    db: Database, tenant_id: str, commitment_id: str, reason: str, mistake: bool = False
 ) -> tuple[Commitment, int]:
     """End a commitment: after the notice, with a full hour; a `mistake` before it begins, as if never made.
-    The part paid upfront for the rest is no longer owed, and credited. A dry run changes nothing.
+    The part paid upfront for the rest is no longer owed, and credited.
 
     Raises Refused where there is no such commitment, or it ends by then in any case."""
     now = now_ms()
@@ -124,9 +120,6 @@ async def end_gpu_commitment(
             raise bad_request(f"the commitment {commitment_id} ends by then, or has ended")
         back = cost_nano(row, ends, held_until) if row.payment == "upfront" else 0
         row.ends_ms = ends
-        if dry_run:
-            session.expunge(row)
-            return row, back
         if back:
             entries = [(RECEIVABLE, -back, "", ""), (DEFERRED, back, "", "")]
             name = f"commitment_end:{row.id}:{ends}"

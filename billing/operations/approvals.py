@@ -12,7 +12,7 @@ from billing.approvals import proposals
 from billing.approvals.approve import approve_proposal as book_proposal
 from billing.approvals.proposed_operations import about
 from billing.approvals.second_person import shown_second
-from billing.operations import corrections, wallets
+from billing.operations import corrections, gpu_commitments, wallets
 from billing.operations.shared_fields import AUDIT
 from billing.tables.approvals import Proposal
 from billing.tenants.tenancy import tenant_names
@@ -81,8 +81,8 @@ async def list_proposals(look: Look, ask: ListProposals) -> ListedPage[ProposalF
     may=MONEY,
     audit="proposal.approve",
     uses=Uses(
-        reads=f"{corrections.READ} {wallets.READ} person membership service_token",
-        writes=f"proposal {corrections.WRITTEN}",
+        reads=f"{corrections.READ} {wallets.READ} {gpu_commitments.READ} person membership service_token",
+        writes=f"proposal {corrections.WRITTEN} {gpu_commitments.BOOKS}",
         keys=wallets.COUNTED,
     ),
 )

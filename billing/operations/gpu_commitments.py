@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from billing.dedicated_pools.commitment_rates import owed_at_once_nano
 from billing.dedicated_pools.commitments import (
     HOURS_MAX,
     NOTICE_DAYS_MAX,
@@ -153,7 +154,10 @@ async def commit_to_gpus(change: Change, ask: CommitToGpus) -> GpuCommitmentFact
         payment=ask.payment,
         notice_days=ask.notice_days,
     )
-    return GpuCommitmentFacts.of(await commit_gpus(change.db, owner.tenant_id, terms))
+    row = await commit_gpus(change.db, owner.tenant_id, terms)
+    if owed := owed_at_once_nano(row):
+        await change.moves(owner.tenant_id, owed)
+    return GpuCommitmentFacts.of(row)
 
 
 @operation(
@@ -185,6 +189,8 @@ async def end_commitment_to_gpus(change: Change, ask: EndGpuCommitment) -> GpuCo
     row, back = await end_gpu_commitment(
         change.db, owner, ask.commitment, change.terms.reason, ask.as_never_made
     )
+    if back:
+        await change.moves(owner, back)
     return GpuCommitmentFacts.of(row, given_back=MoneyAmount.of(back))
 
 

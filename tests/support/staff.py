@@ -2,9 +2,12 @@
 
 import httpx
 
+from billing.people.actors import actor_of_session
 from billing.people.links import make_person_code
+from billing.people.person_sessions import open_person_session
 from billing.people.persons import create_member
 from billing.tables.tenants import PLATFORM
+from billing.unit_of_work.actors import OperationActor
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.operations import Role
@@ -17,6 +20,14 @@ async def staff_code(
     """The code of a one-time link of a new person, staff or a tenant's member."""
     member = await create_member(db, tenant, name, role)
     return make_person_code(settings.keyring, member.person.id, tenant, now_ms())
+
+
+async def signed_in_person(db: Database, name: str, role: Role) -> OperationActor:
+    """One of the staff, made here and signed in."""
+    made = await create_member(db, PLATFORM, name, role)
+    async with db.transaction() as session:
+        opened = await open_person_session(session, made.person, made.membership, "127.0.0.1", "test")
+    return actor_of_session(opened.signed_in, loopback=True)
 
 
 async def open_link(browser: httpx.AsyncClient, code: str) -> httpx.Response:

@@ -153,6 +153,13 @@ async def test_what_was_moved_lately_is_a_persons_and_a_tenants(
         ("pay_out", {"key": "k"}, "pay-out", "k: why"),
         ("correct", {"request": "r", "output": 1, "cause": "c"}, "correction", "request r: c"),
         ("refund", {"request": "r", "cause": "c"}, "refund", "request r: c"),
+        (
+            "commit",
+            {"gpus": 8, "gpu": "h200", "days": 365, "payment": "upfront"},
+            "commit",
+            "8 GPUs h200 for 365 days, upfront",
+        ),
+        ("end_commitment", {"commitment": "c"}, "end-commitment", "commitment c: why"),
         ("transfer", {"tenant": "t", "to": "u", "amount": {}}, "transfer", "tenant t, to u: why"),
     ],
 )

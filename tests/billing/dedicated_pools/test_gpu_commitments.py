@@ -36,8 +36,9 @@ DAY_NANO = 2 * 24 * NANO
 
 @pytest.fixture(autouse=True)
 def _pools(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction]
-    """`parley pools` beside the other commands."""
+    """`parley pools` beside the other commands; one person moves up to a million dollars."""
     monkeypatch.setitem(COMMANDS, "pools", pools_command)
+    monkeypatch.setenv("PARLEY_CORRECTION_CENTS_MAX", "100000000")
 
 
 def owed(home: Any) -> tuple[int, int]:
@@ -74,6 +75,20 @@ def test_gpus_are_given_up_with_notice(parley: Command, home: Any, payment: str)
     assert rows(parley("pools", "commitments", "--tenant", "acme", "--json"))[0]["to"] == ended["to"]
     assert "ends" in refused(parley(*END, made["id"]))
     rows(parley("audit", "verify", "--json"))
+
+
+def test_what_is_paid_upfront_is_bounded_as_a_grant_is(
+    parley: Command, home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Alone nobody owes a tenant more at once, nor gives it back; what is paid by month moves nothing yet."""
+    year = (*COMMIT, "--days", "365", "--payment", "upfront")
+    (made,) = rows(parley(*year))
+    monkeypatch.setenv("PARLEY_CORRECTION_CENTS_MAX", "10000")
+    for typed in (year, (*END, made["id"], "--as-never-made")):
+        assert "takes a second person" in refused(parley(*typed))
+        assert rows(parley(*typed, "--dry-run"))[0]["rate_nano"] == NANO
+    assert owed(home) == (365 * DAY_NANO, -365 * DAY_NANO)
+    assert rows(parley(*COMMIT, "--days", "365"))[0]["payment"] == "monthly"
 
 
 def test_hours_after_the_end_are_not_booked(parley: Command, home: Any) -> None:

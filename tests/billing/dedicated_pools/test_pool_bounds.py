@@ -12,6 +12,7 @@ from billing.money import NANO
 from billing.tables.dedicated_pools import GpuCost
 from core.errors import Refused
 from core.sql.database import Database
+from core.sql.joined import joined_transaction
 from tests.billing.dedicated_pools.dedicated import (
     HOUR,
     NOW_HOUR,
@@ -90,7 +91,8 @@ async def test_a_commitment_ends_with_a_full_hour_after_its_notice(
 
     async def ends(at_ms: int, mistake: bool = False) -> tuple[int | None, int]:
         monkeypatch.setattr(commitments, "now_ms", lambda: at_ms)
-        of, back = await end_gpu_commitment(sqlite, tenant, row.id, "r", mistake, dry_run=True)
+        async with joined_transaction(sqlite, lambda _: None, dry=True) as db:
+            of, back = await end_gpu_commitment(db, tenant, row.id, "r", mistake)
         return of.ends_ms, back
 
     assert await ends(HOUR - 1, mistake=True) == (HOUR, 3 * 24 * 2)

@@ -1,10 +1,16 @@
 """Operations on pools: whose they are, what commitments leave, and who may."""
 
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
 import pytest
 
+from billing.approvals.proposals import perform_or_propose
 from billing.audit.log import list_rows
 from billing.dedicated_pools.owners import owner_of
-from billing.operations import gpu_commitments, pools
+from billing.operations import approvals, gpu_commitments, pools
+from billing.operations.approvals import NameProposal
 from billing.operations.gpu_commitments import (
     CommitToGpus,
     EndGpuCommitment,
@@ -15,18 +21,21 @@ from billing.operations.gpu_commitments import (
 from billing.operations.pool_usage import AskPoolUsage, show_pool_usage
 from billing.operations.pools import AskNothing, AssignPool, SharePool
 from billing.operations.shared_fields import NameTenant
+from billing.tables.dedicated_pools import Commitment
 from billing.tables.ledger import LedgerTxn
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import find_tenant
 from billing.unit_of_work.perform import answer_of
 from billing.unit_of_work.units import Stores, Terms
 from core.errors import Refused
-from core.operations import MoneyAmount, Role
+from core.operations import MoneyAmount, Role, operation_of
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.operations.acting import OWNER, member_of
 from tests.billing.operations.acting import stores as stores  # the fixture
+from tests.support.staff import signed_in_person
 
 WHY = Terms(reason="they leave")
+RATE = 2_000_000_000  # 96 USD for two GPUs and a day: one person may
 DRY = Terms(reason="they leave", dry_run=True)
 
 
@@ -39,15 +48,19 @@ async def acme(stores: Stores) -> str:
 
 async def committed(stores: Stores, tenant: str = "acme", terms: Terms | None = None) -> GpuCommitmentFacts:
     """Two GPUs for a day, paid upfront."""
-    ask = CommitToGpus(
+    return await answer_of(gpu_commitments.commit_to_gpus, stores, OWNER, upfront(tenant, days=1), terms)
+
+
+def upfront(tenant: str, days: int) -> CommitToGpus:
+    """Two GPUs for so long."""
+    return CommitToGpus(
         tenant=tenant,
         gpu="*",
         gpus=2,
-        rate=MoneyAmount.of(2_400_000_000),
-        days=1,
+        rate=MoneyAmount.of(RATE),
+        days=days,
         payment=GpuPayment.UPFRONT,
     )
-    return await answer_of(gpu_commitments.commit_to_gpus, stores, OWNER, ask, terms)
 
 
 async def test_a_pool_is_given_and_shared_and_a_dry_run_does_neither(stores: Stores) -> None:
@@ -75,12 +88,32 @@ async def test_a_commitment_owes_and_gives_back_but_not_in_a_dry_run(stores: Sto
     made = await committed(stores)
     end = EndGpuCommitment(tenant="acme", commitment=made.id, as_never_made=True)
     would = await answer_of(gpu_commitments.end_commitment_to_gpus, stores, OWNER, end, DRY)
-    assert (would.given_back, would.to) == (MoneyAmount.of(48 * 2_400_000_000), None)
+    assert (would.given_back, would.to) == (MoneyAmount.of(48 * RATE), None)
     assert len(await read(stores.db, LedgerTxn, tenant)) == 1
     assert await answer_of(gpu_commitments.end_commitment_to_gpus, stores, OWNER, end, WHY) == would
     assert len(await read(stores.db, LedgerTxn, tenant)) == 2
     ended = next(iter(await list_rows(stores.db, tenant)))
     assert (ended.action, "they leave" in ended.after) == ("commitment.end", True)
+
+
+async def test_what_is_paid_upfront_waits_for_a_second_person(stores: Stores) -> None:
+    """To be made and to be ended, as any money that one person may not move: another books what was
+    proposed."""
+    tenant, bob = await acme(stores), await signed_in_person(stores.db, "Bob", Role.FINANCE)
+    cid = await signed_in_person(stores.db, "Cid", Role.OWNER)
+    ask = upfront("acme", days=2)
+
+    async def by_two(run: Callable[[Any, Any], Awaitable[Any]], ask: msgspec.Struct) -> None:
+        done = await perform_or_propose(stores, cid, operation_of(run), ask, WHY)
+        assert (done.waits, done.answer.nano) == (True, str(96 * RATE))
+        await answer_of(approvals.approve_proposal, stores, bob, NameProposal(proposal=done.answer.proposal))
+
+    await by_two(gpu_commitments.commit_to_gpus, ask)
+    (made,) = await read(stores.db, Commitment, tenant)
+    assert made.payment == "upfront"
+    end = EndGpuCommitment(tenant="acme", commitment=made.id, as_never_made=True)
+    await by_two(gpu_commitments.end_commitment_to_gpus, end)
+    assert len(await read(stores.db, LedgerTxn, tenant)) == 2
 
 
 async def test_anothers_commitment_is_unknown(stores: Stores) -> None:

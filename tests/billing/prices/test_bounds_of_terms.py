@@ -24,6 +24,7 @@ from billing.tables.tenants import PriceVersion, Tenant
 from billing.tenants.tenancy import create_tenant
 from core.errors import Refused
 from core.sql.database import Database
+from core.sql.joined import joined_transaction
 
 NOW = 4_070_908_800_000  # in 2099: what has not begun by any clock may be withdrawn
 DAY_MS = 24 * HOUR_MS
@@ -260,7 +261,8 @@ async def test_gpus_are_kept_to_the_full_hour_after_the_notice(sqlite: Database,
     terms = GpuTerms("x", 1, HOUR, HOUR + 90 * DAY_MS, NANO, notice_days=1)
     made = await commit_gpus(sqlite, acme, terms)
     for clock[0], hours in ((HOUR, 24), (HOUR + 1, 25), (HOUR + HOUR_MS, 25)):
-        row, _ = await end_gpu_commitment(sqlite, acme, made.id, "they leave", dry_run=True)
+        async with joined_transaction(sqlite, lambda _: None, dry=True) as db:
+            row, _ = await end_gpu_commitment(db, acme, made.id, "they leave")
         assert row.ends_ms == HOUR + hours * HOUR_MS
     clock[0] = HOUR
     await _refused(end_gpu_commitment(sqlite, acme, made.id, "typo", mistake=True), "has begun")
