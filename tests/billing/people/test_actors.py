@@ -9,9 +9,8 @@ from billing.operations import people, tenants
 from billing.operations.people_facts import InvitePerson
 from billing.operations.tenants import CreateTenant, NameTenant, SetTenant
 from billing.people import memberships, persons, service_tokens
-from billing.people.actors import actor_of_bearer, actor_of_cookie
-from billing.people.person_sessions import end_person_session, list_person_sessions, open_person_session
-from billing.people.persons import Member
+from billing.people.actors import actor_of_bearer
+from billing.people.person_sessions import end_person_session, list_person_sessions
 from billing.people.service_tokens import DAY_MS, create_token, find_token, revoke_token
 from billing.tables.tenants import PLATFORM
 from billing.tenants.tenancy import write_closed
@@ -37,7 +36,7 @@ def stores(settings: Settings, peopled: Peopled, redis: Redis) -> Stores:
 
 async def test_a_session_acts_with_its_membership(peopled: Peopled, stores: Stores) -> None:
     """Staff for all tenants, a member in their own alone; staff are named in the audit log, members by id."""
-    staff, member = await _actor(peopled, peopled.operator), await _actor(peopled, peopled.viewer)
+    staff, member = await peopled.acting(peopled.operator), await peopled.acting(peopled.viewer)
     assert (staff.role, staff.tenant, staff.author.name) == (Role.OPERATOR, None, "Otto")
     assert (member.role, member.tenant) == (Role.VIEWER, peopled.tenant.tenant_id)
     assert member.author.name == peopled.viewer.person.id
@@ -48,30 +47,30 @@ async def test_a_session_acts_with_its_membership(peopled: Peopled, stores: Stor
 
 async def test_staff_show_a_code_before_they_write(peopled: Peopled, stores: Stores) -> None:
     """Unless only this machine reaches the console; they read without, and members are not asked."""
-    staff = await _actor(peopled, peopled.operator, loopback=False)
+    staff = await peopled.acting(peopled.operator, loopback=False)
     await answer_of(tenants.show_tenant, stores, staff, NameTenant(tenant="acme"))
     with pytest.raises(Refused, match="second factor") as refused:
         await answer_of(tenants.create_tenant, stores, staff, CreateTenant(name="other"), WHY)
     assert (refused.value.refusal.code, refused.value.refusal.field) == ("second_factor", "totp")
-    assert (await _actor(peopled, peopled.admin, loopback=False)).second_factor
-    assert (await _actor(peopled, peopled.operator, loopback=True)).second_factor
+    assert (await peopled.acting(peopled.admin, loopback=False)).second_factor
+    assert (await peopled.acting(peopled.operator, loopback=True)).second_factor
 
 
 async def test_what_ended_meanwhile_commits_nothing(peopled: Peopled, stores: Stores) -> None:
     """Logout, another role, removal, closing, each after the caller was looked at and before they commit."""
     named = SetTenant(tenant="acme", time_zone="Europe/Berlin")
-    staff = await _actor(peopled, peopled.operator)
+    staff = await peopled.acting(peopled.operator)
     await end_person_session(peopled.db, PLATFORM, staff.session)
     await _refuses(stores, staff, named, "your session has ended")
-    staff = await _actor(peopled, peopled.operator)
+    staff = await peopled.acting(peopled.operator)
     await memberships.set_role(peopled.db, PLATFORM, staff.id, "owner")
     await _refuses(stores, staff, named, "your role changed")
-    staff = await _actor(peopled, peopled.operator)
+    staff = await peopled.acting(peopled.operator)
     await persons.close_person(peopled.db, staff.id)
     await _refuses(stores, staff, named, "your session has ended")
     shown = await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))
     assert shown.terms.time_zone == "UTC"
-    admin = await _actor(peopled, peopled.admin)
+    admin = await peopled.acting(peopled.admin)
     await write_closed(peopled.db, peopled.tenant.tenant_id, True)
     with pytest.raises(Refused, match="your session has ended"):
         await answer_of(
@@ -84,7 +83,7 @@ async def test_roles_that_change_while_their_holders_write_lock_nobody_out(
 ) -> None:
     """Eight write while each is demoted: each write is done or refused, none waits in a circle."""
     several = [await persons.create_member(peopled.db, PLATFORM, f"O{n}", "operator") for n in range(8)]
-    actors = [await _actor(peopled, each) for each in several]
+    actors = [await peopled.acting(each) for each in several]
 
     async def write(number: int, attempt: str = "first") -> Any:
         ask = CreateTenant(name=f"tenant {number}, {attempt}")
@@ -161,10 +160,10 @@ async def test_tokens_have_a_role_a_last_day_and_a_number(peopled: Peopled) -> N
 
 async def test_a_person_has_so_many_sessions(peopled: Peopled) -> None:
     """One more ends the one that was longest unseen; one's own are listed."""
-    first = await _actor(peopled, peopled.viewer)
+    first = await peopled.acting(peopled.viewer)
     for _ in range(20):
-        await _actor(peopled, peopled.viewer)
-    await _actor(peopled, peopled.admin)
+        await peopled.acting(peopled.viewer)
+    await peopled.acting(peopled.admin)
     mine = await list_person_sessions(peopled.db, peopled.tenant.tenant_id, peopled.viewer.person.id)
     assert len(mine) == 20
     assert first.session not in {row.id for row in mine}
@@ -174,18 +173,3 @@ async def _refuses(stores: Stores, who: OperationActor, ask: SetTenant, match: s
     with pytest.raises(Refused, match=match) as refused:
         await answer_of(tenants.set_tenant, stores, who, ask, WHY)
     assert refused.value.refusal.code == "unauthorized"
-
-
-async def _actor(peopled: Peopled, member: Member, loopback: bool = True) -> OperationActor:
-    async with peopled.db.transaction() as session:
-        row = await _row_now(session, member)
-        new = await open_person_session(session, member.person, row, "192.0.2.1", "Browser")
-    who = await actor_of_cookie(peopled.db, new.token, loopback)
-    assert who is not None
-    return who
-
-
-async def _row_now(session: Any, member: Member) -> Any:
-    return await session.get(
-        type(member.membership), (member.membership.tenant_id, member.membership.person_id)
-    )
