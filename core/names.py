@@ -47,11 +47,12 @@ def is_shown(text: str) -> bool:
     return is_visible(text) and not UNSHOWN.search(text)
 
 
-def checked_name(what: str, text: object) -> str:
-    """The name that a text is. `what`: the field, for the message. Raises Refused."""
+def checked_name(what: str, text: object, field: str | None = None) -> str:
+    """The name that a text is. `what`: for the message; `field`: which field it is, by default `what`. Raises
+    Refused."""
     name = name_of(text)
     if name is None:
-        raise bad_request(f"{what}: expected a name of {NAME_RULE}")
+        raise bad_request(f"{what}: expected a name of {NAME_RULE}", field=field or what)
     return name
 
 

@@ -4,7 +4,8 @@ Whatever is not known is refused by name: a misspelt filter must not list everyt
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from math import isfinite
 from typing import Any, NamedTuple, cast
 
@@ -21,6 +22,7 @@ VERSION = re.compile(r'(?:W/)?"(\d{1,18})"', re.ASCII)
 AT_FIELD = re.compile(r" - at `\$\.?([^`]*)`")
 NANO = re.compile(r"[0-9]{1,18}", re.ASCII)
 HOW = ("reason", "dry_run", "meant_nano")
+MONEY = 'give money as {"nano": "12500000000", "currency": "USD"}: whole billionths, as text'
 INTEGER_END = 1 << 63
 TRUE = {"true": True, "1": True, "false": False, "0": False}
 
@@ -145,26 +147,52 @@ def _struct(
         raise bad_request(f"this takes {known}", field=unknown[0])
     if inside := sorted({*facts} & {*path}):
         raise bad_request("the path names it already", field=inside[0])
+    named = _from_text(declared, path)
     try:
-        named = _from_text(declared, path)
         return msgspec.convert({**facts, **named}, declared.asks, strict=strict)
     except msgspec.ValidationError as error:
-        raise refused_field(error) from error
+        raise refused_field(error, _amounts(declared)) from error
 
 
-def refused_field(error: msgspec.ValidationError) -> Refused:
-    """What is wrong, and the field that is."""
+def refused_field(error: msgspec.ValidationError, amounts: Collection[str] = ()) -> Refused:
+    """What is wrong, and the field that is. `amounts`: fields that hold money."""
     said = str(error)
     place = AT_FIELD.search(said)
     missing = re.search(r"required field `([^`]+)`", said)
     field = (place[1] if place else "") or (missing[1] if missing else None)
+    if place and place[1].partition(".")[0] in amounts:
+        return bad_request(MONEY, field=field)
     return bad_request(AT_FIELD.sub("", said), field=field)
+
+
+@cache
+def _amounts(declared: Operation) -> frozenset[str]:
+    """Fields that hold money."""
+    found = inspect.type_info(declared.asks)
+    assert isinstance(found, inspect.StructType)
+    return frozenset(each.encode_name for each in found.fields if _is_money(each.type))
+
+
+def _is_money(kind: inspect.Type) -> bool:
+    match kind:
+        case inspect.Metadata(type=inner):
+            return _is_money(inner)
+        case inspect.UnionType(types=types):
+            return any(map(_is_money, types))
+        case _:
+            return isinstance(kind, inspect.StructType) and kind.cls is MoneyAmount
 
 
 def _from_text(declared: Operation, path: Mapping[str, str]) -> dict[str, Any]:
     """What the path names, numbers as numbers."""
     types = {each.encode_name: each.type for each in msgspec.structs.fields(declared.asks)}
-    return {name: msgspec.convert(value, types[name], strict=False) for name, value in path.items()}
+    named: dict[str, Any] = {}
+    for name, value in path.items():
+        try:
+            named[name] = msgspec.convert(value, types[name], strict=False)
+        except msgspec.ValidationError as error:
+            raise bad_request(str(error), field=name) from error
+    return named
 
 
 def _switch(given: object) -> bool:

@@ -231,11 +231,12 @@ def _check(correction: Correction) -> None:
     if correction.quantities is None:
         return
     if not correction.quantities:
-        raise bad_request("say what it used in truth: input, cached input or output tokens")
+        raise bad_request("say what it used in truth: input, cached input or output tokens", field="input")
     for meter, quantity in correction.quantities.items():
         if meter not in TOKEN_METERS:
             raise bad_request(f"{meter.value} cannot be corrected: only tokens can")
         if not 0 <= quantity < QUANTITY_MAX:
             raise bad_request(
-                f"{meter.value}: expected from 0 to {QUANTITY_MAX - 1} tokens, in all, not a difference"
+                f"{meter.value}: expected from 0 to {QUANTITY_MAX - 1} tokens, in all, not a difference",
+                field=meter.value,
             )

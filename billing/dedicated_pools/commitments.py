@@ -132,9 +132,9 @@ async def end_gpu_commitment(
 def _check(terms: GpuTerms, now: int) -> None:
     if not 1 <= terms.gpus <= GPUS_MAX:
         raise bad_request(f"a commitment is to 1 to {GPUS_MAX} GPUs", field="gpus")
-    rates = [terms.rate_nano] + ([] if terms.overage_nano is None else [terms.overage_nano])
-    if not all(0 <= rate <= HOUR_NANO_MAX for rate in rates):
-        raise bad_request("a rate is from 0 to 32,400 USD for a GPU-hour", field="rate")
+    for field, rate in (("rate", terms.rate_nano), ("overage", terms.overage_nano or 0)):
+        if not 0 <= rate <= HOUR_NANO_MAX:
+            raise bad_request("a rate is from 0 to 32,400 USD for a GPU-hour", field=field)
     if terms.payment not in PAYMENTS:
         raise bad_request(f"a commitment is paid {' or '.join(PAYMENTS)}")
     if terms.start_ms % HOUR_MS or terms.end_ms % HOUR_MS:
@@ -161,8 +161,10 @@ async def set_gpu_cost(
     """Set the platform's cost of a GPU-hour from a time on, by default now. Raises Refused where it is
     invalid."""
     now = now_ms()
-    if not gpu_type or not 0 <= hour_nano <= HOUR_NANO_MAX:
-        raise bad_request("a GPU-hour costs from 0 to 32,400 USD, of a type of GPU or `*`")
+    if not gpu_type:
+        raise bad_request("name a type of GPU, or `*`", field="gpu")
+    if not 0 <= hour_nano <= HOUR_NANO_MAX:
+        raise bad_request("a GPU-hour costs from 0 to 32,400 USD", field="hour")
     async with db.transaction() as session:
         await lock_settings(session, PLATFORM)
         key = (gpu_type, region, now if valid_from_ms is None else valid_from_ms)

@@ -351,7 +351,7 @@ def _check_scope(scope: str, scope_id: str) -> None:
     if scope == Scope.TENANT and scope_id:
         raise bad_request("a limit of the tenant names nobody in it", field="id")
     if scope_id:
-        checked_name("the id of a scope", scope_id)
+        checked_name("the id of a scope", scope_id, "id")
 
 
 def _check_money(limit_nano: int) -> None:

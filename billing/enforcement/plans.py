@@ -63,7 +63,7 @@ async def create_plan(
     """Create a plan without limits. `terms`: its place in the pools, None where it says nothing of them.
 
     Raises Refused where the name is taken or invalid, or the book is not the platform's."""
-    name = checked_name("plan", name)
+    name = checked_name("plan", name, "name")
     check_priority(priority_max)
     if terms is not None:
         check_terms(terms)

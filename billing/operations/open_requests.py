@@ -63,11 +63,11 @@ async def _narrowed(order: Order, tenant: str, ask: CancelRequests) -> dict[str,
     it would look as if it ran nothing."""
     of: dict[str, str] = {}
     if ask.project:
-        of["project"] = await scope_id_of(order.db, tenant, Scope.PROJECT, ask.project)
+        of["project"] = await scope_id_of(order.db, tenant, Scope.PROJECT, ask.project, field="project")
     if ask.key:
-        of["key"] = await scope_id_of(order.db, tenant, Scope.KEY, ask.key)
+        of["key"] = await scope_id_of(order.db, tenant, Scope.KEY, ask.key, field="key")
     if ask.user:
-        of["user"] = await scope_id_of(order.db, tenant, Scope.USER, ask.user, must_exist=False)
+        of["user"] = await scope_id_of(order.db, tenant, Scope.USER, ask.user, must_exist=False, field="user")
         if not await known_users(order.db, tenant, [of["user"]]):
             listed = see("users.list", tenant=tenant)
             raise unknown(f"there is no user {ask.user!r}", field="user", see=listed)

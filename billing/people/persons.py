@@ -36,7 +36,7 @@ class Member:
 
 def checked_email(email: str) -> str:
     """An address as it is stored and compared. Raises Refused. Pure."""
-    return checked_address(email.strip()).casefold()
+    return checked_address(email.strip(), "email").casefold()
 
 
 def recorded_of(person: Person) -> dict[str, Any]:

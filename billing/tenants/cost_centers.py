@@ -24,7 +24,7 @@ async def create_cost_center(db: Database, tenant_id: str, code: str, name: str 
     if not code.isprintable() or code != code.strip() or not 0 < len(code) <= CODE_MAX:
         message = f"{code!r} is no cost center code: 1 to {CODE_MAX} printable characters"
         raise bad_request(message, field="code")
-    name = checked_name("the name of a cost center", name) if name else ""
+    name = checked_name("the name of a cost center", name, "name") if name else ""
     now = now_ms()
     center = CostCenter(tenant_id=tenant_id, id=uuid7(now), code=code, name=name, created_ms=now)
     try:

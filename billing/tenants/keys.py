@@ -109,7 +109,7 @@ async def create_key(
         message = "usage is for services to read: a key of one user has no scope usage:read"
         raise bad_request(message, field="scopes")
     check_priority(priority_max)
-    name = checked_name("key", name) if name else ""
+    name = checked_name("key", name, "name") if name else ""
     user = checked_user(user) if user else ""
     now = now_ms()
     if expires_ms is not None and expires_ms <= now:

@@ -147,8 +147,8 @@ async def _base_terms(session: AsyncSession, tenant_id: str) -> PoolTerms:
 def check_terms(terms: PoolTerms) -> None:
     """Raises Refused where a value is invalid."""
     if not (math.isfinite(terms.weight) and 0 < terms.weight <= WEIGHT_MAX):
-        raise bad_request(f"a weight is above 0 and at most {WEIGHT_MAX:,.0f}")
+        raise bad_request(f"a weight is above 0 and at most {WEIGHT_MAX:,.0f}", field="weight")
     for name, least in (("slots_max", 1), ("tokens_max", 1), ("reserve_tokens", 0)):
         value = getattr(terms, name)
         if value is not None and not least <= value <= INTEGER_MAX:
-            raise bad_request(f"{name} is at least {least} and at most {INTEGER_MAX}")
+            raise bad_request(f"{name} is at least {least} and at most {INTEGER_MAX}", field=name)

@@ -52,7 +52,7 @@ async def create_tenant(
     db: Database, name: str, *, price_book: str = DEFAULT_PRICE_BOOK, priority_max: str = PRIORITIES[0]
 ) -> Tenant:
     """Create a tenant with one project, `default`. Raises Refused where the name is taken or invalid."""
-    name = checked_name("tenant", name)
+    name = checked_name("tenant", name, "name")
     check_priority(priority_max)
     now = now_ms()
     tenant = Tenant(
@@ -106,7 +106,7 @@ async def set_tenant(db: Database, tenant_id: str, **facts: Any) -> Tenant:
         try:
             zone_named(facts["time_zone"])
         except ValueError as error:
-            raise bad_request(str(error)) from error
+            raise bad_request(str(error), field="time_zone") from error
     async with db.transaction() as session:
         tenant = await lock_settings(session, tenant_id)
         assert tenant is not None, "these are a tenant's"
@@ -152,7 +152,7 @@ async def create_project(
 ) -> Project:
     """Create a project of a tenant. Raises Refused where the name is taken or invalid, or the tenant is
     closed or has `projects_max` open projects."""
-    name = checked_name("project", name)
+    name = checked_name("project", name, "name")
     now = now_ms()
     project = Project(tenant_id=tenant_id, id=uuid7(now), name=name, created_ms=now)
     opened = select(func.count(col(Project.id))).where(

@@ -159,7 +159,7 @@ async def _plan_pay_out(session: AsyncSession, tenant_id: str, undo: Undo, now: 
             missing -= amount
     if missing:
         left = to_display(sum(grant.left_nano for grant in grants))
-        raise bad_request(f"{left} of paid money is left: no more than that can be paid out")
+        raise bad_request(f"{left} of paid money is left: no more than that can be paid out", field="amount")
     return UndoResult(parts)
 
 
@@ -211,6 +211,6 @@ def _check(undo: Undo) -> None:
     if undo.kind is UndoKind.VOID:
         return
     if not 0 < undo.amount_nano <= LIMIT_NANO_MAX:
-        raise bad_request("an amount to take is above 0 and at most 4,000,000 USD")
+        raise bad_request("an amount to take is above 0 and at most 4,000,000 USD", field="amount")
     if not KEY.fullmatch(undo.key):
-        raise bad_request("an idempotency key has 1 to 200 visible ASCII characters")
+        raise bad_request("an idempotency key has 1 to 200 visible ASCII characters", field="key")

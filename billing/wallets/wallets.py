@@ -236,13 +236,15 @@ async def _expired(session: AsyncSession, tenant_id: str, at_ms: int) -> Sequenc
 
 def _check(new: NewGrant) -> None:
     if not 0 < new.amount_nano <= LIMIT_NANO_MAX:
-        raise bad_request("a grant is above 0 and at most 4,000,000 USD")
+        raise bad_request("a grant is above 0 and at most 4,000,000 USD", field="amount")
     if new.priority is not None and not 0 <= new.priority <= PRIORITY_MAX:
-        raise bad_request(f"a priority is from 0 to {PRIORITY_MAX}; the lowest is spent first")
+        raise bad_request(
+            f"a priority is from 0 to {PRIORITY_MAX}; the lowest is spent first", field="priority"
+        )
     if not KEY.fullmatch(new.idempotency_key):
-        raise bad_request("an idempotency key has 1 to 200 visible ASCII characters")
+        raise bad_request("an idempotency key has 1 to 200 visible ASCII characters", field="key")
     if max(len(new.note), len(new.author)) > NOTE_CHARS_MAX:
-        raise bad_request(f"a note or an author has at most {NOTE_CHARS_MAX} characters")
+        raise bad_request(f"a note or an author has at most {NOTE_CHARS_MAX} characters", field="note")
 
 
 async def _check_room(session: AsyncSession, tenant_id: str, new: NewGrant, now: int) -> None:

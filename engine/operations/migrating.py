@@ -107,7 +107,7 @@ async def migrate_request(order: Order, ask: MigrateRequest) -> MigrationOutcome
     pause, and the answer is billed once."""
     owner = await owner_named(order, ask.tenant)
     queue, found = await find_request(order, ask.pool, ask.request, owner)
-    tenant, dest = found.row.tenant, pool_named(order, ask.to).pool
+    tenant, dest = found.row.tenant, pool_named(order, ask.to, "to").pool
     would = MigrationOutcome(found.row.id, tenant, queue.pool, dest, False, "dry_run", "this was a dry run")
     redis = await order.given(tenant, found.row.id, would, {"pool": queue.pool, "to": dest})
     await _announce(redis, order, dest)
@@ -126,7 +126,7 @@ async def migrate_request(order: Order, ask: MigrateRequest) -> MigrationOutcome
 async def migrate_pool(order: Order, ask: MigratePool) -> MigratedPool:
     """Move every request of a pool to another, until it has none, or only those that cannot move."""
     queue, owner = pool_named(order, ask.pool), await owner_named(order, ask.tenant)
-    dest = pool_named(order, ask.to).pool
+    dest = pool_named(order, ask.to, "to").pool
     would = MigratedPool(queue.pool, dest, 0, [])
     redis = await order.given(owner or PLATFORM, queue.pool, would, {"pool": queue.pool, "to": dest})
     await _announce(redis, order, dest)

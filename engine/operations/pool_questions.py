@@ -46,10 +46,10 @@ def reads_of(unit: Look | Order) -> RedisClient:
     return unit.redis if isinstance(unit, Look) else unit.reads
 
 
-def pool_named(unit: Look | Order, named: str | None) -> PoolQueue:
-    """The pool that is meant. Raises Refused for what is no pool's name."""
+def pool_named(unit: Look | Order, named: str | None, field: str = "pool") -> PoolQueue:
+    """The pool that is meant. Raises Refused (of the field) for what is no pool's name."""
     if named is not None and not is_pool_name(named):
-        raise bad_request(f"{printable_line(named)!r} is no name of a pool", field="pool")
+        raise bad_request(f"{printable_line(named)!r} is no name of a pool", field=field)
     return PoolQueue(reads_of(unit), named or unit.settings.pool, unit.settings)
 
 
