@@ -13,13 +13,16 @@ from enum import StrEnum
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from core.errors import bad_request
+from core.errors import Refused, bad_request
 
 HOUR_MS = 3_600_000
 AHEAD_MS_MAX = 397 * 24 * HOUR_MS  # any 13 months: commands ask before they take a later start
 FIRST_MS = 0
 DATE_CHARS = len("2026-10-01")
 MONTH = re.compile(r"(\d{4})-(\d{1,2})", re.ASCII)
+SPAN = re.compile(r"(?P<number>\d{1,12})(?P<unit>ms|s|m|h|d)", re.ASCII)
+UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": HOUR_MS, "d": 24 * HOUR_MS}
+SPAN_MS_MAX = 1_000 * UNITS_MS["d"]
 UTC_ZONE = ZoneInfo("UTC")
 OUTSIDE = "the time is outside the years 1970 to 9998"
 LAST_MS = 253_370_764_800_000  # 9999-01-01: later local dates have no next one
@@ -177,6 +180,25 @@ def local_instant(text: str, zone: ZoneInfo, field: str | None = None) -> int:
     except (ValueError, OverflowError) as error:
         message = f"{text!r} is no time: write it like 2026-10-01 or 2026-10-01T12:00:00+02:00"
         raise bad_request(message, field=field) from error
+
+
+def duration_ms(text: str) -> int | None:
+    """Parse milliseconds from a text like `2s`, at most 1000 days; None where it is invalid. Pure."""
+    match = SPAN.fullmatch(text)
+    ms = int(match["number"]) * UNITS_MS[match["unit"]] if match else SPAN_MS_MAX + 1
+    return ms if ms <= SPAN_MS_MAX else None
+
+
+def instant_or_ago(text: str, zone: ZoneInfo, now: int, field: str | None = None) -> int:
+    """Parse Unix ms of a time, or of a span before now like `2h`. Raises Refused (of the field). Pure."""
+    ago = duration_ms(text)
+    try:
+        at = now - ago if ago is not None else local_instant(text, zone)
+    except Refused as refused:
+        raise bad_request(f"{refused.refusal.message}, or like 2h: so long ago", field=field) from refused
+    if not FIRST_MS <= at <= LAST_MS:
+        raise bad_request(f"{text!r} is before 1970 or after 9998", field=field)
+    return at
 
 
 def _check_once(text: str, local: datetime, field: str | None) -> None:

@@ -7,14 +7,11 @@ from zoneinfo import ZoneInfo
 import click
 
 from billing.money import from_text
-from billing.periods import LAST_MS, local_instant
+from billing.periods import duration_ms, local_instant
 from core.errors import Refused, StartupError
 from core.terminal.safe_text import printable_line
 
 DIGITS = re.compile(r"\d{1,16}", re.ASCII)
-SPAN = re.compile(r"(?P<number>\d{1,12})(?P<unit>ms|s|m|h|d)", re.ASCII)
-UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-SPAN_MS_MAX = 1_000 * 86_400_000
 AMOUNT = re.compile(r"(?P<number>[^\s]+)\s*(?:USD|usd)", re.ASCII)
 
 
@@ -48,27 +45,19 @@ class _Duration(click.ParamType[int]):
         return ms
 
 
+class _NanoAmount(click.ParamType[int]):
+    """Money with its currency, like `250.00 USD`, as nano."""
+
+    name = "amount"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the nano-USD."""
+        return value if isinstance(value, int) else nano_of(value)
+
+
 WHOLE_TOKENS = _Tokens()
 DURATION = _Duration()
-
-
-def duration_ms(text: str) -> int | None:
-    """Parse milliseconds from a text like `2s`, at most 1000 days; None where it is invalid. Pure."""
-    match = SPAN.fullmatch(text)
-    ms = int(match["number"]) * UNITS_MS[match["unit"]] if match else SPAN_MS_MAX + 1
-    return ms if ms <= SPAN_MS_MAX else None
-
-
-def since_of(text: str, zone: ZoneInfo, now: int) -> int:
-    """Parse Unix ms of a time, or of a span before now like `2h`. Raises StartupError."""
-    ago = duration_ms(text)
-    try:
-        at = now - ago if ago is not None else instant_of(text, zone)
-    except StartupError as error:
-        raise StartupError(f"{error}, or like 2h: so long ago") from error
-    if not 0 <= at <= LAST_MS:
-        raise StartupError(f"{text!r} is before 1970 or after 9998")
-    return at
+NANO_AMOUNT = _NanoAmount()
 
 
 TAKEN_BACK = "taken back"

@@ -24,7 +24,6 @@ from billing.audit_heads.check import CheckedHeads
 from billing.audit_heads.earlier import VerifiedHeads, verify_against_earlier
 from billing.audit_heads.heads import iso
 from billing.audit_heads.stores import key_of
-from billing.cli.arguments import since_of
 from billing.cli.audit_heads import checked_heads, faults_of, head_command, tell_heads
 from billing.cli.run_command import (
     iso_time,
@@ -36,6 +35,7 @@ from billing.cli.run_command import (
 from billing.ledger.pricing_proof import pricing_faults
 from billing.ledger.verify import Verified, record_failure, verify_ledger
 from billing.money import to_display
+from billing.periods import instant_or_ago
 from billing.tables.audit import AuditLog
 from billing.tables.tenants import PLATFORM
 from billing.tenants.erasure import erased_tenants
@@ -76,7 +76,7 @@ def list_command(tenant: str | None, since: str | None, limit: int, as_json: boo
     """
 
     async def read(db: Database) -> list[dict[str, Any]]:
-        since_ms = since_of(since, await _zone(db, tenant), now_ms()) if since else 0
+        since_ms = instant_or_ago(since, await _zone(db, tenant), now_ms()) if since else 0
         names = await owners(db)
         rows = await _shown(db, await list_rows(db, await _owner(db, tenant), since_ms, limit))
         return [_row_facts(row) if as_json else _line(row, names) for row in rows]

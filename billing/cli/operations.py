@@ -65,7 +65,8 @@ def asks(
     def wrap(command: Command) -> Command:
         @runs_over_api
         @wraps(command)
-        def called(as_json: bool, dry_run: bool = False, reason: str = "", **given: Any) -> None:
+        def called(as_json: bool, dry_run: bool = False, **given: Any) -> None:
+            reason = "" if "reason" in fields else given.pop("reason", "")  # else of what is asked
             ask = ask_of(declared, given)
             rest = {name: value for name, value in given.items() if name not in fields}
             command(ask, CommandTerms(as_json, dry_run, reason), **rest)

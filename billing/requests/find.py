@@ -8,6 +8,7 @@ import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Sequence
+from enum import StrEnum
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ from billing.tables.ledger import UsageLine
 from billing.tables.tenants import Tenant, UsageQuarantine, UsageRow
 from billing.tenants.users import known_users
 from core.errors import bad_request
+from core.operations import MoneyAmount
 from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
 
@@ -29,14 +31,25 @@ FOUND_MAX = 1_000
 CURSOR_CHARACTERS_MAX = 1_000
 Kind = TypeVar("Kind")
 STORABLE = msgspec.Meta(pattern=r"^[^\x00]*$")
-# Values of engine.request.EndReason; a test compares the two.
-REASONS = ("stop", "length", "cancelled", "blocked", "deadline", "budget", "slow_reader", "error")
 
 _COLUMNS = (
     *("tenant_id", "request_id", "ended_ms", "accepted_ms", "first_token_ms", "user_id", "project_id"),
     *("key_id", "model", "pool", "reason", "code", "input_uncached", "input_cached", "output_text"),
     *("output_reasoning", "cost_nano", "currency", "claims"),
 )
+
+
+class WhyEnded(StrEnum):
+    """Why a request ended: values of engine.request.EndReason; a test compares the two."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    CANCELLED = "cancelled"
+    BLOCKED = "blocked"
+    DEADLINE = "deadline"
+    BUDGET = "budget"
+    SLOW_READER = "slow_reader"
+    ERROR = "error"
 
 
 class RequestCursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -73,7 +86,7 @@ class RequestSearch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestMatch(msgspec.Struct, frozen=True):
-    """A request found. `user` is the display name; `corrected_nano`: sum of later corrections, of either
+    """A request found. `user` is the display name; `corrected`: sum of later corrections, of either
     sign; `first_token_after_ms` None: it had no token."""
 
     id: str
@@ -95,8 +108,8 @@ class RequestMatch(msgspec.Struct, frozen=True):
     input_cached: int
     output_text: int
     output_reasoning: int
-    cost_nano: int
-    corrected_nano: int
+    cost: MoneyAmount
+    corrected: MoneyAmount
     currency: str
     claims: int
 
@@ -119,7 +132,9 @@ def unpacked(text: str, kind: type[Kind]) -> Kind:
         padded = text[:CURSOR_CHARACTERS_MAX] + "=" * (-len(text) % 4)
         return msgspec.json.decode(urlsafe_b64decode(padded.encode("ascii")), type=kind)
     except (ValueError, binascii.Error, msgspec.MsgspecError) as error:
-        raise bad_request("this is no place to go on from: take the `next` of the page before") from error
+        raise bad_request(
+            "this is no place to go on from: take the `next` of the page before", field="after"
+        ) from error
 
 
 def cursor_of(text: str) -> RequestCursor:
@@ -273,8 +288,8 @@ def _found(row: Any, tenants: Any, users: Any, corrected: Any) -> RequestMatch:
         input_cached=row.input_cached,
         output_text=row.output_text,
         output_reasoning=row.output_reasoning,
-        cost_nano=row.cost_nano,
-        corrected_nano=corrected.get((row.tenant_id, row.request_id), 0),
+        cost=MoneyAmount.of(row.cost_nano),
+        corrected=MoneyAmount.of(corrected.get((row.tenant_id, row.request_id), 0)),
         currency=row.currency,
         claims=row.claims,
     )

@@ -5,16 +5,19 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from billing import periods
 from billing.audit.compare import StateComparison
 from billing.audit.verify import VerifiedLog
-from billing.cli import arguments, audit, noisy, refusals, requests
+from billing.cli import arguments, audit, noisy, requests
 from billing.ledger.verify import Verified
+from billing.operations.ended_requests import EndedRequestFacts, RefusedSends
 from billing.periods import LAST_MS
 from billing.requests.find import RequestMatch
 from billing.requests.refusal_views import RefusalMatch
 from billing.tables.audit import AuditLog
 from billing.tables.noisy import NoisyFinding
-from core.errors import StartupError
+from core.errors import Refused, StartupError
+from core.operations import MoneyAmount
 from tests.billing.cli.made_facts import BEGAN, DAY_MS, NAMES, made
 
 
@@ -107,12 +110,12 @@ def test_a_request_that_was_found() -> None:
         "pool": "p",
         "reason": "error",
         "code": "lost",
-        "cost_nano": 10**9,
+        "cost": MoneyAmount.of(10**9),
         "currency": "USD",
     }
     times: dict[str, Any] = {"ended_ms": DAY_MS, "accepted_ms": 1, "took_ms": 9, "first_token_after_ms": None}
-    found = RequestMatch(**of, **numbers, **end, **times, corrected_nano=0)  # pyright: ignore[reportArgumentType]
-    assert requests._row(found) == {
+    found = RequestMatch(**of, **numbers, **end, **times, corrected=MoneyAmount.of(0))  # pyright: ignore[reportArgumentType]
+    assert requests._ended_row(EndedRequestFacts.of(found)) == {
         **{"ended": BEGAN, "id": "r", "tenant": "acme", "user": "ann", "model": "m", "reason": "error lost"},
         **{"input": 7, "output": 11, "cost": "1.00 USD", "corrected": None, "took_ms": 9, "first_ms": None},
     }
@@ -125,7 +128,7 @@ def test_a_minute_of_refusals(others: bool) -> None:
         DAY_MS, "t", "" if others else "acme", "ann", "u", "k", "c", 2, "w", ["i", "j"], others
     )
     whose = ("(others)", "(others)", "") if others else ("acme", "ann", "k")
-    assert refusals._row(found) == {
+    assert requests._refused_row(RefusedSends.of(found)) == {
         "minute": BEGAN,
         **dict(zip(("tenant", "user", "key"), whose, strict=True)),
         **{"code": "c", "times": 2, "limit": "w", "last": "i j"},
@@ -141,16 +144,16 @@ def test_a_minute_of_refusals(others: bool) -> None:
 )
 def test_a_span_of_time(text: str, ms: int | None) -> None:
     """A thousand days at most."""
-    assert arguments.duration_ms(text) == ms
+    assert periods.duration_ms(text) == ms
 
 
 def test_a_time_that_was_asked_for() -> None:
     """So long ago, or a moment from 1970 to 9998."""
-    assert arguments.since_of("1s", ZoneInfo("UTC"), 1_000) == 0
-    assert arguments.since_of("9999-01-01", ZoneInfo("UTC"), 0) == LAST_MS
+    assert periods.instant_or_ago("1s", ZoneInfo("UTC"), 1_000) == 0
+    assert periods.instant_or_ago("9999-01-01", ZoneInfo("UTC"), 0) == LAST_MS
     for text in ("2s", "9999-01-01T00:00:01"):
-        with pytest.raises(StartupError, match="before 1970 or after 9998"):
-            arguments.since_of(text, ZoneInfo("UTC"), 1_999)
+        with pytest.raises(Refused, match="before 1970 or after 9998"):
+            periods.instant_or_ago(text, ZoneInfo("UTC"), 1_999)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from billing.booking.adjustments import Correction, correct
 from billing.posting.biller import post
 from billing.prices.rating import Meter
 from billing.requests import find
-from billing.requests.find import REASONS, RequestMatch, RequestSearch, cursor_of, find_requests
+from billing.requests.find import RequestMatch, RequestSearch, WhyEnded, cursor_of, find_requests
 from billing.tenants.tenancy import create_tenant, find_tenant
 from billing.tenants.users import create_user
 from billing.usage import UsageEvent, UsageOwner, encode
@@ -22,6 +22,7 @@ from engine.api import EndReason
 from tests.billing.cli.commands import on_database, rows
 from tests.billing.events import an_event
 
+MONEY = ("cost", "corrected")
 ALWAYS_MS = 4_000_000_000_000
 
 
@@ -80,8 +81,8 @@ async def test_each_condition_finds_what_fits_it(database: Database):
     (dear,) = (
         await find_requests(database, RequestSearch(since_ms=0, until_ms=ALWAYS_MS, model="large"))
     ).found
-    assert await ids(database, cost_over_nano=dear.cost_nano - 1) == ["dear"]
-    assert await ids(database, cost_over_nano=dear.cost_nano) == []
+    assert await ids(database, cost_over_nano=dear.cost.value - 1) == ["dear"]
+    assert await ids(database, cost_over_nano=dear.cost.value) == []
     assert await ids(database, since_ms=8_000, until_ms=8_500) == ["dear"]
     assert await ids(database, reason="error", since_ms=8_501) == []
 
@@ -114,12 +115,12 @@ async def test_what_is_shown_of_one(database: Database):
     (one,) = (await find_requests(database, RequestSearch(since_ms=0, until_ms=ALWAYS_MS))).found
     assert (one.tenant_name, one.user, one.user_id) == ("acme", "ann", ann.id)
     assert (one.took_ms, one.first_token_after_ms) == (8_000, 250)
-    assert (one.cost_nano, one.corrected_nano) == (event.cost_nano, -7 * 400)
+    assert (one.cost.value, one.corrected.value) == (event.cost_nano, -7 * 400)
 
 
 def test_reasons_are_those_of_the_engine() -> None:
     """One vocabulary."""
-    assert set(REASONS) == {each.value for each in EndReason}
+    assert [each.value for each in WhyEnded] == [each.value for each in EndReason]
 
 
 @pytest.mark.parametrize("text", ["", "x", "é", "WzEsMl0", "WyIxIiwiYSIsImIiXQ", "=" * 5, "A" * 9_999])
@@ -158,7 +159,8 @@ def test_the_command_shows_a_tenants_and_all(parley: Callable[..., Result], home
     found = rows(parley("--tenant", "acme", "--user", "ann", *since, "--json"))
     assert [each["id"] for each in found] == ["acme2", "acme1", "acme0"]
     assert {(each["user"], each["corrected_nano"]) for each in found} == {("ann", 0)}
-    assert set(found[0]) == {*RequestMatch.__struct_fields__, "ended", "accepted"}
+    facts = {f"{name}_nano" if name in MONEY else name for name in RequestMatch.__struct_fields__}
+    assert set(found[0]) == {*facts, "ended", "accepted"}
     assert len(rows(parley(*since, "--json"))) == 6
     first, more = rows(parley("--tenant", "beta", *since, "--limit", "1", "--json"))
     assert first["id"] == "beta2"
@@ -189,18 +191,18 @@ def test_the_command_shows_a_tenants_and_all(parley: Callable[..., Result], home
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--user", "ann"], "--user is of one tenant"),
+        (["--user", "ann"], "a user is of one tenant"),
         (["--tenant", "nobody"], "there is no tenant"),
         (["--tenant", "acme", "--user", "bob"], "there is no user"),
         (["--tenant", "acme", "--key", "pk_x"], "no key"),
         (["--since", "yesterday"], "is no time"),
         (["--since", "1969-01-01"], "before 1970"),
-        (["--since", "1h", "--until", "2h"], "--since must be before --until"),
-        (["--since", "2026-10-01", "--until", "2026-10-01"], "--since must be before --until"),
+        (["--since", "1h", "--until", "2h"], "since must be before until"),
+        (["--since", "2026-10-01", "--until", "2026-10-01"], "since must be before until"),
         (["--cost-over", "5"], "is no amount"),
         (["--cost-over", "NaN USD"], "is no amount"),
         (["--after", "x"], "no place to go on from"),
-        (["--model", "\x1b"], "--model: expected a name"),
+        (["--model", "\x1b"], "model: expected a name"),
     ],
 )
 def test_what_cannot_be_asked_for_is_one_line(
