@@ -25,6 +25,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from admin.api.callers import OPERATORS_SIDE, SIDES, ApiSide
+from admin.api.old_rows import clear_old_rows
 from admin.api.problems import problem, reply_of
 from admin.api.server import ApiServer
 from admin.findings import ComparisonOverview, read_comparisons, read_noisy
@@ -50,6 +51,7 @@ from core.redis.client import RedisClient
 from core.runtime import service
 from core.sql.database import Database, require_schema
 from core.sql.stores import open_stores
+from core.tasks import cancel_tasks
 from core.web import http
 from core.web.http import listen
 from core.web.metrics import CONSOLE_PLACE, PORTAL_PLACE, serving_metrics_async
@@ -81,7 +83,7 @@ class Console:
     ) -> None:
         self._settings = settings
         self._redis = redis
-        self._db = db
+        self.db = db
         self._side = side
         self.rates = CallRates(settings)
         self.api = ApiServer(
@@ -122,11 +124,11 @@ class Console:
 
     async def status(self, request: Request) -> Response:
         """The data that the page shows, for scripts too."""
-        return await self._shown(request, lambda: read_status(self._settings, self._redis, self._db))
+        return await self._shown(request, lambda: read_status(self._settings, self._redis, self.db))
 
     async def noisy(self, request: Request) -> Response:
         """Tenants who take more of a pool than their share while others wait."""
-        return await self._shown(request, lambda: read_noisy(self._db))
+        return await self._shown(request, lambda: read_noisy(self.db))
 
     async def refusals(self, request: Request) -> Response:
         """Refusals of the last hour, the last minute first; of one tenant by its id with `?tenant=`."""
@@ -135,7 +137,7 @@ class Console:
             since_ms, tenant = now_ms() - HOUR_MS, _named("tenant", request.query_params.get("tenant"))
             until_ms = since_ms + 2 * HOUR_MS
             sought = RefusalSearch(since_ms=since_ms, until_ms=until_ms, tenant=tenant, limit=REFUSALS_MAX)
-            return await find_refusals(self._db, sought)
+            return await find_refusals(self.db, sought)
 
         return await self._shown(request, read)
 
@@ -146,7 +148,7 @@ class Console:
         async def read() -> dict[str, Any]:
             id = checked_name("id", request.path_params["id"])
             tenant = _named("tenant", request.query_params.get("tenant"))
-            return flat_facts(await explain_request(self._db, self._redis, self._settings, id, tenant))
+            return flat_facts(await explain_request(self.db, self._redis, self._settings, id, tenant))
 
         return await self._shown(request, read)
 
@@ -163,13 +165,13 @@ class Console:
         return {"checks": checks, "compared": [each.facts() for each in await self._compare()]}
 
     async def _books(self) -> ComparisonOverview:
-        return await read_comparisons(self._db, await self._compare())
+        return await read_comparisons(self.db, await self._compare())
 
     async def _compare(self) -> Sequence[Comparison]:
         async with self._comparing:
             at, compared = self._compared
             if time.monotonic() - at > COMPARED_SECONDS:
-                compared = await Reconciliation(self._db, self._redis, self._settings, stores=False).run()
+                compared = await Reconciliation(self.db, self._redis, self._settings, stores=False).run()
                 self._compared = time.monotonic(), compared
         return compared
 
@@ -221,11 +223,12 @@ async def serve(settings: Settings, stop: asyncio.Event, side: ApiSide = OPERATO
     metrics = serving_metrics_async(settings, CONSOLE_PLACE if side.staff else PORTAL_PLACE, str)
     with contextlib.closing(listen(host, port, f"PARLEY_{side.setting}_PORT")) as listener:
         async with _opened(settings, side) as console, metrics, asyncio.TaskGroup() as group:
-            ending = group.create_task(_end_streams(console, stop))
+            beside = [_end_streams(console, stop), clear_old_rows(console.db)]
+            tasks = [group.create_task(each) for each in beside]
             app, gate = SecurityHeaders(console.app(), settings.tls), http.UpgradeGate(settings, host)
             await http.serve(app, listener, stop, gate, ws="none")
             await console.api.runs.drain()
-            ending.cancel()
+            await cancel_tasks(tasks)
 
 
 async def _end_streams(console: Console, stop: asyncio.Event) -> None:

@@ -30,6 +30,7 @@ from billing.people.person_sessions import (
     PERSON_SESSION_SECONDS,
     NewPersonSession,
     SignedInPerson,
+    clear_person_sessions,
     end_person_session,
     find_person_session,
     list_person_sessions,
@@ -159,6 +160,8 @@ from billing.unit_of_work.change_stream import RecordedChange, read_changes
 from billing.unit_of_work.listing import ListQuestion, listed_page
 from billing.unit_of_work.perform import Performed, perform
 from billing.unit_of_work.progress import OperationProgress, StartedRun
+from billing.unit_of_work.replies import clear_replies
+from billing.unit_of_work.run_rows import clear_runs
 from billing.unit_of_work.runs import LongRuns
 from billing.unit_of_work.units import Change, Look, Order, Stores, Terms
 from billing.usage import PinnedPrices, PriceOffer, UsageEvent, UsageOwner
@@ -283,6 +286,9 @@ __all__ = [
     "booked_of",
     "calendar_of",
     "check_question",
+    "clear_person_sessions",
+    "clear_replies",
+    "clear_runs",
     "clear_sessions",
     "count_shadowed",
     "counts_of",

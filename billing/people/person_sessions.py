@@ -8,7 +8,7 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, update
+from sqlalchemy import delete, tuple_, update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -28,6 +28,7 @@ SEEN_EVERY_MS = 60_000
 PERSON_SESSIONS_MAX = 20  # of one person in one tenant; the longest unseen one ends for a new one
 KEPT_MS = 30 * 86_400_000  # ended sessions stay to be looked at
 LISTED_MAX = 1_000
+CLEARED_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,15 @@ async def end_sessions_of(session: AsyncSession, tenant_id: str, person_id: str,
         col(PersonSession.ended_ms).is_(None),
     )
     return (await session.exec(ended.values(ended_ms=now))).rowcount
+
+
+async def clear_person_sessions(db: Database, now: int, most: int = CLEARED_AT_ONCE) -> int:
+    """Delete some sessions that ended KEPT_MS ago, of people who come no more; return how many."""
+    key = (col(PersonSession.tenant_id), col(PersonSession.id))
+    old = select(*key).where(col(PersonSession.ends_ms) <= now - KEPT_MS).limit(most)
+    async with db.transaction() as session:
+        some = delete(PersonSession).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
+        return (await session.exec(some)).rowcount
 
 
 def digest_of(token: str) -> str:

@@ -9,8 +9,8 @@ import hashlib
 from dataclasses import dataclass
 
 import msgspec
-from sqlalchemy import delete
-from sqlmodel import col
+from sqlalchemy import delete, tuple_
+from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.tables.replies import KeptReply
@@ -19,9 +19,10 @@ from billing.unit_of_work.actors import OperationActor
 from core.clock import now_ms
 from core.errors import Refusal, Refused
 from core.operations import Operation, no_secrets
-from core.sql.database import insert_ignore
+from core.sql.database import Database, insert_ignore
 
 KEPT_MS = 24 * 3_600_000
+CLEARED_AT_ONCE = 500
 UNDER_WAY, DONE = "under_way", "done"
 KEY_USED = "this key was used for another call: take a new one"
 KEY_UNDER_WAY = (
@@ -100,3 +101,13 @@ async def keep(
     row.state, row.version, row.proposal = DONE, version, proposal
     row.reply = msgspec.json.encode(answer, enc_hook=no_secrets).decode()
     session.add(row)
+
+
+async def clear_replies(db: Database, now: int, most: int = CLEARED_AT_ONCE) -> int:
+    """Delete some replies that are older than a day; return how many. Those of callers who call again go with
+    their next key."""
+    key = (col(KeptReply.tenant_id), col(KeptReply.caller), col(KeptReply.key))
+    old = select(*key).where(col(KeptReply.made_ms) < now - KEPT_MS).limit(most)
+    async with db.transaction() as session:
+        some = delete(KeptReply).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
+        return (await session.exec(some)).rowcount

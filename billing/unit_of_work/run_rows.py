@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
-from sqlalchemy import func
+from sqlalchemy import func, tuple_
 from sqlmodel import col, delete, select, update
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -18,9 +18,11 @@ from billing.unit_of_work.progress import BegunRun
 from core.clock import now_ms
 from core.errors import Refusal, Refused, see
 from core.operations import no_secrets
+from core.sql.database import Database
 from core.sql.selects import untyped
 
 KEPT_MS = 24 * 3_600_000
+CLEARED_AT_ONCE = 100
 ENDED_MAX = 500  # of a tenant; the oldest go first
 AT_ONCE_MAX = 4  # of a caller
 BEAT_SECONDS = 3.0
@@ -83,6 +85,15 @@ async def _forget(session: AsyncSession, tenant: str, now: int) -> None:
     last = (await session.exec(newest.offset(ENDED_MAX).limit(1))).first()
     if last is not None:
         await session.exec(delete(OperationRun).where(*ended, col(OperationRun.id) <= last))
+
+
+async def clear_runs(db: Database, now: int, most: int = CLEARED_AT_ONCE) -> int:
+    """Delete some runs of before yesterday, of tenants that begin no more; return how many."""
+    key = (col(OperationRun.tenant_id), col(OperationRun.id))
+    old = select(*key).where(col(OperationRun.beat_ms) < now - KEPT_MS).limit(most)
+    async with db.transaction() as session:
+        some = delete(OperationRun).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
+        return (await session.exec(some)).rowcount
 
 
 async def beat(session: AsyncSession, run: BegunRun) -> None:
