@@ -7,6 +7,7 @@ from billing.audit_heads.head_files import read_heads, require_heads
 from billing.audit_heads.restore_log import record_restore
 from billing.audit_heads.restores import RestoreRecord, Rollback, rollbacks_of
 from billing.booking.admissions import Admissions, SealedAdmission, admissions_of, seal, sealed_admission_of
+from billing.booking.recent_moves import MOVES
 from billing.dedicated_pools.hours import READY_GAP_MS_MAX, READY_INTERVALS_MAX
 from billing.enforcement.limit_cache import LimitCache
 from billing.enforcement.limit_push import push_limits
@@ -176,6 +177,7 @@ __all__ = [
     "KEY_REVOKED",
     "LIMITS_CHANGED",
     "MEANING",
+    "MOVES",
     "NAMED",
     "PERSON_SESSION_SECONDS",
     "PLATFORM",

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from billing.api import MOVES, StartedRun, WaitingMove
 from core.operations import Operation, Secret
 
 REFS = "#/components/schemas/{name}"
@@ -41,7 +42,7 @@ PROBLEMS = {
 
 def document(operations: Sequence[Operation], version: str, cookie: str) -> dict[str, Any]:
     """The document for these operations. `cookie`: that of a session."""
-    types = [each.asks for each in operations] + [each.answers for each in operations]
+    types = [each.asks for each in operations] + [each.answers for each in operations] + [*LATER.values()]
     schemas, components = msgspec.json.schema_components(types, schema_hook=_schema, ref_template=REFS)
     paths: dict[str, dict[str, Any]] = {}
     for number, each in enumerate(operations):
@@ -64,6 +65,8 @@ def document(operations: Sequence[Operation], version: str, cookie: str) -> dict
     }
 
 
+LATER: Mapping[bool, type[msgspec.Struct]] = {True: StartedRun, False: WaitingMove}  # by `long`
+LOCATIONS = {True: "The run: how far it is, and where it is stopped.", False: "What waits, of all proposals."}
 INTRODUCTION = (
     "Writes take `dry_run=true` (nothing is done, the answer says what would be), `reason`, and an "
     "`Idempotency-Key`: a call that is repeated under its key is done once. What is edited has an `ETag`; "
@@ -123,13 +126,25 @@ def _parameter(name: str, where: str, schema: Any, required: bool) -> dict[str, 
 
 
 def _responses(declared: Operation, answer: Any) -> dict[str, Any]:
+    """What an operation may be answered; done, begun or proposed, refused."""
     done: dict[str, Any] = {
         "description": "Done." if declared.writes else "What is there.",
         "content": {"application/json": {"schema": answer}},
     }
     refused = {status: {"$ref": f"#/components/responses/{status}"} for status in PROBLEMS}
-    waits = {"202": {"description": _LATER[declared.long]}} if declared.writes else {}
-    return {"200": done, **waits, **refused, "414": {"description": "The address is too long."}}
+    later = {"202": _later(declared)} if declared.long or not MOVES.isdisjoint(declared.audit) else {}
+    return {"200": done, **later, **refused, "414": {"description": "The address is too long."}}
+
+
+def _later(declared: Operation) -> dict[str, Any]:
+    """The answer where nothing is done yet: a run, or what waits for a second person."""
+    answer = {"$ref": REFS.format(name=LATER[declared.long].__name__)}
+    location = {"description": LOCATIONS[declared.long], "schema": {"type": "string"}, "required": True}
+    return {
+        "description": "It goes on as a run." if declared.long else "It waits for a second person.",
+        "headers": {"Location": location},
+        "content": {"application/json": {"schema": answer}},
+    }
 
 
 def _problems() -> dict[str, Any]:
@@ -137,10 +152,6 @@ def _problems() -> dict[str, Any]:
     return {status: {"description": text, "content": content} for status, text in PROBLEMS.items()}
 
 
-_LATER = {
-    False: "It waits for a second person.",
-    True: "It goes on as a run: `Location` says where to ask how far it is, and to stop it.",
-}
 _REASON = {"type": "string", "minLength": 1, "maxLength": 500, "description": "Why; kept in the audit log."}
 _DRY_RUN = {"type": "boolean", "description": "Do nothing, and say what would be."}
 _KEY = {"type": "string", "maxLength": 200, "description": "Your name for this call, which is done once."}

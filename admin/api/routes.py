@@ -94,8 +94,8 @@ def _reply(declared: Operation, done: Performed) -> Response:
     run = _run_of(declared, done)
     later = done.waits or run is not None
     reply = Response(content, 202 if later else 200, NO_STORE, "application/json")
-    if run is not None:
-        reply.headers["location"] = f"/api/runs/{run}"
+    if later:
+        reply.headers["location"] = "/api/approvals" if run is None else f"/api/runs/{run}"
     if done.afterwards is not None:
         reply.background = BackgroundTask(done.afterwards)
     if done.version is not None:

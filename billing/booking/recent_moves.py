@@ -20,7 +20,7 @@ ACCEPTED = "quarantine.accept"  # `amount_nano` of what was billed; a correction
 ONE_MOVE = "moves"  # name of the lock: a person's moves of several tenants count together
 COMMITTED = {"commitment.create": "owed_nano", "commitment.end": "given_back_nano"}  # paid upfront, or back
 WALLET = ("wallet.grant", "wallet.void", "wallet.claw_back", "wallet.pay_out")
-MOVES = (*CORRECTIONS, *COMMITTED, *WALLET, ACCEPTED)
+MOVES = frozenset((*CORRECTIONS, *COMMITTED, *WALLET, ACCEPTED))
 
 
 async def lock_recent_amounts(session: AsyncSession, tenant_id: str, author: str) -> int:

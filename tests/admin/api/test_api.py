@@ -33,6 +33,7 @@ async def test_nobody_reads_before_they_sign_in(site: ApiSite) -> None:
         assert "sign in" in reply.json()["detail"]
     document = (await stranger.get("/openapi.json")).json()
     assert document["paths"]["/api/tenants"]["post"]["operationId"] == "tenants.create"
+    assert "202" not in document["paths"]["/api/tenants"]["post"]["responses"]
 
 
 async def test_a_person_signs_in_changes_something_and_signs_out(site: ApiSite) -> None:

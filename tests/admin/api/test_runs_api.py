@@ -42,4 +42,6 @@ async def test_a_drain_is_a_run_that_another_console_stops(site: ApiSite) -> Non
     assert listed["state"] == "stopped"
     assert (await drain(ann)).headers["location"] == where
     document = (await ann.get("/openapi.json")).json()["paths"]["/api/workers/{worker}/drain"]["post"]
-    assert "goes on as a run" in document["responses"]["202"]["description"]
+    later = document["responses"]["202"]
+    assert (later["description"], later["headers"]["Location"]["required"]) == ("It goes on as a run.", True)
+    assert later["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/StartedRun"}

@@ -81,8 +81,12 @@ async def test_a_large_move_waits_for_a_second_person(two: TwoPeople) -> None:
     assert (reply.status_code, waits["state"], waits["nano"]) == (202, "waiting", str(300 * USD))
     assert (waits["see"], waits["expires"] is not None) == ("approvals.list", True)
     assert await two.wallet() == 0
-    (listed,) = (await two.bob.get("/api/approvals")).json()["items"]
+    (listed,) = (await two.bob.get(reply.headers["location"])).json()["items"]
     assert (listed["proposal"], listed["author"]) == (waits["proposal"], "Ann")
+    paths = (await two.bob.get("/openapi.json")).json()["paths"]
+    later = paths["/api/tenants/{tenant}/wallet/grants"]["post"]["responses"]["202"]
+    assert later["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/WaitingMove"}
+    assert later["headers"]["Location"]["required"]
     done = await approve(two.bob, waits["proposal"])
     assert (done.status_code, done.json()["state"]) == (200, "booked"), done.text
     assert await two.wallet() == 300 * USD
