@@ -15,6 +15,7 @@ from sqlalchemy import update
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
+from billing.audit.pages import AuditSearch, audit_page
 from billing.audit.states import StateChange, state_texts, states_hash, take_states
 from billing.tables.audit import AuditHead, AuditLog, AuditState
 from core.actor import Author, current_author
@@ -173,9 +174,5 @@ async def list_rows(
     db: Database, tenant_id: str | None, since_ms: int = 0, limit: int = 100
 ) -> Sequence[AuditLog]:
     """The newest rows of one chain, newest first; of all chains for operators, where `tenant_id` is None."""
-    statement = select(AuditLog).where(col(AuditLog.at_ms) >= since_ms)
-    if tenant_id is not None:
-        statement = statement.where(col(AuditLog.tenant_id) == tenant_id)
-    newest = (col(AuditLog.at_ms).desc(), col(AuditLog.tenant_id), col(AuditLog.seq).desc())
-    async with db.session() as session:
-        return (await session.exec(statement.order_by(*newest).limit(min(limit, LISTED_MAX)))).all()
+    sought = AuditSearch(tenant=tenant_id, since_ms=since_ms, limit=min(limit, LISTED_MAX))
+    return (await audit_page(db, sought))[0]

@@ -5,14 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
-from zoneinfo import ZoneInfo
 
 import click
 import msgspec
 
-from billing.audit import view
 from billing.audit.compare import StateComparison, compare_states
-from billing.audit.log import LISTED_MAX, list_rows
 from billing.audit.verify import (
     FAULTS_MAX,
     PLATFORM_NAME,
@@ -25,6 +22,7 @@ from billing.audit_heads.earlier import VerifiedHeads, verify_against_earlier
 from billing.audit_heads.heads import iso
 from billing.audit_heads.stores import key_of
 from billing.cli.audit_heads import checked_heads, faults_of, head_command, tell_heads
+from billing.cli.operations import CommandTerms, answered, asks
 from billing.cli.run_command import (
     iso_time,
     json_option,
@@ -35,11 +33,8 @@ from billing.cli.run_command import (
 from billing.ledger.pricing_proof import pricing_faults
 from billing.ledger.verify import Verified, record_failure, verify_ledger
 from billing.money import to_display
-from billing.periods import instant_or_ago
-from billing.tables.audit import AuditLog
+from billing.operations.audit import DELETED, AuditFacts, ListAudit, list_audit
 from billing.tables.tenants import PLATFORM
-from billing.tenants.erasure import erased_tenants
-from billing.tenants.users import known_users
 from billing.wallets.budgets import budget_faults
 from billing.wallets.ledger_check import wallet_faults
 from core.clock import now_ms
@@ -52,7 +47,6 @@ from core.terminal.terminal import print_line, progress
 
 KEPT_BYTES_MAX = 64 << 20
 CHANGE_CHARACTERS_MAX = 120
-DELETED = "(deleted)"
 NOT_SHOWN = frozenset({"id", "tenant_id", "created_ms", "secret_sha256"})
 
 Found = tuple[str, Verified, VerifiedLog, StateComparison]  # of one owner, by name
@@ -64,24 +58,15 @@ def audit_command() -> None:
 
 
 @audit_command.command("list")
-@click.option("--tenant", help="Only this tenant (name or id); `(platform)`: what belongs to no tenant.")
-@click.option("--since", help="From this time on, as 2h, 7d or 2026-10-01T12:00.")
-@click.option("--limit", type=click.IntRange(1, LISTED_MAX), default=100, show_default=True)
-@json_option
-def list_command(tenant: str | None, since: str | None, limit: int, as_json: bool) -> None:
+@asks(list_audit, omitted=("after",), options={"limit": {"show_default": True}})
+def list_command(ask: ListAudit, how: CommandTerms) -> None:
     """List changes, newest first: of tenants, keys, plans, limits, money, prices, corrections, terms.
 
     Of a change only what differs is shown, without secrets. `parley --author "Ann, ticket 7" …` names who
     makes a change, beside the system's user. A time is in the tenant's zone, without a tenant in UTC.
     """
-
-    async def read(db: Database) -> list[dict[str, Any]]:
-        since_ms = instant_or_ago(since, await _zone(db, tenant), now_ms()) if since else 0
-        names = await owners(db)
-        rows = await _shown(db, await list_rows(db, await _owner(db, tenant), since_ms, limit))
-        return [_row_facts(row) if as_json else _line(row, names) for row in rows]
-
-    show_table(run_on_database(read), as_json, "nothing was changed")
+    rows = [_row_facts(row) if how.as_json else _line(row) for row in answered(list_audit, ask, how).items]
+    show_table(rows, how.as_json, "nothing was changed")
 
 
 @audit_command.command("verify")
@@ -179,12 +164,6 @@ def faults_in(found: Sequence[Found]) -> list[tuple[str, str]]:
     return [(books.tenant_id, fault) for _, books, log, rows in found for fault in _faults(books, log, rows)]
 
 
-async def _zone(db: Database, name: str | None) -> ZoneInfo:
-    if name is None or name == PLATFORM_NAME:
-        return ZoneInfo("UTC")
-    return ZoneInfo((await tenant_named(db, name)).time_zone)
-
-
 async def _owner(db: Database, name: str | None) -> str | None:
     """Owner of the chain to read; None: all."""
     if name is None:
@@ -232,38 +211,18 @@ def _facts(
     return {**facts, "faults": faults, "rolled_back": log.rolled_back, "time": iso(now_ms())}
 
 
-async def _shown(db: Database, rows: Sequence[AuditLog]) -> list[AuditLog]:
-    """Rows with users' names, where known."""
-    ids: dict[str, set[str]] = {}
-    for row in rows:
-        ids.setdefault(row.tenant_id, set()).update(view.users_in(row))
-    names = {tenant: await known_users(db, tenant, found) for tenant, found in ids.items()}
-    erased = await erased_tenants(db, ids)
-    return [view.row_shown(row, names[row.tenant_id], row.tenant_id in erased) for row in rows]
+def _row_facts(row: AuditFacts) -> dict[str, Any]:
+    return {name: value for name, value in msgspec.structs.asdict(row).items() if name != "tenant_name"}
 
 
-def _row_facts(row: AuditLog) -> dict[str, Any]:
+def _line(row: AuditFacts) -> dict[str, Any]:
     return {
-        "at": iso_time(row.at_ms),
-        "tenant": row.tenant_id,
-        "seq": row.seq,
-        "author": row.author,
-        "source": row.source,
-        "action": row.action,
-        "target": row.target,
-        "before": msgspec.json.decode(row.before),
-        "after": msgspec.json.decode(row.after),
-    }
-
-
-def _line(row: AuditLog, names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "at": iso_time(row.at_ms),
-        "tenant": names.get(row.tenant_id, row.tenant_id),
+        "at": row.at,
+        "tenant": row.tenant_name,
         "author": row.author if row.source == "command" else f"{row.author} ({row.source})",
         "action": row.action,
-        "target": row.target if row.target != row.tenant_id else "",
-        "change": _change(msgspec.json.decode(row.before) or {}, msgspec.json.decode(row.after) or {}),
+        "target": row.target if row.target != row.tenant else "",
+        "change": _change(row.before or {}, row.after or {}),
     }
 
 

@@ -2,6 +2,7 @@
 
 from billing.operations import (
     approvals,
+    audit,
     budgets,
     corrections,
     ended_requests,
@@ -26,6 +27,7 @@ from billing.operations import (
 
 OPERATIONS = (
     *approvals.OPERATIONS,
+    *audit.OPERATIONS,
     *budgets.OPERATIONS,
     *corrections.OPERATIONS,
     *ended_requests.OPERATIONS,

@@ -113,7 +113,7 @@ NAMING_NONE = words(
     "checks whole everything watch repair status dest operators yes time_zone regex shows_costs "
     "cache_by input_tokens cached_input_tokens output_tokens cause issuer out by end as_of as_csv "
     "percents kind priority note history last plan book ids over_ms cost_over_nano after since until other "
-    "force mode role gpu as_never_made input cached_input output paid_by version "
+    "force author mode role gpu as_never_made input cached_input output paid_by version "
     "to term refused as_merged as_prompt number remove text text_file with_diff loosen "
 )
 # These name a thing of theirs by a word that means another thing elsewhere.
@@ -128,7 +128,7 @@ NUMBERS = {
         "requests list",
         "safety history",
     )
-}
+} | {("audit list", "target")}  # narrows what is listed of the tenant's own
 ANY_POOL = {
     "requests cancel",
     "requests find",

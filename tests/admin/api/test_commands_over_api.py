@@ -84,6 +84,7 @@ SAME = (
     "requests list",
     "requests find --tenant acme",
     "requests find --refused",
+    "audit list --tenant acme --kind limit",
     "workers list",
     "safety show",
     "safety history",
@@ -247,7 +248,7 @@ async def test_a_token_does_what_its_role_may_until_it_is_revoked(typed: TypedCo
 
 async def test_commands_that_are_no_operations_say_so(typed: TypedCommands) -> None:
     """And change nothing of this machine; their help is there."""
-    for line in ("up", "db migrate", "backup", "users export", "audit list"):
+    for line in ("up", "db migrate", "backup", "users export", "audit verify"):
         asked = LOCAL.get(line, line)
         assert said(await typed.over(asked)) == f"`parley {line}` {LOCAL_ONLY}"
     assert (await typed.over("up --help")).exit_code == 0

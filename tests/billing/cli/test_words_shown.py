@@ -10,6 +10,7 @@ from billing.audit.compare import StateComparison
 from billing.audit.verify import VerifiedLog
 from billing.cli import arguments, audit, noisy, requests
 from billing.ledger.verify import Verified
+from billing.operations.audit import DELETED, AuditFacts
 from billing.operations.ended_requests import EndedRequestFacts, RefusedSends
 from billing.periods import LAST_MS
 from billing.requests.find import RequestMatch
@@ -49,8 +50,8 @@ def a_change(**facts: Any) -> AuditLog:
 def test_a_change_of_an_administrator() -> None:
     """Who, by what where it was no command, of what where it is not the tenant itself."""
     said = {"at": BEGAN, "tenant": "acme", "author": "ann", "action": "tenant.set"}
-    assert audit._line(a_change(), NAMES) == {**said, "target": "x", "change": "name a → b"}
-    by_api = audit._line(a_change(source="api", target="t", before="null"), {})
+    assert audit._line(AuditFacts.of(a_change(), "acme")) == {**said, "target": "x", "change": "name a → b"}
+    by_api = audit._line(AuditFacts.of(a_change(source="api", target="t", before="null"), "t"))
     assert by_api == {**said, "tenant": "t", "author": "ann (api)", "target": "", "change": "name b"}
 
 
@@ -87,7 +88,7 @@ def test_books_that_were_verified() -> None:
     }
     words |= {"changes_sha256": "def", "rows": 4, "state": "whole"}
     assert audit._facts("acme", books, log, rows, False) == {"tenant": "acme", **words}
-    assert audit._facts(audit.DELETED, books, log, rows, False)["tenant"] == "t"
+    assert audit._facts(DELETED, books, log, rows, False)["tenant"] == "t"
     found = audit._facts("acme", books, log, StateComparison(faults=["x"]), True)
     assert (found["tenant"], found["amount_nano"]) == ("t", 10**9)
     assert (found["state"], found["faults"]) == ("wrong", ["x"])

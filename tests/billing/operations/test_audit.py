@@ -1,0 +1,93 @@
+"""The list of who changed what: whose it is, what it is narrowed by, and its pages."""
+
+import pytest
+
+from billing.limits import Dimension, Scope
+from billing.operations import limits, tenants, users
+from billing.operations.audit import AuditFacts, ListAudit, list_audit
+from billing.operations.limits import SetLimit
+from billing.operations.tenants import NameTenant, SetTenant
+from billing.operations.users import NameUser
+from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.perform import answer_of
+from billing.unit_of_work.units import Stores, Terms
+from core.actor import Author
+from core.operations import Role
+from tests.billing.operations.acting import OWNER, member_of, refusal_of
+from tests.billing.operations.acting import stores as stores  # the fixture
+
+BOB = OperationActor(Author("Bob", "api"), Role.OPERATOR)
+
+
+async def changed(stores: Stores) -> str:
+    """Id of acme, to which Ann and Bob did something; so did Ann to other."""
+    shown = await answer_of(tenants.show_tenant, stores, OWNER, NameTenant(tenant="acme"))
+    for name in ("acme", "other"):
+        zone = SetTenant(tenant=name, time_zone="Europe/Berlin")
+        await answer_of(tenants.set_tenant, stores, OWNER, zone, Terms(reason="they moved"))
+    limit = SetLimit(tenant="acme", scope=Scope.TENANT, dimension=Dimension.CONCURRENCY, limit=9)
+    await answer_of(limits.set_limit, stores, BOB, limit, Terms(reason="ticket 7"))
+    await answer_of(users.create_user, stores, BOB, NameUser(tenant="acme", user="ann"))
+    return shown.terms.tenant
+
+
+async def listed(stores: Stores, who: OperationActor = OWNER, **asked: object) -> list[AuditFacts]:
+    """All that fits, page by page."""
+    found, after = list[AuditFacts](), ""
+    while True:
+        ask = ListAudit(limit=2, after=after, **asked)  # pyright: ignore[reportArgumentType]
+        page = await answer_of(list_audit, stores, who, ask)
+        found, after = found + page.items, page.next or ""
+        assert len(page.items) <= 2
+        if not after:
+            return found
+
+
+async def test_it_is_narrowed_by_owner_author_kind_thing_and_time(stores: Stores) -> None:
+    """Each alone, newest first; users stand there by their names."""
+    acme = await changed(stores)
+    of_acme = await listed(stores, tenant="acme")
+    assert [each.action for each in of_acme] == ["user.create", "limit.set", "tenant.set", "tenant.create"]
+    assert [each.seq for each in of_acme] == [4, 3, 2, 1]
+    assert {(each.tenant, each.tenant_name) for each in of_acme} == {(acme, "acme")}
+    assert of_acme[0].target == "ann"
+    assert of_acme[1].after is not None
+    assert of_acme[1].after["reason"] == "ticket 7"
+    assert [each.action for each in await listed(stores, author="Bob")] == ["user.create", "limit.set"]
+    assert {each.tenant_name for each in await listed(stores, kind="tenant.set")} == {"acme", "other"}
+    assert len(await listed(stores, kind="tenant", tenant="other")) == 2
+    assert [each.action for each in await listed(stores, target=of_acme[1].target)] == ["limit.set"]
+    assert await listed(stores, since="2099-01-01", until="2099-01-02") == []
+    assert await listed(stores, until="2001-01-01") == []
+    of_platform = await listed(stores, tenant="(platform)")
+    assert {each.tenant_name for each in of_platform} <= {"(platform)"}
+
+
+async def test_pages_leave_nothing_out_and_repeat_nothing(stores: Stores) -> None:
+    """Also where several chains have rows of one moment."""
+    await changed(stores)
+    every = (await answer_of(list_audit, stores, OWNER, ListAudit())).items
+    assert await listed(stores) == every
+    assert len({(each.tenant, each.seq) for each in every}) == len(every) >= 6
+
+
+async def test_members_see_what_was_done_to_their_tenant(stores: Stores) -> None:
+    """Administrators alone; no other tenant's, and nothing of the platform."""
+    acme = await changed(stores)
+    admin = member_of(acme, Role.ADMIN)
+    assert {each.tenant for each in await listed(stores, admin)} == {acme}
+    for named in ("other", "(platform)"):
+        assert (await refusal_of(list_audit, stores, admin, ListAudit(tenant=named))).unknown
+    for who in (member_of(acme, Role.DEVELOPER), OperationActor(Author("Sam", "api"), Role.SUPPORT)):
+        assert (await refusal_of(list_audit, stores, who, ListAudit())).code == "forbidden"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("kind", "limit.%"), ("kind", ""), ("since", "soon"), ("until", "1x"), ("after", "x")],
+)
+async def test_what_is_wrong_is_named(stores: Stores, field: str, value: str) -> None:
+    """By its field."""
+    ask = ListAudit(**{field: value})  # pyright: ignore[reportArgumentType]
+    refusal = await refusal_of(list_audit, stores, OWNER, ask)
+    assert refusal.field == field if value else refusal.code == "bad_request"
