@@ -159,7 +159,8 @@ class Operation:
     `may`: the roles, no ladder. `audit`: actions of its audit rows; of a look, that reading is recorded.
     `reason`: over the API a reason is required. `edits`: it changes a thing that has a version (If-Match).
     `own`: a person sets up their second factor by it, and so needs none. `long`: over the API it goes on as a
-    run."""
+    run. `before`: what a change does before its transaction begins, which nobody has to wait for; the unit
+    has what it returns (`prepared`)."""
 
     name: str
     sentence: str
@@ -176,6 +177,7 @@ class Operation:
     asks: type[msgspec.Struct]
     answers: Any
     run: Callable[..., Awaitable[Any]] = field(compare=False)
+    before: Callable[..., Awaitable[Any]] | None = field(compare=False)
 
     @property
     def path_fields(self) -> tuple[str, ...]:
@@ -203,13 +205,14 @@ def operation(
     edits: bool = False,
     own: bool = False,
     long: bool = False,
+    before: Callable[..., Awaitable[Any]] | None = None,
 ) -> Callable[[Run], Run]:
     """Declare a function as an operation. `name`: like `limits.edit`; `route`: method and path below /api,
     whose `{fields}` are fields of its struct; `audit`: actions, separated by blanks."""
     method, _, path = route.partition(" ")
 
     def declare(run: Run) -> Run:
-        declared = _declared(run, name, method, path, may, uses, audit, (reason, edits, own, long))
+        declared = _declared(run, name, method, path, may, uses, audit, (reason, edits, own, long), before)
         setattr(run, OPERATIONS, declared)
         return run
 
@@ -230,6 +233,7 @@ def _declared(
     uses: Uses,
     audit: str,
     flags: tuple[bool, bool, bool, bool],
+    before: Callable[..., Awaitable[Any]] | None,
 ) -> Operation:
     hints = get_type_hints(run, include_extras=True)
     unit, asks = list(inspect.signature(run).parameters)[:2]
@@ -247,6 +251,7 @@ def _declared(
         hints[asks],
         hints["return"],
         run,
+        before,
     )
     _check(declared)
     return declared
@@ -259,6 +264,7 @@ def _check(declared: Operation) -> None:
     assert (declared.method == "GET") != declared.writes, f"{declared.name}: what reads is a GET"
     assert declared.audit or not declared.writes, f"{declared.name} changes something and records nothing"
     assert not declared.long or declared.kind is OperationKind.ORDER, f"{declared.name}: long ones are orders"
+    assert declared.before is None or declared.kind is OperationKind.CHANGE, f"{declared.name} is no change"
     assert declared.may, f"nobody may {declared.name}"
 
 

@@ -4,12 +4,32 @@ from billing.operations.people import ANYBODY
 from billing.operations.people_facts import NoQuestion, OtherSessionsEnded, SetPassword, ShowCode, TotpSecret
 from billing.operations.tenants import AUDIT
 from billing.people import own_account, totp
-from billing.people.passwords import Passwords, checked_password
+from billing.people.passwords import checked_password, process_passwords
 from billing.tables.people import Person
 from billing.tables.tenants import PLATFORM
+from billing.unit_of_work.actors import OperationActor
 from billing.unit_of_work.units import Change
-from core.errors import bad_request
+from core.errors import Refusal, Refused, bad_request
+from core.network.buckets import Rate, TokenBuckets
 from core.operations import Secret, Uses, operation
+
+EDITS_A_MINUTE = 10  # of one person at one process: each locks the platform's people, and is recorded
+_edits = TokenBuckets(Rate.a_minute(EDITS_A_MINUTE))
+
+
+async def paced(who: OperationActor, _: object) -> None:
+    """Count that somebody changes their account. Raises Refused where they do too often, or have none."""
+    _check_own(who)
+    if after_ms := _edits.take(who.id):
+        told = "you change your account very often: wait a while"
+        raise Refused(Refusal("rate_limited", told, retry=True, after_ms=after_ms))
+
+
+async def hashed(who: OperationActor, ask: SetPassword) -> str:
+    """The hash of the new password, which takes long. Raises Refused as `paced`, and where too many wait."""
+    password = checked_password(ask.password)
+    await paced(who, ask)
+    return await process_passwords.hash(password)
 
 
 @operation(
@@ -17,13 +37,13 @@ from core.operations import Secret, Uses, operation
     "PUT /me/password",
     may=ANYBODY,
     audit="person.set_password",
+    before=hashed,
     uses=Uses(writes=f"person person_session {AUDIT}"),
 )
 async def set_password(change: Change, ask: SetPassword) -> OtherSessionsEnded:
     """Set your password. Your other sessions end."""
     person, _, session = _own(change)
-    stored = await Passwords().hash(checked_password(ask.password))
-    return OtherSessionsEnded(await own_account.set_password(change.db, person, stored, session))
+    return OtherSessionsEnded(await own_account.set_password(change.db, person, change.prepared, session))
 
 
 @operation(
@@ -32,6 +52,7 @@ async def set_password(change: Change, ask: SetPassword) -> OtherSessionsEnded:
     may=ANYBODY,
     audit="person.enroll_totp",
     own=True,
+    before=paced,
     uses=Uses(reads="person_session", writes=f"person {AUDIT}"),
 )
 async def enroll_totp(change: Change, ask: NoQuestion) -> TotpSecret:
@@ -51,6 +72,7 @@ async def enroll_totp(change: Change, ask: NoQuestion) -> TotpSecret:
     may=ANYBODY,
     audit="person.confirm_totp",
     own=True,
+    before=paced,
     uses=Uses(writes=f"person person_session {AUDIT}"),
 )
 async def confirm_totp(change: Change, ask: ShowCode) -> NoQuestion:
@@ -63,9 +85,13 @@ async def confirm_totp(change: Change, ask: ShowCode) -> NoQuestion:
 
 def _own(change: Change) -> tuple[str, str, str]:
     """Person, tenant and session of the caller. Raises Refused for a command or a token."""
-    if not change.who.session:
-        raise bad_request("only somebody who is signed in has an account of their own")
+    _check_own(change.who)
     return change.who.id, change.who.tenant or PLATFORM, change.who.session
+
+
+def _check_own(who: OperationActor) -> None:
+    if not who.session:
+        raise bad_request("only somebody who is signed in has an account of their own")
 
 
 OPERATIONS = (set_password, enroll_totp, confirm_totp)

@@ -45,7 +45,8 @@ class Passwords:
     """One process' hashing. Raises Refused (rate_limited) where too many wait for it."""
 
     def __init__(self, at_once: int = AT_ONCE, waiting_max: int = WAITING_MAX) -> None:
-        self._free = asyncio.Semaphore(at_once)
+        self._at_once = at_once
+        self._free: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
         self._waiting_max = at_once + waiting_max
         self._here = 0
 
@@ -62,10 +63,20 @@ class Passwords:
             raise Refused(Refusal("rate_limited", "too many sign in at once", retry=True, after_ms=AGAIN_MS))
         self._here += 1
         try:
-            async with self._free:
+            async with self._turn():
                 return await asyncio.to_thread(_in_turn, work, *facts)
         finally:
             self._here -= 1
+
+    def _turn(self) -> asyncio.Semaphore:
+        """Who has it hashes. It is of one event loop, of which a process has one after the other."""
+        loop = asyncio.get_running_loop()
+        if self._free is None or self._free[0] is not loop:
+            self._free = loop, asyncio.Semaphore(self._at_once)
+        return self._free[1]
+
+
+process_passwords = Passwords()  # all hashing of this process
 
 
 def is_outdated(stored: str) -> bool:

@@ -12,7 +12,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from billing.audit.log import lock_chain, record, record_separately
 from billing.people import invitations, links
 from billing.people.own_account import hide_totp_anew, renew_hash
-from billing.people.passwords import Passwords, is_outdated
+from billing.people.passwords import is_outdated, process_passwords
 from billing.people.person_sessions import NewPersonSession, SignedInPerson, author_of, open_person_session
 from billing.people.persons import memberships_of, person_of_email
 from billing.people.refusals import LINK_IS_SPENT, NOT_SIGNED_IN, unauthorized
@@ -44,7 +44,7 @@ class SignIns:
         self._tries = SignInTries(redis)
         self._failed = FailedSignins(settings.failed_signins_per_address_per_minute)
         self._refused_rows = TokenBuckets(Rate.a_minute(REFUSED_ROWS_A_MINUTE))
-        self.passwords = Passwords()
+        self.passwords = process_passwords
 
     async def by_link(self, code: str, address: str, agent: str) -> NewPersonSession:
         """Sign in by a one-time link, which this uses up."""

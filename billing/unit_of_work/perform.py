@@ -123,11 +123,13 @@ async def _change(
 
     call = call_of(who, operation, ask, terms)
     remembered: list[Callable[[], Awaitable[Any]]] = []
+    prepared = None if operation.before is None else await operation.before(who, ask)
     try:
         async with AsyncExitStack() as held, joined_transaction(stores.db, checked, terms.dry_run) as db:
             if call is not None and (kept := await _claimed(db, call)) is not None:
                 return replied(kept)
             change = Change(stores, who, terms, operation, db, held=held, remembered=remembered)
+            change.prepared = prepared
             answer = await operation.run(change, ask)
             check_moved(recorded, change.moved_nano)
             version = await _ended(change, call, answer)

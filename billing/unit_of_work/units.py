@@ -150,7 +150,7 @@ class Look(_BoundUnit):
 @dataclass
 class Change(_BoundUnit):
     """A change in one transaction. What rooms do with `db` is committed together, or not at all.
-    `moved_nano`: the money that it moves."""
+    `moved_nano`: the money that it moves; `prepared`: what its operation did before the transaction."""
 
     kind = OperationKind.CHANGE
     held: AsyncExitStack = field(default_factory=AsyncExitStack)
@@ -158,6 +158,7 @@ class Change(_BoundUnit):
     telling: list[Callable[[], Awaitable[Any]]] = field(default_factory=list[Callable[[], Awaitable[Any]]])
     remembered: list[Callable[[], Awaitable[Any]]] = field(default_factory=list[Callable[[], Awaitable[Any]]])
     thing: tuple[type[TableBase], str, tuple[str, ...]] | None = None
+    prepared: Any = None
 
     def after(self, tell: Callable[..., Awaitable[Any]], *facts: Any) -> None:
         """Call `tell(db, redis, *facts)` once the change is committed. Where it fails, caches learn of the

@@ -1,0 +1,77 @@
+"""Operations of people on their own account hold nobody else up, however often they are called."""
+
+import asyncio
+import threading
+
+import pytest
+
+from billing.audit.log import list_rows
+from billing.operations import own_account, people, tenants
+from billing.operations.own_account import EDITS_A_MINUTE
+from billing.operations.people_facts import InvitePerson, NoQuestion, SetPassword
+from billing.operations.tenants import CreateTenant
+from billing.people.actors import actor_of_cookie
+from billing.people.passwords import Passwords
+from billing.people.sign_in import SignIns
+from billing.tables.tenants import PLATFORM
+from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.perform import answer_of, perform
+from billing.unit_of_work.units import Stores, Terms
+from core.errors import Refused
+from core.operations import Role, operation_of
+from tests.billing.operations.acting import OWNER, stores
+
+__all__ = ["stores"]
+
+PASSWORD = SetPassword(password="correct horse battery")
+
+
+@pytest.fixture
+async def viewer(stores: Stores) -> OperationActor:
+    """A viewer of acme, signed in."""
+    ask = InvitePerson(email="vic@example.com", role=Role.VIEWER, tenant="acme")
+    invited = await answer_of(people.invite_person, stores, OWNER, ask)
+    assert invited.link is not None
+    code = invited.link.shown.partition("#i=")[2]
+    new = await SignIns(stores.settings, stores.db, stores.redis).by_invitation(code, "Vic", "192.0.2.1", "")
+    who = await actor_of_cookie(stores.db, new.token, loopback=True)
+    assert who is not None
+    return who
+
+
+async def test_nobody_waits_for_a_hash(
+    stores: Stores, viewer: OperationActor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write while it is made, which takes long and many may ask for at once."""
+    hashing, go_on = threading.Event(), threading.Event()
+
+    def slow(_: str) -> str:
+        hashing.set()
+        go_on.wait()
+        return "hash"
+
+    few = Passwords(at_once=1, waiting_max=1)
+    monkeypatch.setattr(few, "hash", lambda password: few._one_of_few(slow, password))
+    monkeypatch.setattr(own_account, "process_passwords", few)
+    sets = [asyncio.create_task(answer_of(own_account.set_password, stores, viewer, PASSWORD)) for _ in "abc"]
+    await asyncio.to_thread(hashing.wait)
+    try:
+        await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name="meanwhile"))
+    finally:
+        go_on.set()
+    done = await asyncio.gather(*sets, return_exceptions=True)
+    assert len([each for each in done if isinstance(each, Refused) and each.refusal.retry]) == 1
+
+
+async def test_an_account_is_changed_so_often(stores: Stores, viewer: OperationActor) -> None:
+    """Dry runs count too; what is refused then is no row of the audit log. Who else asks is not refused."""
+    enroll = operation_of(own_account.enroll_totp)
+    for number in range(EDITS_A_MINUTE):
+        await perform(stores, viewer, enroll, NoQuestion(), Terms(dry_run=number % 2 == 0))
+    before = await list_rows(stores.db, PLATFORM)
+    for run, ask in ((own_account.enroll_totp, NoQuestion()), (own_account.set_password, PASSWORD)):
+        with pytest.raises(Refused, match="very often") as refused:
+            await answer_of(run, stores, viewer, ask)
+        assert refused.value.refusal.after_ms
+    assert await list_rows(stores.db, PLATFORM) == before
+    await answer_of(tenants.create_tenant, stores, OWNER, CreateTenant(name="meanwhile"))
