@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from admin.api import openapi
+from admin.api.bodies import CallBodies
 from admin.api.callers import ApiCallers
 from admin.api.problems import problem
 from admin.api.reading import read_call
@@ -24,7 +25,6 @@ from core.errors import Refusal, Refused
 from core.observability.telemetry import logger
 from core.operations import Operation, shown_secrets
 
-BODY_BYTES_MAX = 1 << 20
 NO_STORE = {"cache-control": "no-store"}
 
 log = logger(__name__)
@@ -40,6 +40,7 @@ class ApiRoutes:
         self._runs = runs
         self._callers = callers
         self._operations = tuple(operations)
+        self._bodies = CallBodies()
 
     def routes(self) -> list[BaseRoute]:
         """All routes, those with fewer fields in their path first."""
@@ -60,7 +61,7 @@ class ApiRoutes:
     async def _call(self, declared: Operation, request: Request) -> Response:
         try:
             who = await self._callers.actor_of(request, declared)
-            body, query = await read_body(request), request.query_params.multi_items()
+            body, query = await self._bodies.read(request, who.caller), request.query_params.multi_items()
             call = read_call(declared, request.path_params, query, body, request.headers)
             if declared.long:
                 done = await self._runs.perform(who, declared, call.ask, call.terms)
@@ -72,16 +73,6 @@ class ApiRoutes:
             log.warning("api.store_failed", operation=declared.name, error=type(error).__name__)
             return problem(Refusal("overloaded", "a store does not answer now", retry=True, after_ms=2000))
         return _reply(declared, done)
-
-
-async def read_body(request: Request) -> bytes:
-    """The whole body. Raises Refused beyond BODY_BYTES_MAX."""
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > BODY_BYTES_MAX:
-            raise Refused(Refusal("too_large", f"a body has at most {BODY_BYTES_MAX:,} bytes"))
-    return bytes(body)
 
 
 def _reply(declared: Operation, done: Performed) -> Response:

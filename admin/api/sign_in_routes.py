@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from admin.api.bodies import SIGN_IN_BYTES_MAX, read_body
 from admin.api.callers import NOT_SIGNED_IN, ApiCallers
 from admin.api.problems import problem
 from admin.api.reading import refused_field
-from admin.api.routes import NO_STORE, read_body
+from admin.api.routes import NO_STORE
 from billing.api import NewPersonSession, OperationActor, SignedInPerson, SignIns, Stores, end_person_session
 from core.errors import Refusal, Refused, bad_request, forbidden
 from core.network.addresses import address_of
@@ -185,7 +186,7 @@ def refusing(handle: Callable[[Request], Awaitable[Response]]) -> Callable[[Requ
 
 
 async def _body_of(request: Request, of: Any) -> Any:
-    body = await read_body(request)
+    body = await read_body(request, SIGN_IN_BYTES_MAX)
     try:
         return msgspec.json.decode(body, type=of)
     except msgspec.ValidationError as error:

@@ -6,7 +6,7 @@ from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.booking.recent_moves import BY_TWO
-from billing.people.memberships import is_gone
+from billing.people.memberships import is_gone, manages_no_more
 from billing.tables.approvals import Proposal
 from billing.tables.people import Membership, ServiceToken
 from billing.tables.tenants import PLATFORM
@@ -57,6 +57,6 @@ async def _role_of_token(session: AsyncSession, id: str, held: bool) -> str:
     token = (await untyped(session).exec(statement)).first()
     if token is None or token.revoked_ms is not None or token.expires_ms <= now_ms():
         raise bad_request(GONE)
-    if token.by and await is_gone(session, PLATFORM, token.by, held):
+    if token.by and await manages_no_more(session, PLATFORM, token.by, held):
         raise bad_request(GONE)
     return token.role

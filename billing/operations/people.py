@@ -117,7 +117,8 @@ async def withdraw_invitation(change: Change, ask: NameInvitation) -> Invitation
     uses=Uses(reads="person", writes=f"tenant membership person_session {AUDIT}"),
 )
 async def set_role(change: Change, ask: SetRole) -> PersonFacts:
-    """Give somebody another role. Their sessions end, and sign in again with it."""
+    """Give somebody another role. Their sessions end, and sign in again with it. While they manage people no
+    more, tokens and invitations that they made are refused."""
     member = await _other(change, ask)
     chain = member.membership.tenant_id
     await change.editing(Membership, chain, chain, member.person.id)

@@ -10,7 +10,7 @@ from typing import Any
 from sqlmodel import col, select
 from sqlmodel.ext.asyncio.session import AsyncSession
 
-from billing.people.memberships import is_gone
+from billing.people.memberships import manages_no_more
 from billing.people.person_sessions import SignedInPerson, author_of, find_person_session
 from billing.people.refusals import unauthorized
 from billing.people.service_tokens import find_token
@@ -92,7 +92,7 @@ async def _still_signed_in(session: AsyncSession, signed_in: SignedInPerson) -> 
 
 async def _still_good(session: AsyncSession, token: ServiceToken) -> None:
     own = (col(ServiceToken.tenant_id) == token.tenant_id, col(ServiceToken.id) == token.id)
-    gone = token.by and await is_gone(session, token.tenant_id, token.by, held=True)
+    gone = token.by and await manages_no_more(session, token.tenant_id, token.by, held=True)
     revoked = await _held(session, select(ServiceToken.revoked_ms).where(*own))
     late = token.expires_ms <= now_ms()
     if gone or late or revoked != [None] or await _is_closed(session, token.tenant_id):

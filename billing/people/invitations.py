@@ -8,7 +8,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 from sqlmodel.sql.expression import SelectOfScalar
 
 from billing.audit.log import record
-from billing.people.memberships import checked_role, is_gone, join, lock_people
+from billing.people.memberships import checked_role, join, lock_people, manages_no_more
 from billing.people.person_sessions import NewPersonSession, digest_of, open_person_session
 from billing.people.persons import add_person, checked_email, email_taken, person_of_email
 from billing.people.refusals import LINK_IS_SPENT, unauthorized
@@ -113,7 +113,7 @@ async def _good_invitation(session: AsyncSession, tenant_id: str, invitation_id:
     closed = tenant is not None and tenant.closed_ms is not None
     if row is None or closed or row.used_ms or row.revoked_ms or row.expires_ms <= now_ms():
         raise unauthorized(LINK_IS_SPENT)
-    if row.by and await is_gone(session, tenant_id, row.by):
+    if row.by and await manages_no_more(session, tenant_id, row.by):
         raise unauthorized(LINK_IS_SPENT)
     return row
 

@@ -152,13 +152,24 @@ async def check_not_last(session: AsyncSession, row: Membership) -> None:
 
 
 async def is_gone(session: AsyncSession, tenant_id: str, person_id: str, held: bool = False) -> bool:
-    """True where a person who made something in a tenant is closed, or neither member there nor staff any
-    more. `held`: nobody changes that before the transaction ends."""
+    """True where a person is closed, or neither member of a tenant nor staff any more. `held`: nobody changes
+    that before the transaction ends."""
+    there = col(Membership.tenant_id).in_([tenant_id, PLATFORM])
+    return await _is_none(session, person_id, there, held)
+
+
+async def manages_no_more(session: AsyncSession, tenant_id: str, person_id: str, held: bool = False) -> bool:
+    """True where the maker of a token or an invitation could make it no more: they are closed, or neither own
+    the platform nor manage this tenant's people. `held` as in `is_gone`."""
+    owns = (col(Membership.tenant_id) == PLATFORM) & (col(Membership.role) == keeper_of(PLATFORM))
+    manages = (col(Membership.tenant_id) == tenant_id) & (col(Membership.role) == keeper_of(tenant_id))
+    return await _is_none(session, person_id, owns | manages, held)
+
+
+async def _is_none(session: AsyncSession, person_id: str, of: Any, held: bool) -> bool:
     person: Any = select(Person.id).where(col(Person.id) == person_id, col(Person.closed_ms).is_(None))
     member: Any = select(Membership.person_id).where(
-        col(Membership.tenant_id).in_([tenant_id, PLATFORM]),
-        col(Membership.person_id) == person_id,
-        col(Membership.ended_ms).is_(None),
+        of, col(Membership.person_id) == person_id, col(Membership.ended_ms).is_(None)
     )
     if held:
         person, member = person.with_for_update(read=True), member.with_for_update(read=True)

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from sqlmodel import col, func, select
 
 from billing.audit.log import record
-from billing.people.memberships import checked_role, is_gone, lock_people
+from billing.people.memberships import checked_role, lock_people, manages_no_more
 from billing.tables.people import ServiceToken
 from billing.tables.tenants import Tenant
 from core.clock import now_ms
@@ -68,7 +68,7 @@ async def create_token(
 
 async def find_token(db: Database, secret: str) -> ServiceToken | None:
     """The token of a secret; None for a wrong one, and where it was revoked or is late, its tenant is closed,
-    or its maker is gone. Notes its use, at most once a minute."""
+    or its maker manages people no more. Notes its use, at most once a minute."""
     parts = SECRET.fullmatch(secret)
     prefix, rest = parts.groups() if parts else ("", secret[:200])
     statement = (
@@ -85,7 +85,7 @@ async def find_token(db: Database, secret: str) -> ServiceToken | None:
             return None
         if row.revoked_ms is not None or row.expires_ms <= now_ms() or found[1] is not None:
             return None
-        if row.by and await is_gone(session, row.tenant_id, row.by):
+        if row.by and await manages_no_more(session, row.tenant_id, row.by):
             return None
     await _used(db, row)
     return row

@@ -141,6 +141,28 @@ async def test_a_token_ends(peopled: Peopled, stores: Stores, monkeypatch: pytes
     assert await actor_of_bearer(peopled.db, secret) is None
 
 
+async def test_who_manages_people_no_more_has_no_token_that_does(peopled: Peopled, stores: Stores) -> None:
+    """What an owner or an admin made is refused while they have another role, at the next call and before a
+    commit: no token gives its maker the role back."""
+    tenant = peopled.tenant.tenant_id
+    await memberships.set_role(peopled.db, PLATFORM, peopled.operator.person.id, "owner")
+    await memberships.set_role(peopled.db, tenant, peopled.viewer.person.id, "admin")
+    for chain, maker, role, less in (
+        (PLATFORM, peopled.owner, "owner", "support"),
+        (tenant, peopled.owner, "admin", "support"),
+        (tenant, peopled.admin, "developer", "developer"),
+    ):
+        _, secret = await create_token(peopled.db, chain, "mine", role, 1, maker.person.id)
+        who, at = await actor_of_bearer(peopled.db, secret), maker.membership.tenant_id
+        assert who is not None
+        await memberships.set_role(peopled.db, at, maker.person.id, less)
+        assert await find_token(peopled.db, secret) is None
+        if chain == PLATFORM:
+            await _refuses(stores, who, SetTenant(tenant="acme", regex=tenants.OnOff.OFF), "your token")
+        await memberships.set_role(peopled.db, at, maker.person.id, maker.membership.role)
+        assert await find_token(peopled.db, secret) is not None
+
+
 async def test_tokens_have_a_role_a_last_day_and_a_number(peopled: Peopled) -> None:
     """Of the chain that they are of."""
     tenant = peopled.tenant.tenant_id
