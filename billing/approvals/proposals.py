@@ -89,7 +89,7 @@ async def propose(
 ) -> Proposal:
     """Store a proposal of what needs a second person. Raises Refused where they may not propose it any more,
     StartupError where nothing can be sent to a second person; RepliedBefore where the call's key was used."""
-    call = call_of(who, operation, ask, terms)
+    call = call_of(stores.settings, who, operation, ask, terms)
     with acting_as(replace(who.author, reason=terms.reason)):
         what = proposed_by(operation, ask, needs.tenant_id, terms.reason)
         coded = not who.id  # of what people and tokens propose, whoever approves signs in

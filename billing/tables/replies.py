@@ -7,8 +7,8 @@ from core.sql.database import TableBase
 
 
 class KeptReply(TableBase, table=True):
-    """The reply (JSON, without secrets) to a call that its caller named by a key. `digest`: SHA-256 of what
-    was asked; `state` under_way: an order that has no reply yet; `version`: of the thing that it edited;
+    """The reply (JSON, without secrets) to a call that its caller named by a key. `digest`: HMAC-SHA256 of
+    what was asked; `state` under_way: an order that has no reply yet; `version`: of the thing that it edited;
     `proposal`: what the call became, as it waits for a second person; empty: it was done."""
 
     __table_args__ = (CheckConstraint("state IN ('under_way', 'done')", name="ck_kept_reply_state"),)

@@ -18,6 +18,7 @@ from billing.unit_of_work.units import Change, DryRunEnds, Look, Order, Stores, 
 from billing.unit_of_work.versions import version_of
 from core.access.processes import CHANGES
 from core.actor import acting_as
+from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, forbidden
 from core.operations import Operation, OperationKind, Uses, operation_of
 from core.redis import redis_errors
@@ -121,7 +122,7 @@ async def _change(
         check_recorded(session)
         recorded.extend(recorded_rows(session))
 
-    call = call_of(who, operation, ask, terms)
+    call = call_of(stores.settings, who, operation, ask, terms)
     remembered: list[Callable[[], Awaitable[Any]]] = []
     prepared = None if operation.before is None else await operation.before(who, ask)
     try:
@@ -187,7 +188,7 @@ async def _order(
     run: BegunRun | None,
     told: Callable[[ProgressEvent], None] | None,
 ) -> Performed:
-    call = call_of(who, operation, ask, terms)
+    call = call_of(stores.settings, who, operation, ask, terms)
     if call is not None and (kept := await _kept(stores, call)) is not None:
         return replied(kept)
     progress = run.progress if run is not None else OperationProgress(told)
@@ -211,11 +212,13 @@ def replied(kept: KeptReply) -> Performed:
     return Performed(None, version=kept.version, kept=kept.reply, waits=bool(kept.proposal))
 
 
-def call_of(who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms) -> CallKey | None:
+def call_of(
+    settings: Settings, who: OperationActor, operation: Operation, ask: msgspec.Struct, terms: Terms
+) -> CallKey | None:
     """The key of a call; None: it has none, or changes nothing. Pure."""
     if not terms.key or terms.dry_run:
         return None
-    return call_key(who, terms.key, operation, ask, terms.version)
+    return call_key(settings.keyring, who, terms.key, operation, ask, terms.version)
 
 
 async def _claimed(db: Database, call: CallKey) -> KeptReply | None:

@@ -5,7 +5,6 @@ A change that is refused keeps nothing. An order keeps its key as under way befo
 dies then, nobody can know what it did, and repeating the call says so.
 """
 
-import hashlib
 from dataclasses import dataclass
 
 import msgspec
@@ -19,8 +18,10 @@ from billing.unit_of_work.actors import OperationActor
 from core.clock import now_ms
 from core.errors import Refusal, Refused
 from core.operations import Operation, no_secrets
+from core.signing.signed_text import Keyring, mac
 from core.sql.database import Database, insert_ignore
 
+PURPOSE = b"parley kept reply v1"
 KEPT_MS = 24 * 3_600_000
 CLEARED_AT_ONCE = 500
 UNDER_WAY, DONE = "under_way", "done"
@@ -40,20 +41,27 @@ class RepliedBefore(Exception):  # noqa: N818  (an answer, not a fault)
 
 @dataclass(frozen=True)
 class CallKey:
-    """Whose call it is, by which name. `digest`: of what was asked."""
+    """Whose call it is, by which name. `digests`: of what was asked, under the installation's secret and the
+    one before it, as it may hold a password; the first is stored."""
 
     tenant: str
     caller: str
     key: str
-    digest: str
+    digests: tuple[str, ...]
 
 
 def call_key(
-    who: OperationActor, key: str, operation: Operation, ask: msgspec.Struct, version: int | None
+    keyring: Keyring,
+    who: OperationActor,
+    key: str,
+    operation: Operation,
+    ask: msgspec.Struct,
+    version: int | None,
 ) -> CallKey:
     """The key of a call: callers do not share theirs. Pure."""
     whole = msgspec.json.encode((operation.name, ask, version), order="sorted", enc_hook=no_secrets)
-    return CallKey(who.tenant or PLATFORM, who.caller, key, hashlib.sha256(whole).hexdigest())
+    digests = tuple(mac(whole, each).hex() for each in keyring.keys(PURPOSE))
+    return CallKey(who.tenant or PLATFORM, who.caller, key, digests)
 
 
 async def claim(session: AsyncSession, call: CallKey) -> KeptReply | None:
@@ -68,7 +76,7 @@ async def claim(session: AsyncSession, call: CallKey) -> KeptReply | None:
         tenant_id=call.tenant,
         caller=call.caller,
         key=call.key,
-        digest=call.digest,
+        digest=call.digests[0],
         state=UNDER_WAY,
         reply="null",
         made_ms=now,
@@ -85,7 +93,7 @@ async def reply_of(session: AsyncSession, call: CallKey) -> KeptReply | None:
     kept = await session.get(KeptReply, (call.tenant, call.caller, call.key))
     if kept is None:
         return None
-    if kept.digest != call.digest:
+    if kept.digest not in call.digests:
         raise Refused(Refusal("key_conflict", KEY_USED, field="idempotency-key"))
     if kept.state == UNDER_WAY:
         raise Refused(Refusal("under_way", KEY_UNDER_WAY, field="idempotency-key"))

@@ -224,7 +224,8 @@ async def test_an_invitation_makes_a_member_once(peopled: Peopled, sign_ins: Sig
 async def test_a_late_invitation_and_one_of_a_closed_tenant_are_not_good(
     peopled: Peopled, sign_ins: SignIns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the answer that a wrong code gets; nor one that was withdrawn, or whose maker is gone."""
+    """With the answer that a wrong code gets; nor one that was withdrawn, or whose maker is gone
+    or manages people no more."""
     tenant = peopled.tenant.tenant_id
     row, code = await invitations.invite(peopled.db, tenant, "new@example.com", "developer")
     with monkeypatch.context() as later:
@@ -236,6 +237,10 @@ async def test_a_late_invitation_and_one_of_a_closed_tenant_are_not_good(
         peopled.db, tenant, "new@example.com", "admin", peopled.viewer.person.id
     )
     await memberships.end_membership(peopled.db, tenant, peopled.viewer.person.id)
+    assert "not good any more" in await _refused(sign_ins.by_invitation(code, "Nea", ADDRESS, AGENT))
+    _, code = await invitations.invite(
+        peopled.db, PLATFORM, "new@example.com", "owner", peopled.operator.person.id
+    )
     assert "not good any more" in await _refused(sign_ins.by_invitation(code, "Nea", ADDRESS, AGENT))
     _, code = await invitations.invite(peopled.db, tenant, "new@example.com", "developer")
     await write_closed(peopled.db, tenant, True)

@@ -1,6 +1,7 @@
 """A call that its caller names by a key is done once, and its reply is kept for a day without secrets."""
 
 import asyncio
+import hashlib
 from dataclasses import replace
 
 import msgspec
@@ -22,6 +23,7 @@ from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.operations import OPERATORS, Role, Secret, Uses, operation, operation_of
+from core.signing.signed_text import Keyring
 from core.sql.database import Database
 from tests.support.redis import Redis
 
@@ -135,3 +137,21 @@ async def test_what_is_recorded_is_told_to_pages(stores: Stores) -> None:
         (made.answer.tenant, "tenant.create", "Ann"),
         (PLATFORM, "request.cancel", "Ann"),
     ]
+
+
+async def test_what_is_kept_of_a_call_tells_nothing_of_what_it_was_given(stores: Stores) -> None:
+    """It may be a password: who reads the table tries none without the installation's secret. While that is
+    changed, calls are known under both."""
+    ask, settings = CreateTenant(name="acme"), stores.settings
+    first = await perform(stores, OWNER, CREATE, ask, KEYED)
+    whole = msgspec.json.encode((CREATE.name, ask, None), order="sorted")
+    async with stores.db.session() as session:
+        kept = await session.get_one(KeptReply, (PLATFORM, OWNER.caller, KEYED.key))
+    assert kept.digest not in (hashlib.sha256(whole).hexdigest(), hashlib.sha256(whole[:-1]).hexdigest())
+    before = Keyring(b"n" * 64, settings.keyring.current)
+    rotated = replace(stores, settings=settings.model_copy(update={"keyring": before}))
+    assert (await perform(rotated, OWNER, CREATE, ask, KEYED)).kept is not None
+    other = replace(stores, settings=settings.model_copy(update={"keyring": Keyring(b"o" * 64)}))
+    with pytest.raises(Refused, match="another call"):
+        await perform(other, OWNER, CREATE, ask, KEYED)
+    assert first.kept is None
