@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import BigInteger, cast, func, true
+from sqlalchemy import BigInteger, Integer, cast, func, literal, true, union_all
 from sqlmodel import col
 from sqlmodel.ext.asyncio.session import AsyncSession
 
@@ -21,6 +21,7 @@ from core.sql.database import Database
 from core.sql.selects import select_columns, untyped
 
 DAYS_MAX = 400
+DAYS_AT_ONCE = 50
 BLOCKED = "safety_blocked"
 
 
@@ -60,7 +61,9 @@ async def verdicts_by_day(db: Database, tenant: Tenant | None, days: int, now_ms
     async with db.snapshot() as session:
         calendar = Calendar(UTC_ZONE) if tenant is None else await calendar_in(session, tenant)
         whose = None if tenant is None else tenant.tenant_id
-        return [await _day(session, whose, window) for window in last_days(calendar, days, now_ms)]
+        windows = last_days(calendar, days, now_ms)
+        some = [windows[n : n + DAYS_AT_ONCE] for n in range(0, len(windows), DAYS_AT_ONCE)]
+        return [day for each in some for day in await _days(session, whose, each)]
 
 
 def last_days(calendar: Calendar, days: int, now_ms: int) -> list[PeriodWindow]:
@@ -71,40 +74,72 @@ def last_days(calendar: Calendar, days: int, now_ms: int) -> list[PeriodWindow]:
     return found
 
 
-async def _day(session: AsyncSession, tenant_id: str | None, window: PeriodWindow) -> SafetyDay:
-    ended = _conditions(UsageRow, "ended_ms", tenant_id, window)
+async def _days(
+    session: AsyncSession, tenant_id: str | None, windows: Sequence[PeriodWindow]
+) -> list[SafetyDay]:
+    """Some days that follow each other, newest first, by three statements."""
+    usage, refusals = _Days(UsageRow, "ended_ms", windows), _Days(RefusalMinute, "minute_ms", windows)
     blocked = func.count().filter(col(UsageRow.code) == BLOCKED)
-    counted = select_columns(func.count(), blocked).select_from(UsageRow).where(*ended)
-    requests, stopped = (await untyped(session).exec(counted)).one()
-    rows: Sequence[Any] = (await untyped(session).exec(_found(session).where(*ended))).all()
-    found = sorted(VerdictCount(category, *sided(action), *counts) for category, action, *counts in rows)
-    return SafetyDay(window, requests, stopped, found, await _refused(session, tenant_id, window))
-
-
-async def _refused(
-    session: AsyncSession, tenant_id: str | None, window: PeriodWindow
-) -> list[RefusedPrompts]:
+    counted = usage.summed(tenant_id, (), func.count(), blocked)
+    rows: Sequence[Any] = (await untyped(session).exec(counted)).all()
+    requests: dict[int, tuple[int, int]] = {day: (number, stopped) for day, number, stopped in rows}
+    found: list[list[VerdictCount]] = [[] for _ in windows]
+    for day, category, action, *counts in (
+        await untyped(session).exec(_found(session, usage, tenant_id))
+    ).all():
+        found[day].append(VerdictCount(category, *sided(action), *counts))
+    refused: list[list[RefusedPrompts]] = [[] for _ in windows]
     number = cast(func.sum(col(RefusalMinute.number)), BigInteger)
-    of = _conditions(RefusalMinute, "minute_ms", tenant_id, window)
-    statement = select_columns(col(RefusalMinute.why), number).where(*of, col(RefusalMinute.code) == BLOCKED)
-    rows: Sequence[Any] = (await untyped(session).exec(statement.group_by(col(RefusalMinute.why)))).all()
-    return sorted(RefusedPrompts(why.partition(" ")[0], prompts) for why, prompts in rows)
+    statement = refusals.summed(tenant_id, (col(RefusalMinute.why),), number)
+    statement = statement.where(col(RefusalMinute.code) == BLOCKED)
+    for day, why, prompts in (await untyped(session).exec(statement)).all():
+        refused[day].append(RefusedPrompts(why.partition(" ")[0], prompts))
+    return [
+        SafetyDay(window, *requests.get(day, (0, 0)), sorted(found[day]), sorted(refused[day]))
+        for day, window in enumerate(windows)
+    ]
 
 
-def _conditions(
-    table: type[UsageRow] | type[RefusalMinute], at: str, tenant_id: str | None, window: PeriodWindow
-) -> list[Any]:
-    time: Any = getattr(table, at)
-    of = [] if tenant_id is None else [col(table.tenant_id) == tenant_id]
-    return [*of, time >= window.start_ms, time < window.end_ms]
+class _Days:
+    """Rows of a table by the day that they are of."""
+
+    def __init__(
+        self, table: type[UsageRow] | type[RefusalMinute], at: str, windows: Sequence[PeriodWindow]
+    ) -> None:
+        self._table = table
+        time: Any = getattr(table, at)
+        each = [
+            select_columns(
+                literal(day, Integer).label("day"),
+                literal(window.start_ms, BigInteger).label("start_ms"),
+                literal(window.end_ms, BigInteger).label("end_ms"),
+            )
+            for day, window in enumerate(windows)
+        ]
+        self.days = union_all(*each).cte("days")
+        self.is_of = (time >= self.days.c.start_ms) & (time < self.days.c.end_ms)
+        self._whole = (time >= windows[-1].start_ms, time < windows[0].end_ms)  # whatever the plan is
+
+    def rows(self, tenant_id: str | None, *columns: Any) -> Any:
+        """A SELECT of these of the day and its rows."""
+        of = [] if tenant_id is None else [col(self._table.tenant_id) == tenant_id]
+        return (
+            select_columns(self.days.c.day, *columns)
+            .join_from(self.days, self._table, self.is_of)
+            .where(*of, *self._whole)
+        )
+
+    def summed(self, tenant_id: str | None, by: Sequence[Any], *sums: Any) -> Any:
+        """The same, summed by day and these columns."""
+        return self.rows(tenant_id, *by, *sums).group_by(self.days.c.day, *by)
 
 
-def _found(session: AsyncSession) -> Any:
+def _found(session: AsyncSession, usage: _Days, tenant_id: str | None) -> Any:
     """Sums over the counts, which are JSON objects of objects."""
     of_texts = func.json_each if session.get_bind().dialect.name == "sqlite" else func.json_each_text
     categories = func.json_each(col(UsageRow.safety_verdicts)).table_valued("key", "value", name="categories")
     actions = of_texts(categories.c.value).table_valued("key", "value", name="actions")
     number = func.sum(cast(actions.c.value, BigInteger))
     by = (categories.c.key, actions.c.key)
-    statement = select_columns(*by, cast(number, BigInteger), func.count()).select_from(UsageRow)
-    return statement.join(categories, true()).join(actions, true()).group_by(*by)
+    statement = usage.summed(tenant_id, by, cast(number, BigInteger), func.count())
+    return statement.join(categories, true()).join(actions, true())

@@ -23,6 +23,7 @@ from server.http.app import SecurityHeaders
 
 ORIGIN = "http://127.0.0.1:8080"
 OWNER = "Ann"
+ANSWER_SECONDS = 20.0  # a hang: nothing that is only slow, on a busy machine, takes so long
 
 
 @dataclass(frozen=True)
@@ -129,4 +130,4 @@ class ApiTarget:
     def _serve(self, side: str, redis: RedisClient) -> Served:
         made = Console(self._settings, redis, self._db, SIDES[side])
         app = SecurityHeaders(made.app(), self._settings.tls)
-        return Served(configured(app, UpgradeGate(self._settings), ws="none"))
+        return Served(configured(app, UpgradeGate(self._settings), ws="none"), ANSWER_SECONDS)

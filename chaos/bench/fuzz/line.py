@@ -83,9 +83,10 @@ class FuzzTransport(asyncio.Transport):
 
 @dataclass
 class Served:
-    """One application behind its protocol."""
+    """One application behind its protocol. `answer_seconds_max`: what takes longer is no answer."""
 
     config: uvicorn.Config
+    answer_seconds_max: float = ANSWER_SECONDS_MAX
     state: ServerState = field(default_factory=ServerState)
 
     def __post_init__(self) -> None:
@@ -106,7 +107,9 @@ class Served:
         for _ in range(FEEDING_TURNS):
             await asyncio.sleep(0)
         if self.state.tasks:
-            await asyncio.wait(set(self.state.tasks), timeout=ANSWER_SECONDS_MAX if whole else CUT_SECONDS)
+            await asyncio.wait(
+                set(self.state.tasks), timeout=self.answer_seconds_max if whole else CUT_SECONDS
+            )
         if status(line) == SWITCHED:
             await asyncio.sleep(SESSION_SECONDS)
         line.close()

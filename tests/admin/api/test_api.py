@@ -124,6 +124,16 @@ async def test_calls_at_once_under_one_key_are_one_change(site: ApiSite) -> None
     assert (other.status_code, other.json()["field"]) == (422, "idempotency-key")
 
 
+async def test_a_secret_is_null_in_a_repeated_answer(site: ApiSite) -> None:
+    """As the document says."""
+    ann = await site.signed_in()
+    ask, key = {"name": "ci", "role": "operator", "reason": "r"}, {"idempotency-key": "k1"}
+    secrets = [(await ann.post("/api/tokens", json=ask, headers=key)).json()["secret"] for _ in range(2)]
+    assert (secrets[0][:3], secrets[1]) == ("pt_", None)
+    schemas = (await ann.get("/openapi.json")).json()["components"]["schemas"]
+    assert schemas["NewToken"]["properties"]["secret"]["type"] == ["string", "null"]
+
+
 async def test_a_list_is_read_in_pages(site: ApiSite) -> None:
     """By the cursor of the page before; a limit that is none is refused."""
     ann = await site.signed_in()

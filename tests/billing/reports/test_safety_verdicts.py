@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from sqlalchemy import event
+
 from billing.periods import Calendar, Period, window_at, zone_named
 from billing.posting.biller import post
 from billing.reports.safety_verdicts import (
+    DAYS_MAX,
     RefusedPrompts,
     SafetyDay,
     VerdictCount,
@@ -102,6 +105,15 @@ async def test_verdicts_are_summed_by_the_tenants_days(database: Database) -> No
     assert (yesterday.requests, yesterday.found) == (1, [VerdictCount("card", "answer", "redact", 5, 1)])
     everybody = await verdicts_by_day(database, None, 1, NOW_MS)
     assert VerdictCount("card", "answer", "redact", 12, 2) in everybody[0].found  # of the UTC day
+
+
+async def test_the_most_days_take_few_statements(database: Database) -> None:
+    """Not some for each day, for which a caller would wait for seconds."""
+    made: list[str] = []
+    event.listen(database.engine.sync_engine, "before_cursor_execute", lambda *said: made.append(said[2]))
+    days = await verdicts_by_day(database, None, DAYS_MAX, NOW_MS)
+    assert (len(days), {day.requests for day in days}) == (DAYS_MAX, {0})
+    assert len(made) <= 30
 
 
 def test_days_go_back_to_the_first_one() -> None:
