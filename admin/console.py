@@ -32,7 +32,6 @@ from admin.findings import ComparisonOverview, read_comparisons, read_noisy
 from admin.status import read_status
 from admin.usage.routes import UsageRoutes
 from billing.api import (
-    MEANING,
     Comparison,
     Reconciliation,
     RefusalPage,
@@ -109,7 +108,6 @@ class Console:
             Route("/api/noisy", self.noisy, methods=["GET"]),
             Route("/api/refusals", self.refusals, methods=["GET"]),
             Route("/api/explained/{id}", self.explained, methods=["GET"]),
-            Route("/api/reconciliation", self.reconciliation, methods=["GET"]),
             *shared,
             Mount("/web", StaticFiles(directory=WEB)),
         ]
@@ -152,17 +150,9 @@ class Console:
 
         return await self._shown(request, read)
 
-    async def reconciliation(self, request: Request) -> Response:
-        """The books that must agree, side by side, as of at most COMPARED_SECONDS ago."""
-        return await self._shown(request, self._reconciliation)
-
     async def books(self, request: Request) -> Response:
         """The checks in brief, and each disagreement in words."""
         return await self._shown(request, self._books)
-
-    async def _reconciliation(self) -> dict[str, Any]:
-        checks = {check.value: meaning for check, meaning in MEANING.items()}
-        return {"checks": checks, "compared": [each.facts() for each in await self._compare()]}
 
     async def _books(self) -> ComparisonOverview:
         return await read_comparisons(self.db, await self._compare())

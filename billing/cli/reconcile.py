@@ -3,17 +3,24 @@
 import asyncio
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
+import msgspec
 
+from billing.cli.operations import CommandTerms, answered
 from billing.cli.run_command import json_option, run_on_database, show_table, tenant_named
+from billing.operations.people_facts import NoQuestion
+from billing.operations.reconciliation import CheckLight, CheckState, show_reconciliation
 from billing.reconciliation.comparison import MEANING, Check, Comparison, ComparisonState
 from billing.reconciliation.rebuild_rollups import rebuild_wrong_rollups
 from billing.reconciliation.run import EVERYTHING, Reconciliation
 from billing.tenants.tenancy import tenant_names
+from core.api_address import runs_over_api
 from core.configuration.settings import Settings
 from core.redis.client import connect
 from core.sql.database import Database
+from core.terminal.terminal import print_line
 from core.terminal.terminal_tables import Styled, Table, live, print_blocks
 
 COLOURS = {
@@ -40,7 +47,9 @@ WATCH_SECONDS = 5.0
 @click.option(
     "--repair", is_flag=True, help="Make anew, from the books, what Redis and rollups have of them."
 )
+@click.option("--last", is_flag=True, help="Compare nothing: what was found last, by check.")
 @json_option
+@runs_over_api
 def reconcile_command(
     checks: tuple[str, ...],
     tenant: str | None,
@@ -48,6 +57,7 @@ def reconcile_command(
     everything: bool,
     watch: bool,
     repair: bool,
+    last: bool,
     as_json: bool,
 ) -> None:
     """Compare the books that must agree; exit code 1 where any differ.
@@ -72,6 +82,9 @@ def reconcile_command(
     """
     if repair and (tenant is None or watch):
         raise click.UsageError("--repair needs --tenant, and is done once")
+    if _is_alone(last, checks, tenant, whole, everything, watch, repair):
+        _show_last(as_json)
+        return
     chosen = frozenset(map(Check, checks)) or EVERYTHING
 
     names: dict[str, str] = {}
@@ -103,12 +116,41 @@ def reconcile_command(
         except KeyboardInterrupt:
             return
     compared = run_on_database(look, settings)
+    _show(compared, everything, names, as_json)
+    if any(each.state is ComparisonState.DIFFERS for each in compared):
+        sys.exit(1)
+
+
+def _is_alone(last: bool, *others: object) -> bool:
+    """Whether only what was found last is asked for. Raises UsageError for --last with something else."""
+    if last and any(others):
+        raise click.UsageError("--last goes with --json alone")
+    return last
+
+
+def _show(compared: Sequence[Comparison], everything: bool, names: Mapping[str, str], as_json: bool) -> None:
     if as_json:
         show_table([each.facts() for each in compared], True, "")
     else:
         print_blocks(board(compared, everything, names))
-    if any(each.state is ComparisonState.DIFFERS for each in compared):
+
+
+def _show_last(as_json: bool) -> None:
+    """Print the lights; exit code 1 where any differs."""
+    found = answered(show_reconciliation, NoQuestion(), CommandTerms(as_json))
+    show_table([_light_row(each, as_json) for each in found.checks], as_json, "")
+    if not as_json and found.compared is not None:
+        print_line(f"compared {found.compared}")
+    if any(each.state is CheckState.DIFFERS for each in found.checks):
         sys.exit(1)
+
+
+def _light_row(light: CheckLight, as_json: bool) -> dict[str, Any]:
+    facts: dict[str, Any] = msgspec.to_builtins(light)
+    if not as_json:
+        del facts["unequal"]
+        facts["age_ms"] = facts["age_ms"] or None
+    return facts
 
 
 def board(compared: Sequence[Comparison], everything: bool, names: Mapping[str, str]) -> Table:

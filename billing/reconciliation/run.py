@@ -18,6 +18,7 @@ from billing.audit.log import record
 from billing.quota.client import Quota
 from billing.quota.redis_keys import posted_key
 from billing.reconciliation.comparison import UNCOMPARED, BookSums, Check, Comparison, ComparisonState
+from billing.reconciliation.last_run import store_last_run
 from billing.reconciliation.ledger import (
     BOOK_CHECKS,
     compare_audit,
@@ -75,7 +76,7 @@ SUM_MAX = (1 << 63) - 1
 
 class Reconciliation:
     """All comparisons over one database and one Redis. Writes only its own records. `stores`: copy workers'
-    counts into SQL first, which a console may not."""
+    counts into SQL first, which a console may not, and keep the result of all checks."""
 
     def __init__(self, db: Database, redis: RedisClient, settings: Settings, stores: bool = True) -> None:
         self._stores = stores
@@ -101,7 +102,10 @@ class Reconciliation:
             for pool in sorted(await self.pools() | await metered_pools(self._db)):
                 of_pool = OF_A_POOL & set(checks)
                 compared += await _or_why_not(self._of_pool(pool, checks), PLATFORM, pool, of_pool)
-        return await store_differences(self._db, compared, checks, tenant_id, now_ms())
+        aged = await store_differences(self._db, compared, checks, tenant_id, now_ms())
+        if tenant_id is None and self._stores and set(checks) >= EVERYTHING:
+            await store_last_run(self._db, aged, now_ms())
+        return aged
 
     async def repair(self, tenant_id: str, cause: str = "") -> list[Comparison]:
         """Set a tenant's posted sums in Redis to the books' sums, after a loss of data; return R4 then.

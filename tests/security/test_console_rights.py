@@ -61,7 +61,7 @@ def test_tables_are_those_that_operations_use(side: ApiSide, process: ProcessKin
     reads = set(" ".join(each.reads for each in used).split()) - writes
     assert not (set(may.writes.split()) & set(may.locks.split()))
     assert {*may.writes.split(), *may.locks.split()} - set(PAGES[process].split()) == writes
-    given = {*may.reads.split(), *may.columns} - writes
+    given = {*may.reads.split(), *may.columns, *may.writes.split()} - writes
     assert reads <= given
     assert given - reads <= set(PAGES[process].split())
     assert set(may.locks.split()) <= LOCKED

@@ -123,3 +123,17 @@ async def test_the_biller_compares_and_shows_what_differs(tenant: str, home: Pat
         if each.startswith('parley_reconciliation_difference_amount{check="R4"')
     ]
     assert float(line.rpartition(" ")[2]) == 5.0
+
+
+def test_what_was_found_last_is_printed_and_nothing_compared(tenant: str, home: Path, redis_url: str) -> None:
+    """A light a check, grey until there was a comparison; alone, as it answers nothing else."""
+    never = reconcile(home, redis_url, "--last")
+    assert (never.exit_code, "never compared" in never.output) == (0, True)
+    assert reconcile(home, redis_url).exit_code == 0
+    (one, *others) = [
+        json.loads(line) for line in reconcile(home, redis_url, "--last", "--json").stdout.splitlines()
+    ]
+    assert (one["check"], one["state"], one["unequal"]) == ("R1", "equal", [])
+    assert {each["state"] for each in others if each["compared"]} == {"equal"}
+    for more in (("--check", "R1"), ("--tenant", tenant), ("--watch",)):
+        assert reconcile(home, redis_url, "--last", *more).exit_code == 2
