@@ -45,7 +45,7 @@ class ApiServer:
 
     def __init__(self, stores: Stores, side: ApiSide, bind: str, rates: CallRates) -> None:
         operations = [each for each in registered().values() if side.serves(each)]
-        sign_ins = SignIns(stores.settings, stores.db, stores.redis)
+        sign_ins = SignIns(stores.settings, stores.db, stores.redis, side.staff)
         self.callers = ApiCallers(stores, side, is_loopback(bind))
         self.changes = ChangesRoute(stores, self.callers)
         self.runs = LongRuns(stores)

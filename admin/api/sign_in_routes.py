@@ -111,9 +111,6 @@ class SignInRoutes:
         opened = await self._opened(request, given)
         who = opened.signed_in
         actor = self._callers.actor_of_person(who)
-        if not self._callers.side.takes(actor):
-            await end_person_session(self._stores.db, who.session.tenant_id, who.session.id)
-            raise forbidden(f"this is the {self._callers.side.name}' side: sign in at the other one")
         reply = _json(self._me(actor, who))
         self._callers.signed_in(request, reply, opened)
         return reply
@@ -148,7 +145,8 @@ class SignInRoutes:
             case LinkSignIn(code):
                 return await self._sign_ins.by_link(code, address, agent)
             case InvitationSignIn(code, name):
-                return await self._sign_ins.by_invitation(code, name, address, agent)
+                who = await self._callers.person(request)
+                return await self._sign_ins.by_invitation(code, name, address, agent, who)
             case PasswordSignIn(email, password, totp, tenant):
                 return await self._sign_ins.by_password(
                     email, password, address, agent, totp=totp, tenant=tenant

@@ -74,15 +74,20 @@ async def withdraw_invitation(db: Database, tenant_id: str, named: str) -> Invit
     return row
 
 
+async def find_invitation(db: Database, code: str) -> Invitation | None:
+    """The invitation of a code, good or not; None: there is none."""
+    statement = select(Invitation).where(col(Invitation.code_sha256) == digest_of(code[:CODE_CHARACTERS_MAX]))
+    async with db.session() as session:
+        return (await session.exec(statement)).first()
+
+
 async def accept_invitation(
     db: Database, code: str, name: str, address: str, agent: str, signed_in: str | None = None
 ) -> NewPersonSession:
     """Become a member by an invitation's code, which this uses up, and sign in. `signed_in`: the person who
     is, since whoever has this address already has to be. Raises Refused (unauthorized) for a code that is
     wrong, late or used, or whose tenant is closed: nobody learns which."""
-    statement = select(Invitation).where(col(Invitation.code_sha256) == digest_of(code[:CODE_CHARACTERS_MAX]))
-    async with db.session() as session:
-        found = (await session.exec(statement)).first()
+    found = await find_invitation(db, code)
     if found is None:
         raise unauthorized(LINK_IS_SPENT)
     tenant_id, author = found.tenant_id, Author(f"invitation {found.id}", "api")

@@ -23,11 +23,12 @@ from billing.tables.tenants import PLATFORM, Tenant
 from core.actor import Author
 from core.clock import now_ms
 from core.configuration.settings import Settings
-from core.errors import Refused
+from core.errors import Refused, forbidden
 from core.network.buckets import Rate, TokenBuckets
 from core.redis import one_time
 from core.redis.client import RedisClient
 from core.sql.database import Database
+from core.web.local_urls import console_url, portal_url
 from core.web.signins import FailedSignins
 
 USED_LINK = "parley:person:"
@@ -35,9 +36,14 @@ REFUSED_ROWS_A_MINUTE = 30  # of the audit log
 
 
 class SignIns:
-    """Signs people in at one process. Its methods raise Refused: unauthorized, or rate_limited."""
+    """Signs people in at one process. Its methods raise Refused: unauthorized, rate_limited, or forbidden for
+    whom another console lets in, with its address and before anything is used up. `staff`: whom this process
+    is for, staff (True) or members of tenants; None: both."""
 
-    def __init__(self, settings: Settings, db: Database, redis: RedisClient) -> None:
+    def __init__(
+        self, settings: Settings, db: Database, redis: RedisClient, staff: bool | None = None
+    ) -> None:
+        self._staff = staff
         self._settings = settings
         self._db = db
         self._redis = redis
@@ -52,6 +58,7 @@ class SignIns:
         link = links.read_person_code(code, self._settings.keyring, now)
         if link is None or not await self._is_member(link.person, link.tenant):
             raise await self._refused(address, "person_link", LINK_IS_SPENT)
+        self._check_side(link.tenant)
         if not await one_time.use_once(self._redis, USED_LINK + link.id, link.opens_by_ms - now):
             raise await self._refused(address, "person_link", LINK_IS_SPENT)
         new = await self._open(link.person, link.tenant, address, agent)
@@ -63,7 +70,8 @@ class SignIns:
         self, email: str, password: str, address: str, agent: str, *, totp: str = "", tenant: str = ""
     ) -> NewPersonSession:
         """Sign in by address and password; with `totp`, the session has its second factor at once. `tenant`:
-        which membership to act in, by the tenant's id; empty: as staff, else the oldest one."""
+        which membership to act in, by the tenant's id; empty: the first that this process is for, as staff,
+        else the oldest one."""
         self._tries.from_address(address)
         account = email.strip().casefold()
         await self._tries.at_account(account)
@@ -73,7 +81,10 @@ class SignIns:
         good = await self.passwords.matches(password, stored)
         if person is None or stored is None or not good:
             raise await self._refused(address, "password", NOT_SIGNED_IN)
-        new = await self._open(person.id, tenant or None, address, agent, totp, stored)
+        where = tenant or await self._first_tenant(person.id)
+        if where is not None:
+            self._check_side(where)
+        new = await self._open(person.id, where, address, agent, totp, stored)
         if new is None:
             raise await self._refused(address, "password", NOT_SIGNED_IN)
         await self._tries.forget(account)
@@ -88,6 +99,9 @@ class SignIns:
         with it: a link is no proof of an address."""
         self._tries.from_address(address)
         who = None if signed_in is None else signed_in.person.id
+        found = await invitations.find_invitation(self._db, code)
+        if found is not None:
+            self._check_side(found.tenant_id)
         try:
             return await invitations.accept_invitation(self._db, code, name, address, agent, who)
         except Refused as refused:
@@ -126,7 +140,7 @@ class SignIns:
     ) -> NewPersonSession | None:
         """Open a session where the person is still a member there; and has the password that was looked at,
         and the code is right, where one is shown."""
-        if tenant is None and (tenant := await self._first_tenant(person_id)) is None:
+        if tenant is None:
             return None
         async with self._db.transaction() as session:
             await lock_chain(session, tenant)
@@ -141,12 +155,20 @@ class SignIns:
             return await open_person_session(session, person, row, address, agent, now_ms() if code else None)
 
     async def _first_tenant(self, person_id: str) -> str | None:
-        """Where a person acts who names no tenant."""
+        """Where a person acts who names no tenant: where this process lets them in, else elsewhere."""
         async with self._db.session() as session:
-            for row in await memberships_of(session, person_id):
-                if await _is_open(session, row.tenant_id):
-                    return row.tenant_id
-        return None
+            rows = await memberships_of(session, person_id)
+            there = [row.tenant_id for row in rows if await _is_open(session, row.tenant_id)]
+        return next(filter(self._is_here, there), there[0] if there else None)
+
+    def _is_here(self, tenant_id: str) -> bool:
+        return self._staff is None or (tenant_id == PLATFORM) == self._staff
+
+    def _check_side(self, tenant_id: str) -> None:
+        """Raise Refused for a membership of the other console."""
+        if not self._is_here(tenant_id):
+            url = console_url(self._settings) if tenant_id == PLATFORM else portal_url(self._settings)
+            raise forbidden(f"this signs you in at another console, {url}: nothing is used up, open it there")
 
     async def _take_code(self, session: AsyncSession, person: Person, code: str) -> bool:
         """True for a right code, which is taken: no other call gets it. The person's row is locked."""
