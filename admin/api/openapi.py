@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from admin.api.session_calls import SESSION_ROUTES, SESSION_TYPES
 from billing.api import MOVES, StartedRun, WaitingMove
 from core.operations import Operation, Secret
 
@@ -42,13 +43,18 @@ PROBLEMS = {
 
 def document(operations: Sequence[Operation], version: str, cookie: str) -> dict[str, Any]:
     """The document for these operations. `cookie`: that of a session."""
-    types = [each.asks for each in operations] + [each.answers for each in operations] + [*LATER.values()]
+    types = [each.asks for each in operations] + [each.answers for each in operations]
+    types += [*LATER.values(), *SESSION_TYPES]
     schemas, components = msgspec.json.schema_components(types, schema_hook=_schema, ref_template=REFS)
     paths: dict[str, dict[str, Any]] = {}
     for number, each in enumerate(operations):
         answer = schemas[len(operations) + number]
         path = paths.setdefault(f"/api{each.path}", {})
         path[each.method.lower()] = _described(each, components, answer)
+    refs = dict(zip(SESSION_TYPES, schemas[-len(SESSION_TYPES) :], strict=True))
+    for route in SESSION_ROUTES:
+        path = paths.setdefault(f"/api{route.path}", {})
+        path[route.method.lower()] = route.described(refs, _refused())
     return {
         "openapi": "3.1.0",
         "info": {"title": "Parley", "version": version, "description": INTRODUCTION},
@@ -132,9 +138,14 @@ def _responses(declared: Operation, answer: Any) -> dict[str, Any]:
         "description": "Done." if declared.writes else "What is there.",
         "content": {"application/json": {"schema": answer}},
     }
-    refused = {status: {"$ref": f"#/components/responses/{status}"} for status in PROBLEMS}
     later = {"202": _later(declared)} if declared.long or not MOVES.isdisjoint(declared.audit) else {}
-    return {"200": done, **later, **refused, "414": {"description": "The address is too long."}}
+    return {"200": done, **later, **_refused()}
+
+
+def _refused() -> dict[str, Any]:
+    """What any call may be answered that is not done."""
+    refused = {status: {"$ref": f"#/components/responses/{status}"} for status in PROBLEMS}
+    return {**refused, "414": {"description": "The address is too long."}}
 
 
 def _later(declared: Operation) -> dict[str, Any]:

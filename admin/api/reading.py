@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, cast
 import msgspec
 from msgspec import inspect
 
+from admin.api.wording import AT_FIELD, said_of
 from billing.api import Terms
 from core.errors import Refused, bad_request
 from core.operations import MoneyAmount, Operation
@@ -19,7 +20,6 @@ from core.operations import MoneyAmount, Operation
 IDEMPOTENCY_KEY_CHARACTERS_MAX = 200
 REASON_CHARACTERS_MAX = 500
 VERSION = re.compile(r'(?:W/)?"(\d{1,18})"', re.ASCII)
-AT_FIELD = re.compile(r" - at `\$\.?([^`]*)`")
 NANO = re.compile(r"[0-9]{1,18}", re.ASCII)
 HOW = ("reason", "dry_run", "meant_nano")
 MONEY = 'give money as {"nano": "12500000000", "currency": "USD"}: whole billionths, as text'
@@ -143,26 +143,23 @@ def _struct(
     declared: Operation, facts: dict[str, Any], path: Mapping[str, str], strict: bool
 ) -> msgspec.Struct:
     if unknown := sorted({*facts} - _names(declared)):
-        known = ", ".join(sorted(_names(declared) - {*path})) or "nothing"
-        raise bad_request(f"this takes {known}", field=unknown[0])
+        names = _names(declared) - {*path} | ({"reason"} if declared.writes else set())
+        raise bad_request(f"this takes {', '.join(sorted(names)) or 'nothing'}", field=unknown[0])
     if inside := sorted({*facts} & {*path}):
         raise bad_request("the path names it already", field=inside[0])
     named = _from_text(declared, path)
     try:
         return msgspec.convert({**facts, **named}, declared.asks, strict=strict)
     except msgspec.ValidationError as error:
-        raise refused_field(error, _amounts(declared)) from error
+        raise refused_field(error, declared.asks, _amounts(declared)) from error
 
 
-def refused_field(error: msgspec.ValidationError, amounts: Collection[str] = ()) -> Refused:
-    """What is wrong, and the field that is. `amounts`: fields that hold money."""
-    said = str(error)
-    place = AT_FIELD.search(said)
-    missing = re.search(r"required field `([^`]+)`", said)
-    field = (place[1] if place else "") or (missing[1] if missing else None)
-    if place and place[1].partition(".")[0] in amounts:
+def refused_field(error: msgspec.ValidationError, of: Any, amounts: Collection[str] = ()) -> Refused:
+    """What is wrong, and the field that is. `of`: what was read; `amounts`: its fields that hold money."""
+    said, field = said_of(error, of)
+    if field and AT_FIELD.search(str(error)) and field.partition(".")[0] in amounts:
         return bad_request(MONEY, field=field)
-    return bad_request(AT_FIELD.sub("", said), field=field)
+    return bad_request(said, field=field)
 
 
 @cache
@@ -191,7 +188,7 @@ def _from_text(declared: Operation, path: Mapping[str, str]) -> dict[str, Any]:
         try:
             named[name] = msgspec.convert(value, types[name], strict=False)
         except msgspec.ValidationError as error:
-            raise bad_request(str(error), field=name) from error
+            raise bad_request(said_of(error, None)[0], field=name) from error
     return named
 
 

@@ -2,10 +2,9 @@
 out, and who one is."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -15,61 +14,12 @@ from admin.api.callers import NOT_SIGNED_IN, ApiCallers
 from admin.api.problems import problem
 from admin.api.reading import refused_field
 from admin.api.routes import NO_STORE
+from admin.api.session_calls import InvitationSignIn, LinkSignIn, Me, PasswordSignIn, SecondFactor, SignIn
 from billing.api import NewPersonSession, OperationActor, SignedInPerson, SignIns, Stores, end_person_session
 from core.errors import Refusal, Refused, bad_request, forbidden
 from core.network.addresses import address_of
 from core.operations import Operation
 from server.api import CallRates, origin_allowed
-
-Text = Annotated[str, Meta(max_length=1000)]
-
-
-class LinkSignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by", tag="link"):
-    """A sign-in by the code of a link."""
-
-    code: Text
-
-
-class PasswordSignIn(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by", tag="password"):
-    """A sign-in by e-mail and password. `tenant`: where several are theirs."""
-
-    email: Text
-    password: Text
-    totp: Text = ""
-    tenant: Text = ""
-
-
-class InvitationSignIn(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="by", tag="invitation"
-):
-    """A sign-in by an invitation, which makes the person."""
-
-    code: Text
-    name: Text
-
-
-SignIn = LinkSignIn | PasswordSignIn | InvitationSignIn
-
-
-class SecondFactor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The code that the person's authenticator shows."""
-
-    totp: Text
-
-
-class Me(msgspec.Struct, frozen=True):
-    """Who calls. `may`: operations of their role; `csrf`: what a page sends as X-Parley-Csrf on writes;
-    `second_factor`: whether writes wait for a code."""
-
-    side: str
-    name: str
-    email: str | None
-    language: str | None
-    tenant: str | None
-    role: str
-    may: list[str]
-    csrf: str | None
-    second_factor: Literal["shown", "needed"]
 
 
 class SignInRoutes:
@@ -188,7 +138,7 @@ async def _body_of(request: Request, of: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=of)
     except msgspec.ValidationError as error:
-        raise refused_field(error) from error
+        raise refused_field(error, of) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise bad_request("the body is no JSON") from error
 

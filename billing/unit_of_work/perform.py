@@ -19,13 +19,14 @@ from billing.unit_of_work.versions import version_of
 from core.access.processes import CHANGES
 from core.actor import acting_as
 from core.configuration.settings import Settings
-from core.errors import Refusal, Refused, forbidden
+from core.errors import Refusal, Refused, forbidden, see
 from core.operations import Operation, OperationKind, Uses, operation_of
 from core.redis import redis_errors
 from core.sql.database import Database
 from core.sql.joined import joined_transaction, read_only_transaction
 
 SECOND_FACTOR = "second_factor"
+SHOW_A_CODE = "show a code of your second factor first; set one up where you have none"
 # What performing any operation uses, beside what the operation declares.
 # Of people it locks who asks, and looks who else could approve.
 FRAME = Uses(
@@ -96,7 +97,7 @@ def check_may(who: OperationActor, operation: Operation, terms: Terms) -> None:
         may = ", ".join(sorted(operation.may))
         raise forbidden(f"your role, {who.role}, may not do this ({operation.name}): {may} may")
     if operation.writes and not operation.own and not who.second_factor:
-        raise Refused(Refusal(SECOND_FACTOR, "show a code of your second factor first", field="totp"))
+        raise Refused(Refusal(SECOND_FACTOR, SHOW_A_CODE, field="totp", see=see("people.enroll_totp")))
     if operation.reason and who.remote and not terms.reason.strip():
         raise Refused(Refusal("bad_request", "say why: this takes a reason", field="reason"))
 

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 
 import httpx
+from starlette.routing import Route
 
 from admin.api.callers import OPERATORS_SIDE, TENANTS_SIDE
 from admin.api.server import ApiServer
@@ -34,6 +35,22 @@ async def test_nobody_reads_before_they_sign_in(site: ApiSite) -> None:
     document = (await stranger.get("/openapi.json")).json()
     assert document["paths"]["/api/tenants"]["post"]["operationId"] == "tenants.create"
     assert "202" not in document["paths"]["/api/tenants"]["post"]["responses"]
+
+
+async def test_the_document_has_every_route(site: ApiSite) -> None:
+    """Of operations and of sessions: a client that is made from it can sign in."""
+    for side in (OPERATORS_SIDE, TENANTS_SIDE):
+        stores = Stores(site.settings, site.database, lambda: site.redis)
+        routes = ApiServer(stores, side, "127.0.0.1", CallRates(site.settings)).routes()
+        served = {
+            (method.lower(), route.path)
+            for route in routes
+            if isinstance(route, Route) and not route.path.endswith(":path}")
+            for method in (route.methods or set()) - {"HEAD"}
+        }
+        paths = (await (await site.browser(side)).get("/openapi.json")).json()["paths"]
+        described = {(method, path) for path in paths for method in paths[path]}
+        assert described | {("get", "/openapi.json")} == served
 
 
 async def test_a_person_signs_in_changes_something_and_signs_out(site: ApiSite) -> None:

@@ -76,3 +76,25 @@ def test_what_is_wrong_is_named(declared: Operation, call: dict[str, Any], field
         read(declared, **call)
     assert refused.value.refusal.field == field
     assert "msgspec" not in refused.value.refusal.message
+
+
+@pytest.mark.parametrize(
+    ("declared", "body", "said"),
+    [
+        (SET, b'{"regex": "maybe"}', "this takes on, off"),
+        (CREATE, b'{"name": 7}', "expected text, got a whole number"),
+        (CREATE, b"{}", "`name` is missing"),
+        (CREATE, b'{"nme": "a"}', "this takes name, price_book, priority_max, reason"),
+        (TERMS, b'{"weight": "x"}', "expected a number, got text"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(declared: Operation, body: bytes, said: str) -> None:
+    """With what is taken, and no Python."""
+    with pytest.raises(Refused, match=f": {said}$"):
+        read(declared, body=body)
+
+
+def test_what_a_list_takes_is_said_in_words() -> None:
+    """Of a query too."""
+    with pytest.raises(Refused, match="expected a whole number of at least 1"):
+        read(LIST, "limit=0")

@@ -52,6 +52,7 @@ async def test_staff_show_a_code_before_they_write(peopled: Peopled, stores: Sto
     with pytest.raises(Refused, match="second factor") as refused:
         await answer_of(tenants.create_tenant, stores, staff, CreateTenant(name="other"), WHY)
     assert (refused.value.refusal.code, refused.value.refusal.field) == ("second_factor", "totp")
+    assert refused.value.refusal.see is not None  # how to set one up
     assert (await peopled.acting(peopled.admin, loopback=False)).second_factor
     assert (await peopled.acting(peopled.operator, loopback=True)).second_factor
 
