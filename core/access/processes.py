@@ -65,6 +65,7 @@ SESSIONS = ("T:sess:", "T:ticket:", "T:conns:")
 POOLS = "I:pools"
 REFUSED = "I:refused"
 CHANGES = "I:changes"
+FIGURES = "I:figures:"
 OPEN_TENANTS = "parley:tenants:open"
 SIGN_IN_CODES = "parley:code:"
 PERSON_CODES, SIGN_IN_TRIES = "parley:person:", "parley:tries:"
@@ -92,7 +93,10 @@ class ProcessKind:
 GATEWAY = ProcessKind(
     "gateway",
     reads=READY,
-    writes=(*POOL, *POLICIES, *QUOTAS, *SESSIONS, POOLS, REFUSED, OPEN_TENANTS, SIGN_IN_CODES),
+    writes=(
+        *(*POOL, *POLICIES, *QUOTAS, *SESSIONS),
+        *(POOLS, REFUSED, FIGURES, OPEN_TENANTS, SIGN_IN_CODES),
+    ),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(
         SCRIPT_COMMANDS,
@@ -115,6 +119,7 @@ WORKER = ProcessKind(
         "P:dropped",
         *TRIALS,
         *SETTLING,
+        FIGURES,
     ),
     listens=(GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, ACKNOWLEDGED_COMMANDS, LISTEN_COMMANDS, "blpop"),
@@ -123,7 +128,7 @@ WORKER = ProcessKind(
 )
 SUPERVISOR = ProcessKind(
     "supervisor",
-    writes=(*POOL, *SETTLING, POOLS, OPEN_TENANTS),
+    writes=(*POOL, *SETTLING, POOLS, OPEN_TENANTS, FIGURES),
     listens=(GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, ACKNOWLEDGED_COMMANDS, LOAD_COMMANDS, "blpop"),
     pools=True,
@@ -161,7 +166,7 @@ CONSOLE_SECRETS = (
 )
 CONSOLE = ProcessKind(
     "console-operators",
-    reads=(*POOL, *QUOTAS),
+    reads=(*POOL, *QUOTAS, FIGURES),
     writes=(*SIGNED_IN, *CANCELLED, *WORKERS, *POLICIES, *SUPERVISED, "P:grave:", "T:moneys"),
     listens=(CONTROL, GATEWAY_HINTS, WORKER_WAKES),
     commands=(SCRIPT_COMMANDS, STREAM_COMMANDS, CONSOLE_COMMANDS),
@@ -177,6 +182,7 @@ PORTAL = ProcessKind(
 )
 OPERATOR = ProcessKind(
     "operator",
+    reads=(FIGURES,),
     writes=(
         *POOL,
         *POLICIES,

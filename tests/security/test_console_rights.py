@@ -41,7 +41,7 @@ PAGES = {  # the usage API, and the operators' pages
 SIGN_IN_KEYS = {PERSON_CODES, SIGN_IN_TRIES}
 STATUS_KEYS = {  # read for the operators' pages
     *("P:dropped", "P:ended_hours", "P:engine_hours", "P:ready", "P:ready_open", "P:replayed", "P:reserves"),
-    *("P:sweeper", "P:trial:", "P:trials:", "P:verdict:", "T:cancel:"),
+    *("P:sweeper", "P:trial:", "P:trials:", "P:verdict:", "T:cancel:", "I:figures:"),
 }
 LOCKED = {"tenant"}  # members' operations lock their tenant's row, and change nothing of it
 DONE = ("workers.drain", "requests.cancel", "keys.revoke", "users.close")

@@ -179,7 +179,7 @@ def test_every_kind_of_key_in_the_code_is_declared():
         for file in (ROOT / package).rglob("*.py"):
             text = file.read_text()
             found |= {f"T:{kind}" for kind in re.findall(r"\{\{t:\{[^}]*\}\}\}([a-z_]+:?)", text)}
-            found |= {f"I:{kind}" for kind in re.findall(r"installation\}:([a-z]+)", text)}
+            found |= {f"I:{kind}" for kind in re.findall(r"installation\}:([a-z]+:?)", text)}
             found |= set(re.findall(r"f?\"(parley:[a-z]+:(?:[a-z]+\")?)", text))
     declared = {kind for process in PROCESSES for kind in (*process.writes, *process.reads, *process.listens)}
     assert {kind.rstrip('"') for kind in found} - declared == set()

@@ -17,8 +17,9 @@ _INSTALLATION = "parley:"
 def kind_of(key: str) -> str:
     """As docs/redis.md lists it; the key itself where it is of none."""
     named = _TAG.sub(lambda found: f"{found[1].upper()}:", key)
-    if (own := f"I:{key.removeprefix(_INSTALLATION)}") in KINDS and key.startswith(_INSTALLATION):
-        return own
+    if key.startswith(_INSTALLATION):
+        own = f"I:{key.removeprefix(_INSTALLATION)}"
+        named = own if any(_is_of(own, kind) for kind in KINDS) else named
     return max((kind for kind in KINDS if _is_of(named, kind)), key=len, default=key)
 
 

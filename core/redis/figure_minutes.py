@@ -1,0 +1,100 @@
+"""The figures of all processes by the minute: added to a hash in Redis, and read from it.
+
+Each process adds what it counted every few seconds, to the minute that Redis' clock shows: its own may be
+wrong. A flush that fails is lost, and so is what a process that is killed had not added: figures are for
+looking at, and nothing is billed or decided by them.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from core.configuration.settings import Settings
+from core.observability.error_facts import error_summary
+from core.observability.recent_figures import MINUTE_MS, RecentFigures, figure_minute
+from core.observability.request_figures import FIGURES, RequestFigures
+from core.observability.telemetry import RepeatedWarning, logger
+from core.redis import redis_errors
+from core.redis.client import RedisClient
+from core.redis.members import readable, set_aside, whole
+
+FLUSH_SECONDS = 5.0
+FLUSH_SECONDS_MAX = 5.0
+KEEP_SECONDS = 3 * 3_600
+MINUTES_MAX = 170  # of those that are kept, so that the oldest one read is whole
+FIELDS_MAX = 4_096  # of a minute; ours are 250, and 6 for each pool
+
+repeated = RepeatedWarning(logger(__name__))
+
+
+class FigureWriter:
+    """Adds what this process counts to the minutes in Redis."""
+
+    def __init__(self, redis: RedisClient, settings: Settings, figures: RequestFigures = FIGURES) -> None:
+        self._redis = redis
+        self._installation = settings.installation
+        self._figures = figures
+
+    async def run(self) -> None:
+        """Flush every few seconds, for ever. Who ends it flushes once more."""
+        while True:
+            await asyncio.sleep(FLUSH_SECONDS)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Add what was counted since the last call. What cannot be added is lost."""
+        if not (counted := self._figures.take()):
+            return
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS_MAX):
+                await self._add(counted)
+        except (redis_errors.RedisError, OSError) as error:
+            repeated.warning("figures.flush_failed", error=error_summary(error), fields=len(counted))
+
+    async def _add(self, counted: Mapping[str, int]) -> None:
+        key = figures_key(self._installation, await server_ms(self._redis))
+        commands = [("HINCRBY", key, name, count) for name, count in counted.items()]
+        replies = await self._redis.all_at_once([*commands, ("EXPIRE", key, KEEP_SECONDS)])
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise reply
+
+
+async def read_figures(redis: RedisClient, settings: Settings, minutes: int = 60) -> RecentFigures:
+    """The figures of the last minutes, of all processes: three round trips, however many minutes. Minutes of
+    which nobody told anything are empty."""
+    assert 0 < minutes <= MINUTES_MAX, "older minutes may be gone"
+    now = await server_ms(redis)
+    last = now - now % MINUTE_MS
+    begins = tuple(range(last - (minutes - 1) * MINUTE_MS, last + 1, MINUTE_MS))
+    keys = {at: figures_key(settings.installation, at) for at in begins}
+    lengths = redis.pipeline(transaction=False)
+    for key in keys.values():
+        lengths.hlen(key)
+    sizes = readable("figures:", begins, await lengths.execute(raise_on_error=False))
+    hashes = await _hashes(redis, {at: keys[at] for at, size in sizes if 0 < size <= FIELDS_MAX})
+    told = {at: figure_minute(fields, whole) for at, fields in hashes.items()}
+    set_aside("figures:", sum(odd for _, odd in told.values()))
+    found = tuple((told[at] if at in told else figure_minute({}, whole))[0] for at in begins)
+    return RecentFigures(begins, now, found)
+
+
+async def _hashes(redis: RedisClient, keys: Mapping[int, str]) -> dict[int, dict[bytes, bytes]]:
+    if not keys:
+        return {}
+    pipeline = redis.pipeline(transaction=False)
+    for key in keys.values():
+        pipeline.hgetall(key)
+    return dict(readable("figures:", list(keys), await pipeline.execute(raise_on_error=False)))
+
+
+def figures_key(installation: str, at_ms: int) -> str:
+    """Redis key of the minute that this moment is in."""
+    return f"{installation}:figures:{at_ms - at_ms % MINUTE_MS}"
+
+
+async def server_ms(redis: RedisClient) -> int:
+    """Unix time in ms as Redis has it; of a cluster, as any of its nodes."""
+    reply: Any = await redis.execute_command("TIME")
+    seconds, microseconds = next(iter(reply.values())) if isinstance(reply, dict) else reply
+    return int(seconds) * 1000 + int(microseconds) // 1000
