@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
+from billing.usage import UsageEvent
+from core.observability.request_figures import FIGURES, outcome_of
 from core.observability.telemetry import meter
 from engine.backends.base import EngineStats, StepMeasurement, StepOutput
 from engine.gpus import DeviceHealth
@@ -107,6 +109,15 @@ def count_steps(batch: Sequence[StepOutput], cached: int, steps: Sequence[StepMe
     for step in steps:
         _step_seconds.record(step.seconds)
         _prefill_tokens.add(step.prefill_tokens)
+
+
+def count_end(event: UsageEvent, priority: str) -> None:
+    """Count an end that this process wrote: its outcome and duration, and how long it waited where no worker
+    ever had it."""
+    took_ms = event.ended_ms - event.accepted_ms
+    FIGURES.ended(priority, outcome_of(event.reason, event.code), took_ms)
+    if not event.claimed_ms:
+        FIGURES.series("queue_wait", priority).observe(took_ms)
 
 
 def show_worker(stats: EngineStats, requests: int, claim_margin: float, predicted_ms: int) -> None:

@@ -24,6 +24,7 @@ from core.errors import StartupError
 from core.observability.error_facts import error_facts, kind
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient, connect
+from core.redis.figure_minutes import FigureWriter
 from core.redis.pools import announce_pool
 from core.runtime import hooks
 from core.runtime.service import run
@@ -178,7 +179,9 @@ async def _work(
     redis = connect(settings)
     journal = make_journal(settings, record.pool, name)
     worker = Worker(settings, redis, engine, record, workload, name, policies, journal)
-    beside = [asyncio.create_task(_obey(PoolNodes(PoolQueue(redis, record.pool, settings)), name, stop))]
+    figures = FigureWriter(redis, settings)
+    obeying = _obey(PoolNodes(PoolQueue(redis, record.pool, settings)), name, stop)
+    beside = [asyncio.create_task(loop) for loop in (obeying, figures.run())]
     if journal is not None:
         beside.append(asyncio.create_task(journal.run()))
         if not supervised:
@@ -200,6 +203,7 @@ async def _work(
     finally:
         try:
             await cancel_tasks(beside)
+            await figures.flush()
         finally:
             await redis.aclose()
 

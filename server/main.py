@@ -18,6 +18,7 @@ from starlette.websockets import WebSocket
 from core.configuration.settings import Settings
 from core.network.addresses import address_of
 from core.observability.telemetry import logger
+from core.redis.figure_minutes import FigureWriter
 from core.redis.scripts import keep_scripts
 from core.runtime import service
 from core.sql.database import require_schema
@@ -95,7 +96,8 @@ async def _serve(
     metrics = serving_metrics_async(settings, GATEWAY_PLACE, lacks)
     # From here to the `try` below, which ends these tasks, nothing raises.
     upkeep = [keep_scripts(context.redis), Purge(context.db, context.pools.recorders, settings).run()]
-    upkeep.append(context.refusals.run())
+    figures = FigureWriter(context.redis, settings)
+    upkeep += [context.refusals.run(), figures.run()]
     loops = [connections.subscriptions.run(), connections.run(), context.terms.run()]
     tasks = [asyncio.create_task(work) for work in (*loops, PoolServices(context).run(), *upkeep)]
     closed = asyncio.Event()
@@ -117,6 +119,7 @@ async def _serve(
             await cancel_tasks([stopping, *tasks])
             await _end_work(registry, connections.subscriptions)
             await context.refusals.flush()
+            await figures.flush()
         for task in tasks:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error

@@ -18,6 +18,7 @@ from billing.api import Counts, PinnedPrices, Quota, UsageEvent, UsageOwner, rat
 from core.observability.error_facts import error_summary
 from core.observability.telemetry import logger
 from core.redis.unreadable import Unreadable, read
+from engine import instruments
 from engine.queue.client import PoolQueue
 from engine.queue.request_log import DamagedLogError, LogReader, verdicts_in, visible_text
 from engine.queue.types import Append, AppendCode, Claim, UnownedRequest
@@ -199,6 +200,7 @@ async def _end(
     ending, end = await _ending(queue, quota, at, found, (EndReason(reason), code or ""))
     if await queue.finish(*at, found.head, [end], usage.encode(ending.event)) is None:
         return False
+    instruments.count_end(ending.event, found.priority)
     await quota.settle(ending.event)
     return True
 
@@ -221,8 +223,11 @@ async def end_claimed(queue: PoolQueue, quota: Quota, worker: str, claim: Claim)
             end=usage.encode(ending.event),
         )
         (answer,) = await queue.append(worker, [append])
+        if answer.code is AppendCode.ENDED:
+            instruments.count_end(ending.event, found.priority)
+            return ending.event
         if answer.code is not AppendCode.GAP:
-            return ending.event if answer.code is AppendCode.ENDED else None
+            return None
     return None
 
 

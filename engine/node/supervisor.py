@@ -26,6 +26,7 @@ from core.files import file_lock
 from core.observability.error_facts import reason
 from core.observability.telemetry import RepeatedWarning, logger
 from core.redis.client import RedisClient
+from core.redis.figure_minutes import FigureWriter
 from core.redis.pools import announce_pool
 from core.redis.scripts import keep_scripts
 from core.runtime.failed_rounds import logged_failures
@@ -75,6 +76,7 @@ class Supervisor:
         self._reserved: list[GpuReservation] = []
         self._watches: dict[str, DeviceWatch] = {}
         self._logged_at = time.monotonic()
+        self._figures = FigureWriter(redis, settings)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Run until `stop`; then the workers drain and end. Raises StartupError where another supervisor runs
@@ -89,6 +91,7 @@ class Supervisor:
                         group.create_task(slot.keep(stop))
             finally:
                 await cancel_tasks(beside)
+                await self._figures.flush()
                 for each in self._reserved:
                     os.close(each.lock)
                 with contextlib.suppress(RedisError, OSError):
@@ -98,6 +101,7 @@ class Supervisor:
         """The supervisor's tasks beside its workers, each for ever."""
         loops: list[Coroutine[Any, Any, None]]
         loops = [keep_scripts(self._queue.redis), self._reaper.run(), self._watch(), self._obey()]
+        loops.append(self._figures.run())
         if self._journal is not None:
             loops += [self._journal.run(), JournalKeeper(self._queue, self._journal).run()]
         if can_try():

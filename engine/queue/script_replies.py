@@ -59,6 +59,7 @@ class ClaimRow(
     msgspec.Struct,
     kw_only=True,
     rename={
+        "priority": "class",
         "claimed_ms": "claimed",
         "first_token_ms": "first",
         "input_cached": "cached",
@@ -84,6 +85,7 @@ class ClaimRow(
     input_cached: int
     recomputed_tokens: int
     covered: int
+    priority: str = ""
 
 
 class ClaimsReply(ScriptReply, kw_only=True):
@@ -253,6 +255,7 @@ def _claim(row: ClaimRow, packed: bytes, tokens: bytes) -> Claim:
         input_cached=row.input_cached,
         recomputed_tokens=row.recomputed_tokens,
         covered=row.covered,
+        priority=row.priority,
     )
 
 
@@ -363,4 +366,5 @@ def unowned(fields: Mapping[bytes, bytes], packed: bytes) -> UnownedRequest:
         first_token_ms=int(fields[b"first"]),
         recomputed_tokens=int(fields[b"recomputed"]),
         input=packed,
+        priority=fields.get(b"class", b"").decode(errors="replace"),
     )

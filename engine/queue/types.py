@@ -107,7 +107,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     `raw` and `visible`: code points of the text that are decided, and shown; `claimed_ms`: of the first
     claim; `covered`: tokens whose text was shown; `recomputed_tokens`: computed again because of earlier
-    claims, this one's start included.
+    claims, this one's start included; `priority`: the class it runs in, for figures.
     """
 
     tenant: str
@@ -129,6 +129,7 @@ class Claim(msgspec.Struct, frozen=True):
     input_cached: int
     recomputed_tokens: int = 0
     covered: int = 0
+    priority: str = ""
 
 
 class ClaimReply(msgspec.Struct, frozen=True):
@@ -290,7 +291,8 @@ class Reaped(msgspec.Struct, frozen=True):
 
 
 class UnownedRequest(msgspec.Struct, frozen=True):
-    """The record of a request, for ending it. `covered`: tokens whose text was shown."""
+    """The record of a request, for ending it. `covered`: tokens whose text was shown; `priority`: its class,
+    for figures."""
 
     status: RequestStatus
     model: str
@@ -308,6 +310,7 @@ class UnownedRequest(msgspec.Struct, frozen=True):
     first_token_ms: int
     recomputed_tokens: int
     input: bytes
+    priority: str
 
 
 class Hint(msgspec.Struct, frozen=True):

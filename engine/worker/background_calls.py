@@ -19,6 +19,7 @@ from engine.lifecycle.finish import end_claimed
 from engine.queue.client import DamagedRecordError, PoolQueue
 from engine.queue.types import Claim, ReleaseWhy
 from engine.safety.detectors import CATEGORIES
+from engine.worker import answer_figures
 from engine.worker.allowances import AllowanceRequest
 from engine.worker.policy_loader import PolicyLoader
 from engine.worker.worker_calls import WorkerCalls
@@ -60,6 +61,7 @@ class BackgroundCalls:
 
     def begin(self, work: WorkerCalls) -> None:
         """Start the calls that the workload decided on."""
+        answer_figures.count_claims(work.opened)
         for tenant, id, ck, why in work.release:
             self._releasing[tenant, id] = self._tasks.start(self._release(tenant, id, ck, why))
         for event in work.settle:

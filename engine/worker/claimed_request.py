@@ -90,7 +90,9 @@ class ClaimedRequest:
         self._filter = _filter_for(self.request, policies)
         self._transcript = Transcript(tokenizer, self.prompt, self.request.sampling, self._filter)
         self._cached: int | None = None
-        self._first_token_ms = claim.first_token_ms
+        self.first_token_ms = claim.first_token_ms
+        self.gaps_ms: list[int] = []  # between its tokens, as far as nobody counted them
+        self._sampled_ms = 0
         self._fresh: Released = []  # visible text and flags that no entry holds yet
         self._entries: list[Entry] = []  # every entry made here, those after offset claim.o
         self._position = claim.visible  # end of the text that entries hold
@@ -139,7 +141,10 @@ class ClaimedRequest:
         self.prefilling = False
         if self._cached is None:
             self._cached = cached
-        self._first_token_ms = self._first_token_ms or now_ms
+        self.first_token_ms = self.first_token_ms or now_ms
+        if self._sampled_ms and ids:
+            self.gaps_ms.append(now_ms - self._sampled_ms)
+        self._sampled_ms = now_ms
         self.ahead += ids[: self.request.sampling.max_tokens - self.sampled]
         self._finished = finished
         self._advance()
@@ -342,7 +347,7 @@ class ClaimedRequest:
             input_cached=claim.input_cached if claim.cn > 1 else self._cached or 0,
             claims=claim.cn,
             claimed_ms=claim.claimed_ms,
-            first_token_ms=self._first_token_ms,
+            first_token_ms=self.first_token_ms,
             ended_ms=now_ms,
             recomputed_tokens=claim.recomputed_tokens,
             code=code,

@@ -126,6 +126,7 @@ class WorkerCore:
             self._answers[answer.key] = answer
             self._keys[claim.tenant, claim.id] = answer.key
             self._admission.claimed(answer.load)
+            work.opened.append(answer)
             self._start(answer, claim.control, now_ms, work)
         return work
 

@@ -34,6 +34,7 @@ from engine.queue.client import PoolQueue
 from engine.queue.notifications import WorkerWakes
 from engine.queue.types import Append
 from engine.request import PriorityClass
+from engine.worker import answer_figures
 from engine.worker.background_calls import REDIS_RETRY_SECONDS, BackgroundCalls
 from engine.worker.claimed_request import ClaimedRequest
 from engine.worker.core import WorkerCore
@@ -195,9 +196,10 @@ class Worker:
         instruments.flush_seconds.record(time.monotonic() - self._last_flush)
         before = sum(answer.taken for answer, _ in sent)
         work = self._workload.appended(sent, answers, self._clock.now_ms())
-        self._counted.took(sum(answer.taken for answer, _ in sent) - before)
+        taken = sum(answer.taken for answer, _ in sent) - before
+        self._counted.took(taken)
+        answer_figures.count_appends(sent, answers, taken)
         for (answer, _), result in zip(sent, answers, strict=True):
-            instruments.appends.add(1, {"code": result.code.value})
             if answer.held is not None:
                 instruments.safety_held.record(answer.held)
             if result.code == "ENDED":

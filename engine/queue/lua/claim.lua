@@ -21,6 +21,7 @@ local restart_order -- what was in line by then waited when the server last star
 
 local ROW = {
   'ck',
+  'class',
   'cn',
   'epoch',
   'n',
@@ -50,8 +51,8 @@ local function row_of(pick)
   if values[1] ~= ck then
     return nil
   end
-  local row = { tenant = t, id = id, ck = ck }
-  for at = 2, #ROW do
+  local row = { tenant = t, id = id, ck = ck, class = values[2] or '' }
+  for at = 3, #ROW do
     row[ROW[at]] = number_of(values[at])
   end
   return row

@@ -103,7 +103,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> Alone:
 
 def sent(count: int) -> list[Any]:
     """So many answers and what is to be appended to their logs."""
-    return [(an_ended_answer(), SimpleNamespace(end=None)) for _ in range(count)]
+    return [(an_ended_answer(), SimpleNamespace(end=None, n0=1)) for _ in range(count)]
 
 
 @pytest.mark.parametrize("code", AppendCode)
