@@ -149,6 +149,7 @@ def _become_command(arguments: Sequence[str], later_ms: int, out: IO[bytes], err
     try:
         for file, fd in ((os.open(os.devnull, os.O_RDONLY), 0), (out.fileno(), 1), (err.fileno(), 2)):
             os.dup2(file, fd)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115  (ours was read from already)
         if later_ms:
             real = time.time_ns
             time.time_ns = lambda: real() + later_ms * 1_000_000
