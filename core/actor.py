@@ -15,8 +15,8 @@ NAME_CHARACTERS_MAX = 200
 
 @dataclass(frozen=True)
 class Author:
-    """`source`: the way by which the change came: command, api, code, approved (a command with a second
-    person), or process (nobody asked for it). `reason`: why, in their words; it stands in the audit row."""
+    """`source`: the way by which the change came: command, api, approved (a second person agreed to it),
+    or process (nobody asked for it). `reason`: why, in their words; it stands in the audit row."""
 
     name: str
     source: str

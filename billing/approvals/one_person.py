@@ -18,16 +18,15 @@ from core.errors import bad_request
 
 @dataclass(frozen=True)
 class OneDecision:
-    """Limits of one person who lets held events count. `bounds` are the installation's; `second`: codes go to
-    a second person. Where there is one, or one who signs in, all that one person moves counts together."""
+    """Limits of one person who lets held events count. `bounds` are the installation's. Where there is a
+    second one, all that one person moves counts together."""
 
     bounds: AmountBounds
-    second: bool
 
     async def check(self, session: AsyncSession, tenant_id: str, nano: int) -> None:
         """Raises Refused where one person may not book an event of `nano` with their recent moves."""
         by = UNIX + current_author().name  # only commands accept
-        if not self.second and not await second_people(session, by):
+        if not await second_people(session, by):
             self.bounds.check(nano)
             return
         lately_nano = await lock_recent_amounts(session, tenant_id, current_author().name)

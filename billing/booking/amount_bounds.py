@@ -37,6 +37,6 @@ class AmountBounds:
             raise bad_request(
                 f"this moves {to_display(abs(nano))}: one person moves at most {to_display(self.most_nano)} "
                 "at once (PARLEY_CORRECTION_CENTS_MAX); more takes a second person, an owner or of finance, "
-                "and there is nobody (or set PARLEY_SECOND_PERSON)",
+                "and there is nobody: invite one",
                 see=see_help("people.invite"),
             )

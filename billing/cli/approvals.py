@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 
-from billing.approvals import proposals
 from billing.approvals.proposed_operations import kind_text
 from billing.cli.operations import (
     REASON_NEEDED,
@@ -19,12 +18,12 @@ from billing.cli.person_sign_in import person_at_terminal
 from billing.cli.run_command import json_option, show, show_table
 from billing.money import to_display
 from billing.operations import approvals
-from billing.operations.approvals import ListProposals, NameProposal
+from billing.operations.approvals import ListProposals, NameProposal, ProposalFacts
 from billing.unit_of_work.perform import perform
 from billing.unit_of_work.units import Stores
 from core.errors import StartupError
 from core.operations import operation_of
-from core.terminal.terminal import has_terminal, prompt_secret
+from core.terminal.terminal import has_terminal
 
 
 @click.group("approvals")
@@ -33,8 +32,7 @@ def approvals_command() -> None:
 
     A correction, refund, grant, void, claw-back or pay-out above PARLEY_CORRECTION_CENTS_MAX is proposed, and
     another owner or finance person approves it within 30 minutes: in the console, or here with their own
-    e-mail and password. Where PARLEY_SECOND_PERSON is set (a mail address, or a webhook), a code goes there
-    too, good for that very proposal, once.
+    e-mail and password. Where there is none it is refused: invite one (`parley people invite`).
 
     \b
         parley wallets pay-out --tenant acme --amount "800 USD" --key p1 --reason "left us" --yes
@@ -54,41 +52,32 @@ def list_command(ask: ListProposals, how: CommandTerms) -> None:
 
 @approvals_command.command("approve")
 @click.argument("proposal")
-@click.option("--code", help="The code that PARLEY_SECOND_PERSON got; - asks for it, not shown.")
 @json_option
-def approve_command(proposal: str, code: str | None, as_json: bool) -> None:
+def approve_command(proposal: str, as_json: bool) -> None:
     """Book PROPOSAL (its id). Another person than who proposed it, an owner or of finance, signs in for this
     at the terminal: e-mail, password, and the code of their second factor where they have one.
 
-    It is looked at again first: what is no longer as it was proposed is not booked. With --code: after five
-    wrong ones it is over; one that stays `approved` was cut off: give its code again, nothing is booked
-    twice."""
-    if code is None or code == "-":
-        if not has_terminal():
-            raise StartupError("there is no terminal to ask the second person at")
-        code = code and prompt_secret("Code")
-    kind, nano = in_stores(lambda stores: _approved(stores, proposal, code))
+    It is looked at again first: what is no longer as it was proposed is not booked."""
+    if not has_terminal():
+        raise StartupError("there is no terminal to ask the second person at")
+    done = in_stores(lambda stores: _approved(stores, proposal))
+    nano = done.amount.value
     amount: dict[str, Any] = {"amount_nano": nano} if as_json else {"amount": to_display(nano)}
-    show({"proposal": proposal, **_kind(kind, as_json), **amount, "done": "booked"}, as_json)
+    show({"proposal": proposal, **_kind(done.kind, as_json), **amount, "done": "booked"}, as_json)
 
 
-async def _approved(stores: Stores, proposal: str, code: str | None) -> tuple[str, int]:
-    """Kind and amount of what is booked."""
-    if code is not None:
-        row, done = await proposals.approve(stores, proposal, code)
-        check_announced(done, stores.settings)
-        return row.kind, row.amount_nano
+async def _approved(stores: Stores, proposal: str) -> ProposalFacts:
     async with person_at_terminal(stores, "parley approvals approve") as who:
         ask = NameProposal(proposal=proposal)
         done = await perform(stores, who, operation_of(approvals.approve_proposal), ask)
     check_announced(done, stores.settings)
-    return done.answer.kind, done.answer.amount.value
+    return done.answer
 
 
 @approvals_command.command("reject")
 @asks(approvals.reject_proposal, arguments=("proposal",), options={"reason": REASON_NEEDED})
 def reject_command(ask: NameProposal, how: CommandTerms) -> None:
-    """End PROPOSAL (its id): its code is good for nothing any more."""
+    """End PROPOSAL (its id), with a reason. Whoever proposed it may, too."""
     ended = answered(approvals.reject_proposal, ask, how)
     show(
         {"proposal": ended.proposal, **_kind(ended.kind, how.as_json), "done": "rejected"},

@@ -9,7 +9,6 @@ import msgspec
 
 from billing.approvals.approver_mail import tell_approvers
 from billing.approvals.proposals import propose
-from billing.approvals.second_person import shown_second
 from billing.cli.operations import CommandTerms, with_performer
 from billing.cli.performers import LocalPerformer, Performer
 from billing.cli.run_command import iso_time
@@ -86,13 +85,7 @@ def check_booked(move: MoneyMove[Any], how: CommandTerms) -> None:
 
 
 def _told(waiting: Proposal) -> str:
-    until, approve = iso_time(waiting.expires_ms), f"`parley approvals approve {waiting.id}`"
-    if not waiting.second:
-        return (
-            "nothing is booked yet: it is proposed, and another owner or finance person approves it until "
-            f"{until}: {approve}"
-        )
     return (
-        "nothing is booked yet: it is proposed, and a code was sent to "
-        f"{shown_second(waiting.second)}, good until {until}: {approve}"
+        "nothing is booked yet: it is proposed, and another owner or finance person approves it until "
+        f"{iso_time(waiting.expires_ms)}: `parley approvals approve {waiting.id}`"
     )

@@ -63,8 +63,7 @@ def dismiss_command(event: str, reason: str, as_json: bool) -> None:
 
 def accept_event(event: str, reason: str) -> str:
     """Accept within the installation's limits of one person; return what was done."""
-    settings = Settings()
-    limits = OneDecision(AmountBounds.of(settings), bool(settings.second_person))
+    limits = OneDecision(AmountBounds.of(Settings()))
     return _decided(lambda db, quota: quarantine.accept(db, event, reason, quota, limits))
 
 

@@ -1,7 +1,4 @@
-"""Operations on proposals, which need a second person: listing, approving and rejecting them.
-
-Approving by a code has transactions of its own: a wrong code is remembered (billing/approvals/proposals.py).
-"""
+"""Operations on proposals, which need a second person: listing, approving and rejecting them."""
 
 from typing import Annotated
 
@@ -11,7 +8,6 @@ from msgspec import Meta
 from billing.approvals import proposals
 from billing.approvals.approve import approve_proposal as book_proposal
 from billing.approvals.proposed_operations import about
-from billing.approvals.second_person import shown_second
 from billing.operations import corrections, gpu_commitments, wallets
 from billing.operations.shared_fields import AUDIT
 from billing.tables.approvals import Proposal
@@ -34,7 +30,7 @@ class NameProposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProposalFacts(msgspec.Struct, frozen=True):
-    """A proposal. `second`: who was sent its code; `why` it was not booked."""
+    """A proposal, and `why` it was not booked."""
 
     proposal: str
     tenant: str
@@ -42,7 +38,6 @@ class ProposalFacts(msgspec.Struct, frozen=True):
     amount: MoneyAmount
     about: str
     author: str
-    second: str
     made: str | None
     until: str | None
     state: str
@@ -58,7 +53,6 @@ class ProposalFacts(msgspec.Struct, frozen=True):
             amount=MoneyAmount.of(row.amount_nano),
             about=about(row),
             author=row.author,
-            second=shown_second(row.second),
             made=iso_time(row.created_ms),
             until=iso_time(row.expires_ms),
             state=proposals.state_of(row, now_ms),
@@ -102,7 +96,7 @@ async def approve_proposal(change: Change, ask: NameProposal) -> ProposalFacts:
     uses=Uses(reads="tenant", writes=f"proposal {AUDIT}"),
 )
 async def reject_proposal(change: Change, ask: NameProposal) -> ProposalFacts:
-    """End a waiting proposal, with a reason: its code is good for nothing any more. Its proposer may, too."""
+    """End a waiting proposal, with a reason. Its proposer may, too."""
     row = await proposals.reject(change.db, ask.proposal, change.terms.reason)
     tenant = await change.tenant(row.tenant_id)
     return ProposalFacts.of(row, tenant.name, change.now_ms())

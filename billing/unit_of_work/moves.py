@@ -38,8 +38,7 @@ async def check_alone(
 
     bounds = AmountBounds.of(settings)
     async with db.transaction() as session:  # committed, or the lock would end with it
-        coded = settings.second_person and not who.id
-        if not coded and not await second_people(session, who.proposes_as):
+        if not await second_people(session, who.proposes_as):
             bounds.check(nano)
             return
         lately_nano = await lock_recent_amounts(session, tenant_id, current_author().name)

@@ -22,13 +22,13 @@ from chaos.books.command_output import TWO_DAYS_MS, check_command_output
 from chaos.books.customers import MODEL
 from chaos.books.expected import booked_of
 from chaos.books.judge import judge, judge_refused
-from chaos.books.mailbox import Mailbox, mail_server
 from chaos.books.months import month_of, name_of
 from chaos.books.operator_actions import Act, OperatorActions
 from chaos.books.probing import Probes
+from chaos.books.second_person import signed_in_second_person
 from chaos.books.terms import Fact, MonthClosed
 from chaos.books.testbed import BooksTestbed
-from chaos.books.withdrawals import CENTS_MAX, Moves
+from chaos.books.withdrawals import ALONE_CENTS_MAX, Moves
 from chaos.failpoints import databases
 from chaos.faults.context import FaultContext
 from chaos.figures.figures import json_option, machine, progress
@@ -43,7 +43,7 @@ CACHED_PERCENT = 23
 AT_ONCE = 2
 LATE_ANSWERS = 20
 REST_SECONDS_MAX = 120.0
-BOUNDS: dict[str, object] = {"correction_cents_max": CENTS_MAX}
+BOUNDS: dict[str, object] = {"correction_cents_max": ALONE_CENTS_MAX}
 SETTINGS: dict[str, object] = {
     "chunk_tokens": 16,
     "worker_slots": 8,
@@ -106,7 +106,6 @@ async def run(size: Size, seed: int, database_url: str | None) -> BooksResult:
     async with (
         running_cluster(plan) as cluster,
         witnessed(cluster) as events,
-        mail_server(Mailbox()) as mailbox,
         command_runner(cluster.site.environment(**settings, **BOUNDS)) as commands,
     ):
         testbed = BooksTestbed(cluster, commands, random.Random(f"prices {seed}"))
@@ -116,7 +115,8 @@ async def run(size: Size, seed: int, database_url: str | None) -> BooksResult:
         )
         crowd = Askers(cluster.balancer.url, MODEL, questions(seed))
         actions = OperatorActions(testbed, crowd, events, random.Random(f"acts {seed}"))
-        moves = Moves(actions, mailbox, random.Random(f"moves {seed}"))
+        second = await signed_in_second_person(cluster)
+        moves = Moves(actions, second, random.Random(f"moves {seed}"))
         agreements = Agreements(testbed, random.Random(f"agreements {seed}"))
         await agreements.make()
         await _traffic(size, actions, [*moves.kinds, *agreements.kinds])

@@ -8,18 +8,21 @@ from dataclasses import dataclass, field
 
 from chaos.books.checks import SumCheck
 from chaos.books.customers import CUSTOMERS, USD
-from chaos.books.mailbox import Mailbox
 from chaos.books.operator_actions import Act, OperatorActions
 from chaos.books.price_files import usd
+from chaos.books.second_person import SecondPerson
 from chaos.books.terms import CLAW_BACK, METERS, PAID, PAY_OUT, PROMO, VOID, Corrected, CreditTaken, Granted
 from chaos.books.testbed import BooksTestbed
 from chaos.installation.command_runner import Done
 
-CENTS_MAX = 5_000  # what one person moves alone
+# Once there are two people, all that one moves in a day counts together: orders of one person are typed under
+# a limit that they do not reach, and those of two under this one, which they do.
+ALONE_CENTS_MAX = 100_000_000
+CENTS_MAX = 5_000
+LIMIT = "PARLEY_CORRECTION_CENTS_MAX"
 MUCH = CENTS_MAX * USD // 100
 RICH, POOR = "cyd", "gus"  # who has more than all that is taken, and who may have nothing left
 LAST = 99  # of priorities: spent when nothing else is left
-WRONG = "AAAAAAAA-AAAAAAAA-AAAAAAAA-AAAAA"
 APPROVE = re.compile(r"approvals approve (\S+?)`")
 
 
@@ -28,7 +31,7 @@ class Moves:
     """`answered`: whether orders were carried out or refused where only one of both was right."""
 
     actions: OperatorActions
-    mailbox: Mailbox
+    second: SecondPerson
     chosen: random.Random
     done: Counter[str] = field(default_factory=Counter[str])
     answered: SumCheck = field(
@@ -105,16 +108,16 @@ class Moves:
             self.done[f"{taken.kind} refused"] += 1
 
     async def by_two(self) -> bool:
-        """What one person may not move: approved, with another code first, rejected, or never answered."""
+        """What one person may not move: approved, tried by a command first, rejected, or never answered."""
         turns: list[Act] = [self._grant_of_two, self._refund_of_two, self._pay_out_of_two, self._unapproved]
         return await turns[self.done["proposed"] % len(turns)]()
 
     async def _grant_of_two(self) -> bool:
         key, nano = self._key("large"), MUCH + self.chosen.randrange(1, 999_999)
         proposal = await self._propose(*self._granting(key, nano))
-        before = await self._approve(proposal, WRONG)
-        self.answered.add([(0, "a wrong code was taken")] if not before.code else [])
-        if self._approved(await self._approve(proposal)):
+        alone = await self.second.approve_by_command(proposal)
+        self.answered.add([] if alone else [(0, "a command approved what a command proposed")])
+        if await self._approved(proposal):
             self.testbed.history.facts.append(Granted(self.testbed.ids[RICH], key, nano, 50))
         return True
 
@@ -126,7 +129,7 @@ class Moves:
         """A pay-out that takes two people, of money that is there."""
         key = self._key("out")
         proposal = await self._propose(*self._taking(name, PAY_OUT, key, nano, ""))
-        if self._approved(await self._approve(proposal)):
+        if await self._approved(proposal):
             self.testbed.history.facts.append(CreditTaken(self.testbed.ids[name], PAY_OUT, key, nano))
 
     async def _refund_of_two(self) -> bool:
@@ -135,8 +138,8 @@ class Moves:
             return False
         cause = f"refund by two {len(self.testbed.history.facts)}"
         of = ("usage", "refund", told.id, "--tenant", told.tenant, "--cause", cause, "--yes", "--json")
-        proposal = await self._propose(*of, environment={"PARLEY_CORRECTION_CENTS_MAX": "0"})
-        if self._approved(await self._approve(proposal)):
+        proposal = await self._propose(*of, cents_max=0)
+        if await self._approved(proposal):
             self.testbed.history.facts.append(
                 Corrected(told.tenant, told.id, cause, dict.fromkeys(METERS, 0))
             )
@@ -155,25 +158,21 @@ class Moves:
         of = ["wallets", "grant", "--tenant", RICH, "--kind", PAID, "--key", key]
         return [*of, "--amount", f"{usd(nano)} USD", "--json"]
 
-    async def _propose(self, *order: str, environment: dict[str, str] | None = None) -> str:
+    async def _propose(self, *order: str, cents_max: int = CENTS_MAX) -> str:
         """The proposal that an order became."""
-        done = await self.testbed.commands.run(
-            *order, environment=self.mailbox.environment | (environment or {})
-        )
+        done = await self.testbed.commands.run(*order, environment={LIMIT: str(cents_max)})
         found = APPROVE.search(done.err)
         if not done.code or found is None:
             raise RuntimeError(f"{' '.join(order)} was not proposed: {done.err or done.out}")
         self.done["proposed"] += 1
         return found[1]
 
-    async def _approve(self, proposal: str, code: str = "") -> Done:
-        code = code or self.mailbox.codes[proposal]
-        return await self.testbed.commands.run("approvals", "approve", proposal, "--code", code, "--json")
-
-    def _approved(self, done: Done) -> bool:
-        self.answered.add([(0, f"approved, and not booked: {done.err}")] if done.code else [])
-        self.done["approved"] += not done.code
-        return not done.code
+    async def _approved(self, proposal: str) -> bool:
+        """True where the second person had it booked."""
+        refused = await self.second.approve(proposal)
+        self.answered.add([(0, f"approved, and not booked: {refused}")] if refused else [])
+        self.done["approved"] += not refused
+        return not refused
 
     def _key(self, what: str) -> str:
         self.done["keys"] += 1

@@ -201,7 +201,7 @@ OPERATOR = ProcessKind(
     ),
     secrets=(
         *("secret", "secret_old", "redis_url", "database_url", *HEADS, "otlp_endpoint", OTEL_HEADERS),
-        *("smtp_password", "second_person_secret"),
+        "smtp_password",
     ),
 )
 MIGRATE = ProcessKind("migrate", secrets=("database_url",))

@@ -40,11 +40,6 @@ class BillingSettings(SettingsPart):
     unbilled_share_max: Fraction = 0.001
     """Part of a pool's output tokens of the last day that may be lost or held back before operators are
     alerted, from above 0 to 1."""
-    second_person: str | None = None
-    """Mail address or `https://` webhook of the person who approves what one person may not move; unset:
-    nobody."""
-    second_person_secret: SecretStr | None = None
-    """Secret that signs what that webhook gets."""
 
     # Proof
     audit_heads: str = ""

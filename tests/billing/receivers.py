@@ -1,4 +1,4 @@
-"""A real receiver of alerts for tests: an HTTP server on loopback. Mail is chaos.books.mailbox's."""
+"""A real receiver of alerts for tests: an HTTP server on loopback. Mail: mail_server.py."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable

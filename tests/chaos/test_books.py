@@ -39,9 +39,9 @@ SHELLS = {
     "asking",
     "command",
     "command_output",
-    "mailbox",
     "operator_actions",
     "probing",
+    "second_person",
     "testbed",
     "withdrawals",
 }

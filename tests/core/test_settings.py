@@ -26,7 +26,6 @@ SECRETS = {
     "smtp_password": CANARY,
     "audit_heads_key": CANARY * 4,
     "audit_s3_secret": CANARY,
-    "second_person_secret": CANARY,
     "otlp_endpoint": f"https://user:{CANARY}@traces.example",
 }
 

@@ -116,8 +116,6 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         amount_nano=amount.value,
         author="Bob",
         by=bob.person.id,
-        second="",
-        code_sha256="",
         created_ms=now_ms(),
         expires_ms=now_ms() + HOUR_MS,
     )

@@ -213,12 +213,8 @@ def _administration() -> None:
         *texts("kind"),
         sa.Column("move", sa.Text(), nullable=False),
         *numbers("amount_nano"),
-        *texts("author", "by", "second", "code_sha256"),
-        sa.Column("tries", sa.Integer(), nullable=False),
-        *texts("state", "why"),
+        *texts("author", "by", "state", "why"),
         *numbers("created_ms", "expires_ms"),
         *maybe_numbers("ended_ms"),
-        sa.CheckConstraint(
-            "state IN ('waiting', 'approved', 'booked', 'rejected', 'failed')", name="ck_proposal_state"
-        ),
+        sa.CheckConstraint("state IN ('waiting', 'booked', 'rejected', 'failed')", name="ck_proposal_state"),
     )

@@ -1,7 +1,6 @@
 """Moves that one person may not make alone, over the API: who proposes, who approves, what is booked."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -236,10 +235,3 @@ async def test_a_dry_run_of_approving_changes_nothing(two: TwoPeople) -> None:
     assert (reply.status_code, reply.headers["x-parley-dry-run"]) == (200, "true")
     assert ((await two.state(proposal))["state"], await two.wallet()) == ("waiting", 0)
     assert (await approve(two.bob, proposal)).status_code == 200
-
-
-async def test_no_code_opens_what_a_person_proposed(two: TwoPeople) -> None:
-    """An address for codes, here one that nothing can be sent to, is for commands alone."""
-    site = replace(two.site, settings=two.site.settings.model_copy(update={"second_person": "b@example.com"}))
-    two.ann = await site.signed_in(Role.OWNER, name="Cid")
-    assert (await two.state(await two.proposed()))["second"] == ""

@@ -33,13 +33,13 @@ from billing.alerts.targets import TARGETS_MAX, add_target, remove_target, retry
 from billing.periods import LAST_MS
 from billing.tables.wallets import AlertTarget, BudgetAlert, BudgetSpent, Outbox
 from billing.tenants.tenancy import create_tenant
-from chaos.books.mailbox import MailServer, mail_server
 from core.clock import now_ms
 from core.configuration.settings import Settings
 from core.errors import Refused
 from core.sql.database import Database
 from tests.billing.alerts.outbox_rows import make_due, row_of
 from tests.billing.ledger.ledger_reading import read
+from tests.billing.mail_server import MailServer, mail_server
 from tests.billing.receivers import Receiver, http_receiver
 from tests.support.home import settings_in
 from tests.support.patience import wait_until

@@ -1,6 +1,5 @@
 """Two persons, and what one may not move alone."""
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,10 +8,14 @@ import pytest
 from click.testing import Result
 from sqlalchemy import text
 
-from billing.approvals import approver_mail, second_person
+from billing.approvals import approver_mail
+from billing.cli import approvals, person_sign_in
 from billing.cli.approvals import approvals_command
 from billing.cli.audit import audit_command
+from billing.people import own_account, persons
+from billing.people.passwords import Passwords
 from billing.tables.approvals import Proposal
+from billing.tables.tenants import PLATFORM
 from core.errors import StartupError
 from tests.billing.acme import COMMANDS, Acme
 from tests.billing.cli.commands import rows
@@ -21,39 +24,54 @@ from tests.billing.quota.quota_ledger import QuotaLedger
 
 OF = ("--tenant", "acme")
 
-SECOND = "second@example.com"
+PASSWORD = "correct horse battery"
+
+EMAILS = {"Ann": "ann@example.com", "Bob": "bob@example.com"}
 
 MUCH = ("pay-out", *OF, "--amount", "200 USD", "--key", "p1", "--reason", "left us", "--yes")
+SAYS = "nothing is booked yet: it is proposed, and another owner or finance person approves it"
 
-CODE = re.compile(r"^    ([A-Z2-7-]{32})$", re.MULTILINE)
+
+class TypedAnswers:
+    """Types what it is asked for, and keeps the questions."""
+
+    def __init__(self, **answers: str) -> None:
+        self.answers, self.asked = answers, list[str]()
+
+    def __call__(self, what: str) -> str:
+        """One question."""
+        self.asked.append(what)
+        return next(answer for begins, answer in self.answers.items() if what.startswith(begins))
 
 
 @dataclass
 class ApprovalsOffice:
-    """acme with 300 USD, a mail server that keeps what it gets, and a second person."""
+    """acme with 300 USD, a mail server that keeps what it gets, and an owner and a person of finance, with
+    passwords. Bob of finance sits at the terminal."""
 
     acme: Acme
+    patches: pytest.MonkeyPatch
     mails: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    settings: dict[str, str] = field(
-        default_factory=lambda: {"second_person": SECOND, "smtp_host": "mail.example.com"}
-    )
+    settings: dict[str, str] = field(default_factory=dict[str, str])
 
     def types(self, name: str, *arguments: str, **settings: str) -> Result:
         """A command."""
         return self.acme.types(name, *arguments, **{**self.settings, **settings})
 
-    def proposed(self, *move: str, name: str = "wallets") -> tuple[str, str]:
-        """A move that is proposed: its id, and the code that was sent."""
-        before = len(self.mails)
+    def sits_down(self, email: str, password: str = PASSWORD, **more: str) -> TypedAnswers:
+        """Somebody at the terminal."""
+        terminal = TypedAnswers(**{"E-mail": email, "Password": password}, **more)
+        for name in ("prompt_line", "prompt_secret"):
+            self.patches.setattr(person_sign_in, name, terminal)
+        return terminal
+
+    def proposed(self, *move: str, name: str = "wallets") -> str:
+        """The proposal that a move became."""
         result = self.types(name, *move)
-        assert isinstance(result.exception, StartupError), result.output
+        assert isinstance(result.exception, StartupError), (result.output, result.exception)
         said = str(result.exception)
-        assert said.startswith("nothing is booked yet: it is proposed"), said
-        ((address, mail),) = self.mails[before:]
-        assert address == self.settings["second_person"]
-        (code,) = CODE.findall(mail)
-        assert code not in said + result.output
-        return said.rpartition("approve ")[2].rstrip("`"), code
+        assert said.startswith(SAYS), said
+        return said.rpartition("approve ")[2].rstrip("`")
 
     def refused(self, says: str, *typed: str, **settings: str) -> None:
         """One line, and no money moves."""
@@ -64,9 +82,11 @@ class ApprovalsOffice:
         assert says in line
         assert self.left() == before
 
-    def approve(self, id: str, code: str) -> tuple[str, ...]:
-        """What is typed."""
-        return ("approvals", "approve", id, "--code", code)
+    def approves(self, id: str) -> Result:
+        """It is typed, and done."""
+        result = self.types("approvals", "approve", id)
+        assert result.exit_code == 0, (result.output, result.exception)
+        return result
 
     def left(self) -> int:
         """What the wallet has."""
@@ -104,15 +124,23 @@ def office(
     """On a SQLite and an empty Redis of its own."""
     monkeypatch.setitem(COMMANDS, "approvals", approvals_command)
     monkeypatch.setitem(COMMANDS, "audit", audit_command)
-    made = ApprovalsOffice(Acme(home, redis_url, sqlite_template))
+    made = ApprovalsOffice(Acme(home, redis_url, sqlite_template), monkeypatch)
 
     async def send(_: object, address: str, subject: str, body: str, message_id: str) -> None:
         assert "\n" not in subject
         made.mails.append((address, body))
 
-    for module in (second_person, approver_mail):
-        monkeypatch.setattr(module, "send_mail", send)
+    async def make(books: QuotaLedger) -> None:
+        for name, role in (("Ann", "owner"), ("Bob", "finance")):
+            person = await persons.create_member(books.db, PLATFORM, name, role, EMAILS[name])
+            stored = await Passwords().hash(PASSWORD)
+            await own_account.set_password(books.db, person.person.id, stored)
+
+    monkeypatch.setattr(approver_mail, "send_mail", send)
+    monkeypatch.setattr(approvals, "has_terminal", lambda: True)
+    made.sits_down(EMAILS["Bob"])
     made.acme.parley(
         "wallets", "grant", *OF, "--amount", "300 USD", "--key", "g1", correction_cents_max="30000"
     )
+    made.acme.does(make)
     return made

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from billing.approvals import second_person
-from billing.approvals.proposals import approve, list_proposals
+from billing.approvals.proposals import list_proposals
 from billing.booking.recent_moves import BY_TWO
 from billing.cli.moves import MoneyMove, moved
 from billing.cli.operations import CommandTerms, in_stores
 from billing.cli.quarantine import accept_event
 from billing.cli.run_command import run_on_database
 from billing.ledger.grant_spending import GrantKind
-from billing.operations import corrections, wallets
+from billing.operations import approvals, corrections, wallets
+from billing.operations.approvals import NameProposal
 from billing.operations.corrections import CorrectRequest, RefundRequest
 from billing.operations.wallets import ClawBack, GrantMoney, PayOut, VoidGrant
 from billing.posting.biller import post
@@ -27,16 +27,18 @@ from billing.posting.quarantine import held_events
 from billing.tables.audit import AuditLog
 from billing.tables.wallets import WalletGrant
 from billing.tenants.tenancy import create_tenant
+from billing.unit_of_work.actors import OperationActor
+from billing.unit_of_work.perform import answer_of
 from billing.usage import PinnedPrices, encode
 from billing.wallets.wallets import NewGrant, grant
 from core.actor import Author, acting_as
 from core.errors import StartupError
-from core.operations import MoneyAmount
+from core.operations import MoneyAmount, Role
 from core.sql.database import Database
-from tests.billing.approvals.approvals_office import CODE, SECOND
 from tests.billing.events import an_event
 from tests.billing.ledger.ledger_reading import read
 from tests.billing.wallets.wallet_tenant import sound
+from tests.support.staff import signed_in_person
 
 T = TypeVar("T")
 Move = tuple[Callable[[Any, Any], Awaitable[Any]], msgspec.Struct]
@@ -49,10 +51,10 @@ DEAR = PinnedPrices(  # 9 USD a token
 
 @dataclass
 class RacedOffice:
-    """Tenants, a second person's letter box, and commands that run side by side, each in a thread."""
+    """Tenants, a second person who is signed in, and commands that run side by side, each in a thread."""
 
-    tenants: list[str]
-    mails: list[str] = field(default_factory=list[str])
+    tenants: list[str] = field(default_factory=list[str])
+    people: list[OperationActor] = field(default_factory=list[OperationActor])
 
     def at_once(self, *moves: Move) -> list[MoneyMove[Any] | StartupError]:
         """The outcomes of moves that begin together."""
@@ -102,22 +104,16 @@ def together(calls: list[Callable[[], T]]) -> list[T | StartupError]:
 def office(home: Path, redis_url: str, database_url: str, monkeypatch: pytest.MonkeyPatch) -> RacedOffice:
     """Six tenants on SQLite or Postgres; one person moves 100 USD a day."""
     given = {"home": str(home), "redis_url": redis_url, "database_url": database_url}
-    more = {"second_person": SECOND, "smtp_host": "mail.example.com", "correction_cents_max": "10000"}
-    for name, value in (given | more).items():
+    for name, value in (given | {"correction_cents_max": "10000"}).items():
         monkeypatch.setenv(f"PARLEY_{name.upper()}", value)
-    made: list[str] = []
+    made = RacedOffice()
 
     async def prepare(db: Database) -> None:
-        made.extend([(await create_tenant(db, f"t{number}")).tenant_id for number in SIX])
+        made.tenants += [(await create_tenant(db, f"t{number}")).tenant_id for number in SIX]
+        made.people += [await signed_in_person(db, name, Role.FINANCE) for name in ("Bob", "Cid")]
 
     run_on_database(prepare)
-    office = RacedOffice(made)
-
-    async def send(_: object, _address: str, _subject: str, body: str, _id: str) -> None:
-        office.mails.append(body)
-
-    monkeypatch.setattr(second_person, "send_mail", send)
-    return office
+    return made
 
 
 @pytest.mark.parametrize("tenants", [1, 6])
@@ -130,7 +126,7 @@ def test_grants_at_once_are_one_persons_up_to_the_limit(office: RacedOffice, ten
         *["proposed"] * 5,
     ]
     assert sum(len(office.grants(tenant)) for tenant in set(of)) == 1
-    assert len(office.mails) == 5
+    assert len(office.does(list_proposals)) == 5
 
 
 def test_a_grant_repeated_under_its_key_does_nothing_more(office: RacedOffice) -> None:
@@ -209,7 +205,7 @@ def test_what_a_grant_moved_counts_for_an_accepted_event(office: RacedOffice) ->
 
 @pytest.mark.parametrize("kind", ["grant", "void", "pay_out"])
 def test_a_proposal_approved_at_once_is_booked_once(office: RacedOffice, kind: str) -> None:
-    """By six with the same code: one books it, and nobody says that it failed."""
+    """By two people in six calls: one books it, and nobody says that it failed."""
     tenant = office.tenants[0]
     office.does(lambda db: _with_money(db, tenant))
     moves: dict[str, Move] = {
@@ -220,8 +216,13 @@ def test_a_proposal_approved_at_once_is_booked_once(office: RacedOffice, kind: s
     (proposed,) = office.at_once(moves[kind])
     assert isinstance(proposed, MoneyMove)
     id = proposed.waits.rpartition(" ")[2].rstrip("`")
-    code = CODE.findall(office.mails[0])[0]
-    done = together([lambda: in_stores(lambda stores: approve(stores, id, code))] * 6)
+
+    def approve(who: OperationActor) -> str:
+        ask = NameProposal(proposal=id)
+        run = approvals.approve_proposal
+        return in_stores(lambda stores: answer_of(run, stores, who, ask)).state
+
+    done = together([lambda who=who: approve(who) for who in office.people * 3])
     said = [str(each) for each in done if isinstance(each, StartupError)]
     assert len(said) == 5
     assert {each.rpartition(": ")[2] for each in said} == {"it is booked"}

@@ -18,7 +18,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from billing.alerts.webhooks import Webhook
-from billing.approvals.second_person import ProposalSummary
 from billing.audit.log import record
 from billing.audit_heads import stores
 from billing.audit_heads.check import check_heads, wrong
@@ -98,7 +97,7 @@ def test_a_stores_address_is_that_and_its_secret_is_shown_nowhere(
     for url in ("https://h", "http://minio_1:9000/", "https://[::1]:9000", "HTTPS://s3.example.com"):
         monkeypatch.setenv("PARLEY_AUDIT_S3_URL", url)
         assert SECRET not in repr(stores.head_stores_of(settings_in(home)))
-    assert SECRET not in repr(Webhook("https://h", SECRET)) + repr(ProposalSummary("acme", "about", SECRET))
+    assert SECRET not in repr(Webhook("https://h", SECRET))
 
 
 async def test_a_line_that_somebody_made_up_ends_no_proof(database: Database) -> None:

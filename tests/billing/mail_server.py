@@ -1,15 +1,9 @@
-"""A mail server on loopback, and the second person's mailbox in a run of the books: it keeps the codes."""
+"""A mail server on loopback, which keeps what it gets."""
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
-
-CODE = re.compile(r"^    ([A-Z2-7-]{32})\r?$", re.MULTILINE)
-PROPOSAL = re.compile(r"^proposal: (\S+)\r?$", re.MULTILINE)
-SECOND = "second@example.com"
 
 
 @dataclass
@@ -43,32 +37,8 @@ class MailServer:
         writer.close()
 
 
-class Mailbox(MailServer):
-    """The second person's."""
-
-    @property
-    def codes(self) -> dict[str, str]:
-        """By proposal, as they came."""
-        found: dict[str, str] = {}
-        for mail in self.mails:
-            code, proposal = CODE.search(mail), PROPOSAL.search(mail)
-            assert code is not None
-            assert proposal is not None
-            found[proposal[1]] = code[1]
-        return found
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """For commands that send codes here. The others have no second person, whose moves count together."""
-        smtp = {"HOST": "127.0.0.1", "PORT": str(self.port), "SECURITY": "none"}
-        return {"PARLEY_SECOND_PERSON": SECOND} | {f"PARLEY_SMTP_{name}": each for name, each in smtp.items()}
-
-
-Server = TypeVar("Server", bound=MailServer)
-
-
 @asynccontextmanager
-async def mail_server(server: Server) -> AsyncGenerator[Server]:
+async def mail_server(server: MailServer) -> AsyncGenerator[MailServer]:
     """The mail server, on a port of its own."""
     async with await asyncio.start_server(server.serve, "127.0.0.1", 0) as listening:
         server.port = listening.sockets[0].getsockname()[1]

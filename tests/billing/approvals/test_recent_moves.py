@@ -1,69 +1,20 @@
-"""Approvals that were cut off, and moves that are small one by one."""
+"""Moves that are small one by one, and what of a move is kept."""
 
 from typing import Any
 
 import pytest
 from msgspec.json import encode
 
-from billing.approvals import proposals
-from billing.approvals.codes import new_code
 from billing.approvals.proposed_operations import ProposedOperation, about, kind_text, proposed_in
 from billing.audit import log
 from billing.booking import recent_moves
-from billing.operations import wallets
 from billing.tables.approvals import Proposal
 from core.actor import Author
 from core.errors import Refused
 from core.sql.database import Database
-from tests.billing.approvals.approvals_office import MUCH, OF, ApprovalsOffice, office
-from tests.billing.cli.commands import rows
+from tests.billing.approvals.approvals_office import OF, ApprovalsOffice, office
 
 __all__ = ["office"]
-
-
-@pytest.mark.parametrize("after", [False, True])
-def test_what_was_cut_off_is_booked_by_the_same_code(
-    office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch, after: bool
-) -> None:
-    """Killed between approving and booking, or between that and saying so: booked once, and it says so."""
-    id, code = office.proposed(*MUCH)
-
-    async def killed(*_: Any) -> Any:
-        raise RuntimeError("killed")
-
-    with monkeypatch.context() as patched:
-        if after:
-            patched.setattr(wallets, "publish_wallet_changed", killed)
-        else:
-            patched.setattr(proposals, "perform", killed)
-        assert office.types(*office.approve(id, code)).exit_code != 0
-    assert office.row(id).state == "approved"
-    assert [row["proposal"] for row in rows(office.types("approvals", "list", "--json"))] == [id]
-    office.refused("not the one that was sent", *office.approve(id, new_code()))
-    (done,) = rows(office.types(*office.approve(id, code), "--json"))
-    assert (done["proposal"], done["amount_nano"], done["done"]) == (id, 200 * 10**9, "booked")
-    assert (office.left(), office.row(id).state) == (100 * 10**9, "booked")
-    office.acme.agrees()
-    office.refused("does not wait any more: it is booked", *office.approve(id, code))
-
-
-def test_what_was_cut_off_is_looked_at_again(
-    office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Before its booking something else was booked: what was approved is another sum by now."""
-    office.acme.spends("a")
-    office.settings |= {"correction_cents_max": "0", "correction_unasked_cents_max": "0"}
-    id, code = office.proposed("refund", "a", *OF, "--cause", "c1", "--yes", name="usage")
-
-    async def killed(*_: Any) -> Any:
-        raise RuntimeError("killed")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(proposals, "perform", killed)
-        assert office.types(*office.approve(id, code)).exit_code != 0
-    less = ("usage", "correct", "a", *OF, "--output", "3", "--cause", "c2", "--yes")
-    assert office.acme.types(*less).exit_code == 0
-    office.refused("propose it again", *office.approve(id, code))
 
 
 def test_moves_below_the_limit_count_together(
@@ -76,34 +27,13 @@ def test_moves_below_the_limit_count_together(
             patched.setattr(of, "now_ms", lambda: one_day_later)
         assert office.types("wallets", *_part("a", 60)).exit_code == 0
     monkeypatch.setattr(recent_moves, "MOVES", ("wallet.pay_out",))
-    id, code = office.proposed(*_part("b", 60))
+    id = office.proposed(*_part("b", 60))
     assert office.left() == 240 * 10**9
-    assert office.types(*office.approve(id, code)).exit_code == 0
+    office.approves(id)
     assert office.types("wallets", *_part("c", 40)).exit_code == 0
     assert office.types("wallets", *_part("a", 60)).exit_code == 0  # done before
     office.proposed(*_part("d", 1))
     assert office.left() == 140 * 10**9
-
-
-def test_only_so_many_wait(office: ApprovalsOffice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is flooded with mails. What expired waits no more; of all the last ones are listed."""
-    id, _ = office.proposed(*MUCH)
-    ends_ms = office.row(id).expires_ms
-    more = (
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count) "
-        "INSERT INTO proposal SELECT tenant_id, :named || i, kind, move, amount_nano, author, by, second, "
-        "code_sha256, tries, state, why, created_ms - i, :ends_ms, ended_ms FROM proposal, n WHERE id = :id"
-    )
-    office.sql(more, count=901, named="over", ends_ms=ends_ms - 1, id=id)
-    office.sql(more, count=98, named="more", ends_ms=ends_ms, id=id)
-    monkeypatch.setattr(proposals, "now_ms", lambda: ends_ms - 1)
-    office.proposed(*MUCH)
-    office.refused("100 proposals wait already", "wallets", *MUCH)
-    assert len(rows(office.types("approvals", "list", "--json"))) == 100
-    everything = rows(office.types("approvals", "list", "--all", "--json"))
-    assert (len(everything), everything[1]["proposal"]) == (1_000, id)
-    office.types("approvals", "reject", id, "--reason", "no")
-    office.proposed(*MUCH)
 
 
 def _part(key: str, dollars: int) -> tuple[str, ...]:
@@ -168,11 +98,10 @@ def test_each_kind_of_move_is_called_by_its_command(
 ) -> None:
     """And said in a line; one that a former version proposed too, which cannot be approved."""
     what = ProposedOperation(f"wallets.{kind}", ask, "why")
-    facts: dict[str, Any] = {"tenant_id": "t", "id": "i", "amount_nano": 1, "code_sha256": ""}
+    facts: dict[str, Any] = {"tenant_id": "t", "id": "i", "amount_nano": 1}
     row = Proposal(
         **facts,
         author="a",
-        second="s",
         kind=what.kind,
         move=encode(what).decode(),
         created_ms=0,
