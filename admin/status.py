@@ -6,10 +6,11 @@ from typing import Any
 import msgspec
 import sqlalchemy
 from sqlalchemy import func
-from sqlmodel import col, select
+from sqlmodel import col
 
 from billing.api import owed_by_each
-from billing.tables.tenants import Tenant, UsageQuarantine, UsageRow
+from billing.pages import count_quarantined
+from billing.tables.tenants import Tenant, UsageRow
 from billing.usage import ended_stream
 from core.configuration.settings import Settings
 from core.redis.client import RedisClient
@@ -84,7 +85,7 @@ async def read_status(settings: Settings, redis: RedisClient, db: Database) -> P
         running=running[:RUNNING_SHOWN_MAX],
         running_total=len(running),
         ended_unread=await _unread(redis, settings.pool),
-        quarantined=await _quarantined(db),
+        quarantined=await count_quarantined(db),
         usage=await _usage(db, now - DAY_MS),
     )
 
@@ -119,13 +120,6 @@ async def _waiting(redis: RedisClient, pool: str, priority: PriorityClass) -> in
 async def _unread(redis: RedisClient, pool: str) -> int:
     key = ended_stream(pool)
     return await reading(key, redis.xlen(key), 0)
-
-
-async def _quarantined(db: Database) -> int:
-    """Number of quarantined events that nobody has decided on."""
-    held = select(func.count()).select_from(UsageQuarantine).where(col(UsageQuarantine.resolved_ms).is_(None))
-    async with db.session() as session:
-        return (await session.exec(held)).one()
 
 
 async def _usage(db: Database, since_ms: int) -> list[TenantUsage]:

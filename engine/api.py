@@ -18,9 +18,13 @@ from engine.models.provision import prepare as prepare_model
 from engine.models.provision import register as register_model
 from engine.models.registry import ModelRecord, list_models
 from engine.models.registry import resolve as resolve_model
+from engine.node.reports import WorkerProcessState
 from engine.operations.explain import Explained
 from engine.operations.explain import explain as explain_request
+from engine.operations.live_pools import LiveClass, LivePool, LiveWorker, read_live_pools
 from engine.operations.living import living_processes
+from engine.operations.pool_questions import POOL_READS, WORKER_READS
+from engine.operations.worker_rows import WorkerRow
 from engine.policies.store import POLICIES_CHANGED, PolicyStore, policy_for
 from engine.queue.client import DamagedRecordError, PoolQueue
 from engine.queue.journaled_ends import PAYLOAD_BYTES_MAX, JournalContents
@@ -85,6 +89,8 @@ __all__ = [
     "JOURNAL_SUFFIX",
     "PAYLOAD_BYTES_MAX",
     "POLICIES_CHANGED",
+    "POOL_READS",
+    "WORKER_READS",
     "Append",
     "AppendCode",
     "Appended",
@@ -115,6 +121,9 @@ __all__ = [
     "JournalKeeper",
     "JournalSegments",
     "JournaledEnd",
+    "LiveClass",
+    "LivePool",
+    "LiveWorker",
     "LogReader",
     "MigratedTo",
     "MigrationOrder",
@@ -145,6 +154,8 @@ __all__ = [
     "TenantTerms",
     "TextSeam",
     "VettedPrompt",
+    "WorkerProcessState",
+    "WorkerRow",
     "WorkerView",
     "WorkerWakes",
     "checked_format",
@@ -164,6 +175,7 @@ __all__ = [
     "policy_for",
     "pool_of_journal",
     "prepare_model",
+    "read_live_pools",
     "register_model",
     "resolve_model",
     "restarted_with_engine_environment",

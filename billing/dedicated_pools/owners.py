@@ -65,6 +65,13 @@ async def owner_of(session: AsyncSession, pool: str) -> str:
     return SHARED if last is None else last.tenant_id
 
 
+async def present_owners(db: Database) -> dict[str, str]:
+    """The tenant of each pool that is dedicated now. For operators."""
+    async with db.session() as session:
+        owned = await owners_of(session)
+    return {pool: times[-1].tenant_id for pool, times in owned.items() if times[-1].tenant_id != SHARED}
+
+
 async def owners_of(session: AsyncSession) -> dict[str, list[PoolOwnership]]:
     """Owners of all pools, each pool's in order of time. For operators and for metering."""
     order = (col(PoolOwner.pool), col(PoolOwner.from_ms))

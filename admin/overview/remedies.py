@@ -1,0 +1,127 @@
+"""What would help, best first. Pure."""
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from shlex import quote
+
+from admin.overview.answer import CheckLight, CheckLightState, OverviewRemedy, RemedyAction, RemedyTarget
+from admin.overview.facts import OverviewFacts
+from admin.overview.pool_states import SeenPool
+from admin.overview.verdict import UNREAD_MS_MAX, worst_pool
+from admin.overview.words import count, duration, percent, verb
+from billing.api import NoisyFinding, is_throttling
+
+REMEDIES_MAX = 3
+
+
+def remedies_of(facts: OverviewFacts, lights: Sequence[CheckLight]) -> list[OverviewRemedy]:
+    """At most REMEDIES_MAX."""
+    return list(islice(_all(facts, lights), REMEDIES_MAX))
+
+
+def _all(facts: OverviewFacts, lights: Sequence[CheckLight]) -> Iterator[OverviewRemedy]:
+    pool = worst_pool(facts.pools)
+    if pool is not None:
+        yield from _for_pool(pool, facts)
+    yield from _for_books(facts, lights)
+    for each in facts.pools:
+        if each is not pool and (each.lacks_workers or each.lost):
+            yield _worker(each) if each.lacks_workers else _lost(each)
+    if facts.unread_ms > UNREAD_MS_MAX:
+        text = f"Ended requests wait for one, the oldest for {duration(facts.unread_ms)}."
+        yield OverviewRemedy("Start a biller.", text, RemedyAction.NONE, RemedyTarget(), "parley biller")
+    for finding in facts.noisy:
+        if not is_throttling(finding) and (pool is None or finding.pool != pool.name):
+            yield _throttle(finding, facts)
+
+
+def _for_books(facts: OverviewFacts, lights: Sequence[CheckLight]) -> Iterator[OverviewRemedy]:
+    for light in lights:
+        if light.state is CheckLightState.DIFFERS:
+            lead, text = f"Look at {light.check}.", f"{light.title}: {light.difference}; {light.why}."
+            yield OverviewRemedy(lead, text, RemedyAction.RECONCILE, RemedyTarget(), light.command)
+    if number := facts.sql.quarantined:
+        lead, command = "Decide what is billed.", "parley quarantine list"
+        text = f"{count(number, 'event')} {verb(number, 'is', 'are')} not billed until somebody decides."
+        yield OverviewRemedy(lead, text, RemedyAction.QUARANTINE, RemedyTarget(), command)
+
+
+def _for_pool(pool: SeenPool, facts: OverviewFacts) -> Iterator[OverviewRemedy]:
+    if pool.serving and (moves := _moves(pool, facts)):
+        yield moves[0]
+    for finding in facts.noisy:
+        if finding.pool == pool.name and not is_throttling(finding):
+            yield _throttle(finding, facts)
+    if pool.lost:
+        yield _lost(pool)
+    if not pool.starting:
+        yield _worker(pool)
+
+
+def _moves(pool: SeenPool, facts: OverviewFacts) -> list[OverviewRemedy]:
+    """Tenants whose running requests fit elsewhere: into a pool of their own first, then where most fit."""
+    found: list[tuple[bool, int, OverviewRemedy]] = []
+    runs = {each.fingerprint for each in pool.serving}
+    for tenant, running in pool.live.running.items():
+        for other in facts.pools:
+            same = runs & {each.fingerprint for each in other.serving}
+            if other is pool or not same or not other.free or other.owner not in (None, facts.name(tenant)):
+                continue
+            fit = min(running, other.free)
+            found.append((other.owner is not None, fit, _move(facts.name(tenant), pool, other, running, fit)))
+    return [remedy for *_, remedy in sorted(found, key=lambda each: each[:2], reverse=True)]
+
+
+def _move(tenant: str, pool: SeenPool, other: SeenPool, running: int, fit: int) -> OverviewRemedy:
+    streams = count(running, "stream")
+    some = f"{fit} of its {streams}" if fit < running else f"Its {streams}"
+    free = count(other.free, "free slot")
+    text = f"{some} {verb(fit, 'fits', 'fit')} into {other.name}, which has {free}."
+    names = f"--tenant {quote(tenant)} --from-pool {pool.name} --to {other.name}"
+    return OverviewRemedy(
+        f"Move {tenant} out of {pool.name}.",
+        text,
+        RemedyAction.MOVE_TENANT,
+        RemedyTarget(pool.name, tenant, other.name),
+        f"parley requests migrate --all {names}",
+    )
+
+
+def _throttle(finding: NoisyFinding, facts: OverviewFacts) -> OverviewRemedy:
+    tenant = facts.name(finding.tenant_id)
+    share, fair = percent(finding.share_permille / 1000), percent(finding.fair_permille / 1000)
+    return OverviewRemedy(
+        f"Throttle {tenant}.",
+        f"It takes {share} of {finding.pool}, its fair share is {fair}.",
+        RemedyAction.THROTTLE,
+        RemedyTarget(finding.pool, tenant),
+        f"parley noisy accept {finding.id} --reason …",
+    )
+
+
+def _lost(pool: SeenPool) -> OverviewRemedy:
+    first = pool.lost[0]
+    where = f" on {first.node}" if first.node else ""
+    return OverviewRemedy(
+        f"Look at {first.worker}{where}.",
+        f"It is lost: {first.why}.",
+        RemedyAction.WORKERS,
+        RemedyTarget(pool.name),
+        f"parley workers list --pool {pool.name}",
+    )
+
+
+def _worker(pool: SeenPool) -> OverviewRemedy:
+    if not pool.serving:
+        text = "Nobody serves it."
+    elif pool.running >= pool.slots:
+        text = f"All {count(pool.slots, 'slot')} of {pool.name} are taken."
+    else:
+        text = f"What waits does not fit into what is free in {pool.name}."
+    return OverviewRemedy(
+        f"Add a worker to {pool.name}.",
+        text,
+        RemedyAction.RESIZE,
+        RemedyTarget(pool.name),
+        f"parley supervisor --pool {pool.name}",
+    )
