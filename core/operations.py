@@ -72,7 +72,8 @@ class Unit:
 
 class Secret:
     """A secret in an answer: shown once to who made it, and never in a log, a trace or a kept reply. Encoding
-    it raises, but for who shows it (`shown_secrets`) or leaves it out (`no_secrets`)."""
+    it raises, but for who shows it (`shown_secrets`) or leaves it out (`no_secrets`). An empty one is not
+    told: that of a dry run is good for nothing."""
 
     __slots__ = ("shown",)
 
@@ -89,9 +90,9 @@ class Secret:
 
 
 def shown_secrets(value: object) -> object:
-    """Encode secrets as they are, for their maker: msgspec's `enc_hook`."""
+    """Encode secrets as they are, for their maker, untold ones as null: msgspec's `enc_hook`."""
     if isinstance(value, Secret):
-        return value.shown
+        return value.shown or None
     raise NotImplementedError(f"{type(value).__name__} is not encoded")
 
 
@@ -100,6 +101,13 @@ def no_secrets(value: object) -> object:
     if isinstance(value, Secret):
         return None
     raise NotImplementedError(f"{type(value).__name__} is not encoded")
+
+
+def without_secrets(answer: Any) -> Any:
+    """An answer whose secrets are not told. Pure."""
+    names = [each.name for each in msgspec.structs.fields(answer)]
+    untold = {name: Secret("") for name in names if isinstance(getattr(answer, name), Secret)}
+    return msgspec.structs.replace(answer, **untold) if untold else answer
 
 
 class MoneyAmount(msgspec.Struct, frozen=True):

@@ -73,7 +73,7 @@ def document(operations: Sequence[Operation], version: str, cookie: str) -> dict
 
 LATER: Mapping[bool, type[msgspec.Struct]] = {True: StartedRun, False: WaitingMove}  # by `long`
 LOCATIONS = {True: "The run: how far it is, and where it is stopped.", False: "What waits, of all proposals."}
-SECRET = "Shown this once: null where the call is repeated under its key."
+SECRET = "Shown this once: null in a dry run, and where the call is repeated."
 INTRODUCTION = (
     "Writes take `dry_run=true` (nothing is done, the answer says what would be), `reason`, and an "
     "`Idempotency-Key`: a call that is repeated under its key is done once. What is edited has an `ETag`; "

@@ -99,21 +99,23 @@ def _word(value: object) -> str:
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
-def answer_of_reply(declared: Operation, content: bytes) -> Any:
+def answer_of_reply(declared: Operation, content: bytes, dry_run: bool = False) -> Any:
     """The answer's struct. Raises StartupError where the call had been done already, and its secret is not
     told again; and where the other installation answers otherwise than this one."""
     try:
-        return answer_of_facts(declared, msgspec.json.decode(content))
+        return answer_of_facts(declared, msgspec.json.decode(content), dry_run)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise StartupError(f"{_done(declared)}the reply is no JSON ({error})") from error
 
 
-def answer_of_facts(declared: Operation, facts: object) -> Any:
+def answer_of_facts(declared: Operation, facts: object, dry_run: bool = False) -> Any:
     """As `answer_of_reply`, of what the JSON says."""
 
     def secret(kind: type, value: object) -> Secret:
         if kind is Secret and isinstance(value, str):
             return Secret(value)
+        if kind is Secret and dry_run:
+            return Secret("")
         if kind is Secret and value is None:
             lost = "its secret was lost with the connection: take it back, and make another"
             raise StartupError(f"{_done(declared)}{lost}")

@@ -103,12 +103,12 @@ def link_command(ask: LinkKey, how: CommandTerms) -> None:
     facts = facts_of(answered(keys.link_key, ask, how), how.as_json)
     if how.as_json:
         show(facts, how.as_json)
-    else:
+    elif facts["link"]:
         print_line(facts["link"])
 
 
 def _new_facts(made: NewKey, as_json: bool) -> dict[str, Any]:
-    return {"secret": made.secret.shown} | facts_of(made.key, as_json)
+    return {"secret": made.secret.shown or None} | facts_of(made.key, as_json)
 
 
 def _lines(listed: Sequence[ListedKey]) -> list[dict[str, Any]]:

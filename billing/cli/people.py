@@ -53,15 +53,19 @@ def show_command(ask: NamePerson, how: CommandTerms) -> None:
 def invite_command(ask: InvitePerson, how: CommandTerms) -> None:
     """Invite EMAIL: by mail where PARLEY_SMTP_HOST is set, else by a link that is printed this once.
 
-    The link is good for a week, and once. The first owner is made by `parley people invite --role owner`.
+    The link is good for a week, and once; an earlier one of theirs is good no more. The first owner is made
+    by `parley people invite --role owner`.
     """
     made = answered(people.invite_person, ask, how)
     facts: dict[str, Any] = facts_of(made.invitation, how.as_json)
-    facts |= {"mailed": made.mailed, "link": made.link.shown if made.link else None}
-    if how.as_json or made.link is None:
+    link = made.link.shown if made.link else ""
+    facts |= {"mailed": made.mailed, "link": link or None}
+    if how.as_json or not link:
         show(facts, how.as_json)
     else:
-        print_line(made.link.shown)
+        print_line(link)
+        until = f"it is good once, until {facts['expires']}"
+        print_line(f"{until}; no mail went out: give it to {made.invitation.email} yourself", err=True)
 
 
 @people_command.command("invitations")
@@ -86,7 +90,7 @@ def link_command(ask: NamePerson, how: CommandTerms) -> None:
     facts = facts_of(answered(people.link_person, ask, how), how.as_json)
     if how.as_json:
         show(facts, how.as_json)
-    else:
+    elif facts["link"]:
         print_line(facts["link"])
 
 
@@ -148,7 +152,7 @@ def create_token_command(ask: CreateToken, how: CommandTerms) -> None:
     The secret is shown this once: only a hash of it is stored.
     """
     made = answered(tokens.create_token, ask, how)
-    show({"secret": made.secret.shown} | facts_of(made.token, how.as_json), how.as_json)
+    show({"secret": made.secret.shown or None} | facts_of(made.token, how.as_json), how.as_json)
 
 
 @tokens_command.command("list")

@@ -99,10 +99,11 @@ class ApiPerformer:
             return await self._followed(declared, reply.headers.get("location", ""), told)
         if reply.status_code == 202:
             return Performed(waits_of_reply(reply.content), waits=True)
-        answer, said = answer_of_reply(declared, reply.content), reply.headers
+        said = reply.headers
+        dry_run = said.get("x-parley-dry-run") == "true"
         return Performed(
-            answer,
-            dry_run=said.get("x-parley-dry-run") == "true",
+            answer_of_reply(declared, reply.content, dry_run),
+            dry_run=dry_run,
             moved_nano=int(said.get("x-parley-moves", 0)),
             unasked_nano=int(said.get("x-parley-unasked", 0)),
         )

@@ -20,7 +20,7 @@ from core.access.processes import CHANGES
 from core.actor import acting_as
 from core.configuration.settings import Settings
 from core.errors import Refusal, Refused, forbidden, see
-from core.operations import Operation, OperationKind, Uses, operation_of
+from core.operations import Operation, OperationKind, Uses, operation_of, without_secrets
 from core.redis import redis_errors
 from core.sql.database import Database
 from core.sql.joined import joined_transaction, read_only_transaction
@@ -142,9 +142,8 @@ async def _change(
     if terms.dry_run:
         unasked_nano = AmountBounds.of(stores.settings).unasked_nano
         moved_nano = change.moved_nano
-        return Performed(
-            answer, True, version=change.version, moved_nano=moved_nano, unasked_nano=unasked_nano
-        )
+        told = without_secrets(answer)
+        return Performed(told, True, version=change.version, moved_nano=moved_nano, unasked_nano=unasked_nano)
     await stream_recorded(stores, recorded)
     untold = await _tell(change)
     return Performed(answer, version=version, untold=untold, moved_nano=change.moved_nano)

@@ -95,11 +95,14 @@ async def test_what_is_wrong_is_said_with_its_field(site: ApiSite) -> None:
 
 
 async def test_a_dry_run_changes_nothing(site: ApiSite) -> None:
-    """And says that it was one."""
+    """And says that it was one; a secret that is good for nothing is not told."""
     ann = await site.signed_in()
     reply = await ann.post("/api/tenants?dry_run=true", json={"name": "acme", "reason": "r"})
     assert (reply.status_code, reply.headers["x-parley-dry-run"]) == (200, "true")
     assert (await ann.get("/api/tenants")).json()["items"] == []
+    keys = f"/api/tenants/{await created(ann)}/keys"
+    assert (await ann.post(f"{keys}?dry_run=true", json={"reason": "r"})).json()["secret"] is None
+    assert (await ann.post(keys, json={"reason": "r"})).json()["secret"].startswith("pk_")
 
 
 async def test_an_edit_names_the_version_that_it_saw(site: ApiSite) -> None:

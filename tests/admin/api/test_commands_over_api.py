@@ -62,6 +62,7 @@ SAME = (
     "keys list --tenant acme",
     "users list --tenant acme",
     "users close ada --tenant acme --dry-run --reason r",
+    "keys create --tenant acme --dry-run --reason r",
     "projects list --tenant acme",
     "projects charge-to web cc1 --tenant acme --dry-run --reason r",
     "cost-centers list --tenant acme",
@@ -144,7 +145,7 @@ def shown(result: Result, line: str = "") -> list[dict[str, Any]]:
     """The JSON lines of a command that went well; of a dry run's without what each makes anew."""
     assert result.exit_code == 0, (line, result.output, result.exception)
     rows = [json.loads(each) for each in result.stdout.splitlines()]
-    anew = {"tenant", "created", "closed", "from"} if "--dry-run" in line else set[str]()
+    anew = {"tenant", "created", "closed", "from", "key", "prefix"} if "--dry-run" in line else set[str]()
     return [{name: value for name, value in row.items() if name not in anew} for row in rows]
 
 

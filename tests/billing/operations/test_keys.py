@@ -36,10 +36,10 @@ async def test_another_tenants_key_is_unknown(stores: Stores) -> None:
 async def test_a_dry_run_makes_no_key_and_no_link_that_works(stores: Stores) -> None:
     """Nor the user that either would name; a key that would be revoked still works."""
     tried = await answer_of(keys.create_key, stores, OWNER, CreateKey(tenant="acme", user="ann"), DRY)
-    assert await authenticate_key(stores.db, tried.secret.shown) is None
+    assert tried.secret.shown == ""
     made = await answer_of(keys.create_key, stores, OWNER, CreateKey(tenant="acme"))
     ask = LinkKey(tenant="acme", key=made.key.key, user="ann")
-    assert (await answer_of(keys.link_key, stores, OWNER, ask, DRY)).link.shown.endswith("/#c=")
+    assert (await answer_of(keys.link_key, stores, OWNER, ask, DRY)).link.shown == ""
     assert (await answer_of(users.list_users, stores, OWNER, ListUsers(tenant="acme"))).items == []
     revoked = await answer_of(keys.revoke_key, stores, OWNER, NameKey(tenant="acme", key=made.key.key), DRY)
     assert revoked.revoked is not None
