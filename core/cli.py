@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
 from types import FrameType
@@ -62,6 +63,17 @@ class Commands(click.Group):
             assert isinstance(loaded, click.Command), f"{entry.value} is not a click command"
             return only_over_api(loaded, f"parley {cmd_name}") if ctx.params.get("url") else loaded
         return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, which names similar commands of a group that holds them all, as this one does not."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            if meant := get_close_matches(args[0], self.list_commands(ctx), n=1):
+                error.message += f" Did you mean {meant[0]!r}?"
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, which imports none: another package's command may have no line."""

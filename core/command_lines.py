@@ -41,7 +41,7 @@ COMMAND_LINES = {
     "cost-centers": "Cost centers of a tenant: who pays for a project.",
     "usage": "Usage and charges: by project, cost center, user, key, model, pool or day.",
     "users": "Users of a tenant, by the names that the tenant gives them.",
-    "operations": "List all operations: each is a command and a route of the API, with the roles that may.",
+    "operations": "List all operations: routes of the API and what commands do, with the roles that may.",
     "audit": "List administrators' changes, and prove that their record and the books are whole.",
     "reconcile": "Compare the books that must agree; exit code 1 where any differ.",
     "db": "The database.",

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from billing.unit_of_work.progress import ProgressEvent
 from billing.unit_of_work.units import Stores, Terms
 from core.api_address import api_address, require_local, runs_over_api
 from core.configuration.settings import Settings
-from core.errors import Refused, StartupError
+from core.errors import Refusal, Refused, StartupError
 from core.operations import LISTED_MAX, ListedPage, MoneyAmount, Operation, operation_of, shown_secrets
 from core.redis import redis_errors
 from core.redis.client import RedisClient, connect
@@ -166,12 +166,25 @@ async def performed(
     """Perform an operation, for a command that performs several."""
     declared = operation_of(run)
     with steps_shown(declared) as told:
-        done = await performer.perform(declared, ask, how.terms, told)
+        try:
+            done = await performer.perform(declared, ask, how.terms, told)
+        except Refused as refused:
+            raise Refused(as_typed(refused.refusal, ask)) from refused
     if done.waits:
         raise StartupError(str(done.answer))
     if done.dry_run:
         print_line("nothing is done: this was a dry run", err=True)
     return done.answer
+
+
+def as_typed(refusal: Refusal, ask: msgspec.Struct) -> Refusal:
+    """A refusal in the words of who typed: the tenant as they named it, and the option of a reason. Pure."""
+    if refusal.field == "reason" and "reason" not in ask.__struct_fields__:
+        refusal = replace(refusal, message=f"{refusal.message} (--reason)")
+    tenant, seen = getattr(ask, "tenant", None), refusal.see
+    if seen is None or not tenant or "tenant" not in seen.ask:
+        return refusal
+    return replace(refusal, see=replace(seen, ask={**seen.ask, "tenant": tenant}))
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """`parley users`: the users that a tenant's keys act for."""
 
+from shlex import quote
+
 import click
 
 from billing.cli.cancel import cancel_option, cancelled_after
@@ -10,6 +12,7 @@ from billing.cli.run_command import show, show_table
 from billing.operations import users
 from billing.operations.users import ListUsers, NameUser, UserFacts
 from billing.tenants.users import erased_tag
+from core.terminal.terminal import print_line
 
 USER = ("user",)
 
@@ -54,6 +57,9 @@ def close_user_command(ask: NameUser, how: CommandTerms, cancel: bool) -> None:
     closed = answered(users.close_user, ask, how)
     cancelled = cancelled_after(how, cancel, ask.tenant, user=closed.id)
     show(facts_of(closed, how.as_json) | cancel_facts(cancelled), how.as_json)
+    if closed.new is True:
+        known = f"see `parley users list --tenant {quote(ask.tenant)}`"
+        print_line(f"nobody knew a user {closed.user!r} before: is the name right? {known}", err=True)
 
 
 @users_command.command("reopen")

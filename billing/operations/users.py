@@ -32,12 +32,14 @@ class NameUser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UserFacts(msgspec.Struct, frozen=True):
-    """A user. `user`: their name; of an erased one a tag."""
+    """A user. `user`: their name; of an erased one a tag. `new`: nobody knew them before they were closed,
+    which a misspelt name looks like."""
 
     user: str
     id: str
     created: str | None
     closed: str | None
+    new: bool | msgspec.UnsetType = msgspec.UNSET
 
     @classmethod
     def of(cls, row: TenantUser) -> "UserFacts":
@@ -85,7 +87,11 @@ async def close_user(change: Change, ask: NameUser) -> UserFacts:
     """Refuse a user from now on: keys bound to them, and keys and tickets that name them.
 
     Open connections are closed. What they used stays in the books. A user who is not known yet becomes so."""
-    return await _set_closed(change, ask, True)
+    owner = (await change.tenant(ask.tenant)).tenant_id
+    async with change.db.session() as session:
+        known = await users.find_user(session, owner, ask.user) is not None
+    facts = await _set_closed(change, ask, True)
+    return facts if known else msgspec.structs.replace(facts, new=True)
 
 
 @operation(

@@ -4,6 +4,7 @@ import os
 import sys
 
 import click
+from click.testing import CliRunner
 
 from core.cli import parley
 from core.command_lines import COMMAND_LINES
@@ -63,3 +64,10 @@ def test_the_list_of_commands_imports_none():
         "core.terminal.safe_text",
         "core.terminal.terminal",
     ]
+
+
+def test_a_misspelt_command_names_the_one_that_is_meant():
+    """As click does of subcommands; what is like none gets no guess."""
+    said = CliRunner().invoke(parley, ["tenant", "list"])
+    assert (said.exit_code, "Did you mean 'tenants'?" in said.stderr) == (2, True)
+    assert "mean" not in CliRunner().invoke(parley, ["xyzzy"]).stderr

@@ -74,6 +74,11 @@ def test_a_user_is_made_listed_closed_and_let_in_again(acme: Acme) -> None:
     (unknown,) = acme.told("users", "close", "--tenant", "acme", "bob")  # known from then on, as refused
     assert [each["user"] for each in acme.told("users", "list", "--tenant", "acme")] == ["Zoë", "bob"]
     assert unknown["closed"] is not None
+    assert (unknown["new"], "new" in closed) == (True, False)
+    told = acme.parley("users", "close", "--tenant", "acme", "bbo")
+    assert "nobody knew a user 'bbo' before" in told.stderr
+    assert acme.parley("users", "close", "--tenant", "acme", "bbo").stderr == ""
+    assert "--tenant acme`" in str(acme.types("users", "reopen", "--tenant", "acme", "obb").exception)
     assert "name" in acme.refuses("users", "create", "--tenant", "acme", "a\nb")
     assert "nobody" in acme.refuses("users", "list", "--tenant", "nobody")
 
