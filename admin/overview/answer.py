@@ -34,7 +34,7 @@ class WorkerCellState(StrEnum):
     LOST = "lost"
 
 
-class CheckLightState(StrEnum):
+class OverviewLightState(StrEnum):
     """What a check of the books says. UNKNOWN: it cannot be judged yet, or there is nothing to compare."""
 
     EQUAL = "equal"
@@ -190,13 +190,13 @@ class LoadSeries(msgspec.Struct, frozen=True):
     slots: Series
 
 
-class CheckLight(msgspec.Struct, frozen=True):
+class OverviewLight(msgspec.Struct, frozen=True):
     """One check of the books. `difference`: the oldest one, with its unit; `age_seconds`: since it was
     compared, null: never."""
 
     check: str
     title: str
-    state: CheckLightState
+    state: OverviewLightState
     difference: str
     age_seconds: int | None
     why: Why
@@ -222,5 +222,5 @@ class Overview(msgspec.Struct, frozen=True):
     pools: list[OverviewPool]
     waiting: list[WaitingClass]
     load: LoadSeries | None
-    books: list[CheckLight]
+    books: list[OverviewLight]
     happened: list[OverviewEvent]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from shlex import quote
 
-from admin.overview.answer import CheckLight, CheckLightState
+from admin.overview.answer import OverviewLight, OverviewLightState
 from admin.overview.words import duration
 from billing.api import MEANING, Check, ComparisonState, to_display
 from billing.pages import LastRun, StoredCheck, StoredComparison
@@ -11,13 +11,13 @@ from billing.pages import LastRun, StoredCheck, StoredComparison
 STALE_MS = 5 * 60_000  # a biller compares each minute
 NEVER = "no biller has compared the books yet"
 NOTHING = "there is nothing to compare yet"
-PROVIDER = CheckLight(
-    "R3", "Payments = our books", CheckLightState.UNKNOWN, "", None, "no payment provider is connected", ""
+PROVIDER = OverviewLight(
+    "R3", "Payments = our books", OverviewLightState.UNKNOWN, "", None, "no payment provider is connected", ""
 )
 OF_POOLS = (Check.R5, Check.R6)
 
 
-def lights_of(last: LastRun | None, now_ms: int, names: Mapping[str, str]) -> list[CheckLight]:
+def lights_of(last: LastRun | None, now_ms: int, names: Mapping[str, str]) -> list[OverviewLight]:
     """One for each check, in their order; R3, of which nothing is compared, behind R2."""
     age_ms = max(0, now_ms - last.at_ms) if last else None
     found = last.checks if last else {}
@@ -27,33 +27,35 @@ def lights_of(last: LastRun | None, now_ms: int, names: Mapping[str, str]) -> li
 
 def _light(
     check: Check, found: StoredCheck | None, age_ms: int | None, names: Mapping[str, str]
-) -> CheckLight:
+) -> OverviewLight:
     title = MEANING[check][:1].upper() + MEANING[check][1:]
     if found is None or age_ms is None:
-        return CheckLight(check.value, title, CheckLightState.UNKNOWN, "", None, NEVER, _command(check, ""))
+        return OverviewLight(
+            check.value, title, OverviewLightState.UNKNOWN, "", None, NEVER, _command(check, "")
+        )
     worst = found.unequal[0] if found.unequal else None
     whose = names.get(worst.tenant, worst.tenant) if worst else ""
     state, why = _judged(found, worst, whose, age_ms)
     difference = _amount(worst) if worst and worst.state is ComparisonState.DIFFERS else "0"
-    return CheckLight(check.value, title, state, difference, age_ms // 1000, why, _command(check, whose))
+    return OverviewLight(check.value, title, state, difference, age_ms // 1000, why, _command(check, whose))
 
 
 def _judged(
     found: StoredCheck, worst: StoredComparison | None, whose: str, age_ms: int
-) -> tuple[CheckLightState, str]:
+) -> tuple[OverviewLightState, str]:
     """Old lights do not shine."""
     if not found.compared:
-        return CheckLightState.UNKNOWN, NOTHING
+        return OverviewLightState.UNKNOWN, NOTHING
     if age_ms > STALE_MS:
-        return CheckLightState.UNKNOWN, f"nothing was compared for {duration(age_ms)}"
+        return OverviewLightState.UNKNOWN, f"nothing was compared for {duration(age_ms)}"
     if worst is None:
-        return CheckLightState.EQUAL, ""
+        return OverviewLightState.EQUAL, ""
     of = f"{whose}: {worst.subject}" if whose else worst.subject
     if worst.state is not ComparisonState.DIFFERS:
-        return CheckLightState.UNKNOWN, f"{of}: {worst.why}"
+        return OverviewLightState.UNKNOWN, f"{of}: {worst.why}"
     why = f" ({worst.why})" if worst.why else ""
     more = f", and {found.differing - 1:,} more" if found.differing > 1 else ""
-    return CheckLightState.DIFFERS, f"{of}{why}, for {duration(worst.age_ms + age_ms)}{more}"
+    return OverviewLightState.DIFFERS, f"{of}{why}, for {duration(worst.age_ms + age_ms)}{more}"
 
 
 def _amount(differing: StoredComparison) -> str:
@@ -66,7 +68,7 @@ def _command(check: Check, whose: str) -> str:
     return f"parley reconcile --check {check.value}{of}"
 
 
-def lights_sentence(lights: Sequence[CheckLight]) -> str:
+def lights_sentence(lights: Sequence[OverviewLight]) -> str:
     """What the books say, in a sentence."""
     compared = [each for each in lights if each.age_seconds is not None]
     if not compared:
@@ -74,11 +76,11 @@ def lights_sentence(lights: Sequence[CheckLight]) -> str:
     age_ms = 1000 * (compared[0].age_seconds or 0)
     if age_ms > STALE_MS:
         return f"The books were last compared {duration(age_ms)} ago."
-    differing = [each.check for each in compared if each.state is CheckLightState.DIFFERS]
+    differing = [each.check for each in compared if each.state is OverviewLightState.DIFFERS]
     if differing:
         return f"The books differ ({', '.join(differing)})."
     waiting = [
-        each.check for each in compared if each.state is CheckLightState.UNKNOWN and each.why != NOTHING
+        each.check for each in compared if each.state is OverviewLightState.UNKNOWN and each.why != NOTHING
     ]
     if waiting:
         return f"The books agree; {', '.join(waiting)} cannot be judged yet."

@@ -4,7 +4,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from shlex import quote
 
-from admin.overview.answer import CheckLight, CheckLightState, OverviewRemedy, RemedyAction, RemedyTarget
+from admin.overview.answer import (
+    OverviewLight,
+    OverviewLightState,
+    OverviewRemedy,
+    RemedyAction,
+    RemedyTarget,
+)
 from admin.overview.facts import OverviewFacts
 from admin.overview.pool_states import SeenPool
 from admin.overview.verdict import UNREAD_MS_MAX, worst_pool
@@ -14,12 +20,12 @@ from billing.api import NoisyFinding, is_throttling
 REMEDIES_MAX = 3
 
 
-def remedies_of(facts: OverviewFacts, lights: Sequence[CheckLight]) -> list[OverviewRemedy]:
+def remedies_of(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> list[OverviewRemedy]:
     """At most REMEDIES_MAX."""
     return list(islice(_all(facts, lights), REMEDIES_MAX))
 
 
-def _all(facts: OverviewFacts, lights: Sequence[CheckLight]) -> Iterator[OverviewRemedy]:
+def _all(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> Iterator[OverviewRemedy]:
     pool = worst_pool(facts.pools)
     if pool is not None:
         yield from _for_pool(pool, facts)
@@ -35,9 +41,9 @@ def _all(facts: OverviewFacts, lights: Sequence[CheckLight]) -> Iterator[Overvie
             yield _throttle(finding, facts)
 
 
-def _for_books(facts: OverviewFacts, lights: Sequence[CheckLight]) -> Iterator[OverviewRemedy]:
+def _for_books(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> Iterator[OverviewRemedy]:
     for light in lights:
-        if light.state is CheckLightState.DIFFERS:
+        if light.state is OverviewLightState.DIFFERS:
             lead, text = f"Look at {light.check}.", f"{light.title}: {light.difference}; {light.why}."
             yield OverviewRemedy(lead, text, RemedyAction.RECONCILE, RemedyTarget(), light.command)
     if number := facts.sql.quarantined:

@@ -6,7 +6,13 @@ decision, what will hurt later; else all is well.
 
 from collections.abc import Sequence
 
-from admin.overview.answer import CheckLight, CheckLightState, OverviewVerdict, VerdictState, WorkerCellState
+from admin.overview.answer import (
+    OverviewLight,
+    OverviewLightState,
+    OverviewVerdict,
+    VerdictState,
+    WorkerCellState,
+)
 from admin.overview.check_lights import STALE_MS, lights_sentence
 from admin.overview.facts import OverviewFacts
 from admin.overview.pool_states import SeenPool
@@ -18,7 +24,7 @@ LEAST_MS = 100  # told of a wait
 BAD, WARN, WELL, UNKNOWN = VerdictState.BAD, VerdictState.WARN, VerdictState.WELL, VerdictState.UNKNOWN
 
 
-def verdict_of(facts: OverviewFacts, lights: Sequence[CheckLight]) -> OverviewVerdict:
+def verdict_of(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> OverviewVerdict:
     """The sentence, and what else matters."""
     if facts.redis is None:
         text = "Redis does not answer: what runs and waits is not known."
@@ -74,9 +80,9 @@ def _pool_detail(pool: SeenPool, pools: Sequence[SeenPool]) -> str:
     return " ".join(parts)
 
 
-def _of_books(facts: OverviewFacts, lights: Sequence[CheckLight]) -> list[tuple[VerdictState, str]]:
+def _of_books(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> list[tuple[VerdictState, str]]:
     said: list[tuple[VerdictState, str]] = []
-    differing = [each for each in lights if each.state is CheckLightState.DIFFERS]
+    differing = [each for each in lights if each.state is OverviewLightState.DIFFERS]
     if len(differing) == 1:
         (only,) = differing
         said.append((BAD, f"The books differ: {only.check} ({only.title}) by {only.difference}: {only.why}."))
@@ -90,7 +96,7 @@ def _of_books(facts: OverviewFacts, lights: Sequence[CheckLight]) -> list[tuple[
     return said
 
 
-def _of_alerts(facts: OverviewFacts, lights: Sequence[CheckLight]) -> list[tuple[VerdictState, str]]:
+def _of_alerts(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> list[tuple[VerdictState, str]]:
     """What hurts nobody yet, the worst first."""
     said = [_lack(each) for each in facts.pools if each.lacks_workers]
     if facts.sees_pools and not any(each.serving for each in facts.pools):
@@ -132,7 +138,7 @@ def _slow(pool: SeenPool) -> str:
     return f"{slow[0].worker} of {pool.name} is slow: {slow[0].why}."
 
 
-def summary(facts: OverviewFacts, lights: Sequence[CheckLight]) -> str:
+def summary(facts: OverviewFacts, lights: Sequence[OverviewLight]) -> str:
     """What runs, what waits and what the books say, in three sentences."""
     return " ".join([*(_work(facts.pools) if facts.sees_pools else []), lights_sentence(lights)])
 
