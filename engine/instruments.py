@@ -4,15 +4,19 @@ States, unlike events, are updated here about once a second and read at each scr
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from billing.usage import UsageEvent
+from core.clock import monotonic
 from core.observability.request_figures import FIGURES, outcome_of
 from core.observability.telemetry import meter
 from engine.backends.base import EngineStats, StepMeasurement, StepOutput
 from engine.gpus import DeviceHealth
+
+# Whoever sweeps next shows a pool; what this process saw before is no longer true.
+WAITING_SECONDS_MAX = 25.0
 
 _meter = meter("engine")
 
@@ -100,6 +104,7 @@ _step_seconds = _meter.create_histogram("parley_worker_step_seconds", unit="s", 
 _worker: dict[str, float] = {}
 _states: Counter[str] = Counter()
 _devices: list[DeviceHealth] = []
+_waiting: dict[str, tuple[float, dict[str, int]]] = {}  # by pool, and when it was looked at
 
 
 def count_steps(batch: Sequence[StepOutput], cached: int, steps: Sequence[StepMeasurement]) -> None:
@@ -141,6 +146,21 @@ def show_workers(states: Iterable[str], devices: Sequence[DeviceHealth]) -> None
     _devices[:] = devices
 
 
+def show_waiting(pool: str, waiting: Mapping[str, int]) -> None:
+    """Set the gauges of a pool that this process has swept."""
+    _waiting[pool] = monotonic(), dict(waiting)
+
+
+def _of_pools(_: CallbackOptions) -> Iterable[Observation]:
+    since = monotonic() - WAITING_SECONDS_MAX
+    fresh = [(pool, waiting) for pool, (at, waiting) in list(_waiting.items()) if at >= since]
+    return [
+        Observation(count, {"pool": pool, "class": priority})
+        for pool, waiting in fresh
+        for priority, count in waiting.items()
+    ]
+
+
 def _of_worker(name: str) -> Callable[[CallbackOptions], Iterable[Observation]]:
     return lambda _: [Observation(_worker[name])] if name in _worker else []
 
@@ -171,6 +191,9 @@ _meter.create_observable_counter(
     "parley_worker_preemptions",
     [_of_worker("preemptions")],
     description="Sequences put back by the engine itself, for lack of KV memory",
+)
+_meter.create_observable_gauge(
+    "parley_queue_waiting", [_of_pools], description="Requests in line, by pool and class"
 )
 _meter.create_observable_gauge(
     "parley_supervisor_workers",

@@ -157,4 +157,6 @@ def prometheus_page() -> bytes:
     """All metrics of this process in Prometheus' text format."""
     from prometheus_client import REGISTRY, generate_latest  # as in `configure`
 
-    return generate_latest(REGISTRY)
+    from core.observability.figure_page import figure_page
+
+    return generate_latest(REGISTRY) + figure_page()

@@ -16,6 +16,7 @@ from core.signing.signed_text import Keyring
 from engine import instruments
 from engine.lifecycle.finish import end_overdue_migration, end_unclaimed
 from engine.lifecycle.migration import MigrationNotOrdered, Migrator
+from engine.lifecycle.pool_levels import sample_levels
 from engine.lifecycle.stale_admissions import SWEEP_SECONDS, release_stale_admissions
 from engine.queue.client import PoolQueue
 from engine.queue.types import ExpiredRequest
@@ -53,8 +54,8 @@ class Reaper:
             await asyncio.sleep(self._interval_seconds)
 
     async def sweep(self) -> None:
-        """Release admissions whose requests never came, and tell what scripts dropped. Of all reapers one
-        does at a time."""
+        """Release admissions whose requests never came, tell what scripts dropped, and sample the pool's
+        levels. Of all reapers one does at a time."""
         try:
             if not await self._queue.may_sweep(SWEEP_SECONDS * SWEEP_SHARE):
                 return
@@ -64,6 +65,7 @@ class Reaper:
             tenants = sorted(await self._quota.open_tenants())
             slots = [f"{{p:{self._queue.pool}}}", *(f"{{t:{tenant}}}" for tenant in tenants)]
             await tell_dropped(self._queue.redis, slots)
+            await sample_levels(self._queue)
         except (RedisError, OSError) as error:
             repeated.warning("reaper.stale_admissions_failed", error=error_summary(error))
 

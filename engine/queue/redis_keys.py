@@ -41,6 +41,11 @@ def log(pool: str, tenant: str, request: str) -> str:
     return f"{{p:{pool}}}log:{tenant}:{request}"
 
 
+def by_age(pool: str, priority: str) -> str:
+    """The waiting requests of a class, oldest first."""
+    return f"{{p:{pool}}}age:{priority}"
+
+
 def workers(pool: str) -> str:
     """Worker -> end of its lease."""
     return f"{{p:{pool}}}workers"
