@@ -26,6 +26,7 @@ from billing.money import UNITS, to_display, to_text
 from billing.noisy.findings import is_throttling, list_findings
 from billing.people.actors import actor_of_bearer, actor_of_cookie, actor_of_session
 from billing.people.first_owner import owner_url
+from billing.people.known_browsers import KNOWN_SECONDS
 from billing.people.links import make_person_code
 from billing.people.person_sessions import (
     PERSON_SESSION_SECONDS,
@@ -175,6 +176,7 @@ __all__ = [
     "DEFAULT_PROJECT",
     "DEFAULT_SCOPES",
     "KEY_REVOKED",
+    "KNOWN_SECONDS",
     "LIMITS_CHANGED",
     "MEANING",
     "MOVES",

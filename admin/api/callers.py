@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from billing.api import (
+    KNOWN_SECONDS,
     PERSON_SESSION_SECONDS,
     NewPersonSession,
     OperationActor,
@@ -29,6 +30,7 @@ from core.web.signins import FailedSignins
 from server.api import origin_allowed
 
 CSRF_HEADER = "x-parley-csrf"
+KNOWN_COOKIE = "parley_known"  # one for both sides
 TOKEN = "pt_"  # what service tokens begin with
 CSRF_PURPOSE = b"parley csrf v1"
 NOT_SIGNED_IN = "sign in by a link or a password; scripts send a service token"
@@ -109,10 +111,15 @@ class ApiCallers:
             problem = f"send the header {CSRF_HEADER} with the value that /api/me says"
             raise Refused(Refusal("forbidden", problem, field=CSRF_HEADER))
 
-    def signed_in(self, request: Request, reply: Response, opened: NewPersonSession) -> None:
-        """Give the browser its session."""
+    def signed_in(self, request: Request, reply: Response, opened: NewPersonSession, known: str) -> None:
+        """Give the browser its session, and by what it is known when its person comes again."""
         settings = self._stores.settings
         set_cookie(reply, request, settings, self.side.cookie, opened.token, PERSON_SESSION_SECONDS)
+        set_cookie(reply, request, settings, KNOWN_COOKIE, known, KNOWN_SECONDS)
+
+    def known_browser(self, request: Request) -> str:
+        """By what the browser is known in which somebody signed in before; empty: it is a stranger's."""
+        return read_cookie(request, self._stores.settings, KNOWN_COOKIE) or ""
 
     def signed_out(self, request: Request, reply: Response) -> None:
         """Have the browser forget its session."""

@@ -62,7 +62,7 @@ class SignInRoutes:
         who = opened.signed_in
         actor = self._callers.actor_of_person(who)
         reply = _json(self._me(actor, who))
-        self._callers.signed_in(request, reply, opened)
+        self._callers.signed_in(request, reply, opened, self._sign_ins.known_browser(who.person))
         return reply
 
     async def second_factor(self, request: Request) -> Response:
@@ -70,7 +70,8 @@ class SignInRoutes:
         who = await self._person(request)
         self._callers.check_page(request, who)
         given: SecondFactor = await _body_of(request, SecondFactor)
-        await self._sign_ins.second_factor(who, given.totp, address_of(request.scope))
+        known = self._callers.known_browser(request)
+        await self._sign_ins.second_factor(who, given.totp, address_of(request.scope), known)
         return await self.me(request)
 
     async def sign_out(self, request: Request) -> Response:
@@ -98,8 +99,9 @@ class SignInRoutes:
                 who = await self._callers.person(request)
                 return await self._sign_ins.by_invitation(code, name, address, agent, who)
             case PasswordSignIn(email, password, totp, tenant):
+                known = self._callers.known_browser(request)
                 return await self._sign_ins.by_password(
-                    email, password, address, agent, totp=totp, tenant=tenant
+                    email, password, address, agent, totp=totp, tenant=tenant, known=known
                 )
 
     def _check_origin(self, request: Request) -> None:

@@ -11,6 +11,7 @@ from sqlmodel.ext.asyncio.session import AsyncSession
 
 from billing.audit.log import lock_chain, record, record_separately
 from billing.people import invitations, links
+from billing.people.known_browsers import known_browser, make_known_browser
 from billing.people.own_account import hide_totp_anew, renew_hash
 from billing.people.passwords import is_outdated, process_passwords
 from billing.people.person_sessions import NewPersonSession, SignedInPerson, author_of, open_person_session
@@ -67,14 +68,23 @@ class SignIns:
         return new
 
     async def by_password(
-        self, email: str, password: str, address: str, agent: str, *, totp: str = "", tenant: str = ""
+        self,
+        email: str,
+        password: str,
+        address: str,
+        agent: str,
+        *,
+        totp: str = "",
+        tenant: str = "",
+        known: str = "",
     ) -> NewPersonSession:
         """Sign in by address and password; with `totp`, the session has its second factor at once. `tenant`:
         which membership to act in, by the tenant's id; empty: the first that this process is for, as staff,
-        else the oldest one."""
+        else the oldest one. `known`: what the browser has of `known_browser`."""
         self._tries.from_address(address)
         account = email.strip().casefold()
-        await self._tries.at_account(account)
+        tried = account, address, known_browser(known, self._settings.keyring, account, now_ms())
+        await self._tries.at_account(*tried)
         async with self._db.session() as session:
             person = await person_of_email(session, account)
         stored = person.password_hash if person is not None and person.closed_ms is None else None
@@ -87,7 +97,7 @@ class SignIns:
         new = await self._open(person.id, where, address, agent, totp, stored)
         if new is None:
             raise await self._refused(address, "password", NOT_SIGNED_IN)
-        await self._tries.forget(account)
+        await self._tries.forget(*tried)
         if is_outdated(stored):
             await renew_hash(self._db, person.id, stored, await self.passwords.hash(password))
         return new
@@ -109,11 +119,15 @@ class SignIns:
                 raise await self._refused(address, "invitation", refused.refusal.message) from refused
             raise
 
-    async def second_factor(self, signed_in: SignedInPerson, code: str, address: str) -> None:
-        """Note in a session that its person showed a code of their second factor."""
+    async def second_factor(
+        self, signed_in: SignedInPerson, code: str, address: str, known: str = ""
+    ) -> None:
+        """Note in a session that its person showed a code of their second factor. `known`: as for a
+        password."""
         self._tries.from_address(address)
-        account = f"totp {signed_in.person.id}"
-        await self._tries.at_account(account)
+        browser = known_browser(known, self._settings.keyring, _account_of(signed_in.person), now_ms())
+        tried = f"totp {signed_in.person.id}", address, browser
+        await self._tries.at_account(*tried)
         now, of = now_ms(), signed_in.session
         async with self._db.transaction() as session:
             await lock_chain(session, of.tenant_id)
@@ -126,8 +140,13 @@ class SignIns:
                 await record(session, of.tenant_id, "session.confirm", of.id, None, {}, author)
         if not taken:
             raise await self._refused(address, "totp", NOT_SIGNED_IN)
-        await self._tries.forget(account)
+        await self._tries.forget(*tried)
         await hide_totp_anew(self._db, of.person_id, self._settings.keyring)
+
+    def known_browser(self, person: Person) -> str:
+        """What a browser keeps in which somebody has just signed in: strangers' tries at their account do not
+        slow it."""
+        return make_known_browser(self._settings.keyring, _account_of(person), now_ms())
 
     async def _open(
         self,
@@ -198,6 +217,11 @@ class SignIns:
             await record_separately(self._db, PLATFORM, "person.refuse", address, {"shown": shown}, author)
         refused = unauthorized(message)
         return Refused(replace(refused.refusal, after_ms=after_ms or None))
+
+
+def _account_of(person: Person) -> str:
+    """By what tries at their account are counted. Pure."""
+    return person.email or f"person {person.id}"
 
 
 async def _lets_in(session: AsyncSession, person: Person, row: Membership) -> bool:

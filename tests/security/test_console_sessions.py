@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 import httpx
 import pytest
 
+from admin.api.callers import KNOWN_COOKIE
 from admin.console import Console
 from billing.people import links, person_sessions
 from billing.people.links import make_person_code
@@ -41,12 +42,14 @@ async def test_the_cookie_is_for_the_consoles_own_pages(
     browser.base_url = httpx.URL(ORIGIN.replace("http", scheme))
     reply = await open_link(browser, await staff_code(settings, sqlite))
     assert reply.status_code == 200
-    name, _, facts = reply.headers["set-cookie"].partition("=")
-    assert name == ("__Host-parley_staff" if scheme == "https" else "parley_staff")
-    assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {each.strip() for each in facts.split(";")}
-    assert ("Secure" in facts) is (scheme == "https")
+    prefix = "__Host-" if scheme == "https" else ""
+    cookies = [each.partition("=") for each in reply.headers.get_list("set-cookie")]
+    assert [name for name, _, _ in cookies] == [f"{prefix}parley_staff", f"{prefix}{KNOWN_COOKIE}"]
+    for _, _, facts in cookies:
+        assert {"HttpOnly", "Path=/", "SameSite=strict"} <= {each.strip() for each in facts.split(";")}
+        assert ("Secure" in facts) is (scheme == "https")
     assert ("strict-transport-security" in reply.headers) is (scheme == "https")
-    assert f"Max-Age={SHIFT_SECONDS};" in facts
+    assert f"Max-Age={SHIFT_SECONDS};" in cookies[0][2]
     (row,) = await person_sessions.list_person_sessions(sqlite, PLATFORM)
     assert row.ends_ms - row.made_ms == SHIFT_SECONDS * 1000
 

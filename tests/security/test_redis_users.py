@@ -14,7 +14,7 @@ from sqlmodel import select
 
 from admin.status import read_status
 from billing.api import Quota
-from billing.people.tries import SignInTries
+from billing.people.tries import TRIES_MAX, SignInTries
 from billing.posting.biller import main as biller_main
 from billing.tables.refusals import RefusalMinute
 from core.access.access_commands import acl_command
@@ -110,8 +110,9 @@ async def test_a_console_signs_people_in_under_its_own_user(redis: Redis, redis_
     """It counts tries, forgets them, and uses up links."""
     async with client_of(redis, redis_url, CONSOLE) as console:
         tries = SignInTries(console)
-        await tries.at_account("ann@example.com")
-        await tries.forget("ann@example.com")
+        for number in range(TRIES_MAX + 1):
+            await tries.at_account("ann@example.com", f"192.0.2.{number}", None)
+        await tries.forget("ann@example.com", "192.0.2.0", None)
         assert await one_time.use_once(console, "parley:person:0", 1000)
         assert not await one_time.use_once(console, "parley:person:0", 1000)
 

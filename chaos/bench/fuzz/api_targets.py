@@ -28,7 +28,7 @@ ANSWER_SECONDS = 20.0  # a hang: nothing that is only slow, on a busy machine, t
 
 @dataclass(frozen=True)
 class ApiReply:
-    """What came back; status 0: nothing."""
+    """What came back; status 0: nothing. `headers`: of several of one name the first."""
 
     status: int
     headers: Mapping[str, str]
@@ -59,7 +59,7 @@ class ApiVisitor:
         raw = "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
         line = await self.served.ask([raw], self.address, whole=True)
         head, _, content = bytes(line.written).partition(b"\r\n\r\n")
-        pairs = (each.split(": ", 1) for each in head.decode("latin-1").split("\r\n")[1:])
+        pairs = (each.split(": ", 1) for each in head.decode("latin-1").split("\r\n")[:0:-1])
         return ApiReply(status(line), {name.lower(): value for name, value in pairs}, content)
 
     async def post(self, path: str, **facts: object) -> Any:

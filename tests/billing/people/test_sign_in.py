@@ -108,26 +108,6 @@ async def test_whether_somebody_exists_takes_as_long_to_find_out(
     assert not any(passwords.is_outdated(each) for each in compared)
 
 
-async def test_two_consoles_share_the_tries_at_an_account(
-    settings: Settings, peopled: Peopled, redis: Redis, sign_ins: SignIns, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More than so many are refused, also with the right password, for people who exist and others alike; a
-    good sign-in before that counts from nothing again, and a link still signs in."""
-    await _with_password(peopled.operator, peopled, sign_ins)
-    monkeypatch.setattr(tries, "TRIES_MAX", 3)
-    other = SignIns(settings, peopled.db, redis)
-    for email in ("otto@example.com", "nobody@example.com"):
-        for number in range(tries.TRIES_MAX):
-            console = (sign_ins, other)[number % 2]
-            assert "does not sign you in" in await _refused(console.by_password(email, "no", ADDRESS, AGENT))
-        for console in (sign_ins, other):
-            with pytest.raises(Refused, match="too many tries") as refused:
-                await console.by_password(email, PASSWORD, "192.0.2.77", AGENT)
-            assert refused.value.refusal.after_ms
-    code = links.make_person_code(settings.keyring, peopled.operator.person.id, PLATFORM, now_ms())
-    await sign_ins.by_link(code, ADDRESS, AGENT)
-
-
 async def test_many_tries_from_one_address_cost_no_hash(
     settings: Settings, peopled: Peopled, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
