@@ -8,7 +8,7 @@ from admin.overview.words import duration
 from billing.api import MEANING, Check, ComparisonState, to_display
 from billing.pages import LastRun, StoredCheck, StoredComparison
 
-STALE_MS = 5 * 60_000  # a biller compares each minute
+STALE_MS = 10 * 60_000  # a biller compares each minute
 NEVER = "no biller has compared the books yet"
 NOTHING = "there is nothing to compare yet"
 PROVIDER = OverviewLight(
@@ -43,19 +43,17 @@ def _light(
 def _judged(
     found: StoredCheck, worst: StoredComparison | None, whose: str, age_ms: int
 ) -> tuple[OverviewLightState, str]:
-    """Old lights do not shine."""
+    """A difference stays one, however long ago it was found; that all was equal says nothing later."""
+    of = f"{whose}: {worst.subject}" if worst and whose else worst.subject if worst else ""
+    if worst and worst.state is ComparisonState.DIFFERS:
+        why = f" ({worst.why})" if worst.why else ""
+        more = f", and {found.differing - 1:,} more" if found.differing > 1 else ""
+        return OverviewLightState.DIFFERS, f"{of}{why}, for {duration(worst.age_ms + age_ms)}{more}"
     if not found.compared:
         return OverviewLightState.UNKNOWN, NOTHING
     if age_ms > STALE_MS:
         return OverviewLightState.UNKNOWN, f"nothing was compared for {duration(age_ms)}"
-    if worst is None:
-        return OverviewLightState.EQUAL, ""
-    of = f"{whose}: {worst.subject}" if whose else worst.subject
-    if worst.state is not ComparisonState.DIFFERS:
-        return OverviewLightState.UNKNOWN, f"{of}: {worst.why}"
-    why = f" ({worst.why})" if worst.why else ""
-    more = f", and {found.differing - 1:,} more" if found.differing > 1 else ""
-    return OverviewLightState.DIFFERS, f"{of}{why}, for {duration(worst.age_ms + age_ms)}{more}"
+    return (OverviewLightState.UNKNOWN, f"{of}: {worst.why}") if worst else (OverviewLightState.EQUAL, "")
 
 
 def _amount(differing: StoredComparison) -> str:

@@ -7,16 +7,18 @@ from functools import cached_property
 from admin.overview.pool_states import SeenPool
 from billing.api import NoisyFinding
 from billing.pages import AuditLog, EndedStreams, LastRun
+from core.observability.recent_figures import RecentFigures
 from engine.api import LivePool
 
 
 @dataclass(frozen=True)
 class RedisFacts:
-    """What Redis has, at `now_ms` of its own. `pools`: none for readers whom they are not for."""
+    """What Redis has, at `now_ms` of its own. `pools`, `figures`: none for readers whom they are not for."""
 
     now_ms: int
     pools: Sequence[LivePool] = ()
     unread: EndedStreams = field(default_factory=lambda: EndedStreams(()))
+    figures: RecentFigures | None = None
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,9 @@ from billing.pages import (
     users_in,
 )
 from core.configuration.settings import Settings
+from core.observability.recent_figures import RecentFigures
 from core.redis.client import RedisClient
+from core.redis.figure_minutes import read_figures
 from core.redis.pools import known_pools
 from core.sql.database import Database
 from core.tasks import cancel_tasks
@@ -49,10 +51,18 @@ async def _of_redis(redis: RedisClient, settings: Settings, sees_pools: bool) ->
     try:
         async with asyncio.timeout(REDIS_SECONDS_MAX):
             pools = sorted({settings.pool, *await known_pools(redis, settings)})
-            now, live = await read_live_pools(redis, settings, pools if sees_pools else [])
-            return RedisFacts(now, live, await _unread(redis, pools))
+            (now, live), unread, figures = await asyncio.gather(
+                read_live_pools(redis, settings, pools if sees_pools else []),
+                _unread(redis, pools),
+                _figures(redis, settings, sees_pools),
+            )
+            return RedisFacts(now, live, unread, figures)
     except (RedisError, OSError):
         return None
+
+
+async def _figures(redis: RedisClient, settings: Settings, sees_pools: bool) -> RecentFigures | None:
+    return await read_figures(redis, settings) if sees_pools else None
 
 
 async def _unread(redis: RedisClient, pools: Sequence[str]) -> EndedStreams:

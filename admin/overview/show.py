@@ -2,16 +2,17 @@
 
 import msgspec
 
-from admin.overview.answer import Overview, OverviewStrip, RunningNumber, UnbilledNumber
+from admin.overview.answer import Overview
 from admin.overview.check_lights import lights_of
 from admin.overview.facts import OverviewFacts
 from admin.overview.happened import happened_of
+from admin.overview.numbers import load_of, strip_of
 from admin.overview.pool_states import waiting_by_class
 from admin.overview.reading import read_facts
 from admin.overview.remedies import remedies_of
 from admin.overview.verdict import verdict_of
 from billing.api import Look
-from core.access.processes import POOLS
+from core.access.processes import FIGURES, POOLS
 from core.clock import iso_time
 from core.operations import STAFF, Role, Uses, operation
 from engine.api import WORKER_READS
@@ -30,7 +31,7 @@ class ShowOverview(msgspec.Struct, frozen=True):
     uses=Uses(
         reads="tenant tenant_user pool_owner model_version noisy_finding usage_quarantine recon_mark "
         "audit_head audit_log",
-        keys=(*WORKER_READS, "P:age:", "P:act:", "P:ended", POOLS),
+        keys=(*WORKER_READS, "P:age:", "P:act:", "P:ended", POOLS, FIGURES),
     ),
 )
 async def show_overview(look: Look, ask: ShowOverview) -> Overview:
@@ -47,26 +48,13 @@ def overview_of(facts: OverviewFacts) -> Overview:
         at=iso_time(facts.now_ms),
         verdict=verdict_of(facts, lights),
         remedies=remedies_of(facts, lights),
-        strip=_strip(facts),
+        strip=strip_of(facts),
         pools=[each.shown() for each in facts.pools],
         waiting=waiting_by_class(facts.pools) if facts.sees_pools and facts.redis else [],
-        load=None,
+        load=load_of(facts),
         books=lights,
         happened=happened_of(facts),
     )
-
-
-def _strip(facts: OverviewFacts) -> OverviewStrip:
-    known = facts.redis is not None
-    value, of = sum(each.running for each in facts.pools), sum(each.slots for each in facts.pools)
-    running = RunningNumber(value, of, [])
-    unbilled = UnbilledNumber(
-        round(facts.unread_ms / 1000, 1) if known else None,
-        facts.unread if known else None,
-        facts.sql.quarantined,
-        [],
-    )
-    return OverviewStrip(running if known and facts.sees_pools else None, None, None, None, None, unbilled)
 
 
 OPERATIONS = (show_overview,)

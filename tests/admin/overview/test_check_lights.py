@@ -48,7 +48,7 @@ def test_what_waits_or_was_never_compared_is_unknown() -> None:
         0,
         "there is nothing to compare yet",
     )
-    assert shown(compared(age_ms=420_000))["R1"] == ("unknown", "0", 420, "nothing was compared for 7 min")
-    assert sentence(compared(age_ms=420_000)) == "The books were last compared 7 min ago."
+    assert shown(compared(age_ms=720_000))["R1"] == ("unknown", "0", 720, "nothing was compared for 12 min")
+    assert sentence(compared(age_ms=720_000)) == "The books were last compared 12 min ago."
     assert shown(None)["R1"] == ("unknown", "", None, "no biller has compared the books yet")
     assert sentence(None) == "The books were not compared yet."

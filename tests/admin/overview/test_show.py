@@ -20,7 +20,9 @@ from billing.usage import ENDED_FIELD, ended_stream
 from core.actor import Author
 from core.clock import now_ms
 from core.configuration.settings import Settings
+from core.observability.request_figures import RequestFigures
 from core.operations import Role
+from core.redis.figure_minutes import FigureWriter
 from core.redis.pools import announce_pool
 from core.sql.database import Database
 from engine.node.reports import NodeReport, PoolNodes, WorkerProcessState, WorkerReport
@@ -134,6 +136,22 @@ async def test_what_is_not_billed_yet_is_counted(stores: Stores) -> None:
     assert seen.strip.unbilled.seconds is not None
     assert seen.verdict.text.startswith("The books differ: R4 (Redis posted = SQL posted) by -12 tokens")
     assert [(each.check, each.state) for each in seen.books if each.state == "differs"] == [("R4", "differs")]
+
+
+async def test_what_processes_counted_is_shown(stores: Stores) -> None:
+    """Of all processes, in the strip and in the load."""
+    figures = RequestFigures()
+    figures.series("first_token", "interactive").observe(80)
+    figures.ended("interactive", "stop", 900)
+    figures.add("output_tokens", 3_000)
+    figures.sample("eu-1", {"running": 1, "slots": 4})
+    await FigureWriter(stores.redis, stores.settings, figures).flush()
+    seen = await show(stores)
+    assert seen.strip.output is not None
+    assert seen.strip.first_token is not None
+    assert seen.load is not None
+    assert (seen.strip.first_token.p99, len(seen.strip.first_token.series)) == (0.0998, 60)
+    assert (seen.load.slots[-1], len(seen.load.minutes)) == (4.0, 60)
 
 
 async def test_without_redis_the_sentence_says_so(

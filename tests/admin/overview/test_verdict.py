@@ -87,9 +87,9 @@ def test_all_is_well() -> None:
             "Nothing was billed for 4 min: 312 ended requests wait for the biller.",
         ),
         (
-            a_platform(SERVING, result=compared(age_ms=420_000)),
+            a_platform(SERVING, result=compared(age_ms=720_000)),
             "warn",
-            "The books were not compared for 7 min.",
+            "The books were not compared for 12 min.",
         ),
         (a_platform(SERVING, noisy=[noisy()]), "warn", "initech takes 43 % of eu-1, its fair share is 14 %."),
         (
