@@ -123,6 +123,7 @@ from billing.tenants.keys import (
     rotate_key,
 )
 from billing.tenants.pool_terms import TERMS_CHANGED, list_terms, set_terms
+from billing.tenants.search import NamedThing, ThingKind, things_beginning, things_named
 from billing.tenants.session_ends import (
     SESSION_ENDED,
     clear_sessions,
@@ -233,6 +234,7 @@ __all__ = [
     "Meter",
     "Mode",
     "MoneySum",
+    "NamedThing",
     "NewPersonSession",
     "NoisyFinding",
     "OperationActor",
@@ -273,6 +275,7 @@ __all__ = [
     "Stores",
     "Tenant",
     "Terms",
+    "ThingKind",
     "UsageBucket",
     "UsageEvent",
     "UsageGroup",
@@ -378,6 +381,8 @@ __all__ = [
     "tenant_names",
     "tenants_holding",
     "tenants_with",
+    "things_beginning",
+    "things_named",
     "to_display",
     "to_text",
     "touch_session",

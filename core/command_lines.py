@@ -41,6 +41,7 @@ COMMAND_LINES = {
     "cost-centers": "Cost centers of a tenant: who pays for a project.",
     "usage": "Usage and charges: by project, cost center, user, key, model, pool or day.",
     "users": "Users of a tenant, by the names that the tenant gives them.",
+    "search": "Find TEXT: the id of a request, a tenant, user, key or worker, or how its name begins.",
     "operations": "List all operations: routes of the API and what commands do, with the roles that may.",
     "audit": "List administrators' changes, and prove that their record and the books are whole.",
     "reconcile": "Compare the books that must agree; exit code 1 where any differ.",

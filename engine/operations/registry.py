@@ -1,5 +1,11 @@
 """The operations of this package, for the entry point `parley.operations`."""
 
-from engine.operations import migrating, requests, safety, workers
+from engine.operations import migrating, requests, safety, search, workers
 
-OPERATIONS = (*requests.OPERATIONS, *migrating.OPERATIONS, *workers.OPERATIONS, *safety.OPERATIONS)
+OPERATIONS = (
+    *requests.OPERATIONS,
+    *migrating.OPERATIONS,
+    *search.OPERATIONS,
+    *workers.OPERATIONS,
+    *safety.OPERATIONS,
+)

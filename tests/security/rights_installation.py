@@ -138,6 +138,7 @@ async def _money(stores: Stores, tenant: SeededTenant) -> dict[str, Any]:
         "usage.correct": used,
         "usage.refund": used,
         "requests.explain": {"request": "r1"},
+        "search.find": {"q": "nobodys"},
     }
 
 

@@ -72,6 +72,7 @@ READS = {
     "safety show",
     "safety stats",
     "safety try",
+    "search",
     "sessions list",
     "tenants list",
     "tokens list",

@@ -1,0 +1,120 @@
+"""One question over requests, tenants, users, keys and workers: what is found, by whom, in which order."""
+
+from dataclasses import replace
+
+import pytest
+
+from billing.api import OperationActor, Stores
+from billing.audit.log import list_rows
+from billing.posting.biller import post
+from billing.tenants.keys import create_key
+from billing.tenants.tenancy import create_tenant, find_project
+from billing.tenants.users import create_user
+from billing.unit_of_work.perform import answer_of
+from billing.usage import encode
+from core.actor import Author
+from core.configuration.settings import Settings
+from core.errors import Refused
+from core.operations import Role
+from core.sql.database import Database
+from engine.operations.search import HITS_MAX, SearchHit, SearchKind, SearchQuestion, find_anything
+from tests.billing.events import an_event
+from tests.engine.builders import Pool
+from tests.support.redis import Redis
+
+
+@pytest.fixture
+async def stores(settings: Settings, database: Database, redis: Redis) -> Stores:
+    """SQLite and Postgres: acme and acme-labs with a user ann and a key each, a request, and a worker."""
+    for name in ("acme", "acme-labs"):
+        made = (await create_tenant(database, name)).tenant_id
+        await create_user(database, made, "ann")
+        project = await find_project(database, made, "default")
+        assert project is not None
+        await create_key(database, made, project.id, name=f"{name} backend")
+        if name == "acme":
+            await post(database, "default", [encode(an_event("r-1", made))])
+    pool = Pool(redis, settings, clock=None)  # pyright: ignore[reportArgumentType]
+    await pool.worker("node1-w1")
+    return Stores(settings, database, lambda: redis)
+
+
+def staff(role: Role) -> OperationActor:
+    """Somebody of the platform, at a console."""
+    return OperationActor(Author("Sam", "api"), role, id="sam", remote=True)
+
+
+async def hits(stores: Stores, text: str, role: Role = Role.OWNER) -> list[SearchHit]:
+    """What is found."""
+    return (await answer_of(find_anything, stores, staff(role), SearchQuestion(q=text))).items
+
+
+def told(found: list[SearchHit]) -> list[tuple[str, str, str, bool]]:
+    """Kind, title without the key's prefix, tenant, and whether it is exact."""
+    return [(each.kind.value, each.title.partition(" (")[0], each.tenant_name, each.exact) for each in found]
+
+
+async def test_each_kind_is_found_by_what_people_have_of_it(stores: Stores) -> None:
+    """An id, a name, the beginning of one in any case, a key's prefix or all of its secret."""
+    assert told(await hits(stores, "r-1")) == [("request", "r-1", "acme", True)]
+    assert told(await hits(stores, " acme ")) == [
+        ("tenant", "acme", "acme", True),
+        ("tenant", "acme-labs", "acme-labs", False),
+        ("key", "acme backend", "acme", False),
+        ("key", "acme-labs backend", "acme-labs", False),
+    ]
+    users = [("user", "ann", name, True) for name in ("acme", "acme-labs")]
+    assert sorted(told(await hits(stores, "ann"))) == users
+    assert sorted(told(await hits(stores, "AN"))) == [(*each[:3], False) for each in users]
+    (tenant, *_, key, _) = await hits(stores, "acme")
+    prefix = key.title.partition("(")[2].rstrip(")")
+    for text in (prefix, prefix.removeprefix("pk_"), f"{prefix}_{'0' * 48}", key.id):
+        assert told(await hits(stores, text)) == [("key", "acme backend", "acme", True)], text
+    assert told(await hits(stores, prefix[:8])) == [("key", "acme backend", "acme", False)]
+    assert told(await hits(stores, tenant.id)) == [("tenant", "acme", "acme", True)]
+    assert told(await hits(stores, "node1-w1")) == [("worker", "node1-w1", "", True)]
+    assert told(await hits(stores, "NODE1")) == [("worker", "node1-w1", "", False)]
+    for nothing in ("nobody", "%", "_", "a%", " ", "\\"):
+        assert await hits(stores, nothing) == [], nothing
+
+
+async def test_who_may_not_see_a_kind_does_not_find_it(stores: Stores) -> None:
+    """Finance sees no users, keys and workers; members have no search."""
+    found = {text: await hits(stores, text, Role.FINANCE) for text in ("ann", "acme", "node1-w1", "r-1")}
+    kinds = {text: {each.kind for each in every} for text, every in found.items()}
+    assert kinds == {
+        "ann": set(),
+        "acme": {SearchKind.TENANT},
+        "node1-w1": set(),
+        "r-1": {SearchKind.REQUEST},
+    }
+    member = OperationActor(Author("Mia", "api"), Role.ADMIN, tenant="t")
+    with pytest.raises(Refused, match="may not do this"):
+        await answer_of(find_anything, stores, member, SearchQuestion(q="acme"))
+
+
+async def test_at_most_twenty_and_the_exact_one_first(stores: Stores) -> None:
+    """However many begin so."""
+    for n in range(40):
+        await create_tenant(stores.db, f"acme{n:02}")
+    found = await hits(stores, "acme")
+    assert len(found) <= HITS_MAX
+    assert told(found)[0] == ("tenant", "acme", "acme", True)
+    assert SearchKind.KEY in {each.kind for each in found}, "no kind crowds the others out"
+
+
+async def test_that_staff_found_a_request_is_recorded(stores: Stores) -> None:
+    """With its tenant, once in a while; other things are lists that staff has anyway."""
+    (one,) = await hits(stores, "r-1")
+    await hits(stores, "r-1")
+    await hits(stores, "acme")
+    rows = [row for row in await list_rows(stores.db, one.tenant) if row.action == "request.find"]
+    assert [row.target for row in rows] == ["r-1"]
+
+
+async def test_what_the_books_know_is_found_without_redis(stores: Stores) -> None:
+    """And what could not be looked at is said."""
+    alone = replace(stores, connect=lambda: Redis.from_url("unix:///nowhere/at/all.sock"))
+    answer = await answer_of(find_anything, alone, staff(Role.OWNER), SearchQuestion(q="acme"))
+    assert answer.items[0].title == "acme"
+    assert "Redis does not answer" in answer.unread
